@@ -1,0 +1,116 @@
+"""Every error local2 raises, and the one list of codes that reach the wire.
+
+Local2Error
+├── RequestError              the caller can mend it
+│   ├── BadRequestError       bad_request        not JSON, or not the shape of an envelope
+│   ├── InvalidArgumentsError invalid_arguments  an argument is missing, unknown or out of bounds
+│   ├── UnknownToolError      unknown_tool       nobody serves this tool
+│   ├── TooLargeError         too_large          more bytes than the limit
+│   └── DeadlineError         deadline_exceeded  the deadline passed before the work began
+├── ConfigError               a file in config/ or an environment override
+├── BusError                  unavailable        the bus, or who should answer on it
+│   ├── NoRespondersError
+│   ├── BusTimeoutError
+│   └── StackNotRunningError
+├── StorageError              unavailable        the ledger or its folder
+│   └── FolderLockedError
+├── VectorError               unavailable        the vector index or its embedder
+│   └── EmbedderMismatchError embedder_mismatch
+└── ModelError                unavailable        the chat model
+    └── ModelRefusedError
+"""
+
+from typing import ClassVar, Literal
+
+ErrorCode = Literal[
+    "bad_request",
+    "invalid_arguments",
+    "unknown_tool",
+    "too_large",
+    "deadline_exceeded",
+    "unavailable",
+    "embedder_mismatch",
+    "internal",
+]
+
+
+class Local2Error(Exception):
+    """Base of every error; `message` says what and where, `remedy` what to do about it."""
+
+    code: ClassVar[ErrorCode] = "internal"
+
+    def __init__(self, message: str, *, remedy: str | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.remedy = remedy
+
+    def __str__(self) -> str:
+        return f"{self.message} {self.remedy}" if self.remedy else self.message
+
+
+class RequestError(Local2Error):
+    code = "bad_request"
+
+
+class BadRequestError(RequestError):
+    code = "bad_request"
+
+
+class InvalidArgumentsError(RequestError):
+    code = "invalid_arguments"
+
+
+class UnknownToolError(RequestError):
+    code = "unknown_tool"
+
+
+class TooLargeError(RequestError):
+    code = "too_large"
+
+
+class DeadlineError(RequestError):
+    code = "deadline_exceeded"
+
+
+class ConfigError(Local2Error):
+    pass
+
+
+class BusError(Local2Error):
+    code = "unavailable"
+
+
+class NoRespondersError(BusError):
+    pass
+
+
+class BusTimeoutError(BusError):
+    pass
+
+
+class StackNotRunningError(BusError):
+    pass
+
+
+class StorageError(Local2Error):
+    code = "unavailable"
+
+
+class FolderLockedError(StorageError):
+    pass
+
+
+class VectorError(Local2Error):
+    code = "unavailable"
+
+
+class EmbedderMismatchError(VectorError):
+    code = "embedder_mismatch"
+
+
+class ModelError(Local2Error):
+    code = "unavailable"
+
+
+class ModelRefusedError(ModelError):
+    pass
