@@ -49,27 +49,27 @@ class Local2Error(Exception):
 
 
 class RequestError(Local2Error):
-    code = "bad_request"
+    code: ClassVar[ErrorCode] = "bad_request"
 
 
 class BadRequestError(RequestError):
-    code = "bad_request"
+    code: ClassVar[ErrorCode] = "bad_request"
 
 
 class InvalidArgumentsError(RequestError):
-    code = "invalid_arguments"
+    code: ClassVar[ErrorCode] = "invalid_arguments"
 
 
 class UnknownToolError(RequestError):
-    code = "unknown_tool"
+    code: ClassVar[ErrorCode] = "unknown_tool"
 
 
 class TooLargeError(RequestError):
-    code = "too_large"
+    code: ClassVar[ErrorCode] = "too_large"
 
 
 class DeadlineError(RequestError):
-    code = "deadline_exceeded"
+    code: ClassVar[ErrorCode] = "deadline_exceeded"
 
 
 class ConfigError(Local2Error):
@@ -77,7 +77,7 @@ class ConfigError(Local2Error):
 
 
 class BusError(Local2Error):
-    code = "unavailable"
+    code: ClassVar[ErrorCode] = "unavailable"
 
 
 class NoRespondersError(BusError):
@@ -93,7 +93,7 @@ class StackNotRunningError(BusError):
 
 
 class StorageError(Local2Error):
-    code = "unavailable"
+    code: ClassVar[ErrorCode] = "unavailable"
 
 
 class FolderLockedError(StorageError):
@@ -101,15 +101,15 @@ class FolderLockedError(StorageError):
 
 
 class VectorError(Local2Error):
-    code = "unavailable"
+    code: ClassVar[ErrorCode] = "unavailable"
 
 
 class EmbedderMismatchError(VectorError):
-    code = "embedder_mismatch"
+    code: ClassVar[ErrorCode] = "embedder_mismatch"
 
 
 class ModelError(Local2Error):
-    code = "unavailable"
+    code: ClassVar[ErrorCode] = "unavailable"
 
 
 class ModelRefusedError(ModelError):

@@ -1,0 +1,225 @@
+"""The one door to NATS: publish, request, subscribe, drain. Endless reconnects, a size guard."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import NamedTuple
+from urllib.parse import urlsplit
+
+import nats
+import nats.errors
+import structlog
+from nats.aio.client import Client
+from nats.aio.msg import Msg
+from nats.aio.subscription import Subscription as NatsSubscription
+
+from local.errors import (
+    BusError,
+    BusTimeoutError,
+    NoRespondersError,
+    StackNotRunningError,
+    TooLargeError,
+)
+
+RECONNECT_WAIT = 0.25
+HEADER_ROOM = 512
+"""Bytes the NATS protocol adds around headers, generously."""
+
+Headers = dict[str, str]
+
+log = structlog.get_logger()
+
+
+class Message(NamedTuple):
+    """A message as it came; `reply` is empty where nobody waits for an answer."""
+
+    subject: str
+    data: bytes
+    reply: str = ""
+    headers: Headers | None = None
+
+
+Handler = Callable[[Message], Awaitable[None]]
+
+
+class Subscription:
+    """Hands each message to a task of its own, at most `limit` at a time."""
+
+    def __init__(self, handler: Handler, limit: int) -> None:
+        self._handler = handler
+        self._slots = asyncio.Semaphore(limit)
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._source: NatsSubscription | None = None
+
+    def attach(self, source: NatsSubscription) -> None:
+        self._source = source
+
+    async def dispatch(self, message: Msg) -> None:
+        await self._slots.acquire()
+        task = asyncio.create_task(self._run(message))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def stop(self, grace: float) -> None:
+        """Take no more messages, then wait for those under way; after `grace` seconds cancel."""
+        if self._source is not None and not self._source._closed:  # noqa: SLF001
+            try:
+                await self._source.drain()  # type: ignore[no-untyped-call]
+            except (TimeoutError, nats.errors.Error) as error:
+                log.warning("intake_not_drained", subject=self._source.subject, error=repr(error))
+        if self._tasks:
+            _, late = await asyncio.wait(self._tasks, timeout=grace)
+            for task in late:
+                task.cancel()
+            if late:
+                log.warning("requests_cancelled", count=len(late))
+                await asyncio.wait(late)
+
+    async def _run(self, message: Msg) -> None:
+        try:
+            await self._handler(
+                Message(message.subject, message.data, message.reply, message.headers)
+            )
+        except Exception:
+            log.exception("handler_failed", subject=message.subject)
+        finally:
+            self._slots.release()
+
+
+class Connection:
+    """A connection to NATS. Made by `connect`."""
+
+    def __init__(self, client: Client, request_timeout: float) -> None:
+        self.client = client
+        self._request_timeout = request_timeout
+
+    @property
+    def url(self) -> str:
+        """Where the server is, without credentials."""
+        connected = self.client.connected_url
+        return _without_credentials(connected.geturl()) if connected else "(not connected)"
+
+    async def publish(
+        self, subject: str, data: bytes, *, headers: Headers | None = None, reply: str = ""
+    ) -> None:
+        """Send without waiting for anyone.
+
+        Raises:
+            TooLargeError: Over the server's limit, which would end the connection for good.
+            BusError: The connection is closed.
+        """
+        self.check_size(data, headers)
+        try:
+            await self.client.publish(subject, data, reply=reply, headers=headers)
+        except nats.errors.Error as error:
+            raise BusError(f"Cannot publish to {subject}: {error}.") from error
+
+    async def request(
+        self,
+        subject: str,
+        data: bytes,
+        *,
+        timeout: float | None = None,  # noqa: ASYNC109 - it is the caller's to choose
+        headers: Headers | None = None,
+    ) -> Message:
+        """Send and wait for one answer.
+
+        Raises:
+            NoRespondersError: Nobody serves the subject; known at once.
+            BusTimeoutError: Somebody does, and did not answer in time.
+        """
+        self.check_size(data, headers)
+        seconds = self._request_timeout if timeout is None else timeout
+        try:
+            answer = await self.client.request(subject, data, timeout=seconds, headers=headers)
+        except nats.errors.NoRespondersError as error:
+            raise NoRespondersError(f"Nobody serves {subject}.") from error
+        except (nats.errors.TimeoutError, TimeoutError) as error:
+            raise BusTimeoutError(f"No answer from {subject} within {seconds:g} s.") from error
+        except nats.errors.Error as error:
+            raise BusError(f"Cannot ask {subject}: {error}.") from error
+        return Message(answer.subject, answer.data, answer.reply, answer.headers)
+
+    async def subscribe(
+        self, subject: str, handler: Handler, *, queue: str = "", limit: int = 256
+    ) -> Subscription:
+        """Call `handler` for every message, concurrently; a queue group shares them out."""
+        subscription = Subscription(handler, limit)
+        subscription.attach(
+            await self.client.subscribe(subject, queue=queue, cb=subscription.dispatch)
+        )
+        return subscription
+
+    async def flush(self) -> None:
+        """Return when the server has seen everything sent so far."""
+        await self.client.flush()
+
+    def check_size(self, data: bytes, headers: Headers | None = None) -> None:
+        size = len(data)
+        if headers:
+            size += HEADER_ROOM + sum(len(k) + len(v) + 4 for k, v in headers.items())
+        if size > self.client.max_payload:
+            raise TooLargeError(
+                f"The message has {size} bytes; the bus carries {self.client.max_payload}."
+            )
+
+
+@asynccontextmanager
+async def connect(
+    url: str, *, name: str, request_timeout: float = 10.0, patience: float = 5.0
+) -> AsyncIterator[Connection]:
+    """Connect, and drain when done.
+
+    Args:
+        url: `nats://[user:password@]host:port`.
+        name: Shown by the server's monitoring.
+        request_timeout: Seconds that `request` waits by default.
+        patience: Seconds to wait for the server at first; afterwards reconnects never end.
+
+    Raises:
+        StackNotRunningError: No server answers there.
+    """
+    try:
+        client = await asyncio.wait_for(_open(url, name), patience)
+    except (OSError, TimeoutError, nats.errors.Error) as error:
+        raise StackNotRunningError(
+            f"No NATS server answers at {_without_credentials(url)}.",
+            remedy="Start the stack with `local2 up`, or correct `url` in config/bus.yaml.",
+        ) from error
+    try:
+        yield Connection(client, request_timeout)
+    finally:
+        await _close(client)
+
+
+async def _open(url: str, name: str) -> Client:
+    async def on_error(error: Exception) -> None:
+        log.warning("bus_error", error=repr(error), connection=name)
+
+    async def on_reconnect() -> None:
+        log.info("bus_reconnected", connection=name)
+
+    return await nats.connect(
+        url,
+        name=name,
+        error_cb=on_error,
+        reconnected_cb=on_reconnect,
+        max_reconnect_attempts=-1,
+        reconnect_time_wait=RECONNECT_WAIT,
+        drain_timeout=10,
+    )
+
+
+async def _close(client: Client) -> None:
+    if client.is_connected and not client.is_draining:
+        try:
+            await client.drain()
+        except (nats.errors.Error, TimeoutError) as error:
+            log.warning("drain_failed", error=repr(error))
+    if not client.is_closed:
+        await client.close()
+
+
+def _without_credentials(url: str) -> str:
+    parts = urlsplit(url)
+    return f"{parts.scheme}://{parts.hostname}:{parts.port}" if parts.hostname else url

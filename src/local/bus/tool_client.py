@@ -1,0 +1,56 @@
+"""Calling tools over the bus, as the generator, the command line and the stories do."""
+
+from datetime import timedelta
+
+from local.bus.connection import Connection
+from local.errors import BusTimeoutError, Local2Error, NoRespondersError, UnknownToolError
+from local.protocol import subjects
+from local.protocol.caller import Caller
+from local.protocol.codec import decode, encode
+from local.protocol.envelope import seal, utc_now
+from local.protocol.payloads import Json, ToolRequest, ToolResult
+
+
+async def call_tool(  # noqa: PLR0913 - one keyword a field of the envelope
+    bus: Connection,
+    tool: str,
+    args: Json,
+    *,
+    caller: Caller,
+    query_id: str | None = None,
+    timeout: float = 10.0,  # noqa: ASYNC109 - it becomes the request's deadline
+) -> ToolResult:
+    """Ask a tool and return its result; a failure is a result too, with its code.
+
+    Args:
+        bus: The connection to ask over.
+        tool: The tool's name.
+        args: Its arguments, checked by the tool itself.
+        caller: What the envelope says of the caller; the server decides the tenant.
+        query_id: The turn this call belongs to.
+        timeout: Seconds to wait; the tool will not begin after them.
+    """
+    try:
+        request = seal(
+            ToolRequest(args=args),
+            type="request",
+            source=caller.agent or "client",
+            user=caller.user,
+            session_id=caller.session_id,
+            query_id=query_id,
+            deadline_utc=utc_now() + timedelta(seconds=timeout),
+        )
+        answer = await bus.request(subjects.tool_request(tool), encode(request), timeout=timeout)
+        return decode(answer.data, ToolResult).payload
+    except NoRespondersError:
+        return ToolResult.failed(
+            UnknownToolError(
+                f"No tool {tool!r} is on the bus.", remedy="`local2 tools` lists them."
+            )
+        )
+    except BusTimeoutError:
+        return ToolResult.failed(
+            BusTimeoutError(f"The tool {tool!r} did not answer within {timeout:g} s.")
+        )
+    except Local2Error as error:
+        return ToolResult.failed(error)

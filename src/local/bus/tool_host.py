@@ -1,0 +1,120 @@
+"""Puts one Tool on the bus: announces its schema, answers its requests, turns errors into results.
+
+This is the only place where an exception becomes an error result.
+"""
+
+import time
+from typing import Any
+
+import structlog
+
+from local.bus.connection import Connection, Headers, Message
+from local.bus.identity import caller_of
+from local.bus.participant import Participant
+from local.errors import DeadlineError, Local2Error, TooLargeError
+from local.protocol import subjects
+from local.protocol.codec import decode, encode, header_of
+from local.protocol.envelope import Envelope, is_past, seal
+from local.protocol.payloads import ToolRequest, ToolResult
+from local.protocol.tool import Tool
+
+
+class ToolHost(Participant):
+    """A tool as a participant; several hosts of one tool share its requests."""
+
+    def __init__(self, bus: Connection, tool: Tool) -> None:
+        super().__init__(bus, name=tool.name, description=tool.description)
+        self._tool = tool
+        self._request_type = ToolRequest[tool.args]  # type: ignore[name-defined]
+        self._result_subject = subjects.tool_result(tool.name)
+        self._log = structlog.get_logger().bind(tool=tool.name)
+        self._schema = encode(seal(tool.schema(), type="schema", source=tool.name))
+        self._requests = self.serve(
+            subjects.tool_request(tool.name),
+            self._answer,
+            queue=tool.name,
+            metadata={"mcp_tool": encode(tool.mcp_definition()).decode()},
+        )
+        self.serve(subjects.TOOL_SCHEMA_REQUEST, self._announce)
+
+    async def started(self) -> None:
+        await self.bus.publish(subjects.TOOL_SCHEMA, self._schema)
+
+    async def _announce(self, message: Message) -> None:
+        await self.bus.publish(message.reply or subjects.TOOL_SCHEMA, self._schema)
+
+    async def _answer(self, message: Message) -> None:
+        begun = time.perf_counter()
+        request: Envelope[Any] | None = None
+        try:
+            request = decode(message.data, self._request_type)
+            result = await self._run(request)
+        except Local2Error as error:
+            request = request or header_of(message.data)
+            result = ToolResult.failed(error)
+        except Exception:  # noqa: BLE001 - the boundary: logged whole, answered in one line
+            self._log.exception("tool_failed")
+            result = ToolResult.failed(Local2Error("The tool failed; the server's log says where."))
+        await self._reply(message, request, result)
+        self._record(request, result, time.perf_counter() - begun)
+
+    async def _run(self, request: Envelope[ToolRequest[Any]]) -> ToolResult:
+        if is_past(request.deadline_utc):
+            raise DeadlineError(
+                f"The deadline {request.deadline_utc} has passed; nothing was done."
+            )
+        output = await self._tool.run(caller_of(request), request.payload.args)
+        return ToolResult(ok=True, content=output.content, data=output.data)
+
+    async def _reply(
+        self, message: Message, request: Envelope[Any] | None, result: ToolResult
+    ) -> None:
+        data, headers = self._encoded(message, request, result)
+        try:
+            self.bus.check_size(data, headers)
+        except TooLargeError as error:
+            data, headers = self._encoded(message, request, ToolResult.failed(error))
+        if message.reply:
+            await self.bus.publish(message.reply, data, headers=headers)
+        await self.bus.publish(self._result_subject, data, headers=headers)
+
+    def _encoded(
+        self, message: Message, request: Envelope[Any] | None, result: ToolResult
+    ) -> tuple[bytes, Headers | None]:
+        envelope = seal(
+            result,
+            type="result",
+            source=self.name,
+            user=request.user if request else None,
+            session_id=request.session_id if request else None,
+            query_id=request.query_id if request else None,
+            correlation_id=(request.id or None) if request else None,
+        )
+        headers: Headers = {}
+        if message.headers and "traceparent" in message.headers:
+            headers["traceparent"] = message.headers["traceparent"]
+        if result.error is not None:
+            headers["Nats-Service-Error"] = _header_value(result.error.message)
+            headers["Nats-Service-Error-Code"] = result.error.code
+        return encode(envelope), headers or None
+
+    def _record(self, request: Envelope[Any] | None, result: ToolResult, seconds: float) -> None:
+        outcome = "ok"
+        if result.error is not None:
+            outcome = result.error.code
+            self._requests.errors += 1
+            self._requests.last_error = outcome
+        self._log.info(
+            "request",
+            outcome=outcome,
+            ms=round(seconds * 1000, 2),
+            caller=request.source if request else None,
+            id=request.id if request else None,
+            session_id=request.session_id if request else None,
+            query_id=request.query_id if request else None,
+        )
+
+
+def _header_value(text: str) -> str:
+    """One line of ASCII: some servers drop every header when one value is anything else."""
+    return " ".join(text.split()).encode("ascii", "replace").decode()[:256]

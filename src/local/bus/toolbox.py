@@ -1,0 +1,65 @@
+"""The tools heard on the bus: learned from `tool.schema` only, early or late."""
+
+import asyncio
+from types import TracebackType
+from typing import Self
+
+from local.bus.connection import Connection, Message, Subscription
+from local.errors import RequestError
+from local.protocol import subjects
+from local.protocol.codec import decode, encode
+from local.protocol.envelope import seal
+from local.protocol.payloads import Empty, ToolSchema
+
+
+class Toolbox:
+    """Listens for schemas while its context lasts; asks everybody to announce when it starts."""
+
+    def __init__(self, bus: Connection, *, source: str) -> None:
+        self._bus = bus
+        self._source = source
+        self._schemas: dict[str, ToolSchema] = {}
+        self._changed = asyncio.Event()
+        self._subscription: Subscription | None = None
+
+    @property
+    def schemas(self) -> list[ToolSchema]:
+        """Every tool heard so far, by name."""
+        return [self._schemas[name] for name in sorted(self._schemas)]
+
+    async def __aenter__(self) -> Self:
+        self._subscription = await self._bus.subscribe(subjects.TOOL_SCHEMA, self._heard)
+        await self._bus.flush()
+        ask = encode(seal(Empty(), type="schema_request", source=self._source))
+        await self._bus.publish(subjects.TOOL_SCHEMA_REQUEST, ask)
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if self._subscription is not None:
+            await self._subscription.stop(grace=1.0)
+
+    async def settle(self, quiet: float = 0.2, at_most: float = 2.0) -> list[ToolSchema]:
+        """Wait until no new schema came for `quiet` seconds, `at_most` in all."""
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + at_most
+        while loop.time() < deadline:
+            self._changed.clear()
+            try:
+                await asyncio.wait_for(self._changed.wait(), quiet)
+            except TimeoutError:
+                break
+        return self.schemas
+
+    async def _heard(self, message: Message) -> None:
+        try:
+            schema = decode(message.data, ToolSchema).payload
+            subjects.checked_tool_name(schema.name)
+        except RequestError:
+            return  # not a schema; somebody else's message on this subject is not ours to judge
+        self._schemas[schema.name] = schema
+        self._changed.set()

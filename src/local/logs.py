@@ -1,0 +1,123 @@
+"""Logging: structlog events, rendered and written by a thread of their own.
+
+The event loop pays for a dict and a queue; formatting and the write happen elsewhere. One line an
+event: readable in a terminal, JSON otherwise. Content of memories is logged at debug only.
+"""
+
+import atexit
+import queue
+import sys
+import threading
+import time
+from collections.abc import Iterator, MutableMapping
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, TextIO
+
+import msgspec
+import structlog
+
+Event = MutableMapping[str, Any]
+
+
+class _Writer:
+    """The thread that renders events and writes them, whatever is queued at once."""
+
+    def __init__(self, stream: TextIO, *, readable: bool) -> None:
+        self._stream = stream
+        self._render = structlog.dev.ConsoleRenderer() if readable else _render_json
+        self._events: queue.SimpleQueue[Event | None] = queue.SimpleQueue()
+        self._thread = threading.Thread(target=self._run, name="logs", daemon=True)
+        self._thread.start()
+        atexit.register(self.close)
+
+    def put(self, event: Event) -> None:
+        self._events.put(event)
+
+    def close(self) -> None:
+        """Write what is queued and stop; a second call does nothing."""
+        atexit.unregister(self.close)
+        if self._thread.is_alive():
+            self._events.put(None)
+            self._thread.join()
+
+    def _run(self) -> None:
+        for batch in _batches(self._events):
+            lines = [self._line(event) for event in batch]
+            self._stream.write("".join(lines))
+            self._stream.flush()
+
+    def _line(self, event: Event) -> str:
+        moment = datetime.fromtimestamp(event["timestamp"], UTC)
+        event["timestamp"] = moment.isoformat(timespec="milliseconds")
+        return f"{self._render(None, event['level'], event)}\n"
+
+
+def _batches(events: "queue.SimpleQueue[Event | None]") -> Iterator[list[Event]]:
+    while (event := events.get()) is not None:
+        batch = [event]
+        try:
+            while (event := events.get_nowait()) is not None:
+                batch.append(event)
+        except queue.Empty:
+            yield batch
+        else:
+            yield batch
+            return
+
+
+def _render_json(_logger: object, _level: str, event: Event) -> str:
+    return msgspec.json.encode(event, enc_hook=str).decode()
+
+
+class _QueueLogger:
+    """What structlog calls at the end of its chain: hands the event to the writer's thread."""
+
+    def __init__(self, writer: _Writer) -> None:
+        self.debug = self.info = self.warning = self.error = self.msg = writer.put
+
+
+@contextmanager
+def logging_to(
+    target: Path | None = None, *, level: str = "info", process: str = "local2"
+) -> Iterator[None]:
+    """Send structlog's events to a file, or to standard error while the context lasts.
+
+    Args:
+        target: A file to append JSON lines to; None means standard error, readable in a terminal.
+        level: Events below it cost next to nothing and go nowhere.
+        process: Bound to every event, for stacks of several processes.
+    """
+    if target is None:
+        stream, readable = sys.stderr, sys.stderr.isatty()
+    else:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        stream, readable = target.open("a", encoding="utf-8"), False
+    writer = _Writer(stream, readable=readable)
+    _configure(writer, level, process)
+    try:
+        yield
+    finally:
+        structlog.reset_defaults()
+        writer.close()
+        if target is not None:
+            stream.close()
+
+
+def _configure(writer: _Writer, level: str, process: str) -> None:
+    def stamp(_logger: object, name: str, event: Event) -> Event:
+        event["timestamp"] = time.time()
+        event["level"] = name
+        event["process"] = process
+        return event
+
+    def hand_over(_logger: object, _name: str, event: Event) -> tuple[tuple[Event], dict[str, Any]]:
+        return (event,), {}
+
+    structlog.configure(
+        processors=[stamp, structlog.processors.format_exc_info, hand_over],
+        wrapper_class=structlog.make_filtering_bound_logger(level),
+        logger_factory=lambda *_: _QueueLogger(writer),
+        cache_logger_on_first_use=False,
+    )

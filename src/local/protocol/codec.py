@@ -1,0 +1,57 @@
+"""Bytes to envelopes and back: JSON in UTF-8, decoded once, at the edge, into typed Structs."""
+
+from collections.abc import Hashable
+from functools import cache
+from typing import Any, TypeVar
+
+import msgspec
+
+from local.errors import BadRequestError, InvalidArgumentsError
+from local.protocol.envelope import Envelope
+
+P = TypeVar("P")
+
+_encoder = msgspec.json.Encoder()
+
+
+def encode(message: msgspec.Struct) -> bytes:
+    return _encoder.encode(message)
+
+
+@cache
+def _decoder(payload: Hashable) -> msgspec.json.Decoder[Any]:
+    return msgspec.json.Decoder(Envelope[payload])  # type: ignore[valid-type]
+
+
+def decode(data: bytes, payload: type[P]) -> Envelope[P]:
+    """Decode one envelope.
+
+    Args:
+        data: The message as it came.
+        payload: The type its payload must have; decoders are kept, one a type.
+
+    Raises:
+        BadRequestError: Not JSON, or not an envelope.
+        InvalidArgumentsError: The tool's arguments are not as its schema says.
+    """
+    try:
+        envelope: Envelope[P] = _decoder(payload).decode(data)  # type: ignore[arg-type]
+    except msgspec.ValidationError as error:
+        problem = f"{error}."
+        if "$.payload.args" in problem:
+            raise InvalidArgumentsError(problem.replace("$.payload.args", "args")) from error
+        raise BadRequestError(problem, remedy=SHAPE) from error
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise BadRequestError(f"The message is not JSON: {error}.", remedy=SHAPE) from error
+    return envelope
+
+
+SHAPE = 'A request looks like {"payload": {"args": {…}}}.'
+
+
+def header_of(data: bytes) -> Envelope[msgspec.Raw] | None:
+    """Read what can be read of a refused message: enough to tell its sender so."""
+    try:
+        return decode(data, msgspec.Raw)
+    except (BadRequestError, InvalidArgumentsError):
+        return None

@@ -1,0 +1,137 @@
+"""The payloads of the bus, one Struct each. New fields need defaults: old bytes must decode."""
+
+from typing import Annotated, Any, Generic, Literal, TypeVar
+
+import msgspec
+
+from local.errors import ErrorCode, Local2Error
+
+A = TypeVar("A")
+
+Json = dict[str, Any]
+"""Open JSON: tool arguments before a tool has checked them, schemas, an episode's metadata."""
+
+
+class ToolRequest(msgspec.Struct, Generic[A], kw_only=True):
+    """`tool.request.<tool>`."""
+
+    args: A
+
+
+class ErrorReply(msgspec.Struct, kw_only=True):
+    code: ErrorCode
+    message: str
+
+
+class ToolResult(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """`tool.result.<tool>`: `content` is text for a model, `data` is structured."""
+
+    ok: bool
+    content: str
+    data: Any = None
+    error: ErrorReply | None = None
+
+    @classmethod
+    def failed(cls, error: Local2Error) -> "ToolResult":
+        reply = ErrorReply(code=error.code, message=str(error))
+        return cls(ok=False, content=f"Error ({error.code}): {error}", error=reply)
+
+
+class Function(msgspec.Struct, kw_only=True):
+    name: str
+    description: str
+    parameters: Json
+
+
+class FunctionSchema(msgspec.Struct, kw_only=True):
+    """A tool in the form LLM APIs take."""
+
+    function: Function
+    type: Literal["function"] = "function"
+
+
+class ToolSchema(msgspec.Struct, kw_only=True):
+    """`tool.schema`."""
+
+    name: str
+    description: str
+    version: str
+    tool_schema: FunctionSchema = msgspec.field(name="schema")
+
+
+class Empty(msgspec.Struct, kw_only=True):
+    """A payload that says nothing: the subject says it all."""
+
+
+class Query(msgspec.Struct, kw_only=True):
+    """`query.received`; session_id and query_id may stand in the envelope instead."""
+
+    query: Annotated[str, msgspec.Meta(min_length=1)]
+    session_id: str | None = None
+    query_id: str | None = None
+
+
+class ToolCallRecord(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """One tool call of a turn, as `response.generation` reports it."""
+
+    name: str
+    args: Json = msgspec.field(default_factory=dict)
+    ok: bool = True
+    content: str = ""
+    id: str | None = None
+
+
+class Delta(msgspec.Struct, kw_only=True):
+    """`response.delta`: one piece of an answer, in order of `index`."""
+
+    text: str
+    index: int
+    session_id: str
+    query_id: str
+
+
+class Generation(msgspec.Struct, kw_only=True):
+    """`response.generation`: a finished turn. Without `query` it is no memory, see MemoryAgent."""
+
+    answer: str
+    query: Annotated[str, msgspec.Meta(min_length=1)]
+    thinking: str | None = None
+    tool_calls: list[ToolCallRecord] = msgspec.field(default_factory=list)
+    session_id: str | None = None
+    query_id: str | None = None
+
+
+class Feedback(msgspec.Struct, kw_only=True):
+    """`response.feedback`: how good the answer to a query was."""
+
+    query_id: Annotated[str, msgspec.Meta(min_length=1)]
+    score: Annotated[float, msgspec.Meta(ge=-1, le=1)]
+    comment: str | None = None
+
+
+class DeadLetter(msgspec.Struct, kw_only=True):
+    """`memory.dead_letter`: a message that can never become a memory, and why."""
+
+    subject: str
+    reason: str
+    message: str
+
+
+class MemoryChange(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """`memory.saved`, `memory.superseded`: ids and kinds, never content."""
+
+    id: str
+    kind: str
+    topic: str | None = None
+    superseded_by: str | None = None
+
+
+class MemoryStatus(msgspec.Struct, kw_only=True):
+    """Answer of `memory.status`: whether ledger and index agree."""
+
+    records: int
+    indexed: int
+    waiting: int
+    vectors_available: bool
+    embedder: str | None = None
+    problem: str | None = None

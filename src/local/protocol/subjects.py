@@ -1,0 +1,47 @@
+"""Every subject on the bus. Nobody else joins strings into subjects."""
+
+import re
+
+from local.errors import BadRequestError
+
+TOOL_SCHEMA = "tool.schema"
+TOOL_SCHEMA_REQUEST = "tool.schema.request"
+QUERY_RECEIVED = "query.received"
+RESPONSE_DELTA = "response.delta"
+RESPONSE_GENERATION = "response.generation"
+RESPONSE_FEEDBACK = "response.feedback"
+MEMORY_SAVED = "memory.saved"
+MEMORY_SUPERSEDED = "memory.superseded"
+MEMORY_DEAD_LETTER = "memory.dead_letter"
+MEMORY_STATUS = "memory.status"
+MEMORY_REINDEX = "memory.reindex"
+VECTOR_SEARCH = "vector.search"
+VECTOR_UPSERT = "vector.upsert"
+VECTOR_DELETE = "vector.delete"
+VECTOR_STATUS = "vector.status"
+VECTOR_IDS = "vector.ids"
+VECTOR_RESET = "vector.reset"
+VECTOR_READY = "vector.ready"
+
+TOOL_RESULTS = "tool.result.*"
+DISCOVERY = "$SRV.>"
+
+_TOOL_NAME = re.compile(r"[a-z][a-z0-9_]{0,63}")
+
+
+def tool_request(tool: str) -> str:
+    return f"tool.request.{checked_tool_name(tool)}"
+
+
+def tool_result(tool: str) -> str:
+    return f"tool.result.{checked_tool_name(tool)}"
+
+
+def checked_tool_name(tool: str) -> str:
+    """Return the name if it can be a subject token: no wildcard or dot gets onto the bus."""
+    if not _TOOL_NAME.fullmatch(tool):
+        raise BadRequestError(
+            f"{tool!r} is not a tool name.",
+            remedy="Tool names are lower-case letters, digits and underscores.",
+        )
+    return tool

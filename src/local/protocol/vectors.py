@@ -1,0 +1,79 @@
+"""Payloads of `vector.*`, between the memory and the vector worker. Vectors are float32 bytes."""
+
+import msgspec
+
+
+class VectorHit(msgspec.Struct, array_like=True, frozen=True):
+    id: str
+    cosine: float
+
+
+class VectorSearch(msgspec.Struct, kw_only=True):
+    text: str
+    limit: int
+    tenant: str = "default"
+
+
+class VectorHits(msgspec.Struct, kw_only=True):
+    """Best first. `min_score` is the cosine below which this embedder's hits are noise."""
+
+    hits: list[VectorHit]
+    min_score: float
+    embedder: str
+
+
+class VectorItem(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """One record to index: its text, or its vector where the ledger has it already."""
+
+    id: str
+    text: str = ""
+    vector: bytes | None = None
+
+
+class VectorUpsert(msgspec.Struct, kw_only=True):
+    items: list[VectorItem]
+    tenant: str = "default"
+
+
+class VectorsStored(msgspec.Struct, kw_only=True):
+    """The vectors in the order of the items, now in the index."""
+
+    vectors: list[bytes]
+    embedder: str
+
+
+class VectorDelete(msgspec.Struct, kw_only=True):
+    ids: list[str]
+    tenant: str = "default"
+
+
+class VectorIds(msgspec.Struct, kw_only=True):
+    """Ask for a page of the ids in the index."""
+
+    offset: int
+    limit: int
+    tenant: str = "default"
+
+
+class VectorIdPage(msgspec.Struct, kw_only=True):
+    ids: list[str]
+
+
+class TenantOnly(msgspec.Struct, kw_only=True):
+    tenant: str = "default"
+
+
+class VectorStatus(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """What is indexed, by which embedder.
+
+    `generation` changes whenever a collection is made anew; `clean` is False when the last worker
+    was killed, so that its collection must be compared with the ledger. `problem` says why searches
+    fail, and what to do.
+    """
+
+    count: int
+    generation: str
+    embedder: str
+    clean: bool
+    dimensions: int | None = None
+    problem: str | None = None

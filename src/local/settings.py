@@ -1,0 +1,129 @@
+"""Settings: `config/*.yaml` and `LOCAL2_<FILE>__<KEY>` into frozen Structs, loaded once.
+
+The defaults live here; the files in `config/` repeat them with their explanations (a test keeps
+the two alike). A key that nobody knows is refused, in a file as in the environment.
+"""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal, TypeVar
+
+import msgspec
+import yaml
+
+from local.errors import ConfigError
+
+ENVIRONMENT_PREFIX = "LOCAL2_"
+
+T = TypeVar("T", bound=msgspec.Struct)
+
+
+class BusSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    url: str | None = None
+    host: str = "127.0.0.1"
+    port: int = -1
+    request_timeout: float = 10.0
+    max_in_flight: int = 256
+
+
+class MemorySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    data_dir: Path = Path(".local2")
+    chroma_path: Path = Path(".chroma")
+    collection: str = "local2.memory"
+    embedder: Literal["auto", "ollama", "minilm"] = "auto"
+    embedding_model: str = "nomic-embed-text"
+    ollama_url: str = "http://127.0.0.1:11434"
+    top_k: int = 5
+    min_score: float | None = None
+    feedback_weight: float = 0.1
+    max_content_bytes: int = 65_536
+    vector_timeout: float = 5.0
+
+
+class GeneratorSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    chat: Literal["auto", "ollama", "rules"] = "auto"
+    model: str = "gemma4"
+    ollama_url: str = "http://127.0.0.1:11434"
+    temperature: float = 0.2
+    context_size: int = 8192
+    system_prompt: str = (
+        "You are a helpful assistant with a long-term memory that you reach through tools. "
+        "When the user asks you to remember something, save it. When a question may concern "
+        "the user, the project or an earlier conversation, look it up before you answer."
+    )
+    tool_timeout: float = 10.0
+    max_rounds: int = 4
+    history_messages: int = 40
+    tools: tuple[str, ...] = ()
+
+
+class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One Struct a file in `config/`; the names are the file names."""
+
+    bus: BusSettings = msgspec.field(default_factory=BusSettings)
+    memory: MemorySettings = msgspec.field(default_factory=MemorySettings)
+    generator: GeneratorSettings = msgspec.field(default_factory=GeneratorSettings)
+
+
+def load_settings(
+    folder: Path | None = None, environment: Mapping[str, str] = os.environ
+) -> Settings:
+    """Read the settings.
+
+    Args:
+        folder: Where the YAML files are. None means `./config` if it exists, else defaults only.
+        environment: Overrides, e.g. `LOCAL2_MEMORY__TOP_K=10`; values are read as YAML.
+
+    Raises:
+        ConfigError: A file cannot be read, or a key or value is not what the Structs say.
+    """
+    if folder is not None and not folder.is_dir():
+        raise ConfigError(f"There is no folder {folder}.", remedy="Name one that holds bus.yaml.")
+    sections = {
+        name: _read_file((folder or Path("config")) / f"{name}.yaml")
+        for name in Settings.__struct_fields__
+    }
+    for variable, value in environment.items():
+        if variable.startswith(ENVIRONMENT_PREFIX):
+            _override(sections, variable, value)
+    return Settings(
+        bus=_convert(sections, "bus", BusSettings),
+        memory=_convert(sections, "memory", MemorySettings),
+        generator=_convert(sections, "generator", GeneratorSettings),
+    )
+
+
+def _read_file(path: Path) -> dict[str, Any]:
+    try:
+        content = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return {}
+    except (OSError, yaml.YAMLError) as error:
+        raise ConfigError(f"Cannot read {path}: {error}") from error
+    if content is None:
+        return {}
+    if not isinstance(content, dict):
+        raise ConfigError(f"{path} must hold `key: value` lines, not a {type(content).__name__}.")
+    return content
+
+
+def _override(sections: dict[str, dict[str, Any]], variable: str, value: str) -> None:
+    section, _, key = variable.removeprefix(ENVIRONMENT_PREFIX).lower().partition("__")
+    if section not in sections or not key:
+        known = ", ".join(f"{ENVIRONMENT_PREFIX}{name.upper()}__<KEY>" for name in sections)
+        raise ConfigError(f"The environment variable {variable} names no setting.", remedy=known)
+    try:
+        sections[section][key] = yaml.safe_load(value)
+    except yaml.YAMLError as error:
+        raise ConfigError(f"The value of {variable} is not YAML: {error}") from error
+
+
+def _convert(sections: Mapping[str, dict[str, Any]], name: str, into: type[T]) -> T:
+    try:
+        return msgspec.convert(sections[name], into)
+    except msgspec.ValidationError as error:
+        raise ConfigError(
+            f"config/{name}.yaml or {ENVIRONMENT_PREFIX}{name.upper()}__*: {error}.",
+            remedy=f"Known keys: {', '.join(into.__struct_fields__)}.",
+        ) from error
