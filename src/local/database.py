@@ -259,9 +259,10 @@ def folder_lock(folder: Path) -> Iterator[int]:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            holder = path.read_text(encoding="utf-8").strip() or "unknown"
+            holder = path.read_text(encoding="utf-8").strip()
             raise FolderLockedError(
-                f"{folder.resolve()} is in use by another stack (process {holder}).",
+                f"{folder.resolve()} is in use by another stack (process {holder or 'unknown'}).",
+                holder=int(holder) if holder.isdigit() else None,
                 remedy="Use that one, stop it, or set LOCAL2_MEMORY__DATA_DIR to another folder.",
             ) from None
         os.ftruncate(descriptor, 0)

@@ -97,7 +97,11 @@ class StorageError(Local2Error):
 
 
 class FolderLockedError(StorageError):
-    pass
+    def __init__(
+        self, message: str, *, holder: int | None = None, remedy: str | None = None
+    ) -> None:
+        super().__init__(message, remedy=remedy)
+        self.holder = holder
 
 
 class VectorError(Local2Error):

@@ -119,9 +119,15 @@ def _override(sections: dict[str, dict[str, Any]], variable: str, value: str) ->
         raise ConfigError(f"The value of {variable} is not YAML: {error}") from error
 
 
+def _as_path(kind: type, value: Any) -> Path:
+    if kind is Path and isinstance(value, str):
+        return Path(value)
+    raise msgspec.ValidationError(f"Expected a path, got `{value!r}`")
+
+
 def _convert(sections: Mapping[str, dict[str, Any]], name: str, into: type[T]) -> T:
     try:
-        return msgspec.convert(sections[name], into)
+        return msgspec.convert(sections[name], into, dec_hook=_as_path)
     except msgspec.ValidationError as error:
         raise ConfigError(
             f"config/{name}.yaml or {ENVIRONMENT_PREFIX}{name.upper()}__*: {error}.",

@@ -91,7 +91,10 @@ class Delta(msgspec.Struct, kw_only=True):
 
 
 class Generation(msgspec.Struct, kw_only=True):
-    """`response.generation`: a finished turn. Without `query` it is no memory, see MemoryAgent."""
+    """`response.generation`: a finished turn.
+
+    `error` says why there is no answer; such a turn is not remembered.
+    """
 
     answer: str
     query: Annotated[str, msgspec.Meta(min_length=1)]
@@ -99,6 +102,7 @@ class Generation(msgspec.Struct, kw_only=True):
     tool_calls: list[ToolCallRecord] = msgspec.field(default_factory=list)
     session_id: str | None = None
     query_id: str | None = None
+    error: ErrorReply | None = None
 
 
 class Feedback(msgspec.Struct, kw_only=True):
@@ -133,5 +137,6 @@ class MemoryStatus(msgspec.Struct, kw_only=True):
     indexed: int
     waiting: int
     vectors_available: bool
+    in_index: int | None = None
     embedder: str | None = None
     problem: str | None = None

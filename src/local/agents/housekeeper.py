@@ -1,0 +1,59 @@
+"""Housekeeper: says whether ledger and index agree, and rebuilds the index when asked to."""
+
+from local.bus.connection import Connection, Message
+from local.bus.participant import Participant
+from local.errors import Local2Error, VectorError
+from local.memory.service import Memory
+from local.protocol import subjects
+from local.protocol.codec import encode
+from local.protocol.envelope import seal
+from local.protocol.payloads import MemoryStatus
+from local.protocol.vectors import VectorStatus
+
+NAME = "housekeeper"
+
+
+class Housekeeper(Participant):
+    """Serves `memory.status` and `memory.reindex`; hears when a vector worker has started."""
+
+    def __init__(self, bus: Connection, memory: Memory) -> None:
+        super().__init__(bus, name=NAME, description="Keeps the vector index equal to the ledger.")
+        self._memory = memory
+        self.serve(subjects.MEMORY_STATUS, self._tell_status, queue=NAME)
+        self.serve(subjects.MEMORY_REINDEX, self._reindex, queue=NAME)
+        self.serve(subjects.VECTOR_READY, self._worker_started)
+
+    async def _worker_started(self, _message: Message) -> None:
+        self._memory.indexer.worker_started()
+
+    async def _tell_status(self, message: Message) -> None:
+        await self._answer(message, await self._status())
+
+    async def _reindex(self, message: Message) -> None:
+        try:
+            await self._memory.indexer.rebuild()
+        except Local2Error as error:
+            await self._answer(message, await self._status(problem=str(error)))
+        else:
+            await self._answer(message, await self._status())
+
+    async def _status(self, *, problem: str | None = None) -> MemoryStatus:
+        counts = await self._memory.ledger.counts()
+        worker: VectorStatus | None = None
+        try:
+            worker = await self._memory.vectors.status(tenant=self._memory.ledger.tenant)
+        except VectorError as error:
+            problem = problem or str(error)
+        return MemoryStatus(
+            records=counts.records,
+            indexed=counts.indexed,
+            waiting=counts.waiting,
+            vectors_available=worker is not None and worker.problem is None,
+            in_index=worker.count if worker else None,
+            embedder=worker.embedder if worker else None,
+            problem=problem or (worker.problem if worker else None),
+        )
+
+    async def _answer(self, message: Message, status: MemoryStatus) -> None:
+        if message.reply:
+            await self.bus.publish(message.reply, encode(seal(status, type="status", source=NAME)))

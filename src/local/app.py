@@ -1,0 +1,228 @@
+"""The composition root: opens everything, wires it together, closes it in the opposite order."""
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Coroutine, Iterator
+from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import structlog
+
+from local.agents.generator_agent import GeneratorAgent
+from local.agents.housekeeper import Housekeeper
+from local.agents.memory_agent import MemoryAgent
+from local.agents.vector_worker import WorkerConfig
+from local.bus.connection import Connection, connect
+from local.bus.participant import Participant
+from local.bus.server import embedded_server
+from local.bus.tool_host import ToolHost
+from local.bus.vector_client import VectorClient
+from local.database import Database, folder_lock
+from local.errors import FolderLockedError, StackNotRunningError
+from local.llm.chat import ChatModel
+from local.llm.choice import choose_chat_model
+from local.memory.service import Announce, Memory
+from local.memory.sql import migrations
+from local.protocol.codec import encode
+from local.protocol.envelope import seal
+from local.protocol.payloads import MemoryChange
+from local.settings import MemorySettings, Settings
+from local.supervisor import Child, supervised
+from local.tools.catalog import memory_tools
+
+VECTOR_WORKER = "local.agents.vector_worker"
+RUNTIME_FILE = "runtime.json"
+DEATH_PATIENCE = 10.0
+"""Seconds that what is left of a killed stack gets to let go of the data folder."""
+
+log = structlog.get_logger()
+
+
+class Runtime(msgspec.Struct, frozen=True, kw_only=True):
+    """The runtime file: how other commands on this machine find a running stack."""
+
+    url: str
+    pid: int
+
+
+class Stack(msgspec.Struct, frozen=True, kw_only=True):
+    """What runs, for those who started it."""
+
+    bus: Connection
+    url: str
+    memory: Memory
+    model: ChatModel | None
+    vector_worker: Child
+
+
+@asynccontextmanager
+async def open_stack(
+    settings: Settings, *, log_folder: Path | None = None, with_generator: bool = True
+) -> AsyncIterator[Stack]:
+    """Start everything, and stop it cleanly when the context ends.
+
+    Args:
+        settings: Where data lies, which bus, embedder and model.
+        log_folder: Where child processes log; None means standard error.
+        with_generator: Without it no chat model is opened, as for an offline reindex.
+
+    Raises:
+        FolderLockedError: Another stack runs on this data folder.
+        BusError: The NATS server did not start, or has no JetStream.
+        StorageError: The ledger cannot be opened.
+        ModelError: The configured chat model is not there.
+    """
+    data_dir = settings.memory.data_dir
+    async with AsyncExitStack() as resources:
+        lock = await resources.enter_async_context(_locked(data_dir))
+        url = settings.bus.url
+        if url is None:
+            server = await resources.enter_async_context(
+                embedded_server(
+                    data_dir / "nats",
+                    host=settings.bus.host,
+                    port=settings.bus.port,
+                    inherit=(lock,),
+                )
+            )
+            url = server.url
+        bus = await resources.enter_async_context(
+            connect(url, name="local2", request_timeout=settings.bus.request_timeout)
+        )
+        vectors = VectorClient(bus, search_timeout=settings.memory.vector_timeout)
+        worker = await resources.enter_async_context(
+            supervised(
+                VECTOR_WORKER,
+                _worker_config(settings.memory, url, log_folder).to_line(),
+                inherit=(lock,),
+                ended=vectors.worker_lost,
+            )
+        )
+        database = await resources.enter_async_context(
+            Database.open(data_dir / "ledger.sqlite3", migrations())
+        )
+        memory = Memory(database, vectors, settings.memory, announce=_announcer(bus))
+        participants: list[Participant] = [ToolHost(bus, tool) for tool in memory_tools(memory)]
+        participants += [Housekeeper(bus, memory), await MemoryAgent.open(bus, memory)]
+        for participant in participants:
+            await resources.enter_async_context(participant)
+        await resources.enter_async_context(_background(memory.indexer.run(), "indexer"))
+        model: ChatModel | None = None
+        if with_generator:
+            model = await _generator(resources, bus, settings)
+        resources.enter_context(_runtime_file(data_dir, url))
+        log.info("stack_ready", url=bus.url, data=str(data_dir))
+        yield Stack(bus=bus, url=url, memory=memory, model=model, vector_worker=worker)
+
+
+async def _generator(resources: AsyncExitStack, bus: Connection, settings: Settings) -> ChatModel:
+    wanted = settings.generator
+    model = await choose_chat_model(
+        wanted.chat,
+        model=wanted.model,
+        temperature=wanted.temperature,
+        context_size=wanted.context_size,
+        ollama_url=wanted.ollama_url,
+    )
+    resources.push_async_callback(model.close)
+    await resources.enter_async_context(GeneratorAgent(bus, model, wanted))
+    return model
+
+
+@asynccontextmanager
+async def _locked(data_dir: Path) -> AsyncIterator[int]:
+    """Take the folder's lock; children of a killed stack get a moment to die."""
+    patience = asyncio.get_running_loop().time() + DEATH_PATIENCE
+    with ExitStack() as lock:
+        while True:
+            try:
+                descriptor = lock.enter_context(folder_lock(data_dir))
+                break
+            except FolderLockedError as error:
+                if _alive(error.holder) or asyncio.get_running_loop().time() > patience:
+                    raise
+                await asyncio.sleep(0.05)
+        yield descriptor
+
+
+def _alive(pid: int | None) -> bool:
+    if pid is None:
+        return False
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
+def _worker_config(settings: MemorySettings, url: str, log_folder: Path | None) -> WorkerConfig:
+    return WorkerConfig(
+        bus_url=url,
+        chroma_path=settings.chroma_path,
+        collection=settings.collection,
+        models_dir=settings.data_dir / "models",
+        embedder=settings.embedder,
+        embedding_model=settings.embedding_model,
+        ollama_url=settings.ollama_url,
+        log_file=log_folder / "vector_worker.log" if log_folder else None,
+    )
+
+
+def _announcer(bus: Connection) -> Announce:
+    async def announce(subject: str, change: MemoryChange) -> None:
+        await bus.publish(subject, encode(seal(change, type="event", source="memory")))
+
+    return announce
+
+
+@asynccontextmanager
+async def _background(work: Coroutine[Any, Any, None], name: str) -> AsyncIterator[None]:
+    """Run something beside the rest; should it fail, say so at once and raise it at the end."""
+
+    def report(task: asyncio.Task[None]) -> None:
+        if not task.cancelled() and (error := task.exception()):
+            log.error("background_task_failed", task=name, exc_info=error)
+
+    task = asyncio.create_task(work, name=name)
+    task.add_done_callback(report)
+    try:
+        yield
+    finally:
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
+
+
+@contextmanager
+def _runtime_file(data_dir: Path, url: str) -> Iterator[None]:
+    path = data_dir / RUNTIME_FILE
+    temporary = path.with_suffix(".tmp")
+    temporary.write_bytes(msgspec.json.encode(Runtime(url=url, pid=os.getpid())))
+    temporary.chmod(0o600)
+    temporary.replace(path)
+    try:
+        yield
+    finally:
+        path.unlink(missing_ok=True)
+
+
+def running_url(settings: Settings) -> str:
+    """Where the bus of the running stack is.
+
+    Raises:
+        StackNotRunningError: Nothing is configured, and no stack has left its address.
+    """
+    if settings.bus.url is not None:
+        return settings.bus.url
+    path = settings.memory.data_dir / RUNTIME_FILE
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=Runtime).url
+    except (OSError, msgspec.MsgspecError) as error:
+        raise StackNotRunningError(
+            f"No stack is running on {settings.memory.data_dir.resolve()}.",
+            remedy="Start one with `local2 up`, in this folder.",
+        ) from error

@@ -1,0 +1,104 @@
+"""The vector worker as seen from the memory: requests over the bus, failures as VectorError."""
+
+import asyncio
+from typing import TypeVar
+
+import msgspec
+
+from local.bus.connection import Connection, Message
+from local.errors import BusError, EmbedderMismatchError, Local2Error, VectorError
+from local.protocol import subjects
+from local.protocol.codec import decode, encode
+from local.protocol.envelope import seal
+from local.protocol.payloads import Empty, ErrorReply
+from local.protocol.vectors import (
+    TenantOnly,
+    VectorDelete,
+    VectorHits,
+    VectorIdPage,
+    VectorIds,
+    VectorItem,
+    VectorSearch,
+    VectorsStored,
+    VectorStatus,
+    VectorUpsert,
+)
+
+BATCH_TIMEOUT = 300.0
+"""Seconds for a batch: a slow embedder needs them; a dead worker is noticed at once."""
+STATUS_TIMEOUT = 10.0
+
+R = TypeVar("R")
+
+
+class VectorClient:
+    """Asks the vector worker. `worker_lost` makes whoever waits for a dead one go on."""
+
+    def __init__(self, bus: Connection, *, search_timeout: float) -> None:
+        self._bus = bus
+        self._search_timeout = search_timeout
+        self._lost: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    def worker_lost(self) -> None:
+        """The worker's process has ended: nobody will answer what was asked of it."""
+        self._lost.set_result(None)
+        self._lost = asyncio.get_running_loop().create_future()
+
+    async def search(self, text: str, limit: int, *, tenant: str) -> VectorHits:
+        ask = VectorSearch(text=text, limit=limit, tenant=tenant)
+        return await self._ask(subjects.VECTOR_SEARCH, ask, VectorHits, self._search_timeout)
+
+    async def upsert(self, items: list[VectorItem], *, tenant: str) -> VectorsStored:
+        ask = VectorUpsert(items=items, tenant=tenant)
+        return await self._ask(subjects.VECTOR_UPSERT, ask, VectorsStored, BATCH_TIMEOUT)
+
+    async def delete(self, ids: list[str], *, tenant: str) -> None:
+        ask = VectorDelete(ids=ids, tenant=tenant)
+        await self._ask(subjects.VECTOR_DELETE, ask, Empty, BATCH_TIMEOUT)
+
+    async def ids(self, offset: int, limit: int, *, tenant: str) -> list[str]:
+        ask = VectorIds(offset=offset, limit=limit, tenant=tenant)
+        return (await self._ask(subjects.VECTOR_IDS, ask, VectorIdPage, BATCH_TIMEOUT)).ids
+
+    async def status(self, *, tenant: str) -> VectorStatus:
+        ask = TenantOnly(tenant=tenant)
+        return await self._ask(subjects.VECTOR_STATUS, ask, VectorStatus, STATUS_TIMEOUT)
+
+    async def reset(self, *, tenant: str) -> VectorStatus:
+        ask = TenantOnly(tenant=tenant)
+        return await self._ask(subjects.VECTOR_RESET, ask, VectorStatus, BATCH_TIMEOUT)
+
+    async def _ask(self, subject: str, payload: msgspec.Struct, into: type[R], seconds: float) -> R:
+        data = encode(seal(payload, type="request", source="memory"))
+        request: asyncio.Task[Message] = asyncio.create_task(
+            self._bus.request(subject, data, timeout=seconds)
+        )
+        try:
+            await asyncio.wait((request, self._lost), return_when=asyncio.FIRST_COMPLETED)
+            if not request.done():
+                raise VectorError("The vector worker ended; it is being started again.")
+            return _read(request.result(), into)
+        except BusError as error:
+            raise VectorError(f"The vector worker does not answer: {error}") from error
+        finally:
+            request.cancel()
+
+
+def _read(answer: Message, into: type[R]) -> R:
+    if (code := (answer.headers or {}).get(ERROR_CODE)) is None:
+        return decode(answer.data, into).payload
+    problem = decode(answer.data, ErrorReply).payload.message
+    raise (
+        EmbedderMismatchError(problem)
+        if code == EmbedderMismatchError.code
+        else VectorError(problem)
+    )
+
+
+ERROR_CODE = "Nats-Service-Error-Code"
+
+
+def failure(error: Local2Error) -> tuple[bytes, dict[str, str]]:
+    """The worker's answer where it has none: data and headers."""
+    reply = ErrorReply(code=error.code, message=str(error))
+    return encode(seal(reply, type="error", source="vector_worker")), {ERROR_CODE: error.code}

@@ -1,0 +1,58 @@
+"""What a chat model is: the messages it reads, the tools it is offered, the pieces it streams."""
+
+from collections.abc import AsyncGenerator, Sequence
+from typing import Any, Literal, Protocol
+
+from msgspec import Struct
+
+
+class ToolCall(Struct, frozen=True, kw_only=True):
+    id: str
+    name: str
+    arguments: dict[str, Any]
+
+
+class ChatMessage(Struct, frozen=True, kw_only=True):
+    role: Literal["system", "user", "assistant", "tool"]
+    content: str = ""
+    thinking: str = ""
+    tool_calls: tuple[ToolCall, ...] = ()
+    tool_call_id: str | None = None
+    """Of a tool message: the `ToolCall.id` it answers."""
+    tool_name: str | None = None
+    """Of a tool message: the tool that answered."""
+
+
+class ToolDefinition(Struct, frozen=True, kw_only=True):
+    name: str
+    description: str
+    parameters: dict[str, Any]
+    """JSON schema of the arguments, `{"type": "object", …}`."""
+
+
+class ChatChunk(Struct, frozen=True, kw_only=True):
+    content: str = ""
+    thinking: str = ""
+    tool_calls: tuple[ToolCall, ...] = ()
+
+
+class ChatModel(Protocol):
+    @property
+    def name(self) -> str:
+        """For people, in logs and at the start."""
+        ...
+
+    def stream(
+        self, messages: Sequence[ChatMessage], tools: Sequence[ToolDefinition]
+    ) -> AsyncGenerator[ChatChunk, None]:
+        """Answer the conversation; the pieces in their order make up the whole answer.
+
+        Close the generator (`contextlib.aclosing`) when leaving it early: that stops the model.
+
+        Raises:
+            ModelError: the model is out of reach, or its reply is not one.
+            ModelRefusedError: the model turned this request down; repeating it changes nothing.
+        """
+        ...
+
+    async def close(self) -> None: ...

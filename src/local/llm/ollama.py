@@ -1,0 +1,169 @@
+"""Chat models served by Ollama."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Iterator, Sequence
+from contextlib import AsyncExitStack, aclosing, contextmanager
+from typing import Any, Self, cast
+from uuid import uuid4
+
+import httpx
+import msgspec
+import structlog
+from ollama import AsyncClient, ChatResponse, Message, ResponseError, Tool
+
+from local.errors import ConfigError, ModelError, ModelRefusedError
+from local.llm.chat import ChatChunk, ChatMessage, ToolCall, ToolDefinition
+
+PROBE_SECONDS = 2.0
+# Loading a large model from a slow disk takes minutes, and nothing is heard meanwhile.
+SILENCE_SECONDS = 300.0
+
+log = structlog.get_logger()
+
+
+class OllamaModel:
+    """One model of one Ollama server; get it from `open`, which asks what the model can do."""
+
+    def __init__(
+        self, client: AsyncClient, model: str, *, url: str, options: dict[str, Any], thinks: bool
+    ) -> None:
+        self.name = model
+        self._client = client
+        self._url = url
+        self._options = options
+        self._thinks = thinks
+
+    @classmethod
+    async def open(cls, model: str, *, temperature: float, context_size: int, url: str) -> Self:
+        """Find the model on the server, within two seconds.
+
+        Args:
+            model: As `ollama list` shows it; without a tag, `:latest` is meant.
+            temperature: 0 for the likeliest answer each time, 1 and more for varied ones.
+            context_size: Tokens the model sees at once, its answer included.
+            url: Of the server, such as http://127.0.0.1:11434.
+
+        Raises:
+            ConfigError: `url` is not one.
+            ModelError: No server answers, it lacks the model, or the model cannot call tools.
+        """
+        async with AsyncExitStack() as on_failure:
+            client = await _connect(url)
+            on_failure.push_async_callback(client.close)
+            with _as_model_errors(model, url):
+                async with asyncio.timeout(PROBE_SECONDS):
+                    capabilities = (await client.show(model)).capabilities or []
+            if "tools" not in capabilities:
+                raise ModelError(
+                    f"The model {model} cannot call tools, so it would reach no memory.",
+                    remedy="Choose a model for which `ollama show` lists the capability tools.",
+                )
+            on_failure.pop_all()
+        options = {"temperature": temperature, "num_ctx": context_size}
+        return cls(client, model, url=url, options=options, thinks="thinking" in capabilities)
+
+    async def stream(
+        self, messages: Sequence[ChatMessage], tools: Sequence[ToolDefinition]
+    ) -> AsyncGenerator[ChatChunk, None]:
+        their_messages = [_to_ollama(message) for message in messages]
+        their_tools = [_to_ollama_tool(tool) for tool in tools]
+        done_reason = None
+        with _as_model_errors(self.name, self._url):
+            parts = await self._client.chat(
+                self.name,
+                messages=their_messages,
+                tools=their_tools,
+                stream=True,
+                think=self._thinks or None,
+                options=self._options,
+            )
+            # A generator, whatever its annotation says: closing it hangs up, and the model stops.
+            async with aclosing(cast(AsyncGenerator[ChatResponse, None], parts)):
+                async for part in parts:
+                    done_reason = part.done_reason if part.done else None
+                    if chunk := _from_ollama(part):
+                        yield chunk
+        self._check_end(done_reason)
+
+    def _check_end(self, done_reason: str | None) -> None:
+        if done_reason is None:
+            raise ModelError(f"Ollama at {self._url} broke off in the middle of an answer.")
+        if done_reason == "length":
+            log.warning("answer_cut_off", model=self.name, context_size=self._options["num_ctx"])
+
+    async def close(self) -> None:
+        await self._client.close()  # type: ignore[no-untyped-call]
+
+
+async def _connect(url: str) -> AsyncClient:
+    timeout = httpx.Timeout(SILENCE_SECONDS, connect=PROBE_SECONDS)
+    try:
+        # In a thread, because it reads the certificates of the system.
+        return await asyncio.to_thread(AsyncClient, host=url, timeout=timeout)
+    except ValueError as error:
+        raise ConfigError(
+            f"The address of Ollama, {url!r}, is not a URL: {error}.",
+            remedy="Set ollama_url in config/generator.yaml or LOCAL2_GENERATOR__OLLAMA_URL.",
+        ) from error
+
+
+def _to_ollama(message: ChatMessage) -> Message:
+    calls = [
+        Message.ToolCall(function=Message.ToolCall.Function(name=c.name, arguments=c.arguments))
+        for c in message.tool_calls
+    ]
+    return Message(
+        role=message.role,
+        content=message.content,
+        thinking=message.thinking or None,
+        tool_calls=calls or None,
+        tool_name=message.tool_name,
+    )
+
+
+def _to_ollama_tool(tool: ToolDefinition) -> Tool:
+    return Tool.model_validate({"type": "function", "function": msgspec.to_builtins(tool)})
+
+
+def _from_ollama(part: ChatResponse) -> ChatChunk | None:
+    """None for a part that brings nothing, such as the last one."""
+    message = part.message
+    chunk = ChatChunk(
+        content=message.content or "",
+        thinking=message.thinking or "",
+        tool_calls=tuple(
+            # Ollama pairs results with calls by the tool's name and order; we by an id.
+            ToolCall(id=uuid4().hex, name=c.function.name, arguments=dict(c.function.arguments))
+            for c in message.tool_calls or ()
+        ),
+    )
+    return chunk if chunk.content or chunk.thinking or chunk.tool_calls else None
+
+
+@contextmanager
+def _as_model_errors(model: str, url: str) -> Iterator[None]:
+    """Turn whatever the ollama package lets through into our errors."""
+    try:
+        yield
+    except ResponseError as error:
+        raise _from_response(error, model, url) from error
+    except (OSError, httpx.TransportError) as error:
+        raise ModelError(
+            f"No answer from Ollama at {url} ({type(error).__name__}).",
+            remedy="Start it with `ollama serve`, or set LOCAL2_GENERATOR__CHAT=rules.",
+        ) from error
+    except (ValueError, AttributeError) as error:
+        # Not JSON, JSON of another shape, or JSON that is no object.
+        raise ModelError(f"Ollama at {url} sent a reply that cannot be read: {error}") from error
+
+
+def _from_response(error: ResponseError, model: str, url: str) -> ModelError:
+    status = error.status_code
+    if status == httpx.codes.NOT_FOUND:
+        return ModelError(
+            f"Ollama at {url} does not have the model {model}.",
+            remedy=f"Run `ollama pull {model}`, or set LOCAL2_GENERATOR__CHAT=rules.",
+        )
+    if httpx.codes.is_client_error(status):
+        return ModelRefusedError(f"{model} refused the request ({status}): {error.error}")
+    return ModelError(f"Ollama at {url} failed: {error.error}")

@@ -1,0 +1,195 @@
+"""A small responder for machines without a language model: it answers by the tables below.
+
+It remembers, recalls and searches through the same tools as a real model. `STATED` and `ASKED`
+must agree on keys, so that what was saved in one wording is found in another.
+"""
+
+import re
+from collections.abc import AsyncGenerator, Sequence
+from typing import Any
+from uuid import uuid4
+
+from local.llm.chat import ChatChunk, ChatMessage, ToolCall, ToolDefinition
+
+HELP = (
+    "I answer by rules, without a language model: tell me “Remember that my preferred language is "
+    "Elixir.”, then ask “What language do I prefer?” or “What do you remember about Elixir?”. "
+    "For conversation, start Ollama with a model that calls tools, such as `ollama pull gemma4`."
+)
+# Short, because every answer is remembered with its question and searched with it.
+ACKNOWLEDGED = "Understood. (I answer by rules, without a language model.)"
+NOTHING = "I remember nothing about that."
+
+THING = r"(?P<thing>\w+(?:[ '-]\w+){0,3}?)"
+VALUE = r"(?P<value>\S.*)"
+IS = r"(?:is|are)(?: now)?"
+PROJECT = r"(?:the|our|my|this) project(?:'s)?"
+END = r"(?: (?:is|are|was|were|again|please|now|today))*(?:[,;:?!.]|$)"
+
+STATED = (  # a clause to save, the topic it belongs to
+    (rf"call me (?-i:(?![a-z])){VALUE}", "user.name"),  # not "call me tomorrow"
+    (rf"(?:i(?:'m| am) called|my name(?:'s| {IS})) {VALUE}", "user.name"),
+    (rf"my (?:preferred|favou?rite) {THING} {IS} {VALUE}", "user.{thing}_preference"),
+    (rf"{PROJECT} {THING} {IS} {VALUE}", "project.{thing}"),
+    (rf"my {THING} {IS} {VALUE}", "user.{thing}"),
+    (r"(?P<value>(?:never|always|avoid|don't|do not) (?P<thing>\S+(?: \S+){0,3}).*)",
+     "constraint.{thing}"),
+)  # fmt: skip
+
+ASKED = (  # a question, the topic that answers it
+    (r"who am i\b|what am i called|what (?:do|should) you call me", "user.name"),
+    (rf"(?:what|which) {THING} do i (?:prefer|like)", "user.{thing}_preference"),
+    (rf"\bmy (?:preferred|favou?rite) {THING}{END}", "user.{thing}_preference"),
+    (rf"\b{PROJECT} {THING}{END}", "project.{thing}"),
+    (rf"\bmy {THING}{END}", "user.{thing}"),
+)
+
+SEARCHED = (  # a question about the past; what to search for. Before `ASKED`.
+    r"\b(?:remember|recall|know|say|said|tell|told|talk(?:ed)?)\b.*? about (?P<query>.+)",
+    r"\bsearch\b.*? for (?P<query>.+)",
+)
+
+WANTS_HELP = (
+    r"(?:(?:hi|hello|hey)(?: there)?|help|(?:who|what) are you|what can you do"
+    r"|(?:please )?remember (?:that|this|it))[.!?]*"
+)
+SAVES_UNASKED = "user.name"
+ASKS_TO_SAVE = (
+    r"(?:^|[.,;:!?]|\b(?:please|and|(?:can|could|will|would) you|i (?:want|need) you to))\s*"
+    r"(?:please )?(?:also )?"
+    r"(?:remember|memori[sz]e|save|store|note(?: down)?|keep in mind|(?:don't|do not) forget)\b"
+    r"(?: (?:that|this|it)\b)?(?:,? please)?[:,]?\s*"
+)
+POLITE_REQUEST = r"\b(?:can|could|will|would) you\b.* that "  # its question mark asks nothing
+QUESTION = (
+    r"(?:what|which|who|whose|when|where|why|how|do you|tell me|remind me|recall|search)\b|.*\?$"
+)
+FILLER = r"^(?:(?:please|and|also|so|well|ok|okay|actually|hi|hello|hey|that)\b[\s,.:!]*)+"
+# A sentence ends after a word of three letters or more, not after "Dr." or "e.g.".
+BETWEEN_CLAUSES = (
+    r"\n+|(?<=\w{3}[.!?])\s+"
+    r"|,? and (?=(?:my|i|our|the project|call me|what|which|who|when|where|how)\b)"
+)
+LONGEST_CLAUSE = 300  # characters; a longer one is prose, and would be slow to match
+MOST_CALLS = 16  # at once; a pasted page holds more questions than anybody asks
+ANY_CASE = re.IGNORECASE
+
+_Wish = tuple[str, dict[str, Any]]
+"""A tool and its arguments."""
+
+
+class RulesModel:
+    """Deterministic: the same conversation gets the same answer."""
+
+    name = "rules"
+
+    async def stream(
+        self, messages: Sequence[ChatMessage], tools: Sequence[ToolDefinition]
+    ) -> AsyncGenerator[ChatChunk, None]:
+        text, wishes = _respond(messages, {tool.name for tool in tools})
+        for piece in re.findall(r"(?:\S+\s*){1,8}", text):
+            yield ChatChunk(content=piece)
+        if wishes:
+            calls = (ToolCall(id=uuid4().hex, name=name, arguments=args) for name, args in wishes)
+            yield ChatChunk(tool_calls=tuple(calls))
+
+    async def close(self) -> None:
+        """Nothing to close."""
+
+
+def _respond(messages: Sequence[ChatMessage], served: set[str]) -> tuple[str, list[_Wish]]:
+    """What to say and what to call, given the conversation and the names of the tools."""
+    asked_at = max((i for i, m in enumerate(messages) if m.role == "user"), default=None)
+    if asked_at is None:
+        return HELP, []
+    text, outcomes = messages[asked_at].content, _outcomes(messages[asked_at + 1 :])
+    if outcomes:
+        missed = any(name == "recall_topic" and _is_empty(said) for name, _, said in outcomes)
+        searched = any(name == "search_memory" for name, _, _ in outcomes)
+        if missed and not searched and "search_memory" in served:
+            return "", [("search_memory", {"query": text})]
+        return _report(outcomes), []
+    if re.fullmatch(WANTS_HELP, text.strip(), ANY_CASE):
+        return HELP, []
+    wishes = _understand(text)
+    if missing := sorted({name for name, _ in wishes} - served):
+        return f"For that I need {' and '.join(missing)}, which nobody offers at the moment.", []
+    return ("", wishes) if wishes else (ACKNOWLEDGED, [])
+
+
+def _understand(text: str) -> list[_Wish]:
+    """The tool calls that a user's message asks for; none for mere conversation."""
+    wishes: list[_Wish] = []
+    loose = []
+    rest, requests = re.subn(ASKS_TO_SAVE, "\n", text.replace("\u2019", "'"), flags=ANY_CASE)
+    if requests and re.search(POLITE_REQUEST, text, ANY_CASE):
+        rest = rest.rstrip("? ")
+    for part in re.split(BETWEEN_CLAUSES, rest, flags=ANY_CASE):
+        clause = re.sub(FILLER, "", part.strip(), flags=ANY_CASE)
+        fact = _fact(clause)
+        if fact and (requests or fact["topic"] == SAVES_UNASKED):
+            wishes.append(("save_topic", fact))
+        elif re.match(QUESTION, clause, ANY_CASE):
+            wishes.append(_lookup(clause))
+        elif re.search(r"\w", clause):
+            loose.append(clause)
+    if requests and loose:
+        wishes.append(("save_memory", {"content": " ".join(loose)}))
+    return wishes[:MOST_CALLS]
+
+
+def _fact(clause: str) -> dict[str, Any] | None:
+    if len(clause) > LONGEST_CLAUSE:
+        return None
+    for pattern, template in STATED:
+        if found := re.fullmatch(pattern, clause, ANY_CASE):
+            topic, content = _topic(template, found), found["value"].strip(" ,;:.!?\"'“”")
+            return {"topic": topic, "content": content} if topic and content else None
+    return None
+
+
+def _lookup(question: str) -> _Wish:
+    start = question[:LONGEST_CLAUSE]
+    for pattern in SEARCHED:
+        if found := re.search(pattern, start, ANY_CASE):
+            return "search_memory", {"query": found["query"].rstrip(" ?!.")}
+    for pattern, template in ASKED:
+        if (found := re.search(pattern, start, ANY_CASE)) and (topic := _topic(template, found)):
+            return "recall_topic", {"topic": topic}
+    return "search_memory", {"query": question}
+
+
+def _topic(template: str, found: re.Match[str]) -> str | None:
+    """The key, such as `user.language_preference`; None where no letter of it is left."""
+    if "{thing}" not in template:
+        return template
+    thing = re.sub(r"[^a-z0-9]+", "_", found["thing"].lower()).strip("_")
+    return template.format(thing=thing) if thing else None
+
+
+def _outcomes(turn: Sequence[ChatMessage]) -> list[tuple[str, dict[str, Any], str]]:
+    """Tool, arguments and result of every call that was answered in this turn."""
+    calls = {call.id: call for message in turn for call in message.tool_calls}
+    results = ((calls.get(m.tool_call_id or ""), m.content) for m in turn if m.role == "tool")
+    return [(call.name, call.arguments, content) for call, content in results if call]
+
+
+def _is_empty(result: str) -> bool:
+    return not result.strip() or result.startswith("No memories found")
+
+
+def _report(outcomes: Sequence[tuple[str, dict[str, Any], str]]) -> str:
+    lines = []
+    for tool, arguments, result in outcomes:
+        if result.startswith("Error"):
+            lines.append(f"{tool} failed: {result}")
+        elif tool == "save_topic":
+            lines.append(f"Saved: {arguments['content']} ({arguments['topic']}).")
+        elif tool == "save_memory":
+            lines.append(f"Saved: {arguments['content']}")
+        elif tool == "recall_topic" and not _is_empty(result):
+            value = result.removeprefix(f"[Memory: {arguments['topic']}]").strip()
+            lines.append(f"I remember: {value} ({arguments['topic']}).")
+        elif not _is_empty(result):
+            lines.append(f"Here is what I remember: {result.strip()}")
+    return "\n".join(lines) or NOTHING

@@ -1,0 +1,109 @@
+"""Starts a child process, and starts it again whenever it ends before it should."""
+
+import asyncio
+import os
+import sys
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
+
+import structlog
+
+STOP_PATIENCE = 10.0
+FIRST_DELAY = 0.1
+LAST_DELAY = 10.0
+STEADY = 30.0
+"""A child that lived this many seconds starts the delays over."""
+
+log = structlog.get_logger()
+
+
+class Child:
+    """A Python module in a process of its own, restarted for as long as the context lasts."""
+
+    def __init__(
+        self, module: str, config: bytes, *, inherit: tuple[int, ...], ended: Callable[[], None]
+    ) -> None:
+        self._module = module
+        self._config = config
+        self._inherit = inherit
+        self._ended = ended
+        self._process: asyncio.subprocess.Process | None = None
+
+    @property
+    def pid(self) -> int | None:
+        """The process id while it runs."""
+        process = self._process
+        return process.pid if process is not None and process.returncode is None else None
+
+    async def start(self) -> None:
+        self._process = process = await asyncio.create_subprocess_exec(
+            sys.executable,
+            "-m",
+            self._module,
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.DEVNULL,
+            pass_fds=self._inherit,
+            start_new_session=True,  # Ctrl-C is for the stack, which stops its children in order
+            env={**os.environ, "OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"},
+        )
+        if process.stdin is not None:
+            process.stdin.write(self._config + b"\n")
+            with suppress(ConnectionError):  # it died at once; `watch` sees that
+                await process.stdin.drain()
+
+    async def watch(self) -> None:
+        """Restart the child whenever it ends; runs until cancelled."""
+        loop = asyncio.get_running_loop()
+        delay = FIRST_DELAY
+        while self._process is not None:
+            begun = loop.time()
+            code = await self._process.wait()
+            self._ended()
+            if loop.time() - begun > STEADY:
+                delay = FIRST_DELAY
+            log.warning("child_ended", module=self._module, exit_code=code, restart_in=delay)
+            await asyncio.sleep(delay)
+            delay = min(delay * 2, LAST_DELAY)
+            await self.start()
+
+    async def stop(self) -> None:
+        """Close its standard input, which asks it to stop; insist after a while."""
+        process = self._process
+        if process is None or process.returncode is not None:
+            return
+        if process.stdin is not None:
+            process.stdin.close()
+        try:
+            await asyncio.wait_for(process.wait(), STOP_PATIENCE)
+        except TimeoutError:
+            log.warning("child_killed", module=self._module, pid=process.pid)
+            process.kill()
+            await process.wait()
+
+
+@asynccontextmanager
+async def supervised(
+    module: str,
+    config: bytes,
+    *,
+    inherit: tuple[int, ...] = (),
+    ended: Callable[[], None] = lambda: None,
+) -> AsyncIterator[Child]:
+    """Keep a child process running while the context lasts.
+
+    Args:
+        module: Run as `python -m module`.
+        config: One line for its standard input, which then stays open as a sign of life.
+        inherit: File descriptors it keeps open.
+        ended: Called whenever the process has ended without being asked to.
+    """
+    child = Child(module, config, inherit=inherit, ended=ended)
+    await child.start()
+    watcher = asyncio.create_task(child.watch())
+    try:
+        yield child
+    finally:
+        watcher.cancel()
+        with suppress(asyncio.CancelledError):
+            await watcher
+        await child.stop()

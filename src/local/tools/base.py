@@ -1,0 +1,55 @@
+"""From a tool's own file (Args, description, function) to the Tool that a host serves."""
+
+from collections.abc import Awaitable, Callable
+from typing import Annotated, Generic, TypeVar
+
+import msgspec
+
+from local import __version__
+from local.memory.service import Memory, MemoryService
+from local.protocol.caller import Caller
+from local.protocol.tool import Tool, ToolOutput
+
+A = TypeVar("A", bound=msgspec.Struct)
+
+NOTHING_FOUND = "No memories found."
+
+TopicKey = Annotated[
+    str,
+    msgspec.Meta(
+        min_length=1,
+        max_length=200,
+        description="Dotted key that starts with user., project. or constraint., "
+        "e.g. 'user.name', 'user.language_preference', 'project.deadline'.",
+    ),
+]
+MAX_CONTENT = 65_536
+"""Characters of one memory; longer texts are documents."""
+MAX_QUERY = 4_096
+
+
+class Args(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Base of every tool's arguments: what a tool does not know it refuses."""
+
+
+class MemoryTool(msgspec.Struct, Generic[A], frozen=True, kw_only=True):
+    """What a tool's file declares; over a memory it becomes a Tool."""
+
+    name: str
+    description: str
+    args: type[A]
+    function: Callable[[MemoryService, A], Awaitable[ToolOutput]]
+
+    def over(self, memory: Memory) -> Tool:
+        """The Tool; its caller comes from the bus and cannot be chosen by arguments."""
+
+        async def run(caller: Caller, arguments: A) -> ToolOutput:
+            return await self.function(memory.of(caller), arguments)
+
+        return Tool(
+            name=self.name,
+            description=self.description,
+            version=__version__,
+            args=self.args,
+            run=run,
+        )

@@ -1,0 +1,15 @@
+"""Every tool of the memory, in the order in which a model sees them."""
+
+from local.memory.service import Memory
+from local.protocol.tool import Tool
+from local.tools import recall_topic, save_memory, save_topic, search_memory
+
+
+def memory_tools(memory: Memory) -> list[Tool]:
+    """The tools over one memory."""
+    return [
+        save_topic.TOOL.over(memory),
+        recall_topic.TOOL.over(memory),
+        save_memory.TOOL.over(memory),
+        search_memory.TOOL.over(memory),
+    ]

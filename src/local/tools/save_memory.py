@@ -1,0 +1,44 @@
+"""Tool `save_memory`: note something in the middle of a conversation."""
+
+from typing import Annotated
+
+import msgspec
+
+from local.memory.service import MemoryService
+from local.protocol.tool import ToolOutput
+from local.tools.base import MAX_CONTENT, Args, MemoryTool
+
+DESCRIPTION = (
+    "Note something important that came up in the conversation and has no key of its own: a "
+    "finding, a decision with its reasons, an event. It is found again by its meaning with "
+    "search_memory. For a preference, rule or fact that the user wants remembered use save_topic."
+)
+
+
+class SaveMemory(Args, frozen=True):
+    content: Annotated[
+        str,
+        msgspec.Meta(
+            min_length=1,
+            max_length=MAX_CONTENT,
+            description="The note, in words that make sense without the conversation.",
+        ),
+    ]
+
+
+class SavedMemory(msgspec.Struct, frozen=True, kw_only=True):
+    id: str
+    was_new: bool
+
+
+async def save_memory(memory: MemoryService, args: SaveMemory) -> ToolOutput:
+    written = await memory.put_episode(args.content)
+    return ToolOutput(
+        content="Memory saved." if written.was_new else "Memory saved before.",
+        data=SavedMemory(id=written.id, was_new=written.was_new),
+    )
+
+
+TOOL = MemoryTool(
+    name="save_memory", description=DESCRIPTION, args=SaveMemory, function=save_memory
+)

@@ -1,0 +1,63 @@
+"""Tool `search_memory`: find past questions, answers and notes by their meaning."""
+
+from collections.abc import Sequence
+from typing import Annotated
+
+import msgspec
+
+from local.memory.ranking import Hit
+from local.memory.service import MemoryService
+from local.protocol.envelope import utc_now
+from local.protocol.tool import ToolOutput
+from local.tools.base import MAX_QUERY, NOTHING_FOUND, Args, MemoryTool
+
+DESCRIPTION = (
+    "Search past sessions by meaning, when no exact key is known: earlier questions with their "
+    "answers, and notes. Call this for 'What do you remember about …?', 'What did we say about "
+    "…?' and whenever earlier conversations may help, e.g. "
+    "search_memory(query='which databases has this user worked with')."
+)
+
+
+class SearchMemory(Args, frozen=True):
+    query: Annotated[
+        str,
+        msgspec.Meta(
+            min_length=1, max_length=MAX_QUERY, description="What to look for, in any words."
+        ),
+    ]
+    top_k: Annotated[
+        Annotated[int, msgspec.Meta(ge=1, le=20)] | None,
+        msgspec.Meta(description="How many memories to return at most."),
+    ] = None
+
+
+class FoundMemories(msgspec.Struct, frozen=True, kw_only=True):
+    """`degraded`: some memories could only be found by their words; `reason` says why."""
+
+    hits: list[Hit]
+    degraded: bool
+    reason: str | None
+
+
+async def search_memory(memory: MemoryService, args: SearchMemory) -> ToolOutput:
+    result = await memory.search_episodic(args.query, args.top_k)
+    return ToolOutput(
+        content=formatted(result.hits) if result.hits else NOTHING_FOUND,
+        data=FoundMemories(hits=result.hits, degraded=result.degraded, reason=result.reason),
+    )
+
+
+def formatted(hits: Sequence[Hit]) -> str:
+    """The hits as a dated, numbered list for a model."""
+    lines = [f"[Memory recall — {utc_now().date().isoformat()}]"]
+    for number, hit in enumerate(hits, start=1):
+        day = str(hit.metadata["timestamp_utc"])[:10]
+        lines.append(f"{number}. (relevance: {hit.score:.2f}) {day}")
+        lines += [f"   {line}" for line in hit.content.splitlines()]
+    return "\n".join(lines)
+
+
+TOOL = MemoryTool(
+    name="search_memory", description=DESCRIPTION, args=SearchMemory, function=search_memory
+)

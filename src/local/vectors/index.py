@@ -1,0 +1,242 @@
+"""Vectors on disk, in Chroma: one folder, one client, one collection a tenant.
+
+Chroma may refuse a folder, or crash on it, after its process was killed while writing. Vectors are
+derived from the ledger, so such a folder is emptied and filled again: see `folder.py`.
+"""
+
+import uuid
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import chromadb
+import numpy as np
+from chromadb.api.shared_system_client import SharedSystemClient
+from chromadb.config import Settings
+from chromadb.errors import ChromaError, NotFoundError
+from msgspec import Struct
+
+from local.errors import EmbedderMismatchError, VectorError
+from local.vectors.folder import IndexFolder
+from local.vectors.matrix import FloatMatrix
+
+DEFAULT_TENANT = "default"
+UPSERT_SIZE = 128  # Chroma holds the GIL for the whole of an upsert: 53 ms for this many
+
+
+class Hit(Struct, frozen=True, kw_only=True):
+    id: str
+    cosine: float
+
+
+class VectorIndex:
+    """Blocking, and for one thread at a time; every call may raise VectorError."""
+
+    def __init__(self, folder: IndexFolder, client: Any, collection: str) -> None:
+        self._folder = folder
+        self._client = client
+        self._collection = collection
+        self._collections: dict[str, Any] = {}
+
+    @classmethod
+    def open(cls, path: Path, collection: str) -> Self:
+        """Take the folder for this process and make it ready, empty if Chroma cannot read it.
+
+        Args:
+            path: folder of nothing but the index; created where it is missing.
+            collection: name of the default tenant's collection, and prefix of all others.
+
+        Raises:
+            FolderLockedError: another process has the folder open.
+            VectorError: Chroma cannot even work in an empty folder.
+        """
+        folder = IndexFolder.acquire(path)
+        try:
+            return cls(folder, _ready_client(folder), collection)
+        except BaseException:
+            folder.release(clean=False)
+            raise
+
+    @property
+    def opened_clean(self) -> bool:
+        """False if the last owner was killed or the folder was emptied: compare with the ledger."""
+        return self._folder.was_clean
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._collections.clear()
+        self._client.close()
+        self._folder.release(clean=True)
+
+    def tenants(self) -> list[str]:
+        """Return who has a collection, in alphabetical order."""
+        with _translated("list its collections"):
+            names = [collection.name for collection in self._client.list_collections()]
+        prefix = f"{self._collection}."
+        tenants = [name.removeprefix(prefix) for name in names if name.startswith(prefix)]
+        return sorted(tenants + [DEFAULT_TENANT] * (self._collection in names))
+
+    def recorded_embedder(self, tenant: str) -> str | None:
+        """Return the name of the embedder that made the vectors, None without a collection."""
+        return self._recorded(tenant, "embedder")
+
+    def generation(self, tenant: str) -> str | None:
+        """Return an id that is new whenever the collection is, None without a collection."""
+        return self._recorded(tenant, "generation")
+
+    def ensure(self, tenant: str, embedder_name: str, dimensions: int) -> None:
+        """Create the tenant's collection unless it is there.
+
+        Raises:
+            EmbedderMismatchError: it was built with another embedder.
+        """
+        collection = self._find(tenant)
+        if collection is None:
+            self._create(tenant, embedder_name, dimensions)
+            return
+        recorded = collection.metadata["embedder"], collection.metadata["dimensions"]
+        if recorded != (embedder_name, dimensions):
+            raise EmbedderMismatchError(
+                f"The vectors of tenant {tenant} come from {recorded[0]} ({recorded[1]} dimensions)"
+                f", not from {embedder_name} ({dimensions} dimensions).",
+                remedy="Run `local2 reindex`, or configure the former embedder again.",
+            )
+
+    def reset(self, tenant: str, embedder_name: str, dimensions: int) -> None:
+        """Replace the tenant's collection, if there is one, by an empty one."""
+        if self._find(tenant) is not None:
+            with _translated("delete a collection"):
+                self._client.delete_collection(self._name(tenant))
+            del self._collections[tenant]
+        self._create(tenant, embedder_name, dimensions)
+
+    def upsert(self, tenant: str, ids: Sequence[str], vectors: FloatMatrix) -> None:
+        """Store the vectors, a row an id; ids are unique. Raises VectorError before `ensure`."""
+        collection = self._find(tenant)
+        if collection is None:
+            raise VectorError(f"Tenant {tenant} has no collection to store vectors in.")
+        with _translated("store vectors"):
+            for start in range(0, len(ids), UPSERT_SIZE):
+                piece = slice(start, start + UPSERT_SIZE)
+                collection.upsert(ids=list(ids[piece]), embeddings=vectors[piece])
+
+    def delete(self, tenant: str, ids: Sequence[str]) -> None:
+        """Forget the vectors of these ids; unknown ids do not matter."""
+        collection = self._find(tenant)
+        if collection is not None and ids:
+            with _translated("delete vectors"):
+                collection.delete(ids=list(ids))
+
+    def search(self, tenant: str, vectors: FloatMatrix, limit: int) -> list[list[Hit]]:
+        """Return the nearest records of each row of `vectors`, best first."""
+        collection = self._find(tenant)
+        if collection is None or not len(vectors):
+            return [[] for _ in vectors]
+        with _translated("search"):
+            found = collection.query(
+                query_embeddings=vectors, n_results=limit, include=["distances"]
+            )
+        return [
+            [Hit(id=id_, cosine=1.0 - d) for id_, d in zip(ids, distances, strict=True)]
+            for ids, distances in zip(found["ids"], found["distances"], strict=True)
+        ]
+
+    def count(self, tenant: str) -> int:
+        collection = self._find(tenant)
+        with _translated("count its vectors"):
+            return 0 if collection is None else int(collection.count())
+
+    def ids(self, tenant: str, offset: int, limit: int) -> list[str]:
+        """Return a page of the stored ids, in an order that lasts while nothing is written."""
+        collection = self._find(tenant)
+        if collection is None:
+            return []
+        with _translated("list its ids"):
+            page: list[str] = collection.get(offset=offset, limit=limit, include=[])["ids"]
+        return page
+
+    def _name(self, tenant: str) -> str:
+        return self._collection if tenant == DEFAULT_TENANT else f"{self._collection}.{tenant}"
+
+    def _recorded(self, tenant: str, field: str) -> str | None:
+        collection = self._find(tenant)
+        return None if collection is None else str(collection.metadata[field])
+
+    def _find(self, tenant: str) -> Any | None:
+        if tenant not in self._collections:
+            with _translated("open a collection"):
+                try:
+                    self._collections[tenant] = self._client.get_collection(
+                        self._name(tenant), embedding_function=None
+                    )
+                except NotFoundError:
+                    return None
+        return self._collections[tenant]
+
+    def _create(self, tenant: str, embedder_name: str, dimensions: int) -> None:
+        with _translated("create a collection"):
+            self._collections[tenant] = self._client.create_collection(
+                self._name(tenant),
+                embedding_function=None,
+                configuration={"hnsw": {"space": "cosine"}},
+                metadata={
+                    "embedder": embedder_name,
+                    "dimensions": dimensions,
+                    "generation": str(uuid.uuid4()),
+                },
+            )
+
+
+def _ready_client(folder: IndexFolder) -> Any:
+    """Open Chroma on the folder and query every collection once: that is when damage shows."""
+    if folder.died_opening:
+        folder.wipe()
+    folder.begin_opening()
+    try:
+        client = _probed_client(folder.path)
+    except VectorError:
+        folder.wipe()
+        client = _probed_client(folder.path)
+    folder.end_opening()
+    return client
+
+
+def _probed_client(path: Path) -> Any:
+    client = None
+    try:
+        with _translated(f"open {path}"):
+            client = chromadb.PersistentClient(path, Settings(anonymized_telemetry=False))
+            for collection in client.list_collections():
+                probe = np.ones((1, collection.metadata["dimensions"]), np.float32)
+                collection.query(query_embeddings=probe, n_results=1)
+    except BaseException:
+        if client is not None:
+            client.close()
+        # A client that failed to open stays in Chroma's cache, which the next one would get.
+        SharedSystemClient.clear_system_cache()
+        raise
+    return client
+
+
+@contextmanager
+def _translated(action: str) -> Iterator[None]:
+    """Turn what Chroma raises, ValueError for arguments it dislikes, into VectorError."""
+    try:
+        yield
+    except (ChromaError, ValueError) as error:
+        raise VectorError(
+            f"Chroma could not {action}: {error}",
+            remedy="Run `local2 reindex` if this happens again.",
+        ) from error

@@ -1,0 +1,96 @@
+"""Embeddings from an Ollama server."""
+
+from collections.abc import Iterator, Sequence
+
+import httpx
+import numpy as np
+import ollama
+
+from local.errors import VectorError
+from local.vectors.matrix import FloatMatrix, unit_rows
+
+BATCH_SIZE = 32
+CONNECT_SECONDS = 2.0
+READ_SECONDS = 60.0  # the first request waits until the model is in memory
+
+# Connection refused, timeouts, error statuses, answers of another shape (pydantic's ValueError).
+_FAILURES = (OSError, httpx.HTTPError, ollama.ResponseError, ValueError)
+
+
+class OllamaEmbedder:
+    """An Embedder that needs its server only when called, and again after every failure."""
+
+    min_score = 0.3
+
+    def __init__(self, url: str, model: str) -> None:
+        self.name = model.removesuffix(":latest")
+        self._url = url
+        self._client = _client(url, read_seconds=READ_SECONDS)
+        self._prefixed = self.name.rpartition("/")[2].startswith("nomic-embed-text")
+        self._dimensions: int | None = None
+
+    @property
+    def dimensions(self) -> int:
+        """Length of each vector, asked of the model once.
+
+        Raises:
+            VectorError: Ollama has not answered yet.
+        """
+        if self._dimensions is None:
+            self._dimensions = self.embed_queries(["dimensions"]).shape[1]
+        return self._dimensions
+
+    def embed_queries(self, texts: Sequence[str]) -> FloatMatrix:
+        batches = [
+            self._embed("search_query", texts[start : start + BATCH_SIZE])
+            for start in range(0, len(texts), BATCH_SIZE)
+        ]
+        return np.concatenate(batches) if batches else np.empty((0, self.dimensions), np.float32)
+
+    def embed_documents(self, texts: Sequence[str]) -> Iterator[tuple[list[int], FloatMatrix]]:
+        """Yield positions in `texts` with their vectors, shortest texts first."""
+        order = sorted(range(len(texts)), key=lambda position: len(texts[position]))
+        for start in range(0, len(order), BATCH_SIZE):
+            positions = order[start : start + BATCH_SIZE]
+            yield positions, self._embed("search_document", [texts[i] for i in positions])
+
+    def close(self) -> None:
+        self._client.close()  # type: ignore[no-untyped-call]
+
+    def _embed(self, task: str, texts: Sequence[str]) -> FloatMatrix:
+        inputs = [f"{task}: {text}" for text in texts] if self._prefixed else list(texts)
+        try:
+            answer = self._client.embed(model=self.name, input=inputs, truncate=True)
+            vectors = np.array(answer.embeddings, np.float32, ndmin=2)
+        except _FAILURES as error:
+            raise VectorError(
+                f"Ollama at {self._url} did not embed {len(texts)} texts with {self.name}: {error}",
+                remedy=self._remedy(error),
+            ) from error
+        if len(vectors) != len(texts):
+            raise VectorError(
+                f"Ollama at {self._url} answered {len(vectors)} vectors for {len(texts)} texts."
+            )
+        return unit_rows(vectors)
+
+    def _remedy(self, error: Exception) -> str:
+        if isinstance(error, ollama.ResponseError) and error.status_code == httpx.codes.NOT_FOUND:
+            return f"Run `ollama pull {self.name}`."
+        return "Start it with `ollama serve`, or choose another embedder and run `local2 reindex`."
+
+
+def probe(url: str, model: str) -> bool:
+    """Say whether an Ollama server answers at `url` and has `model`."""
+    client = _client(url, read_seconds=CONNECT_SECONDS)
+    try:
+        installed = {known.model for known in client.list().models}
+    except _FAILURES:
+        return False
+    finally:
+        client.close()  # type: ignore[no-untyped-call]
+    return bool(installed & {model, f"{model}:latest"})
+
+
+def _client(url: str, *, read_seconds: float) -> ollama.Client:
+    timeout = httpx.Timeout(read_seconds, connect=CONNECT_SECONDS)
+    return ollama.Client(host=url, timeout=timeout)

