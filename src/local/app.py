@@ -2,8 +2,8 @@
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Coroutine, Iterator
-from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, contextmanager, suppress
+from collections.abc import AsyncIterator, Coroutine
+from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,7 @@ from local.bus.server import embedded_server
 from local.bus.tool_host import ToolHost
 from local.bus.vector_client import VectorClient
 from local.database import Database, folder_lock
-from local.errors import FolderLockedError, StackNotRunningError
+from local.errors import FolderLockedError
 from local.llm.chat import ChatModel
 from local.llm.choice import choose_chat_model
 from local.memory.service import Announce, Memory
@@ -28,23 +28,16 @@ from local.memory.sql import migrations
 from local.protocol.codec import encode
 from local.protocol.envelope import seal
 from local.protocol.payloads import MemoryChange
+from local.runtime import runtime_file
 from local.settings import MemorySettings, Settings
 from local.supervisor import Child, supervised
 from local.tools.catalog import memory_tools
 
 VECTOR_WORKER = "local.agents.vector_worker"
-RUNTIME_FILE = "runtime.json"
 DEATH_PATIENCE = 10.0
 """Seconds that what is left of a killed stack gets to let go of the data folder."""
 
 log = structlog.get_logger()
-
-
-class Runtime(msgspec.Struct, frozen=True, kw_only=True):
-    """The runtime file: how other commands on this machine find a running stack."""
-
-    url: str
-    pid: int
 
 
 class Stack(msgspec.Struct, frozen=True, kw_only=True):
@@ -112,8 +105,9 @@ async def open_stack(
         model: ChatModel | None = None
         if with_generator:
             model = await _generator(resources, bus, settings)
-        resources.enter_context(_runtime_file(data_dir, url))
+        resources.enter_context(runtime_file(data_dir, url))
         log.info("stack_ready", url=bus.url, data=str(data_dir))
+        resources.callback(log.info, "stack_stopping")
         yield Stack(bus=bus, url=url, memory=memory, model=model, vector_worker=worker)
 
 
@@ -195,34 +189,3 @@ async def _background(work: Coroutine[Any, Any, None], name: str) -> AsyncIterat
         task.cancel()
         with suppress(asyncio.CancelledError):
             await task
-
-
-@contextmanager
-def _runtime_file(data_dir: Path, url: str) -> Iterator[None]:
-    path = data_dir / RUNTIME_FILE
-    temporary = path.with_suffix(".tmp")
-    temporary.write_bytes(msgspec.json.encode(Runtime(url=url, pid=os.getpid())))
-    temporary.chmod(0o600)
-    temporary.replace(path)
-    try:
-        yield
-    finally:
-        path.unlink(missing_ok=True)
-
-
-def running_url(settings: Settings) -> str:
-    """Where the bus of the running stack is.
-
-    Raises:
-        StackNotRunningError: Nothing is configured, and no stack has left its address.
-    """
-    if settings.bus.url is not None:
-        return settings.bus.url
-    path = settings.memory.data_dir / RUNTIME_FILE
-    try:
-        return msgspec.json.decode(path.read_bytes(), type=Runtime).url
-    except (OSError, msgspec.MsgspecError) as error:
-        raise StackNotRunningError(
-            f"No stack is running on {settings.memory.data_dir.resolve()}.",
-            remedy="Start one with `local2 up`, in this folder.",
-        ) from error

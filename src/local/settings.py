@@ -24,7 +24,6 @@ class BusSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     host: str = "127.0.0.1"
     port: int = -1
     request_timeout: float = 10.0
-    max_in_flight: int = 256
 
 
 class MemorySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -37,7 +36,6 @@ class MemorySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     top_k: int = 5
     min_score: float | None = None
     feedback_weight: float = 0.1
-    max_content_bytes: int = 65_536
     vector_timeout: float = 5.0
 
 

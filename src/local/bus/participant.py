@@ -1,6 +1,7 @@
 """A participant: an asyncio unit on the bus with a life cycle and a place in `$SRV` discovery."""
 
 import time
+from collections.abc import Callable, Iterator
 from contextlib import AsyncExitStack
 from types import TracebackType
 from typing import Self
@@ -80,9 +81,8 @@ class Participant:
                         endpoint.subject, _counted(endpoint), queue=endpoint.queue
                     )
                 )
-            self._subscriptions.append(
-                await self.bus.subscribe(subjects.DISCOVERY, self._discovered)
-            )
+            for subject, answer in self._discovery():
+                self._subscriptions.append(await self.bus.subscribe(subject, answer))
             await self.bus.flush()
             await self.started()
             undo.pop_all()
@@ -101,14 +101,19 @@ class Participant:
             await self._subscriptions.pop().stop(STOP_GRACE)
         await self.stopping()
 
-    async def _discovered(self, message: Message) -> None:
-        _, verb, *address = message.subject.split(".")
-        mine = [self.name, self.id][: len(address)]
-        if address != mine or not message.reply:
-            return
-        answer = {"PING": self._ping, "INFO": self._info, "STATS": self._stats}.get(verb)
-        if answer is not None:
-            await self.bus.publish(message.reply, encode(answer()))
+    def _discovery(self) -> Iterator[tuple[str, Handler]]:
+        """The subjects of ADR-32 and who answers on them."""
+        answers = {"PING": self._ping, "INFO": self._info, "STATS": self._stats}
+        for verb, answer in answers.items():
+            for address in ((), (self.name,), (self.name, self.id)):
+                yield subjects.discovery(verb, *address), self._answering(answer)
+
+    def _answering(self, answer: "Callable[[], ServiceAnswer]") -> Handler:
+        async def handle(message: Message) -> None:
+            if message.reply:
+                await self.bus.publish(message.reply, encode(answer()))
+
+        return handle
 
     def _ping(self) -> "ServiceAnswer":
         return ServiceAnswer(type="io.nats.micro.v1.ping_response", name=self.name, id=self.id)

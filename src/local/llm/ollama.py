@@ -95,6 +95,22 @@ class OllamaModel:
         await self._client.close()  # type: ignore[no-untyped-call]
 
 
+async def installed_models(url: str) -> list[str]:
+    """Return the names of the server's models, tags included.
+
+    Raises:
+        ConfigError: `url` is not one.
+        ModelError: No server answers within two seconds.
+    """
+    client = await _connect(url)
+    try:
+        with _as_model_errors("", url):
+            async with asyncio.timeout(PROBE_SECONDS):
+                return [entry.model for entry in (await client.list()).models if entry.model]
+    finally:
+        await client.close()  # type: ignore[no-untyped-call]
+
+
 async def _connect(url: str) -> AsyncClient:
     timeout = httpx.Timeout(SILENCE_SECONDS, connect=PROBE_SECONDS)
     try:

@@ -24,7 +24,6 @@ VECTOR_RESET = "vector.reset"
 VECTOR_READY = "vector.ready"
 
 TOOL_RESULTS = "tool.result.*"
-DISCOVERY = "$SRV.>"
 
 _TOOL_NAME = re.compile(r"[a-z][a-z0-9_]{0,63}")
 
@@ -35,6 +34,11 @@ def tool_request(tool: str) -> str:
 
 def tool_result(tool: str) -> str:
     return f"tool.result.{checked_tool_name(tool)}"
+
+
+def discovery(verb: str, *address: str) -> str:
+    """Where `PING`, `INFO` or `STATS` is answered: by all, by a name, or by a name and id."""
+    return ".".join(("$SRV", verb, *address))
 
 
 def checked_tool_name(tool: str) -> str:

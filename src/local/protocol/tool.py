@@ -50,8 +50,22 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def parameters_of(args: type[msgspec.Struct]) -> dict[str, Any]:
-    """The JSON schema of a Struct without references, as models expect it."""
+    """The JSON schema of a Struct as models read it: no references, no `null` beside a type.
+
+    Model servers drop `anyOf`; an optional argument may be left out, so `null` need not be offered.
+    """
     (_,), components = msgspec.json.schema_components([args])
     schema = dict(components[args.__name__])
     schema.pop("title", None)
+    schema["properties"] = {
+        name: _without_null(declared) for name, declared in schema["properties"].items()
+    }
     return schema
+
+
+def _without_null(declared: dict[str, Any]) -> dict[str, Any]:
+    types = [option for option in declared.get("anyOf", []) if option != {"type": "null"}]
+    if len(types) != 1:
+        return declared
+    described = {k: v for k, v in declared.items() if k not in {"anyOf", "default"}}
+    return {**types[0], **described}

@@ -42,8 +42,9 @@ class FoundMemories(msgspec.Struct, frozen=True, kw_only=True):
 
 async def search_memory(memory: MemoryService, args: SearchMemory) -> ToolOutput:
     result = await memory.search_episodic(args.query, args.top_k)
+    nothing = f"{NOTHING_FOUND} ({result.reason})" if result.degraded else NOTHING_FOUND
     return ToolOutput(
-        content=formatted(result.hits) if result.hits else NOTHING_FOUND,
+        content=formatted(result.hits) if result.hits else nothing,
         data=FoundMemories(hits=result.hits, degraded=result.degraded, reason=result.reason),
     )
 

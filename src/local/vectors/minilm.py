@@ -49,12 +49,11 @@ class MiniLM:
         Raises:
             VectorError: the installed weights are damaged, or the download failed.
         """
-        package = find_spec(WEIGHTS_PACKAGE)
-        if package is None or package.origin is None:
-            folder = download(models_dir / MODEL)
-            return cls(DownloadedEncoder(folder), _tokenizer(folder))
-        folder = Path(package.origin).parent / "model"
-        return cls(SentenceEncoder(_weights(folder / "model.safetensors")), _tokenizer(folder))
+        folder = installed_folder()
+        if folder is not None:
+            return cls(SentenceEncoder(_weights(folder / "model.safetensors")), _tokenizer(folder))
+        folder = download(models_dir / MODEL)
+        return cls(DownloadedEncoder(folder), _tokenizer(folder))
 
     def embed_queries(self, texts: Sequence[str]) -> FloatMatrix:
         vectors = np.empty((len(texts), self.dimensions), np.float32)
@@ -70,6 +69,14 @@ class MiniLM:
 
     def close(self) -> None:
         """Release nothing: the network lives as long as its embedder."""
+
+
+def installed_folder() -> Path | None:
+    """Return where the package keeps weights and tokenizer, None where it is not installed."""
+    package = find_spec(WEIGHTS_PACKAGE)
+    return (
+        None if package is None or package.origin is None else Path(package.origin).parent / "model"
+    )
 
 
 def _chunks(lengths: Sequence[int]) -> Iterator[list[int]]:

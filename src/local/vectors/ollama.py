@@ -61,7 +61,7 @@ class OllamaEmbedder:
         inputs = [f"{task}: {text}" for text in texts] if self._prefixed else list(texts)
         try:
             answer = self._client.embed(model=self.name, input=inputs, truncate=True)
-            vectors = np.array(answer.embeddings, np.float32, ndmin=2)
+            vectors = np.array(answer.embeddings, np.float32)
         except _FAILURES as error:
             raise VectorError(
                 f"Ollama at {self._url} did not embed {len(texts)} texts with {self.name}: {error}",

@@ -1,0 +1,77 @@
+"""`recall_topic` over the bus against a bare echo of the same size on the same nats-server."""
+
+import tempfile
+from functools import partial
+from pathlib import Path
+
+from client import Ask, Asker, alternating, latency, request_of, stack_and_echo, throughput
+from report import Figure, a_second, milliseconds, ratio, run
+from texts import notes
+
+BLOCKS = 9
+REQUESTS = 1_000
+REQUESTS_TOGETHER = 6_400
+IN_FLIGHT = 64
+INDEXING_BLOCKS = 5
+BACKLOG = 1_000
+TOPIC = "user.language_preference"
+
+
+async def measure() -> list[Figure]:
+    with tempfile.TemporaryDirectory() as folder:
+        async with stack_and_echo(Path(folder)) as asker:
+            await asker.tool("save_topic", request_of(topic=TOPIC, content="Elixir"))
+            request = request_of(topic=TOPIC)
+            recall = partial(asker.tool, "recall_topic", request)
+            echo = partial(asker.echo, request, len(await recall()))
+            return [
+                *await one_in_flight(recall, echo),
+                *await many_in_flight(recall, echo),
+                *await while_indexing(asker, recall),
+            ]
+
+
+async def one_in_flight(recall: Ask, echo: Ask) -> list[Figure]:
+    ours, base = await alternating(
+        BLOCKS, partial(latency, recall, REQUESTS), partial(latency, echo, REQUESTS)
+    )
+    return [
+        ratio("p50_ratio", "p50, one in flight: recall / echo", ours, base, at_most=2.0),
+        milliseconds("recall_p50_ms", "recall_topic", ours),
+        milliseconds("echo_p50_ms", "echo", base),
+    ]
+
+
+async def many_in_flight(recall: Ask, echo: Ask) -> list[Figure]:
+    ours, base = await alternating(
+        BLOCKS,
+        partial(throughput, recall, REQUESTS_TOGETHER, IN_FLIGHT),
+        partial(throughput, echo, REQUESTS_TOGETHER, IN_FLIGHT),
+    )
+    about = f"throughput, {IN_FLIGHT} in flight: recall / echo"
+    return [
+        ratio("throughput_ratio", about, ours, base, at_least=0.25),
+        a_second("recall_per_second", "recall_topic", ours),
+        a_second("echo_per_second", "echo", base),
+    ]
+
+
+async def while_indexing(asker: Asker, recall: Ask) -> list[Figure]:
+    """Each block: p95 while nothing else happens, then while a backlog is being indexed."""
+    idle: list[float] = []
+    busy: list[float] = []
+    for block in range(INDEXING_BLOCKS):
+        await asker.all_indexed()
+        idle.append(await latency(recall, REQUESTS, 0.95))
+        await asker.save(notes(BACKLOG, seed=block), IN_FLIGHT)
+        busy.append(await latency(recall, REQUESTS, 0.95))
+        assert (await asker.status()).waiting > 0, "The backlog was too short for the measurement."
+    return [
+        ratio("indexing_p95_ratio", "p95: recall while indexing / idle", busy, idle, at_most=2.0),
+        milliseconds("indexing_p95_ms", "while indexing", busy),
+        milliseconds("idle_p95_ms", "idle", idle),
+    ]
+
+
+if __name__ == "__main__":
+    run(__doc__, measure)

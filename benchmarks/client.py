@@ -1,0 +1,145 @@
+"""The side that asks: bare nats-py for both things compared, and what it measures."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+import nats
+import nats.errors
+from nats.aio.client import Client
+
+from echo import ECHO, INSERT
+from local.protocol import subjects
+from local.protocol.codec import decode, encode
+from local.protocol.envelope import seal
+from local.protocol.payloads import Empty, MemoryStatus, ToolRequest, ToolResult
+from processes import running_echo, running_stack
+from report import percentile
+
+USER = "ada"
+TIMEOUT = 30.0
+POLL = 0.05
+
+Ask = Callable[[], Awaitable[object]]
+Measure = Callable[[], Awaitable[float]]
+T = TypeVar("T", bound=msgspec.Struct)
+
+
+class Asker:
+    """Requests to the stack and to the echo responder; an answer that is no success raises."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+
+    async def tool(self, name: str, data: bytes) -> bytes:
+        """Ask a tool, with the bytes that `request_of` made."""
+        answer = await self._client.request(subjects.tool_request(name), data, timeout=TIMEOUT)
+        if b'"ok":true' not in answer.data:
+            raise AssertionError(answer.data.decode())
+        return answer.data
+
+    async def echo(self, data: bytes, size: int) -> None:
+        """Have the responder send `size` bytes back."""
+        await self._client.request(f"{ECHO}.{size}", data, timeout=TIMEOUT)
+
+    async def insert(self, data: bytes, size: int) -> None:
+        """Have the responder commit `data` and send `size` bytes back."""
+        await self._client.request(f"{INSERT}.{size}", data, timeout=TIMEOUT)
+
+    async def save(self, texts: Sequence[str], in_flight: int) -> None:
+        """Save every text as a memory."""
+        waiting = iter([request_of(content=text) for text in texts])
+
+        async def some() -> None:
+            for request in waiting:
+                await self.tool("save_memory", request)
+
+        await asyncio.gather(*(some() for _ in range(in_flight)))
+
+    async def status(self) -> MemoryStatus:
+        data = encode(seal(Empty(), type="request", source="benchmark"))
+        answer = await self._client.request(subjects.MEMORY_STATUS, data, timeout=TIMEOUT)
+        return decode(answer.data, MemoryStatus).payload
+
+    async def all_indexed(self) -> None:
+        """Return when every record is in the index."""
+        while True:
+            status = await self.status()
+            if status.waiting == 0 and status.in_index == status.records:
+                return
+            await asyncio.sleep(POLL)
+
+    async def responder(self) -> None:
+        """Return when the echo responder answers."""
+        while True:
+            try:
+                await self.echo(b"", 1)
+            except nats.errors.NoRespondersError:
+                await asyncio.sleep(POLL)
+            else:
+                return
+
+
+@asynccontextmanager
+async def stack_and_echo(folder: Path) -> AsyncIterator[Asker]:
+    """A stack on `folder` and the echo responder on its bus, ready to be asked."""
+    async with running_stack(folder) as url, running_echo(url, folder), asking(url) as asker:
+        await asker.responder()
+        yield asker
+
+
+@asynccontextmanager
+async def asking(url: str) -> AsyncIterator[Asker]:
+    client = await nats.connect(url)
+    try:
+        yield Asker(client)
+    finally:
+        await client.close()
+
+
+def request_of(**args: object) -> bytes:
+    """The bytes of a tool request from the benchmark's user."""
+    return encode(seal(ToolRequest(args=args), type="request", source="benchmark", user=USER))
+
+
+def data_of(answer: bytes, into: type[T]) -> T:
+    """The structured part of a tool's answer."""
+    return msgspec.convert(decode(answer, ToolResult).payload.data, into)
+
+
+async def seconds(request: Awaitable[object]) -> float:
+    """How long one request takes."""
+    begun = time.perf_counter()
+    await request
+    return time.perf_counter() - begun
+
+
+async def latency(ask: Ask, count: int, share: float = 0.5) -> float:
+    """Seconds that this share of `count` requests do not exceed, one after the other."""
+    return percentile([await seconds(ask()) for _ in range(count)], share)
+
+
+async def throughput(ask: Ask, count: int, in_flight: int) -> float:
+    """Requests a second while `in_flight` of them are always under way."""
+
+    async def some() -> None:
+        for _ in range(count // in_flight):
+            await ask()
+
+    together = asyncio.gather(*(some() for _ in range(in_flight)))
+    return count // in_flight * in_flight / await seconds(together)
+
+
+async def alternating(blocks: int, *measures: Measure) -> list[list[float]]:
+    """Take the measures in turns, a value of each a block; one more block warms all up."""
+    values: list[list[float]] = [[] for _ in measures]
+    for block in range(blocks + 1):
+        for measure, kept in zip(measures, values, strict=True):
+            value = await measure()
+            if block > 0:
+                kept.append(value)
+    return values

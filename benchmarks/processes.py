@@ -1,0 +1,76 @@
+"""Child processes of a benchmark: a stack on a folder of its own, and the bare echo responder."""
+
+import asyncio
+import os
+import sys
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+
+from local.errors import StackNotRunningError
+from local.runtime import running_url
+from local.settings import Settings, load_settings
+
+HERE = Path(__file__).parent
+START_PATIENCE = 60.0
+POLL = 0.005
+
+
+@asynccontextmanager
+async def running_stack(folder: Path) -> AsyncIterator[str]:
+    """Run a stack on `folder`, which may hold a ledger already; yields the address of its bus."""
+    environment = environment_of(folder)
+    async with child("stack.py", log=folder / "stack.log", environment=environment):
+        yield await _address(load_settings(environment=environment))
+
+
+def environment_of(folder: Path) -> dict[str, str]:
+    """What makes a stack keep everything in `folder`, and need neither Ollama nor a network."""
+    return {
+        "LOCAL2_MEMORY__DATA_DIR": str(folder / "data"),
+        "LOCAL2_MEMORY__CHROMA_PATH": str(folder / "chroma"),
+        "LOCAL2_MEMORY__EMBEDDER": "minilm",
+        "LOCAL2_GENERATOR__CHAT": "rules",
+    }
+
+
+@asynccontextmanager
+async def running_echo(url: str, folder: Path) -> AsyncIterator[None]:
+    """Run the responder of `echo.py` on the bus at `url`; what it inserts lies in `folder`."""
+    async with child("echo.py", url, str(folder / "echo.sqlite3"), log=folder / "echo.log"):
+        yield
+
+
+@asynccontextmanager
+async def child(
+    script: str, *arguments: str, log: Path, environment: Mapping[str, str] | None = None
+) -> AsyncIterator[asyncio.subprocess.Process]:
+    """Run a script of this folder until the context ends; all it prints goes to `log`."""
+    log.parent.mkdir(parents=True, exist_ok=True)
+    with log.open("ab") as output:
+        process = await asyncio.create_subprocess_exec(
+            sys.executable,
+            HERE / script,
+            *arguments,
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            env={**os.environ, **(environment or {})},
+        )
+    try:
+        yield process
+    finally:
+        with suppress(ProcessLookupError):
+            process.terminate()
+        await process.wait()
+
+
+async def _address(settings: Settings) -> str:
+    deadline = asyncio.get_running_loop().time() + START_PATIENCE
+    while True:
+        try:
+            return running_url(settings)
+        except StackNotRunningError:
+            if asyncio.get_running_loop().time() > deadline:
+                raise
+            await asyncio.sleep(POLL)

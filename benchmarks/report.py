@@ -1,0 +1,96 @@
+"""Figures of a benchmark: medians over blocks, what they must reach, a table or one JSON object."""
+
+import argparse
+import statistics
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any
+
+import msgspec
+import uvloop
+from rich.console import Console
+from rich.table import Table
+
+
+class Figure(msgspec.Struct, frozen=True, kw_only=True):
+    """One value a block; the median counts, the rest shows how far the machine can be trusted."""
+
+    key: str
+    about: str
+    blocks: Sequence[float]
+    unit: str = ""
+    at_most: float | None = None
+    at_least: float | None = None
+
+    @property
+    def value(self) -> float:
+        return statistics.median(self.blocks)
+
+    @property
+    def goal(self) -> str:
+        if self.at_most is not None:
+            return f"≤ {self.at_most:g}"
+        return "" if self.at_least is None else f"≥ {self.at_least:g}"
+
+    @property
+    def reached(self) -> bool:
+        return (self.at_most is None or self.value <= self.at_most) and (
+            self.at_least is None or self.value >= self.at_least
+        )
+
+
+def percentile(values: Sequence[float], share: float) -> float:
+    """The value that this share of the values does not exceed; 0.5 is the median."""
+    return sorted(values)[min(int(share * len(values)), len(values) - 1)]
+
+
+def ratio(
+    key: str,
+    about: str,
+    ours: Sequence[float],
+    base: Sequence[float],
+    *,
+    at_most: float | None = None,
+    at_least: float | None = None,
+) -> Figure:
+    """Block by block, so that a machine slow for a while is slow for both."""
+    blocks = [a / b for a, b in zip(ours, base, strict=True)]
+    return Figure(key=key, about=about, blocks=blocks, at_most=at_most, at_least=at_least)
+
+
+def milliseconds(key: str, about: str, seconds: Sequence[float]) -> Figure:
+    return Figure(key=key, about=f"  {about}", blocks=[s * 1e3 for s in seconds], unit="ms")
+
+
+def a_second(key: str, about: str, rates: Sequence[float]) -> Figure:
+    return Figure(key=key, about=f"  {about}", blocks=rates, unit="/s")
+
+
+def run(title: str, measure: Callable[[], Coroutine[Any, Any, list[Figure]]]) -> None:
+    """Measure, and print a table, or with `--json` one object."""
+    parser = argparse.ArgumentParser(description=title)
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    as_json = parser.parse_args().json
+    figures = uvloop.run(measure())
+    if as_json:
+        print(_json(figures))
+    else:
+        Console().print(_table(title, figures))
+
+
+def _json(figures: Sequence[Figure]) -> str:
+    values: dict[str, Any] = {figure.key: round(figure.value, 4) for figure in figures}
+    values["blocks"] = {f.key: [round(value, 4) for value in f.blocks] for f in figures}
+    values["reached"] = all(figure.reached for figure in figures)
+    return msgspec.json.encode(values).decode()
+
+
+def _table(title: str, figures: Sequence[Figure]) -> Table:
+    table = Table(title=title, title_justify="left")
+    table.add_column("figure")
+    for heading in ("median", "lowest", "highest", "must reach"):
+        table.add_column(heading, justify="right")
+    for figure in figures:
+        goal = figure.goal and f"{figure.goal} {'✓' if figure.reached else '✗'}"
+        values = (figure.value, min(figure.blocks), max(figure.blocks))
+        table.add_row(figure.about, *(f"{v:,.3g} {figure.unit}" for v in values), goal)
+    return table

@@ -1,0 +1,107 @@
+"""Asking the GeneratorAgent over the bus, as the command line and the stories do."""
+
+import asyncio
+from collections.abc import Callable
+from types import TracebackType
+from typing import Self, TypeVar
+
+from local.bus.connection import Connection, Message, Subscription
+from local.errors import BusTimeoutError, NoRespondersError, RequestError
+from local.protocol import subjects
+from local.protocol.caller import Caller
+from local.protocol.codec import decode, encode
+from local.protocol.envelope import new_id, seal
+from local.protocol.payloads import Delta, Generation, Query
+
+ACCEPT_TIMEOUT = 5.0
+
+P = TypeVar("P")
+OnDelta = Callable[[str], None]
+
+
+class QueryClient:
+    """Asks and waits for answers while its context lasts."""
+
+    def __init__(self, bus: Connection) -> None:
+        self._bus = bus
+        self._answers: dict[str, asyncio.Future[Generation]] = {}
+        self._listeners: dict[str, OnDelta] = {}
+        self._subscriptions: list[Subscription] = []
+
+    async def __aenter__(self) -> Self:
+        self._subscriptions = [
+            # one at a time: pieces of an answer are shown in the order in which they came
+            await self._bus.subscribe(subjects.RESPONSE_DELTA, self._on_delta, limit=1),
+            await self._bus.subscribe(subjects.RESPONSE_GENERATION, self._on_generation),
+        ]
+        await self._bus.flush()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        for subscription in self._subscriptions:
+            await subscription.stop(grace=1.0)
+
+    async def ask(
+        self,
+        text: str,
+        *,
+        caller: Caller,
+        on_delta: OnDelta = lambda _: None,
+        timeout: float = 300.0,  # noqa: ASYNC109 - models differ; the caller knows its own
+    ) -> Generation:
+        """Ask, and return the finished turn; its `error` says why there is no answer.
+
+        Args:
+            text: The query.
+            caller: Who asks, and in which session.
+            on_delta: Called with each piece of the answer as it comes.
+            timeout: Seconds to wait for the whole answer.
+
+        Raises:
+            NoRespondersError: No GeneratorAgent is on the bus.
+            BusTimeoutError: The answer did not come in time.
+        """
+        query_id = new_id()
+        answer = self._answers[query_id] = asyncio.get_running_loop().create_future()
+        self._listeners[query_id] = on_delta
+        query = seal(
+            Query(query=text, session_id=caller.session_id, query_id=query_id),
+            type="query",
+            source=caller.agent or "client",
+            user=caller.user,
+            session_id=caller.session_id,
+            query_id=query_id,
+        )
+        try:
+            await self._bus.request(subjects.QUERY_RECEIVED, encode(query), timeout=ACCEPT_TIMEOUT)
+            return await asyncio.wait_for(answer, timeout)
+        except NoRespondersError as error:
+            raise NoRespondersError("No GeneratorAgent is on the bus.") from error
+        except TimeoutError as error:
+            raise BusTimeoutError(f"No answer came within {timeout:g} s.") from error
+        finally:
+            del self._answers[query_id], self._listeners[query_id]
+
+    async def _on_delta(self, message: Message) -> None:
+        delta = _decoded(message, Delta)
+        if delta is not None and delta.query_id in self._listeners:
+            self._listeners[delta.query_id](delta.text)
+
+    async def _on_generation(self, message: Message) -> None:
+        turn = _decoded(message, Generation)
+        answer = self._answers.get(turn.query_id or "") if turn is not None else None
+        if turn is not None and answer is not None and not answer.done():
+            answer.set_result(turn)
+
+
+def _decoded(message: Message, payload: type[P]) -> P | None:
+    """The payload, or None: what others publish on these subjects is not ours to judge."""
+    try:
+        return decode(message.data, payload).payload
+    except RequestError:
+        return None

@@ -1,0 +1,142 @@
+"""The `local2` command: every subcommand on one page, each carried out in a module of its name."""
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from local import __version__
+from local.cli.output import Output, reporting_errors
+from local.settings import load_settings
+
+app = typer.Typer(
+    help="Memory for agents on a NATS bus.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    add_completion=False,
+)
+
+Json = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
+Session = Annotated[str | None, typer.Option(help="Go on in this session; else a new one.")]
+User = Annotated[str | None, typer.Option(help="Ask as this user.")]
+Config = Annotated[
+    Path | None,
+    typer.Option(help="Folder of bus.yaml, memory.yaml and generator.yaml; else ./config."),
+]
+ChatChoice = Literal["auto", "ollama", "rules"]
+
+
+@app.callback()
+def options(context: typer.Context, config: Config = None) -> None:
+    """Read the settings once, for whichever command follows."""
+    context.obj = config
+
+
+@app.command()
+def up(context: typer.Context) -> None:
+    """Start everything: a chat in a terminal, else a quiet service. Ctrl-C stops it."""
+    with reporting_errors():
+        from local.cli.up import up as run
+
+        run(load_settings(context.obj))
+
+
+@app.command()
+def chat(context: typer.Context, session: Session = None, user: User = None) -> None:
+    """Talk to a running stack."""
+    with reporting_errors():
+        from local.cli.chat import chat as run
+
+        run(load_settings(context.obj), session=session, user=user)
+
+
+@app.command()
+def ask(
+    context: typer.Context,
+    text: str,
+    session: Session = None,
+    user: User = None,
+    json: Json = False,
+) -> None:
+    """Ask one question and print the answer."""
+    output = Output(json=json)
+    with reporting_errors(output):
+        from local.cli.chat import ask as run
+
+        run(load_settings(context.obj), output, text, session=session, user=user)
+
+
+@app.command()
+def tools(context: typer.Context, json: Json = False) -> None:
+    """List the tools on the bus."""
+    output = Output(json=json)
+    with reporting_errors(output):
+        from local.cli.tools import list_tools
+
+        list_tools(load_settings(context.obj), output)
+
+
+@app.command()
+def call(  # noqa: PLR0913, PLR0917 - one parameter an option
+    context: typer.Context,
+    tool: str,
+    arguments: Annotated[
+        list[str] | None, typer.Argument(metavar="KEY=VALUE…", help="The tool's arguments.")
+    ] = None,
+    session: Session = None,
+    user: User = None,
+    json: Json = False,
+) -> None:
+    """Call one tool, e.g. `local2 call save_topic topic=user.name content=Richard`."""
+    output = Output(json=json)
+    with reporting_errors(output):
+        from local.cli.tools import call as run
+
+        run(load_settings(context.obj), output, tool, arguments or [], session=session, user=user)
+
+
+@app.command()
+def stories(
+    context: typer.Context,
+    paths: Annotated[list[Path] | None, typer.Argument(help="Files or folders.")] = None,
+    model: Annotated[ChatChoice, typer.Option(help="Which chat model answers.")] = "auto",
+    nats: Annotated[str | None, typer.Option(help="Use the stack on this bus.")] = None,
+    json: Json = False,
+) -> None:
+    """Play stories against the live stack, in a temporary folder; exit 1 if one fails."""
+    output = Output(json=json)
+    with reporting_errors(output):
+        from local.cli.stories import stories as run
+
+        run(load_settings(context.obj), output, paths or [Path("stories")], model=model, nats=nats)
+
+
+@app.command()
+def doctor(context: typer.Context, json: Json = False) -> None:
+    """Check that everything is there, and say how to mend what is not."""
+    output = Output(json=json)
+    with reporting_errors(output):
+        from local.cli.doctor import doctor as run
+
+        run(load_settings(context.obj), output)
+
+
+@app.command()
+def reindex(context: typer.Context, json: Json = False) -> None:
+    """Rebuild the vector index from the ledger, in the running stack or without one."""
+    output = Output(json=json)
+    with reporting_errors(output):
+        from local.cli.reindex import reindex as run
+
+        run(load_settings(context.obj), output)
+
+
+@app.command()
+def version() -> None:
+    """Print the version."""
+    typer.echo(__version__)
+
+
+def main() -> None:
+    """Entry point of the console script."""
+    app()

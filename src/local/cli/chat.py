@@ -1,0 +1,96 @@
+"""`local2 chat` and `local2 ask`: talking to the GeneratorAgent over the bus."""
+
+import asyncio
+import sys
+
+from prompt_toolkit import PromptSession
+from prompt_toolkit.formatted_text import FormattedText
+from rich.markup import escape
+
+from local.bus.connection import Connection, connect
+from local.bus.query_client import QueryClient
+from local.cli.output import FAILED, Output, run_async
+from local.errors import Local2Error
+from local.protocol.caller import Caller
+from local.protocol.envelope import new_id
+from local.protocol.payloads import Generation
+from local.runtime import running_url
+from local.settings import Settings
+
+NAME = "cli"
+HELP = "/new starts a new session, /quit (or Ctrl-D) ends the chat."
+PROMPT = FormattedText([("bold ansicyan", "you> ")])
+
+
+def ask(
+    settings: Settings, output: Output, text: str, *, session: str | None, user: str | None
+) -> None:
+    caller = Caller(agent=NAME, user=user, session_id=session or new_id())
+    turn = run_async(_ask(settings, text, caller))
+    output.data(turn)
+    if turn.error is None:
+        output.text(turn.answer)
+        return
+    if not output.json:
+        output.errors.print(turn.error.message, markup=False)
+    sys.exit(FAILED)
+
+
+async def _ask(settings: Settings, text: str, caller: Caller) -> Generation:
+    async with connect(running_url(settings), name=NAME) as bus, QueryClient(bus) as queries:
+        return await queries.ask(text, caller=caller)
+
+
+def chat(settings: Settings, *, session: str | None, user: str | None) -> None:
+    run_async(_chat(settings, session=session, user=user))
+
+
+async def _chat(settings: Settings, *, session: str | None, user: str | None) -> None:
+    async with connect(running_url(settings), name=NAME) as bus:
+        await converse(bus, Output(), session=session, user=user)
+
+
+async def converse(
+    bus: Connection, output: Output, *, session: str | None = None, user: str | None = None
+) -> None:
+    """Read lines and print answers until Ctrl-D, Ctrl-C or /quit."""
+    prompt: PromptSession[str] = PromptSession()
+    session_id = session or new_id()
+    output.console.print(f"[dim]{HELP}[/]")
+    async with QueryClient(bus) as queries:
+        while True:
+            try:
+                line = (await prompt.prompt_async(PROMPT)).strip()
+            except (EOFError, KeyboardInterrupt):
+                return
+            if line == "/quit":
+                return
+            if line == "/new":
+                session_id = new_id()
+                output.console.print("[dim]A new session.[/]")
+            elif line:
+                caller = Caller(agent=NAME, user=user, session_id=session_id)
+                await _turn(queries, output, line, caller)
+
+
+async def _turn(queries: QueryClient, output: Output, line: str, caller: Caller) -> None:
+    console = output.console
+    console.print("[bold green]local2>[/] ", end="")
+    try:
+        turn = await queries.ask(line, caller=caller, on_delta=lambda text: _show(output, text))
+    except Local2Error as error:
+        console.print()
+        output.error(error)
+        return
+    await asyncio.sleep(0)  # pieces that came with the end are shown before the line is closed
+    console.print()
+    if turn.error is not None:
+        output.errors.print(f"[bold red]Error:[/] {escape(turn.error.message)}")
+    for call in turn.tool_calls:
+        arguments = ", ".join(f"{key}={value!r}" for key, value in call.args.items())
+        mark = "" if call.ok else " [red](failed)[/]"
+        console.print(f"[dim]  ↳ {call.name}({escape(arguments)})[/]{mark}")
+
+
+def _show(output: Output, text: str) -> None:
+    output.console.print(text, end="", markup=False)

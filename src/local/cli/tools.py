@@ -1,0 +1,93 @@
+"""`local2 tools` and `local2 call`."""
+
+import sys
+from collections.abc import Sequence
+
+import msgspec
+from rich.table import Table
+
+from local.bus.connection import connect
+from local.bus.tool_client import call_tool, describe_tool
+from local.bus.toolbox import Toolbox
+from local.cli.output import FAILED, Output, run_async
+from local.errors import InvalidArgumentsError, UnknownToolError
+from local.protocol.caller import Caller
+from local.protocol.payloads import Json, ToolResult, ToolSchema
+from local.runtime import running_url
+from local.settings import Settings
+
+NAME = "cli"
+
+
+def list_tools(settings: Settings, output: Output) -> None:
+    schemas = run_async(_heard(settings))
+    output.data(schemas)
+    table = Table("Tool", "Arguments", "When to call it")
+    for schema in schemas:
+        parameters = schema.tool_schema.function.parameters
+        required = parameters.get("required", [])
+        names = [name if name in required else f"[{name}]" for name in parameters["properties"]]
+        table.add_row(schema.name, "\n".join(names).replace("[", "\\["), schema.description)
+    output.table(table)
+
+
+async def _heard(settings: Settings) -> list[ToolSchema]:
+    async with connect(running_url(settings), name=NAME) as bus, Toolbox(bus, source=NAME) as box:
+        return await box.settle()
+
+
+def call(  # noqa: PLR0913 - one parameter an option
+    settings: Settings,
+    output: Output,
+    tool: str,
+    arguments: Sequence[str],
+    *,
+    session: str | None,
+    user: str | None,
+) -> None:
+    caller = Caller(agent=NAME, user=user, session_id=session)
+    result = run_async(_call(settings, tool, arguments, caller))
+    output.data(result)
+    if result.ok:
+        output.text(result.content)
+        return
+    if not output.json:
+        output.errors.print(result.content, markup=False)
+    sys.exit(FAILED)
+
+
+async def _call(
+    settings: Settings, tool: str, arguments: Sequence[str], caller: Caller
+) -> ToolResult:
+    async with connect(running_url(settings), name=NAME) as bus:
+        try:
+            description = await describe_tool(bus, tool)
+        except UnknownToolError as error:
+            return ToolResult.failed(error)
+        args = parsed(arguments, description.input_schema)
+        return await call_tool(bus, tool, args, caller=caller)
+
+
+def parsed(arguments: Sequence[str], schema: Json) -> Json:
+    """`key=value` words as the tool's schema types them; the tool itself checks the rest.
+
+    Raises:
+        InvalidArgumentsError: A word has no `=`, or a value that must be JSON is not.
+    """
+    args: Json = {}
+    for argument in arguments:
+        key, equals, value = argument.partition("=")
+        if not equals:
+            raise InvalidArgumentsError(
+                f"{argument!r} is not KEY=VALUE.", remedy="E.g. topic=user.name content=Richard"
+            )
+        declared = schema["properties"].get(key, {})
+        args[key] = value if declared.get("type", "string") == "string" else _json(key, value)
+    return args
+
+
+def _json(key: str, value: str) -> object:
+    try:
+        return msgspec.json.decode(value)
+    except msgspec.DecodeError as error:
+        raise InvalidArgumentsError(f"{key}: {value!r} is not a JSON value.") from error

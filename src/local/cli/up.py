@@ -1,0 +1,51 @@
+"""`local2 up`: the whole stack in one process, with a chat where there is a terminal."""
+
+import asyncio
+import signal
+import sys
+from contextlib import AsyncExitStack
+
+from rich.markup import escape
+
+from local.app import Stack, open_stack
+from local.cli.output import Output, run_async
+from local.logs import logging_to
+from local.settings import Settings
+
+
+def up(settings: Settings) -> None:
+    if sys.stdin.isatty() and sys.stdout.isatty():
+        with logging_to(settings.memory.data_dir / "logs" / "local2.log"):
+            run_async(_with_chat(settings))
+    else:
+        with logging_to():
+            run_async(_quietly(settings))
+
+
+async def _with_chat(settings: Settings) -> None:
+    from local.cli.chat import converse  # noqa: PLC0415 - a service needs no line editor
+
+    output = Output()
+    async with AsyncExitStack() as resources:
+        with output.console.status("Starting …"):
+            logs = settings.memory.data_dir / "logs"
+            stack = await resources.enter_async_context(open_stack(settings, log_folder=logs))
+        _greet(output, settings, stack)
+        await converse(stack.bus, output)
+        output.console.print("[dim]Stopping …[/]")
+
+
+def _greet(output: Output, settings: Settings, stack: Stack) -> None:
+    print_line = output.console.print
+    print_line(f"[bold]local2[/] is running. Bus: [cyan]{escape(stack.bus.url)}[/]")
+    if stack.model is not None:
+        print_line(f"[dim]Model: {escape(stack.model.name)}. Data: {settings.memory.data_dir}.[/]")
+    print_line("[dim]In another terminal: `local2 tools`, `local2 doctor`.[/]")
+
+
+async def _quietly(settings: Settings) -> None:
+    stop = asyncio.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    async with open_stack(settings):
+        await stop.wait()

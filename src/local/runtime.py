@@ -1,0 +1,50 @@
+"""The runtime file: how other commands on this machine find a running stack."""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import msgspec
+
+from local.errors import StackNotRunningError
+from local.settings import Settings
+
+NAME = "runtime.json"
+
+
+class Runtime(msgspec.Struct, frozen=True, kw_only=True):
+    url: str
+    pid: int
+
+
+@contextmanager
+def runtime_file(data_dir: Path, url: str) -> Iterator[None]:
+    """Leave the bus's address in the data folder while the context lasts."""
+    path = data_dir / NAME
+    temporary = path.with_suffix(".tmp")
+    temporary.write_bytes(msgspec.json.encode(Runtime(url=url, pid=os.getpid())))
+    temporary.chmod(0o600)  # the address may carry a password
+    temporary.replace(path)
+    try:
+        yield
+    finally:
+        path.unlink(missing_ok=True)
+
+
+def running_url(settings: Settings) -> str:
+    """Where the bus of the running stack is.
+
+    Raises:
+        StackNotRunningError: Nothing is configured, and no stack has left its address.
+    """
+    if settings.bus.url is not None:
+        return settings.bus.url
+    path = settings.memory.data_dir / NAME
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=Runtime).url
+    except (OSError, msgspec.MsgspecError) as error:
+        raise StackNotRunningError(
+            f"No stack is running on {settings.memory.data_dir.resolve()}.",
+            remedy="Start one with `local2 up`, in this folder.",
+        ) from error

@@ -1,0 +1,166 @@
+"""What most tests share: a NATS server, connections to it, a memory over real SQLite and Chroma."""
+
+import asyncio
+import contextlib
+import json
+import subprocess
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import AsyncExitStack, suppress
+from pathlib import Path
+
+import pytest
+
+from local.agents.vector_worker import VectorStore, VectorWorker
+from local.bus.connection import Connection, Message, connect
+from local.bus.server import find_server
+from local.bus.vector_client import VectorClient
+from local.database import Database
+from local.logs import logging_to
+from local.memory.service import Memory
+from local.memory.sql import migrations
+from local.protocol.payloads import MemoryChange
+from local.settings import MemorySettings
+from local.vectors.index import VectorIndex
+from local.vectors.minilm import MiniLM
+from stand_ins.ollama_server import OllamaStandIn
+
+StartWorker = Callable[[], Awaitable[VectorWorker]]
+ConnectBus = Callable[[], Awaitable[Connection]]
+Listen = Callable[[str], Awaitable[list[Message]]]
+
+
+@pytest.fixture(scope="session", autouse=True)
+def logs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Where everything logs to, as in a running stack."""
+    file = tmp_path_factory.mktemp("logs") / "tests.log"
+    with logging_to(file):
+        yield file
+
+
+@pytest.fixture(scope="session")
+def nats_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A server with JetStream that all tests share; streams on it outlive a test."""
+    folder = tmp_path_factory.mktemp("nats")
+    config = folder / "server.conf"
+    config.write_text(
+        f'listen: "127.0.0.1:-1"\nports_file_dir: "{folder}"\nlog_file: "{folder}/server.log"\n'
+        f'jetstream {{ store_dir: "{folder}" }}\n'
+    )
+    server = subprocess.Popen([find_server(), "-c", config])
+    try:
+        yield _url_of(folder / f"nats-server_{server.pid}.ports")
+    finally:
+        server.terminate()
+        server.wait(10)
+
+
+def _url_of(ports_file: Path) -> str:
+    deadline = time.monotonic() + 10
+    while time.monotonic() < deadline:
+        with suppress(FileNotFoundError, ValueError):
+            return str(json.loads(ports_file.read_text())["nats"][0])
+        time.sleep(0.005)
+    raise AssertionError(f"nats-server wrote no {ports_file}.")
+
+
+@pytest.fixture
+async def connect_bus(nats_url: str) -> AsyncIterator[ConnectBus]:
+    """As many connections as a test wants."""
+    async with AsyncExitStack() as connections:
+
+        async def connect_one() -> Connection:
+            return await connections.enter_async_context(connect(nats_url, name="test"))
+
+        yield connect_one
+
+
+@pytest.fixture
+async def bus(connect_bus: ConnectBus) -> Connection:
+    return await connect_bus()
+
+
+@pytest.fixture
+async def listen(connect_bus: ConnectBus) -> Listen:
+    """Collect the messages of a subject, over a connection of its own."""
+    ears = await connect_bus()
+
+    async def hear(subject: str) -> list[Message]:
+        heard: list[Message] = []
+
+        async def keep(message: Message) -> None:
+            heard.append(message)
+
+        await ears.subscribe(subject, keep)
+        await ears.flush()
+        return heard
+
+    return hear
+
+
+@pytest.fixture
+async def database(tmp_path: Path) -> AsyncIterator[Database]:
+    async with Database.open(tmp_path / "ledger.sqlite3", migrations()) as opened:
+        yield opened
+
+
+@pytest.fixture
+def announced() -> list[tuple[str, MemoryChange]]:
+    """What the memory told the bus."""
+    return []
+
+
+@pytest.fixture
+async def memory(
+    bus: Connection, database: Database, announced: list[tuple[str, MemoryChange]]
+) -> AsyncIterator[Memory]:
+    """A memory whose indexer runs; its vector worker is absent until `start_worker` is called."""
+
+    async def announce(subject: str, change: MemoryChange) -> None:
+        announced.append((subject, change))
+
+    vectors = VectorClient(bus, search_timeout=5.0)
+    opened = Memory(database, vectors, MemorySettings(), announce=announce)
+    indexing = asyncio.create_task(opened.indexer.run())
+    yield opened
+    indexing.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await indexing
+
+
+@pytest.fixture(scope="session")
+def embedder(tmp_path_factory: pytest.TempPathFactory) -> MiniLM:
+    return MiniLM.load(tmp_path_factory.mktemp("models"))
+
+
+@pytest.fixture
+async def start_worker(
+    connect_bus: ConnectBus, memory: Memory, embedder: MiniLM, tmp_path: Path
+) -> AsyncIterator[StartWorker]:
+    """Serve `vector.*` from this process, with Chroma in a temporary folder."""
+    async with AsyncExitStack() as workers:
+
+        async def start() -> VectorWorker:
+            index = VectorIndex.open(tmp_path / "chroma", "local2.memory")
+            workers.callback(index.close)
+            store = VectorStore(index, embedder)
+            workers.callback(store.close)
+            worker = VectorWorker(await connect_bus(), store)
+            await workers.enter_async_context(worker)
+            memory.indexer.worker_started()
+            return worker
+
+        yield start
+
+
+@pytest.fixture
+async def searchable(memory: Memory, start_worker: StartWorker) -> Memory:
+    """The memory with its vector worker."""
+    await start_worker()
+    return memory
+
+
+@pytest.fixture
+def ollama() -> Iterator[OllamaStandIn]:
+    with OllamaStandIn() as server:
+        yield server

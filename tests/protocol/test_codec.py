@@ -1,0 +1,174 @@
+"""Messages survive the wire, and whatever else comes over it is refused in one way."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from local.errors import BadRequestError, InvalidArgumentsError, RequestError
+from local.protocol.codec import decode, encode, header_of
+from local.protocol.envelope import is_past, seal, utc_now
+from local.protocol.payloads import Feedback, Generation, Query, ToolRequest, ToolResult, ToolSchema
+from local.protocol.vectors import VectorItem, VectorUpsert
+
+PAYLOADS: list[type[Any]] = [
+    ToolRequest[dict[str, Any]],
+    ToolResult,
+    ToolSchema,
+    Query,
+    Generation,
+    Feedback,
+]
+
+
+class Args(msgspec.Struct, forbid_unknown_fields=True):
+    topic: str
+
+
+def test_an_envelope_comes_back_as_it_was_sent() -> None:
+    sent = seal(
+        Generation(answer="Elixir.", query="Which language?", query_id="q1"),
+        type="response",
+        source="generator_agent",
+        user="richard",
+        session_id="s1",
+        query_id="q1",
+        correlation_id="c1",
+        deadline_utc=utc_now() + timedelta(seconds=5),
+    )
+
+    assert decode(encode(sent), Generation) == sent
+
+
+def test_vectors_come_back_bit_for_bit() -> None:
+    vector = bytes(range(256))
+    sent = seal(VectorUpsert(items=[VectorItem(id="1", vector=vector)]), type="", source="")
+
+    assert decode(encode(sent), VectorUpsert).payload.items[0].vector == vector
+
+
+def test_ids_are_unique_and_sorted_by_time() -> None:
+    ids = [seal(Query(query="?"), type="", source="").id for _ in range(1000)]
+
+    assert len(set(ids)) == 1000
+    assert ids == sorted(ids)
+
+
+@pytest.mark.parametrize("payload", PAYLOADS)
+@given(data=st.binary())
+def test_random_bytes_are_refused_and_nothing_else(payload: type[Any], data: bytes) -> None:
+    with pytest.raises(RequestError):
+        decode(data, payload)
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
+    lambda inner: (
+        st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=8), inner, max_size=4)
+    ),
+    max_leaves=12,
+)
+ENVELOPE_KEYS = st.sampled_from(
+    ["payload", "id", "timestamp_utc", "deadline_utc", "user", "query", "args", "score", "data"]
+)
+
+
+@pytest.mark.parametrize("payload", PAYLOADS)
+@given(message=st.dictionaries(ENVELOPE_KEYS, JSON | st.dictionaries(ENVELOPE_KEYS, JSON)))
+def test_random_json_is_decoded_or_refused(payload: type[Any], message: dict[str, Any]) -> None:
+    try:
+        decode(msgspec.json.encode(message), payload)
+    except RequestError:
+        assert header_of(msgspec.json.encode(message)) is None or "payload" in message
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        pytest.param(b'{"payload": {"args": ' + b"[" * 100_000, id="nested lists"),
+        pytest.param(b'{"payload": {"args": ' + b'{"a":' * 100_000, id="nested objects"),
+        pytest.param(b'{"extra": ' + b"[" * 100_000, id="nested in an unknown field"),
+    ],
+)
+def test_json_nested_without_end_is_refused(data: bytes) -> None:
+    with pytest.raises(BadRequestError):
+        decode(data, ToolRequest[dict[str, Any]])
+
+
+@pytest.mark.parametrize(
+    ("data", "names"),
+    [
+        pytest.param(b"remember this", "not JSON", id="text"),
+        pytest.param(b'{"payload": ', "not JSON", id="cut off"),
+        pytest.param(b'"\xff"', "not JSON", id="not UTF-8"),
+        pytest.param(b"[]", "Expected `object`", id="a list"),
+        pytest.param(b"{}", "`payload`", id="without a payload"),
+        pytest.param(b'{"payload": {}}', "`args`", id="without arguments"),
+        pytest.param(b'{"payload": {"args": {}}, "id": 7}', "$.id", id="id is a number"),
+        pytest.param(
+            b'{"payload": {"args": {}}, "deadline_utc": "soon"}', "$.deadline_utc", id="bad time"
+        ),
+    ],
+)
+def test_what_is_no_request_is_a_bad_request_and_says_where(data: bytes, names: str) -> None:
+    with pytest.raises(BadRequestError) as caught:
+        decode(data, ToolRequest[dict[str, Any]])
+
+    assert names in caught.value.message
+    assert caught.value.remedy == 'A request looks like {"payload": {"args": {…}}}.'
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        pytest.param(b"{}", "Object missing required field `topic` - at `args`.", id="missing"),
+        pytest.param(
+            b'{"topic": "a", "user": "eve"}',
+            "Object contains unknown field `user` - at `args`.",
+            id="unknown",
+        ),
+        pytest.param(
+            b'{"topic": 7}', "Expected `str`, got `int` - at `args.topic`.", id="mistyped"
+        ),
+        pytest.param(b"[]", "Expected `object`, got `array` - at `args`.", id="a list"),
+    ],
+)
+def test_wrong_arguments_are_invalid_and_named(args: bytes, message: str) -> None:
+    with pytest.raises(InvalidArgumentsError) as caught:
+        decode(b'{"payload": {"args": ' + args + b"}}", ToolRequest[Args])
+
+    assert caught.value.message == message
+
+
+def test_the_header_of_a_request_with_wrong_arguments_can_still_be_read() -> None:
+    header = header_of(b'{"id": "r1", "source": "shell", "payload": {"args": 7}}')
+
+    assert header is not None
+    assert (header.id, header.source) == ("r1", "shell")
+    assert header_of(b"no envelope") is None
+
+
+@pytest.mark.parametrize(
+    ("deadline", "past"),
+    [
+        pytest.param(None, False, id="none"),
+        pytest.param("2001-01-01T00:00:00", True, id="long ago, without an offset"),
+        pytest.param("9999-12-31T23:59:59", False, id="far away, without an offset"),
+        pytest.param("9999-12-31T23:59:59-23:59", False, id="at the end of the calendar"),
+        pytest.param("0001-01-01T00:00:00+23:59", True, id="at the beginning of the calendar"),
+    ],
+)
+def test_a_deadline_is_compared_with_now(deadline: str | None, *, past: bool) -> None:
+    data = msgspec.json.encode({"payload": {"args": {}}, "deadline_utc": deadline})
+
+    assert is_past(decode(data, ToolRequest[dict[str, Any]]).deadline_utc) is past
+
+
+def test_a_deadline_without_an_offset_is_utc() -> None:
+    naive = datetime.now(UTC).replace(tzinfo=None)
+
+    assert is_past(naive - timedelta(seconds=5))
+    assert not is_past(naive + timedelta(seconds=5))

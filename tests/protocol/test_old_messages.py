@@ -1,0 +1,207 @@
+"""Bytes that were once on the bus are understood for ever.
+
+A file in `messages/` never changes. When a payload gets a field, its old file stays, and must decode
+to the Struct below with the field's default.
+"""
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from local.protocol.codec import decode
+from local.protocol.envelope import Envelope
+from local.protocol.payloads import (
+    DeadLetter,
+    Delta,
+    Empty,
+    ErrorReply,
+    Feedback,
+    Function,
+    FunctionSchema,
+    Generation,
+    MemoryChange,
+    MemoryStatus,
+    Query,
+    ToolCallRecord,
+    ToolRequest,
+    ToolResult,
+    ToolSchema,
+)
+from local.protocol.vectors import (
+    TenantOnly,
+    VectorDelete,
+    VectorHit,
+    VectorHits,
+    VectorIdPage,
+    VectorIds,
+    VectorItem,
+    VectorSearch,
+    VectorsStored,
+    VectorStatus,
+    VectorUpsert,
+)
+
+MESSAGES = Path(__file__).parent / "messages"
+Args = dict[str, Any]
+
+PAYLOADS: Mapping[str, tuple[Any, Any]] = {
+    "tool_request": (ToolRequest[Args], ToolRequest(args={"topic": "user.name"})),
+    "tool_request_minimal": (ToolRequest[Args], ToolRequest(args={"topic": "user.name"})),
+    "tool_request_unknown_fields": (ToolRequest[Args], ToolRequest(args={"topic": "user.name"})),
+    "tool_result": (
+        ToolResult,
+        ToolResult(
+            ok=True,
+            content="[Memory: user.name] Richard",
+            data={"topic": "user.name", "found": True, "content": "Richard"},
+        ),
+    ),
+    "tool_result_error": (
+        ToolResult,
+        ToolResult(
+            ok=False,
+            content="Error (invalid_arguments): Expected `str`, got `int` - at `args.topic`.",
+            error=ErrorReply(
+                code="invalid_arguments",
+                message="Expected `str`, got `int` - at `args.topic`.",
+            ),
+        ),
+    ),
+    "tool_schema": (
+        ToolSchema,
+        ToolSchema(
+            name="recall_topic",
+            description="Look up one standing fact.",
+            version="0.1.0",
+            tool_schema=FunctionSchema(
+                function=Function(
+                    name="recall_topic",
+                    description="Look up one standing fact.",
+                    parameters={
+                        "type": "object",
+                        "properties": {"topic": {"type": "string"}},
+                        "required": ["topic"],
+                    },
+                )
+            ),
+        ),
+    ),
+    "tool_schema_request": (Empty, Empty()),
+    "query_received": (
+        Query,
+        Query(query="What language do I prefer?", session_id="s1", query_id="q1"),
+    ),
+    "response_delta": (Delta, Delta(text="You ", index=0, session_id="s1", query_id="q1")),
+    "response_generation": (
+        Generation,
+        Generation(
+            answer="You prefer Elixir.",
+            query="What language do I prefer?",
+            thinking="A preference.",
+            tool_calls=[
+                ToolCallRecord(
+                    id="call-1",
+                    name="recall_topic",
+                    args={"topic": "user.language_preference"},
+                    content="[Memory: user.language_preference] Elixir",
+                )
+            ],
+            session_id="s1",
+            query_id="q1",
+        ),
+    ),
+    "response_generation_error": (
+        Generation,
+        Generation(
+            answer="",
+            query="What language do I prefer?",
+            session_id="s1",
+            query_id="q1",
+            error=ErrorReply(code="unavailable", message="No answer from the model."),
+        ),
+    ),
+    "response_feedback": (Feedback, Feedback(query_id="q1", score=0.5, comment="Good.")),
+    "memory_saved": (
+        MemoryChange,
+        MemoryChange(id="m2", kind="fact", topic="user.name"),
+    ),
+    "memory_superseded": (
+        MemoryChange,
+        MemoryChange(id="m1", kind="fact", topic="user.name", superseded_by="m2"),
+    ),
+    "memory_dead_letter": (
+        DeadLetter,
+        DeadLetter(subject="response.generation", reason="No query.", message="{}"),
+    ),
+    "memory_status": (
+        MemoryStatus,
+        MemoryStatus(
+            records=3,
+            indexed=2,
+            waiting=1,
+            vectors_available=True,
+            in_index=2,
+            embedder="all-MiniLM-L6-v2",
+        ),
+    ),
+    "vector_search": (VectorSearch, VectorSearch(text="language", limit=40)),
+    "vector_hits": (
+        VectorHits,
+        VectorHits(hits=[VectorHit("m1", 0.75)], min_score=0.2, embedder="all-MiniLM-L6-v2"),
+    ),
+    "vector_upsert": (
+        VectorUpsert,
+        VectorUpsert(items=[VectorItem(id="m1", text="Elixir"), VectorItem(id="m2", vector=b"01")]),
+    ),
+    "vectors_stored": (
+        VectorsStored,
+        VectorsStored(vectors=[b"0", b"1"], embedder="all-MiniLM-L6-v2"),
+    ),
+    "vector_delete": (VectorDelete, VectorDelete(ids=["m1"])),
+    "vector_ids": (VectorIds, VectorIds(offset=0, limit=10)),
+    "vector_id_page": (VectorIdPage, VectorIdPage(ids=["m1"])),
+    "vector_tenant": (TenantOnly, TenantOnly()),
+    "vector_status": (
+        VectorStatus,
+        VectorStatus(count=2, generation="g1", embedder="all-MiniLM-L6-v2", clean=True),
+    ),
+    "error": (ErrorReply, ErrorReply(code="unavailable", message="Ollama is down.")),
+}
+
+
+@pytest.mark.parametrize("name", PAYLOADS)
+def test_an_old_message_decodes_to_what_it_meant(name: str) -> None:
+    kind, expected = PAYLOADS[name]
+
+    assert decode((MESSAGES / f"{name}.json").read_bytes(), kind).payload == expected
+
+
+def test_every_kept_message_is_checked() -> None:
+    assert {file.stem for file in MESSAGES.iterdir()} == set(PAYLOADS)
+
+
+def test_an_old_envelope_keeps_all_of_its_fields() -> None:
+    envelope = decode((MESSAGES / "tool_request.json").read_bytes(), ToolRequest[Args])
+
+    assert msgspec.structs.asdict(envelope) == {
+        "payload": ToolRequest(args={"topic": "user.name"}),
+        "id": "019aa3a7-1c3f-7c51-8f6b-0d8f4f1f2a3b",
+        "type": "request",
+        "source": "generator_agent",
+        "timestamp_utc": datetime(2026, 11, 21, 9, 30, 0, 250_000, tzinfo=UTC),
+        "user": "richard",
+        "session_id": "s1",
+        "query_id": "q1",
+        "correlation_id": "c1",
+        "deadline_utc": datetime(2026, 11, 21, 9, 30, 10, tzinfo=UTC),
+    }
+
+
+def test_the_minimal_request_leaves_the_rest_to_the_host() -> None:
+    envelope = decode((MESSAGES / "tool_request_minimal.json").read_bytes(), ToolRequest[Args])
+
+    assert envelope == Envelope(payload=ToolRequest(args={"topic": "user.name"}))

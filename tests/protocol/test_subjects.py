@@ -1,0 +1,44 @@
+"""No tool name brings a wildcard, a dot or a blank onto the bus."""
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from local.errors import BadRequestError
+from local.protocol import subjects
+
+
+def test_a_tool_has_a_subject_for_requests_and_one_for_results() -> None:
+    assert subjects.tool_request("save_topic") == "tool.request.save_topic"
+    assert subjects.tool_result("save_topic") == "tool.result.save_topic"
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param("*", id="wildcard"),
+        pytest.param(">", id="wildcard for the rest"),
+        pytest.param("save.topic", id="two tokens"),
+        pytest.param("save topic", id="blank"),
+        pytest.param("save_topic\n", id="line break"),
+        pytest.param("Save", id="upper case"),
+        pytest.param("1st", id="digit first"),
+        pytest.param("späť", id="not ASCII"),
+        pytest.param("", id="empty"),
+        pytest.param("a" * 65, id="too long"),
+    ],
+)
+def test_what_cannot_be_a_token_is_no_tool_name(name: str) -> None:
+    with pytest.raises(BadRequestError, match="is not a tool name"):
+        subjects.tool_request(name)
+
+
+@given(st.text())
+def test_every_name_is_one_plain_token_or_refused(name: str) -> None:
+    try:
+        subject = subjects.tool_result(name)
+    except BadRequestError:
+        return
+    assert re.fullmatch(r"tool\.result\.[a-z][a-z0-9_]*", subject)

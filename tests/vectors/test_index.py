@@ -1,0 +1,249 @@
+"""The index keeps each tenant's vectors, and survives what kills do to its folder."""
+
+import fcntl
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from local.errors import EmbedderMismatchError, FolderLockedError, VectorError
+from local.vectors import folder as index_folder
+from local.vectors.index import VectorIndex
+from local.vectors.matrix import FloatMatrix, unit_rows
+
+DIMENSIONS = 8
+EMBEDDER = "some-model"
+KILLED_WHILE_OPEN = """
+import os, pathlib, signal, sys
+from local.vectors.index import VectorIndex
+VectorIndex.open(pathlib.Path(sys.argv[1]), "local2.memory")
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def vectors(count: int, seed: int = 0) -> FloatMatrix:
+    generator = np.random.default_rng(seed)
+    return unit_rows(generator.standard_normal((count, DIMENSIONS)).astype(np.float32))
+
+
+def names(count: int) -> list[str]:
+    return [f"id-{number:04}" for number in range(count)]
+
+
+def opened(path: Path) -> VectorIndex:
+    return VectorIndex.open(path, "local2.memory")
+
+
+def filled(index: VectorIndex, tenant: str = "default", count: int = 20) -> None:
+    index.ensure(tenant, EMBEDDER, DIMENSIONS)
+    index.upsert(tenant, names(count), vectors(count))
+
+
+def fill_and_close(path: Path, count: int = 20) -> None:
+    with opened(path) as index:
+        filled(index, count=count)
+
+
+def test_the_nearest_records_come_first(tmp_path: Path) -> None:
+    with opened(tmp_path) as index:
+        filled(index)
+        queries = vectors(3)
+        answers = index.search("default", queries, 5)
+    cosines = queries @ vectors(20).T
+    for answer, expected in zip(answers, cosines, strict=True):
+        best = np.argsort(-expected)[:5]
+        assert [hit.id for hit in answer] == [names(20)[position] for position in best]
+        np.testing.assert_allclose([hit.cosine for hit in answer], expected[best], atol=1e-5)
+
+
+def test_more_records_than_one_upsert_takes_are_all_found(tmp_path: Path) -> None:
+    with opened(tmp_path) as index:
+        filled(index, count=300)
+        answers = index.search("default", vectors(300), 1)
+        assert index.count("default") == 300
+    assert [answer[0].id for answer in answers] == names(300)
+
+
+def test_an_upsert_of_a_known_id_replaces_its_vector(tmp_path: Path) -> None:
+    with opened(tmp_path) as index:
+        filled(index)
+        moved = vectors(1, seed=1)
+        index.upsert("default", ["id-0003"], moved)
+        assert index.count("default") == 20
+        assert index.search("default", moved, 1)[0][0].id == "id-0003"
+
+
+def test_deleted_ids_are_found_no_more(tmp_path: Path) -> None:
+    with opened(tmp_path) as index:
+        filled(index)
+        index.delete("default", ["id-0003", "never-stored"])
+        index.delete("default", [])
+        found = {hit.id for hit in index.search("default", vectors(20)[3:4], 20)[0]}
+    assert found == set(names(20)) - {"id-0003"}
+
+
+def test_ids_come_in_pages_that_cover_all(tmp_path: Path) -> None:
+    with opened(tmp_path) as index:
+        filled(index)
+        pages = [index.ids("default", offset, 8) for offset in (0, 8, 16, 24)]
+    assert [len(page) for page in pages] == [8, 8, 4, 0]
+    assert sorted(name for page in pages for name in page) == names(20)
+
+
+def test_an_unknown_tenant_has_nothing(tmp_path: Path) -> None:
+    with opened(tmp_path) as index:
+        assert index.tenants() == []
+        assert index.recorded_embedder("acme") is None
+        assert index.generation("acme") is None
+        assert index.count("acme") == 0
+        assert index.ids("acme", 0, 10) == []
+        assert index.search("acme", vectors(2), 5) == [[], []]
+        index.delete("acme", ["id-0001"])
+        with pytest.raises(VectorError, match="Tenant acme has no collection"):
+            index.upsert("acme", names(1), vectors(1))
+
+
+def test_tenants_do_not_see_each_other(tmp_path: Path) -> None:
+    with opened(tmp_path) as index:
+        filled(index, "default", count=3)
+        filled(index, "acme", count=5)
+        index.delete("acme", ["id-0001"])
+        index.reset("acme.eu", EMBEDDER, DIMENSIONS)
+        assert index.tenants() == ["acme", "acme.eu", "default"]
+        assert [index.count(tenant) for tenant in index.tenants()] == [4, 0, 3]
+
+
+def test_other_collections_in_the_folder_are_no_tenants(tmp_path: Path) -> None:
+    with VectorIndex.open(tmp_path, "other.index") as other:
+        other.ensure("default", EMBEDDER, DIMENSIONS)
+    with opened(tmp_path) as index:
+        assert index.tenants() == []
+
+
+def test_everything_is_there_after_closing_and_opening(tmp_path: Path) -> None:
+    with opened(tmp_path) as index:
+        assert index.opened_clean
+        filled(index)
+        generation = index.generation("default")
+    with opened(tmp_path) as index:
+        assert index.opened_clean
+        assert index.recorded_embedder("default") == EMBEDDER
+        assert index.generation("default") == generation
+        (hit,) = index.search("default", vectors(20), 1)[7]
+    assert hit.id == "id-0007"
+    assert hit.cosine == pytest.approx(1, abs=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("embedder", "dimensions"), [("another-model", DIMENSIONS), (EMBEDDER, 16)]
+)
+def test_vectors_of_another_embedder_are_refused(
+    embedder: str, dimensions: int, tmp_path: Path
+) -> None:
+    with opened(tmp_path) as index:
+        filled(index)
+        index.ensure("default", EMBEDDER, DIMENSIONS)
+        with pytest.raises(EmbedderMismatchError) as caught:
+            index.ensure("default", embedder, dimensions)
+        assert index.count("default") == 20
+    assert caught.value.remedy is not None
+    assert "local2 reindex" in caught.value.remedy
+
+
+def test_a_reset_empties_the_collection_and_changes_its_generation(tmp_path: Path) -> None:
+    with opened(tmp_path) as index:
+        filled(index)
+        before = index.generation("default")
+        index.reset("default", "another-model", 16)
+        assert index.generation("default") != before
+        assert index.recorded_embedder("default") == "another-model"
+        assert index.count("default") == 0
+        index.ensure("default", "another-model", 16)
+
+
+def test_what_chroma_refuses_is_a_vector_error(tmp_path: Path) -> None:
+    with opened(tmp_path) as index:
+        filled(index)
+        with pytest.raises(VectorError, match="could not search"):
+            index.search("default", np.ones((1, 3), np.float32), 1)
+        with pytest.raises(VectorError, match="could not create a collection"):
+            index.ensure("no/tenant", EMBEDDER, DIMENSIONS)
+
+
+def test_a_second_process_is_refused_while_the_first_lives(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(index_folder, "LOCK_WAIT_SECONDS", 0.0)
+    with (
+        subprocess.Popen(  # noqa: S603 - our own interpreter and script
+            [sys.executable, "-c", HOLD_LOCK, str(tmp_path / ".lock")],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        ) as holder,
+    ):
+        assert holder.stdin is not None
+        assert holder.stdout is not None
+        holder.stdout.readline()
+        with pytest.raises(FolderLockedError, match="Another process"):
+            opened(tmp_path)
+        holder.stdin.close()
+    opened(tmp_path).close()
+
+
+HOLD_LOCK = """
+import fcntl, sys
+lock = open(sys.argv[1], "w")
+fcntl.flock(lock, fcntl.LOCK_EX)
+print("locked", flush=True)
+sys.stdin.read()
+"""
+
+
+def test_a_dying_predecessor_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    predecessor = os.open(tmp_path / ".lock", os.O_RDWR | os.O_CREAT)
+    fcntl.flock(predecessor, fcntl.LOCK_EX)
+    monkeypatch.setattr("local.vectors.folder.time.sleep", lambda _: os.close(predecessor))
+    opened(tmp_path).close()
+
+
+def test_a_killed_owner_leaves_its_vectors_and_an_unclean_folder(tmp_path: Path) -> None:
+    fill_and_close(tmp_path)
+    killed = subprocess.run(  # noqa: S603 - our own interpreter and script
+        [sys.executable, "-c", KILLED_WHILE_OPEN, str(tmp_path)], check=False
+    )
+    assert killed.returncode == -signal.SIGKILL
+    with opened(tmp_path) as index:
+        assert not index.opened_clean
+        assert index.count("default") == 20
+    with opened(tmp_path) as index:
+        assert index.opened_clean
+
+
+def test_a_folder_whose_opening_died_is_emptied(tmp_path: Path) -> None:
+    fill_and_close(tmp_path)
+    (tmp_path / ".opening").touch()
+    (tmp_path / "notes.txt").write_text("not Chroma's")
+    with opened(tmp_path) as index:
+        assert not index.opened_clean
+        assert index.tenants() == []
+        filled(index)
+    assert (tmp_path / "notes.txt").exists()
+    with opened(tmp_path) as index:
+        assert index.opened_clean
+        assert index.count("default") == 20
+
+
+@pytest.mark.parametrize("file", ["chroma.sqlite3", "*/header.bin", "*/index_metadata.pickle"])
+def test_a_folder_that_chroma_cannot_read_is_emptied(file: str, tmp_path: Path) -> None:
+    fill_and_close(tmp_path, count=1100)  # Chroma writes its vector files at every thousandth
+    (damaged,) = tmp_path.glob(file)
+    damaged.write_bytes(os.urandom(4096))
+    with opened(tmp_path) as index:
+        assert not index.opened_clean
+        assert index.tenants() == []
+        filled(index)
+        assert len(index.search("default", vectors(1), 3)[0]) == 3

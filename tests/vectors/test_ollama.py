@@ -1,0 +1,137 @@
+"""Texts become vectors at an Ollama server, and every way it fails is a VectorError."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+from local.errors import VectorError
+from local.vectors.ollama import OllamaEmbedder, probe
+from stand_ins.ollama_server import OllamaStandIn, embed
+
+MODEL = "nomic-embed-text"
+
+
+@pytest.fixture
+def server() -> Iterator[OllamaStandIn]:
+    with OllamaStandIn() as stand_in:
+        yield stand_in
+
+
+@pytest.fixture
+def embedder(server: OllamaStandIn) -> Iterator[OllamaEmbedder]:
+    embedder = OllamaEmbedder(server.url, MODEL)
+    yield embedder
+    embedder.close()
+
+
+def inputs(server: OllamaStandIn) -> list[list[str]]:
+    return [body["input"] for body in server.bodies("/api/embed")]
+
+
+def test_nomic_is_told_queries_from_documents(
+    server: OllamaStandIn, embedder: OllamaEmbedder
+) -> None:
+    embedder.embed_queries(["Who?"])
+    list(embedder.embed_documents(["Richard."]))
+    assert inputs(server) == [["search_query: Who?"], ["search_document: Richard."]]
+
+
+def test_other_models_get_the_text_as_it_is(server: OllamaStandIn) -> None:
+    server.models.append("bge-m3:latest")
+    embedder = OllamaEmbedder(server.url, "bge-m3")
+    embedder.embed_queries(["Who?"])
+    embedder.close()
+    assert inputs(server) == [["Who?"]]
+
+
+def test_documents_go_in_batches_of_32_shortest_first(
+    server: OllamaStandIn, embedder: OllamaEmbedder
+) -> None:
+    texts = ["x" * (70 - index) for index in range(70)]
+    chunks = list(embedder.embed_documents(texts))
+    assert [len(positions) for positions, _ in chunks] == [32, 32, 6]
+    assert [position for positions, _ in chunks for position in positions] == list(
+        range(69, -1, -1)
+    )
+    assert [len(batch) for batch in inputs(server)] == [32, 32, 6]
+    for positions, vectors in chunks:
+        expected = [embed(f"search_document: {texts[position]}") for position in positions]
+        np.testing.assert_allclose(vectors, expected, atol=1e-6)
+
+
+def test_queries_keep_their_order(embedder: OllamaEmbedder) -> None:
+    texts = [f"question {'x' * (index % 7)} {index}" for index in range(40)]
+    expected = [embed(f"search_query: {text}") for text in texts]
+    np.testing.assert_allclose(embedder.embed_queries(texts), expected, atol=1e-6)
+
+
+def test_no_texts_ask_for_nothing_but_the_dimensions(embedder: OllamaEmbedder) -> None:
+    assert list(embedder.embed_documents([])) == []
+    assert embedder.embed_queries([]).shape == (0, embedder.dimensions)
+
+
+def test_dimensions_are_asked_of_the_model_once(
+    server: OllamaStandIn, embedder: OllamaEmbedder
+) -> None:
+    assert embedder.dimensions == embedder.dimensions == len(embed("any"))
+    assert len(inputs(server)) == 1
+
+
+def test_vectors_are_scaled_to_unit_length(
+    embedder: OllamaEmbedder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("stand_ins.ollama_server.embed", lambda _: [3.0, 4.0])
+    np.testing.assert_allclose(embedder.embed_queries(["x"]), [[0.6, 0.8]], atol=1e-6)
+
+
+def test_a_tag_of_latest_is_no_other_name(server: OllamaStandIn) -> None:
+    embedder = OllamaEmbedder(server.url, f"{MODEL}:latest")
+    embedder.close()
+    assert embedder.name == MODEL
+
+
+def test_a_model_that_is_missing_can_be_pulled(
+    server: OllamaStandIn, embedder: OllamaEmbedder
+) -> None:
+    server.models.clear()
+    with pytest.raises(VectorError, match="not found") as caught:
+        embedder.embed_queries(["x"])
+    assert caught.value.remedy == f"Run `ollama pull {MODEL}`."
+
+
+def test_a_server_that_is_down_is_an_error_until_it_answers_again(
+    server: OllamaStandIn, embedder: OllamaEmbedder
+) -> None:
+    server.fail_next(status=503, error="busy")
+    with pytest.raises(VectorError, match="busy"):
+        list(embedder.embed_documents(["x"]))
+    assert len(embedder.embed_queries(["x"])) == 1
+    server.stop()
+    with pytest.raises(VectorError, match="did not embed 1 texts") as caught:
+        embedder.embed_queries(["x"])
+    assert caught.value.remedy is not None
+    assert "ollama serve" in caught.value.remedy
+
+
+@pytest.mark.parametrize("answer", [[], [[1.0], [1.0]]], ids=["none", "too many"])
+def test_another_number_of_vectors_than_texts_is_refused(
+    answer: list[list[float]], embedder: OllamaEmbedder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def send_answer(handler: Any, _: object) -> None:
+        handler._send_json({"embeddings": answer})
+
+    monkeypatch.setattr("stand_ins.ollama_server._Handler._embed", send_answer)
+    with pytest.raises(VectorError, match="vectors for 1 texts"):
+        embedder.embed_queries(["x"])
+
+
+def test_a_probe_finds_a_server_that_has_the_model(server: OllamaStandIn) -> None:
+    assert probe(server.url, MODEL)
+    assert probe(server.url, f"{MODEL}:latest")
+    assert not probe(server.url, "another-model")
+    server.fail_next()
+    assert not probe(server.url, MODEL)
+    server.stop()
+    assert not probe(server.url, MODEL)
