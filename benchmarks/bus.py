@@ -12,8 +12,9 @@ BLOCKS = 9
 REQUESTS = 1_000
 REQUESTS_TOGETHER = 6_400
 IN_FLIGHT = 64
-INDEXING_BLOCKS = 5
-BACKLOG = 1_000
+INDEXING_BLOCKS = 7
+REQUESTS_WHILE_INDEXING = 400
+BACKLOG = 500
 TOPIC = "user.language_preference"
 
 
@@ -62,9 +63,9 @@ async def while_indexing(asker: Asker, recall: Ask) -> list[Figure]:
     busy: list[float] = []
     for block in range(INDEXING_BLOCKS):
         await asker.all_indexed()
-        idle.append(await latency(recall, REQUESTS, 0.95))
+        idle.append(await latency(recall, REQUESTS_WHILE_INDEXING, 0.95))
         await asker.save(notes(BACKLOG, seed=block), IN_FLIGHT)
-        busy.append(await latency(recall, REQUESTS, 0.95))
+        busy.append(await latency(recall, REQUESTS_WHILE_INDEXING, 0.95))
         assert (await asker.status()).waiting > 0, "The backlog was too short for the measurement."
     return [
         ratio("indexing_p95_ratio", "p95: recall while indexing / idle", busy, idle, at_most=2.0),

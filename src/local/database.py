@@ -183,7 +183,7 @@ def _commit_together(connection: Connection, batch: list[_Job[Any]]) -> list[_Ou
         connection.execute("BEGIN IMMEDIATE")
         outcomes = [_attempt_in_savepoint(connection, job) for job in batch]
         connection.execute("COMMIT")
-    except sqlite3.Error as error:
+    except (sqlite3.Error, Local2Error) as error:
         if connection.in_transaction:
             connection.execute("ROLLBACK")
         failure = _as_storage_error(error)
@@ -195,6 +195,8 @@ def _attempt_in_savepoint(connection: Connection, job: _Job[Any]) -> _Outcome:
     connection.execute("SAVEPOINT job")
     outcome = _attempt(connection, job)
     if outcome.error is not None:
+        if not connection.in_transaction:  # SQLite gave the whole batch up, as on a full disk
+            raise _as_storage_error(outcome.error)
         connection.execute("ROLLBACK TO job")
     connection.execute("RELEASE job")
     return outcome

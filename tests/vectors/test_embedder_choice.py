@@ -7,6 +7,8 @@ import pytest
 
 from local.errors import VectorError
 from local.vectors.embedder import Embedder, Preference, choose_embedder
+from local.vectors.minilm import MiniLM
+from local.vectors.ollama import OllamaEmbedder
 from stand_ins.ollama_server import OllamaStandIn
 
 NOMIC = "nomic-embed-text"
@@ -47,6 +49,7 @@ def test_the_choice_follows_preference_and_record(
     embedder = choose(preference, recorded, server, tmp_path)
     embedder.close()
     assert embedder.name == chosen
+    assert isinstance(embedder, MiniLM if chosen == MINILM else OllamaEmbedder)
 
 
 def test_a_new_collection_gets_minilm_where_ollama_lacks_the_model(

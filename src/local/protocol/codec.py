@@ -43,6 +43,8 @@ def decode(data: bytes, payload: type[P]) -> Envelope[P]:
         raise BadRequestError(problem, remedy=SHAPE) from error
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise BadRequestError(f"The message is not JSON: {error}.", remedy=SHAPE) from error
+    except RecursionError as error:
+        raise BadRequestError("The message is nested too deeply.", remedy=SHAPE) from error
     return envelope
 
 

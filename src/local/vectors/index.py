@@ -54,7 +54,7 @@ class VectorIndex:
         """
         folder = IndexFolder.acquire(path)
         try:
-            return cls(folder, _ready_client(folder), collection)
+            return cls(folder, _ready_client(folder, collection), collection)
         except BaseException:
             folder.release(clean=False)
             raise
@@ -83,10 +83,13 @@ class VectorIndex:
     def tenants(self) -> list[str]:
         """Return who has a collection, in alphabetical order."""
         with _translated("list its collections"):
-            names = [collection.name for collection in self._client.list_collections()]
-        prefix = f"{self._collection}."
-        tenants = [name.removeprefix(prefix) for name in names if name.startswith(prefix)]
-        return sorted(tenants + [DEFAULT_TENANT] * (self._collection in names))
+            names = [found.name for found in _own_collections(self._client, self._collection)]
+        return sorted(
+            DEFAULT_TENANT
+            if name == self._collection
+            else name.removeprefix(f"{self._collection}.")
+            for name in names
+        )
 
     def recorded_embedder(self, tenant: str) -> str | None:
         """Return the name of the embedder that made the vectors, None without a collection."""
@@ -199,28 +202,28 @@ class VectorIndex:
             )
 
 
-def _ready_client(folder: IndexFolder) -> Any:
+def _ready_client(folder: IndexFolder, collection: str) -> Any:
     """Open Chroma on the folder and query every collection once: that is when damage shows."""
     if folder.died_opening:
         folder.wipe()
     folder.begin_opening()
     try:
-        client = _probed_client(folder.path)
+        client = _probed_client(folder.path, collection)
     except VectorError:
         folder.wipe()
-        client = _probed_client(folder.path)
+        client = _probed_client(folder.path, collection)
     folder.end_opening()
     return client
 
 
-def _probed_client(path: Path) -> Any:
+def _probed_client(path: Path, collection: str) -> Any:
     client = None
     try:
         with _translated(f"open {path}"):
             client = chromadb.PersistentClient(path, Settings(anonymized_telemetry=False))
-            for collection in client.list_collections():
-                probe = np.ones((1, collection.metadata["dimensions"]), np.float32)
-                collection.query(query_embeddings=probe, n_results=1)
+            for found in _own_collections(client, collection):
+                probe = np.ones((1, found.metadata["dimensions"]), np.float32)
+                found.query(query_embeddings=probe, n_results=1)
     except BaseException:
         if client is not None:
             client.close()
@@ -228,6 +231,15 @@ def _probed_client(path: Path) -> Any:
         SharedSystemClient.clear_system_cache()
         raise
     return client
+
+
+def _own_collections(client: Any, collection: str) -> list[Any]:
+    """Leave out what somebody else may keep in the same Chroma folder."""
+    return [
+        found
+        for found in client.list_collections()
+        if found.name == collection or found.name.startswith(f"{collection}.")
+    ]
 
 
 @contextmanager

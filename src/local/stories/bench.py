@@ -1,0 +1,70 @@
+"""Where stories are told: on a stack that runs already, or on one of their own."""
+
+from contextlib import AsyncExitStack
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from msgspec.structs import replace
+
+from local.app import open_stack
+from local.bus.connection import Connection, connect
+from local.bus.query_client import QueryClient
+from local.llm.choice import Preference
+from local.settings import BusSettings, Settings
+
+
+class Bench:
+    """A connection to a stack that runs already, and that goes on running."""
+
+    bus: Connection
+    queries: QueryClient
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+        self._resources = AsyncExitStack()
+
+    async def __aenter__(self) -> Self:
+        async with AsyncExitStack() as opening:
+            await self._open(opening)
+            self._resources = opening.pop_all()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self._resources.aclose()
+
+    async def _open(self, resources: AsyncExitStack) -> None:
+        self.bus = await resources.enter_async_context(connect(self.url, name="stories"))
+        self.queries = await resources.enter_async_context(QueryClient(self.bus))
+
+
+class FreshBench(Bench):
+    """A stack of its own, whose data all lie in one folder: a new one for a fresh memory."""
+
+    def __init__(self, folder: Path, settings: Settings, *, model: Preference) -> None:
+        super().__init__(url="")
+        self._logs = folder / "logs"
+        self._settings = Settings(
+            bus=BusSettings(),
+            memory=replace(
+                settings.memory, data_dir=folder / "data", chroma_path=folder / "chroma"
+            ),
+            generator=replace(settings.generator, chat=model),
+        )
+
+    async def restart(self) -> None:
+        """Stop the stack cleanly, and start it again on the same folder."""
+        await self._resources.aclose()
+        await self.__aenter__()
+
+    async def _open(self, resources: AsyncExitStack) -> None:
+        stack = await resources.enter_async_context(
+            open_stack(self._settings, log_folder=self._logs)
+        )
+        self.url = stack.url
+        await super()._open(resources)

@@ -1,0 +1,322 @@
+"""One reader, one writer: what queues together commits together, and nothing acknowledged is lost."""
+
+import asyncio
+import sqlite3
+import subprocess
+import sys
+import threading
+from collections.abc import AsyncIterator, Callable, Sequence
+from pathlib import Path
+
+import pytest
+
+from local.database import BATCH_LIMIT, Connection, Database, folder_lock
+from local.errors import BadRequestError, FolderLockedError, StorageError
+from local.memory.sql import migrations
+from waiting import eventually
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "notes.sqlite3"
+
+
+@pytest.fixture
+def schema(tmp_path: Path) -> list[Path]:
+    first = tmp_path / "0001_note.sql"
+    first.write_text("CREATE TABLE note (text TEXT NOT NULL UNIQUE);")
+    return [first]
+
+
+@pytest.fixture
+async def notes(file: Path, schema: Sequence[Path]) -> AsyncIterator[Database]:
+    async with Database.open(file, schema) as database:
+        yield database
+
+
+def add(text: str) -> Callable[[Connection], int]:
+    return lambda c: c.execute("INSERT INTO note VALUES (?)", (text,)).rowcount
+
+
+def every(connection: Connection) -> list[str]:
+    return [row["text"] for row in connection.execute("SELECT text FROM note ORDER BY rowid")]
+
+
+def on_disk(file: Path) -> list[str]:
+    """What another process would see."""
+    connection = sqlite3.connect(file)
+    try:
+        return [text for (text,) in connection.execute("SELECT text FROM note ORDER BY rowid")]
+    finally:
+        connection.close()
+
+
+class Gate:
+    """A write that holds the writer's thread until `open`; what is written meanwhile queues."""
+
+    def __init__(self, notes: Database) -> None:
+        self._reached = threading.Event()
+        self._may_pass = threading.Event()
+        self._held = asyncio.create_task(notes.write(self._hold))
+
+    async def closed(self) -> None:
+        await eventually(self._reached.is_set)
+
+    async def open(self) -> None:
+        self._may_pass.set()
+        await self._held
+
+    def _hold(self, _: Connection) -> None:
+        self._reached.set()
+        self._may_pass.wait(10)
+
+
+async def test_a_write_is_on_disk_when_it_returns(notes: Database, file: Path) -> None:
+    await notes.write(add("Elixir"))
+
+    assert on_disk(file) == ["Elixir"]
+
+
+async def test_a_read_sees_every_write_that_returned(notes: Database) -> None:
+    for number in range(50):
+        await notes.write(add(str(number)))
+        assert len(await notes.read(every)) == number + 1
+
+
+async def test_writes_that_queued_together_commit_together(notes: Database, file: Path) -> None:
+    gate = Gate(notes)
+    await gate.closed()
+    seen: list[int] = []
+
+    def look(_: Connection) -> None:
+        seen.append(len(on_disk(file)))
+
+    writes = [asyncio.create_task(notes.write(add(str(n)))) for n in range(9)]
+    last = asyncio.create_task(notes.write(look))
+    await asyncio.sleep(0)
+    await gate.open()
+    await asyncio.gather(*writes, last)
+
+    assert seen == [0], "nothing was committed before the last of the batch had run"
+    assert len(on_disk(file)) == 9
+
+
+async def test_a_batch_has_an_end(notes: Database) -> None:
+    gate = Gate(notes)
+    await gate.closed()
+    writes = [asyncio.create_task(notes.write(add(str(n)))) for n in range(2 * BATCH_LIMIT + 1)]
+    await asyncio.sleep(0)
+    await gate.open()
+    await asyncio.gather(*writes)
+
+    assert await notes.read(every) == [str(n) for n in range(2 * BATCH_LIMIT + 1)]
+
+
+async def test_a_failing_write_does_not_hurt_its_neighbours(notes: Database) -> None:
+    gate = Gate(notes)
+    await gate.closed()
+
+    def half(connection: Connection) -> None:
+        add("half done")(connection)
+        raise BadRequestError("Changed my mind.")
+
+    outcomes = asyncio.gather(
+        notes.write(add("before")),
+        notes.write(half),
+        notes.write(add("before")),
+        notes.write(add("after")),
+        return_exceptions=True,
+    )
+    await asyncio.sleep(0)
+    await gate.open()
+    _, refused, repeated, _ = await outcomes
+
+    assert isinstance(refused, BadRequestError)
+    assert isinstance(repeated, StorageError)
+    assert await notes.read(every) == ["before", "after"]
+
+
+async def test_what_sqlite_refuses_is_a_storage_error(notes: Database) -> None:
+    with pytest.raises(StorageError, match=r"refused: .*NOT NULL.* permissions\."):
+        await notes.write(lambda c: c.execute("INSERT INTO note VALUES (NULL)"))
+    with pytest.raises(StorageError, match="no such table"):
+        await notes.read(lambda c: c.execute("SELECT * FROM absent"))
+
+
+async def test_a_mistake_in_the_work_comes_back_as_it_is(notes: Database) -> None:
+    with pytest.raises(ZeroDivisionError):
+        await notes.read(lambda _: 1 // 0)
+
+    assert await notes.read(every) == [], "the reader goes on"
+
+
+def _leave_room_for_one_page(connection: Connection) -> None:
+    pages = connection.execute("PRAGMA page_count").fetchone()[0]
+    connection.execute(f"PRAGMA max_page_count = {pages + 1}")
+
+
+async def test_a_full_disk_fails_the_write_and_the_next_one_works(notes: Database) -> None:
+    await notes.write(_leave_room_for_one_page)
+    with pytest.raises(StorageError, match="full"):
+        await notes.write(add("x" * 100_000))
+    await notes.write(add("short"))
+
+    assert await notes.read(every) == ["short"]
+
+
+async def test_a_full_disk_fails_the_whole_batch(notes: Database, file: Path) -> None:
+    await notes.write(_leave_room_for_one_page)
+    gate = Gate(notes)
+    await gate.closed()
+    outcomes = asyncio.gather(
+        notes.write(add("short")), notes.write(add("x" * 100_000)), return_exceptions=True
+    )
+    await asyncio.sleep(0)
+    await gate.open()
+
+    assert [type(outcome) for outcome in await outcomes] == [StorageError, StorageError]
+    assert on_disk(file) == []
+
+
+async def test_a_cancelled_caller_does_not_undo_its_write(notes: Database) -> None:
+    gate = Gate(notes)
+    await gate.closed()
+    write = asyncio.create_task(notes.write(add("Elixir")))
+    await asyncio.sleep(0)
+    write.cancel()
+    await gate.open()
+    await notes.write(add("Python"))
+
+    assert write.cancelled()
+    assert await notes.read(every) == ["Elixir", "Python"]
+
+
+async def test_closing_finishes_what_is_queued(file: Path, schema: Sequence[Path]) -> None:
+    async with Database.open(file, schema) as notes:
+        gate = Gate(notes)
+        await gate.closed()
+        writes = [asyncio.create_task(notes.write(add(str(n)))) for n in range(20)]
+        opening = asyncio.create_task(gate.open())
+        await asyncio.sleep(0)
+    await asyncio.gather(*writes, opening)
+
+    assert len(on_disk(file)) == 20
+    with pytest.raises(StorageError, match="is closed"):
+        await notes.write(add("too late"))
+
+
+async def test_a_folder_that_is_missing_is_a_storage_error(tmp_path: Path) -> None:
+    with pytest.raises(StorageError, match=r"absent.*unable to open"):
+        async with Database.open(tmp_path / "absent" / "notes.sqlite3"):
+            pass
+
+
+async def test_a_file_that_is_no_database_is_a_storage_error(file: Path) -> None:
+    file.write_bytes(b"not a database " * 100)
+
+    with pytest.raises(StorageError, match="not a database"):
+        async with Database.open(file):
+            pass
+
+
+def _shape(connection: Connection) -> list[tuple[str, str]]:
+    rows = connection.execute(
+        "SELECT name, sql FROM sqlite_schema WHERE sql IS NOT NULL ORDER BY 1"
+    )
+    return [(row["name"], row["sql"]) for row in rows]
+
+
+async def test_a_fresh_schema_equals_the_migrated_one(tmp_path: Path) -> None:
+    every_migration = migrations()
+    migrated = tmp_path / "migrated.sqlite3"
+    for known in range(1, len(every_migration) + 1):
+        async with Database.open(migrated, every_migration[:known]):
+            pass
+    async with (
+        Database.open(migrated, every_migration) as old,
+        Database.open(tmp_path / "fresh.sqlite3", every_migration) as fresh,
+    ):
+        assert await old.read(_shape) == await fresh.read(_shape)
+
+
+async def test_a_new_migration_keeps_the_rows_of_the_old_schema(
+    file: Path, schema: list[Path], tmp_path: Path
+) -> None:
+    async with Database.open(file, schema) as notes:
+        await notes.write(add("Elixir"))
+    second = tmp_path / "0002_day.sql"
+    second.write_text("ALTER TABLE note ADD COLUMN day TEXT NOT NULL DEFAULT 'today';")
+
+    async with Database.open(file, [*schema, second]) as notes:
+        row = await notes.read(lambda c: tuple(c.execute("SELECT * FROM note").fetchone()))
+
+    assert row == ("Elixir", "today")
+
+
+async def test_a_migration_that_fails_leaves_the_schema_as_it_was(
+    file: Path, schema: list[Path], tmp_path: Path
+) -> None:
+    async with Database.open(file, schema) as notes:
+        before = await notes.read(_shape)
+    broken = tmp_path / "0002_broken.sql"
+    broken.write_text("CREATE TABLE half (a); CREATE TABLE note (text);")
+
+    with pytest.raises(StorageError, match="already exists"):
+        async with Database.open(file, [*schema, broken]):
+            pass
+
+    async with Database.open(file, schema) as notes:
+        assert await notes.read(_shape) == before
+
+
+async def test_a_file_of_a_newer_version_is_refused(file: Path, schema: list[Path]) -> None:
+    async with Database.open(file, schema):
+        pass
+
+    with pytest.raises(StorageError, match=r"has schema 1; this local2 knows 0\. Update local2"):
+        async with Database.open(file, []):
+            pass
+
+
+async def test_every_commit_reaches_the_disk(notes: Database) -> None:
+    def pragmas(connection: Connection) -> tuple[str, int]:
+        return (
+            connection.execute("PRAGMA journal_mode").fetchone()[0],
+            connection.execute("PRAGMA synchronous").fetchone()[0],
+        )
+
+    full = 2
+    assert await notes.write(pragmas) == ("wal", full)
+
+
+def test_a_locked_folder_is_refused_with_its_holder(tmp_path: Path) -> None:
+    code = (
+        "import sys; from pathlib import Path; from local.database import folder_lock\n"
+        "with folder_lock(Path(sys.argv[1])): print('locked', flush=True); sys.stdin.read()"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", code, str(tmp_path)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as holder:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == "locked\n"
+        with pytest.raises(FolderLockedError, match=f"process {holder.pid}") as caught:
+            folder_lock(tmp_path).__enter__()
+        holder.communicate()
+
+    assert caught.value.holder == holder.pid
+    with folder_lock(tmp_path):
+        assert (tmp_path / "lock").read_text() != str(holder.pid)
+
+
+def test_a_child_that_inherits_the_lock_keeps_it(tmp_path: Path) -> None:
+    with folder_lock(tmp_path) as descriptor:
+        child = subprocess.Popen(["cat"], stdin=subprocess.PIPE, pass_fds=[descriptor])
+    with pytest.raises(FolderLockedError):
+        folder_lock(tmp_path).__enter__()
+    child.communicate()
+
+    with folder_lock(tmp_path):
+        pass
