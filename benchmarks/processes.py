@@ -24,10 +24,14 @@ async def running_stack(folder: Path) -> AsyncIterator[str]:
         yield await _address(load_settings(environment=environment))
 
 
+def data_dir(folder: Path) -> Path:
+    return folder / "data"
+
+
 def environment_of(folder: Path) -> dict[str, str]:
     """What makes a stack keep everything in `folder`, and need neither Ollama nor a network."""
     return {
-        "LOCAL2_MEMORY__DATA_DIR": str(folder / "data"),
+        "LOCAL2_MEMORY__DATA_DIR": str(data_dir(folder)),
         "LOCAL2_MEMORY__CHROMA_PATH": str(folder / "chroma"),
         "LOCAL2_MEMORY__EMBEDDER": "minilm",
         "LOCAL2_GENERATOR__CHAT": "rules",
@@ -45,7 +49,7 @@ async def running_echo(url: str, folder: Path) -> AsyncIterator[None]:
 async def child(
     script: str, *arguments: str, log: Path, environment: Mapping[str, str] | None = None
 ) -> AsyncIterator[asyncio.subprocess.Process]:
-    """Run a script of this folder until the context ends; all it prints goes to `log`."""
+    """Run a script until the context ends; all it prints goes to `log`."""
     log.parent.mkdir(parents=True, exist_ok=True)
     with log.open("ab") as output:
         process = await asyncio.create_subprocess_exec(

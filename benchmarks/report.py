@@ -57,12 +57,15 @@ def ratio(
     return Figure(key=key, about=about, blocks=blocks, at_most=at_most, at_least=at_least)
 
 
-def milliseconds(key: str, about: str, seconds: Sequence[float]) -> Figure:
-    return Figure(key=key, about=f"  {about}", blocks=[s * 1e3 for s in seconds], unit="ms")
+def milliseconds(
+    key: str, about: str, seconds: Sequence[float], *, at_most: float | None = None
+) -> Figure:
+    blocks = [s * 1e3 for s in seconds]
+    return Figure(key=key, about=about, blocks=blocks, unit="ms", at_most=at_most)
 
 
 def a_second(key: str, about: str, rates: Sequence[float]) -> Figure:
-    return Figure(key=key, about=f"  {about}", blocks=rates, unit="/s")
+    return Figure(key=key, about=about, blocks=rates, unit="/s")
 
 
 def run(title: str, measure: Callable[[], Coroutine[Any, Any, list[Figure]]]) -> None:

@@ -1,4 +1,4 @@
-"""One reader, one writer: what queues together commits together, and nothing acknowledged is lost."""
+"""What queues together commits together, and nothing acknowledged is lost."""
 
 import asyncio
 import sqlite3

@@ -1,7 +1,7 @@
 """Bytes that were once on the bus are understood for ever.
 
-A file in `messages/` never changes. When a payload gets a field, its old file stays, and must decode
-to the Struct below with the field's default.
+A file in `messages/` never changes. When a payload gets a field, its old file stays, and decodes
+to the Struct below with the default of that field.
 """
 
 from collections.abc import Mapping

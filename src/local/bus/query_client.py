@@ -3,7 +3,9 @@
 import asyncio
 from collections.abc import Callable
 from types import TracebackType
-from typing import Self, TypeVar
+from typing import Self
+
+import structlog
 
 from local.bus.connection import Connection, Message, Subscription
 from local.errors import BusTimeoutError, NoRespondersError, RequestError
@@ -15,8 +17,9 @@ from local.protocol.payloads import Delta, Generation, Query
 
 ACCEPT_TIMEOUT = 5.0
 
-P = TypeVar("P")
 OnDelta = Callable[[str], None]
+
+log = structlog.get_logger()
 
 
 class QueryClient:
@@ -26,14 +29,11 @@ class QueryClient:
         self._bus = bus
         self._answers: dict[str, asyncio.Future[Generation]] = {}
         self._listeners: dict[str, OnDelta] = {}
-        self._subscriptions: list[Subscription] = []
+        self._subscription: Subscription | None = None
 
     async def __aenter__(self) -> Self:
-        self._subscriptions = [
-            # one at a time: pieces of an answer are shown in the order in which they came
-            await self._bus.subscribe(subjects.RESPONSE_DELTA, self._on_delta, limit=1),
-            await self._bus.subscribe(subjects.RESPONSE_GENERATION, self._on_generation),
-        ]
+        # One message at a time: the pieces of an answer in their order, the end after them.
+        self._subscription = await self._bus.subscribe(subjects.RESPONSES, self._hear, limit=1)
         await self._bus.flush()
         return self
 
@@ -43,8 +43,8 @@ class QueryClient:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        for subscription in self._subscriptions:
-            await subscription.stop(grace=1.0)
+        if self._subscription is not None:
+            await self._subscription.stop(grace=1.0)
 
     async def ask(
         self,
@@ -87,21 +87,20 @@ class QueryClient:
         finally:
             del self._answers[query_id], self._listeners[query_id]
 
-    async def _on_delta(self, message: Message) -> None:
-        delta = _decoded(message, Delta)
-        if delta is not None and delta.query_id in self._listeners:
+    async def _hear(self, message: Message) -> None:
+        try:
+            if message.subject == subjects.RESPONSE_DELTA:
+                self._on_delta(decode(message.data, Delta).payload)
+            elif message.subject == subjects.RESPONSE_GENERATION:
+                self._on_generation(decode(message.data, Generation).payload)
+        except RequestError as error:
+            log.debug("response_not_understood", subject=message.subject, reason=str(error))
+
+    def _on_delta(self, delta: Delta) -> None:
+        if delta.query_id in self._listeners:
             self._listeners[delta.query_id](delta.text)
 
-    async def _on_generation(self, message: Message) -> None:
-        turn = _decoded(message, Generation)
-        answer = self._answers.get(turn.query_id or "") if turn is not None else None
-        if turn is not None and answer is not None and not answer.done():
+    def _on_generation(self, turn: Generation) -> None:
+        answer = self._answers.get(turn.query_id or "")
+        if answer is not None and not answer.done():
             answer.set_result(turn)
-
-
-def _decoded(message: Message, payload: type[P]) -> P | None:
-    """The payload, or None: what others publish on these subjects is not ours to judge."""
-    try:
-        return decode(message.data, payload).payload
-    except RequestError:
-        return None

@@ -1,6 +1,5 @@
 """`local2 chat` and `local2 ask`: talking to the GeneratorAgent over the bus."""
 
-import asyncio
 import sys
 
 from prompt_toolkit import PromptSession
@@ -82,7 +81,6 @@ async def _turn(queries: QueryClient, output: Output, line: str, caller: Caller)
         console.print()
         output.error(error)
         return
-    await asyncio.sleep(0)  # pieces that came with the end are shown before the line is closed
     console.print()
     if turn.error is not None:
         output.errors.print(f"[bold red]Error:[/] {escape(turn.error.message)}")

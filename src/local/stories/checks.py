@@ -37,7 +37,9 @@ def matches(expected: Any, actual: Any) -> bool:
     """Whether a value is as expected: a mapping holds at least what is expected of it."""
     match expected:
         case str() if expected.startswith("~"):
-            return actual is not None and bool(re.search(expected[1:], _text(actual), re.I))
+            return actual is not None and bool(
+                re.search(expected[1:], _text(actual), re.IGNORECASE)
+            )
         case str():
             return isinstance(actual, str) and expected.casefold() == actual.casefold()
         case dict():

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
-from rich.table import Table
+from rich.table import Column, Table
 from rich.text import Text
 
 from local.stories.runner import StepResult, StoryResult
@@ -12,7 +12,7 @@ STYLES = {"passed": "green", "failed": "bold red", "skipped": "yellow"}
 
 def table(results: Sequence[StoryResult]) -> Table:
     """One section a story, one row a step; a failed step says what came instead."""
-    whole = Table("Story", "Session", "Step", "Outcome", Text("s", justify="right"))
+    whole = Table("Story", "Session", "Step", "Outcome", Column("s", justify="right"))
     for result in results:
         name = result.name
         for step in result.steps:
@@ -40,4 +40,4 @@ def _outcome(step: StepResult) -> Text:
 
 
 def _time(step: StepResult) -> Text:
-    return Text("" if step.status == "skipped" else f"{step.seconds:.2f}", justify="right")
+    return Text("" if step.status == "skipped" else f"{step.seconds:.2f}")

@@ -20,12 +20,12 @@ from local.protocol.envelope import new_id, seal
 from local.protocol.payloads import Feedback, Generation, ToolResult
 from local.stories.bench import Bench, FreshBench
 from local.stories.checks import Outcome, Problem, problems
-from local.stories.script import Call, Discover, Raw, Rate, Restart, Say, Session, Step, Story
+from local.stories.script import Call, Discover, Rate, Raw, Restart, Say, Session, Step, Story
 
 POLL = 0.05
 """Seconds between two attempts at what must hold eventually."""
-EVERYONE = "someone"
-"""The user of the sessions that name none."""
+DEFAULT_USER = "user"
+"""Whose sessions those are that name nobody."""
 
 Problems = tuple[Problem, ...]
 
@@ -127,8 +127,8 @@ class _Run:
                 return await self._discover(step)
             case Rate():
                 await self._rate(session, step)
-            case Restart():
-                await self._restart()
+            case Restart() if isinstance(self._bench, FreshBench):
+                await self._bench.restart()
         return ()
 
     async def _say(self, session: Session, step: Say) -> Generation:
@@ -182,13 +182,9 @@ class _Run:
         )
         await publish_durably(self._bench.bus, subjects.RESPONSE_FEEDBACK, encode(rating))
 
-    async def _restart(self) -> None:
-        if isinstance(self._bench, FreshBench):
-            await self._bench.restart()
-
     def _caller(self, session: Session, agent: str) -> Caller:
         return Caller(
-            user=f"{session.user or EVERYONE}-{self._suffix}",
+            user=f"{session.user or DEFAULT_USER}-{self._suffix}",
             agent=agent,
             session_id=f"{session.id}-{self._suffix}",
         )

@@ -91,7 +91,7 @@ class _Step(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     pass
 
 
-class _Expecting(_Step, frozen=True):
+class _Expecting(_Step, frozen=True, kw_only=True):
     """A step with an outcome; `within` is how many seconds that may take."""
 
     checks: ClassVar[frozenset[str]]
@@ -111,7 +111,7 @@ class _Expecting(_Step, frozen=True):
         return self.expect
 
 
-class _Requesting(_Expecting, frozen=True):
+class _Requesting(_Expecting, frozen=True, kw_only=True):
     """A request to a tool; it must succeed unless the checks say how it fails."""
 
     checks = OF_RESULTS
@@ -123,7 +123,7 @@ class _Requesting(_Expecting, frozen=True):
         return (Check(result_ok=True), *self.expect)
 
 
-class Say(_Expecting, frozen=True, tag="say"):
+class Say(_Expecting, frozen=True, kw_only=True, tag="say"):
     """The user says something, and waits for the answer. A `label` is what `rate` may name."""
 
     checks = OF_ANSWERS
@@ -135,7 +135,7 @@ class Say(_Expecting, frozen=True, tag="say"):
         return f"say: {self.say}"
 
 
-class Call(_Requesting, frozen=True, tag="call"):
+class Call(_Requesting, frozen=True, kw_only=True, tag="call"):
     """Another agent calls a tool over the bus, without the generator.
 
     With `eventually` it calls again until every check holds, for so many seconds.
@@ -155,7 +155,7 @@ class Call(_Requesting, frozen=True, tag="call"):
         return f"call: {self.call} {_compact(self.args)}"
 
 
-class Raw(_Requesting, frozen=True, tag="raw"):
+class Raw(_Requesting, frozen=True, kw_only=True, tag="raw"):
     """A request as it is written, however broken; `$user` and `$session` stand for the run's."""
 
     raw: str
@@ -165,7 +165,7 @@ class Raw(_Requesting, frozen=True, tag="raw"):
         return f"raw: {self.raw}"
 
 
-class Rate(_Step, frozen=True, tag="rate"):
+class Rate(_Step, frozen=True, kw_only=True, tag="rate"):
     """Feedback for the last answer of the session, or for the one whose label `of` names."""
 
     rate: Annotated[float, msgspec.Meta(ge=-1, le=1)]
@@ -175,7 +175,7 @@ class Rate(_Step, frozen=True, tag="rate"):
         return f"rate: {self.rate:+g}" + (f" of {self.of}" if self.of else "")
 
 
-class Discover(_Expecting, frozen=True, tag="discover"):
+class Discover(_Expecting, frozen=True, kw_only=True, tag="discover"):
     """A new client connects and learns from the bus which tools there are."""
 
     checks = OF_DISCOVERIES
@@ -191,7 +191,7 @@ class Discover(_Expecting, frozen=True, tag="discover"):
         return "discover"
 
 
-class Restart(_Step, frozen=True, tag="restart"):
+class Restart(_Step, frozen=True, kw_only=True, tag="restart"):
     """The stack is stopped cleanly, and started on the same folders."""
 
     restart: bool

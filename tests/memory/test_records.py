@@ -1,0 +1,68 @@
+"""The rule for topic keys, who owns a topic, and ids made of content."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from local.errors import InvalidArgumentsError
+from local.memory.records import checked_topic, content_id, owner_of_topic
+
+
+@pytest.mark.parametrize(
+    "topic",
+    [
+        "user.name",
+        "user.language_preference",
+        "project.deadline",
+        "constraint.no_orms",
+        "project.api.v2.port_8080",
+        "user." + "a" * 195,
+    ],
+)
+def test_a_dotted_key_under_a_known_prefix_is_a_topic(topic: str) -> None:
+    assert checked_topic(topic) == topic
+
+
+@pytest.mark.parametrize(
+    "topic",
+    [
+        pytest.param("", id="empty"),
+        pytest.param("user", id="prefix only"),
+        pytest.param("user.", id="nothing after the dot"),
+        pytest.param("name", id="no prefix"),
+        pytest.param("agent.name", id="unknown prefix"),
+        pytest.param("User.name", id="upper-case prefix"),
+        pytest.param("user.Name", id="upper case"),
+        pytest.param("user..name", id="empty word"),
+        pytest.param("user.name.", id="dot at the end"),
+        pytest.param("user._name", id="underscore first"),
+        pytest.param("user.name_", id="underscore last"),
+        pytest.param("user.first__name", id="two underscores"),
+        pytest.param("user.first name", id="blank"),
+        pytest.param("user.name\n", id="line break"),
+        pytest.param("user.*", id="wildcard"),
+        pytest.param("user.naïve", id="not ASCII"),
+        pytest.param("user." + "a" * 196, id="too long"),
+    ],
+)
+def test_any_other_key_is_refused_with_the_rule(topic: str) -> None:
+    with pytest.raises(InvalidArgumentsError, match=r"^topic: .*starts with user\., project\."):
+        checked_topic(topic)
+
+
+@pytest.mark.parametrize(
+    ("topic", "user", "owner"),
+    [
+        pytest.param("user.name", "richard", "richard", id="a user's own"),
+        pytest.param("user.name", None, "", id="a caller without a user"),
+        pytest.param("project.deadline", "richard", "", id="the project's"),
+        pytest.param("constraint.no_orms", "richard", "", id="a constraint"),
+    ],
+)
+def test_only_user_topics_belong_to_the_user(topic: str, user: str | None, owner: str) -> None:
+    assert owner_of_topic(topic, user) == owner
+
+
+@given(st.lists(st.text() | st.none()), st.lists(st.text() | st.none()))
+def test_ids_are_equal_where_the_content_is(one: list[str | None], other: list[str | None]) -> None:
+    assert (content_id(*one) == content_id(*other)) is (one == other)

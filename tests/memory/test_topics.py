@@ -1,0 +1,189 @@
+"""Standing facts: one active version a key, older ones in history, each change audited."""
+
+import asyncio
+import json
+from typing import Any
+
+import pytest
+
+from local.database import Connection, Database
+from local.errors import InvalidArgumentsError
+from local.memory.ledger import Ledger
+from local.memory.service import Memory, MemoryService
+from local.protocol.caller import Caller
+from local.protocol.payloads import MemoryChange
+
+LANGUAGE = "user.language_preference"
+
+
+@pytest.fixture
+def richard(memory: Memory) -> MemoryService:
+    return memory.of(Caller(user="richard", agent="shell", session_id="s1"))
+
+
+@pytest.fixture
+def eve(memory: Memory) -> MemoryService:
+    return memory.of(Caller(user="eve"))
+
+
+async def contents(memory: Memory, owner: str, topic: str) -> list[str]:
+    return [record.content for record in await memory.ledger.history(owner, topic)]
+
+
+async def test_a_saved_topic_is_recalled(richard: MemoryService) -> None:
+    await richard.write_topic(LANGUAGE, "Elixir")
+
+    assert await richard.recall_topic(LANGUAGE) == "Elixir"
+
+
+async def test_an_unknown_topic_is_nothing(richard: MemoryService) -> None:
+    assert await richard.recall_topic("user.shoe_size") is None
+
+
+async def test_a_new_value_replaces_the_old_one_which_stays_in_history(
+    memory: Memory, richard: MemoryService
+) -> None:
+    first = await richard.put_topic(LANGUAGE, "Elixir")
+    second = await richard.put_topic(LANGUAGE, "Python")
+
+    assert (first.was_new, first.superseded) == (True, None)
+    assert (second.was_new, second.superseded) == (True, first.id)
+    assert await richard.recall_topic(LANGUAGE) == "Python"
+    newest, oldest = await memory.ledger.history("richard", LANGUAGE)
+    assert (newest.content, newest.superseded_by) == ("Python", None)
+    assert (oldest.content, oldest.superseded_by) == ("Elixir", second.id)
+    assert (oldest.agent, oldest.session_id) == ("shell", "s1")
+
+
+async def test_saving_the_same_content_again_changes_nothing(
+    memory: Memory, richard: MemoryService, announced: list[tuple[str, MemoryChange]]
+) -> None:
+    first = await richard.put_topic(LANGUAGE, "Elixir")
+    again = await richard.put_topic(LANGUAGE, "Elixir")
+
+    assert (again.id, again.was_new) == (first.id, False)
+    assert await contents(memory, "richard", LANGUAGE) == ["Elixir"]
+    assert len(announced) == 1
+
+
+async def test_going_back_to_an_older_value_is_a_third_version(
+    memory: Memory, richard: MemoryService
+) -> None:
+    for value in ("Elixir", "Python", "Elixir"):
+        await richard.write_topic(LANGUAGE, value)
+
+    assert await contents(memory, "richard", LANGUAGE) == ["Elixir", "Python", "Elixir"]
+
+
+async def test_what_was_replaced_leaves_an_audit_row(
+    database: Database, richard: MemoryService
+) -> None:
+    def audit(connection: Connection) -> list[dict[str, Any]]:
+        return [dict(row) for row in connection.execute("SELECT * FROM audit")]
+
+    old = await richard.write_topic(LANGUAGE, "Elixir")
+    assert await database.read(audit) == []
+    new = await richard.write_topic(LANGUAGE, "Python")
+
+    (row,) = await database.read(audit)
+    assert (row["tenant"], row["action"], row["record_id"]) == ("default", "superseded", old)
+    assert row["agent"] == "shell"
+    assert json.loads(row["detail"]) == {"superseded_by": new}
+
+
+async def test_changes_are_announced_by_id_without_content(
+    richard: MemoryService, announced: list[tuple[str, MemoryChange]]
+) -> None:
+    old = await richard.write_topic(LANGUAGE, "Elixir")
+    new = await richard.write_topic(LANGUAGE, "Python")
+
+    assert announced == [
+        ("memory.saved", MemoryChange(id=old, kind="fact", topic=LANGUAGE)),
+        ("memory.saved", MemoryChange(id=new, kind="fact", topic=LANGUAGE)),
+        (
+            "memory.superseded",
+            MemoryChange(id=old, kind="fact", topic=LANGUAGE, superseded_by=new),
+        ),
+    ]
+
+
+async def test_a_user_topic_is_the_users_own(richard: MemoryService, eve: MemoryService) -> None:
+    await richard.write_topic(LANGUAGE, "Elixir")
+    assert await eve.recall_topic(LANGUAGE) is None
+
+    await eve.write_topic(LANGUAGE, "Rust")
+    assert await richard.recall_topic(LANGUAGE) == "Elixir"
+    assert await eve.recall_topic(LANGUAGE) == "Rust"
+
+
+@pytest.mark.parametrize("topic", ["project.deadline", "constraint.no_orms"])
+async def test_the_other_topics_are_everybodys(
+    richard: MemoryService, eve: MemoryService, topic: str
+) -> None:
+    await richard.write_topic(topic, "Friday")
+    assert await eve.recall_topic(topic) == "Friday"
+
+    await eve.write_topic(topic, "Monday")
+    assert await richard.recall_topic(topic) == "Monday"
+
+
+async def test_concurrent_writers_of_one_topic_leave_one_active_version(
+    memory: Memory, richard: MemoryService
+) -> None:
+    values = [f"value {n}" for n in range(40)]
+    await asyncio.gather(*(richard.write_topic(LANGUAGE, value) for value in values))
+
+    history = await memory.ledger.history("richard", LANGUAGE)
+    assert [record.content for record in history if record.superseded_by is None] == [values[-1]]
+    assert [record.content for record in reversed(history)] == values
+
+
+@pytest.mark.parametrize("content", ["", "   ", "\n\t"])
+async def test_blank_content_is_refused(richard: MemoryService, content: str) -> None:
+    with pytest.raises(InvalidArgumentsError, match="blank"):
+        await richard.write_topic(LANGUAGE, content)
+
+    assert await richard.recall_topic(LANGUAGE) is None
+
+
+async def test_a_bad_key_is_refused_when_saving_and_when_recalling(richard: MemoryService) -> None:
+    with pytest.raises(InvalidArgumentsError, match="is not a topic key"):
+        await richard.write_topic("name", "Richard")
+    with pytest.raises(InvalidArgumentsError, match="is not a topic key"):
+        await richard.recall_topic("name")
+
+
+async def test_two_tenants_share_a_database_and_nothing_else(
+    database: Database, memory: Memory, richard: MemoryService
+) -> None:
+    record_id = await richard.write_topic("project.deadline", "Friday")
+    other = Ledger(database, "other")
+
+    assert await other.topic("", "project.deadline") is None
+    assert await other.history("", "project.deadline") == []
+    assert await other.active([record_id], kind="fact", owner="") == {}
+    assert await other.search_text("Friday", kind="fact", owner="", limit=9) == []
+    assert await other.waiting(9, embedder="") == []
+    assert (await other.counts()).records == 0
+    await other.index_again([record_id])
+    await other.removed([record_id])
+    assert await contents(memory, "", "project.deadline") == ["Friday"]
+
+
+async def test_the_same_id_in_two_tenants_is_two_records(
+    database: Database, memory: Memory, richard: MemoryService
+) -> None:
+    await richard.write_topic("project.deadline", "Friday")
+    (record,) = await memory.ledger.history("", "project.deadline")
+    other = Ledger(database, "other")
+
+    written = await other.add(record)
+
+    assert written.was_new
+    assert (await other.counts()).records == 1
+    assert (await memory.ledger.counts()).records == 1
+
+
+async def test_a_caller_of_another_tenant_is_refused(memory: Memory) -> None:
+    with pytest.raises(InvalidArgumentsError, match="tenant 'other' is not served"):
+        memory.of(Caller(tenant="other"))
