@@ -13,7 +13,6 @@ import structlog
 from local.agents.generator_agent import GeneratorAgent
 from local.agents.housekeeper import Housekeeper
 from local.agents.memory_agent import MemoryAgent
-from local.agents.vector_worker import WorkerConfig
 from local.bus.connection import Connection, connect
 from local.bus.participant import Participant
 from local.bus.server import embedded_server
@@ -32,6 +31,7 @@ from local.runtime import runtime_file
 from local.settings import MemorySettings, Settings
 from local.supervisor import Child, supervised
 from local.tools.catalog import memory_tools
+from local.vectors.config import WorkerConfig
 
 VECTOR_WORKER = "local.agents.vector_worker"
 DEATH_PATIENCE = 10.0

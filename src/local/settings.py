@@ -16,6 +16,9 @@ from local.errors import ConfigError
 
 ENVIRONMENT_PREFIX = "LOCAL2_"
 
+EmbedderChoice = Literal["auto", "ollama", "minilm"]
+ChatChoice = Literal["auto", "ollama", "rules"]
+
 T = TypeVar("T", bound=msgspec.Struct)
 
 
@@ -30,7 +33,7 @@ class MemorySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     data_dir: Path = Path(".local2")
     chroma_path: Path = Path(".chroma")
     collection: str = "local2.memory"
-    embedder: Literal["auto", "ollama", "minilm"] = "auto"
+    embedder: EmbedderChoice = "auto"
     embedding_model: str = "nomic-embed-text"
     ollama_url: str = "http://127.0.0.1:11434"
     top_k: int = 5
@@ -40,7 +43,7 @@ class MemorySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 
 
 class GeneratorSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    chat: Literal["auto", "ollama", "rules"] = "auto"
+    chat: ChatChoice = "auto"
     model: str = "gemma4"
     ollama_url: str = "http://127.0.0.1:11434"
     temperature: float = 0.2

@@ -2,40 +2,25 @@
 
 import asyncio
 from collections import OrderedDict, deque
-from collections.abc import Sequence
-from contextlib import AsyncExitStack, aclosing
-from typing import TypeVar
+from contextlib import AsyncExitStack
 
 import structlog
 
+from local.agents.turn import NAME, Turn
 from local.bus.connection import Connection, Message
 from local.bus.identity import caller_of
 from local.bus.participant import Participant
-from local.bus.streams import publish_durably
-from local.bus.tool_client import call_tool
 from local.bus.toolbox import Toolbox
-from local.errors import BusError, ModelError, RequestError
-from local.llm.chat import ChatMessage, ChatModel, ToolCall, ToolDefinition
+from local.errors import RequestError
+from local.llm.chat import ChatMessage, ChatModel, ToolDefinition
 from local.protocol import subjects
 from local.protocol.caller import Caller
 from local.protocol.codec import decode, encode
-from local.protocol.envelope import Envelope, new_id, seal
-from local.protocol.payloads import (
-    Delta,
-    ErrorReply,
-    Generation,
-    Query,
-    ToolCallRecord,
-    ToolResult,
-)
+from local.protocol.envelope import new_id, seal
+from local.protocol.payloads import Query, ToolResult
 from local.settings import GeneratorSettings
 
-NAME = "generator_agent"
 SESSIONS_KEPT = 1_000
-PUBLISH_ATTEMPTS = 3
-PUBLISH_DELAY = 0.5
-
-P = TypeVar("P")
 
 log = structlog.get_logger()
 
@@ -119,138 +104,3 @@ class GeneratorAgent(Participant):
             for schema in self._toolbox.schemas
             if not wanted or schema.name in wanted
         ]
-
-
-class Turn:
-    """One query on its way to an answer: rounds of the model and the tools it calls."""
-
-    def __init__(  # noqa: PLR0913 - what a turn consists of
-        self,
-        bus: Connection,
-        model: ChatModel,
-        settings: GeneratorSettings,
-        *,
-        tools: Sequence[ToolDefinition],
-        caller: Caller,
-        query: str,
-        query_id: str,
-    ) -> None:
-        self._bus = bus
-        self._model = model
-        self._settings = settings
-        self._tools = tools
-        self._caller = caller
-        self._query = query
-        self._query_id = query_id
-        self._session_id = caller.session_id or ""
-        self._pieces = 0
-        self._thinking: list[str] = []
-        self._calls: list[ToolCallRecord] = []
-        self.answer = ""
-
-    async def run(self, history: Sequence[ChatMessage]) -> None:
-        """Answer, and publish the turn whether or not that worked."""
-        error: ErrorReply | None = None
-        try:
-            await self._rounds(history)
-        except ModelError as failure:
-            log.warning("model_failed", query_id=self._query_id, reason=str(failure))
-            error = ErrorReply(code=failure.code, message=str(failure))
-        await self._publish(error)
-
-    async def _rounds(self, history: Sequence[ChatMessage]) -> None:
-        messages = [
-            ChatMessage(role="system", content=self._settings.system_prompt),
-            *history,
-            ChatMessage(role="user", content=self._query),
-        ]
-        for round_number in range(self._settings.max_rounds + 1):
-            last = round_number == self._settings.max_rounds
-            text, calls = await self._ask(messages, [] if last else self._tools)
-            if not calls or last:
-                self.answer = text
-                return
-            messages.append(ChatMessage(role="assistant", content=text, tool_calls=calls))
-            messages += await asyncio.gather(*(self._call(call) for call in calls))
-
-    async def _ask(
-        self, messages: Sequence[ChatMessage], tools: Sequence[ToolDefinition]
-    ) -> tuple[str, tuple[ToolCall, ...]]:
-        text: list[str] = []
-        calls: tuple[ToolCall, ...] = ()
-        async with aclosing(self._model.stream(messages, tools)) as stream:
-            async for chunk in stream:
-                calls += chunk.tool_calls
-                if chunk.thinking:
-                    self._thinking.append(chunk.thinking)
-                if chunk.content:
-                    text.append(chunk.content)
-                    await self._stream(chunk.content)
-        return "".join(text), calls
-
-    async def _call(self, call: ToolCall) -> ChatMessage:
-        """Call one tool; failing or missing, it becomes a message that the model can read."""
-        if any(tool.name == call.name for tool in self._tools):
-            result = await call_tool(
-                self._bus,
-                call.name,
-                call.arguments,
-                caller=self._caller,
-                query_id=self._query_id,
-                timeout=self._settings.tool_timeout,
-            )
-        else:
-            names = ", ".join(tool.name for tool in self._tools) or "none"
-            result = ToolResult(ok=False, content=f"Error: no tool {call.name}. Tools: {names}.")
-        self._calls.append(
-            ToolCallRecord(
-                id=call.id,
-                name=call.name,
-                args=call.arguments,
-                ok=result.ok,
-                content=result.content,
-            )
-        )
-        return ChatMessage(
-            role="tool", content=result.content, tool_call_id=call.id, tool_name=call.name
-        )
-
-    async def _stream(self, text: str) -> None:
-        delta = Delta(
-            text=text, index=self._pieces, session_id=self._session_id, query_id=self._query_id
-        )
-        self._pieces += 1
-        await self._bus.publish(subjects.RESPONSE_DELTA, encode(self._sealed(delta)))
-
-    async def _publish(self, error: ErrorReply | None) -> None:
-        generation = Generation(
-            answer=self.answer,
-            thinking="".join(self._thinking) or None,
-            tool_calls=self._calls,
-            query=self._query,
-            session_id=self._session_id,
-            query_id=self._query_id,
-            error=error,
-        )
-        data = encode(self._sealed(generation))
-        for attempt in range(1, PUBLISH_ATTEMPTS + 1):
-            try:
-                await publish_durably(
-                    self._bus, subjects.RESPONSE_GENERATION, data, message_id=self._query_id
-                )
-            except BusError as failure:
-                log.warning("turn_not_stored", attempt=attempt, reason=str(failure))
-                await asyncio.sleep(PUBLISH_DELAY * attempt)
-            else:
-                return
-        raise BusError(f"The turn {self._query_id} could not be stored; nobody will remember it.")
-
-    def _sealed(self, payload: P) -> Envelope[P]:
-        return seal(
-            payload,
-            type="response",
-            source=NAME,
-            user=self._caller.user,
-            session_id=self._session_id,
-            query_id=self._query_id,
-        )

@@ -1,13 +1,13 @@
 """The `local2` command: every subcommand on one page, each carried out in a module of its name."""
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 import typer
 
 from local import __version__
 from local.cli.output import Output, reporting_errors
-from local.settings import load_settings
+from local.settings import ChatChoice, load_settings
 
 app = typer.Typer(
     help="Memory for agents on a NATS bus.",
@@ -23,7 +23,6 @@ Config = Annotated[
     Path | None,
     typer.Option(help="Folder of bus.yaml, memory.yaml and generator.yaml; else ./config."),
 ]
-ChatChoice = Literal["auto", "ollama", "rules"]
 
 
 @app.callback()

@@ -1,21 +1,18 @@
 """Which chat model answers."""
 
-from typing import Literal
-
 import structlog
 
 from local.errors import ModelError
 from local.llm.chat import ChatModel
 from local.llm.ollama import OllamaModel
 from local.llm.rules import RulesModel
-
-Preference = Literal["auto", "ollama", "rules"]
+from local.settings import ChatChoice
 
 log = structlog.get_logger()
 
 
 async def choose_chat_model(
-    preference: Preference,
+    preference: ChatChoice,
     *,
     model: str,
     temperature: float,

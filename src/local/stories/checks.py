@@ -80,7 +80,7 @@ def _answer_contains(text: str, turn: Generation) -> str | None:
 
 
 def _answer_matches(pattern: str, turn: Generation) -> str | None:
-    return None if matches(f"~{pattern}", turn.answer) else turn.answer
+    return None if _found(pattern, turn.answer) else turn.answer
 
 
 def _answer_lacks(text: str, turn: Generation) -> str | None:
@@ -126,6 +126,10 @@ CHECKS: dict[str, Callable[[Any, Any], str | None]] = {
 
 def _within(text: str, whole: str) -> bool:
     return text.casefold() in whole.casefold()
+
+
+def _found(pattern: str, text: str) -> bool:
+    return re.search(pattern, text, re.IGNORECASE) is not None
 
 
 def _calls(turn: Generation) -> str:

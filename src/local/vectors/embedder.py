@@ -2,14 +2,13 @@
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import Protocol
 
+from local.settings import EmbedderChoice
 from local.vectors import minilm, ollama
 from local.vectors.matrix import FloatMatrix
 
-__all__ = ["Embedder", "FloatMatrix", "Preference", "choose_embedder"]
-
-Preference = Literal["auto", "ollama", "minilm"]
+__all__ = ["Embedder", "FloatMatrix", "choose_embedder"]
 
 
 class Embedder(Protocol):
@@ -40,7 +39,12 @@ class Embedder(Protocol):
 
 
 def choose_embedder(
-    preference: Preference, *, recorded: str | None, model: str, ollama_url: str, models_dir: Path
+    preference: EmbedderChoice,
+    *,
+    recorded: str | None,
+    model: str,
+    ollama_url: str,
+    models_dir: Path,
 ) -> Embedder:
     """Pick the embedder, without ever changing the one a collection was built with.
 

@@ -1,0 +1,28 @@
+"""What a vector worker is told when it starts. Imports nothing heavy: the stack writes it."""
+
+from pathlib import Path
+from typing import Self
+
+import msgspec
+
+from local.settings import EmbedderChoice
+
+
+class WorkerConfig(msgspec.Struct, frozen=True, kw_only=True):
+    """One line of JSON on the worker's standard input."""
+
+    bus_url: str
+    chroma_path: Path
+    collection: str
+    models_dir: Path
+    embedder: EmbedderChoice
+    embedding_model: str
+    ollama_url: str
+    log_file: Path | None = None
+
+    def to_line(self) -> bytes:
+        return msgspec.json.encode(self, enc_hook=str)
+
+    @classmethod
+    def from_line(cls, line: str) -> Self:
+        return msgspec.json.decode(line, type=cls, dec_hook=lambda kind, value: kind(value))
