@@ -50,7 +50,8 @@ class Toolbox:
         while loop.time() < deadline:
             self._changed.clear()
             try:
-                await asyncio.wait_for(self._changed.wait(), quiet)
+                async with asyncio.timeout(quiet):
+                    await self._changed.wait()
             except TimeoutError:
                 break
         return self.schemas

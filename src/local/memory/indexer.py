@@ -95,7 +95,8 @@ class Indexer:
     async def _pause(self, seconds: float) -> None:
         """Wait before another attempt; a new worker cuts the wait short."""
         try:
-            await asyncio.wait_for(self._work.wait(), seconds)
+            async with asyncio.timeout(seconds):  # wait_for may swallow a cancellation
+                await self._work.wait()
         except TimeoutError:
             self._work.set()
 

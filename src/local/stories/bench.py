@@ -10,8 +10,7 @@ from msgspec.structs import replace
 from local.app import open_stack
 from local.bus.connection import Connection, connect
 from local.bus.query_client import QueryClient
-from local.llm.choice import Preference
-from local.settings import BusSettings, Settings
+from local.settings import BusSettings, ChatChoice, Settings
 
 
 class Bench:
@@ -46,7 +45,7 @@ class Bench:
 class FreshBench(Bench):
     """A stack of its own, whose data all lie in one folder: a new one for a fresh memory."""
 
-    def __init__(self, folder: Path, settings: Settings, *, model: Preference) -> None:
+    def __init__(self, folder: Path, settings: Settings, *, model: ChatChoice) -> None:
         super().__init__(url="")
         self._logs = folder / "logs"
         self._settings = Settings(

@@ -1,0 +1,70 @@
+"""`local2 stories`: plays stories against the live stack."""
+
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+
+from local.cli.output import FAILED, Output, run_async
+from local.errors import ConfigError
+from local.logs import logging_to
+from local.settings import ChatChoice, Settings
+from local.stories.bench import Bench, FreshBench
+from local.stories.report import table
+from local.stories.runner import StoryResult, run_story
+from local.stories.script import Story, load_story
+
+
+def stories(
+    settings: Settings,
+    output: Output,
+    paths: Sequence[Path],
+    *,
+    model: ChatChoice,
+    nats: str | None,
+) -> None:
+    scripts = [load_story(path) for path in _files(paths)]
+    with (
+        tempfile.TemporaryDirectory(prefix="local2-stories-") as folder,
+        logging_to(Path(folder) / "stories.log"),
+    ):
+        results = run_async(_play(scripts, settings, output, model, nats, Path(folder)))
+    output.data(results)
+    output.table(table(results))
+    failed = [result.name for result in results if not result.passed]
+    output.text(f"{len(results) - len(failed)} of {len(results)} stories passed.")
+    if failed:
+        sys.exit(FAILED)
+
+
+def _files(paths: Sequence[Path]) -> Iterator[Path]:
+    for path in paths:
+        found = sorted(path.glob("*.yaml")) if path.is_dir() else [path]
+        if not found or not found[0].is_file():
+            raise ConfigError(f"There are no stories at {path}.", remedy="Name a YAML file.")
+        yield from found
+
+
+async def _play(  # noqa: PLR0913, PLR0917 - what the options say
+    scripts: Sequence[Story],
+    settings: Settings,
+    output: Output,
+    model: ChatChoice,
+    nats: str | None,
+    folder: Path,
+) -> list[StoryResult]:
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+    results: list[StoryResult] = []
+    with Progress(*columns, console=output.errors, disable=output.json, transient=True) as progress:
+        steps = sum(len(session.turns) for story in scripts for session in story.sessions)
+        task = progress.add_task("", total=steps)
+        for number, story in enumerate(scripts):
+            progress.update(task, description=story.name)
+            bench = Bench(nats) if nats else FreshBench(folder / str(number), settings, model=model)
+            async with bench:
+                results.append(
+                    await run_story(story, bench, lambda _: progress.update(task, advance=1))
+                )
+    return results
