@@ -3,7 +3,7 @@
 import asyncio
 import signal
 import sys
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 
 from rich.markup import escape
 
@@ -16,10 +16,19 @@ from local.settings import Settings
 def up(settings: Settings) -> None:
     if sys.stdin.isatty() and sys.stdout.isatty():
         with logging_to(settings.memory.data_dir / "logs" / "local2.log"):
-            run_async(_with_chat(settings))
+            run_async(_until_told(settings))
     else:
         with logging_to():
             run_async(_quietly(settings))
+
+
+async def _until_told(settings: Settings) -> None:
+    """Chat until the user leaves; SIGTERM, or Ctrl-C during an answer, ends it cleanly."""
+    chatting = asyncio.create_task(_with_chat(settings))
+    for number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(number, chatting.cancel)
+    with suppress(asyncio.CancelledError):
+        await chatting
 
 
 async def _with_chat(settings: Settings) -> None:
