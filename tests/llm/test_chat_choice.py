@@ -7,7 +7,8 @@ from structlog.testing import capture_logs
 
 from local.errors import ConfigError, ModelError
 from local.llm.chat import ChatModel
-from local.llm.choice import Preference, choose_chat_model
+from local.llm.choice import choose_chat_model
+from local.settings import ChatChoice
 from stand_ins.ollama_server import OllamaStandIn
 
 
@@ -17,7 +18,7 @@ def server() -> Iterator[OllamaStandIn]:
         yield stand_in
 
 
-async def choose(preference: Preference, url: str) -> ChatModel:
+async def choose(preference: ChatChoice, url: str) -> ChatModel:
     return await choose_chat_model(
         preference, model="gemma4", temperature=0.2, context_size=8192, ollama_url=url
     )
@@ -25,7 +26,7 @@ async def choose(preference: Preference, url: str) -> ChatModel:
 
 @pytest.mark.parametrize("preference", ["auto", "ollama"])
 async def test_ollama_is_taken_where_it_has_the_model(
-    server: OllamaStandIn, preference: Preference
+    server: OllamaStandIn, preference: ChatChoice
 ) -> None:
     with capture_logs() as logs:
         model = await choose(preference, server.url)

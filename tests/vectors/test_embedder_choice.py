@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from local.errors import VectorError
-from local.vectors.embedder import Embedder, Preference, choose_embedder
+from local.settings import EmbedderChoice
+from local.vectors.embedder import Embedder, choose_embedder
 from local.vectors.minilm import MiniLM
 from local.vectors.ollama import OllamaEmbedder
 from stand_ins.ollama_server import OllamaStandIn
@@ -22,7 +23,7 @@ def server() -> Iterator[OllamaStandIn]:
 
 
 def choose(
-    preference: Preference, recorded: str | None, server: OllamaStandIn, models_dir: Path
+    preference: EmbedderChoice, recorded: str | None, server: OllamaStandIn, models_dir: Path
 ) -> Embedder:
     return choose_embedder(
         preference, recorded=recorded, model=NOMIC, ollama_url=server.url, models_dir=models_dir
@@ -40,7 +41,7 @@ def choose(
     ],
 )
 def test_the_choice_follows_preference_and_record(
-    preference: Preference,
+    preference: EmbedderChoice,
     recorded: str | None,
     chosen: str,
     server: OllamaStandIn,

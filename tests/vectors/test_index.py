@@ -88,6 +88,17 @@ def test_deleted_ids_are_found_no_more(tmp_path: Path) -> None:
     assert found == set(names(20)) - {"id-0003"}
 
 
+def test_records_whose_vectors_are_gone_are_found_out(tmp_path: Path) -> None:
+    with opened(tmp_path) as index:
+        filled(index)
+        index.upsert("default", ["twin"], vectors(1))
+        assert index.lost("default", [*names(20), "twin"], vectors(21)[[*range(20), 0]]) == []
+        index.delete("default", ["id-0003"])
+        index.upsert("default", ["id-0005"], vectors(1, seed=1))
+        assert index.lost("default", names(20), vectors(20)) == ["id-0003", "id-0005"]
+        assert index.lost("acme", names(2), vectors(2)) == names(2)
+
+
 def test_ids_come_in_pages_that_cover_all(tmp_path: Path) -> None:
     with opened(tmp_path) as index:
         filled(index)
@@ -195,9 +206,7 @@ def test_a_dying_predecessor_is_waited_for(tmp_path: Path, monkeypatch: pytest.M
 
 def test_a_killed_owner_leaves_its_vectors_and_an_unclean_folder(tmp_path: Path) -> None:
     fill_and_close(tmp_path)
-    killed = subprocess.run(  # noqa: S603 - our own interpreter and script
-        [sys.executable, "-c", KILLED_WHILE_OPEN, str(tmp_path)], check=False
-    )
+    killed = subprocess.run([sys.executable, "-c", KILLED_WHILE_OPEN, str(tmp_path)], check=False)
     assert killed.returncode == -signal.SIGKILL
     with opened(tmp_path) as index:
         assert not index.opened_clean

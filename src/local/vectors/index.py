@@ -86,10 +86,9 @@ class VectorIndex:
         """Return who has a collection, in alphabetical order."""
         with _translated("list its collections"):
             names = [found.name for found in _own_collections(self._client, self._collection)]
+        prefix = f"{self._collection}."
         return sorted(
-            DEFAULT_TENANT
-            if name == self._collection
-            else name.removeprefix(f"{self._collection}.")
+            DEFAULT_TENANT if name == self._collection else name.removeprefix(prefix)
             for name in names
         )
 
