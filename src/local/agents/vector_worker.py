@@ -27,13 +27,14 @@ from local.protocol.envelope import seal
 from local.protocol.payloads import Empty
 from local.protocol.vectors import (
     TenantOnly,
+    VectorCheck,
     VectorDelete,
     VectorIds,
     VectorSearch,
     VectorUpsert,
 )
 from local.vectors.config import WorkerConfig
-from local.vectors.embedder import Embedder, choose_embedder
+from local.vectors.embedder import Embedder, MissingEmbedder, choose_embedder
 from local.vectors.index import VectorIndex
 from local.vectors.store import VectorStore
 
@@ -52,6 +53,7 @@ class VectorWorker(Participant):
         self._answer_with(subjects.VECTOR_UPSERT, VectorUpsert, store.upsert)
         self._answer_with(subjects.VECTOR_DELETE, VectorDelete, store.delete)
         self._answer_with(subjects.VECTOR_IDS, VectorIds, store.ids)
+        self._answer_with(subjects.VECTOR_LOST, VectorCheck, store.lost)
         self._answer_with(subjects.VECTOR_STATUS, TenantOnly, store.status)
         self._answer_with(subjects.VECTOR_RESET, TenantOnly, store.reset)
 
@@ -95,13 +97,17 @@ async def work(config: WorkerConfig) -> None:
 
 
 def _embedder(config: WorkerConfig, recorded: str | None) -> Embedder:
-    return choose_embedder(
-        config.embedder,
-        recorded=recorded,
-        model=config.embedding_model,
-        ollama_url=config.ollama_url,
-        models_dir=config.models_dir,
-    )
+    try:
+        return choose_embedder(
+            config.embedder,
+            recorded=recorded,
+            model=config.embedding_model,
+            ollama_url=config.ollama_url,
+            models_dir=config.models_dir,
+        )
+    except VectorError as error:
+        log.warning("embedder_missing", reason=str(error))
+        return MissingEmbedder(recorded or config.embedder, error)
 
 
 async def _until_told_to_stop() -> None:

@@ -13,6 +13,7 @@ from local.protocol.envelope import seal
 from local.protocol.payloads import Empty, ErrorReply
 from local.protocol.vectors import (
     TenantOnly,
+    VectorCheck,
     VectorDelete,
     VectorHits,
     VectorIdPage,
@@ -59,6 +60,10 @@ class VectorClient:
     async def ids(self, offset: int, limit: int, *, tenant: str) -> list[str]:
         ask = VectorIds(offset=offset, limit=limit, tenant=tenant)
         return (await self._ask(subjects.VECTOR_IDS, ask, VectorIdPage, BATCH_TIMEOUT)).ids
+
+    async def lost(self, items: list[VectorItem], *, tenant: str) -> list[str]:
+        ask = VectorCheck(items=items, tenant=tenant)
+        return (await self._ask(subjects.VECTOR_LOST, ask, VectorIdPage, BATCH_TIMEOUT)).ids
 
     async def status(self, *, tenant: str) -> VectorStatus:
         ask = TenantOnly(tenant=tenant)

@@ -106,10 +106,15 @@ class Ledger:
         """The oldest records that wait for the index, with vectors that `embedder` made."""
         asked = self._bound(limit=limit, embedder=embedder)
         rows = await self._database.read(lambda c: c.execute(SQL["waiting"], asked).fetchall())
-        return [
-            Waiting(row=r["row"], id=r["id"], text=_indexed_text(r), vector=r["vector"])
-            for r in rows
-        ]
+        return [_waiting(row) for row in rows]
+
+    async def sample_indexed(self, limit: int) -> list[Waiting]:
+        """Some records that should be in the index, by chance, with their vectors."""
+        asked = self._bound(limit=limit)
+        rows = await self._database.read(
+            lambda c: c.execute(SQL["sample_indexed"], asked).fetchall()
+        )
+        return [_waiting(row) for row in rows]
 
     async def has_waiting(self, *, kind: Kind, owner: str) -> bool:
         """Whether any of the owner's records of this kind is not in the index yet."""
@@ -201,6 +206,10 @@ class Ledger:
 
     def _bound(self, **values: Any) -> Parameters:
         return {"tenant": self.tenant, **values}
+
+
+def _waiting(row: Row) -> Waiting:
+    return Waiting(row=row["row"], id=row["id"], text=_indexed_text(row), vector=row["vector"])
 
 
 def _indexed_text(row: Row) -> str:

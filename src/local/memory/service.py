@@ -1,7 +1,7 @@
 """The memory as tools and agents use it: standing facts by key, episodes by meaning."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import UTC, datetime
 
 import structlog
@@ -25,7 +25,7 @@ from local.protocol import subjects
 from local.protocol.caller import Caller
 from local.protocol.envelope import new_id, utc_now
 from local.protocol.payloads import Json, MemoryChange
-from local.protocol.vectors import VectorHits
+from local.protocol.vectors import VectorHit
 from local.settings import MemorySettings
 
 FIRST_LOOK = 40
@@ -147,6 +147,8 @@ class MemoryService:
             top_k: How many hits at most; None means the setting.
         """
         limit = top_k or self._memory.settings.top_k
+        # Asked first: what is indexed during the search may be missing from the answer, too.
+        waiting = await self._ledger.has_waiting(kind=EPISODE, owner=self._owner)
         meaning, words = await asyncio.gather(
             self._by_meaning(_not_blank(query), limit), self._by_words(query, waiting_only=True)
         )
@@ -155,7 +157,6 @@ class MemoryService:
             return SearchResult(
                 hits=self._ranked(everything, limit), degraded=True, reason=str(meaning)
             )
-        waiting = await self._ledger.has_waiting(kind=EPISODE, owner=self._owner)
         return SearchResult(
             hits=self._ranked(meaning + words, limit),
             degraded=waiting,
@@ -176,11 +177,13 @@ class MemoryService:
     async def _by_meaning(self, query: str, top_k: int) -> list[Hit] | VectorError:
         """Ask the index, and further down while too few of its hits are the caller's."""
         limit = max(FIRST_LOOK, 4 * top_k)
+        configured = self._memory.settings.min_score
         try:
             while True:
                 found = await self._memory.vectors.search(query, limit, tenant=self._ledger.tenant)
-                hits = await self._confirmed(found)
-                exhausted = len(found.hits) < limit or found.hits[-1].cosine < found.min_score
+                min_score = found.min_score if configured is None else configured
+                hits = await self._confirmed(found.hits, min_score)
+                exhausted = len(found.hits) < limit or found.hits[-1].cosine < min_score
                 if len(hits) >= top_k or exhausted or limit >= LAST_LOOK:
                     return hits
                 limit = min(limit * FURTHER_LOOK, LAST_LOOK)
@@ -188,12 +191,10 @@ class MemoryService:
             log.warning("search_degraded", reason=str(error))
             return error
 
-    async def _confirmed(self, found: VectorHits) -> list[Hit]:
-        configured = self._memory.settings.min_score
-        min_score = found.min_score if configured is None else configured
-        ids = [hit.id for hit in found.hits if hit.cosine >= min_score]
+    async def _confirmed(self, found: Sequence[VectorHit], min_score: float) -> list[Hit]:
+        ids = [hit.id for hit in found if hit.cosine >= min_score]
         records = await self._ledger.active(ids, kind=EPISODE, owner=self._owner)
-        return by_meaning(found.hits, records, min_score=min_score)
+        return by_meaning(found, records, min_score=min_score)
 
     async def _by_words(self, query: str, *, waiting_only: bool) -> list[Hit]:
         matches = await self._ledger.search_text(
@@ -235,6 +236,6 @@ def _moment(text: str | None) -> datetime | None:
         return None
     try:
         moment = datetime.fromisoformat(text)
-    except ValueError as error:
+        return moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)
+    except (ValueError, OverflowError) as error:
         raise InvalidArgumentsError(f"timestamp_utc: {text!r} is not an ISO 8601 time.") from error
-    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)

@@ -21,6 +21,7 @@ VECTOR_UPSERT = "vector.upsert"
 VECTOR_DELETE = "vector.delete"
 VECTOR_STATUS = "vector.status"
 VECTOR_IDS = "vector.ids"
+VECTOR_LOST = "vector.lost"
 VECTOR_RESET = "vector.reset"
 VECTOR_READY = "vector.ready"
 

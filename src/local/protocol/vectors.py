@@ -59,6 +59,13 @@ class VectorIdPage(msgspec.Struct, kw_only=True):
     ids: list[str]
 
 
+class VectorCheck(msgspec.Struct, kw_only=True):
+    """Ask which of these vectors do not find themselves; answered by a VectorIdPage."""
+
+    items: list[VectorItem]
+    tenant: str = "default"
+
+
 class TenantOnly(msgspec.Struct, kw_only=True):
     tenant: str = "default"
 

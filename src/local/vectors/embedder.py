@@ -4,11 +4,12 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Protocol
 
+from local.errors import VectorError
 from local.settings import EmbedderChoice
 from local.vectors import minilm, ollama
 from local.vectors.matrix import FloatMatrix
 
-__all__ = ["Embedder", "FloatMatrix", "choose_embedder"]
+__all__ = ["Embedder", "FloatMatrix", "MissingEmbedder", "choose_embedder"]
 
 
 class Embedder(Protocol):
@@ -36,6 +37,29 @@ class Embedder(Protocol):
         """
 
     def close(self) -> None: ...
+
+
+class MissingEmbedder:
+    """Stands in for an embedder that could not be loaded: every call says why."""
+
+    min_score = 0.0
+
+    def __init__(self, name: str, error: VectorError) -> None:
+        self.name = name
+        self._error = error
+
+    @property
+    def dimensions(self) -> int:
+        raise self._error
+
+    def embed_queries(self, texts: Sequence[str]) -> FloatMatrix:
+        raise self._error
+
+    def embed_documents(self, texts: Sequence[str]) -> Iterator[tuple[list[int], FloatMatrix]]:
+        raise self._error
+
+    def close(self) -> None:
+        """Nothing is open."""
 
 
 def choose_embedder(

@@ -50,10 +50,14 @@ class IndexFolder:
     def wipe(self) -> None:
         """Delete what Chroma wrote, and nothing that somebody else may have put here."""
         self.was_clean = False
+        for entry in self.path.glob("chroma.sqlite3*"):
+            entry.unlink()
+        self.drop_segments()
+
+    def drop_segments(self) -> None:
+        """Delete the folders in which Chroma keeps the vectors of its collections."""
         for entry in self.path.iterdir():
-            if entry.name.startswith("chroma.sqlite3"):
-                entry.unlink()
-            elif entry.is_dir() and _is_uuid(entry.name):
+            if entry.is_dir() and _is_uuid(entry.name):
                 shutil.rmtree(entry)
 
     def release(self, *, clean: bool) -> None:

@@ -124,6 +124,8 @@ class VectorIndex:
             with _translated("delete a collection"):
                 self._client.delete_collection(self._name(tenant))
             del self._collections[tenant]
+            if not self.tenants():
+                self._folder.drop_segments()  # Chroma leaves those of deleted collections behind
         self._create(tenant, embedder_name, dimensions)
 
     def upsert(self, tenant: str, ids: Sequence[str], vectors: FloatMatrix) -> None:

@@ -2,10 +2,11 @@
 
 import numpy as np
 
-from local.errors import EmbedderMismatchError
+from local.errors import EmbedderMismatchError, VectorError
 from local.protocol.payloads import Empty
 from local.protocol.vectors import (
     TenantOnly,
+    VectorCheck,
     VectorDelete,
     VectorHit,
     VectorHits,
@@ -77,8 +78,17 @@ class VectorStore:
         ids = await self._storing.run(self._index.ids, ask.tenant, ask.offset, ask.limit)
         return VectorIdPage(ids=ids)
 
+    async def lost(self, ask: VectorCheck) -> VectorIdPage:
+        known = [(item.id, item.vector) for item in ask.items if item.vector is not None]
+        if not known:
+            return VectorIdPage(ids=[])
+        ids = [id_ for id_, _ in known]
+        matrix = np.stack([np.frombuffer(vector, np.float32) for _, vector in known])
+        return VectorIdPage(ids=await self._storing.run(self._index.lost, ask.tenant, ids, matrix))
+
     async def status(self, ask: TenantOnly) -> VectorStatus:
-        return await self._storing.run(self._status, ask.tenant, urgent=True)
+        unusable = await self._embedding.run(self._why_unusable, urgent=True)
+        return await self._storing.run(self._status, ask.tenant, unusable, urgent=True)
 
     async def reset(self, ask: TenantOnly) -> VectorStatus:
         await self._storing.run(
@@ -97,15 +107,24 @@ class VectorStore:
             raise _mismatch(recorded, self._embedder.name)
         return self._index.search(tenant, vector, limit)[0]
 
-    def _status(self, tenant: str) -> VectorStatus:
+    def _why_unusable(self) -> str | None:
+        """What keeps the embedder from working; its dimensions are what it must know by then."""
+        try:
+            _ = self._embedder.dimensions
+        except VectorError as error:
+            return str(error)
+        return None
+
+    def _status(self, tenant: str, unusable: str | None) -> VectorStatus:
         recorded = self._index.recorded_embedder(tenant)
         matches = recorded in {None, self._embedder.name}
+        problem = None if matches else str(_mismatch(str(recorded), self._embedder.name))
         return VectorStatus(
             count=self._index.count(tenant),
             generation=self._index.generation(tenant) or "",
             embedder=self._embedder.name,
             clean=self._index.opened_clean,
-            problem=None if matches else str(_mismatch(str(recorded), self._embedder.name)),
+            problem=problem or unusable,
         )
 
     def _store(self, tenant: str, ids: list[str], matrix: FloatMatrix) -> None:

@@ -78,6 +78,12 @@ UPDATE record SET index_state = 0 WHERE tenant = :tenant AND id = :id AND index_
 -- name: indexed_ids
 SELECT id FROM record WHERE tenant = :tenant AND index_state = 1;
 
+-- name: sample_indexed
+SELECT record.id, record.row, record.topic, record.content, vector.data AS vector
+FROM record JOIN vector ON vector.record = record.row
+WHERE record.row IN (SELECT row FROM record WHERE tenant = :tenant AND index_state = 1
+                     ORDER BY random() LIMIT :limit);
+
 -- name: counts
 SELECT (SELECT count(*) FROM record WHERE tenant = :tenant) AS records,
        (SELECT count(*) FROM record WHERE tenant = :tenant AND index_state = 0) AS waiting,
