@@ -12,7 +12,6 @@ from local.runtime import running_url
 from local.settings import Settings, load_settings
 
 HERE = Path(__file__).parent
-START_PATIENCE = 60.0
 POLL = 0.005
 
 
@@ -20,8 +19,13 @@ POLL = 0.005
 async def running_stack(folder: Path) -> AsyncIterator[str]:
     """Run a stack on `folder`, which may hold a ledger already; yields the address of its bus."""
     environment = environment_of(folder)
-    async with child("stack.py", log=folder / "stack.log", environment=environment):
-        yield await _address(load_settings(environment=environment))
+    log = folder / "stack.log"
+    async with child("stack.py", log=log, environment=environment) as stack:
+        settings = load_settings(environment=environment)
+        while (url := _address(settings)) is None:
+            assert stack.returncode is None, log.read_text(encoding="utf-8")
+            await asyncio.sleep(POLL)
+        yield url
 
 
 def data_dir(folder: Path) -> Path:
@@ -69,12 +73,8 @@ async def child(
         await process.wait()
 
 
-async def _address(settings: Settings) -> str:
-    deadline = asyncio.get_running_loop().time() + START_PATIENCE
-    while True:
-        try:
-            return running_url(settings)
-        except StackNotRunningError:
-            if asyncio.get_running_loop().time() > deadline:
-                raise
-            await asyncio.sleep(POLL)
+def _address(settings: Settings) -> str | None:
+    try:
+        return running_url(settings)
+    except StackNotRunningError:
+        return None

@@ -52,10 +52,13 @@ class MissingEmbedder:
     def dimensions(self) -> int:
         raise self._error
 
-    def embed_queries(self, texts: Sequence[str]) -> FloatMatrix:
+    def embed_queries(self, texts: Sequence[str]) -> FloatMatrix:  # noqa: ARG002
         raise self._error
 
-    def embed_documents(self, texts: Sequence[str]) -> Iterator[tuple[list[int], FloatMatrix]]:
+    def embed_documents(
+        self,
+        texts: Sequence[str],  # noqa: ARG002
+    ) -> Iterator[tuple[list[int], FloatMatrix]]:
         raise self._error
 
     def close(self) -> None:
