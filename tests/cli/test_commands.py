@@ -1,0 +1,224 @@
+"""The commands as a user runs them: each a process of its own, in an empty folder."""
+
+import asyncio
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import nats
+import pytest
+
+from local.cli import app
+
+ROOT = Path(__file__).parents[2]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+START_SECONDS = 60.0
+
+
+def local2(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    """Run one command to its end."""
+    return subprocess.run(
+        [sys.executable, "-c", "from local.cli import main; main()", *words],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=START_SECONDS,
+        check=False,
+    )
+
+
+def answer(folder: Path, *words: str) -> Any:
+    """Run one command with --json, and read what it prints."""
+    done = local2(folder, *words, "--json")
+    return json.loads(done.stdout)
+
+
+class Running:
+    """`run_local.py`, started as the README says, without a terminal."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.errors = folder / "stderr.txt"
+        with self.errors.open("w") as errors:
+            self.process = subprocess.Popen(
+                [sys.executable, ROOT / "run_local.py"],
+                cwd=folder,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=errors,
+                env={**os.environ, "LOCAL2_GENERATOR__CHAT": "rules"},
+            )
+        self.runtime = folder / ".local2" / "runtime.json"
+        deadline = time.monotonic() + START_SECONDS
+        while not self.runtime.exists():
+            assert self.process.poll() is None, self.errors.read_text()
+            assert time.monotonic() < deadline, self.errors.read_text()
+            time.sleep(0.05)
+
+    @property
+    def url(self) -> str:
+        return str(json.loads(self.runtime.read_text())["url"])
+
+    def stop(self, number: signal.Signals) -> int:
+        self.process.send_signal(number)
+        return self.process.wait(timeout=START_SECONDS)
+
+
+@pytest.fixture(scope="module")
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    stack = Running(tmp_path_factory.mktemp("stack"))
+    yield stack
+    if stack.process.poll() is None:
+        stack.stop(signal.SIGTERM)
+
+
+def test_a_topic_saved_by_one_process_is_recalled_by_another(running: Running) -> None:
+    saved = local2(running.folder, "call", "save_topic", "topic=user.name", "content=Richard")
+    recalled = local2(running.folder, "call", "recall_topic", "topic=user.name")
+    assert (saved.returncode, saved.stdout) == (0, "Memory saved: user.name\n")
+    assert (recalled.returncode, recalled.stdout) == (0, "[Memory: user.name] Richard\n")
+
+
+def test_any_nats_client_can_call_a_tool_with_nothing_but_a_payload(running: Running) -> None:
+    async def request() -> Any:
+        client = await nats.connect(running.url)
+        try:
+            save = b'{"payload":{"args":{"topic":"project.stack","content":"Phoenix"}}}'
+            await client.request("tool.request.save_topic", save, timeout=5)
+            recall = b'{"payload":{"args":{"topic":"project.stack"}}}'
+            reply = await client.request("tool.request.recall_topic", recall, timeout=5)
+            return json.loads(reply.data)
+        finally:
+            await client.close()
+
+    payload = asyncio.run(request())["payload"]
+    assert payload["ok"] is True
+    assert payload["content"] == "[Memory: project.stack] Phoenix"
+
+
+def test_the_example_of_the_readme_works(running: Running) -> None:
+    (example,) = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+    done = subprocess.run(
+        [sys.executable, "-c", example],
+        cwd=running.folder,
+        capture_output=True,
+        text=True,
+        timeout=START_SECONDS,
+        check=False,
+    )
+    assert done.stdout == "[Memory: project.deadline] 1 December\n", done.stderr
+
+
+def test_tools_lists_every_tool_with_its_schema(running: Running) -> None:
+    listed = answer(running.folder, "tools")
+    names = [tool["name"] for tool in listed]
+    assert names == ["recall_topic", "save_memory", "save_topic", "search_memory"]
+    assert listed[2]["schema"]["function"]["parameters"]["required"] == ["topic", "content"]
+
+
+def test_ask_answers_from_a_session_of_its_own(running: Running) -> None:
+    asked = answer(running.folder, "ask", "Remember that my preferred editor is Vim.")
+    assert [call["name"] for call in asked["tool_calls"]] == ["save_topic"]
+    again = local2(running.folder, "ask", "What editor do I prefer?")
+    assert "Vim" in again.stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "named"),
+    [
+        pytest.param(["call", "paint_wall"], "unknown_tool", "paint_wall", id="unknown-tool"),
+        pytest.param(["call", "Paint.*"], "bad_request", "Paint.*", id="wildcard"),
+        pytest.param(["call", "save_topic", "topic=user.x"], "invalid_arguments", "content"),
+        pytest.param(
+            ["call", "recall_topic", "topic=name"], "invalid_arguments", "name", id="topic-rule"
+        ),
+        pytest.param(["call", "recall_topic", "topic"], "invalid_arguments", "topic", id="word"),
+    ],
+)
+def test_a_wrong_call_fails_and_says_what_is_wrong(
+    running: Running, words: list[str], code: str, named: str
+) -> None:
+    failed = local2(running.folder, *words)
+    assert failed.returncode == 1
+    assert named in failed.stderr
+    assert answer(running.folder, *words)["error"]["code"] == code
+
+
+def test_reindex_over_the_bus_indexes_every_record(running: Running) -> None:
+    local2(running.folder, "call", "save_memory", "content=The release is on Tuesday.")
+    status = answer(running.folder, "reindex")
+    assert status["problem"] is None
+    assert status["waiting"] == 0
+    assert status["indexed"] > 0
+
+
+def test_doctor_finds_ledger_and_index_in_agreement(running: Running) -> None:
+    findings = {finding["name"]: finding for finding in answer(running.folder, "doctor")}
+    assert findings["nats-server"]["verdict"] == "ok"
+    assert findings["MiniLM"]["verdict"] == "ok"
+    assert findings["stack"]["verdict"] == "ok"
+    assert findings["index"]["verdict"] != "broken"
+
+
+def test_a_second_stack_on_the_same_folder_is_refused_by_name(running: Running) -> None:
+    second = local2(running.folder, "up")
+    assert second.returncode == 1
+    assert f"process {running.process.pid}" in second.stderr
+    assert "LOCAL2_MEMORY__DATA_DIR" in second.stderr
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_stops_the_stack_cleanly_and_a_second_start_remembers(
+    tmp_path: Path, number: signal.Signals
+) -> None:
+    first = Running(tmp_path)
+    local2(tmp_path, "call", "save_topic", "topic=user.name", "content=Ada")
+    assert first.stop(number) == 0
+    assert not first.runtime.exists()
+    second = Running(tmp_path)
+    try:
+        assert "Ada" in local2(tmp_path, "call", "recall_topic", "topic=user.name").stdout
+    finally:
+        second.stop(number)
+
+
+def test_without_a_stack_a_command_says_so_and_how_to_start_one(tmp_path: Path) -> None:
+    failed = local2(tmp_path, "call", "recall_topic", "topic=user.name")
+    assert failed.returncode == 1
+    assert "No stack is running" in failed.stderr
+    assert "local2 up" in failed.stderr
+
+
+def test_a_misspelt_setting_is_refused_with_the_known_ones(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LOCAL2_MEMORY__TOPK", "3")
+    failed = local2(tmp_path, "doctor")
+    assert failed.returncode == 1
+    assert "topk" in failed.stderr
+    assert "top_k" in failed.stderr
+
+
+def test_a_story_that_does_not_hold_fails_the_command(tmp_path: Path) -> None:
+    story = tmp_path / "wrong.yaml"
+    story.write_text(
+        "name: Wrong\ndescription: It cannot hold.\nsessions:\n  - id: only\n    turns:\n"
+        "      - call: recall_topic\n        args: {topic: user.name}\n"
+        "        expect:\n          - result_contains: Richard\n"
+    )
+    failed = local2(tmp_path, "stories", str(story), "--model", "rules")
+    assert failed.returncode == 1
+    assert "0 of 1 stories passed." in failed.stdout
+
+
+def test_the_readme_names_every_command() -> None:
+    names = {command.callback.__name__ for command in app.registered_commands if command.callback}
+    missing = [name for name in names - {"version"} if f"`{name}" not in README]
+    assert missing == []
