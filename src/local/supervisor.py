@@ -67,12 +67,11 @@ class Child:
             await self.start()
 
     async def stop(self) -> None:
-        """Close its standard input, which asks it to stop; insist after a while."""
+        """Ask it to stop, with SIGTERM; insist after a while."""
         process = self._process
         if process is None or process.returncode is not None:
             return
-        if process.stdin is not None:
-            process.stdin.close()
+        process.terminate()
         try:
             await asyncio.wait_for(process.wait(), STOP_PATIENCE)
         except TimeoutError:

@@ -40,13 +40,16 @@ class GeneratorAgent(Participant):
         super().__init__(bus, name=NAME, description=f"Answers queries ({model.name}).")
         self._model = model
         self._settings = settings
-        self._sessions: OrderedDict[str, Session] = OrderedDict()
+        self._sessions: OrderedDict[tuple[str | None, str], Session] = OrderedDict()
         self._toolbox = Toolbox(bus, source=NAME)
+        self._tools_heard = asyncio.Event()
         self._resources = AsyncExitStack()
         self.serve(subjects.QUERY_RECEIVED, self._hear, queue=NAME)
 
     async def started(self) -> None:
         await self._resources.enter_async_context(self._toolbox)
+        await self._toolbox.settle()
+        self._tools_heard.set()
 
     async def stopping(self) -> None:
         await self._resources.aclose()
@@ -63,6 +66,7 @@ class GeneratorAgent(Participant):
         session_id = query.session_id or caller.session_id or new_id()
         accepted = "The answer follows on response.generation."
         await self._acknowledge(message, ToolResult(ok=True, content=accepted))
+        await self._tools_heard.wait()
         turn = Turn(
             self.bus,
             self._model,
@@ -72,7 +76,7 @@ class GeneratorAgent(Participant):
             query=query.query,
             query_id=query.query_id or envelope.query_id or new_id(),
         )
-        session = self._session(session_id)
+        session = self._session((caller.user, session_id))
         async with session.turn:
             await turn.run(list(session.messages))
             if turn.answer:
@@ -85,9 +89,10 @@ class GeneratorAgent(Participant):
             acknowledgement = seal(result, type="result", source=NAME)
             await self.bus.publish(message.reply, encode(acknowledgement))
 
-    def _session(self, session_id: str) -> Session:
-        session = self._sessions.setdefault(session_id, Session(self._settings.history_messages))
-        self._sessions.move_to_end(session_id)
+    def _session(self, key: tuple[str | None, str]) -> Session:
+        """One user's session: another user's of the same id is another one."""
+        session = self._sessions.setdefault(key, Session(self._settings.history_messages))
+        self._sessions.move_to_end(key)
         if len(self._sessions) > SESSIONS_KEPT:
             self._sessions.popitem(last=False)
         return session

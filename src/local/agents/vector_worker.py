@@ -84,16 +84,19 @@ class VectorWorker(Participant):
 
 async def work(config: WorkerConfig) -> None:
     """Be the vector worker until standard input closes or SIGTERM comes."""
+    stop = _stop_event()
     async with AsyncExitStack() as resources:
         index = await asyncio.to_thread(VectorIndex.open, config.chroma_path, config.collection)
         resources.callback(index.close)
         embedder = await asyncio.to_thread(_embedder, config, index.recorded_embedder("default"))
         store = VectorStore(index, embedder)
         resources.callback(store.close)
+        if stop.is_set():
+            return
         bus = await resources.enter_async_context(connect(config.bus_url, name=NAME))
         await resources.enter_async_context(VectorWorker(bus, store))
         log.info("vector_worker_ready", embedder=embedder.name, clean=index.opened_clean)
-        await _until_told_to_stop()
+        await stop.wait()
 
 
 def _embedder(config: WorkerConfig, recorded: str | None) -> Embedder:
@@ -110,12 +113,18 @@ def _embedder(config: WorkerConfig, recorded: str | None) -> Embedder:
         return MissingEmbedder(recorded or config.embedder, error)
 
 
-async def _until_told_to_stop() -> None:
+def _stop_event() -> asyncio.Event:
+    """Set when the parent says so or is gone; the folder being opened is then closed first."""
     loop = asyncio.get_running_loop()
     stop = asyncio.Event()
     loop.add_signal_handler(signal.SIGTERM, stop.set)
-    loop.add_reader(sys.stdin.fileno(), stop.set)  # readable only when it closes
-    await stop.wait()
+
+    def closed() -> None:
+        loop.remove_reader(sys.stdin.fileno())
+        stop.set()
+
+    loop.add_reader(sys.stdin.fileno(), closed)  # readable only when it closes
+    return stop
 
 
 def main() -> None:

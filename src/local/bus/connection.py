@@ -145,14 +145,19 @@ class Connection:
     ) -> Subscription:
         """Call `handler` for every message, concurrently; a queue group shares them out."""
         subscription = Subscription(handler, limit)
-        subscription.attach(
-            await self.client.subscribe(subject, queue=queue, cb=subscription.dispatch)
-        )
+        try:
+            source = await self.client.subscribe(subject, queue=queue, cb=subscription.dispatch)
+        except nats.errors.Error as error:
+            raise BusError(f"Cannot subscribe to {subject}: {error}.") from error
+        subscription.attach(source)
         return subscription
 
     async def flush(self) -> None:
         """Return when the server has seen everything sent so far."""
-        await self.client.flush()
+        try:
+            await self.client.flush()
+        except nats.errors.Error as error:
+            raise BusError(f"The NATS server does not answer: {error}.") from error
 
     def check_size(self, data: bytes, headers: Headers | None = None) -> None:
         size = len(data)

@@ -8,12 +8,12 @@ from typing import Self
 import structlog
 
 from local.bus.connection import Connection, Message, Subscription
-from local.errors import BusTimeoutError, NoRespondersError, RequestError
+from local.errors import BadRequestError, BusTimeoutError, NoRespondersError, RequestError
 from local.protocol import subjects
 from local.protocol.caller import Caller
 from local.protocol.codec import decode, encode
 from local.protocol.envelope import new_id, seal
-from local.protocol.payloads import Delta, Generation, Query
+from local.protocol.payloads import Delta, Generation, Query, ToolResult
 
 ACCEPT_TIMEOUT = 5.0
 
@@ -65,6 +65,7 @@ class QueryClient:
         Raises:
             NoRespondersError: No GeneratorAgent is on the bus.
             BusTimeoutError: The answer did not come in time.
+            BadRequestError: The GeneratorAgent refused the query, e.g. because it is empty.
         """
         query_id = new_id()
         answer = self._answers[query_id] = asyncio.get_running_loop().create_future()
@@ -78,7 +79,12 @@ class QueryClient:
             query_id=query_id,
         )
         try:
-            await self._bus.request(subjects.QUERY_RECEIVED, encode(query), timeout=ACCEPT_TIMEOUT)
+            acknowledgement = await self._bus.request(
+                subjects.QUERY_RECEIVED, encode(query), timeout=ACCEPT_TIMEOUT
+            )
+            accepted = decode(acknowledgement.data, ToolResult).payload
+            if accepted.error is not None:
+                raise BadRequestError(f"The query was refused: {accepted.error.message}")
             return await asyncio.wait_for(answer, timeout)
         except NoRespondersError as error:
             raise NoRespondersError("No GeneratorAgent is on the bus.") from error

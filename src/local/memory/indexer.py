@@ -10,7 +10,7 @@ from typing import Protocol
 
 import structlog
 
-from local.errors import Local2Error
+from local.errors import Local2Error, VectorError
 from local.memory.ledger import Ledger
 from local.memory.records import Waiting
 from local.protocol.vectors import VectorHits, VectorItem, VectorsStored, VectorStatus
@@ -106,6 +106,8 @@ class Indexer:
     async def _catch_up(self) -> None:
         if self._worker is None:
             self._worker = await self._compare()
+        if self._worker.problem is not None:  # embedding for an index that takes no vectors
+            raise VectorError(self._worker.problem)
         embedder = self._worker.embedder
         while waiting := await self._ledger.waiting(ROUND, embedder=embedder):
             async with asyncio.TaskGroup() as group:

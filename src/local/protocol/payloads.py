@@ -66,7 +66,7 @@ class Empty(msgspec.Struct, kw_only=True):
 class Query(msgspec.Struct, kw_only=True):
     """`query.received`; session_id and query_id may stand in the envelope instead."""
 
-    query: Annotated[str, msgspec.Meta(min_length=1)]
+    query: Annotated[str, msgspec.Meta(min_length=1, pattern=r"\S")]
     session_id: str | None = None
     query_id: str | None = None
 

@@ -4,16 +4,65 @@ Text is compared without regard to case, throughout.
 """
 
 import re
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Annotated, Any
 
 import msgspec
 
 from local.protocol.payloads import Generation, Json, ToolResult
-from local.stories.script import Call, Check, Discover, Raw, Say, ToolCalled
+
+Text = Annotated[str, msgspec.Meta(min_length=1)]
 
 Outcome = Generation | ToolResult | tuple[str, ...]
 """Of `say`; of `call` and `raw`; of `discover`, the names of the tools."""
+
+OF_ANSWERS = frozenset(
+    {"tool_called", "tool_not_called", "answer_contains", "answer_matches", "answer_lacks"}
+)
+OF_RESULTS = frozenset({"result_ok", "result_contains", "result_data", "error_code"})
+OF_DISCOVERIES = frozenset({"tools_include"})
+
+
+class ToolCalled(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A tool the model has called, with at least these arguments, and what it was told."""
+
+    name: Text
+    args: Json = msgspec.field(default_factory=dict)
+    content: Text | None = None
+
+
+class Check(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One expectation: exactly one of the keys, whose meanings are the functions below."""
+
+    tool_called: ToolCalled | None = None
+    tool_not_called: Text | None = None
+    answer_contains: Text | None = None
+    answer_matches: Text | None = None
+    answer_lacks: Text | None = None
+    result_ok: bool | None = None
+    result_contains: Text | None = None
+    result_data: Json | None = None
+    error_code: Text | None = None
+    tools_include: tuple[Text, ...] | None = None
+
+    def __post_init__(self) -> None:
+        given = [name for name in self.__struct_fields__ if getattr(self, name) is not None]
+        if len(given) != 1:
+            raise ValueError(f"A check has exactly one key, not {len(given)}")
+        _compile_patterns(self.result_data)
+        _compile_patterns(self.tool_called and [self.tool_called.args, self.tool_called.content])
+        _compile_patterns(self.answer_matches and f"~{self.answer_matches}")
+
+    @property
+    def kind(self) -> str:
+        return next(name for name in self.__struct_fields__ if getattr(self, name) is not None)
+
+    @property
+    def value(self) -> Any:
+        return getattr(self, self.kind)
+
+    def __str__(self) -> str:
+        return f"{self.kind}: {text_of(self.value)}"
 
 
 class Problem(msgspec.Struct, frozen=True, kw_only=True):
@@ -21,9 +70,9 @@ class Problem(msgspec.Struct, frozen=True, kw_only=True):
     came: str
 
 
-def problems(step: Say | Call | Raw | Discover, outcome: Outcome) -> tuple[Problem, ...]:
-    """The expectations of a step that its outcome does not meet."""
-    found = ((check, _came_instead(check, outcome)) for check in step.expected)
+def problems(expected: Sequence[Check], outcome: Outcome) -> tuple[Problem, ...]:
+    """The expectations that an outcome does not meet."""
+    found = ((check, _came_instead(check, outcome)) for check in expected)
     return tuple(
         Problem(expected=str(check), came=came) for check, came in found if came is not None
     )
@@ -37,9 +86,7 @@ def matches(expected: Any, actual: Any) -> bool:
     """Whether a value is as expected: a mapping holds at least what is expected of it."""
     match expected:
         case str() if expected.startswith("~"):
-            return actual is not None and bool(
-                re.search(expected[1:], _text(actual), re.IGNORECASE)
-            )
+            return actual is not None and _found(expected[1:], text_of(actual))
         case str():
             return isinstance(actual, str) and expected.casefold() == actual.casefold()
         case dict():
@@ -66,7 +113,10 @@ def at(data: Any, path: str) -> Any:
 
 def _tool_called(expected: ToolCalled, turn: Generation) -> str | None:
     called = any(
-        call.name == expected.name and matches(expected.args, call.args) for call in turn.tool_calls
+        call.name == expected.name
+        and matches(expected.args, call.args)
+        and (expected.content is None or matches(expected.content, call.content))
+        for call in turn.tool_calls
     )
     return None if called else _calls(turn)
 
@@ -98,7 +148,7 @@ def _result_contains(text: str, result: ToolResult) -> str | None:
 def _result_data(expected: Json, result: ToolResult) -> str | None:
     found = {path: at(result.data, path) for path in expected}
     differing = {path: found[path] for path in expected if not matches(expected[path], found[path])}
-    return _text(differing) if differing else None
+    return text_of(differing) if differing else None
 
 
 def _error_code(code: str, result: ToolResult) -> str | None:
@@ -133,8 +183,25 @@ def _found(pattern: str, text: str) -> bool:
 
 
 def _calls(turn: Generation) -> str:
-    return ", ".join(f"{call.name} {_text(call.args)}" for call in turn.tool_calls) or "no call"
+    calls = (f"{call.name} {text_of(call.args)} -> {call.content}" for call in turn.tool_calls)
+    return ", ".join(calls) or "no call"
 
 
-def _text(value: Any) -> str:
+def _compile_patterns(value: Any) -> None:
+    """Refuse what is no regular expression when the story is loaded, not when it is told."""
+    match value:
+        case str() if value.startswith("~"):
+            try:
+                re.compile(value[1:])
+            except re.error as error:
+                raise ValueError(f"{value!r} is not a regular expression: {error}") from error
+        case dict():
+            for each in value.values():
+                _compile_patterns(each)
+        case list():
+            for each in value:
+                _compile_patterns(each)
+
+
+def text_of(value: Any) -> str:
     return value if isinstance(value, str) else msgspec.json.encode(value).decode()

@@ -2,9 +2,9 @@
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from string import Template
-from typing import Literal
+from typing import Literal, Self
 
 import msgspec
 
@@ -19,7 +19,7 @@ from local.protocol.codec import decode, encode
 from local.protocol.envelope import new_id, seal
 from local.protocol.payloads import Feedback, Generation, ToolResult
 from local.stories.bench import Bench, FreshBench
-from local.stories.checks import Outcome, Problem, problems
+from local.stories.checks import Check, Outcome, Problem, problems
 from local.stories.script import Call, Discover, Rate, Raw, Restart, Say, Session, Step, Story
 
 POLL = 0.05
@@ -43,15 +43,18 @@ class StepResult(msgspec.Struct, frozen=True, kw_only=True):
 
 class StoryResult(msgspec.Struct, frozen=True, kw_only=True):
     name: str
+    passed: bool
+    seconds: float
     steps: tuple[StepResult, ...]
 
-    @property
-    def passed(self) -> bool:
-        return all(step.status != "failed" for step in self.steps)
-
-    @property
-    def seconds(self) -> float:
-        return sum(step.seconds for step in self.steps)
+    @classmethod
+    def of(cls, name: str, steps: Sequence[StepResult]) -> Self:
+        return cls(
+            name=name,
+            passed=all(step.status != "failed" for step in steps),
+            seconds=sum(step.seconds for step in steps),
+            steps=tuple(steps),
+        )
 
 
 def _ignore(_result: StepResult) -> None:
@@ -75,7 +78,7 @@ async def run_story(
             result = await run.result_of(session, step)
             on_step(result)
             results.append(result)
-    return StoryResult(name=story.name, steps=tuple(results))
+    return StoryResult.of(story.name, results)
 
 
 class _Run:
@@ -116,13 +119,13 @@ class _Run:
     async def _take(self, session: Session, step: Step) -> Problems:
         match step:
             case Say():
-                return problems(step, await self._say(session, step))
+                return problems(step.expected, await self._say(session, step))
             case Call():
                 return await _until_met(
-                    step, lambda: self._call(session, step), seconds=step.eventually or 0.0
+                    step.expected, lambda: self._call(session, step), seconds=step.eventually or 0.0
                 )
             case Raw():
-                return problems(step, await self._send(session, step))
+                return problems(step.expected, await self._send(session, step))
             case Discover():
                 return await self._discover(step)
             case Rate():
@@ -167,7 +170,7 @@ class _Run:
             async def heard() -> Outcome:
                 return tuple(schema.name for schema in toolbox.schemas)
 
-            return await _until_met(step, heard, seconds=step.within)
+            return await _until_met(step.expected, heard, seconds=step.within)
 
     async def _rate(self, session: Session, step: Rate) -> None:
         query_id = self._labelled[step.of] if step.of else self._latest[session.id]
@@ -191,12 +194,12 @@ class _Run:
 
 
 async def _until_met(
-    step: Call | Discover, attempt: Callable[[], Awaitable[Outcome]], *, seconds: float
+    expected: Sequence[Check], attempt: Callable[[], Awaitable[Outcome]], *, seconds: float
 ) -> Problems:
     """Try until every check holds, or the time is over; at least once."""
     end = time.monotonic() + seconds
     while True:
-        found = problems(step, await attempt())
+        found = problems(expected, await attempt())
         if not found or time.monotonic() >= end:
             return found
         await asyncio.sleep(POLL)

@@ -17,11 +17,11 @@ A file names the story, describes it and lists its sessions, each with its turns
             expect:
               - result_contains: Elixir
 
-Every turn is one of the Steps below, told by its first key. In expectations text is compared
-without regard to case, and a value that starts with `~` is a regular expression to search for.
+Every turn is one of the Steps below, told by the key that bears its name; what it may expect is in
+`checks`. In expectations text is compared without regard to case, a value that starts with `~` is a
+regular expression to search for, and null stands for nothing there.
 """
 
-import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
@@ -31,60 +31,13 @@ import yaml
 
 from local.errors import ConfigError
 from local.protocol.payloads import Json
+from local.stories.checks import OF_ANSWERS, OF_DISCOVERIES, OF_RESULTS, Check, Text, text_of
 
 KIND = "<kind>"
 """Where a step says which Struct it is; no key that anybody would write."""
 
-Text = Annotated[str, msgspec.Meta(min_length=1)]
 Name = Annotated[str, msgspec.Meta(pattern=r"^[a-z0-9_]+$")]
 Seconds = Annotated[float, msgspec.Meta(gt=0)]
-
-OF_ANSWERS = frozenset(
-    {"tool_called", "tool_not_called", "answer_contains", "answer_matches", "answer_lacks"}
-)
-OF_RESULTS = frozenset({"result_ok", "result_contains", "result_data", "error_code"})
-OF_DISCOVERIES = frozenset({"tools_include"})
-
-
-class ToolCalled(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A tool the model has called, with at least these arguments."""
-
-    name: Text
-    args: Json = msgspec.field(default_factory=dict)
-
-
-class Check(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One expectation: exactly one of the keys. What they mean is in `checks`."""
-
-    tool_called: ToolCalled | None = None
-    tool_not_called: Text | None = None
-    answer_contains: Text | None = None
-    answer_matches: Text | None = None
-    answer_lacks: Text | None = None
-    result_ok: bool | None = None
-    result_contains: Text | None = None
-    result_data: Json | None = None
-    error_code: Text | None = None
-    tools_include: tuple[Text, ...] | None = None
-
-    def __post_init__(self) -> None:
-        given = [name for name in self.__struct_fields__ if getattr(self, name) is not None]
-        if len(given) != 1:
-            raise ValueError(f"A check has exactly one key, not {len(given)}")
-        _compile_patterns(self.result_data)
-        _compile_patterns(self.tool_called and self.tool_called.args)
-        _compile_patterns(self.answer_matches and f"~{self.answer_matches}")
-
-    @property
-    def kind(self) -> str:
-        return next(name for name in self.__struct_fields__ if getattr(self, name) is not None)
-
-    @property
-    def value(self) -> Any:
-        return getattr(self, self.kind)
-
-    def __str__(self) -> str:
-        return f"{self.kind}: {_compact(self.value)}"
 
 
 class _Step(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field=KIND):
@@ -152,7 +105,7 @@ class Call(_Requesting, frozen=True, kw_only=True, tag="call"):
             raise ValueError("`eventually` needs something to `expect`")
 
     def __str__(self) -> str:
-        return f"call: {self.call} {_compact(self.args)}"
+        return f"call: {self.call} {text_of(self.args)}"
 
 
 class Raw(_Requesting, frozen=True, kw_only=True, tag="raw"):
@@ -286,23 +239,3 @@ def _raw_steps(document: Any) -> Iterator[tuple[str, dict[Any, Any]]]:
 
 def _path(session: int, turn: int) -> str:
     return f"$.sessions[{session}].turns[{turn}]"
-
-
-def _compile_patterns(value: Any) -> None:
-    """Refuse what is no regular expression when the story is loaded, not when it is told."""
-    match value:
-        case str() if value.startswith("~"):
-            try:
-                re.compile(value[1:])
-            except re.error as error:
-                raise ValueError(f"{value!r} is not a regular expression: {error}") from error
-        case dict():
-            for each in value.values():
-                _compile_patterns(each)
-        case list():
-            for each in value:
-                _compile_patterns(each)
-
-
-def _compact(value: Any) -> str:
-    return value if isinstance(value, str) else msgspec.json.encode(value).decode()

@@ -1,0 +1,35 @@
+"""The report shows every step, and what came instead where one failed."""
+
+from rich.console import Console
+
+from local.stories.checks import Problem
+from local.stories.report import table
+from local.stories.runner import StepResult, StoryResult
+
+
+def shown(*steps: StepResult) -> str:
+    console = Console(width=200)
+    with console.capture() as captured:
+        console.print(table([StoryResult.of("A story", steps)]))
+    return captured.get()
+
+
+def test_a_failed_step_shows_what_was_expected_and_what_came() -> None:
+    problem = Problem(expected="answer_contains: Elixir", came="I remember nothing.")
+    step = StepResult(session="first", step="say: Hi", status="failed", problems=(problem,))
+    text = shown(step)
+    assert "failed" in text
+    assert "expected answer_contains: Elixir" in text
+    assert "came     I remember nothing." in text
+
+
+def test_a_skipped_step_shows_why() -> None:
+    step = StepResult(session="first", step="restart", status="skipped", reason="not ours")
+    assert "not ours" in shown(step)
+
+
+def test_brackets_in_texts_are_shown_as_they_are() -> None:
+    step = StepResult(session="first", step="say: [red]Hi[/red]", status="passed", seconds=0.25)
+    text = shown(step)
+    assert "[red]Hi[/red]" in text
+    assert "0.25" in text

@@ -1,0 +1,174 @@
+"""A story's file becomes Structs; every mistake in it is named with its file and field."""
+
+from pathlib import Path
+
+import pytest
+
+from local.errors import ConfigError
+from local.stories.checks import Check, ToolCalled
+from local.stories.script import (
+    Call,
+    Discover,
+    Rate,
+    Raw,
+    Restart,
+    Say,
+    Session,
+    Story,
+    load_story,
+)
+
+WHOLE = """
+name: A story
+description: All there is.
+sessions:
+  - id: first
+    user: richard
+    turns:
+      - say: Hello
+        label: greeting
+        within: 3
+        expect:
+          - tool_called: {name: recall_topic, args: {topic: user.name}}
+          - answer_contains: hello
+      - call: save_topic
+        args: {topic: user.name, content: Richard}
+        agent: critic
+        eventually: 2
+        expect:
+          - result_ok: true
+      - raw: '{"payload": {}}'
+        to: save_topic
+        expect:
+          - error_code: bad_request
+      - rate: -0.5
+        of: greeting
+      - discover: true
+        expect:
+          - tools_include: [save_topic]
+      - restart: true
+"""
+
+
+def written(folder: Path, text: str) -> Path:
+    path = folder / "told.yaml"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def one_turn(turn: str) -> str:
+    return f"name: n\ndescription: d\nsessions:\n  - id: s\n    turns:\n      - {turn}\n"
+
+
+def test_every_kind_of_step_becomes_its_struct(tmp_path: Path) -> None:
+    greeting = ToolCalled(name="recall_topic", args={"topic": "user.name"})
+    assert load_story(written(tmp_path, WHOLE)) == Story(
+        name="A story",
+        description="All there is.",
+        sessions=(
+            Session(
+                id="first",
+                user="richard",
+                turns=(
+                    Say(
+                        say="Hello",
+                        label="greeting",
+                        within=3,
+                        expect=(Check(tool_called=greeting), Check(answer_contains="hello")),
+                    ),
+                    Call(
+                        call="save_topic",
+                        args={"topic": "user.name", "content": "Richard"},
+                        agent="critic",
+                        eventually=2,
+                        expect=(Check(result_ok=True),),
+                    ),
+                    Raw(
+                        raw='{"payload": {}}',
+                        to="save_topic",
+                        expect=(Check(error_code="bad_request"),),
+                    ),
+                    Rate(rate=-0.5, of="greeting"),
+                    Discover(discover=True, expect=(Check(tools_include=("save_topic",)),)),
+                    Restart(restart=True),
+                ),
+            ),
+        ),
+    )
+
+
+@pytest.mark.parametrize(
+    ("turn", "complaint"),
+    [
+        pytest.param("{say: Hi, call: x}", "here: say and call - at `$.sessions[0].turns[0]`"),
+        pytest.param("{shout: Hi}", "here: none - at `$.sessions[0].turns[0]`"),
+        pytest.param("just text", "Expected `object`, got `str` - at `$.sessions[0].turns[0]`"),
+        pytest.param("{say: 7}", "got `int` - at `$.sessions[0].turns[0].say`"),
+        pytest.param("{say: Hi, args: {}}", "unknown field `args` - at `$.sessions[0].turns[0]`"),
+        pytest.param("{raw: x}", "missing required field `to` - at `$.sessions[0].turns[0]`"),
+        pytest.param("{rate: 2}", "`float` <= 1.0 - at `$.sessions[0].turns[0].rate`"),
+        pytest.param("{rate: 1}", "Nothing was said yet that could be rated"),
+        pytest.param("{rate: 1, of: nobody}", "no earlier label: nobody"),
+        pytest.param("{restart: false}", "`restart` can only be true"),
+        pytest.param("{discover: false}", "`discover` can only be true"),
+        pytest.param("{call: x, eventually: 3}", "`eventually` needs something to `expect`"),
+        pytest.param(
+            "{say: Hi, expect: [{result_ok: true}]}",
+            "`result_ok` says nothing here; what does: answer_contains",
+        ),
+        pytest.param(
+            "{say: Hi, expect: [{answer_is: Hi}]}",
+            "unknown field `answer_is` - at `$.sessions[0].turns[0].expect[0]`",
+        ),
+        pytest.param(
+            "{say: Hi, expect: [{answer_contains: a, answer_lacks: b}]}",
+            "exactly one key, not 2 - at `$.sessions[0].turns[0].expect[0]`",
+        ),
+        pytest.param("{say: Hi, expect: [{}]}", "exactly one key, not 0"),
+        pytest.param(
+            "{say: Hi, expect: [{answer_matches: '('}]}", "is not a regular expression"
+        ),
+        pytest.param(
+            "{say: Hi, expect: [{tool_called: {name: x, args: {a: ['~(']}}}]}",
+            "is not a regular expression",
+        ),
+        pytest.param(
+            "{call: x, expect: [{result_data: {a.b: '~('}}]}", "is not a regular expression"
+        ),
+    ],
+)  # fmt: skip
+def test_a_mistake_is_named_with_its_file_and_field(
+    turn: str, complaint: str, tmp_path: Path
+) -> None:
+    with pytest.raises(ConfigError) as refused:
+        load_story(written(tmp_path, one_turn(turn)))
+    assert "told.yaml" in str(refused.value)
+    assert complaint in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        pytest.param("name: [", "Cannot read the story", id="not YAML"),
+        pytest.param("", "Expected `object`, got `null`", id="empty"),
+        pytest.param("- a\n- b", "Expected `object`, got `array`", id="a list"),
+        pytest.param("name: n\ndescription: d", "missing required field `sessions`", id="no turns"),
+        pytest.param("name: n\ndescription: d\nsessions: []", "length >= 1", id="no session"),
+        pytest.param(WHOLE + "author: me", "unknown field `author`", id="unknown key"),
+        pytest.param(
+            WHOLE + "      - {say: Hi, label: greeting}",
+            "The label `greeting` is there twice - at `$.sessions[0].turns[6]`",
+            id="label twice",
+        ),
+    ],
+)
+def test_a_file_that_is_no_story_is_refused(text: str, complaint: str, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError) as refused:
+        load_story(written(tmp_path, text))
+    assert "told.yaml" in str(refused.value)
+    assert complaint in str(refused.value)
+
+
+def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"missing\.yaml"):
+        load_story(tmp_path / "missing.yaml")
