@@ -8,9 +8,9 @@ from client import Ask, Asker, alternating, latency, request_of, stack_and_echo,
 from report import Figure, a_second, milliseconds, ratio, run
 from texts import notes
 
-BLOCKS = 9
-REQUESTS = 1_000
-REQUESTS_TOGETHER = 6_400
+BLOCKS = 45
+REQUESTS = 200
+REQUESTS_TOGETHER = 1_280
 IN_FLIGHT = 64
 INDEXING_BLOCKS = 7
 REQUESTS_WHILE_INDEXING = 400

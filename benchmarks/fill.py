@@ -27,11 +27,10 @@ async def write_episodes(
     """Add an episode a text.
 
     Args:
-        data_dir: The data folder of a stack; the ledger is made if it is missing.
+        data_dir: The data folder of a stack; the ledger in it is made if it is missing.
         texts: The contents, each different.
         vectors: Their vectors, a row a text, so that the indexer has nothing to embed.
     """
-    data_dir.mkdir(parents=True, exist_ok=True)
     async with Database.open(data_dir / "ledger.sqlite3", migrations()) as database:
         ledger = Ledger(database, "default")
         for start in range(0, len(texts), TOGETHER):

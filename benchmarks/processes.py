@@ -11,7 +11,8 @@ from local.errors import StackNotRunningError
 from local.runtime import running_url
 from local.settings import Settings, load_settings
 
-HERE = Path(__file__).parent
+ECHO = Path(__file__).parent / "echo.py"
+STACK = Path(__file__).parent.parent / "run_local.py"
 POLL = 0.005
 
 
@@ -20,7 +21,7 @@ async def running_stack(folder: Path) -> AsyncIterator[str]:
     """Run a stack on `folder`, which may hold a ledger already; yields the address of its bus."""
     environment = environment_of(folder)
     log = folder / "stack.log"
-    async with child("stack.py", log=log, environment=environment) as stack:
+    async with child(STACK, log=log, environment=environment) as stack:
         settings = load_settings(environment=environment)
         while (url := _address(settings)) is None:
             assert stack.returncode is None, log.read_text(encoding="utf-8")
@@ -29,7 +30,10 @@ async def running_stack(folder: Path) -> AsyncIterator[str]:
 
 
 def data_dir(folder: Path) -> Path:
-    return folder / "data"
+    """Where the stack on `folder` has its ledger; made here for those who fill it first."""
+    path = folder / "data"
+    path.mkdir(parents=True, exist_ok=True)
+    return path
 
 
 def environment_of(folder: Path) -> dict[str, str]:
@@ -45,20 +49,20 @@ def environment_of(folder: Path) -> dict[str, str]:
 @asynccontextmanager
 async def running_echo(url: str, folder: Path) -> AsyncIterator[None]:
     """Run the responder of `echo.py` on the bus at `url`; what it inserts lies in `folder`."""
-    async with child("echo.py", url, str(folder / "echo.sqlite3"), log=folder / "echo.log"):
+    async with child(ECHO, url, str(folder / "echo.sqlite3"), log=folder / "echo.log"):
         yield
 
 
 @asynccontextmanager
 async def child(
-    script: str, *arguments: str, log: Path, environment: Mapping[str, str] | None = None
+    script: Path, *arguments: str, log: Path, environment: Mapping[str, str] | None = None
 ) -> AsyncIterator[asyncio.subprocess.Process]:
     """Run a script until the context ends; all it prints goes to `log`."""
     log.parent.mkdir(parents=True, exist_ok=True)
     with log.open("ab") as output:
         process = await asyncio.create_subprocess_exec(
             sys.executable,
-            HERE / script,
+            script,
             *arguments,
             stdin=asyncio.subprocess.DEVNULL,
             stdout=output,

@@ -43,7 +43,7 @@ def percentile(values: Sequence[float], share: float) -> float:
     return sorted(values)[min(int(share * len(values)), len(values) - 1)]
 
 
-def ratio(
+def ratio(  # noqa: PLR0913 - two series and what there is to say of them
     key: str,
     about: str,
     ours: Sequence[float],
@@ -88,7 +88,7 @@ def _json(figures: Sequence[Figure]) -> str:
 
 
 def _table(title: str, figures: Sequence[Figure]) -> Table:
-    table = Table(title=title, title_justify="left")
+    table = Table(title=title.partition("\n\n")[0].replace("\n", " "), title_justify="left")
     table.add_column("figure")
     for heading in ("median", "lowest", "highest", "must reach"):
         table.add_column(heading, justify="right")

@@ -13,8 +13,9 @@ from pathlib import Path
 import chromadb
 import numpy as np
 
-from client import Asker, alternating, latency, request_of, stack_and_echo
+from client import Ask, Asker, alternating, data_of, latency, request_of, stack_and_echo
 from fill import write_episodes
+from local.tools.search_memory import FoundMemories
 from local.vectors.matrix import FloatMatrix
 from local.vectors.minilm import MiniLM
 from processes import data_dir
@@ -30,8 +31,6 @@ EMBEDDED = 500
 NOISE = 0.5
 WORDS = 10, 30
 UPSERT_SIZE = 1_000
-
-Search = Callable[[], Awaitable[object]]
 
 
 async def measure() -> list[Figure]:
@@ -73,14 +72,14 @@ def made_up_vectors(embedder: MiniLM, texts: Sequence[str]) -> FloatMatrix:
     return unit
 
 
-def search(asker: Asker, queries: Sequence[str]) -> Search:
+def search(asker: Asker, queries: Sequence[str]) -> Callable[[], Awaitable[bytes]]:
     requests = itertools.cycle([request_of(query=query, top_k=TOP_K) for query in queries])
     return lambda: asker.tool("search_memory", next(requests))
 
 
 async def raw_search(
     folder: Path, asker: Asker, embedder: MiniLM, vectors: FloatMatrix, queries: Sequence[str]
-) -> Search:
+) -> Ask:
     """What a search cannot do without: embed the query, ask Chroma, carry an answer over NATS."""
     client = chromadb.PersistentClient(folder / "raw")
     collection = client.create_collection(
@@ -89,14 +88,15 @@ async def raw_search(
     for start in range(0, len(vectors), UPSERT_SIZE):
         piece = vectors[start : start + UPSERT_SIZE]
         collection.upsert(ids=[str(start + i) for i in range(len(piece))], embeddings=piece)
-    size = len(await search(asker, queries)())
+    answer = await search(asker, queries)()
+    assert len(data_of(answer, FoundMemories).hits) == TOP_K
     endless = itertools.cycle(queries)
 
     async def ask() -> None:
         vector = embedder.embed_queries([next(endless)])
         found = collection.query(query_embeddings=vector, n_results=TOP_K, include=["distances"])
         assert len(found["ids"][0]) == TOP_K
-        await asker.echo(b"", size)
+        await asker.echo(b"", len(answer))
 
     return ask
 

@@ -1,17 +1,17 @@
 """What most tests share: a NATS server, connections to it, a memory over real SQLite and Chroma."""
 
 import asyncio
-import contextlib
 import json
 import subprocess
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack, suppress
 from pathlib import Path
 
 import pytest
 
-from local.agents.vector_worker import VectorStore, VectorWorker
+from factories import ConnectBus, Listen, StartWorker
+from local.agents.vector_worker import VectorWorker
 from local.bus.connection import Connection, Message, connect
 from local.bus.server import find_server
 from local.bus.vector_client import VectorClient
@@ -23,11 +23,8 @@ from local.protocol.payloads import MemoryChange
 from local.settings import MemorySettings
 from local.vectors.index import VectorIndex
 from local.vectors.minilm import MiniLM
+from local.vectors.store import VectorStore
 from stand_ins.ollama_server import OllamaStandIn
-
-StartWorker = Callable[[], Awaitable[VectorWorker]]
-ConnectBus = Callable[[], Awaitable[Connection]]
-Listen = Callable[[str], Awaitable[list[Message]]]
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -124,7 +121,7 @@ async def memory(
     indexing = asyncio.create_task(opened.indexer.run())
     yield opened
     indexing.cancel()
-    with contextlib.suppress(asyncio.CancelledError):
+    with suppress(asyncio.CancelledError):
         await indexing
 
 

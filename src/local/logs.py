@@ -1,7 +1,9 @@
 """Logging: structlog events, rendered and written by a thread of their own.
 
-The event loop pays for a dict and a queue; formatting and the write happen elsewhere. One line an
-event: readable in a terminal, JSON otherwise. Content of memories is logged at debug only.
+The event loop pays for a dict and a queue; formatting and the write happen elsewhere, many events
+at once, since waking the thread for each would cost a request more than the event itself. A kill
+can lose the last GATHERING seconds. One line an event: readable in a terminal, JSON otherwise.
+Content of memories is logged at debug only.
 """
 
 import atexit
@@ -18,6 +20,9 @@ from typing import Any, TextIO
 import msgspec
 import structlog
 
+GATHERING = 0.05
+"""Seconds that an event waits for others to be written with."""
+
 Event = MutableMapping[str, Any]
 
 
@@ -28,6 +33,7 @@ class _Writer:
         self._stream = stream
         self._render = structlog.dev.ConsoleRenderer() if readable else _render_json
         self._events: queue.SimpleQueue[Event | None] = queue.SimpleQueue()
+        self._closing = threading.Event()
         self._thread = threading.Thread(target=self._run, name="logs", daemon=True)
         self._thread.start()
         atexit.register(self.close)
@@ -38,33 +44,34 @@ class _Writer:
     def close(self) -> None:
         """Write what is queued and stop; a second call does nothing."""
         atexit.unregister(self.close)
+        self._closing.set()
         if self._thread.is_alive():
             self._events.put(None)
             self._thread.join()
 
     def _run(self) -> None:
-        for batch in _batches(self._events):
+        for batch in self._batches():
             lines = [self._line(event) for event in batch]
             self._stream.write("".join(lines))
             self._stream.flush()
+
+    def _batches(self) -> Iterator[list[Event]]:
+        while (event := self._events.get()) is not None:
+            self._closing.wait(GATHERING)
+            batch = [event]
+            try:
+                while (event := self._events.get_nowait()) is not None:
+                    batch.append(event)
+            except queue.Empty:
+                yield batch
+            else:
+                yield batch
+                return
 
     def _line(self, event: Event) -> str:
         moment = datetime.fromtimestamp(event["timestamp"], UTC)
         event["timestamp"] = moment.isoformat(timespec="milliseconds")
         return f"{self._render(None, event['level'], event)}\n"
-
-
-def _batches(events: "queue.SimpleQueue[Event | None]") -> Iterator[list[Event]]:
-    while (event := events.get()) is not None:
-        batch = [event]
-        try:
-            while (event := events.get_nowait()) is not None:
-                batch.append(event)
-        except queue.Empty:
-            yield batch
-        else:
-            yield batch
-            return
 
 
 def _render_json(_logger: object, _level: str, event: Event) -> str:

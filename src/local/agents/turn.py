@@ -22,6 +22,8 @@ from local.settings import GeneratorSettings
 NAME = "generator_agent"
 PUBLISH_ATTEMPTS = 3
 PUBLISH_DELAY = 0.5
+RECORDED_CHARACTERS = 10_000
+"""What a turn records of a tool's result; several whole ones are more than a message carries."""
 
 P = TypeVar("P")
 
@@ -115,7 +117,7 @@ class Turn:
                 name=call.name,
                 args=call.arguments,
                 ok=result.ok,
-                content=result.content,
+                content=result.content[:RECORDED_CHARACTERS],
             )
         )
         return ChatMessage(

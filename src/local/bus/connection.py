@@ -216,13 +216,13 @@ async def _open(url: str, name: str) -> Client:
 
 
 async def _close(client: Client) -> None:
-    if client.is_connected and not client.is_draining:
+    for end in (client.drain, client.close):
+        if client.is_closed:
+            return
         try:
-            await client.drain()
-        except (nats.errors.Error, TimeoutError) as error:
-            log.warning("drain_failed", error=repr(error))
-    if not client.is_closed:
-        await client.close()
+            await end()
+        except (nats.errors.Error, TimeoutError, OSError) as error:  # the server went first
+            log.warning("bus_not_drained", error=repr(error))
 
 
 def _without_credentials(url: str) -> str:

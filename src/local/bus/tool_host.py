@@ -3,6 +3,7 @@
 This is the only place where an exception becomes an error result.
 """
 
+import asyncio
 import time
 from typing import Any
 
@@ -56,7 +57,9 @@ class ToolHost(Participant):
             self._log.exception("tool_failed")
             result = ToolResult.failed(Local2Error("The tool failed; the server's log says where."))
         await self._reply(message, request, result)
-        self._record(request, result, time.perf_counter() - begun)
+        elapsed = time.perf_counter() - begun
+        await asyncio.sleep(0)  # lets the reply leave before the log line is made
+        self._record(request, result, elapsed)
 
     async def _run(self, request: Envelope[ToolRequest[Any]]) -> ToolResult:
         if is_past(request.deadline_utc):

@@ -1,0 +1,146 @@
+"""Fifty kills of the vector worker while it indexes: recall goes on, and nothing is lost."""
+
+import asyncio
+import os
+import signal
+import tempfile
+import time
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from pathlib import Path
+from unittest.mock import patch
+
+import msgspec
+
+from local import supervisor
+from local.app import Stack, open_stack
+from local.errors import BusError
+from local.logs import logging_to
+from local.memory.service import MemoryService
+from local.protocol import subjects
+from local.protocol.caller import Caller
+from local.protocol.codec import decode
+from local.protocol.payloads import MemoryStatus
+from local.settings import load_settings
+from processes import environment_of
+from report import Figure, run
+
+KILLS = 50
+BATCH = 100
+PATIENCE = 60.0
+POLL = 0.01
+SEARCH_PAUSE = 0.02
+
+
+class Outcome(msgspec.Struct, kw_only=True):
+    """What fifty kills did. `restarts` are seconds from a kill to a new worker's first batch."""
+
+    restarts: list[float] = []
+    searches: list[float] = []
+    """Seconds of every search made meanwhile; each was answered, or it would have raised."""
+    lost: int = 0
+    """Records that their own text does not find afterwards."""
+
+
+async def kill_worker(folder: Path, kills: int) -> Outcome:
+    """Save a batch, kill the worker while it indexes it, and so on; then look for every record."""
+    outcome = Outcome()
+    settings = load_settings(environment=environment_of(folder))
+    at_once = patch.object(supervisor, "LAST_DELAY", supervisor.FIRST_DELAY)
+    with at_once, logging_to(folder / "stack.log"):
+        async with open_stack(settings, log_folder=folder, with_generator=False) as stack:
+            memory = stack.memory.of(Caller(user="ada"))
+            searching = asyncio.create_task(_search_on(memory, outcome))
+            texts: list[str] = []
+            for kill in range(kills):
+                batch = [f"Note {n} of batch {kill}: word{kill}x{n}." for n in range(BATCH)]
+                await asyncio.gather(*(memory.write_episodic(text) for text in batch))
+                texts += batch
+                await _kill_while_indexing(stack, outcome)
+            await _until(lambda: _nothing_waits(stack))
+            searching.cancel()
+            with suppress(asyncio.CancelledError):
+                await searching
+            outcome.lost = await _lost(memory, texts)
+    return outcome
+
+
+async def _kill_while_indexing(stack: Stack, outcome: Outcome) -> None:
+    begun = time.perf_counter()
+    await _until(lambda: _is_indexing(stack))
+    outcome.restarts.append(time.perf_counter() - begun)
+    pid = stack.vector_worker.pid
+    assert pid is not None
+    os.kill(pid, signal.SIGKILL)
+    await _until(lambda: _replaced(stack, pid))
+
+
+async def _search_on(memory: MemoryService, outcome: Outcome) -> None:
+    while True:
+        begun = time.perf_counter()
+        await memory.search_episodic("note of a batch")
+        outcome.searches.append(time.perf_counter() - begun)
+        await asyncio.sleep(SEARCH_PAUSE)
+
+
+async def _lost(memory: MemoryService, texts: list[str]) -> int:
+    waiting = iter(texts)
+    lost = 0
+
+    async def look() -> None:
+        nonlocal lost
+        for text in waiting:
+            result = await memory.search_episodic(text, top_k=1)
+            lost += result.degraded or [hit.content for hit in result.hits] != [text]
+
+    await asyncio.gather(*(look() for _ in range(16)))
+    return lost
+
+
+async def _status(stack: Stack) -> MemoryStatus | None:
+    try:
+        answer = await stack.bus.request(subjects.MEMORY_STATUS, b"")
+    except BusError:
+        return None
+    return decode(answer.data, MemoryStatus).payload
+
+
+async def _is_indexing(stack: Stack) -> bool:
+    now = await _status(stack)
+    return now is not None and now.vectors_available and now.waiting > 0
+
+
+async def _nothing_waits(stack: Stack) -> bool:
+    now = await _status(stack)
+    return now is not None and now.waiting == 0 and now.in_index == now.records
+
+
+async def _replaced(stack: Stack, pid: int) -> bool:
+    return stack.vector_worker.pid not in {None, pid}
+
+
+async def _until(condition: Callable[[], Awaitable[bool]]) -> None:
+    async with asyncio.timeout(PATIENCE):
+        while not await condition():  # noqa: ASYNC110 - another process brings it about
+            await asyncio.sleep(POLL)
+
+
+async def measure() -> list[Figure]:
+    with tempfile.TemporaryDirectory() as folder:
+        outcome = await kill_worker(Path(folder), KILLS)
+    lost = Figure(key="lost", about=f"records lost in {KILLS} kills", blocks=[outcome.lost])
+    return [
+        msgspec.structs.replace(lost, at_most=0),
+        Figure(key="restart", about="kill to next batch", blocks=outcome.restarts, unit="s"),
+        Figure(
+            key="search",
+            about="search meanwhile",
+            blocks=[s * 1e3 for s in outcome.searches],
+            unit="ms",
+        ),
+        Figure(key="searches", about="searches answered", blocks=[len(outcome.searches)]),
+    ]
+
+
+if __name__ == "__main__":
+    run(__doc__, measure)

@@ -1,0 +1,75 @@
+"""The housekeeper says whether ledger and index agree, and mends it when asked."""
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from factories import StartWorker
+from indexed import indexed
+from local.agents.housekeeper import Housekeeper
+from local.bus.connection import Connection
+from local.memory.service import Memory
+from local.protocol.caller import Caller
+from local.protocol.payloads import MemoryStatus
+from stacks import in_step, status
+
+NO_WORKER = "The vector worker does not answer: Nobody serves vector."
+
+
+@pytest.fixture(autouse=True)
+async def housekeeper(bus: Connection, memory: Memory) -> AsyncIterator[Housekeeper]:
+    async with Housekeeper(bus, memory) as running:
+        yield running
+
+
+async def test_without_a_worker_the_status_says_what_waits_and_why(
+    bus: Connection, memory: Memory
+) -> None:
+    await memory.of(Caller()).write_episodic("The symbol of gold is Au.")
+
+    assert await status(bus) == MemoryStatus(
+        records=1,
+        indexed=0,
+        waiting=1,
+        vectors_available=False,
+        problem=f"{NO_WORKER}status.",
+    )
+
+
+async def test_without_a_worker_a_reindex_says_why_not_and_loses_nothing(
+    bus: Connection, memory: Memory, start_worker: StartWorker
+) -> None:
+    await memory.of(Caller()).write_episodic("The symbol of gold is Au.")
+
+    refused = await status(bus, reindex=True)
+
+    assert (refused.waiting, refused.problem) == (1, f"{NO_WORKER}reset.")
+    await start_worker()
+    await in_step(bus, records=1)
+
+
+async def test_a_worker_that_comes_is_noticed_at_once(
+    bus: Connection, memory: Memory, start_worker: StartWorker
+) -> None:
+    for n in range(20):
+        await memory.of(Caller()).write_episodic(f"Note {n}.")
+    await start_worker()
+    await indexed(memory)
+
+    now = await status(bus)
+    assert (now.records, now.indexed, now.in_index, now.problem) == (20, 20, 20, None)
+
+
+async def test_after_a_reindex_the_index_is_a_new_one_with_the_same_records(
+    bus: Connection, searchable: Memory
+) -> None:
+    for n in range(20):
+        await searchable.of(Caller()).write_episodic(f"Note {n}.")
+    await indexed(searchable)
+    before = await searchable.vectors.status(tenant="default")
+
+    await status(bus, reindex=True)
+    await in_step(bus, records=20)
+
+    after = await searchable.vectors.status(tenant="default")
+    assert after.generation != before.generation

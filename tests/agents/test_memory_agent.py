@@ -1,0 +1,221 @@
+"""The MemoryAgent remembers every turn once, and refuses what can never become a memory."""
+
+import asyncio
+import json
+from typing import Any
+
+import pytest
+
+from factories import Listen
+from local.agents.memory_agent import MemoryAgent
+from local.bus import streams
+from local.bus.connection import Connection
+from local.bus.streams import publish_durably, turns_stream
+from local.database import Connection as Sql
+from local.database import Database
+from local.errors import StorageError
+from local.memory.service import Memory, MemoryService
+from local.protocol.caller import Caller
+from local.protocol.codec import decode
+from local.protocol.payloads import DeadLetter
+from waiting import eventually
+
+GENERATION = "response.generation"
+TURN: dict[str, Any] = {
+    "source": "generator_agent",
+    "user": "richard",
+    "timestamp_utc": "2026-11-20T23:30:00Z",
+    "payload": {
+        "answer": "Au.",
+        "thinking": "Easy.",
+        "tool_calls": [{"name": "recall_topic"}, {"name": "search_memory", "ok": False}],
+        "query": "What is the symbol of gold?",
+        "session_id": "s1",
+        "query_id": "q1",
+    },
+}
+
+
+def turn(**payload: object) -> bytes:
+    return json.dumps({**TURN, "payload": {**TURN["payload"], **payload}}).encode()
+
+
+async def rows(database: Database) -> list[dict[str, Any]]:
+    def read(connection: Sql) -> list[dict[str, Any]]:
+        return [dict(row) for row in connection.execute("SELECT * FROM record ORDER BY row")]
+
+    return await database.read(read)
+
+
+async def all_done(bus: Connection) -> None:
+    """Wait until the stream is empty: every message has been acknowledged."""
+
+    async def empty() -> bool:
+        info = await bus.client.jetstream().stream_info(turns_stream("default"))
+        return info.state.messages == 0
+
+    await eventually(empty)
+
+
+@pytest.mark.usefixtures("memory_agent")
+async def test_a_turn_becomes_one_episode_with_its_metadata(
+    bus: Connection, database: Database
+) -> None:
+    await publish_durably(bus, GENERATION, turn(), message_id="q1")
+    await all_done(bus)
+
+    (row,) = await rows(database)
+    assert (row["kind"], row["owner"]) == ("episode", "richard")
+    assert row["content"] == "Q: What is the symbol of gold?\nA: Au."
+    assert (row["session_id"], row["query_id"]) == ("s1", "q1")
+    assert row["event_time"] == "2026-11-20T23:30:00.000+00:00"
+    assert json.loads(row["metadata"]) == {"tool_calls": 2}
+    assert row["agent"] == "generator_agent"
+
+
+@pytest.mark.usefixtures("memory_agent")
+async def test_the_ids_of_a_turn_may_stand_in_its_envelope(
+    bus: Connection, database: Database
+) -> None:
+    message = {
+        "session_id": "s9",
+        "query_id": "q9",
+        "payload": {"answer": "Au.", "query": "Symbol of gold?"},
+    }
+    await publish_durably(bus, GENERATION, json.dumps(message).encode())
+    await all_done(bus)
+
+    (row,) = await rows(database)
+    assert (row["session_id"], row["query_id"], row["owner"]) == ("s9", "q9", "")
+
+
+@pytest.mark.usefixtures("memory_agent")
+@pytest.mark.parametrize("message_id", ["q1", None])
+async def test_a_turn_published_twice_is_one_episode(
+    bus: Connection, database: Database, message_id: str | None
+) -> None:
+    for _ in range(2):
+        await publish_durably(bus, GENERATION, turn(), message_id=message_id)
+    await all_done(bus)
+
+    assert len(await rows(database)) == 1
+
+
+@pytest.mark.usefixtures("memory_agent")
+async def test_a_turn_without_jetstream_headers_is_remembered_too(
+    bus: Connection, database: Database
+) -> None:
+    await bus.publish(GENERATION, turn())
+
+    async def remembered() -> bool:
+        return len(await rows(database)) == 1
+
+    await eventually(remembered)
+
+
+@pytest.mark.usefixtures("memory_agent")
+async def test_a_turn_that_failed_is_not_remembered(bus: Connection, database: Database) -> None:
+    error = {"code": "unavailable", "message": "The model is gone."}
+    await publish_durably(bus, GENERATION, turn(answer="", error=error))
+    await all_done(bus)
+
+    assert await rows(database) == []
+
+
+@pytest.mark.parametrize(
+    ("message", "reason"),
+    [
+        pytest.param(b"not a turn", "not JSON", id="broken JSON"),
+        pytest.param(b'{"extra":' + b"[" * 90_000, "nested too deeply", id="nested without end"),
+        pytest.param(b'{"payload": {"answer": "Au."}}', "`query`", id="no query"),
+        pytest.param(turn(query=""), "$.payload.query", id="empty query"),
+        pytest.param(turn(answer=None), "$.payload.answer", id="no answer"),
+        pytest.param(
+            json.dumps({**TURN, "timestamp_utc": "0001-01-01T00:00:00+23:59"}).encode(),
+            "timestamp_utc",
+            id="a time before the calendar begins",
+        ),
+    ],
+)
+@pytest.mark.usefixtures("memory_agent")
+async def test_what_is_no_turn_is_a_dead_letter_and_no_memory(
+    bus: Connection, database: Database, listen: Listen, message: bytes, reason: str
+) -> None:
+    letters = await listen("memory.dead_letter")
+
+    await publish_durably(bus, GENERATION, message)
+    await publish_durably(bus, GENERATION, turn())
+    await all_done(bus)
+
+    await eventually(lambda: letters)
+    letter = decode(letters[0].data, DeadLetter).payload
+    assert letter.subject == GENERATION
+    assert reason in letter.reason
+    assert letter.message == message.decode()
+    assert [row["query_id"] for row in await rows(database)] == ["q1"]
+    kept = await bus.client.jetstream().stream_info("local2-dead-letters-default")
+    assert kept.state.messages == 1
+
+
+@pytest.mark.usefixtures("memory_agent")
+async def test_feedback_is_kept_with_its_query(bus: Connection, database: Database) -> None:
+    message = {"payload": {"query_id": "q1", "score": -0.5, "comment": "No."}}
+    await publish_durably(bus, "response.feedback", json.dumps(message).encode())
+    await all_done(bus)
+
+    def read(connection: Sql) -> list[tuple[object, ...]]:
+        found = connection.execute("SELECT tenant, query_id, score, comment FROM feedback")
+        return [tuple(row) for row in found]
+
+    assert await database.read(read) == [("default", "q1", -0.5, "No.")]
+
+
+@pytest.mark.parametrize("score", [1.01, -2, "good", None])
+@pytest.mark.usefixtures("memory_agent")
+async def test_feedback_out_of_bounds_is_a_dead_letter(
+    bus: Connection, listen: Listen, score: object
+) -> None:
+    letters = await listen("memory.dead_letter")
+    message = {"payload": {"query_id": "q1", "score": score}}
+    await publish_durably(bus, "response.feedback", json.dumps(message).encode())
+
+    await eventually(lambda: letters)
+    assert "$.payload.score" in decode(letters[0].data, DeadLetter).payload.reason
+
+
+@pytest.mark.usefixtures("memory_agent")
+async def test_a_turn_that_the_ledger_refuses_is_tried_again(
+    bus: Connection, memory: Memory, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(streams, "RETRY_DELAY", 0.05)
+    put_episode = MemoryService.put_episode
+    failures = [StorageError("The disk is full.")] * 2
+
+    async def fail_twice(self: MemoryService, *args: Any) -> object:
+        if failures:
+            raise failures.pop()
+        return await put_episode(self, *args)
+
+    monkeypatch.setattr(MemoryService, "put_episode", fail_twice)
+    await publish_durably(bus, GENERATION, turn())
+    await all_done(bus)
+
+    assert len(await rows(database)) == 1
+    assert memory.of(Caller()) is not None
+
+
+async def test_turns_wait_while_no_agent_runs(
+    bus: Connection, memory: Memory, database: Database
+) -> None:
+    async with await MemoryAgent.open(bus, memory):
+        pass
+    await asyncio.gather(
+        *(publish_durably(bus, GENERATION, turn(query_id=f"q{n}")) for n in range(50))
+    )
+    assert await rows(database) == []
+
+    async with await MemoryAgent.open(bus, memory):
+        await all_done(bus)
+
+    assert {row["query_id"] for row in await rows(database)} == {f"q{n}" for n in range(50)}
+    assert len(await rows(database)) == 50

@@ -1,0 +1,145 @@
+"""JetStream: nothing twice, nothing lost, and a stream that waits for its consumer."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from local.bus import streams
+from local.bus.connection import Connection, Message, connect
+from local.bus.server import embedded_server, find_server
+from local.bus.streams import (
+    acknowledge,
+    ask_again,
+    ensure_streams,
+    ensure_turns_consumer,
+    publish_durably,
+    turns_stream,
+)
+from local.errors import BusError
+from waiting import eventually
+
+
+@pytest.fixture
+async def bus(tmp_path: Path) -> AsyncIterator[Connection]:
+    """On a server of its own, since streams outlive a test."""
+    async with (
+        embedded_server(tmp_path / "nats", host="127.0.0.1", port=-1) as server,
+        connect(server.url, name="test") as connection,
+    ):
+        await ensure_streams(connection)
+        yield connection
+
+
+async def stored(bus: Connection) -> int:
+    info = await bus.client.jetstream().stream_info(turns_stream("default"))
+    return info.state.messages
+
+
+async def test_a_repeated_message_id_is_stored_once(bus: Connection) -> None:
+    for _ in range(3):
+        await publish_durably(bus, "response.generation", b"turn", message_id="q1")
+    await publish_durably(bus, "response.generation", b"turn", message_id="q2")
+
+    assert await stored(bus) == 2
+
+
+async def test_messages_wait_for_a_consumer_and_go_when_acknowledged(bus: Connection) -> None:
+    for number in range(20):
+        await publish_durably(bus, "response.generation", b"%d" % number)
+    seen: list[bytes] = []
+
+    async def keep(message: Message) -> None:
+        seen.append(message.data)
+        await acknowledge(bus, message)
+
+    await bus.subscribe(await ensure_turns_consumer(bus, "reader"), keep)
+
+    await eventually(lambda: len(seen) == 20)
+    assert sorted(seen, key=int) == [b"%d" % n for n in range(20)]
+
+    async def empty() -> bool:
+        return await stored(bus) == 0
+
+    await eventually(empty)
+
+
+async def test_a_message_whose_consumer_died_is_delivered_again(
+    bus: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(streams, "ACK_WAIT", 0.2)
+    seen: list[bytes] = []
+
+    async def die(message: Message) -> None:
+        seen.append(message.data)
+        raise ConnectionError("died before the acknowledgement")
+
+    async def keep(message: Message) -> None:
+        seen.append(message.data)
+        await acknowledge(bus, message)
+
+    delivery = await ensure_turns_consumer(bus, "reader")
+    first = await bus.subscribe(delivery, die)
+    await publish_durably(bus, "response.generation", b"turn")
+    await eventually(lambda: seen == [b"turn"])
+    await first.stop(grace=1)
+    await bus.subscribe(await ensure_turns_consumer(bus, "reader"), keep)
+
+    await eventually(lambda: len(seen) >= 2)
+
+    async def empty() -> bool:
+        return await stored(bus) == 0
+
+    await eventually(empty)
+
+
+async def test_a_refused_message_comes_again_soon(
+    bus: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(streams, "RETRY_DELAY", 0.05)
+    seen: list[bytes] = []
+
+    async def refuse_once(message: Message) -> None:
+        seen.append(message.data)
+        await (ask_again if len(seen) == 1 else acknowledge)(bus, message)
+
+    await bus.subscribe(await ensure_turns_consumer(bus, "reader"), refuse_once)
+    await publish_durably(bus, "response.generation", b"turn")
+
+    await eventually(lambda: len(seen) == 2)
+
+
+async def test_making_streams_and_consumers_again_changes_nothing(bus: Connection) -> None:
+    await publish_durably(bus, "response.feedback", b"rating")
+    for _ in range(2):
+        await ensure_streams(bus)
+        await ensure_turns_consumer(bus, "reader")
+
+    assert await stored(bus) == 1
+
+
+async def test_a_message_that_no_stream_takes_is_an_error(bus: Connection) -> None:
+    with pytest.raises(BusError, match="was not acknowledged"):
+        await publish_durably(bus, "response.elsewhere", b"turn")
+
+
+async def test_a_server_without_jetstream_is_a_clear_error(tmp_path: Path) -> None:
+    server = await asyncio.create_subprocess_exec(
+        find_server(), "-a", "127.0.0.1", "-p", "-1", "--ports_file_dir", tmp_path, "-l",
+        tmp_path / "log",
+    )  # fmt: skip
+    try:
+        async with connect(await _url(tmp_path, server.pid), name="test") as bus:
+            with pytest.raises(BusError, match="refuses JetStream"):
+                await ensure_streams(bus)
+    finally:
+        server.terminate()
+        await server.wait()
+
+
+async def _url(folder: Path, pid: int) -> str:
+    file = folder / f"nats-server_{pid}.ports"
+    await eventually(lambda: file.exists() and file.read_text().rstrip().endswith("}"))
+    return str(json.loads(file.read_text())["nats"][0])

@@ -1,0 +1,493 @@
+"""A tool on the bus: requests in, results out, and every failure a result with a code."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Annotated, Any
+
+import msgspec
+import pytest
+
+from factories import Listen
+from local.bus.connection import Connection, Message
+from local.bus.tool_client import call_tool, describe_tool
+from local.bus.tool_host import ToolHost
+from local.bus.toolbox import Toolbox
+from local.errors import NoRespondersError, StorageError, UnknownToolError
+from local.protocol.caller import Caller
+from local.protocol.codec import decode
+from local.protocol.payloads import ToolResult, ToolSchema
+from local.protocol.tool import Tool, ToolOutput
+from waiting import eventually
+
+RICHARD = Caller(user="richard", agent="shell", session_id="s1")
+
+
+class Note(msgspec.Struct, forbid_unknown_fields=True):
+    text: Annotated[str, msgspec.Meta(min_length=1, max_length=20, description="What to note.")]
+
+
+class Noted(msgspec.Struct):
+    text: str
+
+
+class Notes:
+    """A tool that notes who said what, as slowly or badly as a test wants."""
+
+    def __init__(self) -> None:
+        self.noted: list[tuple[Caller, str]] = []
+        self.may_finish = asyncio.Event()
+        self.may_finish.set()
+        self.failure: Exception | None = None
+        self.answer = "Noted."
+
+    async def run(self, caller: Caller, args: Note) -> ToolOutput:
+        await self.may_finish.wait()
+        if self.failure is not None:
+            raise self.failure
+        self.noted.append((caller, args.text))
+        return ToolOutput(content=self.answer, data=Noted(text=args.text))
+
+    def tool(self) -> Tool:
+        return Tool(
+            name="note", description="Note a text.", version="1.2.3", args=Note, run=self.run
+        )
+
+
+@pytest.fixture
+def notes() -> Notes:
+    return Notes()
+
+
+@pytest.fixture
+async def host(bus: Connection, notes: Notes) -> AsyncIterator[ToolHost]:
+    async with ToolHost(bus, notes.tool()) as running:
+        yield running
+
+
+async def ask(bus: Connection, request: object) -> Message:
+    data = request if isinstance(request, bytes) else json.dumps(request).encode()
+    return await bus.request("tool.request.note", data)
+
+
+@pytest.mark.usefixtures("host")
+async def test_a_minimal_request_is_answered(bus: Connection, notes: Notes) -> None:
+    answer = await ask(bus, {"payload": {"args": {"text": "hello"}}})
+
+    envelope = decode(answer.data, ToolResult)
+    assert envelope.payload == ToolResult(ok=True, content="Noted.", data={"text": "hello"})
+    assert (envelope.type, envelope.source) == ("result", "note")
+    assert envelope.id
+    assert envelope.timestamp_utc is not None
+    assert answer.headers is None
+    assert notes.noted == [(Caller(), "hello")]
+
+
+@pytest.mark.usefixtures("host")
+async def test_the_caller_is_who_the_envelope_says(bus: Connection, notes: Notes) -> None:
+    await call_tool(bus, "note", {"text": "hello"}, caller=RICHARD)
+
+    assert notes.noted == [(RICHARD, "hello")]
+
+
+@pytest.mark.parametrize("field", ["user", "tenant", "agent", "session_id", "caller"])
+@pytest.mark.usefixtures("host")
+async def test_no_argument_chooses_who_the_caller_is(
+    bus: Connection, notes: Notes, field: str
+) -> None:
+    result = await call_tool(bus, "note", {"text": "hello", field: "eve"}, caller=RICHARD)
+
+    assert result.error is not None
+    assert result.error.code == "invalid_arguments"
+    assert f"`{field}`" in result.error.message
+    assert notes.noted == []
+
+
+@pytest.mark.usefixtures("host")
+async def test_a_result_goes_to_the_caller_and_to_everybody(
+    bus: Connection, listen: Listen
+) -> None:
+    heard = await listen("tool.result.note")
+
+    answer = await ask(
+        bus,
+        {
+            "id": "r1",
+            "user": "richard",
+            "session_id": "s1",
+            "query_id": "q1",
+            "payload": {"args": {"text": "hello"}},
+        },
+    )
+    await eventually(lambda: heard)
+
+    envelope = decode(answer.data, ToolResult)
+    assert envelope.correlation_id == "r1"
+    assert (envelope.user, envelope.session_id, envelope.query_id) == ("richard", "s1", "q1")
+    assert [message.data for message in heard] == [answer.data]
+
+
+@pytest.mark.usefixtures("host")
+async def test_a_request_without_a_reply_inbox_is_answered_to_everybody(
+    bus: Connection, listen: Listen
+) -> None:
+    heard = await listen("tool.result.note")
+
+    await bus.publish("tool.request.note", b'{"id": "r2", "payload": {"args": {"text": "x"}}}')
+    await bus.publish("tool.request.note", b'{"id": "r3", "payload": {"args": {"text": 7}}}')
+
+    await eventually(lambda: len(heard) == 2)
+    results = {e.correlation_id: e.payload.ok for e in (decode(m.data, ToolResult) for m in heard)}
+    assert results == {"r2": True, "r3": False}
+
+
+@pytest.mark.parametrize(
+    ("request_", "code", "says"),
+    [
+        pytest.param(b"hello", "bad_request", "not JSON", id="text"),
+        pytest.param(b"", "bad_request", "not JSON", id="empty"),
+        pytest.param(b"[" * 100_000, "bad_request", "", id="nested without end"),
+        pytest.param({}, "bad_request", "`payload`", id="no payload"),
+        pytest.param({"payload": {}}, "bad_request", "`args`", id="no arguments"),
+        pytest.param({"payload": {"args": {}}}, "invalid_arguments", "`text`", id="missing"),
+        pytest.param(
+            {"payload": {"args": {"text": "x", "txt": "y"}}},
+            "invalid_arguments",
+            "unknown field `txt`",
+            id="unknown",
+        ),
+        pytest.param(
+            {"payload": {"args": {"text": 7}}}, "invalid_arguments", "`args.text`", id="mistyped"
+        ),
+        pytest.param(
+            {"payload": {"args": {"text": ""}}}, "invalid_arguments", "`args.text`", id="empty text"
+        ),
+        pytest.param(
+            {"payload": {"args": {"text": "x" * 21}}},
+            "invalid_arguments",
+            "length <= 20 - at `args.text`",
+            id="oversized",
+        ),
+        pytest.param(
+            {"deadline_utc": "2001-01-01T00:00:00Z", "payload": {"args": {"text": "x"}}},
+            "deadline_exceeded",
+            "nothing was done",
+            id="too late",
+        ),
+        pytest.param(
+            {"deadline_utc": "2001-01-01T00:00:00", "payload": {"args": {"text": "x"}}},
+            "deadline_exceeded",
+            "nothing was done",
+            id="too late, in UTC without an offset",
+        ),
+    ],
+)
+@pytest.mark.usefixtures("host")
+async def test_a_wrong_request_gets_an_error_and_nothing_is_done(
+    bus: Connection, notes: Notes, request_: object, code: str, says: str
+) -> None:
+    answer = await ask(bus, request_)
+
+    result = decode(answer.data, ToolResult).payload
+    assert not result.ok
+    assert result.error is not None
+    assert result.error.code == code
+    assert says in result.error.message
+    assert result.content == f"Error ({code}): {result.error.message}"
+    assert answer.headers is not None
+    assert answer.headers["Nats-Service-Error-Code"] == code
+    assert answer.headers["Nats-Service-Error"].isascii()
+    assert notes.noted == []
+
+
+@pytest.mark.usefixtures("host")
+async def test_a_failure_of_the_storage_is_told_with_its_remedy(
+    bus: Connection, notes: Notes
+) -> None:
+    notes.failure = StorageError("The disk is full.", remedy="Empty it.")
+
+    result = await call_tool(bus, "note", {"text": "x"}, caller=RICHARD)
+
+    assert result.error is not None
+    assert (result.error.code, result.error.message) == (
+        "unavailable",
+        "The disk is full. Empty it.",
+    )
+
+
+@pytest.mark.usefixtures("host")
+async def test_an_unexpected_exception_is_internal_and_stays_inside(
+    bus: Connection, notes: Notes, logs: Path
+) -> None:
+    notes.failure = ValueError("secret detail")
+
+    answer = await ask(bus, {"payload": {"args": {"text": "x"}}})
+
+    result = decode(answer.data, ToolResult).payload
+    assert result.error is not None
+    assert result.error.code == "internal"
+    assert b"secret detail" not in answer.data
+    assert b"Traceback" not in answer.data
+    await eventually(lambda: "secret detail" in logs.read_text())
+
+
+@pytest.mark.usefixtures("host")
+async def test_a_result_too_large_for_the_bus_is_an_error_result(
+    bus: Connection, notes: Notes
+) -> None:
+    notes.answer = "x" * (1024 * 1024)
+
+    result = await call_tool(bus, "note", {"text": "x"}, caller=RICHARD)
+
+    assert result.error is not None
+    assert result.error.code == "too_large"
+
+
+@pytest.mark.usefixtures("host")
+async def test_a_request_too_large_for_the_bus_is_an_error_result(bus: Connection) -> None:
+    result = await call_tool(bus, "note", {"text": "x" * (1024 * 1024)}, caller=RICHARD)
+
+    assert result.error is not None
+    assert result.error.code == "too_large"
+
+
+@pytest.mark.usefixtures("host")
+async def test_the_trace_of_a_request_goes_on_in_its_result(bus: Connection) -> None:
+    answer = await bus.request(
+        "tool.request.note", b'{"payload":{"args":{"text":"x"}}}', headers={"traceparent": "00-1"}
+    )
+
+    assert answer.headers == {"traceparent": "00-1"}
+
+
+async def test_a_tool_that_nobody_serves_is_unknown(bus: Connection) -> None:
+    result = await call_tool(bus, "nothing", {}, caller=RICHARD)
+
+    assert result.error is not None
+    assert result.error.code == "unknown_tool"
+
+
+@pytest.mark.parametrize("name", ["*", ">", "a.b", ""])
+async def test_a_wildcard_is_no_tool(bus: Connection, name: str) -> None:
+    result = await call_tool(bus, name, {}, caller=RICHARD)
+
+    assert result.error is not None
+    assert result.error.code == "bad_request"
+
+
+@pytest.mark.usefixtures("host")
+async def test_a_tool_that_takes_too_long_is_unavailable(bus: Connection, notes: Notes) -> None:
+    notes.may_finish.clear()
+    result = await call_tool(bus, "note", {"text": "x"}, caller=RICHARD, timeout=0.05)
+    notes.may_finish.set()
+
+    assert result.error is not None
+    assert result.error.code == "unavailable"
+    assert "within 0.05 s" in result.error.message
+
+
+async def test_a_stopping_tool_answers_what_it_has_begun(bus: Connection, notes: Notes) -> None:
+    notes.may_finish.clear()
+    async with AsyncExitStack() as running:
+        host = await running.enter_async_context(ToolHost(bus, notes.tool()))
+        asked = [
+            asyncio.create_task(ask(bus, {"payload": {"args": {"text": f"{n}"}}}))
+            for n in range(10)
+        ]
+        await bus.flush()
+        await eventually(lambda: len(host._subscriptions[0]._tasks) == 10)
+        stopping = asyncio.create_task(running.aclose())
+        await eventually(lambda: not host._subscriptions or stopping.done() or _closed(host))
+        notes.may_finish.set()
+        await stopping
+
+    answers = await asyncio.gather(*asked)
+    assert all(decode(answer.data, ToolResult).payload.ok for answer in answers)
+    assert len(notes.noted) == 10
+    with pytest.raises(NoRespondersError):
+        await ask(bus, {"payload": {"args": {"text": "late"}}})
+
+
+def _closed(host: ToolHost) -> bool:
+    source = host._subscriptions[0]._source
+    return source is None or bool(source._closed)
+
+
+async def test_a_tool_announces_itself_when_it_starts(
+    bus: Connection, notes: Notes, listen: Listen
+) -> None:
+    heard = await listen("tool.schema")
+    async with ToolHost(bus, notes.tool()):
+        await eventually(lambda: heard)
+
+    schema = decode(heard[0].data, ToolSchema).payload
+    assert (schema.name, schema.version) == ("note", "1.2.3")
+    assert json.loads(heard[0].data)["payload"]["schema"] == {
+        "type": "function",
+        "function": {
+            "name": "note",
+            "description": "Note a text.",
+            "parameters": {
+                "type": "object",
+                "properties": {
+                    "text": {
+                        "type": "string",
+                        "minLength": 1,
+                        "maxLength": 20,
+                        "description": "What to note.",
+                    }
+                },
+                "required": ["text"],
+                "additionalProperties": False,
+            },
+        },
+    }
+
+
+@pytest.mark.usefixtures("host")
+async def test_who_comes_late_asks_for_the_schemas(bus: Connection, listen: Listen) -> None:
+    heard = await listen("tool.schema")
+
+    await bus.publish("tool.schema.request", b"")
+
+    await eventually(lambda: heard)
+    assert decode(heard[0].data, ToolSchema).payload.name == "note"
+
+
+async def test_a_toolbox_knows_tools_that_were_there_before_and_that_come_later(
+    bus: Connection, notes: Notes
+) -> None:
+    async with ToolHost(bus, notes.tool()), Toolbox(bus, source="test") as toolbox:
+        await eventually(lambda: [schema.name for schema in toolbox.schemas] == ["note"])
+
+        later = msgspec.structs.replace(notes.tool(), name="another")
+        async with ToolHost(bus, later):
+            await eventually(lambda: len(toolbox.schemas) == 2)
+
+
+async def test_a_toolbox_settles_when_no_more_schemas_come(bus: Connection, notes: Notes) -> None:
+    async with Toolbox(bus, source="test") as toolbox:
+        assert await toolbox.settle(quiet=0.01) == []
+        async with ToolHost(bus, notes.tool()):
+            await eventually(lambda: toolbox.schemas)
+            assert [schema.name for schema in await toolbox.settle(quiet=0.01)] == ["note"]
+
+
+@pytest.mark.parametrize(
+    "announcement",
+    [
+        pytest.param(b"nonsense", id="text"),
+        pytest.param(b'{"payload": {"name": "half"}}', id="half a schema"),
+        pytest.param(
+            b'{"payload": {"name": "a.*", "description": "", "version": "1", "schema": '
+            b'{"function": {"name": "a", "description": "", "parameters": {}}}}}',
+            id="a name with a wildcard",
+        ),
+    ],
+)
+async def test_a_toolbox_ignores_what_is_no_schema(
+    bus: Connection, notes: Notes, announcement: bytes
+) -> None:
+    async with Toolbox(bus, source="test") as toolbox:
+        await bus.publish("tool.schema", announcement)
+        async with ToolHost(bus, notes.tool()):
+            await eventually(lambda: toolbox.schemas)
+
+        assert [schema.name for schema in toolbox.schemas] == ["note"]
+
+
+async def discovered(bus: Connection, subject: str) -> dict[str, Any]:
+    answer: dict[str, Any] = json.loads((await bus.request(subject, b"")).data)
+    return answer
+
+
+async def test_discovery_answers_a_ping_in_the_shape_of_adr_32(
+    bus: Connection, host: ToolHost
+) -> None:
+    answer = await discovered(bus, "$SRV.PING")
+
+    assert answer == {
+        "type": "io.nats.micro.v1.ping_response",
+        "name": "note",
+        "id": host.id,
+        "version": answer["version"],
+        "metadata": {"system": "local2"},
+    }
+    assert len(answer["version"].split(".")) == 3
+
+
+async def test_discovery_tells_what_a_tool_serves(bus: Connection, host: ToolHost) -> None:
+    answer = await discovered(bus, "$SRV.INFO.note")
+
+    assert answer["type"] == "io.nats.micro.v1.info_response"
+    assert answer["description"] == "Note a text."
+    request, schema = answer["endpoints"]
+    mcp_tool = json.loads(request.pop("metadata")["mcp_tool"])
+    assert request == {
+        "name": "tool_request_note",
+        "subject": "tool.request.note",
+        "queue_group": "note",
+    }
+    assert schema["subject"] == "tool.schema.request"
+    assert (mcp_tool["name"], mcp_tool["description"]) == ("note", "Note a text.")
+    assert mcp_tool["inputSchema"]["required"] == ["text"]
+    assert (await describe_tool(bus, host.name)).input_schema == mcp_tool["inputSchema"]
+
+
+async def test_discovery_counts_requests_and_errors(bus: Connection, host: ToolHost) -> None:
+    await call_tool(bus, "note", {"text": "x"}, caller=RICHARD)
+    await call_tool(bus, "note", {"text": 7}, caller=RICHARD)
+
+    async def counted() -> bool:
+        stats = await discovered(bus, f"$SRV.STATS.note.{host.id}")
+        return bool(stats["endpoints"][0]["num_requests"] == 2)
+
+    await eventually(counted)
+    answer = await discovered(bus, f"$SRV.STATS.note.{host.id}")
+    assert answer["type"] == "io.nats.micro.v1.stats_response"
+    assert answer["started"].endswith("Z")
+    figures = answer["endpoints"][0]
+    assert (figures["num_errors"], figures["last_error"]) == (1, "invalid_arguments")
+    assert figures["processing_time"] >= figures["average_processing_time"] > 0
+
+
+@pytest.mark.usefixtures("host")
+@pytest.mark.parametrize("address", ["PING.other", "PING.note.someone", "NOTHING"])
+async def test_discovery_of_somebody_else_is_not_answered(bus: Connection, address: str) -> None:
+    with pytest.raises(NoRespondersError):
+        await bus.request(f"$SRV.{address}", b"")
+
+
+async def test_a_tool_that_nobody_serves_cannot_be_described(bus: Connection) -> None:
+    with pytest.raises(UnknownToolError):
+        await describe_tool(bus, "nothing")
+
+
+@pytest.mark.usefixtures("host")
+async def test_a_request_is_one_line_of_the_log_without_its_content(
+    bus: Connection, logs: Path
+) -> None:
+    request = {
+        "id": "r-4712",
+        "source": "shell",
+        "session_id": "s1",
+        "query_id": "q1",
+        "payload": {"args": {"text": "secret 4712"}},
+    }
+    await ask(bus, request)
+    request["payload"] = {"args": {"text": "secret 4712 " * 9}}
+    await ask(bus, request)
+
+    def logged() -> list[dict[str, Any]]:
+        lines = [json.loads(line) for line in logs.read_text().splitlines()]
+        return [line for line in lines if line.get("id") == "r-4712"]
+
+    await eventually(lambda: len(logged()) == 2)
+    ok, refused = logged()
+    assert (ok["event"], ok["tool"], ok["outcome"]) == ("request", "note", "ok")
+    assert (ok["caller"], ok["session_id"], ok["query_id"]) == ("shell", "s1", "q1")
+    assert ok["ms"] > 0
+    assert refused["outcome"] == "invalid_arguments"
+    assert "secret 4712" not in logs.read_text()

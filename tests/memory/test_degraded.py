@@ -1,0 +1,150 @@
+"""Recall always answers, and says when it is not what it should be."""
+
+import asyncio
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from factories import StartWorker
+from indexed import indexed
+from local.memory.keywords import match_expression
+from local.memory.ranking import WORDS_WEIGHT
+from local.memory.service import Memory, MemoryService
+from local.protocol.caller import Caller
+from local.protocol.vectors import VectorHits
+
+GOLD = "The chemical symbol of gold is Au."
+
+
+@pytest.fixture
+def richard(memory: Memory) -> MemoryService:
+    return memory.of(Caller(user="richard"))
+
+
+async def test_without_a_worker_words_are_searched_and_the_answer_says_so(
+    memory: Memory, richard: MemoryService
+) -> None:
+    await richard.write_episodic(GOLD)
+    await richard.write_episodic("The moon pulls at the oceans.")
+    await memory.of(Caller(user="eve")).write_episodic("Eve sells gold.")
+
+    result = await richard.search_episodic("What was the symbol of gold?")
+
+    assert [hit.content for hit in result.hits] == [GOLD]
+    assert result.hits[0].score == WORDS_WEIGHT
+    assert result.degraded
+    assert result.reason == "The vector worker does not answer: Nobody serves vector.search."
+
+
+async def test_without_a_worker_nothing_found_is_still_degraded(richard: MemoryService) -> None:
+    result = await richard.search_episodic("gold")
+
+    assert (result.hits, result.degraded) == ([], True)
+
+
+async def test_records_are_indexed_as_soon_as_a_worker_comes(
+    memory: Memory, richard: MemoryService, start_worker: StartWorker
+) -> None:
+    await richard.write_episodic(GOLD)
+    await start_worker()
+    await indexed(memory)
+
+    result = await richard.search_episodic("Which letters stand for that precious metal?")
+
+    assert [hit.content for hit in result.hits] == [GOLD]
+    assert (result.degraded, result.reason) == (False, None)
+
+
+async def test_a_record_that_waits_is_found_by_its_words_and_the_answer_is_degraded(
+    memory: Memory, richard: MemoryService, start_worker: StartWorker
+) -> None:
+    await start_worker()
+    await richard.write_episodic("The moon pulls at the oceans.")
+    await indexed(memory)
+    async with _paused_indexing(memory):
+        await richard.write_episodic(GOLD)
+        waiting = await richard.search_episodic("symbol of gold")
+        others = await memory.of(Caller(user="eve")).search_episodic("symbol of gold")
+    await indexed(memory)
+    caught_up = await richard.search_episodic("symbol of gold")
+
+    assert [hit.content for hit in waiting.hits] == [GOLD]
+    assert (waiting.degraded, waiting.reason) == (True, "Some memories are not indexed yet.")
+    assert not others.degraded, "another user's waiting records are not missing from this answer"
+    assert [hit.content for hit in caught_up.hits] == [GOLD]
+    assert (caught_up.degraded, caught_up.reason) == (False, None)
+
+
+async def test_a_record_indexed_during_the_search_makes_it_degraded(
+    memory: Memory,
+    richard: MemoryService,
+    start_worker: StartWorker,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It was not in the index that was searched, so the answer may lack it."""
+    await start_worker()
+    search = memory.vectors.search
+
+    async def search_then_index(text: str, limit: int, *, tenant: str) -> VectorHits:
+        found = await search(text, limit, tenant=tenant)
+        pause.release()
+        await indexed(memory)
+        return found
+
+    pause = _paused_indexing(memory)
+    async with pause:
+        await richard.write_episodic(GOLD)
+        monkeypatch.setattr(memory.vectors, "search", search_then_index)
+        result = await richard.search_episodic("precious metals")
+
+    assert (result.hits, result.degraded) == ([], True)
+
+
+class _paused_indexing:  # noqa: N801 - reads as the verb that it is
+    """Hold the indexer's slots, so that what is written meanwhile waits."""
+
+    def __init__(self, memory: Memory) -> None:
+        self._slots = memory.indexer._slots
+        self._held = 0
+
+    async def __aenter__(self) -> None:
+        while not self._slots.locked():
+            await self._slots.acquire()
+            self._held += 1
+
+    async def __aexit__(self, *_: object) -> None:
+        self.release()
+
+    def release(self) -> None:
+        while self._held:
+            self._slots.release()
+            self._held -= 1
+
+
+async def test_many_searches_at_once_answer_without_a_worker(richard: MemoryService) -> None:
+    await richard.write_episodic(GOLD)
+
+    results = await asyncio.gather(*(richard.search_episodic("gold") for _ in range(50)))
+
+    assert all(result.degraded and len(result.hits) == 1 for result in results)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@given(query=st.text(min_size=1) | st.text(alphabet="\"*^:(){}+-~AND OR NEAR'_\x00", min_size=1))
+async def test_no_query_upsets_the_full_text_search(memory: Memory, query: str) -> None:
+    found = await memory.ledger.search_text(query, kind="episode", owner="", limit=5)
+
+    assert found == []
+
+
+def test_stop_words_alone_search_for_nothing() -> None:
+    assert match_expression("What did I say about it?") is None
+    assert match_expression("???") is None
+
+
+def test_words_are_searched_once_each_and_not_without_end() -> None:
+    assert match_expression("gold, Gold and GOLD") == '"gold"'
+    expression = match_expression(" ".join(f"w{n}" for n in range(500)))
+    assert expression is not None
+    assert expression.count(" OR ") == 31

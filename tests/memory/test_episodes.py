@@ -1,0 +1,268 @@
+"""Episodes: found by meaning, once each, with their ratings, by nobody but their owner."""
+
+from datetime import UTC, datetime
+
+import pytest
+
+from indexed import indexed
+from local.errors import InvalidArgumentsError
+from local.memory.ranking import SearchResult
+from local.memory.service import FIRST_LOOK, Memory, MemoryService
+from local.protocol.caller import Caller
+from local.protocol.payloads import MemoryChange
+
+GOLD = "Q: What is the chemical symbol of gold?\nA: The chemical symbol of gold is Au."
+CAPITAL = "Q: What is the capital of Australia?\nA: The capital of Australia is Canberra."
+TIDES = "Q: Why are there tides?\nA: The moon pulls at the oceans."
+
+
+@pytest.fixture
+def richard(searchable: Memory) -> MemoryService:
+    return searchable.of(Caller(user="richard", agent="shell", session_id="s1"))
+
+
+@pytest.fixture
+def eve(searchable: Memory) -> MemoryService:
+    return searchable.of(Caller(user="eve"))
+
+
+def contents(result: SearchResult) -> list[str]:
+    return [hit.content for hit in result.hits]
+
+
+async def test_an_episode_is_found_by_its_meaning(
+    searchable: Memory, richard: MemoryService
+) -> None:
+    for text in (GOLD, CAPITAL, TIDES):
+        await richard.write_episodic(text)
+    await indexed(searchable)
+
+    result = await richard.search_episodic("Australian geography")
+
+    assert contents(result)[0] == CAPITAL
+    assert (result.degraded, result.reason) == (False, None)
+    assert 0.2 <= result.hits[0].score <= 1.0
+
+
+async def test_hits_come_best_first_and_only_as_many_as_asked_for(
+    searchable: Memory, richard: MemoryService
+) -> None:
+    for n in range(12):
+        await richard.write_episodic(f"The capital of country number {n} is city number {n}.")
+    await indexed(searchable)
+
+    default = await richard.search_episodic("capital city of a country")
+    three = await richard.search_episodic("capital city of a country", top_k=3)
+
+    scores = [hit.score for hit in default.hits]
+    assert len(scores) == searchable.settings.top_k
+    assert scores == sorted(scores, reverse=True)
+    assert three.hits == default.hits[:3]
+
+
+async def test_what_is_not_alike_is_no_hit(searchable: Memory, richard: MemoryService) -> None:
+    await richard.write_episodic(GOLD)
+    await indexed(searchable)
+
+    assert contents(await richard.search_episodic("Which team won the ice hockey final?")) == []
+
+
+async def test_the_same_content_and_query_id_is_the_same_episode(
+    searchable: Memory, richard: MemoryService, announced: list[tuple[str, MemoryChange]]
+) -> None:
+    first = await richard.put_episode(GOLD, {"query_id": "q1"})
+    again = await richard.put_episode(GOLD, {"query_id": "q1", "tool_calls": 9})
+
+    assert (first.was_new, again.was_new) == (True, False)
+    assert first.id == again.id
+    assert (await searchable.ledger.counts()).records == 1
+    assert announced == [("memory.saved", MemoryChange(id=first.id, kind="episode"))]
+
+
+async def test_the_same_content_with_another_query_id_is_another_episode(
+    searchable: Memory, richard: MemoryService
+) -> None:
+    ids = {
+        await richard.write_episodic(GOLD, {"query_id": "q1"}),
+        await richard.write_episodic(GOLD, {"query_id": "q2"}),
+        await richard.write_episodic(GOLD),
+    }
+
+    assert len(ids) == 3
+    assert (await searchable.ledger.counts()).records == 3
+
+
+async def test_a_hit_carries_the_metadata_of_its_episode(
+    searchable: Memory, richard: MemoryService
+) -> None:
+    await richard.write_episodic(
+        GOLD,
+        {
+            "session_id": "s7",
+            "query_id": "q7",
+            "timestamp_utc": "2026-11-20T23:30:00-02:00",
+            "tool_calls": 2,
+        },
+    )
+    await richard.rate("q7", 0.5)
+    await indexed(searchable)
+
+    (hit,) = (await richard.search_episodic("chemical symbol of gold")).hits
+
+    assert hit.metadata == {
+        "session_id": "s7",
+        "query_id": "q7",
+        "timestamp_utc": "2026-11-21T01:30:00Z",
+        "tool_calls": 2,
+        "agent": "shell",
+        "score": 0.5,
+    }
+
+
+async def test_without_metadata_time_and_session_are_the_callers(
+    searchable: Memory, richard: MemoryService
+) -> None:
+    searchable.clock = lambda: datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
+    await richard.write_episodic(GOLD)
+    await indexed(searchable)
+
+    (hit,) = (await richard.search_episodic("chemical symbol of gold")).hits
+
+    assert hit.metadata == {
+        "session_id": "s1",
+        "timestamp_utc": "2026-11-20T12:00:00Z",
+        "agent": "shell",
+    }
+
+
+@pytest.mark.parametrize(
+    "timestamp",
+    [
+        pytest.param("yesterday", id="no time"),
+        pytest.param("0001-01-01T00:00:00+23:59", id="before the calendar begins"),
+    ],
+)
+async def test_a_time_that_is_none_is_refused(richard: MemoryService, timestamp: str) -> None:
+    with pytest.raises(InvalidArgumentsError, match="timestamp_utc"):
+        await richard.write_episodic(GOLD, {"timestamp_utc": timestamp})
+
+
+@pytest.mark.parametrize("first", ["episode", "feedback"])
+async def test_feedback_travels_with_its_episode_whichever_comes_first(
+    searchable: Memory, richard: MemoryService, first: str
+) -> None:
+    if first == "feedback":
+        await richard.rate("q1", -0.25, "wrong")
+    await richard.write_episodic(GOLD, {"query_id": "q1"})
+    if first == "episode":
+        await richard.rate("q1", -0.25, "wrong")
+    await indexed(searchable)
+
+    (hit,) = (await richard.search_episodic("chemical symbol of gold")).hits
+
+    assert hit.metadata["score"] == -0.25
+
+
+async def test_the_last_rating_of_an_answer_counts(
+    searchable: Memory, richard: MemoryService
+) -> None:
+    await richard.write_episodic(GOLD, {"query_id": "q1"})
+    await richard.rate("q1", -1)
+    await richard.rate("q1", 1)
+    await indexed(searchable)
+
+    (hit,) = (await richard.search_episodic("chemical symbol of gold")).hits
+
+    assert hit.metadata["score"] == 1
+
+
+async def test_good_feedback_lifts_an_episode_among_similar_ones(
+    searchable: Memory, richard: MemoryService
+) -> None:
+    for query_id in ("bad", "unrated", "good"):
+        await richard.write_episodic(GOLD, {"query_id": query_id})
+    await richard.rate("good", 1)
+    await richard.rate("bad", -1)
+    await indexed(searchable)
+
+    hits = (await richard.search_episodic("chemical symbol of gold")).hits
+
+    assert [hit.metadata["query_id"] for hit in hits] == ["good", "unrated", "bad"]
+    assert len({hit.score for hit in hits}) == 1, "the score itself is the likeness"
+
+
+async def test_feedback_makes_no_hit_of_what_is_not_alike(
+    searchable: Memory, richard: MemoryService
+) -> None:
+    await richard.write_episodic(GOLD, {"query_id": "q1"})
+    await richard.rate("q1", 1)
+    await indexed(searchable)
+
+    assert contents(await richard.search_episodic("Which team won the ice hockey final?")) == []
+
+
+async def test_nobody_finds_the_episodes_of_another_user(
+    searchable: Memory, richard: MemoryService, eve: MemoryService
+) -> None:
+    await richard.write_episodic(GOLD)
+    await indexed(searchable)
+
+    assert contents(await eve.search_episodic("chemical symbol of gold")) == []
+    assert contents(await searchable.of(Caller()).search_episodic("symbol of gold")) == []
+    assert contents(await richard.search_episodic("chemical symbol of gold")) == [GOLD]
+
+
+async def test_an_index_full_of_another_users_episodes_does_not_hide_ones_own(
+    searchable: Memory, richard: MemoryService, eve: MemoryService
+) -> None:
+    closer = "The chemical symbol of gold is Au, gold's chemical symbol"
+    for n in range(3 * FIRST_LOOK):
+        await eve.write_episodic(f"{closer}; note {n}.")
+    await richard.write_episodic(GOLD)
+    await indexed(searchable)
+
+    result = await richard.search_episodic("chemical symbol of gold")
+
+    assert contents(result) == [GOLD]
+
+
+async def test_a_configured_min_score_counts_however_full_the_index_is(
+    searchable: Memory, richard: MemoryService, eve: MemoryService
+) -> None:
+    searchable.settings = searchable.settings.__class__(min_score=-1.0)
+    for n in range(2 * FIRST_LOOK):
+        await eve.write_episodic(f"Our ice hockey team won final number {n}.")
+    await richard.write_episodic(GOLD)
+    await indexed(searchable)
+
+    result = await richard.search_episodic("zebra crossing")
+
+    assert contents(result) == [GOLD]
+
+
+async def test_a_min_score_of_one_leaves_only_the_text_itself(
+    searchable: Memory, richard: MemoryService
+) -> None:
+    searchable.settings = searchable.settings.__class__(min_score=0.999)
+    await richard.write_episodic("The chemical symbol of gold is Au.")
+    await indexed(searchable)
+
+    assert contents(await richard.search_episodic("chemical symbol of gold")) == []
+    assert len(contents(await richard.search_episodic("The chemical symbol of gold is Au."))) == 1
+
+
+@pytest.mark.parametrize("text", ["", " ", "\n\t "])
+async def test_blank_text_is_refused(searchable: Memory, richard: MemoryService, text: str) -> None:
+    with pytest.raises(InvalidArgumentsError, match="blank"):
+        await richard.write_episodic(text)
+    with pytest.raises(InvalidArgumentsError, match="blank"):
+        await richard.search_episodic(text)
+
+    assert (await searchable.ledger.counts()).records == 0
+
+
+async def test_topics_are_no_episodes(searchable: Memory, richard: MemoryService) -> None:
+    await richard.write_topic("user.favourite_metal", "gold, chemical symbol Au")
+    await indexed(searchable)
+
+    assert contents(await richard.search_episodic("chemical symbol of gold")) == []

@@ -1,0 +1,107 @@
+"""The index follows the ledger, whatever happens to it."""
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import pytest
+
+from indexed import indexed
+from local.database import Connection, Database
+from local.memory.indexer import BATCH_CHARACTERS, BATCH_RECORDS, batches
+from local.memory.records import Waiting
+from local.memory.service import Memory
+from local.protocol.caller import Caller
+from local.protocol.vectors import VectorItem
+from local.vectors.matrix import FloatMatrix
+from local.vectors.minilm import MiniLM
+from waiting import eventually
+
+RICHARD = Caller(user="richard")
+
+
+async def in_index(memory: Memory) -> set[str]:
+    return set(await memory.vectors.ids(0, 1000, tenant="default"))
+
+
+async def test_a_record_keeps_the_vector_of_its_text(
+    searchable: Memory, database: Database, embedder: MiniLM
+) -> None:
+    def stored(connection: Connection) -> tuple[str, bytes]:
+        row = connection.execute("SELECT embedder, data FROM vector").fetchone()
+        return row["embedder"], row["data"]
+
+    await searchable.of(RICHARD).write_topic("user.metal", "gold")
+    await indexed(searchable)
+
+    name, data = await database.read(stored)
+    expected = embedder.embed_queries(["user.metal: gold"])[0]
+    assert name == "all-MiniLM-L6-v2"
+    np.testing.assert_allclose(np.frombuffer(data, np.float32), expected, atol=1e-5)
+
+
+async def test_a_replaced_topic_leaves_the_index(searchable: Memory) -> None:
+    service = searchable.of(RICHARD)
+    old = await service.write_topic("user.metal", "gold")
+    await indexed(searchable)
+    assert await in_index(searchable) == {old}
+
+    new = await service.write_topic("user.metal", "silver")
+
+    async def replaced() -> bool:
+        return await in_index(searchable) == {new}
+
+    await eventually(replaced)
+
+
+async def test_an_index_that_lost_records_gets_them_back_and_loses_strangers(
+    searchable: Memory, embedder: MiniLM
+) -> None:
+    service = searchable.of(RICHARD)
+    ids = [await service.write_episodic(f"Note {n} of many.") for n in range(20)]
+    await indexed(searchable)
+    await searchable.vectors.delete(ids[:7], tenant="default")
+    stranger = embedder.embed_queries(["A record that the ledger never had."])[0]
+    item = VectorItem(id="stranger", vector=stranger.tobytes())
+    await searchable.vectors.upsert([item], tenant="default")
+
+    searchable.indexer.worker_started()
+
+    async def equal() -> bool:
+        return await in_index(searchable) == set(ids)
+
+    await eventually(equal)
+
+
+async def test_rebuilding_embeds_nothing_again(
+    searchable: Memory, embedder: MiniLM, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ids = {await searchable.of(RICHARD).write_episodic(f"Note {n} of many.") for n in range(20)}
+    await indexed(searchable)
+    embedded: list[str] = []
+    embed = embedder.embed_documents
+
+    def recorded(texts: Sequence[str]) -> Iterator[tuple[list[int], FloatMatrix]]:
+        embedded.extend(texts)
+        return embed(texts)
+
+    monkeypatch.setattr(embedder, "embed_documents", recorded)
+    await searchable.indexer.rebuild()
+    await indexed(searchable)
+
+    assert await in_index(searchable) == ids
+    assert embedded == []
+
+
+def _waiting(row: int, length: int) -> Waiting:
+    return Waiting(row=row, id=str(row), text="x" * length, vector=None)
+
+
+def test_batches_are_bounded_in_records_and_in_characters() -> None:
+    records = [_waiting(n, length=10) for n in range(300)]
+    records += [_waiting(1000 + n, length=20_000) for n in range(40)]
+
+    cut = list(batches(records))
+
+    assert sorted(r.row for batch in cut for r in batch) == sorted(r.row for r in records)
+    assert max(len(batch) for batch in cut) == BATCH_RECORDS
+    assert all(sum(min(len(r.text), 8_000) for r in b) <= BATCH_CHARACTERS for b in cut)

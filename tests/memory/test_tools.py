@@ -1,0 +1,241 @@
+"""The four memory tools, as a model and a program see their answers."""
+
+from datetime import UTC, datetime
+
+import msgspec
+import pytest
+
+from indexed import indexed
+from local import __version__
+from local.errors import InvalidArgumentsError
+from local.memory.ranking import Hit
+from local.memory.service import Memory
+from local.protocol.caller import Caller
+from local.protocol.codec import decode
+from local.protocol.payloads import Json, ToolRequest
+from local.protocol.tool import Tool, ToolOutput
+from local.tools.catalog import memory_tools
+from local.tools.search_memory import formatted
+
+RICHARD = Caller(user="richard", agent="shell")
+EVE = Caller(user="eve")
+TODAY = datetime.now(UTC).date().isoformat()
+
+
+def tool(memory: Memory, name: str) -> Tool:
+    return next(tool for tool in memory_tools(memory) if tool.name == name)
+
+
+async def call(memory: Memory, name: str, args: Json, caller: Caller = RICHARD) -> ToolOutput:
+    """Run a tool on arguments as they come over the wire."""
+    chosen = tool(memory, name)
+    request = msgspec.json.encode({"payload": {"args": args}})
+    checked = decode(request, ToolRequest[chosen.args]).payload.args  # type: ignore[name-defined]
+    return await chosen.run(caller, checked)
+
+
+async def test_a_topic_is_saved_and_recalled_in_the_words_of_the_reference(memory: Memory) -> None:
+    topic = {"topic": "user.language_preference"}
+
+    saved = await call(memory, "save_topic", {**topic, "content": "Elixir"})
+    recalled = await call(memory, "recall_topic", topic)
+
+    assert saved.content == "Memory saved: user.language_preference"
+    assert recalled.content == "[Memory: user.language_preference] Elixir"
+    assert msgspec.to_builtins(recalled.data) == {**topic, "found": True, "content": "Elixir"}
+
+
+async def test_saving_tells_programs_what_it_replaced(memory: Memory) -> None:
+    args = {"topic": "user.name", "content": "Richard"}
+
+    first = msgspec.to_builtins((await call(memory, "save_topic", args)).data)
+    again = msgspec.to_builtins((await call(memory, "save_topic", args)).data)
+    other = msgspec.to_builtins(
+        (await call(memory, "save_topic", {**args, "content": "Rick"})).data
+    )
+
+    assert first == {"id": first["id"], "topic": "user.name", "was_new": True, "superseded": None}
+    assert again == {**first, "was_new": False}
+    assert (other["was_new"], other["superseded"]) == (True, first["id"])
+
+
+async def test_an_unknown_topic_is_no_memory(memory: Memory) -> None:
+    recalled = await call(memory, "recall_topic", {"topic": "user.name"})
+
+    assert recalled.content == "No memories found."
+    assert msgspec.to_builtins(recalled.data) == {
+        "topic": "user.name",
+        "found": False,
+        "content": None,
+    }
+
+
+async def test_a_note_is_saved_once(memory: Memory) -> None:
+    first = await call(memory, "save_memory", {"content": "We chose Postgres."})
+    again = await call(memory, "save_memory", {"content": "We chose Postgres."})
+
+    assert first.content == "Memory saved."
+    assert again.content == "Memory saved before."
+    assert msgspec.to_builtins(again.data)["id"] == msgspec.to_builtins(first.data)["id"]
+
+
+async def test_a_search_is_a_dated_numbered_list(searchable: Memory) -> None:
+    gold = "Q: What is the symbol of gold?\nA: Au."
+    await call(searchable, "save_memory", {"content": gold})
+    await indexed(searchable)
+
+    found = await call(searchable, "search_memory", {"query": "symbol of gold"})
+
+    data = msgspec.to_builtins(found.data)
+    (hit,) = data["hits"]
+    assert found.content == (
+        f"[Memory recall — {TODAY}]\n"
+        f"1. (relevance: {hit['score']:.2f}) {TODAY}\n"
+        "   Q: What is the symbol of gold?\n"
+        "   A: Au."
+    )
+    assert (hit["content"], hit["metadata"]["agent"]) == (gold, "shell")
+    assert (data["degraded"], data["reason"]) == (False, None)
+
+
+async def test_several_hits_are_numbered_with_their_days() -> None:
+    hits = [
+        Hit(id="1", content="one", score=0.876, metadata={"timestamp_utc": "2026-11-01T09:00:00Z"}),
+        Hit(id="2", content="two\n\nlines", score=0.5, metadata={"timestamp_utc": "2025-01-31"}),
+    ]
+
+    assert formatted(hits) == (
+        f"[Memory recall — {TODAY}]\n"
+        "1. (relevance: 0.88) 2026-11-01\n"
+        "   one\n"
+        "2. (relevance: 0.50) 2025-01-31\n"
+        "   two\n"
+        "   \n"
+        "   lines"
+    )
+
+
+async def test_a_search_that_finds_nothing_says_so(searchable: Memory) -> None:
+    found = await call(searchable, "search_memory", {"query": "gold"})
+
+    assert found.content == "No memories found."
+
+
+async def test_a_degraded_search_that_finds_nothing_says_why(memory: Memory) -> None:
+    found = await call(memory, "search_memory", {"query": "gold"})
+
+    assert found.content.startswith("No memories found. (The vector worker does not answer")
+    assert msgspec.to_builtins(found.data)["degraded"] is True
+
+
+async def test_top_k_limits_the_hits(memory: Memory) -> None:
+    for n in range(8):
+        await call(memory, "save_memory", {"content": f"Gold note {n}."})
+
+    async def hits(args: Json) -> int:
+        found = await call(memory, "search_memory", {"query": "gold", **args})
+        return len(msgspec.to_builtins(found.data)["hits"])
+
+    assert [await hits({}), await hits({"top_k": 2}), await hits({"top_k": 20})] == [5, 2, 8]
+
+
+async def test_every_tool_serves_its_caller_only(memory: Memory) -> None:
+    await call(memory, "save_topic", {"topic": "user.name", "content": "Richard"})
+    await call(memory, "save_memory", {"content": "Richard likes gold."})
+
+    recalled = await call(memory, "recall_topic", {"topic": "user.name"}, EVE)
+    found = await call(memory, "search_memory", {"query": "gold"}, EVE)
+
+    assert recalled.content == "No memories found."
+    assert found.content.startswith("No memories found.")
+
+
+@pytest.mark.parametrize(
+    ("name", "args", "says"),
+    [
+        pytest.param("save_topic", {"topic": "user.name"}, "`content`", id="save_topic missing"),
+        pytest.param("recall_topic", {}, "`topic`", id="recall_topic missing"),
+        pytest.param("save_memory", {"content": 7}, "`args.content`", id="save_memory mistyped"),
+        pytest.param("save_memory", {"content": ""}, "`args.content`", id="save_memory empty"),
+        pytest.param("save_memory", {"content": " "}, "blank", id="save_memory blank"),
+        pytest.param(
+            "save_memory", {"content": "x" * 65_537}, "`args.content`", id="save_memory oversized"
+        ),
+        pytest.param(
+            "save_topic",
+            {"topic": "user." + "x" * 200, "content": "x"},
+            "`args.topic`",
+            id="save_topic oversized key",
+        ),
+        pytest.param(
+            "save_topic", {"topic": "name", "content": "x"}, "topic: 'name'", id="save_topic key"
+        ),
+        pytest.param("search_memory", {"query": " "}, "blank", id="search_memory blank"),
+        pytest.param(
+            "search_memory", {"query": "x" * 4097}, "`args.query`", id="search_memory oversized"
+        ),
+        pytest.param(
+            "search_memory", {"query": "x", "top_k": 0}, "`args.top_k`", id="search_memory none"
+        ),
+        pytest.param(
+            "search_memory", {"query": "x", "top_k": 21}, "`args.top_k`", id="search_memory many"
+        ),
+        pytest.param(
+            "search_memory",
+            {"query": "x", "user": "eve"},
+            "unknown field `user`",
+            id="search_memory of another user",
+        ),
+        pytest.param(
+            "recall_topic",
+            {"topic": "user.name", "tenant": "other"},
+            "unknown field `tenant`",
+            id="recall_topic of another tenant",
+        ),
+    ],
+)
+async def test_wrong_arguments_name_the_field_and_write_nothing(
+    memory: Memory, name: str, args: Json, says: str
+) -> None:
+    with pytest.raises(InvalidArgumentsError) as caught:
+        await call(memory, name, args)
+
+    assert says in caught.value.message
+    assert (await memory.ledger.counts()).records == 0
+
+
+def test_the_schemas_are_what_models_are_given(memory: Memory) -> None:
+    schemas = {tool.name: tool.schema() for tool in memory_tools(memory)}
+
+    assert list(schemas) == ["save_topic", "recall_topic", "save_memory", "search_memory"]
+    for name, schema in schemas.items():
+        function = schema.tool_schema.function
+        assert (function.name, schema.version) == (name, __version__)
+        assert function.description == schema.description
+        parameters = function.parameters
+        assert parameters["type"] == "object"
+        assert parameters["additionalProperties"] is False
+        assert set(parameters["required"]) <= set(parameters["properties"])
+        for declared in parameters["properties"].values():
+            assert declared["type"] in {"string", "integer"}
+            assert declared["description"]
+        assert b"$ref" not in msgspec.json.encode(schema)
+        assert b"anyOf" not in msgspec.json.encode(schema)
+    search = schemas["search_memory"].tool_schema.function.parameters
+    assert search["required"] == ["query"]
+    assert search["properties"]["top_k"] == {
+        "type": "integer",
+        "minimum": 1,
+        "maximum": 20,
+        "description": "How many memories to return at most.",
+    }
+
+
+def test_the_mcp_definition_has_the_same_parameters(memory: Memory) -> None:
+    for each in memory_tools(memory):
+        mcp = msgspec.to_builtins(each.mcp_definition())
+        assert mcp == {
+            "name": each.name,
+            "description": each.description,
+            "inputSchema": each.schema().tool_schema.function.parameters,
+        }

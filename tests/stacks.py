@@ -1,0 +1,72 @@
+"""Whole stacks in temporary folders, asked over the bus as any client would."""
+
+from pathlib import Path
+from typing import Any, Literal
+
+from local.bus.connection import Connection
+from local.bus.tool_client import call_tool
+from local.errors import BusError
+from local.protocol.caller import Caller
+from local.protocol.codec import decode
+from local.protocol.payloads import MemoryStatus, ToolResult
+from local.settings import GeneratorSettings, MemorySettings, Settings
+from waiting import eventually
+
+CALLER = Caller(user="richard", agent="test", session_id="s1")
+
+
+def settings_in(
+    folder: Path,
+    *,
+    embedder: Literal["auto", "ollama", "minilm"] = "minilm",
+    ollama_url: str = "http://127.0.0.1:1",
+) -> Settings:
+    """Everything under `folder`; answers come from the rules."""
+    return Settings(
+        memory=MemorySettings(
+            data_dir=folder / ".local2",
+            chroma_path=folder / ".chroma",
+            embedder=embedder,
+            ollama_url=ollama_url,
+        ),
+        generator=GeneratorSettings(chat="rules"),
+    )
+
+
+async def status(bus: Connection, *, reindex: bool = False) -> MemoryStatus:
+    subject = "memory.reindex" if reindex else "memory.status"
+    answer = await bus.request(subject, b"", timeout=30)
+    return decode(answer.data, MemoryStatus).payload
+
+
+async def in_step(bus: Connection, *, records: int | None = None, within: float = 30) -> None:
+    """Wait until the index has every record of the ledger, `records` of them if that is said."""
+
+    async def equal() -> bool:
+        try:
+            now = await status(bus)
+        except BusError:
+            return False
+        return (
+            now.vectors_available
+            and now.waiting == 0
+            and now.in_index == (now.indexed if records is None else records)
+        )
+
+    await eventually(equal, within=within)
+
+
+async def save(bus: Connection, content: str, *, caller: Caller = CALLER) -> ToolResult:
+    return await call_tool(bus, "save_memory", {"content": content}, caller=caller)
+
+
+async def search(bus: Connection, query: str, *, caller: Caller = CALLER) -> dict[str, Any]:
+    """The `data` of a search, which has to succeed."""
+    result = await call_tool(bus, "search_memory", {"query": query}, caller=caller)
+    assert result.ok, result.content
+    found: dict[str, Any] = result.data
+    return found
+
+
+def contents(found: dict[str, Any]) -> list[str]:
+    return [hit["content"] for hit in found["hits"]]

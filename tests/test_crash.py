@@ -1,0 +1,157 @@
+"""What was acknowledged survives every kill, and recall answers through all of them."""
+
+import asyncio
+import json
+import os
+import signal
+from functools import partial
+from itertools import count
+from pathlib import Path
+
+import pytest
+
+from kill_worker import kill_worker
+from local import app
+from local.bus.connection import Connection, connect
+from local.bus.streams import publish_durably
+from local.bus.tool_client import call_tool
+from local.errors import BusError, FolderLockedError
+from stack_process import stack_process
+from stacks import CALLER, in_step, save, search, settings_in, status
+from waiting import eventually
+
+STACK_KILLS = 10
+WORKER_KILLS = 10
+WRITERS = 8
+
+
+class Acknowledged:
+    """What the stack said it has saved: topics with their values, and notes."""
+
+    def __init__(self) -> None:
+        self.topics: dict[str, str] = {}
+        self.notes: set[str] = set()
+
+    def has_notes(self, number: int) -> bool:
+        return len(self.notes) >= number
+
+
+async def write_until_killed(bus: Connection, acknowledged: Acknowledged, number: int) -> None:
+    """Save topics and notes in turns for as long as somebody answers."""
+    for turn in count():
+        topic, value = f"project.t{number}_{turn}", f"value {number} of turn {turn}"
+        note = f"Note {number}-{turn} of writer {os.urandom(4).hex()}."
+        args = {"topic": topic, "content": value}
+        saved = await call_tool(bus, "save_topic", args, caller=CALLER, timeout=0.5)
+        if not saved.ok:
+            return
+        acknowledged.topics[topic] = value
+        args = {"content": note}
+        saved = await call_tool(bus, "save_memory", args, caller=CALLER, timeout=0.5)
+        if not saved.ok:
+            return
+        acknowledged.notes.add(note)
+
+
+@pytest.mark.timeout(180)
+async def test_every_acknowledged_save_survives_a_kill_of_the_stack(tmp_path: Path) -> None:
+    acknowledged = Acknowledged()
+    for kill in range(STACK_KILLS):
+        async with stack_process(tmp_path) as stack, connect(stack.url, name="test") as bus:
+            enough = len(acknowledged.notes) + 20 * (kill + 1)
+            writers = [
+                asyncio.create_task(write_until_killed(bus, acknowledged, kill * WRITERS + n))
+                for n in range(WRITERS)
+            ]
+            await eventually(partial(acknowledged.has_notes, enough))
+            await stack.kill()
+            await asyncio.gather(*writers)
+
+    async with stack_process(tmp_path) as stack, connect(stack.url, name="test") as bus:
+        for topic, value in acknowledged.topics.items():
+            recalled = await call_tool(bus, "recall_topic", {"topic": topic}, caller=CALLER)
+            assert recalled.content == f"[Memory: {topic}] {value}"
+        again = [await save(bus, note) for note in acknowledged.notes]
+        await in_step(bus, within=60)
+        found = await search(bus, "note of a writer")
+    assert [saved for saved in again if saved.data["was_new"]] == [], "saved before, and lost"
+    assert found["degraded"] is False
+    assert len(acknowledged.topics) > STACK_KILLS * 20
+
+
+@pytest.mark.timeout(180)
+async def test_turns_published_around_a_kill_are_remembered_once_each(tmp_path: Path) -> None:
+    turns = {f"q{n}": f"Answer {n} about osmium." for n in range(150)}
+
+    async def publish(bus: Connection, query_id: str) -> None:
+        payload = {"answer": turns[query_id], "query": "?", "query_id": query_id}
+        message = json.dumps({"user": "richard", "payload": payload}).encode()
+        await publish_durably(bus, "response.generation", message, message_id=query_id)
+
+    stored: set[str] = set()
+    async with stack_process(tmp_path) as stack, connect(stack.url, name="test") as bus:
+
+        async def publish_all() -> None:
+            for query_id in turns:
+                try:
+                    await asyncio.wait_for(publish(bus, query_id), 0.5)
+                except (BusError, TimeoutError):
+                    return
+                stored.add(query_id)
+
+        publishing = asyncio.create_task(publish_all())
+        await eventually(lambda: len(stored) >= 75)
+        await stack.kill()
+        await publishing
+
+    async with stack_process(tmp_path) as stack, connect(stack.url, name="test") as bus:
+        for query_id in turns:
+            await publish(bus, query_id)
+
+        async def all_remembered() -> bool:
+            return (await status(bus)).records >= len(turns)
+
+        await eventually(all_remembered, within=30)
+        await in_step(bus)
+        assert (await status(bus)).records == len(turns)
+
+
+async def test_a_stack_starts_right_after_a_kill(tmp_path: Path) -> None:
+    async with stack_process(tmp_path) as stack:
+        await stack.kill()
+
+    async with app.open_stack(settings_in(tmp_path)) as stack_after:
+        assert (await save(stack_after.bus, "I am here.")).ok
+
+
+async def test_what_is_left_of_a_killed_stack_keeps_the_folder_until_it_is_gone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its server, held up here, might still write where a new one would."""
+    monkeypatch.setattr(app, "DEATH_PATIENCE", 3.0)
+    settings = settings_in(tmp_path)
+    async with stack_process(tmp_path) as stack:
+        async with connect(stack.url, name="test") as bus:
+            await in_step(bus)
+        (ports_file,) = (settings.memory.data_dir / "nats").glob("*.ports")
+        server = int(ports_file.stem.rpartition("_")[2])
+        os.kill(server, signal.SIGSTOP)
+        await stack.kill()
+    try:
+        with pytest.raises(FolderLockedError):
+            async with app.open_stack(settings):
+                pass
+    finally:
+        os.kill(server, signal.SIGCONT)
+
+    async with app.open_stack(settings) as stack_after:
+        assert (await save(stack_after.bus, "I am here.")).ok
+
+
+@pytest.mark.timeout(180)
+async def test_recall_answers_while_the_worker_is_killed_in_its_batches(tmp_path: Path) -> None:
+    outcome = await kill_worker(tmp_path, WORKER_KILLS)
+
+    assert len(outcome.restarts) == WORKER_KILLS
+    assert len(outcome.searches) > WORKER_KILLS
+    assert outcome.lost == 0

@@ -1,0 +1,122 @@
+"""Many callers at once: no error, no lost write, and a loop that never blocks."""
+
+import asyncio
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from blockbuster import BlockBuster, BlockingError, blockbuster_ctx
+
+from local.app import open_stack
+from local.bus.connection import connect
+from local.bus.tool_client import call_tool
+from local.database import Database
+from local.memory.sql import migrations
+from local.protocol.caller import Caller
+from local.protocol.payloads import Json
+from local.settings import load_settings
+from stacks import in_step, settings_in
+
+CALLERS = 64
+CALLS = 10_000
+TOOLS = ("save_topic", "recall_topic", "save_memory", "search_memory")
+
+ALLOWED = (
+    # Before the stack serves anybody, or after it has served the last: files of the start, the
+    # search for the server's executable, the lock, the runtime file.
+    ("local/database.py", {"folder_lock"}),
+    ("local/bus/server.py", {"__init__", "start"}),
+    ("local/runtime.py", {"runtime_file"}),
+    ("local/memory/sql/__init__.py", {"migrations"}),
+)
+
+
+@pytest.fixture
+def blockbuster() -> Iterator[BlockBuster]:
+    """Every blocking call in the event loop raises from here on."""
+    with blockbuster_ctx(scanned_modules=["local"]) as buster:
+        for function in buster.functions.values():
+            for file, names in ALLOWED:
+                function.can_block_in(file, names)
+        yield buster
+
+
+class Load:
+    """Callers that take their calls from one counter, and what came of them."""
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+        self._calls = iter(range(CALLS))
+        self.outcomes: Counter[tuple[str, str]] = Counter()
+        self.topics: dict[tuple[str, str], str] = {}
+        self.notes: set[tuple[str, str]] = set()
+
+    async def run(self) -> None:
+        async with connect(self._url, name="load") as bus:
+            self._bus = bus
+            await asyncio.gather(*(self._caller(f"user{n}") for n in range(CALLERS)))
+
+    async def _caller(self, user: str) -> None:
+        caller = Caller(user=user, agent="load", session_id=user)
+        for number in self._calls:
+            tool = TOOLS[number % len(TOOLS)]
+            args = self._args(tool, user, number)
+            result = await call_tool(self._bus, tool, args, caller=caller, timeout=30)
+            code = result.error.code if result.error else "ok"
+            self.outcomes[tool, code] += 1
+            if result.ok:
+                self._keep(tool, user, args)
+
+    def _args(self, tool: str, user: str, number: int) -> Json:
+        topic = {"topic": f"user.t{number % 97}"}
+        args: dict[str, Json] = {
+            "save_topic": {**topic, "content": f"value {number}"},
+            "recall_topic": topic,
+            "save_memory": {"content": f"Note {number} of {user} about topic {number % 97}."},
+            "search_memory": {"query": f"note about topic {number % 97}", "top_k": 3},
+        }
+        return args[tool]
+
+    def _keep(self, tool: str, user: str, args: Json) -> None:
+        if tool == "save_topic":
+            self.topics[user, args["topic"]] = args["content"]
+        elif tool == "save_memory":
+            self.notes.add((user, args["content"]))
+
+
+@pytest.mark.timeout(180)
+@pytest.mark.usefixtures("blockbuster")
+async def test_64_callers_make_10_000_calls_without_an_error_or_a_lost_write(
+    tmp_path: Path,
+) -> None:
+    settings = settings_in(tmp_path)
+    async with open_stack(settings, log_folder=tmp_path) as stack:
+        await in_step(stack.bus)
+        load = Load(stack.url)
+        await load.run()
+
+    assert load.outcomes == {(tool, "ok"): CALLS // len(TOOLS) for tool in TOOLS}
+    topics, notes = await _ledger(settings.memory.data_dir / "ledger.sqlite3")
+    assert topics == load.topics
+    assert notes == load.notes
+    assert len(notes) == CALLS // len(TOOLS)
+
+
+async def _ledger(file: Path) -> tuple[dict[tuple[str, str], str], set[tuple[str, str]]]:
+    """The active topics and the notes, by owner, as the next stack would find them."""
+    async with Database.open(file, migrations()) as database:
+        rows = await database.read(
+            lambda c: c.execute(
+                "SELECT kind, owner, topic, content FROM record WHERE superseded_by IS NULL"
+            ).fetchall()
+        )
+    topics = {(r["owner"], r["topic"]): r["content"] for r in rows if r["kind"] == "fact"}
+    return topics, {(r["owner"], r["content"]) for r in rows if r["kind"] == "episode"}
+
+
+async def test_a_blocking_call_would_be_noticed(blockbuster: BlockBuster) -> None:
+    """Proof that the test above can fail."""
+    assert blockbuster.functions
+    with pytest.raises(BlockingError, match="Blocking call"):
+        load_settings(environment={})

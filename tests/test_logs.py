@@ -1,0 +1,93 @@
+"""One line an event, written by a thread of its own."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import structlog
+
+from local.logs import logging_to
+
+
+@pytest.fixture
+def file(tmp_path: Path, logs: Path) -> Iterator[Path]:
+    """A log of the test's own; afterwards the session's is in force again."""
+    before = structlog.get_config()
+    yield tmp_path / "folder" / "own.log"
+    structlog.configure(**before)
+    assert logs.exists()
+
+
+def lines(file: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in file.read_text().splitlines()]
+
+
+def test_an_event_is_one_json_line_with_its_time_level_and_process(file: Path) -> None:
+    with logging_to(file, process="worker"):
+        structlog.get_logger().bind(tool="save_topic").info("request", outcome="ok\nline two")
+
+    (line,) = lines(file)
+    assert line.pop("timestamp").endswith("+00:00")
+    assert line == {
+        "event": "request",
+        "level": "info",
+        "process": "worker",
+        "tool": "save_topic",
+        "outcome": "ok\nline two",
+    }
+
+
+def test_everything_logged_is_written_when_the_context_ends(file: Path) -> None:
+    with logging_to(file):
+        for number in range(5000):
+            structlog.get_logger().info("event", number=number)
+
+    assert [line["number"] for line in lines(file)] == list(range(5000))
+
+
+def test_events_below_the_level_go_nowhere(file: Path) -> None:
+    with logging_to(file, level="warning"):
+        structlog.get_logger().info("too quiet")
+        structlog.get_logger().warning("loud enough")
+
+    assert [line["event"] for line in lines(file)] == ["loud enough"]
+
+
+def test_an_exception_is_logged_with_its_traceback(file: Path) -> None:
+    with logging_to(file):
+        try:
+            int("seven")
+        except ValueError:
+            structlog.get_logger().exception("failed")
+
+    (line,) = lines(file)
+    assert "Traceback" in line["exception"]
+    assert "ValueError: invalid literal" in line["exception"]
+
+
+def test_a_value_that_json_does_not_know_is_written_as_text(file: Path) -> None:
+    with logging_to(file):
+        structlog.get_logger().info("event", problem=ValueError("odd"), path=Path("a/b"))
+
+    (line,) = lines(file)
+    assert (line["problem"], line["path"]) == ("odd", "a/b")
+
+
+def test_a_log_is_continued_where_it_ended(file: Path) -> None:
+    for number in range(2):
+        with logging_to(file):
+            structlog.get_logger().info("start", number=number)
+
+    assert [line["number"] for line in lines(file)] == [0, 1]
+
+
+def test_without_a_file_events_go_to_standard_error(
+    file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with logging_to():
+        structlog.get_logger().info("hello")
+
+    assert '"event":"hello"' in capsys.readouterr().err
+    assert not file.exists()

@@ -1,0 +1,115 @@
+"""Settings come from files and the environment, and nothing unknown slips through."""
+
+from pathlib import Path
+
+import msgspec
+import pytest
+import yaml
+
+from local.errors import ConfigError
+from local.settings import Settings, load_settings
+
+CONFIG = Path(__file__).parents[1] / "config"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    folder = tmp_path / "config"
+    folder.mkdir()
+    return folder
+
+
+def test_with_neither_files_nor_environment_the_defaults_hold(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+
+    assert load_settings(environment={}) == Settings()
+
+
+def test_files_override_defaults(folder: Path) -> None:
+    (folder / "memory.yaml").write_text("top_k: 7\ndata_dir: elsewhere\n")
+    (folder / "bus.yaml").write_text("# nothing but a remark\n")
+
+    settings = load_settings(folder, environment={})
+
+    assert settings.memory.top_k == 7
+    assert settings.memory.data_dir == Path("elsewhere")
+    assert settings.bus == Settings().bus
+
+
+def test_the_environment_overrides_files(folder: Path) -> None:
+    (folder / "memory.yaml").write_text("top_k: 7\n")
+    environment = {
+        "LOCAL2_MEMORY__TOP_K": "9",
+        "LOCAL2_MEMORY__CHROMA_PATH": "vectors",
+        "LOCAL2_BUS__URL": "nats://127.0.0.1:4222",
+        "LOCAL2_GENERATOR__TOOLS": "[recall_topic, save_topic]",
+        "HOME": "elsewhere",
+    }
+
+    settings = load_settings(folder, environment)
+
+    assert settings.memory.top_k == 9
+    assert settings.memory.chroma_path == Path("vectors")
+    assert settings.bus.url == "nats://127.0.0.1:4222"
+    assert settings.generator.tools == ("recall_topic", "save_topic")
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        pytest.param(b"topk: 7", "topk", id="unknown key"),
+        pytest.param(b"top_k: many", "$.top_k", id="mistyped value"),
+        pytest.param(b"data_dir: 7", "a path", id="a number as a path"),
+        pytest.param(b"embedder: magic", "magic", id="unknown choice"),
+        pytest.param(b"7: top_k", "Expected", id="a number as a key"),
+        pytest.param(b"- top_k", "must hold `key: value` lines", id="a list"),
+        pytest.param(b"top_k: [", "Cannot read", id="not YAML"),
+        pytest.param(b"top_k: \xff", "Cannot read", id="not UTF-8"),
+    ],
+)
+def test_a_wrong_file_is_refused_and_named(folder: Path, content: bytes, says: str) -> None:
+    (folder / "memory.yaml").write_bytes(content)
+
+    with pytest.raises(ConfigError, match=r"memory\.yaml") as caught:
+        load_settings(folder, environment={})
+    assert says in caught.value.message
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "says"),
+    [
+        pytest.param("LOCAL2_MEMORY__TOPK", "7", "topk", id="unknown key"),
+        pytest.param("LOCAL2_MEMORY__TOP_K", "many", "$.top_k", id="mistyped value"),
+        pytest.param("LOCAL2_MEMORY__TOP_K", "[", "not YAML", id="not YAML"),
+        pytest.param("LOCAL2_MEMORIES__TOP_K", "7", "names no setting", id="unknown file"),
+        pytest.param("LOCAL2_MEMORY", "7", "names no setting", id="no key"),
+    ],
+)
+def test_a_wrong_override_is_refused_and_named(
+    folder: Path, variable: str, value: str, says: str
+) -> None:
+    with pytest.raises(ConfigError, match="LOCAL2_") as caught:
+        load_settings(folder, {variable: value})
+    assert says in caught.value.message
+
+
+def test_a_folder_that_is_missing_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="no folder"):
+        load_settings(tmp_path / "absent", environment={})
+
+
+def test_a_folder_in_place_of_a_file_is_refused(folder: Path) -> None:
+    (folder / "memory.yaml").mkdir()
+
+    with pytest.raises(ConfigError, match="Cannot read"):
+        load_settings(folder, environment={})
+
+
+@pytest.mark.parametrize("name", Settings.__struct_fields__)
+def test_the_shipped_file_shows_every_setting_with_its_default(name: str) -> None:
+    shown = yaml.safe_load((CONFIG / f"{name}.yaml").read_text(encoding="utf-8"))
+
+    assert set(shown) == set(msgspec.structs.asdict(getattr(Settings(), name)))
+    assert getattr(load_settings(CONFIG, environment={}), name) == getattr(Settings(), name)
