@@ -23,7 +23,7 @@ from local.protocol.codec import decode
 from local.protocol.payloads import MemoryStatus
 from local.settings import load_settings
 from processes import environment_of
-from report import Figure, run
+from report import Figure, percentile, run
 
 KILLS = 50
 BATCH = 100
@@ -33,7 +33,7 @@ SEARCH_PAUSE = 0.02
 
 
 class Outcome(msgspec.Struct, kw_only=True):
-    """What fifty kills did. `restarts` are seconds from a kill to a new worker's first batch."""
+    """What the kills did. `restarts` are seconds from a kill to a new worker's first batch."""
 
     restarts: list[float] = []
     searches: list[float] = []
@@ -128,18 +128,21 @@ async def _until(condition: Callable[[], Awaitable[bool]]) -> None:
 async def measure() -> list[Figure]:
     with tempfile.TemporaryDirectory() as folder:
         outcome = await kill_worker(Path(folder), KILLS)
-    lost = Figure(key="lost", about=f"records lost in {KILLS} kills", blocks=[outcome.lost])
+    milliseconds = [seconds * 1e3 for seconds in outcome.searches]
+    lost = Figure(
+        key="lost", about=f"records lost in {KILLS} kills", blocks=[outcome.lost], at_most=0
+    )
     return [
-        msgspec.structs.replace(lost, at_most=0),
+        lost,
         Figure(key="restart", about="kill to next batch", blocks=outcome.restarts, unit="s"),
-        Figure(
-            key="search",
-            about="search meanwhile",
-            blocks=[s * 1e3 for s in outcome.searches],
-            unit="ms",
-        ),
-        Figure(key="searches", about="searches answered", blocks=[len(outcome.searches)]),
+        Figure(key="searches", about="searches meanwhile", blocks=[len(milliseconds)]),
+        _figure("search_p50", "half of them within", milliseconds, 0.5),
+        _figure("search_p99", "99 of 100 within", milliseconds, 0.99),
     ]
+
+
+def _figure(key: str, about: str, milliseconds: list[float], share: float) -> Figure:
+    return Figure(key=key, about=about, blocks=[percentile(milliseconds, share)], unit="ms")
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ from contextlib import AsyncExitStack, suppress
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from factories import ConnectBus, Listen, StartWorker
 from local.agents.vector_worker import VectorWorker
@@ -25,6 +26,14 @@ from local.vectors.index import VectorIndex
 from local.vectors.minilm import MiniLM
 from local.vectors.store import VectorStore
 from stand_ins.ollama_server import OllamaStandIn
+
+# How long an example takes depends on what else the machine does; fixtures stay between examples.
+settings.register_profile(
+    "local2",
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
+)
+settings.load_profile("local2")
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -1,7 +1,6 @@
 """One line an event, written by a thread of its own."""
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +11,9 @@ from local.logs import logging_to
 
 
 @pytest.fixture
-def file(tmp_path: Path, logs: Path) -> Iterator[Path]:
+def file(tmp_path: Path) -> Path:
     """A log of the test's own; afterwards the session's is in force again."""
-    before = structlog.get_config()
-    yield tmp_path / "folder" / "own.log"
-    structlog.configure(**before)
-    assert logs.exists()
+    return tmp_path / "folder" / "own.log"
 
 
 def lines(file: Path) -> list[dict[str, Any]]:
@@ -81,6 +77,15 @@ def test_a_log_is_continued_where_it_ended(file: Path) -> None:
             structlog.get_logger().info("start", number=number)
 
     assert [line["number"] for line in lines(file)] == [0, 1]
+
+
+def test_when_the_context_ends_events_go_where_they_went_before(file: Path, tmp_path: Path) -> None:
+    with logging_to(file):
+        with logging_to(tmp_path / "inner.log"):
+            structlog.get_logger().info("inner")
+        structlog.get_logger().info("outer")
+
+    assert [line["event"] for line in lines(file)] == ["outer"]
 
 
 def test_without_a_file_events_go_to_standard_error(

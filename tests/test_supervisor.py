@@ -14,11 +14,20 @@ from waiting import eventually
 WriteModule = Callable[[str], Path]
 
 OBEDIENT = """
-import os, sys
+import signal, sys
+def stop(*_):
+    open("stopped", "w").close()
+    sys.exit()
+signal.signal(signal.SIGTERM, stop)
 config = sys.stdin.readline()
 with open("started", "a") as file: file.write(config)
 sys.stdin.read()
-open("stopped", "w").close()
+"""
+DEAF = """
+import signal
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+open("started", "w").write("deaf")
+while True: signal.pause()
 """
 
 
@@ -84,7 +93,7 @@ async def test_a_child_that_ends_at_once_is_tried_again_for_ever(
 async def test_a_child_that_does_not_stop_is_killed(
     write_module: WriteModule, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    folder = write_module('open("started", "w").write("x"); import time; time.sleep(600)')
+    folder = write_module(DEAF)
     monkeypatch.setattr(supervisor, "STOP_PATIENCE", 0.1)
 
     async with supervised("child_under_test", b"config") as child:

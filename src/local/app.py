@@ -1,7 +1,6 @@
 """The composition root: opens everything, wires it together, closes it in the opposite order."""
 
 import asyncio
-import os
 from collections.abc import AsyncIterator, Coroutine
 from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, suppress
 from pathlib import Path
@@ -11,6 +10,7 @@ import msgspec
 import structlog
 
 from local.agents.generator_agent import GeneratorAgent
+from local.agents.housekeeper import NAME as HOUSEKEEPER
 from local.agents.housekeeper import Housekeeper
 from local.agents.memory_agent import MemoryAgent
 from local.bus.connection import Connection, connect
@@ -19,21 +19,23 @@ from local.bus.server import embedded_server
 from local.bus.tool_host import ToolHost
 from local.bus.vector_client import VectorClient
 from local.database import Database, folder_lock
-from local.errors import FolderLockedError
+from local.errors import BusError, BusTimeoutError, FolderLockedError, NoRespondersError
 from local.llm.chat import ChatModel
 from local.llm.choice import choose_chat_model
 from local.memory.service import Announce, Memory
 from local.memory.sql import migrations
+from local.protocol import subjects
 from local.protocol.codec import encode
 from local.protocol.envelope import seal
 from local.protocol.payloads import MemoryChange
-from local.runtime import runtime_file
+from local.runtime import is_alive, runtime_file
 from local.settings import MemorySettings, Settings
 from local.supervisor import Child, supervised
 from local.tools.catalog import memory_tools
 from local.vectors.config import WorkerConfig
 
 VECTOR_WORKER = "local.agents.vector_worker"
+PING_TIMEOUT = 0.5
 DEATH_PATIENCE = 10.0
 """Seconds that what is left of a killed stack gets to let go of the data folder."""
 
@@ -84,19 +86,25 @@ async def open_stack(
         bus = await resources.enter_async_context(
             connect(url, name="local2", request_timeout=settings.bus.request_timeout)
         )
+        await _refuse_a_second_stack(bus)
         vectors = VectorClient(bus, search_timeout=settings.memory.vector_timeout)
+        database = await resources.enter_async_context(
+            Database.open(data_dir / "ledger.sqlite3", migrations())
+        )
+        memory = Memory(database, vectors, settings.memory, announce=_announcer(bus))
+
+        def worker_lost() -> None:
+            memory.indexer.worker_lost()
+            vectors.worker_lost()
+
         worker = await resources.enter_async_context(
             supervised(
                 VECTOR_WORKER,
                 _worker_config(settings.memory, url, log_folder).to_line(),
                 inherit=(lock,),
-                ended=vectors.worker_lost,
+                ended=worker_lost,
             )
         )
-        database = await resources.enter_async_context(
-            Database.open(data_dir / "ledger.sqlite3", migrations())
-        )
-        memory = Memory(database, vectors, settings.memory, announce=_announcer(bus))
         participants: list[Participant] = [ToolHost(bus, tool) for tool in memory_tools(memory)]
         participants += [Housekeeper(bus, memory), await MemoryAgent.open(bus, memory)]
         for participant in participants:
@@ -125,6 +133,18 @@ async def _generator(resources: AsyncExitStack, bus: Connection, settings: Setti
     return model
 
 
+async def _refuse_a_second_stack(bus: Connection) -> None:
+    """Two stacks on one bus would share requests out between two ledgers."""
+    try:
+        await bus.request(subjects.discovery("PING", HOUSEKEEPER), b"", timeout=PING_TIMEOUT)
+    except (NoRespondersError, BusTimeoutError):
+        return
+    raise BusError(
+        f"Another stack serves the bus at {bus.url}.",
+        remedy="Use that one, or give this one a bus of its own: `url` in config/bus.yaml.",
+    )
+
+
 @asynccontextmanager
 async def _locked(data_dir: Path) -> AsyncIterator[int]:
     """Take the folder's lock; children of a killed stack get a moment to die."""
@@ -135,22 +155,10 @@ async def _locked(data_dir: Path) -> AsyncIterator[int]:
                 descriptor = lock.enter_context(folder_lock(data_dir))
                 break
             except FolderLockedError as error:
-                if _alive(error.holder) or asyncio.get_running_loop().time() > patience:
+                if is_alive(error.holder) or asyncio.get_running_loop().time() > patience:
                     raise
                 await asyncio.sleep(0.05)
         yield descriptor
-
-
-def _alive(pid: int | None) -> bool:
-    if pid is None:
-        return False
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True
 
 
 def _worker_config(settings: MemorySettings, url: str, log_folder: Path | None) -> WorkerConfig:

@@ -11,8 +11,9 @@ import os
 import queue
 import sqlite3
 import threading
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from contextlib import asynccontextmanager, contextmanager
+import time
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager, suppress
 from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any, Generic, NamedTuple, TypeVar
@@ -26,6 +27,7 @@ T = TypeVar("T")
 Work = Callable[[Connection], T]
 
 BATCH_LIMIT = 512
+SLOW_SECONDS = 0.001
 PRAGMAS = (
     "journal_mode = WAL",
     "synchronous = FULL",
@@ -98,7 +100,7 @@ class _Lane:
     def __init__(
         self,
         path: Path,
-        run_batch: Callable[[Connection, list[_Job[Any]]], list[_Outcome]],
+        run_batch: Callable[[Connection, list[_Job[Any]]], Iterable[list[_Outcome]]],
         prepare: Callable[[Connection], None] = lambda _: None,
     ) -> None:
         self._path = path
@@ -139,7 +141,8 @@ class _Lane:
         else:
             self._deliver([_Outcome(self._ready, None, None)])
             for batch in _batches(self._jobs):
-                self._deliver(self._run_batch(connection, batch))
+                for outcomes in self._run_batch(connection, batch):
+                    self._deliver(outcomes)
         finally:
             if connection is not None:
                 connection.close()
@@ -174,21 +177,30 @@ def _batches(jobs: "queue.SimpleQueue[_Job[Any] | None]") -> Iterator[list[_Job[
         yield batch
 
 
-def _run_each(connection: Connection, batch: list[_Job[Any]]) -> list[_Outcome]:
-    return [_attempt(connection, job) for job in batch]
+def _run_each(connection: Connection, batch: list[_Job[Any]]) -> Iterator[list[_Outcome]]:
+    """Read for each; what was quick is delivered together, and not after what is slow."""
+    outcomes: list[_Outcome] = []
+    begun = time.perf_counter()
+    for job in batch:
+        outcomes.append(_attempt(connection, job))
+        if time.perf_counter() - begun > SLOW_SECONDS:
+            yield outcomes
+            outcomes, begun = [], time.perf_counter()
+    yield outcomes
 
 
-def _commit_together(connection: Connection, batch: list[_Job[Any]]) -> list[_Outcome]:
+def _commit_together(connection: Connection, batch: list[_Job[Any]]) -> Iterator[list[_Outcome]]:
     try:
         connection.execute("BEGIN IMMEDIATE")
         outcomes = [_attempt_in_savepoint(connection, job) for job in batch]
         connection.execute("COMMIT")
-    except (sqlite3.Error, Local2Error) as error:
+    except (sqlite3.Error, StorageError) as error:
         if connection.in_transaction:
-            connection.execute("ROLLBACK")
+            with suppress(sqlite3.Error):  # the disk that refused the commit may refuse this, too
+                connection.execute("ROLLBACK")
         failure = _as_storage_error(error)
-        return [_Outcome(job.future, None, failure) for job in batch]
-    return outcomes
+        outcomes = [_Outcome(job.future, None, failure) for job in batch]
+    yield outcomes
 
 
 def _attempt_in_savepoint(connection: Connection, job: _Job[Any]) -> _Outcome:
@@ -265,7 +277,8 @@ def folder_lock(folder: Path) -> Iterator[int]:
             raise FolderLockedError(
                 f"{folder.resolve()} is in use by another stack (process {holder or 'unknown'}).",
                 holder=int(holder) if holder.isdigit() else None,
-                remedy="Use that one, stop it, or set LOCAL2_MEMORY__DATA_DIR to another folder.",
+                remedy="Use that one or stop it; a second stack needs LOCAL2_MEMORY__DATA_DIR and "
+                "LOCAL2_MEMORY__CHROMA_PATH of its own.",
             ) from None
         os.ftruncate(descriptor, 0)
         os.pwrite(descriptor, str(os.getpid()).encode(), 0)

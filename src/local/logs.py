@@ -102,11 +102,12 @@ def logging_to(
         target.parent.mkdir(parents=True, exist_ok=True)
         stream, readable = target.open("a", encoding="utf-8"), False
     writer = _Writer(stream, readable=readable)
+    before = structlog.get_config()
     _configure(writer, level, process)
     try:
         yield
     finally:
-        structlog.reset_defaults()
+        structlog.configure(**before)
         writer.close()
         if target is not None:
             stream.close()

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import msgspec
@@ -23,8 +23,8 @@ def runtime_file(data_dir: Path, url: str) -> Iterator[None]:
     """Leave the bus's address in the data folder while the context lasts."""
     path = data_dir / NAME
     temporary = path.with_suffix(".tmp")
+    temporary.touch(mode=0o600)  # the address may carry a password
     temporary.write_bytes(msgspec.json.encode(Runtime(url=url, pid=os.getpid())))
-    temporary.chmod(0o600)  # the address may carry a password
     temporary.replace(path)
     try:
         yield
@@ -41,10 +41,25 @@ def running_url(settings: Settings) -> str:
     if settings.bus.url is not None:
         return settings.bus.url
     path = settings.memory.data_dir / NAME
-    try:
-        return msgspec.json.decode(path.read_bytes(), type=Runtime).url
-    except (OSError, msgspec.MsgspecError) as error:
+    runtime: Runtime | None = None
+    with suppress(OSError, msgspec.MsgspecError):
+        runtime = msgspec.json.decode(path.read_bytes(), type=Runtime)
+    if runtime is None or not is_alive(runtime.pid):
         raise StackNotRunningError(
             f"No stack is running on {settings.memory.data_dir.resolve()}.",
             remedy="Start one with `local2 up`, in this folder.",
-        ) from error
+        )
+    return runtime.url
+
+
+def is_alive(pid: int | None) -> bool:
+    """Whether there is such a process, whoever's it is."""
+    if pid is None:
+        return False
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True

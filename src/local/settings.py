@@ -7,7 +7,7 @@ the two alike). A key that nobody knows is refused, in a file as in the environm
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 import msgspec
 import yaml
@@ -18,6 +18,7 @@ ENVIRONMENT_PREFIX = "LOCAL2_"
 
 EmbedderChoice = Literal["auto", "ollama", "minilm"]
 ChatChoice = Literal["auto", "ollama", "rules"]
+Seconds = Annotated[float, msgspec.Meta(gt=0)]
 
 T = TypeVar("T", bound=msgspec.Struct)
 
@@ -25,8 +26,8 @@ T = TypeVar("T", bound=msgspec.Struct)
 class BusSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     url: str | None = None
     host: str = "127.0.0.1"
-    port: int = -1
-    request_timeout: float = 10.0
+    port: Annotated[int, msgspec.Meta(ge=-1, le=65_535)] = -1
+    request_timeout: Seconds = 10.0
 
 
 class MemorySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -36,26 +37,26 @@ class MemorySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     embedder: EmbedderChoice = "auto"
     embedding_model: str = "nomic-embed-text"
     ollama_url: str = "http://127.0.0.1:11434"
-    top_k: int = 5
-    min_score: float | None = None
-    feedback_weight: float = 0.1
-    vector_timeout: float = 5.0
+    top_k: Annotated[int, msgspec.Meta(ge=1, le=20)] = 5
+    min_score: Annotated[float, msgspec.Meta(ge=-1, le=1)] | None = None
+    feedback_weight: Annotated[float, msgspec.Meta(ge=0, le=1)] = 0.1
+    vector_timeout: Seconds = 5.0
 
 
 class GeneratorSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     chat: ChatChoice = "auto"
     model: str = "gemma4"
     ollama_url: str = "http://127.0.0.1:11434"
-    temperature: float = 0.2
-    context_size: int = 8192
+    temperature: Annotated[float, msgspec.Meta(ge=0)] = 0.2
+    context_size: Annotated[int, msgspec.Meta(gt=0)] = 8192
     system_prompt: str = (
         "You are a helpful assistant with a long-term memory that you reach through tools. "
         "When the user asks you to remember something, save it. When a question may concern "
         "the user, the project or an earlier conversation, look it up before you answer."
     )
-    tool_timeout: float = 10.0
-    max_rounds: int = 4
-    history_messages: int = 40
+    tool_timeout: Seconds = 10.0
+    max_rounds: Annotated[int, msgspec.Meta(ge=0)] = 4
+    history_messages: Annotated[int, msgspec.Meta(ge=0)] = 40
     tools: tuple[str, ...] = ()
 
 
@@ -122,7 +123,7 @@ def _override(sections: dict[str, dict[str, Any]], variable: str, value: str) ->
 
 def _as_path(kind: type, value: Any) -> Path:
     if kind is Path and isinstance(value, str):
-        return Path(value)
+        return Path(value).expanduser()
     raise msgspec.ValidationError(f"Expected a path, got `{value!r}`")
 
 

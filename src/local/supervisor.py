@@ -64,7 +64,10 @@ class Child:
             log.warning("child_ended", module=self._module, exit_code=code, restart_in=delay)
             await asyncio.sleep(delay)
             delay = min(delay * 2, LAST_DELAY)
-            await self.start()
+            try:
+                await self.start()
+            except OSError as error:  # tried again: the process that ended is still the last one
+                log.warning("child_not_started", module=self._module, reason=str(error))
 
     async def stop(self) -> None:
         """Ask it to stop, with SIGTERM; insist after a while."""
@@ -97,12 +100,13 @@ async def supervised(
         ended: Called whenever the process has ended without being asked to.
     """
     child = Child(module, config, inherit=inherit, ended=ended)
-    await child.start()
-    watcher = asyncio.create_task(child.watch())
+    watcher: asyncio.Task[None] | None = None
     try:
+        await child.start()
+        watcher = asyncio.create_task(child.watch())
         yield child
     finally:
-        watcher.cancel()
-        with suppress(asyncio.CancelledError):
-            await watcher
+        if watcher is not None:
+            watcher.cancel()
+            await asyncio.wait((watcher,))
         await child.stop()

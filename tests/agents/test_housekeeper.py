@@ -11,6 +11,7 @@ from local.bus.connection import Connection
 from local.memory.service import Memory
 from local.protocol.caller import Caller
 from local.protocol.payloads import MemoryStatus
+from local.protocol.vectors import VectorItem
 from stacks import in_step, status
 
 NO_WORKER = "The vector worker does not answer: Nobody serves vector."
@@ -60,16 +61,15 @@ async def test_a_worker_that_comes_is_noticed_at_once(
     assert (now.records, now.indexed, now.in_index, now.problem) == (20, 20, 20, None)
 
 
-async def test_after_a_reindex_the_index_is_a_new_one_with_the_same_records(
+async def test_a_reindex_removes_from_the_index_what_the_ledger_does_not_have(
     bus: Connection, searchable: Memory
 ) -> None:
-    for n in range(20):
-        await searchable.of(Caller()).write_episodic(f"Note {n}.")
+    ids = {await searchable.of(Caller()).write_episodic(f"Note {n}.") for n in range(20)}
     await indexed(searchable)
-    before = await searchable.vectors.status(tenant="default")
+    stranger = VectorItem(id="stranger", text="A record that the ledger never had.")
+    await searchable.vectors.upsert([stranger], tenant="default")
 
     await status(bus, reindex=True)
     await in_step(bus, records=20)
 
-    after = await searchable.vectors.status(tenant="default")
-    assert after.generation != before.generation
+    assert set(await searchable.vectors.ids(0, 100, tenant="default")) == ids

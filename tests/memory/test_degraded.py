@@ -3,7 +3,7 @@
 import asyncio
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from factories import StartWorker
@@ -34,7 +34,7 @@ async def test_without_a_worker_words_are_searched_and_the_answer_says_so(
     assert [hit.content for hit in result.hits] == [GOLD]
     assert result.hits[0].score == WORDS_WEIGHT
     assert result.degraded
-    assert result.reason == "The vector worker does not answer: Nobody serves vector.search."
+    assert str(result.reason).startswith("The vector worker does not answer: Nobody serves vector.")
 
 
 async def test_without_a_worker_nothing_found_is_still_degraded(richard: MemoryService) -> None:
@@ -130,7 +130,6 @@ async def test_many_searches_at_once_answer_without_a_worker(richard: MemoryServ
     assert all(result.degraded and len(result.hits) == 1 for result in results)
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 @given(query=st.text(min_size=1) | st.text(alphabet="\"*^:(){}+-~AND OR NEAR'_\x00", min_size=1))
 async def test_no_query_upsets_the_full_text_search(memory: Memory, query: str) -> None:
     found = await memory.ledger.search_text(query, kind="episode", owner="", limit=5)

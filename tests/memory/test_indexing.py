@@ -2,12 +2,19 @@
 
 from collections.abc import Iterator, Sequence
 
+import msgspec
 import numpy as np
 import pytest
 
 from indexed import indexed
 from local.database import Connection, Database
-from local.memory.indexer import BATCH_CHARACTERS, BATCH_RECORDS, batches
+from local.memory.indexer import (
+    BATCH_BYTES,
+    BATCH_RECORDS,
+    BYTES_A_DIMENSION,
+    EMBEDDED_CHARACTERS,
+    batches,
+)
 from local.memory.records import Waiting
 from local.memory.service import Memory
 from local.protocol.caller import Caller
@@ -92,16 +99,20 @@ async def test_rebuilding_embeds_nothing_again(
     assert embedded == []
 
 
-def _waiting(row: int, length: int) -> Waiting:
-    return Waiting(row=row, id=str(row), text="x" * length, vector=None)
+def _waiting(row: int, text: str) -> Waiting:
+    return Waiting(row=row, id=str(row), text=text, vector=None)
 
 
-def test_batches_are_bounded_in_records_and_in_characters() -> None:
-    records = [_waiting(n, length=10) for n in range(300)]
-    records += [_waiting(1000 + n, length=20_000) for n in range(40)]
+@pytest.mark.parametrize("dimensions", [384, 4096])
+def test_batches_are_bounded_in_records_and_in_bytes_both_ways(dimensions: int) -> None:
+    records = [_waiting(n, "short") for n in range(300)]
+    records += [_waiting(1000 + n, "\u0000" * 20_000) for n in range(40)]
 
-    cut = list(batches(records))
+    cut = list(batches(records, dimensions))
 
     assert sorted(r.row for batch in cut for r in batch) == sorted(r.row for r in records)
-    assert max(len(batch) for batch in cut) == BATCH_RECORDS
-    assert all(sum(min(len(r.text), 8_000) for r in b) <= BATCH_CHARACTERS for b in cut)
+    for batch in cut:
+        there = sum(len(msgspec.json.encode(r.text[:EMBEDDED_CHARACTERS])) for r in batch)
+        back = len(batch) * dimensions * BYTES_A_DIMENSION
+        assert len(batch) <= BATCH_RECORDS
+        assert max(there, back) <= BATCH_BYTES

@@ -16,6 +16,7 @@ from local.protocol.payloads import Json, ToolRequest
 from local.protocol.tool import Tool, ToolOutput
 from local.tools.catalog import memory_tools
 from local.tools.search_memory import formatted
+from waiting import eventually
 
 RICHARD = Caller(user="richard", agent="shell")
 EVE = Caller(user="eve")
@@ -116,6 +117,8 @@ async def test_several_hits_are_numbered_with_their_days() -> None:
 
 
 async def test_a_search_that_finds_nothing_says_so(searchable: Memory) -> None:
+    await eventually(lambda: searchable.indexer.problem is None)
+
     found = await call(searchable, "search_memory", {"query": "gold"})
 
     assert found.content == "No memories found."
@@ -124,7 +127,8 @@ async def test_a_search_that_finds_nothing_says_so(searchable: Memory) -> None:
 async def test_a_degraded_search_that_finds_nothing_says_why(memory: Memory) -> None:
     found = await call(memory, "search_memory", {"query": "gold"})
 
-    assert found.content.startswith("No memories found. (The vector worker does not answer")
+    assert found.content.startswith("No memories found.\n(Some were searched by their words only: ")
+    assert "vector" in found.content
     assert msgspec.to_builtins(found.data)["degraded"] is True
 
 

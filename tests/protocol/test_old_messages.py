@@ -167,7 +167,7 @@ PAYLOADS: Mapping[str, tuple[Any, Any]] = {
     "vector_tenant": (TenantOnly, TenantOnly()),
     "vector_status": (
         VectorStatus,
-        VectorStatus(count=2, generation="g1", embedder="all-MiniLM-L6-v2", clean=True),
+        VectorStatus(count=2, embedder="all-MiniLM-L6-v2", clean=True, dimensions=384),
     ),
     "error": (ErrorReply, ErrorReply(code="unavailable", message="Ollama is down.")),
 }

@@ -2,7 +2,8 @@
 
 from local.bus.connection import Connection, Message
 from local.bus.participant import Participant
-from local.errors import Local2Error, VectorError
+from local.errors import Local2Error, StorageError, VectorError
+from local.memory.records import Counts
 from local.memory.service import Memory
 from local.protocol import subjects
 from local.protocol.codec import encode
@@ -27,18 +28,22 @@ class Housekeeper(Participant):
         self._memory.indexer.worker_started()
 
     async def _tell_status(self, message: Message) -> None:
-        await self._answer(message, await self._status())
+        await self._answer(message, None)
 
     async def _reindex(self, message: Message) -> None:
         try:
             await self._memory.indexer.rebuild()
         except Local2Error as error:
-            await self._answer(message, await self._status(problem=str(error)))
+            await self._answer(message, str(error))
         else:
-            await self._answer(message, await self._status())
+            await self._answer(message, None)
 
-    async def _status(self, *, problem: str | None = None) -> MemoryStatus:
-        counts = await self._memory.ledger.counts()
+    async def _status(self, problem: str | None) -> MemoryStatus:
+        counts = Counts(records=0, indexed=0, waiting=0)
+        try:
+            counts = await self._memory.ledger.counts()
+        except StorageError as error:
+            problem = str(error)
         worker: VectorStatus | None = None
         try:
             worker = await self._memory.vectors.status(tenant=self._memory.ledger.tenant)
@@ -54,6 +59,7 @@ class Housekeeper(Participant):
             problem=problem or (worker.problem if worker else None),
         )
 
-    async def _answer(self, message: Message, status: MemoryStatus) -> None:
+    async def _answer(self, message: Message, problem: str | None) -> None:
         if message.reply:
+            status = await self._status(problem)
             await self.bus.publish(message.reply, encode(seal(status, type="status", source=NAME)))

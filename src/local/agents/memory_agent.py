@@ -25,6 +25,7 @@ from local.protocol.payloads import DeadLetter, Feedback, Generation, Json
 
 NAME = "memory_agent"
 DEAD_LETTER_CHARACTERS = 100_000
+RECALLING = frozenset({"recall_topic", "search_memory"})
 
 log = structlog.get_logger()
 
@@ -70,7 +71,8 @@ class MemoryAgent(Participant):
             "timestamp_utc": (envelope.timestamp_utc or utc_now()).isoformat(),
         }
         service = self._memory.of(caller_of(envelope))
-        written = await service.put_episode(f"Q: {turn.query}\nA: {turn.answer}", metadata)
+        answer = without_echoes(turn)
+        written = await service.put_episode(f"Q: {turn.query}\nA: {answer}", metadata)
         log.info("turn_remembered", id=written.id, was_new=written.was_new, **_ids(metadata))
 
     async def _rate(self, message: Message) -> None:
@@ -86,6 +88,15 @@ class MemoryAgent(Participant):
         letter = DeadLetter(subject=message.subject, reason=str(error), message=text)
         data = encode(seal(letter, type="dead_letter", source=NAME))
         await publish_durably(self.bus, subjects.MEMORY_DEAD_LETTER, data)
+
+
+def without_echoes(turn: Generation) -> str:
+    """The answer without what memory tools had put into it: that is remembered already."""
+    answer = turn.answer
+    for call in turn.tool_calls:
+        if call.name in RECALLING and call.content.strip():
+            answer = answer.replace(call.content.strip(), "(recalled)")
+    return answer
 
 
 def _ids(metadata: Json) -> Json:

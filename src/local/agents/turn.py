@@ -5,12 +5,13 @@ from collections.abc import Sequence
 from contextlib import aclosing
 from typing import TypeVar
 
+import msgspec
 import structlog
 
 from local.bus.connection import Connection
 from local.bus.streams import publish_durably
 from local.bus.tool_client import call_tool
-from local.errors import BusError, ModelError
+from local.errors import BusError, Local2Error, TooLargeError
 from local.llm.chat import ChatMessage, ChatModel, ToolCall, ToolDefinition
 from local.protocol import subjects
 from local.protocol.caller import Caller
@@ -62,9 +63,13 @@ class Turn:
         error: ErrorReply | None = None
         try:
             await self._rounds(history)
-        except ModelError as failure:
-            log.warning("model_failed", query_id=self._query_id, reason=str(failure))
+        except Local2Error as failure:
+            log.warning("turn_failed", query_id=self._query_id, reason=str(failure))
             error = ErrorReply(code=failure.code, message=str(failure))
+        except Exception:
+            log.exception("turn_failed", query_id=self._query_id)
+            message = "The generator failed; its log says where."
+            error = ErrorReply(code=Local2Error.code, message=message)
         await self._publish(error)
 
     async def _rounds(self, history: Sequence[ChatMessage]) -> None:
@@ -141,6 +146,15 @@ class Turn:
             query_id=self._query_id,
             error=error,
         )
+        try:
+            await self._store(generation)
+        except TooLargeError as failure:
+            log.warning("turn_shortened", query_id=self._query_id, reason=str(failure))
+            calls = [msgspec.structs.replace(call, content="") for call in self._calls]
+            shorter = msgspec.structs.replace(generation, thinking=None, tool_calls=calls)
+            await self._store(shorter)
+
+    async def _store(self, generation: Generation) -> None:
         data = encode(self._sealed(generation))
         for attempt in range(1, PUBLISH_ATTEMPTS + 1):
             try:

@@ -39,6 +39,8 @@ from local.vectors.index import VectorIndex
 from local.vectors.store import VectorStore
 
 NAME = "vector_worker"
+RELOAD_SECONDS = 60.0
+"""How long a worker whose embedder could not be loaded says so before it is tried again."""
 
 log = structlog.get_logger()
 
@@ -72,6 +74,7 @@ class VectorWorker(Participant):
             try:
                 answer = await function(decode(message.data, payload).payload)
                 data = encode(seal(answer, type="answer", source=NAME))
+                self.bus.check_size(data)
             except Local2Error as error:
                 data, headers = failure(error)
             except Exception as error:
@@ -96,7 +99,9 @@ async def work(config: WorkerConfig) -> None:
         bus = await resources.enter_async_context(connect(config.bus_url, name=NAME))
         await resources.enter_async_context(VectorWorker(bus, store))
         log.info("vector_worker_ready", embedder=embedder.name, clean=index.opened_clean)
-        await stop.wait()
+        patience = RELOAD_SECONDS if isinstance(embedder, MissingEmbedder) else None
+        with suppress(TimeoutError):  # then the supervisor starts the next attempt
+            await asyncio.wait_for(stop.wait(), patience)
 
 
 def _embedder(config: WorkerConfig, recorded: str | None) -> Embedder:
@@ -131,7 +136,11 @@ def main() -> None:
     """Entry point of the child process."""
     config = WorkerConfig.from_line(sys.stdin.readline())
     with logging_to(config.log_file, process=NAME), suppress(KeyboardInterrupt):
-        asyncio.run(work(config))
+        try:
+            asyncio.run(work(config))
+        except Local2Error as error:
+            log.error("vector_worker_failed", reason=str(error))  # noqa: TRY400 - it says it all
+            sys.exit(1)
 
 
 if __name__ == "__main__":

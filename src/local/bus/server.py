@@ -96,7 +96,10 @@ class EmbeddedServer:
             code = await self._process.wait()
             log.error("nats_server_died", exit_code=code, remedy="restarting it on the same port")
             await asyncio.sleep(RESTART_DELAY)
-            await self.start()
+            try:
+                await self.start()
+            except (BusError, OSError) as error:  # tried again: the process that failed has ended
+                log.error("nats_server_not_started", reason=str(error))  # noqa: TRY400
 
     async def stop(self) -> None:
         if self._process is None or self._process.returncode is not None:
@@ -150,14 +153,15 @@ async def embedded_server(
         inherit: File descriptors it keeps open, so that the data folder's lock outlives a kill.
     """
     server = EmbeddedServer(folder, host, port, inherit)
-    await server.start()
-    watcher = asyncio.create_task(server.watch())
+    watcher: asyncio.Task[None] | None = None
     try:
+        await server.start()
+        watcher = asyncio.create_task(server.watch())
         yield server
     finally:
-        watcher.cancel()
-        with suppress(asyncio.CancelledError):
-            await watcher
+        if watcher is not None:
+            watcher.cancel()
+            await asyncio.wait((watcher,))
         await server.stop()
 
 

@@ -6,6 +6,7 @@ stay in it until the MemoryAgent has committed them to the ledger, for however l
 
 import nats.errors
 import nats.js.errors
+import structlog
 from nats.js.api import AckPolicy, ConsumerConfig, RetentionPolicy, StorageType, StreamConfig
 
 from local.bus.connection import Connection, Headers, Message
@@ -18,6 +19,8 @@ MAX_UNACKNOWLEDGED = 1000
 RETRY_DELAY = 1.0
 DEAD_LETTER_AGE = 30 * 24 * 3600.0
 DEAD_LETTER_BYTES = 64 * 1024 * 1024
+
+log = structlog.get_logger()
 
 
 def turns_stream(tenant: str) -> str:
@@ -71,9 +74,11 @@ async def publish_durably(
     headers: Headers | None = {"Nats-Msg-Id": message_id} if message_id else None
     bus.check_size(data, headers)
     try:
-        await bus.client.jetstream().publish(subject, data, headers=headers)
+        acknowledgement = await bus.client.jetstream().publish(subject, data, headers=headers)
     except (nats.js.errors.Error, nats.errors.Error, TimeoutError) as error:
         raise BusError(f"{subject} was not acknowledged by JetStream: {error!r}.") from error
+    if acknowledgement.duplicate:
+        log.warning("duplicate_dropped", subject=subject, message_id=message_id)
 
 
 async def ensure_turns_consumer(bus: Connection, name: str, tenant: str = "default") -> str:

@@ -2,17 +2,13 @@
 
 from datetime import timedelta
 
-import msgspec
-
 from local.bus.connection import Connection
-from local.bus.participant import ServiceAnswer
 from local.errors import BusTimeoutError, Local2Error, NoRespondersError, UnknownToolError
 from local.protocol import subjects
 from local.protocol.caller import Caller
 from local.protocol.codec import decode, encode
 from local.protocol.envelope import seal, utc_now
 from local.protocol.payloads import Json, ToolRequest, ToolResult
-from local.protocol.tool import McpTool
 
 
 async def call_tool(  # noqa: PLR0913 - one keyword a field of the envelope
@@ -54,24 +50,6 @@ async def call_tool(  # noqa: PLR0913 - one keyword a field of the envelope
         )
     except Local2Error as error:
         return ToolResult.failed(error)
-
-
-async def describe_tool(bus: Connection, tool: str) -> McpTool:
-    """Ask a tool for its description and the schema of its arguments.
-
-    Raises:
-        UnknownToolError: Nobody serves it.
-    """
-    subjects.tool_request(tool)
-    try:
-        answer = await bus.request(subjects.discovery("INFO", tool), b"")
-    except (NoRespondersError, BusTimeoutError) as error:
-        raise _unknown(tool) from error
-    service = msgspec.json.decode(answer.data, type=ServiceAnswer)
-    for endpoint in service.endpoints or []:
-        if endpoint.metadata and "mcp_tool" in endpoint.metadata:
-            return msgspec.json.decode(endpoint.metadata["mcp_tool"], type=McpTool)
-    raise _unknown(tool)
 
 
 def _unknown(tool: str) -> UnknownToolError:

@@ -1,6 +1,7 @@
 """The tools heard on the bus: learned from `tool.schema` only, early or late."""
 
 import asyncio
+from contextlib import suppress
 from types import TracebackType
 from typing import Self
 
@@ -55,6 +56,15 @@ class Toolbox:
             except TimeoutError:
                 break
         return self.schemas
+
+    async def find(self, tool: str, *, within: float) -> ToolSchema | None:
+        """Wait for one tool's schema; None if it is not announced in time."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(within):
+                while tool not in self._schemas:
+                    self._changed.clear()
+                    await self._changed.wait()
+        return self._schemas.get(tool)
 
     async def _heard(self, message: Message) -> None:
         try:

@@ -46,7 +46,7 @@ class VectorClient:
         self._lost = asyncio.get_running_loop().create_future()
 
     async def search(self, text: str, limit: int, *, tenant: str) -> VectorHits:
-        ask = VectorSearch(text=text, limit=limit, tenant=tenant)
+        ask = VectorSearch(text=text, limit=limit, patience=self._search_timeout, tenant=tenant)
         return await self._ask(subjects.VECTOR_SEARCH, ask, VectorHits, self._search_timeout)
 
     async def upsert(self, items: list[VectorItem], *, tenant: str) -> VectorsStored:
@@ -78,6 +78,7 @@ class VectorClient:
         request: asyncio.Task[Message] = asyncio.create_task(
             self._bus.request(subject, data, timeout=seconds)
         )
+        request.add_done_callback(_seen)
         try:
             await asyncio.wait((request, self._lost), return_when=asyncio.FIRST_COMPLETED)
             if not request.done():
@@ -87,6 +88,12 @@ class VectorClient:
             raise VectorError(f"The vector worker does not answer: {error}") from error
         finally:
             request.cancel()
+
+
+def _seen(request: asyncio.Task[Message]) -> None:
+    """Look at the outcome: asyncio complains of a failure that nobody waits for any more."""
+    if not request.cancelled():
+        request.exception()
 
 
 def _read(answer: Message, into: type[R]) -> R:

@@ -15,8 +15,11 @@ from local.bus.connection import Connection, connect
 from local.bus.memory_client import memory_status
 from local.bus.server import find_server
 from local.cli.output import FAILED, Output, run_async
-from local.errors import BusError, Local2Error
+from local.database import Database, folder_lock
+from local.errors import BusError, Local2Error, StorageError
 from local.llm.ollama import installed_models
+from local.memory.ledger import Ledger
+from local.memory.sql import migrations
 from local.runtime import running_url
 from local.settings import Settings
 
@@ -54,7 +57,20 @@ async def _examine(settings: Settings) -> list[Finding]:
         *[_folder(path) for path in (settings.memory.data_dir, settings.memory.chroma_path)],
         _minilm(),
     ]
-    findings += [finding async for finding in _ollama(settings)]
+    findings += [
+        await _ollama(
+            "chat model",
+            settings.generator.ollama_url,
+            settings.generator.model,
+            needed=settings.generator.chat == "ollama",
+        ),
+        await _ollama(
+            "embedding model",
+            settings.memory.ollama_url,
+            settings.memory.embedding_model,
+            needed=settings.memory.embedder == "ollama",
+        ),
+    ]
     findings += [finding async for finding in _stack(settings)]
     return findings
 
@@ -96,26 +112,21 @@ def _minilm() -> Finding:
     )
 
 
-async def _ollama(settings: Settings) -> AsyncIterator[Finding]:
-    url = settings.generator.ollama_url
+async def _ollama(name: str, url: str, model: str, *, needed: bool) -> Finding:
+    """Whether Ollama has a model; only a configuration that names Ollama cannot do without it."""
+    verdict: Verdict = "broken" if needed else "note"
     try:
         models = await installed_models(url)
     except Local2Error as error:
-        missing: Verdict = "broken" if settings.generator.chat == "ollama" else "note"
-        yield Finding(name="Ollama", verdict=missing, detail=error.message, remedy=error.remedy)
-        return
-    yield Finding(name="Ollama", verdict="ok", detail=f"{len(models)} models at {url}")
-    for purpose, model in (
-        ("chat model", settings.generator.model),
-        ("embedding model", settings.memory.embedding_model),
-    ):
-        there = model in models or f"{model}:latest" in models
-        yield Finding(
-            name=purpose,
-            verdict="ok" if there else "note",
-            detail=model if there else f"Ollama lacks {model}.",
-            remedy=None if there else f"ollama pull {model}",
-        )
+        return Finding(name=name, verdict=verdict, detail=error.message, remedy=error.remedy)
+    if model in models or f"{model}:latest" in models:
+        return Finding(name=name, verdict="ok", detail=f"{model}, Ollama at {url}")
+    return Finding(
+        name=name,
+        verdict=verdict,
+        detail=f"Ollama at {url} does not have {model}.",
+        remedy=f"ollama pull {model}",
+    )
 
 
 async def _stack(settings: Settings) -> AsyncIterator[Finding]:
@@ -125,6 +136,22 @@ async def _stack(settings: Settings) -> AsyncIterator[Finding]:
             yield await _index(bus)
     except BusError as error:
         yield Finding(name="stack", verdict="note", detail=error.message, remedy=error.remedy)
+        yield await _ledger(settings)
+
+
+async def _ledger(settings: Settings) -> Finding:
+    """Without a stack the ledger itself is read; its index is compared at the next start."""
+    path = settings.memory.data_dir / "ledger.sqlite3"
+    if not path.exists():
+        return Finding(name="ledger", verdict="ok", detail="nothing is remembered yet")
+    try:
+        with folder_lock(settings.memory.data_dir):
+            async with Database.open(path, migrations()) as database:
+                counts = await Ledger(database, "default").counts()
+    except StorageError as error:
+        return _broken("ledger", error)
+    detail = f"{counts.records} records, {counts.indexed} indexed, {counts.waiting} waiting"
+    return Finding(name="ledger", verdict="ok", detail=detail)
 
 
 async def _index(bus: Connection) -> Finding:

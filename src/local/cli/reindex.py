@@ -10,7 +10,7 @@ from local.app import open_stack
 from local.bus.connection import Connection, connect
 from local.bus.memory_client import memory_status, start_reindex
 from local.cli.output import Output, run_async
-from local.errors import StackNotRunningError, VectorError
+from local.errors import NoRespondersError, StackNotRunningError, VectorError
 from local.logs import logging_to
 from local.protocol.payloads import MemoryStatus
 from local.runtime import running_url
@@ -43,7 +43,8 @@ async def _bus(settings: Settings, output: Output) -> AsyncIterator[Connection]:
     async with AsyncExitStack() as resources:
         try:
             bus = await resources.enter_async_context(connect(running_url(settings), name="cli"))
-        except StackNotRunningError:
+            await memory_status(bus)
+        except (StackNotRunningError, NoRespondersError):
             output.text("No stack is running; rebuilding offline.")
             logs = settings.memory.data_dir / "logs"
             stack = await resources.enter_async_context(

@@ -4,19 +4,22 @@ import sys
 from collections.abc import Sequence
 
 import msgspec
+from rich.markup import escape
 from rich.table import Table
 
 from local.bus.connection import connect
-from local.bus.tool_client import call_tool, describe_tool
+from local.bus.tool_client import call_tool
 from local.bus.toolbox import Toolbox
 from local.cli.output import FAILED, Output, run_async
-from local.errors import InvalidArgumentsError, UnknownToolError
+from local.errors import InvalidArgumentsError
 from local.protocol.caller import Caller
 from local.protocol.payloads import Json, ToolResult, ToolSchema
 from local.runtime import running_url
 from local.settings import Settings
 
 NAME = "cli"
+SCHEMA_SECONDS = 0.5
+"""How long to wait for a tool to announce itself; without its schema arguments are text."""
 
 
 def list_tools(settings: Settings, output: Output) -> None:
@@ -26,8 +29,10 @@ def list_tools(settings: Settings, output: Output) -> None:
     for schema in schemas:
         parameters = schema.tool_schema.function.parameters
         required = parameters.get("required", [])
-        names = [name if name in required else f"[{name}]" for name in parameters["properties"]]
-        table.add_row(schema.name, "\n".join(names).replace("[", "\\["), schema.description)
+        names = [n if n in required else f"[{n}]" for n in parameters.get("properties", {})]
+        table.add_row(
+            *(escape(cell) for cell in (schema.name, "\n".join(names))), escape(schema.description)
+        )
     output.table(table)
 
 
@@ -60,12 +65,10 @@ async def _call(
     settings: Settings, tool: str, arguments: Sequence[str], caller: Caller
 ) -> ToolResult:
     async with connect(running_url(settings), name=NAME) as bus:
-        try:
-            description = await describe_tool(bus, tool)
-        except UnknownToolError as error:
-            return ToolResult.failed(error)
-        args = parsed(arguments, description.input_schema)
-        return await call_tool(bus, tool, args, caller=caller)
+        async with Toolbox(bus, source=NAME) as box:
+            schema = await box.find(tool, within=SCHEMA_SECONDS)
+        parameters = schema.tool_schema.function.parameters if schema is not None else {}
+        return await call_tool(bus, tool, parsed(arguments, parameters), caller=caller)
 
 
 def parsed(arguments: Sequence[str], schema: Json) -> Json:
@@ -81,7 +84,7 @@ def parsed(arguments: Sequence[str], schema: Json) -> Json:
             raise InvalidArgumentsError(
                 f"{argument!r} is not KEY=VALUE.", remedy="E.g. topic=user.name content=Richard"
             )
-        declared = schema["properties"].get(key, {})
+        declared = schema.get("properties", {}).get(key, {})
         args[key] = value if declared.get("type", "string") == "string" else _json(key, value)
     return args
 

@@ -66,7 +66,7 @@ class OllamaModel:
         self, messages: Sequence[ChatMessage], tools: Sequence[ToolDefinition]
     ) -> AsyncGenerator[ChatChunk, None]:
         their_messages = [_to_ollama(message) for message in messages]
-        their_tools = [_to_ollama_tool(tool) for tool in tools]
+        their_tools = list(_to_ollama_tools(tools))
         done_reason = None
         with _as_model_errors(self.name, self._url):
             parts = await self._client.chat(
@@ -137,8 +137,13 @@ def _to_ollama(message: ChatMessage) -> Message:
     )
 
 
-def _to_ollama_tool(tool: ToolDefinition) -> Tool:
-    return Tool.model_validate({"type": "function", "function": msgspec.to_builtins(tool)})
+def _to_ollama_tools(tools: Sequence[ToolDefinition]) -> Iterator[Tool]:
+    """Leave out a tool whose schema the ollama package does not take: anybody can announce one."""
+    for tool in tools:
+        try:
+            yield Tool.model_validate({"type": "function", "function": msgspec.to_builtins(tool)})
+        except ValueError as error:
+            log.warning("tool_not_offered", tool=tool.name, reason=str(error))
 
 
 def _from_ollama(part: ChatResponse) -> ChatChunk | None:

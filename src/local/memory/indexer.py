@@ -6,8 +6,10 @@ succeeds the records are found by their words, and answers say `degraded`.
 
 import asyncio
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from typing import Protocol
 
+import msgspec
 import structlog
 
 from local.errors import Local2Error, VectorError
@@ -16,9 +18,12 @@ from local.memory.records import Waiting
 from local.protocol.vectors import VectorHits, VectorItem, VectorsStored, VectorStatus
 
 BATCH_RECORDS = 128
-BATCH_CHARACTERS = 100_000
+BATCH_BYTES = 400_000
+"""Of a request or its answer, well below what the bus carries."""
 EMBEDDED_CHARACTERS = 8_000
 """An embedder reads no further than this, so no more is sent."""
+BYTES_A_DIMENSION = 6
+"""A float32 in base64, rounded up."""
 ROUND = 512
 IN_FLIGHT = 2
 """One batch is embedded while the vectors of the other travel home."""
@@ -51,9 +56,18 @@ class Indexer:
         self._ledger = ledger
         self._vectors = vectors
         self._work = asyncio.Event()
+        self._new_worker = asyncio.Event()
         self._worker: VectorStatus | None = None
+        self._losses = 0
         self._slots = asyncio.Semaphore(IN_FLIGHT)
         self._reported = ""
+
+    @property
+    def problem(self) -> str | None:
+        """Why the index cannot be trusted to hold what the ledger says it holds."""
+        if self._worker is not None:
+            return None
+        return self._reported or "The vector index is not ready yet."
 
     def wake(self) -> None:
         """There is something to index, or to remove."""
@@ -61,13 +75,22 @@ class Indexer:
 
     def worker_started(self) -> None:
         """A vector worker is new on the bus: compare its index with the ledger before going on."""
-        self._worker = None
+        self.worker_lost()
+        self._new_worker.set()
         self._work.set()
+
+    def worker_lost(self) -> None:
+        """The vector worker has ended: the next one's index is not to be trusted untested."""
+        self._losses += 1
+        self._worker = None
 
     async def rebuild(self) -> None:
         """Empty the index and let every record wait for it; vectors that fit are not made again."""
-        await self._empty()
-        self.worker_started()
+        self.worker_lost()
+        try:
+            await self._empty()
+        finally:
+            self.worker_started()
 
     async def run(self) -> None:
         """Index until cancelled."""
@@ -76,10 +99,10 @@ class Indexer:
         while True:
             await self._work.wait()
             self._work.clear()
+            self._new_worker.clear()
             try:
                 await self._catch_up()
             except* Local2Error as group:
-                self._worker = None
                 self._report(str(group.exceptions[0]))
                 await self._pause(delay)
                 delay = min(delay * 2, LAST_RETRY)
@@ -96,65 +119,60 @@ class Indexer:
         self._reported = problem
 
     async def _pause(self, seconds: float) -> None:
-        """Wait before another attempt; a new worker cuts the wait short."""
-        try:
-            async with asyncio.timeout(seconds):  # wait_for may swallow a cancellation
-                await self._work.wait()
-        except TimeoutError:
-            self._work.set()
+        """Wait before another attempt; a new worker cuts the wait short, new work does not."""
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._new_worker.wait(), seconds)
+        self._work.set()
 
     async def _catch_up(self) -> None:
         if self._worker is None:
-            self._worker = await self._compare()
-        if self._worker.problem is not None:  # embedding for an index that takes no vectors
-            raise VectorError(self._worker.problem)
-        embedder = self._worker.embedder
-        while waiting := await self._ledger.waiting(ROUND, embedder=embedder):
+            losses = self._losses
+            status = await self._compare()
+            if losses != self._losses:
+                return  # the worker that was compared is gone
+            self._worker = status
+        worker = self._worker
+        while waiting := await self._ledger.waiting(ROUND, embedder=worker.embedder):
             async with asyncio.TaskGroup() as group:
-                for batch in batches(waiting):
+                for batch in batches(waiting, worker.dimensions):
                     group.create_task(self._index(batch))
         while ids := await self._ledger.to_remove(ROUND):
             await self._vectors.delete(ids, tenant=self._ledger.tenant)
             await self._ledger.removed(ids)
 
     async def _index(self, batch: list[Waiting]) -> None:
-        items = [
-            VectorItem(id=r.id, vector=r.vector)
-            if r.vector is not None
-            else VectorItem(id=r.id, text=r.text[:EMBEDDED_CHARACTERS])
-            for r in batch
-        ]
         async with self._slots:
-            stored = await self._vectors.upsert(items, tenant=self._ledger.tenant)
+            stored = await self._vectors.upsert(_items(batch), tenant=self._ledger.tenant)
         await self._ledger.keep_vectors(batch, stored.vectors, stored.embedder)
 
     async def _compare(self) -> VectorStatus:
         """Find what the index lacks, or has too much, after a restart or a crash."""
         status = await self._vectors.status(tenant=self._ledger.tenant)
+        if status.problem is not None:
+            raise VectorError(status.problem)
         counts = await self._ledger.counts()
         if status.clean and status.count == counts.indexed:
             return status
-        present = await self._ids_in_index()
-        expected = await self._ledger.indexed_ids()
-        missing, unknown = sorted(expected - present), sorted(present - expected)
+        missing, unknown = await self._ledger.compared(await self._ids_in_index())
         log.info("index_compared", missing=len(missing), unknown=len(unknown), clean=status.clean)
         await self._ledger.index_again(missing)
         for start in range(0, len(unknown), ROUND):
             page = unknown[start : start + ROUND]
             await self._vectors.delete(page, tenant=self._ledger.tenant)
-        if not status.clean and status.problem is None:
-            await self._probe()
+        if not status.clean:
+            await self._probe(status)
         return status
 
     async def _empty(self) -> None:
         await self._vectors.reset(tenant=self._ledger.tenant)
         await self._ledger.index_anew()
 
-    async def _probe(self) -> None:
+    async def _probe(self, status: VectorStatus) -> None:
         """Files cut short by a power cut lose vectors without an error: a sample tells."""
         sample = await self._ledger.sample_indexed(SAMPLE)
-        items = [VectorItem(id=record.id, vector=record.vector) for record in sample]
-        lost = await self._vectors.lost(items, tenant=self._ledger.tenant)
+        lost: list[str] = []
+        for batch in batches(sample, status.dimensions):
+            lost += await self._vectors.lost(_items(batch), tenant=self._ledger.tenant)
         if len(lost) > TOLERATED_LOSSES:
             log.warning("index_damaged", lost=len(lost), of=len(sample), remedy="filling it anew")
             await self._empty()
@@ -168,16 +186,30 @@ class Indexer:
         return ids
 
 
-def batches(records: Sequence[Waiting]) -> Iterator[list[Waiting]]:
-    """Cut records into batches, shortest texts first: padding is what embedding wastes."""
+def _items(records: Sequence[Waiting]) -> list[VectorItem]:
+    return [
+        VectorItem(id=record.id, vector=record.vector)
+        if record.vector is not None
+        else VectorItem(id=record.id, text=record.text[:EMBEDDED_CHARACTERS])
+        for record in records
+    ]
+
+
+def batches(records: Sequence[Waiting], dimensions: int) -> Iterator[list[Waiting]]:
+    """Cut records into batches that the bus carries, there and back.
+
+    Shortest texts first, since padding is what embedding wastes.
+    """
+    vector_bytes = dimensions * BYTES_A_DIMENSION
     batch: list[Waiting] = []
-    characters = 0
+    size = 0
     for record in sorted(records, key=lambda r: len(r.text)):
-        length = min(len(record.text), EMBEDDED_CHARACTERS)
-        if batch and (len(batch) == BATCH_RECORDS or characters + length > BATCH_CHARACTERS):
+        text = record.text[:EMBEDDED_CHARACTERS] if record.vector is None else ""
+        cost = max(len(msgspec.json.encode(text)), vector_bytes)
+        if batch and (len(batch) == BATCH_RECORDS or size + cost > BATCH_BYTES):
             yield batch
-            batch, characters = [], 0
+            batch, size = [], 0
         batch.append(record)
-        characters += length
+        size += cost
     if batch:
         yield batch

@@ -3,6 +3,9 @@
 import re
 
 MAX_TERMS = 32
+SHORT_WORD = 4
+ENDING = 3
+"""Letters by which two forms of a word may differ."""
 
 _WORD = re.compile(r"\w+", re.UNICODE)
 _STOP_WORDS = frozenset(
@@ -19,7 +22,27 @@ _STOP_WORDS = frozenset(
 )
 
 
-def match_expression(text: str) -> str | None:
-    """The words of `text` joined with OR, for FTS5; None where only stop words are left."""
+def terms(text: str) -> list[str]:
+    """The words that say what a text is about: no stop words, each once."""
     words = dict.fromkeys(word for word in _WORD.findall(text.lower()) if word not in _STOP_WORDS)
-    return " OR ".join(f'"{word}"' for word in list(words)[:MAX_TERMS]) or None
+    return list(words)[:MAX_TERMS]
+
+
+def match_expression(text: str) -> str | None:
+    """The terms of `text` joined with OR, for FTS5; None where only stop words are left."""
+    return " OR ".join(f'"{term}"' for term in terms(text)) or None
+
+
+def coverage(query: str, content: str) -> float:
+    """The share of the query's terms that the content has, in this or another ending."""
+    asked = terms(query)
+    words = set(_WORD.findall(content.lower()))
+    found = sum(term in words or any(_alike(term, word) for word in words) for term in asked)
+    return found / max(len(asked), 1)
+
+
+def _alike(term: str, word: str) -> bool:
+    """Whether two words differ in their ending only, as `rate` and `rating` do."""
+    shorter = min(len(term), len(word))
+    stem = shorter if shorter <= SHORT_WORD else shorter - ENDING + 1
+    return abs(len(term) - len(word)) <= ENDING and term[:stem] == word[:stem]

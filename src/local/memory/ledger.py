@@ -5,6 +5,7 @@ The tenant is bound to every statement here and nowhere else.
 
 from collections.abc import Sequence
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -17,13 +18,15 @@ from local.memory.records import (
     NewRecord,
     Rating,
     Record,
-    TextMatch,
     Waiting,
     Written,
 )
 from local.memory.sql import statements
+from local.memory.topics import RecentTopics
 
 SQL = statements()
+PAGE = 1_000
+"""Rows that one transaction changes at most, so that nobody's save waits long behind it."""
 
 Parameters = dict[str, Any]
 
@@ -33,13 +36,20 @@ class Ledger:
 
     def __init__(self, database: Database, tenant: str) -> None:
         self._database = database
+        self._topics = RecentTopics()
         self.tenant = tenant
 
     async def topic(self, owner: str, topic: str) -> Record | None:
-        """The active version of a standing fact."""
+        """The active version of a standing fact, from memory if it was asked for lately."""
+        if (kept := self._topics.get((owner, topic))) is not None:
+            return kept
+        version = self._topics.version
         asked = self._bound(owner=owner, topic=topic)
         row = await self._database.read(lambda c: c.execute(SQL["active_topic"], asked).fetchone())
-        return Record.from_row(row) if row else None
+        record = Record.from_row(row) if row else None
+        if record is not None and version == self._topics.version:
+            self._topics.keep(record)
+        return record
 
     async def history(self, owner: str, topic: str) -> list[Record]:
         """Every version of a standing fact, newest first."""
@@ -51,7 +61,10 @@ class Ledger:
 
     async def put_topic(self, record: NewRecord) -> Written:
         """Make `record` the active version of its topic; the same content changes nothing."""
-        return await self._database.write(lambda c: self._put_topic(c, record))
+        try:
+            return await self._database.write(lambda c: self._put_topic(c, record))
+        finally:
+            self._topics.forget(record.owner, str(record.topic))
 
     async def add(self, record: NewRecord) -> Written:
         """Add a record unless its id is there already."""
@@ -77,7 +90,7 @@ class Ledger:
 
     async def search_text(
         self, query: str, *, kind: Kind, owner: str, limit: int, waiting_only: bool = False
-    ) -> list[TextMatch]:
+    ) -> list[Record]:
         """Find records by their words, best first.
 
         Args:
@@ -90,17 +103,16 @@ class Ledger:
         expression = match_expression(query)
         if expression is None:
             return []
-        asked = self._bound(
-            match=expression, kind=kind, owner=owner, limit=limit, waiting_only=waiting_only
-        )
+        asked = self._bound(match=expression, kind=kind, owner=owner, limit=limit)
 
         def search(connection: Connection) -> list[Row]:
-            if waiting_only and not connection.execute(SQL["has_waiting"], asked).fetchone()[0]:
-                return []
-            return connection.execute(SQL["search_text"], asked).fetchall()
+            if not waiting_only:
+                return connection.execute(SQL["search_text"], asked).fetchall()
+            if connection.execute(SQL["has_waiting"], asked).fetchone()[0]:
+                return connection.execute(SQL["search_waiting_text"], asked).fetchall()
+            return []
 
-        rows = await self._database.read(search)
-        return [TextMatch(Record.from_row(row), -row["bm25"]) for row in rows]
+        return [Record.from_row(row) for row in await self._database.read(search)]
 
     async def waiting(self, limit: int, *, embedder: str) -> list[Waiting]:
         """The oldest records that wait for the index, with vectors that `embedder` made."""
@@ -151,18 +163,25 @@ class Ledger:
 
     async def index_anew(self) -> None:
         """Let every record wait for the index again, as after the index was emptied."""
-        everything = self._bound()
-        await self._database.write(lambda c: c.execute(SQL["all_waiting"], everything).rowcount)
+        last = await self._database.read(lambda c: c.execute(SQL["last_row"]).fetchone()[0])
+        for first in range(1, last + 1, PAGE):
+            rows = self._bound(first=first, last=first + PAGE - 1)
+            await self._database.write(partial(_execute, SQL["all_waiting"], rows))
 
     async def index_again(self, ids: Sequence[str]) -> None:
         """Let these records wait for the index again."""
-        await self._each("wait_again", ids)
+        for start in range(0, len(ids), PAGE):
+            await self._each("wait_again", ids[start : start + PAGE])
 
-    async def indexed_ids(self) -> set[str]:
-        """What the ledger believes to be in the index."""
+    async def compared(self, present: set[str]) -> tuple[list[str], list[str]]:
+        """What the index lacks, and what it has too much, if it holds the ids in `present`."""
         asked = self._bound()
-        rows = await self._database.read(lambda c: c.execute(SQL["indexed_ids"], asked).fetchall())
-        return {row["id"] for row in rows}
+
+        def compare(connection: Connection) -> tuple[list[str], list[str]]:
+            expected = {row["id"] for row in connection.execute(SQL["indexed_ids"], asked)}
+            return list(expected - present), list(present - expected)
+
+        return await self._database.read(compare)
 
     async def counts(self) -> Counts:
         asked = self._bound()
@@ -206,6 +225,10 @@ class Ledger:
 
     def _bound(self, **values: Any) -> Parameters:
         return {"tenant": self.tenant, **values}
+
+
+def _execute(statement: str, values: Parameters, connection: Connection) -> int:
+    return connection.execute(statement, values).rowcount
 
 
 def _waiting(row: Row) -> Waiting:

@@ -1,18 +1,19 @@
-"""How hits are scored and ordered: a cosine, or the share of the best keyword match."""
+"""How hits are scored and ordered: by a cosine, or by the words shared with the question."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
 
-from local.memory.records import Record, TextMatch
+from local.memory.keywords import coverage
+from local.memory.records import Record
 from local.protocol.payloads import Json
 from local.protocol.vectors import VectorHit
 
 WORDS_WEIGHT = 0.5
-"""Score of the best keyword match: words alone are weaker evidence than a close meaning."""
+"""Score of a text with every word of the question: weaker evidence than a close meaning."""
 WEAKEST_SHARE = 0.3
-"""Keyword matches below this share of the best one are noise."""
+"""A text with a smaller share of the question's words is noise."""
 
 
 class Hit(msgspec.Struct, frozen=True, kw_only=True):
@@ -28,7 +29,7 @@ class SearchResult(msgspec.Struct, frozen=True, kw_only=True):
     """Hits, best first.
 
     `score` is the cosine similarity of question and episode; for an episode whose vector is not
-    there yet, and for all while `degraded`, it is half the share of the best keyword match.
+    there yet, and for all where the index cannot be asked, half the share of the question's words.
     """
 
     hits: list[Hit]
@@ -47,12 +48,9 @@ def by_meaning(
     ]
 
 
-def by_words(matches: Sequence[TextMatch]) -> list[Hit]:
-    """Keyword matches, scored by their share of the best one."""
-    if not matches:
-        return []
-    best = max(match.strength for match in matches)
-    shares = [(match.record, match.strength / best if best > 0 else 1.0) for match in matches]
+def by_words(query: str, records: Sequence[Record]) -> list[Hit]:
+    """Keyword matches, scored by the share of the question's words that they have."""
+    shares = [(record, coverage(query, record.content)) for record in records]
     return [
         _hit(record, share * WORDS_WEIGHT) for record, share in shares if share >= WEAKEST_SHARE
     ]
@@ -79,7 +77,7 @@ def _hit(record: Record, score: float) -> Hit:
         "score": record.score,
     }
     metadata = {
-        **record.metadata,
+        **{key: value for key, value in record.metadata.items() if key != "score"},
         "timestamp_utc": record.event_time.isoformat().replace("+00:00", "Z"),
         **{key: value for key, value in about.items() if value is not None},
     }

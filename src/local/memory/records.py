@@ -63,13 +63,6 @@ class Record(NewRecord, frozen=True, kw_only=True):
         )
 
 
-class TextMatch(msgspec.Struct, frozen=True):
-    """A record found by its words; `strength` is -bm25, larger is better."""
-
-    record: Record
-    strength: float
-
-
 class Rating(msgspec.Struct, frozen=True, kw_only=True):
     query_id: str
     score: float

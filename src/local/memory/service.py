@@ -3,11 +3,12 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import UTC, datetime
+from typing import NamedTuple
 
 import structlog
 
 from local.database import Database
-from local.errors import InvalidArgumentsError, VectorError
+from local.errors import BusError, InvalidArgumentsError, VectorError
 from local.memory.indexer import Indexer, Vectors
 from local.memory.ledger import Ledger
 from local.memory.ranking import Hit, SearchResult, by_meaning, by_words, ranked
@@ -38,6 +39,13 @@ Announce = Callable[[str, MemoryChange], Awaitable[None]]
 Clock = Callable[[], datetime]
 
 log = structlog.get_logger()
+
+
+class _Meaning(NamedTuple):
+    """What the index found; `problem` says why that may not be all."""
+
+    hits: list[Hit]
+    problem: str | None = None
 
 
 class Memory:
@@ -152,13 +160,12 @@ class MemoryService:
         meaning, words = await asyncio.gather(
             self._by_meaning(_not_blank(query), limit), self._by_words(query, waiting_only=True)
         )
-        if isinstance(meaning, VectorError):
-            everything = await self._by_words(query, waiting_only=False)
-            return SearchResult(
-                hits=self._ranked(everything, limit), degraded=True, reason=str(meaning)
-            )
+        if meaning.problem is not None:
+            words = await self._by_words(query, waiting_only=False)
+            hits = self._ranked(meaning.hits + words, limit)
+            return SearchResult(hits=hits, degraded=True, reason=meaning.problem)
         return SearchResult(
-            hits=self._ranked(meaning + words, limit),
+            hits=self._ranked(meaning.hits + words, limit),
             degraded=waiting,
             reason="Some memories are not indexed yet." if waiting else None,
         )
@@ -174,8 +181,10 @@ class MemoryService:
     def _owner(self) -> str:
         return self.caller.user or TENANT_OWNED
 
-    async def _by_meaning(self, query: str, top_k: int) -> list[Hit] | VectorError:
+    async def _by_meaning(self, query: str, top_k: int) -> "_Meaning":
         """Ask the index, and further down while too few of its hits are the caller's."""
+        if (problem := self._memory.indexer.problem) is not None:
+            return _Meaning([], problem)
         limit = max(FIRST_LOOK, 4 * top_k)
         configured = self._memory.settings.min_score
         try:
@@ -184,12 +193,14 @@ class MemoryService:
                 min_score = found.min_score if configured is None else configured
                 hits = await self._confirmed(found.hits, min_score)
                 exhausted = len(found.hits) < limit or found.hits[-1].cosine < min_score
-                if len(hits) >= top_k or exhausted or limit >= LAST_LOOK:
-                    return hits
+                if len(hits) >= top_k or exhausted:
+                    return _Meaning(hits)
+                if limit >= LAST_LOOK:
+                    return _Meaning(hits, "Too many memories of others are nearer.")
                 limit = min(limit * FURTHER_LOOK, LAST_LOOK)
         except VectorError as error:
             log.warning("search_degraded", reason=str(error))
-            return error
+            return _Meaning([], str(error))
 
     async def _confirmed(self, found: Sequence[VectorHit], min_score: float) -> list[Hit]:
         ids = [hit.id for hit in found if hit.cosine >= min_score]
@@ -197,10 +208,10 @@ class MemoryService:
         return by_meaning(found, records, min_score=min_score)
 
     async def _by_words(self, query: str, *, waiting_only: bool) -> list[Hit]:
-        matches = await self._ledger.search_text(
+        records = await self._ledger.search_text(
             query, kind=EPISODE, owner=self._owner, limit=FIRST_LOOK, waiting_only=waiting_only
         )
-        return by_words(matches)
+        return by_words(query, records)
 
     def _ranked(self, hits: list[Hit], top_k: int) -> list[Hit]:
         weight = self._memory.settings.feedback_weight
@@ -211,6 +222,12 @@ class MemoryService:
         if not written.was_new:
             return
         self._memory.indexer.wake()
+        try:
+            await self._announce(written, record)
+        except BusError as error:  # what is written stays written, whether or not anybody hears
+            log.warning("change_not_announced", id=written.id, reason=str(error))
+
+    async def _announce(self, written: Written, record: NewRecord) -> None:
         saved = MemoryChange(id=written.id, kind=record.kind, topic=record.topic)
         await self._memory.announce(subjects.MEMORY_SAVED, saved)
         if written.superseded is not None:

@@ -1,12 +1,15 @@
 """The envelope around every message. New fields need defaults, so that old bytes still decode."""
 
 from datetime import UTC, datetime
-from typing import Generic, TypeVar
+from typing import Annotated, Generic, TypeVar
 
 import msgspec
 import uuid_utils
 
 P = TypeVar("P")
+
+Name = Annotated[str, msgspec.Meta(max_length=256)]
+"""Of a thing or a person: these become keys, and travel back with every answer."""
 
 
 def new_id() -> str:
@@ -25,14 +28,14 @@ class Envelope(msgspec.Struct, Generic[P], kw_only=True, omit_defaults=True):
     """
 
     payload: P
-    id: str = ""
-    type: str = ""
-    source: str = ""
+    id: Name = ""
+    type: Name = ""
+    source: Name = ""
     timestamp_utc: datetime | None = None
-    user: str | None = None
-    session_id: str | None = None
-    query_id: str | None = None
-    correlation_id: str | None = None
+    user: Name | None = None
+    session_id: Name | None = None
+    query_id: Name | None = None
+    correlation_id: Name | None = None
     deadline_utc: datetime | None = None
 
 

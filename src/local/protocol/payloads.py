@@ -5,6 +5,7 @@ from typing import Annotated, Any, Generic, Literal, TypeVar
 import msgspec
 
 from local.errors import ErrorCode, Local2Error
+from local.protocol.envelope import Name
 
 A = TypeVar("A")
 
@@ -67,8 +68,8 @@ class Query(msgspec.Struct, kw_only=True):
     """`query.received`; session_id and query_id may stand in the envelope instead."""
 
     query: Annotated[str, msgspec.Meta(min_length=1, pattern=r"\S")]
-    session_id: str | None = None
-    query_id: str | None = None
+    session_id: Name | None = None
+    query_id: Name | None = None
 
 
 class ToolCallRecord(msgspec.Struct, kw_only=True, omit_defaults=True):
@@ -97,18 +98,18 @@ class Generation(msgspec.Struct, kw_only=True):
     """
 
     answer: str
-    query: Annotated[str, msgspec.Meta(min_length=1)]
+    query: Annotated[str, msgspec.Meta(min_length=1, pattern=r"\S")]
     thinking: str | None = None
     tool_calls: list[ToolCallRecord] = msgspec.field(default_factory=list)
-    session_id: str | None = None
-    query_id: str | None = None
+    session_id: Name | None = None
+    query_id: Name | None = None
     error: ErrorReply | None = None
 
 
 class Feedback(msgspec.Struct, kw_only=True):
     """`response.feedback`: how good the answer to a query was."""
 
-    query_id: Annotated[str, msgspec.Meta(min_length=1)]
+    query_id: Annotated[str, msgspec.Meta(min_length=1, max_length=256)]
     score: Annotated[float, msgspec.Meta(ge=-1, le=1)]
     comment: str | None = None
 

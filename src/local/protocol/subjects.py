@@ -25,7 +25,6 @@ VECTOR_LOST = "vector.lost"
 VECTOR_RESET = "vector.reset"
 VECTOR_READY = "vector.ready"
 
-TOOL_RESULTS = "tool.result.*"
 
 _TOOL_NAME = re.compile(r"[a-z][a-z0-9_]{0,63}")
 

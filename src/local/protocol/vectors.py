@@ -9,8 +9,11 @@ class VectorHit(msgspec.Struct, array_like=True, frozen=True):
 
 
 class VectorSearch(msgspec.Struct, kw_only=True):
+    """`patience`: seconds after which nobody waits for the answer."""
+
     text: str
     limit: int
+    patience: float = 5.0
     tenant: str = "default"
 
 
@@ -73,14 +76,12 @@ class TenantOnly(msgspec.Struct, kw_only=True):
 class VectorStatus(msgspec.Struct, kw_only=True, omit_defaults=True):
     """What is indexed, by which embedder.
 
-    `generation` changes whenever a collection is made anew; `clean` is False when the last worker
-    was killed, so that its collection must be compared with the ledger. `problem` says why searches
-    fail, and what to do.
+    `clean` is False when the last worker was killed, so that its index must be compared with the
+    ledger. `dimensions` is 0 while unknown. `problem` says why searches fail, and what to do.
     """
 
     count: int
-    generation: str
     embedder: str
     clean: bool
-    dimensions: int | None = None
+    dimensions: int
     problem: str | None = None

@@ -18,6 +18,11 @@ DESCRIPTION = (
     "search_memory(query='which databases has this user worked with')."
 )
 
+TEXT_BYTES = 8_000
+"""Of all hits together in the text for a model, whose context is small."""
+DATA_BYTES = 400_000
+"""Of all hits together in the data: JSON may double them, and the bus carries 1 MB."""
+
 
 class SearchMemory(Args, frozen=True):
     query: Annotated[
@@ -42,11 +47,28 @@ class FoundMemories(msgspec.Struct, frozen=True, kw_only=True):
 
 async def search_memory(memory: MemoryService, args: SearchMemory) -> ToolOutput:
     result = await memory.search_episodic(args.query, args.top_k)
-    nothing = f"{NOTHING_FOUND} ({result.reason})" if result.degraded else NOTHING_FOUND
+    content = formatted(shortened(result.hits, TEXT_BYTES)) if result.hits else NOTHING_FOUND
+    if result.degraded:
+        content += f"\n(Some were searched by their words only: {result.reason})"
     return ToolOutput(
-        content=formatted(result.hits) if result.hits else nothing,
-        data=FoundMemories(hits=result.hits, degraded=result.degraded, reason=result.reason),
+        content=content,
+        data=FoundMemories(
+            hits=shortened(result.hits, DATA_BYTES),
+            degraded=result.degraded,
+            reason=result.reason,
+        ),
     )
+
+
+def shortened(hits: Sequence[Hit], budget: int) -> list[Hit]:
+    """Cut long memories, marked with an ellipsis, so that all together fit the budget in bytes."""
+    share = budget // max(len(hits), 1)
+    return [
+        hit
+        if len(encoded := hit.content.encode()) <= share
+        else msgspec.structs.replace(hit, content=f"{encoded[:share].decode(errors='ignore')} …")
+        for hit in hits
+    ]
 
 
 def formatted(hits: Sequence[Hit]) -> str:

@@ -2,11 +2,21 @@
 
 import asyncio
 import itertools
+import os
 import queue
 import threading
+import time
 from collections import deque
 from collections.abc import Callable
 from typing import Any, Generic, TypeVar
+
+import structlog
+
+from local.errors import VectorError
+
+EXIT_SOFTWARE = 70
+
+log = structlog.get_logger()
 
 T = TypeVar("T")
 Q = TypeVar("Q")
@@ -52,7 +62,13 @@ class Lane:
             _, _, call = self._calls.get()
             if call is None:
                 return
-            call()
+            try:
+                call()
+            except BaseException:
+                # Chroma's panics are no Exceptions. A worker without its lane would serve nobody:
+                # the supervisor starts another, which compares its index with the ledger.
+                log.exception("lane_died", lane=self._thread.name)
+                os._exit(EXIT_SOFTWARE)
 
 
 def _succeed(future: asyncio.Future[T], result: T) -> None:
@@ -66,8 +82,9 @@ def _fail(future: asyncio.Future[Any], error: Exception) -> None:
 
 
 class _Ask(Generic[Q, A]):
-    def __init__(self, question: Q) -> None:
+    def __init__(self, question: Q, deadline: float) -> None:
         self.question = question
+        self.deadline = deadline
         self.answer: A | None = None
         self.error: Exception | None = None
 
@@ -85,8 +102,9 @@ class Together(Generic[Q, A]):
         self._limit = limit
         self._waiting: deque[_Ask[Q, A]] = deque()
 
-    async def ask(self, question: Q) -> A:
-        ask: _Ask[Q, A] = _Ask(question)
+    async def ask(self, question: Q, *, patience: float) -> A:
+        """Answer one question, or raise VectorError if its turn comes after `patience` seconds."""
+        ask: _Ask[Q, A] = _Ask(question, time.monotonic() + patience)
         self._waiting.append(ask)
         await self._lane.run(self._answer_waiting, ask, urgent=True)
         if ask.error is not None:
@@ -97,7 +115,8 @@ class Together(Generic[Q, A]):
     def _answer_waiting(self, ask: _Ask[Q, A]) -> None:
         while ask.answer is None and ask.error is None:
             count = min(len(self._waiting), self._limit)
-            batch = [self._waiting.popleft() for _ in range(count)]
+            taken = [self._waiting.popleft() for _ in range(count)]
+            batch = [asked for asked in taken if not self._too_late(asked)]
             try:
                 answers = self._answer_all([a.question for a in batch])
             except Exception as error:  # noqa: BLE001 - every one of them raises it
@@ -106,3 +125,10 @@ class Together(Generic[Q, A]):
             else:
                 for asked, answer in zip(batch, answers, strict=True):
                     asked.answer = answer
+
+    def _too_late(self, ask: _Ask[Q, A]) -> bool:
+        """Nobody waits for it any more: an overloaded lane must not fall further behind."""
+        late = time.monotonic() > ask.deadline
+        if late:
+            ask.error = VectorError("The vector worker has too much to do.")
+        return late

@@ -1,5 +1,7 @@
 """The index and the embedder, each in a thread of its own, as the vector worker serves them."""
 
+from collections import OrderedDict
+
 import numpy as np
 
 from local.errors import EmbedderMismatchError, VectorError
@@ -22,6 +24,7 @@ from local.vectors.index import Hit, VectorIndex
 from local.vectors.lane import Lane, Together
 
 QUERIES_TOGETHER = 16
+QUERIES_KEPT = 64
 
 
 class VectorStore:
@@ -36,13 +39,15 @@ class VectorStore:
             self._embedding, self._embed_queries, limit=QUERIES_TOGETHER
         )
 
+        self._recent: OrderedDict[str, FloatMatrix] = OrderedDict()
+
     def close(self) -> None:
         self._embedding.close()
         self._storing.close()
         self._embedder.close()
 
     async def search(self, ask: VectorSearch) -> VectorHits:
-        vector = await self._queries.ask(ask.text)
+        vector = await self._query_vector(ask)
         hits = await self._storing.run(
             self._search, ask.tenant, vector[np.newaxis], ask.limit, urgent=True
         )
@@ -51,6 +56,15 @@ class VectorStore:
             min_score=self._embedder.min_score,
             embedder=self._embedder.name,
         )
+
+    async def _query_vector(self, ask: VectorSearch) -> FloatMatrix:
+        """The question's vector; a search that looks further down asks for the same one again."""
+        if (vector := self._recent.get(ask.text)) is None:
+            vector = await self._queries.ask(ask.text, patience=ask.patience)
+            self._recent[ask.text] = vector
+            if len(self._recent) > QUERIES_KEPT:
+                self._recent.popitem(last=False)
+        return vector
 
     async def upsert(self, ask: VectorUpsert) -> VectorsStored:
         """Embed what comes as text, store all, answer the vectors in the order of the items."""
@@ -87,8 +101,8 @@ class VectorStore:
         return VectorIdPage(ids=await self._storing.run(self._index.lost, ask.tenant, ids, matrix))
 
     async def status(self, ask: TenantOnly) -> VectorStatus:
-        unusable = await self._embedding.run(self._why_unusable, urgent=True)
-        return await self._storing.run(self._status, ask.tenant, unusable, urgent=True)
+        dimensions, problem = await self._embedding.run(self._condition, urgent=True)
+        return await self._storing.run(self._status, ask.tenant, dimensions, problem, urgent=True)
 
     async def reset(self, ask: TenantOnly) -> VectorStatus:
         await self._storing.run(
@@ -107,24 +121,23 @@ class VectorStore:
             raise _mismatch(recorded, self._embedder.name)
         return self._index.search(tenant, vector, limit)[0]
 
-    def _why_unusable(self) -> str | None:
-        """What keeps the embedder from working; its dimensions are what it must know by then."""
+    def _condition(self) -> tuple[int, str | None]:
+        """The embedder's dimensions, or 0 and what keeps it from working."""
         try:
-            _ = self._embedder.dimensions
+            return self._embedder.dimensions, None
         except VectorError as error:
-            return str(error)
-        return None
+            return 0, str(error)
 
-    def _status(self, tenant: str, unusable: str | None) -> VectorStatus:
+    def _status(self, tenant: str, dimensions: int, problem: str | None) -> VectorStatus:
         recorded = self._index.recorded_embedder(tenant)
-        matches = recorded in {None, self._embedder.name}
-        problem = None if matches else str(_mismatch(str(recorded), self._embedder.name))
+        if recorded not in {None, self._embedder.name}:
+            problem = str(_mismatch(str(recorded), self._embedder.name))
         return VectorStatus(
             count=self._index.count(tenant),
-            generation=self._index.generation(tenant) or "",
             embedder=self._embedder.name,
             clean=self._index.opened_clean,
-            problem=problem or unusable,
+            dimensions=dimensions,
+            problem=problem,
         )
 
     def _store(self, tenant: str, ids: list[str], matrix: FloatMatrix) -> None:

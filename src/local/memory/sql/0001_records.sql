@@ -20,8 +20,11 @@ CREATE TABLE record (
 
 CREATE UNIQUE INDEX record_active_topic ON record (tenant, owner, topic)
     WHERE topic IS NOT NULL AND superseded_by IS NULL;
+CREATE INDEX record_topic ON record (tenant, owner, topic) WHERE topic IS NOT NULL;
+CREATE INDEX record_queue ON record (tenant) WHERE index_state = 0;
 CREATE INDEX record_waiting ON record (tenant, kind, owner) WHERE index_state = 0;
-CREATE INDEX record_out ON record (tenant, index_state) WHERE index_state >= 2;
+CREATE INDEX record_removing ON record (tenant) WHERE index_state = 2;
+CREATE INDEX record_out ON record (tenant) WHERE index_state = 3;
 CREATE INDEX record_by_query ON record (tenant, query_id) WHERE query_id IS NOT NULL;
 
 CREATE VIRTUAL TABLE record_text USING fts5 (

@@ -35,13 +35,26 @@ WHERE record.tenant = :tenant AND record.owner = :owner AND record.kind = :kind
   AND record.id IN (SELECT value FROM json_each(:ids));
 
 -- name: search_text
-SELECT record.*, feedback.score, bm25(record_text) AS bm25 FROM record_text
+SELECT record.*, feedback.score FROM (
+    SELECT record.row, bm25(record_text) AS bm25 FROM record_text
+    JOIN record ON record.row = record_text.rowid
+    WHERE record_text MATCH :match AND record.tenant = :tenant AND record.owner = :owner
+      AND record.kind = :kind AND record.superseded_by IS NULL
+    ORDER BY bm25 LIMIT :limit
+) AS best
+JOIN record ON record.row = best.row
+LEFT JOIN feedback ON feedback.tenant = record.tenant AND feedback.query_id = record.query_id
+ORDER BY best.bm25;
+
+-- name: search_waiting_text
+SELECT record.*, feedback.score FROM record_text
 JOIN record ON record.row = record_text.rowid
 LEFT JOIN feedback ON feedback.tenant = record.tenant AND feedback.query_id = record.query_id
 WHERE record_text MATCH :match AND record.tenant = :tenant AND record.owner = :owner
-  AND record.kind = :kind AND record.superseded_by IS NULL
-  AND (:waiting_only = 0 OR record.index_state = 0)
-ORDER BY bm25 LIMIT :limit;
+  AND record.kind = :kind AND record.superseded_by IS NULL AND record.index_state = 0
+  AND record_text.rowid >= (SELECT min(row) FROM record
+                            WHERE tenant = :tenant AND index_state = 0)
+ORDER BY bm25(record_text) LIMIT :limit;
 
 -- name: has_waiting
 SELECT EXISTS (SELECT 1 FROM record WHERE tenant = :tenant AND index_state = 0 AND kind = :kind
@@ -55,8 +68,7 @@ WHERE record.tenant = :tenant AND record.index_state = 0
 ORDER BY record.row LIMIT :limit;
 
 -- name: to_remove
-SELECT id FROM record
-WHERE tenant = :tenant AND index_state >= 2 AND index_state = 2 LIMIT :limit;
+SELECT id FROM record WHERE tenant = :tenant AND index_state = 2 LIMIT :limit;
 
 -- name: mark_indexed
 UPDATE record SET index_state = 1 WHERE tenant = :tenant AND row = :row AND index_state = 0;
@@ -70,7 +82,11 @@ ON CONFLICT (record) DO UPDATE SET embedder = excluded.embedder, data = excluded
 
 -- name: all_waiting
 UPDATE record SET index_state = 0
-WHERE tenant = :tenant AND superseded_by IS NULL AND index_state = 1;
+WHERE tenant = :tenant AND superseded_by IS NULL AND index_state = 1
+  AND row BETWEEN :first AND :last;
+
+-- name: last_row
+SELECT coalesce(max(row), 0) FROM record;
 
 -- name: wait_again
 UPDATE record SET index_state = 0 WHERE tenant = :tenant AND id = :id AND index_state = 1;
@@ -87,4 +103,5 @@ WHERE record.row IN (SELECT row FROM record WHERE tenant = :tenant AND index_sta
 -- name: counts
 SELECT (SELECT count(*) FROM record WHERE tenant = :tenant) AS records,
        (SELECT count(*) FROM record WHERE tenant = :tenant AND index_state = 0) AS waiting,
-       (SELECT count(*) FROM record WHERE tenant = :tenant AND index_state >= 2) AS out;
+       (SELECT count(*) FROM record WHERE tenant = :tenant AND index_state = 2)
+         + (SELECT count(*) FROM record WHERE tenant = :tenant AND index_state = 3) AS out;
