@@ -153,7 +153,7 @@ async def start_worker(
             workers.callback(store.close)
             worker = VectorWorker(await connect_bus(), store)
             await workers.enter_async_context(worker)
-            memory.indexer.worker_started()
+            memory.indexer.worker_started(store.id)
             return worker
 
         yield start

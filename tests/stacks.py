@@ -39,7 +39,7 @@ async def status(bus: Connection, *, reindex: bool = False) -> MemoryStatus:
     return decode(answer.data, MemoryStatus).payload
 
 
-async def in_step(bus: Connection, *, records: int | None = None, within: float = 30) -> None:
+async def all_indexed(bus: Connection, *, records: int | None = None, within: float = 30) -> None:
     """Wait until the index has every record of the ledger, `records` of them if that is said."""
 
     async def equal() -> bool:
@@ -47,13 +47,20 @@ async def in_step(bus: Connection, *, records: int | None = None, within: float 
             now = await status(bus)
         except BusError:
             return False
-        return (
-            now.vectors_available
-            and now.waiting == 0
-            and now.in_index == (now.indexed if records is None else records)
-        )
+        expected = now.indexed if records is None else records
+        return now.vectors_available and now.waiting == 0 and now.in_index == expected
 
     await eventually(equal, within=within)
+
+
+async def in_step(bus: Connection, *, records: int | None = None, within: float = 30) -> None:
+    """Wait until every record is indexed, and searches are no longer degraded."""
+
+    async def whole() -> bool:
+        return not (await search(bus, "anything"))["degraded"]
+
+    await all_indexed(bus, records=records, within=within)
+    await eventually(whole, within=within)
 
 
 async def save(bus: Connection, content: str, *, caller: Caller = CALLER) -> ToolResult:

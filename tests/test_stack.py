@@ -216,17 +216,6 @@ async def test_a_stopped_stack_leaves_neither_processes_nor_an_address(tmp_path:
             pass
 
 
-async def test_a_stack_whose_server_has_just_died_stops_cleanly(tmp_path: Path) -> None:
-    settings = settings_in(tmp_path)
-    async with open_stack(settings) as stack:
-        await in_step(stack.bus)
-        (ports_file,) = (settings.memory.data_dir / "nats").glob("*.ports")
-        os.kill(int(ports_file.stem.rpartition("_")[2]), signal.SIGKILL)
-
-    async with open_stack(settings) as stack:
-        assert (await save(stack.bus, GOLD)).ok
-
-
 async def test_a_restarted_stack_remembers_and_trusts_its_index(
     tmp_path: Path, ollama: OllamaStandIn
 ) -> None:

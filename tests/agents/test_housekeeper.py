@@ -12,7 +12,7 @@ from local.memory.service import Memory
 from local.protocol.caller import Caller
 from local.protocol.payloads import MemoryStatus
 from local.protocol.vectors import VectorItem
-from stacks import in_step, status
+from stacks import all_indexed, status
 
 NO_WORKER = "The vector worker does not answer: Nobody serves vector."
 
@@ -46,7 +46,7 @@ async def test_without_a_worker_a_reindex_says_why_not_and_loses_nothing(
 
     assert (refused.waiting, refused.problem) == (1, f"{NO_WORKER}reset.")
     await start_worker()
-    await in_step(bus, records=1)
+    await all_indexed(bus, records=1)
 
 
 async def test_a_worker_that_comes_is_noticed_at_once(
@@ -70,6 +70,6 @@ async def test_a_reindex_removes_from_the_index_what_the_ledger_does_not_have(
     await searchable.vectors.upsert([stranger], tenant="default")
 
     await status(bus, reindex=True)
-    await in_step(bus, records=20)
+    await all_indexed(bus, records=20)
 
     assert set(await searchable.vectors.ids(0, 100, tenant="default")) == ids

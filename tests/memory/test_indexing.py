@@ -71,7 +71,7 @@ async def test_an_index_that_lost_records_gets_them_back_and_loses_strangers(
     item = VectorItem(id="stranger", vector=stranger.tobytes())
     await searchable.vectors.upsert([item], tenant="default")
 
-    searchable.indexer.worker_started()
+    searchable.indexer.worker_started("another")
 
     async def equal() -> bool:
         return await in_index(searchable) == set(ids)

@@ -33,6 +33,7 @@ from local.protocol.payloads import (
 )
 from local.protocol.vectors import (
     TenantOnly,
+    VectorCheck,
     VectorDelete,
     VectorHit,
     VectorHits,
@@ -43,6 +44,7 @@ from local.protocol.vectors import (
     VectorsStored,
     VectorStatus,
     VectorUpsert,
+    WorkerReady,
 )
 
 MESSAGES = Path(__file__).parent / "messages"
@@ -150,7 +152,9 @@ PAYLOADS: Mapping[str, tuple[Any, Any]] = {
     ),
     "vector_search": (VectorSearch, VectorSearch(text="language", limit=40)),
     "vector_hits": (
+        VectorCheck,
         VectorHits,
+        WorkerReady,
         VectorHits(hits=[VectorHit("m1", 0.75)], min_score=0.2, embedder="all-MiniLM-L6-v2"),
     ),
     "vector_upsert": (
@@ -167,8 +171,10 @@ PAYLOADS: Mapping[str, tuple[Any, Any]] = {
     "vector_tenant": (TenantOnly, TenantOnly()),
     "vector_status": (
         VectorStatus,
-        VectorStatus(count=2, embedder="all-MiniLM-L6-v2", clean=True, dimensions=384),
+        VectorStatus(worker="w1", count=2, embedder="all-MiniLM-L6-v2", clean=True, dimensions=384),
     ),
+    "vector_ready": (WorkerReady, WorkerReady(worker="w1")),
+    "vector_check": (VectorCheck, VectorCheck(items=[VectorItem(id="m1", vector=b"0")])),
     "error": (ErrorReply, ErrorReply(code="unavailable", message="Ollama is down.")),
 }
 

@@ -6,10 +6,10 @@ from local.errors import Local2Error, StorageError, VectorError
 from local.memory.records import Counts
 from local.memory.service import Memory
 from local.protocol import subjects
-from local.protocol.codec import encode
+from local.protocol.codec import decode, encode
 from local.protocol.envelope import seal
 from local.protocol.payloads import MemoryStatus
-from local.protocol.vectors import VectorStatus
+from local.protocol.vectors import VectorStatus, WorkerReady
 
 NAME = "housekeeper"
 
@@ -24,8 +24,8 @@ class Housekeeper(Participant):
         self.serve(subjects.MEMORY_REINDEX, self._reindex, queue=NAME)
         self.serve(subjects.VECTOR_READY, self._worker_started)
 
-    async def _worker_started(self, _message: Message) -> None:
-        self._memory.indexer.worker_started()
+    async def _worker_started(self, message: Message) -> None:
+        self._memory.indexer.worker_started(decode(message.data, WorkerReady).payload.worker)
 
     async def _tell_status(self, message: Message) -> None:
         await self._answer(message, None)
@@ -53,7 +53,7 @@ class Housekeeper(Participant):
             records=counts.records,
             indexed=counts.indexed,
             waiting=counts.waiting,
-            vectors_available=worker is not None and worker.problem is None,
+            vectors_available=self._memory.indexer.problem is None,
             in_index=worker.count if worker else None,
             embedder=worker.embedder if worker else None,
             problem=problem or (worker.problem if worker else None),

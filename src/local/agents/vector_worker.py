@@ -24,7 +24,6 @@ from local.logs import logging_to
 from local.protocol import subjects
 from local.protocol.codec import decode, encode
 from local.protocol.envelope import seal
-from local.protocol.payloads import Empty
 from local.protocol.vectors import (
     TenantOnly,
     VectorCheck,
@@ -32,6 +31,7 @@ from local.protocol.vectors import (
     VectorIds,
     VectorSearch,
     VectorUpsert,
+    WorkerReady,
 )
 from local.vectors.config import WorkerConfig
 from local.vectors.embedder import Embedder, MissingEmbedder, choose_embedder
@@ -60,7 +60,7 @@ class VectorWorker(Participant):
         self._answer_with(subjects.VECTOR_RESET, TenantOnly, store.reset)
 
     async def started(self) -> None:
-        ready = seal(Empty(), type="event", source=NAME)
+        ready = seal(WorkerReady(worker=self._store.id), type="event", source=NAME)
         await self.bus.publish(subjects.VECTOR_READY, encode(ready))
 
     def _answer_with(

@@ -73,11 +73,10 @@ class Indexer:
         """There is something to index, or to remove."""
         self._work.set()
 
-    def worker_started(self) -> None:
-        """A vector worker is new on the bus: compare its index with the ledger before going on."""
-        self.worker_lost()
-        self._new_worker.set()
-        self._work.set()
+    def worker_started(self, worker: str) -> None:
+        """A vector worker of this id is on the bus: its index is compared before anything else."""
+        if self._worker is None or self._worker.worker != worker:
+            self._start_over()
 
     def worker_lost(self) -> None:
         """The vector worker has ended: the next one's index is not to be trusted untested."""
@@ -90,7 +89,12 @@ class Indexer:
         try:
             await self._empty()
         finally:
-            self.worker_started()
+            self._start_over()
+
+    def _start_over(self) -> None:
+        self.worker_lost()
+        self._new_worker.set()
+        self._work.set()
 
     async def run(self) -> None:
         """Index until cancelled."""

@@ -132,7 +132,10 @@ class MemoryChange(msgspec.Struct, kw_only=True, omit_defaults=True):
 
 
 class MemoryStatus(msgspec.Struct, kw_only=True):
-    """Answer of `memory.status`: whether ledger and index agree."""
+    """Answer of `memory.status`: whether ledger and index agree.
+
+    `vectors_available`: searches go by meaning, over everything that is indexed.
+    """
 
     records: int
     indexed: int

@@ -69,6 +69,12 @@ class VectorCheck(msgspec.Struct, kw_only=True):
     tenant: str = "default"
 
 
+class WorkerReady(msgspec.Struct, kw_only=True):
+    """`vector.ready`: the worker of this id serves from now on."""
+
+    worker: str
+
+
 class TenantOnly(msgspec.Struct, kw_only=True):
     tenant: str = "default"
 
@@ -76,10 +82,12 @@ class TenantOnly(msgspec.Struct, kw_only=True):
 class VectorStatus(msgspec.Struct, kw_only=True, omit_defaults=True):
     """What is indexed, by which embedder.
 
-    `clean` is False when the last worker was killed, so that its index must be compared with the
-    ledger. `dimensions` is 0 while unknown. `problem` says why searches fail, and what to do.
+    `worker` is an id, another one after every start. `clean` is False when the last worker was
+    killed, so that its index must be compared with the ledger. `dimensions` is 0 while unknown.
+    `problem` says why searches fail, and what to do.
     """
 
+    worker: str
     count: int
     embedder: str
     clean: bool

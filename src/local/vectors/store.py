@@ -5,6 +5,7 @@ from collections import OrderedDict
 import numpy as np
 
 from local.errors import EmbedderMismatchError, VectorError
+from local.protocol.envelope import new_id
 from local.protocol.payloads import Empty
 from local.protocol.vectors import (
     TenantOnly,
@@ -31,6 +32,7 @@ class VectorStore:
     """Two lanes: a batch is embedded while the one before it is stored; searches go first."""
 
     def __init__(self, index: VectorIndex, embedder: Embedder) -> None:
+        self.id = new_id()
         self._index = index
         self._embedder = embedder
         self._embedding = Lane("embedding")
@@ -133,6 +135,7 @@ class VectorStore:
         if recorded not in {None, self._embedder.name}:
             problem = str(_mismatch(str(recorded), self._embedder.name))
         return VectorStatus(
+            worker=self.id,
             count=self._index.count(tenant),
             embedder=self._embedder.name,
             clean=self._index.opened_clean,
