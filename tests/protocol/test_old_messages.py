@@ -152,9 +152,7 @@ PAYLOADS: Mapping[str, tuple[Any, Any]] = {
     ),
     "vector_search": (VectorSearch, VectorSearch(text="language", limit=40)),
     "vector_hits": (
-        VectorCheck,
         VectorHits,
-        WorkerReady,
         VectorHits(hits=[VectorHit("m1", 0.75)], min_score=0.2, embedder="all-MiniLM-L6-v2"),
     ),
     "vector_upsert": (

@@ -101,7 +101,8 @@ async def work(config: WorkerConfig) -> None:
         log.info("vector_worker_ready", embedder=embedder.name, clean=index.opened_clean)
         patience = RELOAD_SECONDS if isinstance(embedder, MissingEmbedder) else None
         with suppress(TimeoutError):  # then the supervisor starts the next attempt
-            await asyncio.wait_for(stop.wait(), patience)
+            async with asyncio.timeout(patience):
+                await stop.wait()
 
 
 def _embedder(config: WorkerConfig, recorded: str | None) -> Embedder:

@@ -125,7 +125,8 @@ class Indexer:
     async def _pause(self, seconds: float) -> None:
         """Wait before another attempt; a new worker cuts the wait short, new work does not."""
         with suppress(TimeoutError):
-            await asyncio.wait_for(self._new_worker.wait(), seconds)
+            async with asyncio.timeout(seconds):
+                await self._new_worker.wait()
         self._work.set()
 
     async def _catch_up(self) -> None:
