@@ -5,6 +5,7 @@ from functools import partial
 from pathlib import Path
 
 from client import Ask, Asker, alternating, latency, request_of, stack_and_echo, throughput
+from local.memory.topics import LARGEST
 from report import Figure, a_second, milliseconds, ratio, run
 from texts import notes
 
@@ -27,6 +28,7 @@ async def measure() -> list[Figure]:
             echo = partial(asker.echo, request, len(await recall()))
             return [
                 *await one_in_flight(recall, echo),
+                await not_kept(asker),
                 *await many_in_flight(recall, echo),
                 *await while_indexing(asker, recall),
             ]
@@ -41,6 +43,18 @@ async def one_in_flight(recall: Ask, echo: Ask) -> list[Figure]:
         milliseconds("recall_p50_ms", "recall_topic", ours),
         milliseconds("echo_p50_ms", "echo", base),
     ]
+
+
+async def not_kept(asker: Asker) -> Figure:
+    """A fact too long to be kept in memory: every request crosses to the reader thread."""
+    long = "user.biography"
+    await asker.tool("save_topic", request_of(topic=long, content="x" * (LARGEST + 1)))
+    recall = partial(asker.tool, "recall_topic", request_of(topic=long))
+    echo = partial(asker.echo, request_of(topic=long), len(await recall()))
+    ours, base = await alternating(
+        BLOCKS, partial(latency, recall, REQUESTS), partial(latency, echo, REQUESTS)
+    )
+    return ratio("not_kept_p50_ratio", "the same for a fact not kept in memory", ours, base)
 
 
 async def many_in_flight(recall: Ask, echo: Ask) -> list[Figure]:
