@@ -72,6 +72,8 @@ class MemoryAgent(Participant):
         }
         service = self._memory.of(caller_of(envelope))
         answer = without_echoes(turn)
+        if answer != turn.answer:
+            metadata["recalled"] = True
         written = await service.put_episode(f"Q: {turn.query}\nA: {answer}", metadata)
         log.info("turn_remembered", id=written.id, was_new=written.was_new, **_ids(metadata))
 

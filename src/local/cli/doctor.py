@@ -63,12 +63,14 @@ async def _examine(settings: Settings) -> list[Finding]:
             settings.generator.ollama_url,
             settings.generator.model,
             needed=settings.generator.chat == "ollama",
+            without="the responder by rules answers",
         ),
         await _ollama(
             "embedding model",
             settings.memory.ollama_url,
             settings.memory.embedding_model,
             needed=settings.memory.embedder == "ollama",
+            without="MiniLM embeds",
         ),
     ]
     findings += [finding async for finding in _stack(settings)]
@@ -112,19 +114,21 @@ def _minilm() -> Finding:
     )
 
 
-async def _ollama(name: str, url: str, model: str, *, needed: bool) -> Finding:
+async def _ollama(name: str, url: str, model: str, *, needed: bool, without: str) -> Finding:
     """Whether Ollama has a model; only a configuration that names Ollama cannot do without it."""
     verdict: Verdict = "broken" if needed else "note"
+    otherwise = "" if needed else f" Without it {without}."
     try:
         models = await installed_models(url)
     except Local2Error as error:
-        return Finding(name=name, verdict=verdict, detail=error.message, remedy=error.remedy)
+        detail = error.message + otherwise
+        return Finding(name=name, verdict=verdict, detail=detail, remedy="ollama serve")
     if model in models or f"{model}:latest" in models:
         return Finding(name=name, verdict="ok", detail=f"{model}, Ollama at {url}")
     return Finding(
         name=name,
         verdict=verdict,
-        detail=f"Ollama at {url} does not have {model}.",
+        detail=f"Ollama at {url} does not have {model}.{otherwise}",
         remedy=f"ollama pull {model}",
     )
 

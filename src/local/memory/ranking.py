@@ -12,6 +12,8 @@ from local.protocol.vectors import VectorHit
 
 WORDS_WEIGHT = 0.5
 """Score of a text with every word of the question: weaker evidence than a close meaning."""
+RECALLED_DISCOUNT = 0.3
+"""A question asked again and again is nearer to itself than to what answers it."""
 WEAKEST_SHARE = 0.3
 """A text with a smaller share of the question's words is noise."""
 
@@ -57,16 +59,23 @@ def by_words(query: str, records: Sequence[Record]) -> list[Hit]:
 
 
 def ranked(hits: Sequence[Hit], *, feedback_weight: float, top_k: int) -> list[Hit]:
-    """The best of the hits, each once; good feedback lifts a hit among similar ones."""
-    best: dict[str, Hit] = {}
-    for hit in hits:
-        if hit.id not in best or best[hit.id].score < hit.score:
-            best[hit.id] = hit
+    """The best of the hits, each once; good feedback lifts a hit among similar ones.
+
+    What was itself answered from memory comes after what it was answered from, and only once.
+    """
 
     def worth(hit: Hit) -> float:
-        return hit.score + feedback_weight * float(hit.metadata.get("score", 0.0))
+        discount = RECALLED_DISCOUNT if _was_recalled(hit) else 0.0
+        return hit.score + feedback_weight * float(hit.metadata.get("score", 0.0)) - discount
 
-    return sorted(best.values(), key=worth, reverse=True)[:top_k]
+    best: dict[str, Hit] = {}
+    for hit in sorted(hits, key=worth, reverse=True):
+        best.setdefault(hit.content if _was_recalled(hit) else hit.id, hit)
+    return list(best.values())[:top_k]
+
+
+def _was_recalled(hit: Hit) -> bool:
+    return hit.metadata.get("recalled") is True
 
 
 def _hit(record: Record, score: float) -> Hit:
