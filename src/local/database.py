@@ -239,8 +239,12 @@ def _connect(path: Path) -> Connection:
         path, isolation_level=None, check_same_thread=True, cached_statements=256, timeout=30
     )
     connection.row_factory = sqlite3.Row
-    for pragma in PRAGMAS:
-        connection.execute(f"PRAGMA {pragma}")
+    try:
+        for pragma in PRAGMAS:
+            connection.execute(f"PRAGMA {pragma}")
+    except sqlite3.Error:
+        connection.close()
+        raise
     return connection
 
 

@@ -221,7 +221,8 @@ async def _close(client: Client) -> None:
             return
         try:
             await end()
-        except (nats.errors.Error, TimeoutError, OSError) as error:  # the server went first
+        except (nats.errors.Error, TimeoutError, OSError, TypeError) as error:
+            # The server went first; a closed transport of Python 3.13 raises TypeError.
             log.warning("bus_not_drained", error=repr(error))
 
 

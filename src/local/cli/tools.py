@@ -84,8 +84,9 @@ def parsed(arguments: Sequence[str], schema: Json) -> Json:
             raise InvalidArgumentsError(
                 f"{argument!r} is not KEY=VALUE.", remedy="E.g. topic=user.name content=Richard"
             )
-        declared = schema.get("properties", {}).get(key, {})
-        args[key] = value if declared.get("type", "string") == "string" else _json(key, value)
+        declared = schema.get("properties", {}).get(key)
+        kind = declared.get("type", "string") if isinstance(declared, dict) else "string"
+        args[key] = value if kind == "string" else _json(key, value)
     return args
 
 

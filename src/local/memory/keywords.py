@@ -42,7 +42,7 @@ def coverage(query: str, content: str) -> float:
 
 
 def _alike(term: str, word: str) -> bool:
-    """Whether two words differ in their ending only, as `rate` and `rating` do."""
+    """Whether two words differ in their ending only, as `edited` and `editor` do."""
     shorter = min(len(term), len(word))
     stem = shorter if shorter <= SHORT_WORD else shorter - ENDING + 1
     return abs(len(term) - len(word)) <= ENDING and term[:stem] == word[:stem]

@@ -1,5 +1,6 @@
 """Tool `search_memory`: find past questions, answers and notes by their meaning."""
 
+from bisect import bisect_right
 from collections.abc import Sequence
 from typing import Annotated
 
@@ -21,7 +22,7 @@ DESCRIPTION = (
 TEXT_BYTES = 8_000
 """Of all hits together in the text for a model, whose context is small."""
 DATA_BYTES = 400_000
-"""Of all hits together in the data: JSON may double them, and the bus carries 1 MB."""
+"""Of all hits together in the data; the bus carries 1 MB."""
 
 
 class SearchMemory(Args, frozen=True):
@@ -61,14 +62,24 @@ async def search_memory(memory: MemoryService, args: SearchMemory) -> ToolOutput
 
 
 def shortened(hits: Sequence[Hit], budget: int) -> list[Hit]:
-    """Cut long memories, marked with an ellipsis, so that all together fit the budget in bytes."""
+    """Cut long memories, marked with an ellipsis, so that all fit the budget in bytes of JSON."""
     share = budget // max(len(hits), 1)
     return [
         hit
-        if len(encoded := hit.content.encode()) <= share
-        else msgspec.structs.replace(hit, content=f"{encoded[:share].decode(errors='ignore')} …")
+        if _size(hit.content) <= share
+        else msgspec.structs.replace(hit, content=f"{_beginning(hit.content, share)} …")
         for hit in hits
     ]
+
+
+def _beginning(text: str, size: int) -> str:
+    lengths = range(min(len(text), size + 1))
+    return text[: bisect_right(lengths, size, key=lambda length: _size(text[:length])) - 1]
+
+
+def _size(text: str) -> int:
+    """Bytes on the wire, without quotes; JSON makes up to six of a character's one."""
+    return len(msgspec.json.encode(text)) - 2
 
 
 def formatted(hits: Sequence[Hit]) -> str:

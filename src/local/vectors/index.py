@@ -123,8 +123,9 @@ class VectorIndex:
         if self._find(tenant) is not None:
             with _translated("delete a collection"):
                 self._client.delete_collection(self._name(tenant))
+                left = self._client.count_collections()  # somebody else's, too
             del self._collections[tenant]
-            if not self.tenants():
+            if not left:
                 self._folder.drop_segments()  # Chroma leaves those of deleted collections behind
         self._create(tenant, embedder_name, dimensions)
 
