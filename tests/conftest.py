@@ -12,7 +12,6 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from factories import ConnectBus, Listen, StartWorker
-from local.agents.vector_worker import VectorWorker
 from local.bus.connection import Connection, Message, connect
 from local.bus.server import find_server
 from local.bus.vector_client import VectorClient
@@ -22,10 +21,9 @@ from local.memory.service import Memory
 from local.memory.sql import migrations
 from local.protocol.payloads import MemoryChange
 from local.settings import MemorySettings
-from local.vectors.index import VectorIndex
 from local.vectors.minilm import MiniLM
-from local.vectors.store import VectorStore
 from stand_ins.ollama_server import OllamaStandIn
+from workers import vector_worker
 
 # How long an example takes depends on what else the machine does; fixtures stay between examples.
 settings.register_profile(
@@ -146,15 +144,11 @@ async def start_worker(
     """Serve `vector.*` from this process, with Chroma in a temporary folder."""
     async with AsyncExitStack() as workers:
 
-        async def start() -> VectorWorker:
-            index = VectorIndex.open(tmp_path / "chroma", "local2.memory")
-            workers.callback(index.close)
-            store = VectorStore(index, embedder)
-            workers.callback(store.close)
-            worker = VectorWorker(await connect_bus(), store)
-            await workers.enter_async_context(worker)
+        async def start() -> None:
+            store = await workers.enter_async_context(
+                vector_worker(await connect_bus(), embedder, tmp_path / "chroma")
+            )
             memory.indexer.worker_started(store.id)
-            return worker
 
         yield start
 

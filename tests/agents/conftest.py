@@ -3,15 +3,23 @@
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from factories import StartGenerator
+from local.agents.generator_agent import GeneratorAgent
 from local.agents.memory_agent import MemoryAgent
 from local.bus.connection import Connection
+from local.bus.query_client import QueryClient
 from local.bus.server import embedded_server
 from local.bus.tool_host import ToolHost
+from local.llm.ollama import OllamaModel
 from local.memory.service import Memory
+from local.settings import GeneratorSettings
 from local.tools.catalog import memory_tools
+from stand_ins.ollama_server import OllamaStandIn
+from waiting import eventually
 
 
 @pytest.fixture
@@ -32,3 +40,32 @@ async def tools(bus: Connection, memory: Memory) -> AsyncIterator[None]:
         for tool in memory_tools(memory):
             await hosts.enter_async_context(ToolHost(bus, tool))
         yield
+
+
+@pytest.fixture
+async def start(
+    bus: Connection, ollama: OllamaStandIn, memory_agent: MemoryAgent
+) -> AsyncIterator[StartGenerator]:
+    """Start an agent that has heard of `tools` tools and is limited to `only`."""
+    assert memory_agent, "it makes the stream that turns are published to"
+    async with AsyncExitStack() as agents:
+
+        async def start_one(
+            *, tools: int = 4, only: tuple[str, ...] = (), **settings: Any
+        ) -> GeneratorAgent:
+            model = await OllamaModel.open(
+                "gemma4", temperature=0, context_size=8192, url=ollama.url
+            )
+            agents.push_async_callback(model.close)
+            agent = GeneratorAgent(bus, model, GeneratorSettings(tools=only, **settings))
+            await agents.enter_async_context(agent)
+            await eventually(lambda: len(agent._toolbox.schemas) == tools)
+            return agent
+
+        yield start_one
+
+
+@pytest.fixture
+async def client(bus: Connection) -> AsyncIterator[QueryClient]:
+    async with QueryClient(bus) as asking:
+        yield asking

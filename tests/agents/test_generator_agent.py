@@ -3,18 +3,15 @@
 import asyncio
 import json
 import threading
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 
-from factories import Listen
+from factories import Listen, StartGenerator
 from local.agents import turn as turn_module
 from local.agents.generator_agent import GeneratorAgent
-from local.agents.memory_agent import MemoryAgent
 from local.bus.connection import Connection, Message
 from local.bus.query_client import QueryClient
 from local.bus.streams import ensure_streams
@@ -36,37 +33,6 @@ RICHARD = Caller(user="richard", agent="shell", session_id="s1")
 SAVE_NAME = ("save_topic", {"topic": "user.name", "content": "Richard"})
 RECALL_NAME = ("recall_topic", {"topic": "user.name"})
 
-Start = Callable[..., Awaitable[GeneratorAgent]]
-
-
-@pytest.fixture
-async def start(
-    bus: Connection, ollama: OllamaStandIn, memory_agent: MemoryAgent
-) -> AsyncIterator[Start]:
-    """Start an agent that has heard of `tools` tools and is limited to `only`."""
-    assert memory_agent, "it makes the stream that turns are published to"
-    async with AsyncExitStack() as agents:
-
-        async def start_one(
-            *, tools: int = 4, only: tuple[str, ...] = (), **settings: Any
-        ) -> GeneratorAgent:
-            model = await OllamaModel.open(
-                "gemma4", temperature=0, context_size=8192, url=ollama.url
-            )
-            agents.push_async_callback(model.close)
-            agent = GeneratorAgent(bus, model, GeneratorSettings(tools=only, **settings))
-            await agents.enter_async_context(agent)
-            await eventually(lambda: len(agent._toolbox.schemas) == tools)
-            return agent
-
-        yield start_one
-
-
-@pytest.fixture
-async def client(bus: Connection) -> AsyncIterator[QueryClient]:
-    async with QueryClient(bus) as asking:
-        yield asking
-
 
 def chats(ollama: OllamaStandIn) -> list[list[dict[str, Any]]]:
     """The messages that the model was given, chat by chat."""
@@ -83,7 +49,7 @@ def offered(ollama: OllamaStandIn) -> list[list[str]]:
 
 @pytest.mark.usefixtures("tools")
 async def test_a_turn_says_everything_about_itself(
-    start: Start, client: QueryClient, ollama: OllamaStandIn, listen: Listen
+    start: StartGenerator, client: QueryClient, ollama: OllamaStandIn, listen: Listen
 ) -> None:
     await start()
     heard = await listen("response.generation")
@@ -116,7 +82,7 @@ async def test_a_turn_says_everything_about_itself(
 
 @pytest.mark.usefixtures("tools")
 async def test_the_pieces_of_an_answer_come_in_order_and_make_it_up(
-    start: Start, client: QueryClient, ollama: OllamaStandIn, listen: Listen
+    start: StartGenerator, client: QueryClient, ollama: OllamaStandIn, listen: Listen
 ) -> None:
     await start()
     heard = await listen("response.delta")
@@ -139,7 +105,7 @@ async def test_the_pieces_of_an_answer_come_in_order_and_make_it_up(
 
 @pytest.mark.usefixtures("tools")
 async def test_several_tools_are_called_at_once_and_answered_in_order(
-    start: Start, client: QueryClient, ollama: OllamaStandIn
+    start: StartGenerator, client: QueryClient, ollama: OllamaStandIn
 ) -> None:
     await start()
     ollama.script(
@@ -161,7 +127,7 @@ async def test_several_tools_are_called_at_once_and_answered_in_order(
 
 @pytest.mark.usefixtures("tools")
 async def test_a_failing_and_a_missing_tool_become_messages_to_the_model(
-    start: Start, client: QueryClient, ollama: OllamaStandIn
+    start: StartGenerator, client: QueryClient, ollama: OllamaStandIn
 ) -> None:
     await start()
     ollama.script(
@@ -186,7 +152,7 @@ class NoArgs(msgspec.Struct):
 
 
 async def test_a_tool_that_takes_too_long_becomes_a_message_to_the_model(
-    bus: Connection, start: Start, client: QueryClient, ollama: OllamaStandIn
+    bus: Connection, start: StartGenerator, client: QueryClient, ollama: OllamaStandIn
 ) -> None:
     may_finish = asyncio.Event()
 
@@ -208,7 +174,7 @@ async def test_a_tool_that_takes_too_long_becomes_a_message_to_the_model(
 
 
 async def test_tools_that_say_a_lot_do_not_keep_a_turn_from_being_published(
-    bus: Connection, start: Start, client: QueryClient, ollama: OllamaStandIn
+    bus: Connection, start: StartGenerator, client: QueryClient, ollama: OllamaStandIn
 ) -> None:
     async def tell(_: Caller, args: NoArgs) -> ToolOutput:
         return ToolOutput(content="word " * 100_000, data=args)
@@ -227,7 +193,11 @@ async def test_tools_that_say_a_lot_do_not_keep_a_turn_from_being_published(
 
 
 async def test_a_tool_that_left_the_bus_becomes_a_message_to_the_model(
-    bus: Connection, memory: Memory, start: Start, client: QueryClient, ollama: OllamaStandIn
+    bus: Connection,
+    memory: Memory,
+    start: StartGenerator,
+    client: QueryClient,
+    ollama: OllamaStandIn,
 ) -> None:
     async with ToolHost(bus, memory_tools(memory)[1]):
         await start(tools=1)
@@ -240,7 +210,7 @@ async def test_a_tool_that_left_the_bus_becomes_a_message_to_the_model(
 
 @pytest.mark.usefixtures("tools")
 async def test_after_the_last_round_the_model_has_to_answer_without_tools(
-    start: Start, client: QueryClient, ollama: OllamaStandIn
+    start: StartGenerator, client: QueryClient, ollama: OllamaStandIn
 ) -> None:
     await start(max_rounds=2)
     ollama.responder = lambda _, tools: (
@@ -256,7 +226,7 @@ async def test_after_the_last_round_the_model_has_to_answer_without_tools(
 
 @pytest.mark.usefixtures("tools")
 async def test_a_model_that_fails_ends_the_turn_with_an_error_that_is_not_remembered(
-    start: Start, client: QueryClient, ollama: OllamaStandIn, memory: Memory
+    start: StartGenerator, client: QueryClient, ollama: OllamaStandIn, memory: Memory
 ) -> None:
     await start()
     ollama.fail_next(error="out of memory")
@@ -279,7 +249,7 @@ async def _records(memory: Memory, expected: int) -> bool:
 
 @pytest.mark.usefixtures("tools")
 async def test_an_answered_turn_is_remembered(
-    start: Start, client: QueryClient, memory: Memory, ollama: OllamaStandIn
+    start: StartGenerator, client: QueryClient, memory: Memory, ollama: OllamaStandIn
 ) -> None:
     await start()
     ollama.script(Reply(content="Au."))
@@ -312,7 +282,7 @@ async def test_a_turn_is_published_again_until_the_stream_takes_it(
 
 
 async def test_a_session_has_a_history_of_its_own(
-    start: Start, client: QueryClient, ollama: OllamaStandIn
+    start: StartGenerator, client: QueryClient, ollama: OllamaStandIn
 ) -> None:
     await start(tools=0)
     for text, session in (("one", "s1"), ("two", "s1"), ("three", "s2"), ("four", "s1")):
@@ -329,7 +299,7 @@ async def test_a_session_has_a_history_of_its_own(
 
 
 async def test_a_session_of_the_same_id_is_another_one_for_another_user(
-    start: Start, client: QueryClient, ollama: OllamaStandIn
+    start: StartGenerator, client: QueryClient, ollama: OllamaStandIn
 ) -> None:
     await start(tools=0)
     await client.ask("My pin is 4714.", caller=RICHARD)
@@ -351,7 +321,7 @@ async def test_a_query_that_comes_at_once_has_the_tools_all_the_same(
 
 
 async def test_a_history_is_no_longer_than_the_setting(
-    start: Start, client: QueryClient, ollama: OllamaStandIn
+    start: StartGenerator, client: QueryClient, ollama: OllamaStandIn
 ) -> None:
     await start(tools=0, history_messages=2)
     for text in ("one", "two", "three"):
@@ -361,7 +331,7 @@ async def test_a_history_is_no_longer_than_the_setting(
 
 
 async def test_turns_of_one_session_follow_each_other_and_others_do_not_wait(
-    start: Start, client: QueryClient, ollama: OllamaStandIn
+    start: StartGenerator, client: QueryClient, ollama: OllamaStandIn
 ) -> None:
     await start(tools=0)
     may_finish = threading.Event()
@@ -381,7 +351,7 @@ async def test_turns_of_one_session_follow_each_other_and_others_do_not_wait(
 
 @pytest.mark.usefixtures("tools")
 async def test_the_settings_may_limit_the_tools(
-    start: Start, client: QueryClient, ollama: OllamaStandIn
+    start: StartGenerator, client: QueryClient, ollama: OllamaStandIn
 ) -> None:
     await start(only=("recall_topic", "search_memory"))
     ollama.script(Reply(tool_calls=(SAVE_NAME,)))
@@ -394,7 +364,7 @@ async def test_the_settings_may_limit_the_tools(
 
 @pytest.mark.usefixtures("tools")
 async def test_tools_act_for_the_user_of_the_query(
-    start: Start, client: QueryClient, ollama: OllamaStandIn, memory: Memory
+    start: StartGenerator, client: QueryClient, ollama: OllamaStandIn, memory: Memory
 ) -> None:
     await start()
     ollama.script(Reply(tool_calls=(SAVE_NAME,)))
@@ -418,7 +388,7 @@ async def test_tools_act_for_the_user_of_the_query(
     ],
 )
 async def test_what_is_no_query_is_refused_and_no_turn(
-    bus: Connection, start: Start, ollama: OllamaStandIn, listen: Listen, query: bytes
+    bus: Connection, start: StartGenerator, ollama: OllamaStandIn, listen: Listen, query: bytes
 ) -> None:
     await start(tools=0)
     heard = await listen("response.generation")
@@ -433,7 +403,9 @@ async def test_what_is_no_query_is_refused_and_no_turn(
     assert heard == []
 
 
-async def test_a_query_without_ids_gets_some(bus: Connection, start: Start, listen: Listen) -> None:
+async def test_a_query_without_ids_gets_some(
+    bus: Connection, start: StartGenerator, listen: Listen
+) -> None:
     await start(tools=0)
     heard = await listen("response.generation")
 
@@ -446,7 +418,7 @@ async def test_a_query_without_ids_gets_some(bus: Connection, start: Start, list
 
 
 async def test_the_ids_of_a_query_may_stand_in_its_envelope(
-    bus: Connection, start: Start, listen: Listen
+    bus: Connection, start: StartGenerator, listen: Listen
 ) -> None:
     await start(tools=0)
     heard = await listen("response.generation")
@@ -460,7 +432,7 @@ async def test_the_ids_of_a_query_may_stand_in_its_envelope(
 
 
 async def test_a_query_asked_twice_is_one_turn_in_the_stream(
-    bus: Connection, start: Start, listen: Listen, memory: Memory
+    bus: Connection, start: StartGenerator, listen: Listen, memory: Memory
 ) -> None:
     await start(tools=0)
     heard: list[Message] = await listen("response.generation")

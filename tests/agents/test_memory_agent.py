@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from factories import Listen
-from local.agents.memory_agent import MemoryAgent
+from local.agents.memory_agent import MemoryAgent, without_echoes
 from local.bus import streams
 from local.bus.connection import Connection
 from local.bus.streams import publish_durably, turns_stream
@@ -17,7 +17,7 @@ from local.errors import StorageError
 from local.memory.service import Memory, MemoryService
 from local.protocol.caller import Caller
 from local.protocol.codec import decode
-from local.protocol.payloads import DeadLetter
+from local.protocol.payloads import DeadLetter, Generation, ToolCallRecord
 from waiting import eventually
 
 GENERATION = "response.generation"
@@ -120,6 +120,54 @@ async def test_a_turn_that_failed_is_not_remembered(bus: Connection, database: D
     await all_done(bus)
 
     assert await rows(database) == []
+
+
+RECALL = "[Memory: user.language_preference] Elixir"
+FOUND = "[Memory recall — 2026-11-20]\n1. (relevance: 0.88) 2026-11-01\n   Q: Metal?\n   A: Gold."
+
+
+@pytest.mark.parametrize(
+    ("answer", "remembered"),
+    [
+        pytest.param(f"I know: {RECALL}. Nice!", "I know: (recalled). Nice!", id="a fact"),
+        pytest.param(f"Earlier:\n{FOUND}\nSo?", "Earlier:\n(recalled)\nSo?", id="a search"),
+        pytest.param(f"{RECALL}\n{FOUND}", "(recalled)\n(recalled)", id="both"),
+        pytest.param(f"{RECALL} {RECALL}", "(recalled) (recalled)", id="a fact told twice"),
+        pytest.param("You prefer Elixir.", "You prefer Elixir.", id="own words"),
+        pytest.param(
+            "Saved: gold 42", "Saved: gold 42", id="what a tool that recalls nothing said"
+        ),
+    ],
+)
+def test_what_was_recalled_is_not_remembered_again_and_the_rest_is(
+    answer: str, remembered: str
+) -> None:
+    calls = [
+        ToolCallRecord(name="recall_topic", content=RECALL),
+        ToolCallRecord(name="search_memory", content=f"{FOUND}\n"),
+        ToolCallRecord(name="recall_topic", content=" \n"),
+        ToolCallRecord(name="weigh", content="gold 42"),
+    ]
+
+    assert without_echoes(Generation(answer=answer, query="?", tool_calls=calls)) == remembered
+
+
+@pytest.mark.usefixtures("memory_agent")
+async def test_an_answer_that_quotes_memory_is_marked_as_recalled(
+    bus: Connection, database: Database
+) -> None:
+    calls = [{"name": "recall_topic", "content": RECALL}]
+    quoting = turn(answer=f"It is {RECALL}.", tool_calls=calls, query_id="q1")
+    telling = turn(answer="It is Elixir.", tool_calls=calls, query_id="q2")
+    for message in (quoting, telling):
+        await publish_durably(bus, GENERATION, message)
+    await all_done(bus)
+
+    kept = {row["query_id"]: row for row in await rows(database)}
+    assert kept["q1"]["content"] == "Q: What is the symbol of gold?\nA: It is (recalled)."
+    assert json.loads(kept["q1"]["metadata"]) == {"tool_calls": 1, "recalled": True}
+    assert kept["q2"]["content"] == "Q: What is the symbol of gold?\nA: It is Elixir."
+    assert json.loads(kept["q2"]["metadata"]) == {"tool_calls": 1}
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from structlog.testing import capture_logs
 from local.errors import ConfigError, ModelError, ModelRefusedError
 from local.llm import ollama as adapter
 from local.llm.chat import ChatChunk, ChatMessage, ToolCall, ToolDefinition
-from local.llm.ollama import OllamaModel
+from local.llm.ollama import OllamaModel, installed_models
 from stand_ins.ollama_server import OllamaStandIn, Reply
 
 RECALL = ToolDefinition(
@@ -318,3 +318,22 @@ async def test_an_answer_cut_off_by_the_context_size_is_logged(
         await ask(model)
 
     assert [(log["event"], log["context_size"]) for log in logs] == [("answer_cut_off", 4096)]
+
+
+async def test_the_models_of_a_server_are_listed_with_their_tags(server: OllamaStandIn) -> None:
+    assert await installed_models(server.url) == ["gemma4:latest", "nomic-embed-text:latest"]
+    server.models.clear()
+    assert await installed_models(server.url) == []
+
+
+async def test_the_models_of_a_server_that_is_down_or_fails_are_an_error(
+    server: OllamaStandIn,
+) -> None:
+    server.fail_next(error="out of memory")
+    with pytest.raises(ModelError, match="out of memory"):
+        await installed_models(server.url)
+    server.stop()
+    with pytest.raises(ModelError, match="No answer from Ollama"):
+        await installed_models(server.url)
+    with pytest.raises(ConfigError, match="not a URL"):
+        await installed_models("http://127.0.0.1:none")

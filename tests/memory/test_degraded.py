@@ -1,18 +1,23 @@
 """Recall always answers, and says when it is not what it should be."""
 
 import asyncio
+import shutil
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from factories import StartWorker
+from factories import ConnectBus, StartWorker
 from indexed import indexed
 from local.memory.keywords import match_expression
 from local.memory.ranking import WORDS_WEIGHT
 from local.memory.service import Memory, MemoryService
 from local.protocol.caller import Caller
-from local.protocol.vectors import VectorHits
+from local.protocol.vectors import VectorHits, VectorStatus
+from local.vectors.minilm import MiniLM
+from waiting import eventually
+from workers import vector_worker
 
 GOLD = "The chemical symbol of gold is Au."
 
@@ -120,6 +125,84 @@ class _paused_indexing:  # noqa: N801 - reads as the verb that it is
         while self._held:
             self._slots.release()
             self._held -= 1
+
+
+class _Gate:
+    """Stops the indexer where it begins to compare a worker's index with the ledger."""
+
+    def __init__(self, memory: Memory, patch: pytest.MonkeyPatch) -> None:
+        self.arrived = 0
+        self._open = asyncio.Semaphore(0)
+        self._status = memory.vectors.status
+        patch.setattr(memory.vectors, "status", self._wait)
+
+    async def _wait(self, *, tenant: str) -> VectorStatus:
+        status = await self._status(tenant=tenant)
+        self.arrived += 1
+        await self._open.acquire()
+        return status
+
+    def let_one_pass(self) -> None:
+        self._open.release()
+
+
+async def test_an_emptied_index_is_never_nothing_found(
+    memory: Memory,
+    connect_bus: ConnectBus,
+    embedder: MiniLM,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Degraded from the moment the worker is lost until the next one has been compared."""
+    richard = memory.of(Caller(user="richard"))
+    folder = tmp_path / "chroma"
+    async with vector_worker(await connect_bus(), embedder, folder) as store:
+        memory.indexer.worker_started(store.id)
+        await richard.write_episodic(GOLD)
+        await indexed(memory)
+        assert not (await richard.search_episodic("symbol of gold")).degraded
+
+        memory.indexer.worker_lost()
+        lost = await richard.search_episodic("symbol of gold")
+    shutil.rmtree(folder)
+
+    gate = _Gate(memory, monkeypatch)
+    async with vector_worker(await connect_bus(), embedder, folder) as store:
+        memory.indexer.worker_started(store.id)
+        await eventually(lambda: gate.arrived)
+        assert (await memory.vectors.search("gold", 5, tenant="default")).hits == []
+        uncompared = await richard.search_episodic("symbol of gold")
+        gate.let_one_pass()
+        await eventually(lambda: memory.indexer.problem is None)
+        compared = await richard.search_episodic("symbol of gold")
+        await indexed(memory)
+        filled = await richard.search_episodic("that precious metal")
+
+    for result in (lost, uncompared):
+        assert ([hit.content for hit in result.hits], result.degraded) == ([GOLD], True)
+        assert result.reason
+    assert [hit.content for hit in compared.hits] == [GOLD], "in the index again, or waiting"
+    assert ([hit.content for hit in filled.hits], filled.degraded) == ([GOLD], False)
+
+
+async def test_a_worker_lost_while_it_was_compared_is_not_trusted(
+    memory: Memory,
+    richard: MemoryService,
+    start_worker: StartWorker,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    gate = _Gate(memory, monkeypatch)
+    await start_worker()
+    await eventually(lambda: gate.arrived == 1)
+    memory.indexer.worker_lost()
+    gate.let_one_pass()
+    memory.indexer.worker_started("the next one")
+    await eventually(lambda: gate.arrived == 2)
+
+    assert memory.indexer.problem is not None
+    assert (await richard.search_episodic("gold")).degraded
+    gate.let_one_pass()
+    await eventually(lambda: memory.indexer.problem is None)
 
 
 async def test_many_searches_at_once_answer_without_a_worker(richard: MemoryService) -> None:

@@ -13,12 +13,15 @@ from local.memory.indexer import (
     BATCH_RECORDS,
     BYTES_A_DIMENSION,
     EMBEDDED_CHARACTERS,
+    _items,
     batches,
 )
 from local.memory.records import Waiting
 from local.memory.service import Memory
 from local.protocol.caller import Caller
-from local.protocol.vectors import VectorItem
+from local.protocol.codec import encode
+from local.protocol.envelope import seal
+from local.protocol.vectors import VectorItem, VectorsStored, VectorUpsert
 from local.vectors.matrix import FloatMatrix
 from local.vectors.minilm import MiniLM
 from waiting import eventually
@@ -116,3 +119,33 @@ def test_batches_are_bounded_in_records_and_in_bytes_both_ways(dimensions: int) 
         back = len(batch) * dimensions * BYTES_A_DIMENSION
         assert len(batch) <= BATCH_RECORDS
         assert max(there, back) <= BATCH_BYTES
+
+
+MESSAGE_BYTES = 1_000_000
+
+
+@pytest.mark.parametrize("dimensions", [384, 768, 1536, 3072])
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param("gold", id="short"),
+        pytest.param("\u8a18" * 20_000, id="CJK"),
+        pytest.param("\x01" * 20_000, id="control characters"),
+        pytest.param('\\"' * 20_000, id="quotes and backslashes"),
+    ],
+)
+def test_no_batch_nor_its_answer_is_more_than_a_message_carries(text: str, dimensions: int) -> None:
+    vector = bytes(4 * dimensions)
+    records = [
+        Waiting(row=row, id=f"{row:032}", text=text, vector=vector if row % 3 == 0 else None)
+        for row in range(400)
+    ]
+
+    cut = list(batches(records, dimensions))
+
+    assert sorted(record.row for batch in cut for record in batch) == list(range(400))
+    for batch in cut:
+        request = VectorUpsert(items=_items(batch))
+        answer = VectorsStored(vectors=[vector] * len(batch), embedder="all-MiniLM-L6-v2")
+        for payload in (request, answer):
+            assert len(encode(seal(payload, type="request", source="memory"))) <= MESSAGE_BYTES

@@ -7,6 +7,9 @@ import pytest
 
 from indexed import indexed
 from local import __version__
+from local.bus.connection import Connection
+from local.bus.tool_client import call_tool
+from local.bus.tool_host import ToolHost
 from local.errors import InvalidArgumentsError
 from local.memory.ranking import Hit
 from local.memory.service import Memory
@@ -14,8 +17,9 @@ from local.protocol.caller import Caller
 from local.protocol.codec import decode
 from local.protocol.payloads import Json, ToolRequest
 from local.protocol.tool import Tool, ToolOutput
+from local.tools.base import MAX_CONTENT
 from local.tools.catalog import memory_tools
-from local.tools.search_memory import formatted
+from local.tools.search_memory import formatted, shortened
 from waiting import eventually
 
 RICHARD = Caller(user="richard", agent="shell")
@@ -114,6 +118,52 @@ async def test_several_hits_are_numbered_with_their_days() -> None:
         "   \n"
         "   lines"
     )
+
+
+@pytest.mark.parametrize(
+    "filling", [pytest.param("\u8a18", id="CJK"), pytest.param("\x01", id="control characters")]
+)
+async def test_hits_as_large_as_memories_may_be_fit_the_bus_with_their_beginnings(
+    bus: Connection, memory: Memory, filling: str
+) -> None:
+    notes = [f"Gold note {number} ".ljust(MAX_CONTENT, filling) for number in range(4)]
+    notes.append("Gold note 4, a short one.")
+    for note in notes:
+        await memory.of(RICHARD).write_episodic(note)
+
+    async with ToolHost(bus, tool(memory, "search_memory")):
+        found = await call_tool(bus, "search_memory", {"query": "gold"}, caller=RICHARD)
+
+    assert found.ok, found.content[:200]
+    by_note = {hit["content"][:11]: hit["content"] for hit in found.data["hits"]}
+    assert sorted(by_note) == [f"Gold note {number}" for number in range(5)]
+    assert by_note.pop("Gold note 4") == notes[4]
+    for content, note in zip((by_note[key] for key in sorted(by_note)), notes, strict=False):
+        assert content.endswith(" …")
+        assert note.startswith(content.removesuffix(" …"))
+        assert len(content) > 10_000
+    assert len(found.content) < 10_000, "a model gets a little of each"
+    assert found.content.count(" …") == 4
+
+
+@pytest.mark.parametrize("budget", [0, 100, 1_000])
+def test_what_is_cut_never_exceeds_the_budget(budget: int) -> None:
+    hits = [
+        Hit(id=str(n), content="\u8a18\x01\U0001f600" * 400, score=1, metadata={}) for n in range(3)
+    ]
+
+    cut = shortened(hits, budget)
+
+    kept = [hit.content.removesuffix(" …") for hit in cut]
+    assert sum(len(msgspec.json.encode(content)) - 2 for content in kept) <= budget
+    assert all(hit.content.endswith(" …") for hit in cut)
+
+
+def test_short_hits_are_left_as_they_are() -> None:
+    hits = [Hit(id=str(n), content="Au." * n, score=1, metadata={}) for n in range(1, 4)]
+
+    assert shortened(hits, 1_000) == hits
+    assert shortened([], 1_000) == []
 
 
 async def test_a_search_that_finds_nothing_says_so(searchable: Memory) -> None:

@@ -179,6 +179,43 @@ def test_a_reset_empties_the_collection_and_changes_its_generation(tmp_path: Pat
         index.ensure("default", "another-model", 16)
 
 
+def segments(path: Path) -> list[Path]:
+    """The folders with vector files; Chroma writes them at every thousandth record."""
+    return [entry for entry in path.iterdir() if entry.is_dir()]
+
+
+def test_emptying_the_only_collection_leaves_no_segment_folders(tmp_path: Path) -> None:
+    with opened(tmp_path) as index:
+        filled(index, count=1100)
+        assert segments(tmp_path)
+        index.reset("default", EMBEDDER, DIMENSIONS)
+        assert segments(tmp_path) == []
+        filled(index, count=1100)
+        assert len(segments(tmp_path)) == 1
+    with opened(tmp_path) as index:
+        assert index.opened_clean
+        answers = index.search("default", vectors(1100), 1)
+    assert [answer[0].id for answer in answers] == names(1100)
+
+
+@pytest.mark.parametrize("other", ["local2.memory.acme", "somebody.else"])
+def test_emptying_a_collection_leaves_the_vectors_of_the_others(other: str, tmp_path: Path) -> None:
+    with chromadb.PersistentClient(tmp_path, Settings(anonymized_telemetry=False)) as client:
+        theirs = client.create_collection(
+            other,
+            embedding_function=None,
+            metadata={"embedder": EMBEDDER, "dimensions": DIMENSIONS, "generation": "1"},
+        )
+        theirs.upsert(ids=names(1100), embeddings=vectors(1100))
+    with opened(tmp_path) as index:
+        filled(index)
+        index.reset("default", EMBEDDER, DIMENSIONS)
+    with chromadb.PersistentClient(tmp_path, Settings(anonymized_telemetry=False)) as client:
+        kept = client.get_collection(other, embedding_function=None)
+        found = kept.query(query_embeddings=vectors(20), n_results=1)
+    assert [ids[0] for ids in found["ids"]] == names(20)
+
+
 def test_what_chroma_refuses_is_a_vector_error(tmp_path: Path) -> None:
     with opened(tmp_path) as index:
         filled(index)

@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Callable
-from types import TracebackType
 from typing import Self
 
 import structlog
@@ -37,12 +36,7 @@ class QueryClient:
         await self._bus.flush()
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         if self._subscription is not None:
             await self._subscription.stop(grace=1.0)
 

@@ -2,7 +2,6 @@
 
 import asyncio
 from contextlib import suppress
-from types import TracebackType
 from typing import Self
 
 from local.bus.connection import Connection, Message, Subscription
@@ -35,12 +34,7 @@ class Toolbox:
         await self._bus.publish(subjects.TOOL_SCHEMA_REQUEST, ask)
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         if self._subscription is not None:
             await self._subscription.stop(grace=1.0)
 

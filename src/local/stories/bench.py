@@ -2,7 +2,6 @@
 
 from contextlib import AsyncExitStack
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from msgspec.structs import replace
@@ -29,12 +28,7 @@ class Bench:
             self._resources = opening.pop_all()
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self._resources.aclose()
 
     async def _open(self, resources: AsyncExitStack) -> None:

@@ -1,0 +1,111 @@
+"""A vector worker whose embedder cannot be loaded serves all the same, and says why."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from chromadb.utils.embedding_functions import ONNXMiniLM_L6_V2
+
+from factories import ConnectBus
+from indexed import indexed
+from local.agents import vector_worker as worker_module
+from local.bus.connection import Connection
+from local.bus.vector_client import VectorClient
+from local.errors import VectorError
+from local.memory.service import Memory
+from local.protocol.caller import Caller
+from local.protocol.vectors import VectorItem
+from local.vectors import minilm
+from local.vectors.config import WorkerConfig
+from local.vectors.embedder import Embedder, MissingEmbedder
+from local.vectors.minilm import MiniLM
+from waiting import eventually
+from workers import vector_worker
+
+GOLD = "The chemical symbol of gold is Au."
+RICHARD = Caller(user="richard")
+TENANT = "default"
+
+
+@pytest.fixture
+def missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Embedder:
+    """What a worker gets where MiniLM is neither installed nor to be downloaded."""
+    monkeypatch.setattr(minilm, "WEIGHTS_PACKAGE", "no_such_package")
+    monkeypatch.setattr(ONNXMiniLM_L6_V2, "MODEL_DOWNLOAD_URL", "http://127.0.0.1:1/onnx.tar.gz")
+    config = WorkerConfig(
+        bus_url="",
+        chroma_path=tmp_path / "chroma",
+        collection="local2.memory",
+        models_dir=tmp_path / "models",
+        embedder="minilm",
+        embedding_model="nomic-embed-text",
+        ollama_url="http://127.0.0.1:1",
+    )
+    return worker_module._embedder(config, None)
+
+
+@pytest.fixture
+async def vectors(
+    connect_bus: ConnectBus, bus: Connection, missing: Embedder, tmp_path: Path
+) -> AsyncIterator[VectorClient]:
+    async with vector_worker(await connect_bus(), missing, tmp_path / "chroma"):
+        yield VectorClient(bus, search_timeout=5.0)
+
+
+def test_an_embedder_that_cannot_be_loaded_is_missing_and_keeps_its_name(missing: Embedder) -> None:
+    assert isinstance(missing, MissingEmbedder)
+    assert missing.name == "minilm"
+
+
+async def test_the_status_says_why_there_is_no_embedder(vectors: VectorClient) -> None:
+    status = await vectors.status(tenant=TENANT)
+
+    assert "could not be downloaded" in str(status.problem)
+    assert "uv sync" in str(status.problem), "and what to do"
+    assert (status.count, status.dimensions) == (0, 0)
+
+
+async def test_whatever_needs_the_embedder_says_why_not(vectors: VectorClient) -> None:
+    with pytest.raises(VectorError, match="could not be downloaded"):
+        await vectors.search("gold", 5, tenant=TENANT)
+    with pytest.raises(VectorError, match="could not be downloaded"):
+        await vectors.upsert([VectorItem(id="1", text=GOLD)], tenant=TENANT)
+    with pytest.raises(VectorError, match="could not be downloaded"):
+        await vectors.reset(tenant=TENANT)
+
+
+@pytest.mark.usefixtures("vectors")
+async def test_a_search_without_an_embedder_goes_by_words_and_says_why(memory: Memory) -> None:
+    service = memory.of(RICHARD)
+    await service.write_episodic(GOLD)
+
+    async def explained() -> bool:
+        found = await service.search_episodic("symbol of gold")
+        assert [hit.content for hit in found.hits] == [GOLD]
+        assert found.degraded
+        return "could not be downloaded" in str(found.reason)
+
+    await eventually(explained)
+
+
+async def test_an_index_survives_a_start_without_its_embedder(
+    memory: Memory, connect_bus: ConnectBus, embedder: MiniLM, missing: Embedder, tmp_path: Path
+) -> None:
+    service = memory.of(RICHARD)
+    folder = tmp_path / "chroma"
+    async with vector_worker(await connect_bus(), embedder, folder) as store:
+        memory.indexer.worker_started(store.id)
+        await service.write_episodic(GOLD)
+        await indexed(memory)
+    memory.indexer.worker_lost()
+
+    async with vector_worker(await connect_bus(), missing, folder) as store:
+        memory.indexer.worker_started(store.id)
+        assert (await memory.vectors.status(tenant=TENANT)).count == 1
+    memory.indexer.worker_lost()
+
+    async with vector_worker(await connect_bus(), embedder, folder) as store:
+        memory.indexer.worker_started(store.id)
+        await eventually(lambda: memory.indexer.problem is None)
+        found = await service.search_episodic("that precious metal")
+    assert ([hit.content for hit in found.hits], found.degraded) == ([GOLD], False)

@@ -1,0 +1,91 @@
+"""What `local2 doctor` makes of Ollama and of a folder without a stack."""
+
+from pathlib import Path
+from typing import Literal
+
+import pytest
+
+from local.cli.doctor import Finding, _examine
+from local.settings import GeneratorSettings, MemorySettings, Settings
+from stand_ins.ollama_server import OllamaStandIn
+
+Embedder = Literal["auto", "ollama", "minilm"]
+Chat = Literal["auto", "ollama", "rules"]
+
+
+async def examined(
+    folder: Path, url: str, *, embedder: Embedder = "auto", chat: Chat = "auto"
+) -> dict[str, Finding]:
+    settings = Settings(
+        memory=MemorySettings(
+            data_dir=folder / ".local2",
+            chroma_path=folder / ".chroma",
+            embedder=embedder,
+            ollama_url=url,
+        ),
+        generator=GeneratorSettings(chat=chat, ollama_url=url),
+    )
+    return {finding.name: finding for finding in await _examine(settings)}
+
+
+async def test_models_that_are_there_are_ok(tmp_path: Path, ollama: OllamaStandIn) -> None:
+    findings = await examined(tmp_path, ollama.url, embedder="ollama", chat="ollama")
+
+    for name, model in (("chat model", "gemma4"), ("embedding model", "nomic-embed-text")):
+        assert findings[name].verdict == "ok"
+        assert findings[name].detail == f"{model}, Ollama at {ollama.url}"
+        assert findings[name].remedy is None
+    assert not [finding for finding in findings.values() if finding.verdict == "broken"]
+
+
+@pytest.mark.parametrize(
+    ("embedder", "chat", "verdicts"),
+    [
+        pytest.param("auto", "auto", ("note", "note"), id="neither is needed"),
+        pytest.param("minilm", "rules", ("note", "note"), id="neither is used"),
+        pytest.param("ollama", "auto", ("note", "broken"), id="the embedder is needed"),
+        pytest.param("auto", "ollama", ("broken", "note"), id="the chat model is needed"),
+    ],
+)
+async def test_a_missing_model_is_broken_only_where_it_is_configured(
+    tmp_path: Path,
+    ollama: OllamaStandIn,
+    embedder: Embedder,
+    chat: Chat,
+    verdicts: tuple[str, str],
+) -> None:
+    ollama.models.clear()
+    missing = await examined(tmp_path, ollama.url, embedder=embedder, chat=chat)
+    ollama.stop()
+    down = await examined(tmp_path, ollama.url, embedder=embedder, chat=chat)
+
+    names = ("chat model", "embedding model")
+    assert tuple(missing[name].verdict for name in names) == verdicts
+    assert missing["chat model"].remedy == "ollama pull gemma4"
+    assert missing["embedding model"].remedy == "ollama pull nomic-embed-text"
+    assert tuple(down[name].verdict for name in names) == verdicts
+    for name in names:
+        assert "No answer from Ollama" in down[name].detail
+        assert "ollama serve" in str(down[name].remedy)
+
+
+async def test_without_a_stack_the_ledger_is_looked_at_and_nothing_is_made(
+    tmp_path: Path, ollama: OllamaStandIn
+) -> None:
+    findings = await examined(tmp_path, ollama.url)
+
+    assert findings["stack"].verdict == "note"
+    assert "local2 up" in str(findings["stack"].remedy)
+    assert findings["ledger"].detail == "nothing is remembered yet"
+    assert findings[f"folder {tmp_path / '.local2'}"].detail == "will be made at the first start"
+    assert list(tmp_path.iterdir()) == []
+
+
+async def test_a_folder_that_cannot_be_a_folder_is_broken(
+    tmp_path: Path, ollama: OllamaStandIn
+) -> None:
+    (tmp_path / ".chroma").write_text("in the way")
+
+    findings = await examined(tmp_path, ollama.url)
+
+    assert findings[f"folder {tmp_path / '.chroma'}"].verdict == "broken"

@@ -1,0 +1,65 @@
+"""The command line lists and calls tools that others announce, however little they say."""
+
+import asyncio
+import json
+from typing import Any
+
+import pytest
+
+from local.bus.connection import Connection, Message
+from local.cli.output import Output
+from local.cli.tools import call, list_tools
+from local.settings import BusSettings, Settings
+
+NOTHING_SAID: dict[str, Any] = {"type": "object"}
+ANY_VALUE: dict[str, Any] = {"type": "object", "properties": {"depth": True}}
+
+
+@pytest.fixture
+def settings(nats_url: str) -> Settings:
+    return Settings(bus=BusSettings(url=nats_url))
+
+
+@pytest.fixture(params=[NOTHING_SAID, ANY_VALUE], ids=["nothing said", "any value"])
+async def heard(request: pytest.FixtureRequest, bus: Connection) -> list[Any]:
+    """Serve the tool `dig` as a participant written in another language might; its arguments."""
+    arguments: list[Any] = []
+    function = {"name": "dig", "description": "Dig a hole.", "parameters": request.param}
+    schema = {"type": "function", "function": function}
+    announced = {"name": "dig", "description": "Dig a hole.", "version": "1", "schema": schema}
+
+    async def announce(_: Message) -> None:
+        await bus.publish("tool.schema", json.dumps({"payload": announced}).encode())
+
+    async def dig(message: Message) -> None:
+        arguments.append(json.loads(message.data)["payload"]["args"])
+        await bus.publish(message.reply, b'{"payload": {"ok": true, "content": "A hole."}}')
+
+    await bus.subscribe("tool.schema.request", announce)
+    await bus.subscribe("tool.request.dig", dig)
+    await bus.flush()
+    return arguments
+
+
+@pytest.mark.usefixtures("heard")
+@pytest.mark.parametrize("as_json", [True, False])
+async def test_a_foreign_tool_is_listed(
+    settings: Settings, capsys: pytest.CaptureFixture[str], as_json: bool
+) -> None:
+    await asyncio.to_thread(list_tools, settings, Output(json=as_json))
+
+    printed = capsys.readouterr().out
+    if as_json:
+        assert [tool["name"] for tool in json.loads(printed)] == ["dig"]
+    else:
+        assert "Dig a hole." in printed
+
+
+async def test_a_foreign_tool_is_called_with_its_arguments_as_text(
+    settings: Settings, heard: list[Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["place=garden", "depth=3"]
+    await asyncio.to_thread(call, settings, Output(), "dig", words, session=None, user=None)
+
+    assert capsys.readouterr().out == "A hole.\n"
+    assert heard == [{"place": "garden", "depth": "3"}]

@@ -1,0 +1,35 @@
+"""How much of a question a text answers, by words alone."""
+
+import pytest
+
+from local.memory.keywords import coverage
+
+
+@pytest.mark.parametrize(
+    ("query", "content", "share"),
+    [
+        pytest.param("symbol of gold", "The symbol of gold is Au.", 1.0, id="every word"),
+        pytest.param("symbol of gold", "Gold is heavy.", 0.5, id="one word of two"),
+        pytest.param("symbol of gold", "The moon pulls at the oceans.", 0.0, id="none"),
+        pytest.param("GOLD", "gold", 1.0, id="upper and lower case"),
+        pytest.param("gold gold moon", "gold", 0.5, id="a repeated word counts once"),
+        pytest.param("ratings", "He rated it.", 1.0, id="an ending"),
+        pytest.param("databases", "a database", 1.0, id="a plural asked for"),
+        pytest.param("database", "two databases", 1.0, id="a plural found"),
+        pytest.param("preferred", "I prefer Elixir.", 1.0, id="an ending of two letters"),
+        pytest.param("editing", "editor", 1.0, id="two endings of one word"),
+        pytest.param("prefer", "My preferences", 0.0, id="an ending too long"),
+        pytest.param("moonlight", "moon", 0.0, id="a compound"),
+        pytest.param("cat", "cats", 1.0, id="a short word with an ending"),
+        pytest.param("cat", "car", 0.0, id="a short word with another last letter"),
+        pytest.param("gold", "golf", 0.0, id="a short word is no stem"),
+        pytest.param("station", "statute", 0.0, id="the same beginning only"),
+        pytest.param("what is the gold", "The", 0.0, id="stop words in the question do not count"),
+        pytest.param("What did I say about it?", "I said it.", 0.0, id="stop words only"),
+        pytest.param("", "gold", 0.0, id="no question"),
+        pytest.param("gold", "", 0.0, id="no text"),
+        pytest.param("größe", "Die Größe ist 42.", 1.0, id="letters beyond ASCII"),
+    ],
+)
+def test_the_share_of_the_questions_words(query: str, content: str, share: float) -> None:
+    assert coverage(query, content) == share

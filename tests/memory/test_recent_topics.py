@@ -1,0 +1,166 @@
+"""The facts kept in memory are never older than the ledger."""
+
+import asyncio
+import threading
+from datetime import UTC, datetime
+
+import pytest
+
+from local.database import Connection, Database
+from local.errors import StorageError
+from local.memory import topics
+from local.memory.ledger import Ledger
+from local.memory.records import NewRecord, Record
+from local.memory.topics import LARGEST, RecentTopics
+from local.protocol.envelope import new_id
+from waiting import eventually
+
+OWNER = "richard"
+TOPIC = "user.language_preference"
+DAY = datetime(2026, 11, 20, tzinfo=UTC)
+
+
+@pytest.fixture
+def ledger(database: Database) -> Ledger:
+    return Ledger(database, "default")
+
+
+def fact(content: str) -> NewRecord:
+    return NewRecord(
+        id=new_id(), kind="fact", owner=OWNER, topic=TOPIC, content=content, event_time=DAY
+    )
+
+
+async def recalled(ledger: Ledger) -> str | None:
+    record = await ledger.topic(OWNER, TOPIC)
+    return record.content if record else None
+
+
+async def read_without_reader(ledger: Ledger, database: Database) -> Record | None:
+    """Ask for the fact while the database answers nobody."""
+    begun, may_end = threading.Event(), threading.Event()
+
+    def hold(_: Connection) -> None:
+        begun.set()
+        may_end.wait(30)
+
+    holding = asyncio.create_task(database.read(hold))
+    await eventually(begun.is_set)
+    try:
+        async with asyncio.timeout(2):
+            return await ledger.topic(OWNER, TOPIC)
+    finally:
+        may_end.set()
+        await holding
+
+
+async def test_a_fact_that_was_asked_for_is_recalled_without_the_database(
+    ledger: Ledger, database: Database
+) -> None:
+    await ledger.put_topic(fact("Elixir"))
+    assert await recalled(ledger) == "Elixir"
+
+    record = await read_without_reader(ledger, database)
+
+    assert record is not None
+    assert record.content == "Elixir"
+
+
+async def test_a_new_value_is_recalled_at_once_after_the_old_one_was_kept(ledger: Ledger) -> None:
+    for value in ("Elixir", "Python", "Elixir"):
+        await ledger.put_topic(fact(value))
+        assert await recalled(ledger) == value
+        assert await recalled(ledger) == value
+
+
+async def test_a_read_that_began_before_a_write_does_not_put_the_old_value_back(
+    ledger: Ledger, database: Database
+) -> None:
+    """The reader has the old row in its hands while the writer commits the new one."""
+    await ledger.put_topic(fact("Elixir"))
+    has_read, may_answer = threading.Event(), threading.Event()
+    read = database.read
+
+    async def read_slowly(work: object) -> object:
+        def slow(connection: Connection) -> object:
+            row = work(connection)  # type: ignore[operator]
+            has_read.set()
+            may_answer.wait(30)
+            return row
+
+        return await read(slow)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(database, "read", read_slowly)
+        slow_recall = asyncio.create_task(recalled(ledger))
+        try:
+            await eventually(has_read.is_set)
+            await ledger.put_topic(fact("Python"))
+        finally:
+            may_answer.set()
+        assert await slow_recall == "Elixir", "it was so when the read began"
+
+    assert await recalled(ledger) == "Python"
+
+
+async def test_a_refused_write_leaves_the_value_that_is_in_the_ledger(
+    ledger: Ledger, database: Database
+) -> None:
+    await ledger.put_topic(fact("Elixir"))
+    assert await recalled(ledger) == "Elixir"
+    await database.write(
+        lambda c: c.execute(
+            "CREATE TEMP TRIGGER full BEFORE UPDATE ON main.record "
+            "BEGIN SELECT RAISE(ABORT, 'full'); END"
+        )
+    )
+
+    with pytest.raises(StorageError, match="full"):
+        await ledger.put_topic(fact("Python"))
+
+    assert await recalled(ledger) == "Elixir"
+
+
+async def test_a_fact_too_large_to_keep_is_recalled_from_the_ledger(
+    ledger: Ledger, database: Database
+) -> None:
+    await ledger.put_topic(fact("x" * (LARGEST + 1)))
+    assert await recalled(ledger) == "x" * (LARGEST + 1)
+    await database.write(lambda c: c.execute("UPDATE record SET content = 'changed'"))
+    assert await recalled(ledger) == "changed", "the ledger was asked again"
+
+    await ledger.put_topic(fact("x" * LARGEST))
+    assert await recalled(ledger) == "x" * LARGEST
+    await database.write(lambda c: c.execute("UPDATE record SET content = 'changed again'"))
+    assert await recalled(ledger) == "x" * LARGEST, "the largest that is kept"
+
+
+def record(topic: str) -> Record:
+    return Record(id=new_id(), kind="fact", owner=OWNER, topic=topic, content="x", event_time=DAY)
+
+
+def test_no_more_facts_are_kept_than_fit_and_those_asked_for_stay(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(topics, "KEPT", 3)
+    kept = RecentTopics()
+    for name in ("user.a", "user.b", "user.c"):
+        kept.keep(record(name))
+
+    assert kept.get((OWNER, "user.a")) is not None
+    kept.keep(record("user.d"))
+
+    left = [n for n in "abcd" if kept.get((OWNER, f"user.{n}")) is not None]
+    assert left == ["a", "c", "d"], "b had not been asked for the longest"
+
+
+def test_forgetting_one_fact_leaves_the_others_and_those_of_others() -> None:
+    kept = RecentTopics()
+    kept.keep(record("user.a"))
+    kept.keep(record("user.b"))
+
+    kept.forget(OWNER, "user.a")
+    kept.forget("eve", "user.b")
+
+    assert kept.get((OWNER, "user.a")) is None
+    assert kept.get((OWNER, "user.b")) is not None

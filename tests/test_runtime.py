@@ -1,0 +1,78 @@
+"""A command finds the stack that runs, and no stack that has died."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from local.errors import StackNotRunningError
+from local.runtime import NAME, Runtime, is_alive, running_url, runtime_file
+from local.settings import BusSettings, Settings
+from stacks import settings_in
+
+URL = "nats://127.0.0.1:4222"
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    settings = settings_in(tmp_path)
+    settings.memory.data_dir.mkdir()
+    return settings
+
+
+@pytest.fixture
+def dead() -> int:
+    """The id of a process that has ended."""
+    process = subprocess.Popen([sys.executable, "-c", ""])
+    process.wait()
+    return process.pid
+
+
+def leave(settings: Settings, content: bytes) -> None:
+    (settings.memory.data_dir / NAME).write_bytes(content)
+
+
+def test_a_running_stack_is_found_by_its_runtime_file(settings: Settings) -> None:
+    with runtime_file(settings.memory.data_dir, URL):
+        assert running_url(settings) == URL
+        file = settings.memory.data_dir / NAME
+        assert file.stat().st_mode & 0o077 == 0, "the address may carry a password"
+    with pytest.raises(StackNotRunningError):
+        running_url(settings)
+
+
+def test_a_runtime_file_of_a_dead_process_is_no_running_stack(
+    settings: Settings, dead: int
+) -> None:
+    leave(settings, msgspec.json.encode(Runtime(url=URL, pid=dead)))
+    with pytest.raises(StackNotRunningError, match="No stack is running on") as caught:
+        running_url(settings)
+    assert caught.value.remedy is not None
+    assert "local2 up" in caught.value.remedy
+
+    leave(settings, msgspec.json.encode(Runtime(url=URL, pid=os.getpid())))
+    assert running_url(settings) == URL
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"[]", b'{"url": "nats://127.0.0.1:4222"}'])
+def test_a_runtime_file_that_cannot_be_read_is_no_running_stack(
+    settings: Settings, content: bytes
+) -> None:
+    leave(settings, content)
+    with pytest.raises(StackNotRunningError):
+        running_url(settings)
+
+
+def test_a_configured_bus_needs_no_runtime_file(settings: Settings) -> None:
+    own = Settings(bus=BusSettings(url=URL), memory=settings.memory)
+    assert running_url(own) == URL
+
+
+def test_a_process_is_alive_whoever_it_belongs_to(dead: int) -> None:
+    assert is_alive(os.getpid())
+    assert is_alive(1)
+    assert not is_alive(dead)
+    assert not is_alive(None)

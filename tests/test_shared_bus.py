@@ -1,0 +1,42 @@
+"""Two stacks on one bus would share requests out between two ledgers."""
+
+from pathlib import Path
+
+import pytest
+
+from local.app import open_stack
+from local.bus.tool_client import call_tool
+from local.errors import BusError
+from local.settings import BusSettings, Settings
+from stacks import CALLER, settings_in
+
+
+def on_bus(url: str, folder: Path) -> Settings:
+    own = settings_in(folder)
+    return Settings(bus=BusSettings(url=url), memory=own.memory, generator=own.generator)
+
+
+async def test_a_second_stack_on_a_bus_is_refused_and_the_first_goes_on(
+    tmp_path: Path, nats_url: str
+) -> None:
+    fact = {"topic": "project.deadline", "content": "Friday"}
+    second = on_bus(nats_url, tmp_path / "second")
+    async with open_stack(on_bus(nats_url, tmp_path / "first")) as first:
+        with pytest.raises(BusError, match="Another stack serves the bus at") as caught:
+            async with open_stack(second):
+                pass
+        assert caught.value.remedy is not None
+        assert "config/bus.yaml" in caught.value.remedy
+        assert not (second.memory.data_dir / "ledger.sqlite3").exists()
+
+        await call_tool(first.bus, "save_topic", fact, caller=CALLER)
+        recalled = await call_tool(
+            first.bus, "recall_topic", {"topic": fact["topic"]}, caller=CALLER
+        )
+        assert recalled.content == "[Memory: project.deadline] Friday"
+
+    async with open_stack(second) as alone:
+        unknown = await call_tool(
+            alone.bus, "recall_topic", {"topic": fact["topic"]}, caller=CALLER
+        )
+        assert unknown.content == "No memories found."

@@ -1,0 +1,155 @@
+"""Calls in a thread of their own: urgent ones first, waiting questions together."""
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+
+import pytest
+
+from local.errors import VectorError
+from local.vectors.lane import Lane, Together
+from waiting import eventually
+
+PATIENT = 60.0
+
+
+@pytest.fixture
+def lane() -> Iterator[Lane]:
+    opened = Lane("test")
+    yield opened
+    opened.close()
+
+
+class Answers:
+    """Answers in capitals, and notes what was asked together."""
+
+    def __init__(self, lane: Lane, *, limit: int = 16) -> None:
+        self.asked: list[list[str]] = []
+        self.failure: Exception | None = None
+        self.together: Together[str, str] = Together(lane, self.answer_all, limit=limit)
+
+    def answer_all(self, questions: list[str]) -> list[str]:
+        self.asked.append(questions)
+        if self.failure is not None and questions:
+            raise self.failure
+        return [question.upper() for question in questions]
+
+    async def ask_all(self, count: int, *, patience: float = PATIENT) -> list[str]:
+        questions = (f"q{number}" for number in range(count))
+        return await asyncio.gather(
+            *(self.together.ask(question, patience=patience) for question in questions)
+        )
+
+
+@asynccontextmanager
+async def busy(lane: Lane) -> AsyncIterator[None]:
+    """Hold the lane, so that what is asked meanwhile waits together."""
+    begun, may_end = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        begun.set()
+        may_end.wait(30)
+
+    holding = asyncio.create_task(lane.run(hold))
+    await eventually(begun.is_set)
+    try:
+        yield
+    finally:
+        may_end.set()
+        await holding
+
+
+async def waits(answers: Answers, count: int) -> None:
+    await eventually(lambda: len(answers.together._waiting) == count)
+
+
+async def test_questions_that_wait_are_answered_together_each_with_its_own_answer(
+    lane: Lane,
+) -> None:
+    answers = Answers(lane)
+    async with busy(lane):
+        asking = asyncio.create_task(answers.ask_all(5))
+        await waits(answers, 5)
+
+    assert await asking == ["Q0", "Q1", "Q2", "Q3", "Q4"]
+    assert answers.asked == [["q0", "q1", "q2", "q3", "q4"]]
+
+
+async def test_no_more_questions_go_together_than_the_limit(lane: Lane) -> None:
+    answers = Answers(lane, limit=2)
+    async with busy(lane):
+        asking = asyncio.create_task(answers.ask_all(5))
+        await waits(answers, 5)
+
+    assert await asking == ["Q0", "Q1", "Q2", "Q3", "Q4"]
+    assert answers.asked == [["q0", "q1"], ["q2", "q3"], ["q4"]]
+
+
+async def test_a_question_whose_patience_is_over_is_refused_and_not_answered(lane: Lane) -> None:
+    answers = Answers(lane)
+    async with busy(lane):
+        late = asyncio.create_task(answers.together.ask("late", patience=0.0))
+        patient = asyncio.create_task(answers.together.ask("patient", patience=PATIENT))
+        await waits(answers, 2)
+
+    with pytest.raises(VectorError, match="too much to do"):
+        await late
+    assert await patient == "PATIENT"
+    assert [question for batch in answers.asked for question in batch] == ["patient"]
+
+
+async def test_a_failure_belongs_to_everybody_who_asked_together_and_to_nobody_later(
+    lane: Lane,
+) -> None:
+    answers = Answers(lane)
+    answers.failure = VectorError("The model is gone.")
+    async with busy(lane):
+        asking = [
+            asyncio.create_task(answers.together.ask(question, patience=PATIENT))
+            for question in ("one", "two")
+        ]
+        await waits(answers, 2)
+    for asked in asking:
+        with pytest.raises(VectorError, match="The model is gone"):
+            await asked
+
+    answers.failure = None
+    assert await answers.together.ask("three", patience=PATIENT) == "THREE"
+
+
+async def test_a_question_nobody_waits_for_any_more_does_not_hurt_the_next(lane: Lane) -> None:
+    answers = Answers(lane)
+    async with busy(lane):
+        left = asyncio.create_task(answers.together.ask("left", patience=PATIENT))
+        stays = asyncio.create_task(answers.together.ask("stays", patience=PATIENT))
+        await waits(answers, 2)
+        left.cancel()
+
+    assert await stays == "STAYS"
+    assert await answers.together.ask("next", patience=PATIENT) == "NEXT"
+
+
+async def test_urgent_calls_go_before_those_that_were_there_first(lane: Lane) -> None:
+    order: list[str] = []
+    async with busy(lane):
+        calls = [asyncio.create_task(lane.run(order.append, name)) for name in ("first", "second")]
+        calls.append(asyncio.create_task(lane.run(order.append, "urgent", urgent=True)))
+        await eventually(lambda: lane._calls.qsize() == 3)
+
+    await asyncio.gather(*calls)
+    assert order == ["urgent", "first", "second"]
+
+
+async def test_closing_finishes_what_is_queued() -> None:
+    lane = Lane("test")
+    done: list[int] = []
+    async with busy(lane):
+        calls = [asyncio.create_task(lane.run(done.append, number)) for number in range(3)]
+        await eventually(lambda: lane._calls.qsize() == 3)
+        closing = asyncio.create_task(asyncio.to_thread(lane.close))
+        await eventually(lambda: lane._calls.qsize() == 4)
+
+    await closing
+    await asyncio.gather(*calls)
+    assert done == [0, 1, 2]
