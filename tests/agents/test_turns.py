@@ -120,3 +120,32 @@ async def test_a_model_with_a_mistake_ends_the_turn_as_internal_and_nothing_is_r
     await eventually(remembered)
     found = await memory.of(RICHARD).search_episodic("First Second answer")
     assert [hit.content for hit in found.hits] == ["Q: Second?\nA: Half an answer."]
+
+
+class TalksForEver:
+    """A chat model whose answer is larger than a message, in pieces that are not."""
+
+    name = "talks for ever"
+
+    async def stream(
+        self, messages: Sequence[ChatMessage], tools: Sequence[ToolDefinition]
+    ) -> AsyncGenerator[ChatChunk, None]:
+        assert messages
+        assert tools == []
+        for _ in range(3):
+            yield ChatChunk(content="x" * 500_000)
+
+    async def close(self) -> None:
+        """Nothing is open."""
+
+
+@pytest.mark.usefixtures("memory_agent")
+async def test_an_answer_larger_than_a_message_ends_the_turn_as_too_large(
+    bus: Connection, client: QueryClient
+) -> None:
+    async with GeneratorAgent(bus, TalksForEver(), GeneratorSettings()):
+        turn = await client.ask("Tell me all.", caller=RICHARD, timeout=20)
+
+    assert turn.error is not None
+    assert turn.error.code == "too_large"
+    assert turn.query == "Tell me all."

@@ -18,6 +18,7 @@ from local.memory.keywords import coverage
         pytest.param("database", "two databases", 1.0, id="a plural found"),
         pytest.param("preferred", "I prefer Elixir.", 1.0, id="an ending of two letters"),
         pytest.param("editing", "editor", 1.0, id="two endings of one word"),
+        pytest.param("rate", "The rating.", 1.0, id="an ending that takes an e away"),
         pytest.param("prefer", "My preferences", 0.0, id="an ending too long"),
         pytest.param("moonlight", "moon", 0.0, id="a compound"),
         pytest.param("cat", "cats", 1.0, id="a short word with an ending"),

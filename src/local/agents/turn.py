@@ -1,7 +1,7 @@
 """One query on its way to an answer."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import aclosing
 from typing import TypeVar
 
@@ -146,13 +146,13 @@ class Turn:
             query_id=self._query_id,
             error=error,
         )
-        try:
-            await self._store(generation)
-        except TooLargeError as failure:
-            log.warning("turn_shortened", query_id=self._query_id, reason=str(failure))
-            calls = [msgspec.structs.replace(call, content="") for call in self._calls]
-            shorter = msgspec.structs.replace(generation, thinking=None, tool_calls=calls)
-            await self._store(shorter)
+        for shorter in _ever_shorter(generation):
+            try:
+                await self._store(shorter)
+            except TooLargeError as failure:
+                log.warning("turn_shortened", query_id=self._query_id, reason=str(failure))
+            else:
+                return
 
     async def _store(self, generation: Generation) -> None:
         data = encode(self._sealed(generation))
@@ -177,3 +177,18 @@ class Turn:
             session_id=self._session_id,
             query_id=self._query_id,
         )
+
+
+def _ever_shorter(turn: Generation) -> Iterator[Generation]:
+    """The turn; without what may be left out; and that it was too large, which is no memory."""
+    yield turn
+    calls = [msgspec.structs.replace(call, args={}, content="") for call in turn.tool_calls]
+    yield msgspec.structs.replace(turn, thinking=None, tool_calls=calls)
+    message = "The turn is larger than the bus carries; nobody will remember it."
+    yield Generation(
+        answer="",
+        query=turn.query[:RECORDED_CHARACTERS],
+        session_id=turn.session_id,
+        query_id=turn.query_id,
+        error=ErrorReply(code=TooLargeError.code, message=message),
+    )

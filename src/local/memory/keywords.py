@@ -43,6 +43,7 @@ def coverage(query: str, content: str) -> float:
 
 def _alike(term: str, word: str) -> bool:
     """Whether two words differ in their ending only, as `edited` and `editor` do."""
+    term, word = term.removesuffix("e"), word.removesuffix("e")
     shorter = min(len(term), len(word))
     stem = shorter if shorter <= SHORT_WORD else shorter - ENDING + 1
     return abs(len(term) - len(word)) <= ENDING and term[:stem] == word[:stem]
