@@ -43,7 +43,11 @@ def coverage(query: str, content: str) -> float:
 
 def _alike(term: str, word: str) -> bool:
     """Whether two words differ in their ending only, as `edited` and `editor` do."""
-    term, word = term.removesuffix("e"), word.removesuffix("e")
+    if abs(len(term) - len(word)) > ENDING:
+        return False
     shorter = min(len(term), len(word))
-    stem = shorter if shorter <= SHORT_WORD else shorter - ENDING + 1
-    return abs(len(term) - len(word)) <= ENDING and term[:stem] == word[:stem]
+    if shorter > SHORT_WORD:
+        stem = shorter - ENDING + 1
+        return term[:stem] == word[:stem]
+    term, word = term.removesuffix("e"), word.removesuffix("e")  # rate, rating
+    return term.startswith(word) or word.startswith(term)
