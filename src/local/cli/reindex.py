@@ -25,7 +25,11 @@ def reindex(settings: Settings, output: Output) -> None:
     with logging_to(logs):
         status = run_async(_reindex(settings, output))
     output.data(status)
-    output.text(f"{status.indexed} of {status.records} records are indexed by {status.embedder}.")
+    replaced = status.records - status.indexed
+    output.text(
+        f"{status.indexed} records are indexed by {status.embedder}; "
+        f"{replaced} replaced ones are kept in the ledger only."
+    )
 
 
 async def _reindex(settings: Settings, output: Output) -> MemoryStatus:
