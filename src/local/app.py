@@ -72,51 +72,48 @@ async def open_stack(
     data_dir = settings.memory.data_dir
     async with AsyncExitStack() as resources:
         lock = await resources.enter_async_context(_locked(data_dir))
-        url = settings.bus.url
-        if url is None:
-            server = await resources.enter_async_context(
-                embedded_server(
-                    data_dir / "nats",
-                    host=settings.bus.host,
-                    port=settings.bus.port,
-                    inherit=(lock,),
-                )
-            )
-            url = server.url
+        url = settings.bus.url or await _embedded(resources, settings, lock)
         bus = await resources.enter_async_context(
             connect(url, name="local2", request_timeout=settings.bus.request_timeout)
         )
         await _refuse_a_second_stack(bus)
-        vectors = VectorClient(bus, search_timeout=settings.memory.vector_timeout)
         database = await resources.enter_async_context(
             Database.open(data_dir / "ledger.sqlite3", migrations())
         )
+        vectors = VectorClient(bus, search_timeout=settings.memory.vector_timeout)
         memory = Memory(database, vectors, settings.memory, announce=_announcer(bus))
 
         def worker_lost() -> None:
             memory.indexer.worker_lost()
             vectors.worker_lost()
 
+        config = _worker_config(settings.memory, url, log_folder).to_line()
         worker = await resources.enter_async_context(
-            supervised(
-                VECTOR_WORKER,
-                _worker_config(settings.memory, url, log_folder).to_line(),
-                inherit=(lock,),
-                ended=worker_lost,
-            )
+            supervised(VECTOR_WORKER, config, inherit=(lock,), ended=worker_lost)
         )
-        participants: list[Participant] = [ToolHost(bus, tool) for tool in memory_tools(memory)]
-        participants += [Housekeeper(bus, memory), await MemoryAgent.open(bus, memory)]
-        for participant in participants:
+        for participant in await _participants(bus, memory):
             await resources.enter_async_context(participant)
         await resources.enter_async_context(_background(memory.indexer.run(), "indexer"))
-        model: ChatModel | None = None
-        if with_generator:
-            model = await _generator(resources, bus, settings)
+        model = await _generator(resources, bus, settings) if with_generator else None
         resources.enter_context(runtime_file(data_dir, url))
         log.info("stack_ready", url=bus.url, data=str(data_dir))
         resources.callback(log.info, "stack_stopping")
         yield Stack(bus=bus, url=url, memory=memory, model=model, vector_worker=worker)
+
+
+async def _embedded(resources: AsyncExitStack, settings: Settings, lock: int) -> str:
+    """Start a NATS server of our own, and return its address."""
+    folder = settings.memory.data_dir / "nats"
+    server = await resources.enter_async_context(
+        embedded_server(folder, host=settings.bus.host, port=settings.bus.port, inherit=(lock,))
+    )
+    return server.url
+
+
+async def _participants(bus: Connection, memory: Memory) -> list[Participant]:
+    """Whatever serves the memory on the bus."""
+    tools = [ToolHost(bus, tool) for tool in memory_tools(memory)]
+    return [*tools, Housekeeper(bus, memory), await MemoryAgent.open(bus, memory)]
 
 
 async def _generator(resources: AsyncExitStack, bus: Connection, settings: Settings) -> ChatModel:

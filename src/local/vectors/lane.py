@@ -118,7 +118,7 @@ class Together(Generic[Q, A]):
             taken = [self._waiting.popleft() for _ in range(count)]
             batch = [asked for asked in taken if not self._too_late(asked)]
             try:
-                answers = self._answer_all([a.question for a in batch])
+                answers = self._answer_all([a.question for a in batch]) if batch else []
             except Exception as error:  # noqa: BLE001 - every one of them raises it
                 for asked in batch:
                     asked.error = error
