@@ -15,6 +15,7 @@ from typing import Any
 import nats
 import pytest
 
+from local.bus.server import embedded_server
 from local.cli import app
 
 ROOT = Path(__file__).parents[2]
@@ -43,7 +44,7 @@ def answer(folder: Path, *words: str) -> Any:
 class Running:
     """`run_local.py`, started as the README says, without a terminal."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, **environment: str) -> None:
         self.folder = folder
         self.errors = folder / "stderr.txt"
         with self.errors.open("w") as errors:
@@ -53,7 +54,7 @@ class Running:
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=errors,
-                env={**os.environ, "LOCAL2_GENERATOR__CHAT": "rules"},
+                env={**os.environ, "LOCAL2_GENERATOR__CHAT": "rules", **environment},
             )
         self.runtime = folder / ".local2" / "runtime.json"
         deadline = time.monotonic() + START_SECONDS
@@ -187,6 +188,13 @@ def test_a_signal_stops_the_stack_cleanly_and_a_second_start_remembers(
         assert "Ada" in local2(tmp_path, "call", "recall_topic", "topic=user.name").stdout
     finally:
         second.stop(number)
+
+
+async def test_a_stack_whose_server_is_gone_stops_cleanly(tmp_path: Path) -> None:
+    async with embedded_server(tmp_path / "bus", host="127.0.0.1", port=-1) as server:
+        stack = Running(tmp_path, LOCAL2_BUS__URL=server.url)
+    assert stack.stop(signal.SIGTERM) == 0
+    assert "Traceback" not in stack.errors.read_text()
 
 
 def test_without_a_stack_a_command_says_so_and_how_to_start_one(tmp_path: Path) -> None:

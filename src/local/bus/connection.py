@@ -198,10 +198,17 @@ async def connect(
 
 
 async def _open(url: str, name: str) -> Client:
+    last = ""
+
     async def on_error(error: Exception) -> None:
-        log.warning("bus_error", error=repr(error), connection=name)
+        nonlocal last
+        if repr(error) != last:  # a server that is gone is refused four times a second
+            last = repr(error)
+            log.warning("bus_error", error=last, connection=name)
 
     async def on_reconnect() -> None:
+        nonlocal last
+        last = ""
         log.info("bus_reconnected", connection=name)
 
     return await nats.connect(
@@ -221,8 +228,9 @@ async def _close(client: Client) -> None:
             return
         try:
             await end()
-        except (nats.errors.Error, TimeoutError, OSError, TypeError) as error:
-            # The server went first; a closed transport of Python 3.13 raises TypeError.
+        except (nats.errors.Error, TimeoutError, OSError, RuntimeError, TypeError) as error:
+            # The server went first. A closed transport raises RuntimeError (uvloop) or TypeError
+            # (asyncio of Python 3.13) when the client writes what it had not sent yet.
             log.warning("bus_not_drained", error=repr(error))
 
 
