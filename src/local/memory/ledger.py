@@ -104,15 +104,9 @@ class Ledger:
         if expression is None:
             return []
         asked = self._bound(match=expression, kind=kind, owner=owner, limit=limit)
-
-        def search(connection: Connection) -> list[Row]:
-            if not waiting_only:
-                return connection.execute(SQL["search_text"], asked).fetchall()
-            if connection.execute(SQL["has_waiting"], asked).fetchone()[0]:
-                return connection.execute(SQL["search_waiting_text"], asked).fetchall()
-            return []
-
-        return [Record.from_row(row) for row in await self._database.read(search)]
+        statement = SQL["search_waiting_text" if waiting_only else "search_text"]
+        rows = await self._database.read(lambda c: c.execute(statement, asked).fetchall())
+        return [Record.from_row(row) for row in rows]
 
     async def waiting(self, limit: int, *, embedder: str) -> list[Waiting]:
         """The oldest records that wait for the index, with vectors that `embedder` made."""

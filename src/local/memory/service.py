@@ -154,12 +154,15 @@ class MemoryService:
             query: What to look for, in any words.
             top_k: How many hits at most; None means the setting.
         """
+        _not_blank(query)
         limit = top_k or self._memory.settings.top_k
         # Asked first: what is indexed during the search may be missing from the answer, too.
         waiting = await self._ledger.has_waiting(kind=EPISODE, owner=self._owner)
-        meaning, words = await asyncio.gather(
-            self._by_meaning(_not_blank(query), limit), self._by_words(query, waiting_only=True)
-        )
+        search = self._by_meaning(query, limit)
+        if waiting:
+            meaning, words = await asyncio.gather(search, self._by_words(query, waiting_only=True))
+        else:
+            meaning, words = await search, []
         if meaning.problem is not None:
             words = await self._by_words(query, waiting_only=False)
             hits = self._ranked(meaning.hits + words, limit)
