@@ -65,10 +65,11 @@ class Asker:
         answer = await self._client.request(subjects.MEMORY_STATUS, data, timeout=TIMEOUT)
         return decode(answer.data, MemoryStatus).payload
 
-    async def all_indexed(self) -> None:
-        """Return when every record is in the index."""
+    async def all_indexed(self, watch: Callable[[int], None] = lambda _: None) -> None:
+        """Return when every record is in the index; `watch` hears how many are."""
         while True:
             status = await self.status()
+            watch(status.indexed)
             if status.waiting == 0 and status.in_index == status.records:
                 return
             await asyncio.sleep(POLL)
@@ -103,7 +104,12 @@ async def asking(url: str) -> AsyncIterator[Asker]:
 
 def request_of(**args: object) -> bytes:
     """The bytes of a tool request from the benchmark's user."""
-    return encode(seal(ToolRequest(args=args), type="request", source="benchmark", user=USER))
+    return request_as(USER, **args)
+
+
+def request_as(user: str, /, **args: object) -> bytes:
+    """The bytes of a tool request from this user."""
+    return encode(seal(ToolRequest(args=args), type="request", source="benchmark", user=user))
 
 
 def data_of(answer: bytes, into: type[T]) -> T:

@@ -1,56 +1,85 @@
-"""Episodes written straight into a ledger, as the benchmark's user would have saved them.
+"""Records written straight into a ledger, as the benchmark's user would have saved them.
 
 The stack may be running or not: SQLite takes rows from a second process as well, and the next save
-makes the stack's indexer look at them.
+makes the stack's indexer look at them. Only `fill_index` needs a folder that no stack runs on.
 """
 
-import asyncio
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
+import numpy as np
+
 from client import USER
 from local.database import Database
+from local.memory.index_queue import IndexQueue
 from local.memory.ledger import Ledger
 from local.memory.records import NewRecord, content_id
+from local.memory.rows import TenantRows
 from local.memory.sql import migrations
+from local.settings import MemorySettings
+from local.vectors.index import DEFAULT_TENANT, VectorIndex
 from local.vectors.matrix import FloatMatrix
-from local.vectors.minilm import MODEL
+from local.vectors.minilm import MODEL, MiniLM
 
 TOGETHER = 5_000
 EVENT_TIME = datetime(2026, 1, 1, tzinfo=UTC)
+EMBEDDED = 500
+NOISE = 0.5
 
 
-async def write_episodes(
-    data_dir: Path, texts: Sequence[str], vectors: FloatMatrix | None = None
+async def write_records(
+    data_dir: Path, records: Sequence[NewRecord], vectors: FloatMatrix | None = None
 ) -> None:
-    """Add an episode a text.
+    """Add records, each with an id of its own.
 
     Args:
         data_dir: The data folder of a stack; the ledger in it is made if it is missing.
-        texts: The contents, each different.
-        vectors: Their vectors, a row a text, so that the indexer has nothing to embed.
+        records: What to add.
+        vectors: Their vectors, a row a record, so that the indexer has nothing to embed.
     """
     async with Database.open(data_dir / "ledger.sqlite3", migrations()) as database:
-        ledger = Ledger(database, "default")
-        for start in range(0, len(texts), TOGETHER):
+        rows = TenantRows(database, DEFAULT_TENANT)
+        for start in range(0, len(records), TOGETHER):
             piece = slice(start, start + TOGETHER)
-            await asyncio.gather(*(ledger.add(_episode(text)) for text in texts[piece]))
+            await Ledger(rows).add_all(records[piece])
             if vectors is not None:
-                await _keep_vectors(ledger, vectors[piece])
+                await _keep_vectors(IndexQueue(rows), vectors[piece])
 
 
-async def _keep_vectors(ledger: Ledger, vectors: FloatMatrix) -> None:
-    """The records count as indexed then; the stack will see that the index lacks them."""
-    waiting = await ledger.waiting(len(vectors), embedder=MODEL)
-    await ledger.keep_vectors(waiting, [row.tobytes() for row in vectors], MODEL)
+def fill_index(chroma_path: Path, ids: Sequence[str], vectors: FloatMatrix) -> None:
+    """Put records' vectors into a stack's index, so that it need not when it starts."""
+    with VectorIndex.open(chroma_path, MemorySettings().collection) as index:
+        index.ensure(DEFAULT_TENANT, MODEL, vectors.shape[1])
+        index.upsert(DEFAULT_TENANT, ids, vectors)
 
 
-def _episode(text: str) -> NewRecord:
-    return NewRecord(
-        id=content_id("episode", USER, None, text),
-        kind="episode",
-        owner=USER,
-        content=text,
-        event_time=EVENT_TIME,
-    )
+def episodes(texts: Sequence[str]) -> list[NewRecord]:
+    """An episode a text; the texts differ."""
+    return [
+        NewRecord(
+            id=content_id("episode", USER, None, text),
+            kind="episode",
+            owner=USER,
+            content=text,
+            event_time=EVENT_TIME,
+        )
+        for text in texts
+    ]
+
+
+def made_up_vectors(embedder: MiniLM, texts: Sequence[str]) -> FloatMatrix:
+    """Vectors as close together as real ones, without embedding every text: real ones and noise."""
+    chance = np.random.default_rng(seed=1)
+    real = embedder.embed_queries(texts[:EMBEDDED])
+    vectors = chance.standard_normal((len(texts), embedder.dimensions), dtype=np.float32)
+    vectors *= NOISE / np.linalg.norm(vectors, axis=1, keepdims=True)
+    vectors += real[np.arange(len(texts)) % len(real)]
+    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+    return vectors
+
+
+async def _keep_vectors(queue: IndexQueue, vectors: FloatMatrix) -> None:
+    """The records count as indexed then; the stack sees it if the index lacks them."""
+    waiting = await queue.waiting(len(vectors), embedder=MODEL)
+    await queue.keep_vectors(waiting, [row.tobytes() for row in vectors], MODEL)

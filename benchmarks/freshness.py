@@ -11,7 +11,7 @@ from pathlib import Path
 import msgspec
 
 from client import Asker, data_of, request_of, stack_and_echo
-from local.memory.ranking import WORDS_WEIGHT
+from local.memory.ranking import COVERAGE, FULL_SCORE, RECENT, TIME, WORDS
 from local.tools.save_memory import SavedMemory
 from local.tools.search_memory import FoundMemories
 from report import Figure, milliseconds, percentile, run
@@ -23,7 +23,9 @@ SAVES_A_SECOND = 20
 SEARCHED_EVERY = 4
 PATIENCE = 10.0
 POLL = 0.1
-WORDS = 10, 40
+LENGTH = 10, 40
+WITHOUT_MEANING = (WORDS + COVERAGE + TIME + RECENT) / FULL_SCORE
+"""The best score of a note that has no vector yet."""
 
 
 class Delay(msgspec.Struct, frozen=True, kw_only=True):
@@ -60,7 +62,7 @@ async def one_block(asker: Asker, seed: int) -> list[Delay]:
     """Save at an even pace, and search for some of what was saved: searches are not the load."""
     saves: list[asyncio.Task[None]] = []
     delays: list[asyncio.Task[Delay]] = []
-    for number, note in enumerate(notes(SAVES, seed=seed, words=WORDS)):
+    for number, note in enumerate(notes(SAVES, seed=seed, words=LENGTH)):
         if number % SEARCHED_EVERY == 0:
             delays.append(asyncio.create_task(delay(asker, note)))
         else:
@@ -80,7 +82,7 @@ async def delay(asker: Asker, note: str) -> Delay:
         elapsed = time.perf_counter() - begun
         if score is not None and at_all is None:
             at_all = elapsed
-        if score is not None and score > WORDS_WEIGHT:  # what is found by its words has no more
+        if score is not None and score > WITHOUT_MEANING:
             return Delay(at_all=at_all or elapsed, by_meaning=elapsed)
         if elapsed > PATIENCE:
             return Delay(at_all=elapsed if at_all is None else at_all, by_meaning=None)

@@ -10,7 +10,7 @@ from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 from client import Asker, asking, seconds
-from fill import write_episodes
+from fill import episodes, write_records
 from local.vectors.minilm import MiniLM
 from processes import data_dir, running_stack
 from report import Figure, a_second, ratio, run
@@ -33,7 +33,7 @@ async def measure() -> list[Figure]:
             await asker.all_indexed()
             await embed(alone, texts[:TOGETHER])  # loads the model
             before = await embed(alone, texts[::2])
-            await write_episodes(data_dir(folder), texts)
+            await write_records(data_dir(folder), episodes(texts))
             indexing = await seconds(until_indexed(asker))
             after = await embed(alone, texts[1::2])
     ours, base = [BACKLOG / indexing], [BACKLOG / (before + after)]

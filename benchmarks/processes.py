@@ -36,11 +36,16 @@ def data_dir(folder: Path) -> Path:
     return path
 
 
+def chroma_dir(folder: Path) -> Path:
+    """Where the stack on `folder` has its index."""
+    return folder / "chroma"
+
+
 def environment_of(folder: Path) -> dict[str, str]:
     """What makes a stack keep everything in `folder`, and need neither Ollama nor a network."""
     return {
         "LOCAL2_MEMORY__DATA_DIR": str(data_dir(folder)),
-        "LOCAL2_MEMORY__CHROMA_PATH": str(folder / "chroma"),
+        "LOCAL2_MEMORY__CHROMA_PATH": str(chroma_dir(folder)),
         "LOCAL2_MEMORY__EMBEDDER": "minilm",
         "LOCAL2_GENERATOR__CHAT": "rules",
     }

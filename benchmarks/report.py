@@ -64,8 +64,10 @@ def milliseconds(
     return Figure(key=key, about=about, blocks=blocks, unit="ms", at_most=at_most)
 
 
-def a_second(key: str, about: str, rates: Sequence[float]) -> Figure:
-    return Figure(key=key, about=about, blocks=rates, unit="/s")
+def a_second(
+    key: str, about: str, rates: Sequence[float], *, at_least: float | None = None
+) -> Figure:
+    return Figure(key=key, about=about, blocks=rates, unit="/s", at_least=at_least)
 
 
 def run(title: str, measure: Callable[[], Coroutine[Any, Any, list[Figure]]]) -> None:

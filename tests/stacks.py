@@ -75,5 +75,20 @@ async def search(bus: Connection, query: str, *, caller: Caller = CALLER) -> dic
     return found
 
 
+async def say(bus: Connection, content: str, *, caller: Caller = CALLER) -> ToolResult:
+    """Ingest one message of the caller's session."""
+    messages = [{"role": "user", "content": content}]
+    return await call_tool(bus, "ingest", {"messages": messages}, caller=caller)
+
+
+async def recall(bus: Connection, query: str, *, caller: Caller = CALLER) -> dict[str, Any]:
+    """The `data` of `recall`, which has to succeed."""
+    result = await call_tool(bus, "recall", {"query": query}, caller=caller)
+    assert result.ok, result.content
+    found: dict[str, Any] = result.data
+    return found
+
+
 def contents(found: dict[str, Any]) -> list[str]:
-    return [hit["content"] for hit in found["hits"]]
+    """Of a search's hits, or of the items that were recalled."""
+    return [one["content"] for one in found.get("hits", found.get("items", ()))]

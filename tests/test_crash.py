@@ -17,27 +17,30 @@ from local.bus.streams import publish_durably
 from local.bus.tool_client import call_tool
 from local.errors import BusError, FolderLockedError
 from stack_process import stack_process
-from stacks import CALLER, in_step, save, search, settings_in, status
+from stacks import CALLER, in_step, save, say, search, settings_in, status
 from waiting import eventually
 
 STACK_KILLS = 10
 WORKER_KILLS = 10
 WRITERS = 8
+RECORDS_OF_A_TURN = 3
+"""The episode, the question, the answer."""
 
 
 class Acknowledged:
-    """What the stack said it has saved: topics with their values, and notes."""
+    """What the stack said it has saved: topics with their values, notes, and messages."""
 
     def __init__(self) -> None:
         self.topics: dict[str, str] = {}
         self.notes: set[str] = set()
+        self.messages: set[str] = set()
 
     def has_notes(self, number: int) -> bool:
         return len(self.notes) >= number
 
 
 async def write_until_killed(bus: Connection, acknowledged: Acknowledged, number: int) -> None:
-    """Save topics and notes in turns for as long as somebody answers."""
+    """Save topics, notes and messages in turns for as long as somebody answers."""
     for turn in count():
         topic, value = f"project.t{number}_{turn}", f"value {number} of turn {turn}"
         note = f"Note {number}-{turn} of writer {os.urandom(4).hex()}."
@@ -51,6 +54,9 @@ async def write_until_killed(bus: Connection, acknowledged: Acknowledged, number
         if not saved.ok:
             return
         acknowledged.notes.add(note)
+        if not (await say(bus, note)).ok:
+            return
+        acknowledged.messages.add(note)
 
 
 @pytest.mark.timeout(180)
@@ -58,7 +64,7 @@ async def test_every_acknowledged_save_survives_a_kill_of_the_stack(tmp_path: Pa
     acknowledged = Acknowledged()
     for kill in range(STACK_KILLS):
         async with stack_process(tmp_path) as stack, connect(stack.url, name="test") as bus:
-            enough = len(acknowledged.notes) + 20 * (kill + 1)
+            enough = len(acknowledged.notes) + 12 * (kill + 1)
             writers = [
                 asyncio.create_task(write_until_killed(bus, acknowledged, kill * WRITERS + n))
                 for n in range(WRITERS)
@@ -72,9 +78,11 @@ async def test_every_acknowledged_save_survives_a_kill_of_the_stack(tmp_path: Pa
             recalled = await call_tool(bus, "recall_topic", {"topic": topic}, caller=CALLER)
             assert recalled.content == f"[Memory: {topic}] {value}"
         again = [await save(bus, note) for note in acknowledged.notes]
+        said_again = [await say(bus, message) for message in acknowledged.messages]
         await in_step(bus, within=60)
         found = await search(bus, "note of a writer")
     assert [saved for saved in again if saved.data["was_new"]] == [], "saved before, and lost"
+    assert sum(said.data["added"] for said in said_again) == 0, "said before, and lost"
     assert found["degraded"] is False
     assert len(acknowledged.topics) > STACK_KILLS * 20
 
@@ -82,6 +90,7 @@ async def test_every_acknowledged_save_survives_a_kill_of_the_stack(tmp_path: Pa
 @pytest.mark.timeout(180)
 async def test_turns_published_around_a_kill_are_remembered_once_each(tmp_path: Path) -> None:
     turns = {f"q{n}": f"Answer {n} about osmium." for n in range(150)}
+    records = RECORDS_OF_A_TURN * len(turns)
 
     async def publish(bus: Connection, query_id: str) -> None:
         payload = {"answer": turns[query_id], "query": "?", "query_id": query_id}
@@ -109,11 +118,11 @@ async def test_turns_published_around_a_kill_are_remembered_once_each(tmp_path: 
             await publish(bus, query_id)
 
         async def all_remembered() -> bool:
-            return (await status(bus)).records >= len(turns)
+            return (await status(bus)).records >= records
 
         await eventually(all_remembered, within=30)
         await in_step(bus)
-        assert (await status(bus)).records == len(turns)
+        assert (await status(bus)).records == records
 
 
 async def test_a_stack_starts_right_after_a_kill(tmp_path: Path) -> None:

@@ -20,7 +20,16 @@ from stacks import in_step, settings_in
 
 CALLERS = 64
 CALLS = 10_000
-TOOLS = ("save_topic", "recall_topic", "save_memory", "search_memory")
+TOOLS = (
+    "save_topic",
+    "recall_topic",
+    "save_memory",
+    "search_memory",
+    "ingest",
+    "recall",
+    "remember_fact",
+    "memory_history",
+)
 
 ALLOWED = (
     # Before the stack serves anybody, or after it has served the last: files of the start, the
@@ -53,6 +62,8 @@ class Load:
         self.outcomes: Counter[tuple[str, str]] = Counter()
         self.topics: dict[tuple[str, str], str] = {}
         self.notes: set[tuple[str, str]] = set()
+        self.messages: set[tuple[str, str]] = set()
+        self.facts: set[tuple[str, str]] = set()
 
     async def run(self) -> None:
         async with connect(self._url, name="load") as bus:
@@ -77,6 +88,10 @@ class Load:
             "recall_topic": topic,
             "save_memory": {"content": f"Note {number} of {user} about topic {number % 97}."},
             "search_memory": {"query": f"note about topic {number % 97}", "top_k": 3},
+            "ingest": {"messages": [{"role": "user", "content": f"Message {number} of {user}."}]},
+            "recall": {"query": f"message or fact about topic {number % 97}", "top_k": 3},
+            "remember_fact": {"content": f"Fact {number} of {user}.", "scope": "user"},
+            "memory_history": {"topic_or_id": topic["topic"]},
         }
         return args[tool]
 
@@ -85,6 +100,10 @@ class Load:
             self.topics[user, args["topic"]] = args["content"]
         elif tool == "save_memory":
             self.notes.add((user, args["content"]))
+        elif tool == "ingest":
+            self.messages.add((user, args["messages"][0]["content"]))
+        elif tool == "remember_fact":
+            self.facts.add((user, args["content"]))
 
 
 @pytest.mark.timeout(180)
@@ -99,22 +118,21 @@ async def test_64_callers_make_10_000_calls_without_an_error_or_a_lost_write(
         await load.run()
 
     assert load.outcomes == {(tool, "ok"): CALLS // len(TOOLS) for tool in TOOLS}
-    topics, notes = await _ledger(settings.memory.data_dir / "ledger.sqlite3")
-    assert topics == load.topics
-    assert notes == load.notes
-    assert len(notes) == CALLS // len(TOOLS)
+    async with Database.open(settings.memory.data_dir / "ledger.sqlite3", migrations()) as left:
+        topics = await _active(left, "owner, topic, content", "kind = 'fact' AND topic IS NOT NULL")
+        facts = await _active(left, "owner, content", "kind = 'fact' AND topic IS NULL")
+        notes = await _active(left, "owner, content", "kind = 'episode'")
+        messages = await _active(left, "owner, content", "kind = 'chat_message'")
+    assert topics == {(*key, value) for key, value in load.topics.items()}
+    assert (facts, notes, messages) == (load.facts, load.notes, load.messages)
+    assert len(facts) == len(notes) == len(messages) == CALLS // len(TOOLS)
 
 
-async def _ledger(file: Path) -> tuple[dict[tuple[str, str], str], set[tuple[str, str]]]:
-    """The active topics and the notes, by owner, as the next stack would find them."""
-    async with Database.open(file, migrations()) as database:
-        rows = await database.read(
-            lambda c: c.execute(
-                "SELECT kind, owner, topic, content FROM record WHERE superseded_by IS NULL"
-            ).fetchall()
-        )
-    topics = {(r["owner"], r["topic"]): r["content"] for r in rows if r["kind"] == "fact"}
-    return topics, {(r["owner"], r["content"]) for r in rows if r["kind"] == "episode"}
+async def _active(database: Database, columns: str, which: str) -> set[tuple[str, ...]]:
+    """What the next stack would find."""
+    statement = f"SELECT {columns} FROM record WHERE superseded_by IS NULL AND {which}"  # noqa: S608
+    rows = await database.read(lambda c: c.execute(statement).fetchall())
+    return {tuple(row) for row in rows}
 
 
 async def test_a_blocking_call_would_be_noticed(blockbuster: BlockBuster) -> None:

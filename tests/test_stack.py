@@ -2,7 +2,6 @@
 
 import json
 import os
-import shutil
 import signal
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -21,12 +20,12 @@ from local.errors import (
     ModelError,
     StackNotRunningError,
 )
+from local.memory.ingestion import OWN_TOOLS
 from local.protocol.caller import Caller
 from local.protocol.payloads import MemoryStatus
 from local.runtime import running_url
 from local.settings import BusSettings, GeneratorSettings, Settings
-from stacks import CALLER, contents, in_step, save, search, settings_in, status
-from stand_ins.ollama_server import OllamaStandIn
+from stacks import CALLER, contents, in_step, recall, save, say, search, settings_in, status
 from waiting import eventually
 
 GOLD = "The chemical symbol of gold is Au."
@@ -81,6 +80,25 @@ async def test_what_is_saved_is_found_by_its_meaning(client: Connection) -> None
 
 
 @shared_stack
+async def test_a_conversation_that_was_ingested_is_recalled_by_its_meaning(
+    client: Connection,
+) -> None:
+    caller = Caller(user="ingesting", agent="test")
+    messages = [
+        {"role": "user", "content": GOLD, "id": "D1:1", "timestamp": "2026-05-02T14:23:01Z"},
+        {"role": "assistant", "content": TIDES, "id": "D1:2"},
+    ]
+    args = {"messages": messages, "session_id": "s1"}
+    assert (await call_tool(client, "ingest", args, caller=caller)).data["added"] == 2
+    await in_step(client)
+
+    recalled = await recall(client, "Which letters stand for that precious metal?", caller=caller)
+
+    assert recalled["items"][0]["source_ref"] == "D1:1"
+    assert (recalled["degraded"], recalled["reason"]) == (False, None)
+
+
+@shared_stack
 async def test_a_tool_can_be_called_with_nothing_but_a_payload(client: Connection) -> None:
     answer = await client.request(
         "tool.request.recall_topic", b'{"payload":{"args":{"topic":"user.name"}}}'
@@ -99,16 +117,8 @@ async def test_every_participant_can_be_discovered(client: Connection) -> None:
     await client.subscribe("test.pings", keep)
     await client.publish("$SRV.PING", b"", reply="test.pings")
 
-    expected = {
-        "save_topic",
-        "recall_topic",
-        "save_memory",
-        "search_memory",
-        "housekeeper",
-        "memory_agent",
-        "vector_worker",
-        "generator_agent",
-    }
+    agents = {"housekeeper", "memory_agent", "output_keeper", "vector_worker", "generator_agent"}
+    expected = OWN_TOOLS | agents
     await eventually(lambda: len(names) >= len(expected))
     assert names == expected
 
@@ -166,6 +176,7 @@ async def test_a_killed_worker_is_restarted_and_searches_answer_all_the_while(
     client: Connection, stack: Stack
 ) -> None:
     await save(client, GOLD)
+    await say(client, GOLD)
     await in_step(client)
     pid = stack.vector_worker.pid
     assert pid is not None
@@ -173,13 +184,16 @@ async def test_a_killed_worker_is_restarted_and_searches_answer_all_the_while(
 
     async def degraded() -> bool:
         found = await search(client, "symbol of gold")
+        recalled = await recall(client, "symbol of gold")
         assert GOLD in contents(found)
-        return bool(found["degraded"])
+        assert GOLD in contents(recalled)
+        return bool(found["degraded"] and recalled["degraded"])
 
     await eventually(degraded)
     await eventually(lambda: stack.vector_worker.pid not in {None, pid})
     await in_step(client)
     assert (await search(client, "that precious metal"))["degraded"] is False
+    assert (await recall(client, "that precious metal"))["degraded"] is False
 
 
 @shared_stack
@@ -214,138 +228,6 @@ async def test_a_stopped_stack_leaves_neither_processes_nor_an_address(tmp_path:
     with pytest.raises(StackNotRunningError):
         async with connect(url, name="test", patience=0.5):
             pass
-
-
-async def test_a_restarted_stack_remembers_and_trusts_its_index(
-    tmp_path: Path, ollama: OllamaStandIn
-) -> None:
-    settings = settings_in(tmp_path, embedder="ollama", ollama_url=ollama.url)
-    async with open_stack(settings) as stack:
-        await save(stack.bus, GOLD)
-        await in_step(stack.bus, records=1)
-    embedded = _documents(ollama)
-
-    async with open_stack(settings) as stack:
-        await in_step(stack.bus, records=1)
-        found = await search(stack.bus, "symbol of gold")
-
-    assert (contents(found), found["degraded"]) == ([GOLD], False)
-    assert _documents(ollama) == embedded == [f"search_document: {GOLD}"]
-
-
-def _documents(ollama: OllamaStandIn) -> list[str]:
-    """Every text that was embedded to be found."""
-    return [
-        text
-        for body in ollama.bodies("/api/embed")
-        for text in body["input"]
-        if text.startswith("search_document: ")
-    ]
-
-
-async def test_a_deleted_index_is_filled_again_without_embedding(
-    tmp_path: Path, ollama: OllamaStandIn
-) -> None:
-    settings = settings_in(tmp_path, embedder="ollama", ollama_url=ollama.url)
-    async with open_stack(settings) as stack:
-        for n in range(20):
-            await save(stack.bus, f"Note {n}: {GOLD}")
-        await in_step(stack.bus, records=20)
-    embedded = len(_documents(ollama))
-    shutil.rmtree(settings.memory.chroma_path)
-
-    async with open_stack(settings) as stack:
-        await in_step(stack.bus, records=20)
-        found = await search(stack.bus, "symbol of gold")
-
-    assert len(contents(found)) == 5
-    assert found["degraded"] is False
-    assert len(_documents(ollama)) == embedded == 20
-
-
-async def test_a_reindex_refills_the_index_without_embedding(
-    tmp_path: Path, ollama: OllamaStandIn
-) -> None:
-    settings = settings_in(tmp_path, embedder="ollama", ollama_url=ollama.url)
-    async with open_stack(settings) as stack:
-        for n in range(20):
-            await save(stack.bus, f"Note {n}: {GOLD}")
-        await in_step(stack.bus, records=20)
-        embedded = len(_documents(ollama))
-
-        await status(stack.bus, reindex=True)
-        await in_step(stack.bus, records=20)
-
-        assert len(_documents(ollama)) == embedded == 20
-        assert len(contents(await search(stack.bus, "symbol of gold"))) == 5
-
-
-async def test_another_embedder_degrades_recall_until_a_reindex_mends_it(
-    tmp_path: Path, ollama: OllamaStandIn
-) -> None:
-    async with open_stack(settings_in(tmp_path)) as stack:
-        await save(stack.bus, GOLD)
-        await in_step(stack.bus, records=1)
-
-    switched = settings_in(tmp_path, embedder="ollama", ollama_url=ollama.url)
-    async with open_stack(switched) as stack:
-        await save(stack.bus, TIDES)
-
-        async def mismatched() -> bool:
-            return "was built with" in str((await status(stack.bus)).problem)
-
-        await eventually(mismatched, within=30)
-        degraded = await search(stack.bus, "symbol of gold")
-        waiting = await search(stack.bus, "moon")
-        now = await status(stack.bus)
-        assert _documents(ollama) == [], "nothing is embedded for an index that takes no vectors"
-
-        await status(stack.bus, reindex=True)
-        await in_step(stack.bus, records=2)
-        mended = await search(stack.bus, "symbol of gold")
-
-    assert (contents(degraded), degraded["degraded"]) == ([GOLD], True)
-    assert contents(waiting) == [TIDES]
-    assert "nomic-embed-text" in degraded["reason"]
-    assert "all-MiniLM-L6-v2" in degraded["reason"]
-    assert "`local2 reindex`" in degraded["reason"]
-    assert now.problem == degraded["reason"]
-    assert now.vectors_available is False
-    assert (contents(mended)[0], mended["degraded"]) == (GOLD, False)
-
-
-async def test_an_embedder_that_is_down_delays_indexing_until_it_is_back(
-    tmp_path: Path, ollama: OllamaStandIn
-) -> None:
-    """Ollama fails for a while, as while it is restarted or loads a model."""
-    settings = settings_in(tmp_path, embedder="ollama", ollama_url=ollama.url)
-    async with open_stack(settings) as stack:
-        await in_step(stack.bus)
-        ollama.models.clear()
-        await save(stack.bus, GOLD)
-
-        down = await search(stack.bus, "symbol of gold")
-        assert (contents(down), down["degraded"]) == ([GOLD], True)
-        assert "ollama pull nomic-embed-text" in down["reason"]
-
-        ollama.models.append("nomic-embed-text:latest")
-        await in_step(stack.bus, records=1)
-        back = await search(stack.bus, "symbol of gold")
-        assert (contents(back), back["degraded"]) == ([GOLD], False)
-
-
-async def test_a_stack_starts_while_its_embedder_is_down(tmp_path: Path) -> None:
-    settings = settings_in(tmp_path, embedder="ollama")
-    async with open_stack(settings) as stack:
-        saved = await save(stack.bus, GOLD)
-
-        async def unreachable() -> bool:
-            found = await search(stack.bus, "symbol of gold")
-            assert (contents(found), found["degraded"]) == ([GOLD], True)
-            return "Ollama at http://127.0.0.1:1" in found["reason"]
-
-        await eventually(unreachable, within=30)
-        assert saved.ok
 
 
 async def test_a_server_of_ones_own_is_used_where_it_is_configured(

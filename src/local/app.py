@@ -13,6 +13,7 @@ from local.agents.generator_agent import GeneratorAgent
 from local.agents.housekeeper import NAME as HOUSEKEEPER
 from local.agents.housekeeper import Housekeeper
 from local.agents.memory_agent import MemoryAgent
+from local.agents.output_keeper import OutputKeeper
 from local.bus.connection import Connection, connect
 from local.bus.participant import Participant
 from local.bus.server import embedded_server
@@ -21,8 +22,14 @@ from local.bus.vector_client import VectorClient
 from local.database import Database, folder_lock
 from local.errors import BusError, BusTimeoutError, FolderLockedError, NoRespondersError
 from local.llm.chat import ChatModel
-from local.llm.choice import choose_chat_model
-from local.memory.service import Announce, Memory
+from local.llm.choice import choose_chat_model, open_structured_model
+from local.llm.structured import StructuredModel
+from local.memory.changes import Announce
+from local.memory.expansion import Expander
+from local.memory.judge import Judge
+from local.memory.recall import RecallModels
+from local.memory.reranker import Reranker
+from local.memory.service import Memory, Models
 from local.memory.sql import migrations
 from local.protocol import subjects
 from local.protocol.codec import encode
@@ -81,7 +88,8 @@ async def open_stack(
             Database.open(data_dir / "ledger.sqlite3", migrations())
         )
         vectors = VectorClient(bus, search_timeout=settings.memory.vector_timeout)
-        memory = Memory(database, vectors, settings.memory, announce=_announcer(bus))
+        models = await _memory_models(resources, settings)
+        memory = Memory(database, vectors, settings.memory, announce=_announcer(bus), models=models)
 
         def worker_lost() -> None:
             memory.indexer.worker_lost()
@@ -94,6 +102,9 @@ async def open_stack(
         for participant in await _participants(bus, memory):
             await resources.enter_async_context(participant)
         await resources.enter_async_context(_background(memory.indexer.run(), "indexer"))
+        if memory.supersession is not None:
+            judging = _background(memory.supersession.run(), "judging")
+            await resources.enter_async_context(judging)
         model = await _generator(resources, bus, settings) if with_generator else None
         resources.enter_context(runtime_file(data_dir, url))
         log.info("stack_ready", url=bus.url, data=str(data_dir))
@@ -113,7 +124,8 @@ async def _embedded(resources: AsyncExitStack, settings: Settings, lock: int) ->
 async def _participants(bus: Connection, memory: Memory) -> list[Participant]:
     """Whatever serves the memory on the bus."""
     tools = [ToolHost(bus, tool) for tool in memory_tools(memory)]
-    return [*tools, Housekeeper(bus, memory), await MemoryAgent.open(bus, memory)]
+    agents = [Housekeeper(bus, memory), OutputKeeper(bus, memory)]
+    return [*tools, *agents, await MemoryAgent.open(bus, memory)]
 
 
 async def _generator(resources: AsyncExitStack, bus: Connection, settings: Settings) -> ChatModel:
@@ -127,6 +139,46 @@ async def _generator(resources: AsyncExitStack, bus: Connection, settings: Setti
     )
     resources.push_async_callback(model.close)
     await resources.enter_async_context(GeneratorAgent(bus, model, wanted))
+    return model
+
+
+async def _memory_models(resources: AsyncExitStack, settings: Settings) -> Models:
+    """The reranker, and the models that judge, synthesize and analyse, as far as configured."""
+    wanted = settings.memory
+    reranker = None
+    if wanted.reranker_url:
+        reranker = await Reranker.open(
+            wanted.reranker_url,
+            key=wanted.reranker_key,
+            model=wanted.reranker_model,
+            timeout=wanted.reranker_timeout,
+        )
+        resources.push_async_callback(reranker.close)
+    opened: dict[str, StructuredModel | None] = {}
+    for name in (wanted.judge_model, wanted.synthesis_model, wanted.query_model):
+        if name not in opened:
+            opened[name] = await _structured_model(resources, settings, name)
+    judge, query = opened[wanted.judge_model], opened[wanted.query_model]
+    expander = Expander(query, within=wanted.query_timeout) if query else None
+    return Models(
+        recall=RecallModels(reranker=reranker, expander=expander),
+        judge=Judge(judge, within=wanted.judge_timeout) if judge else None,
+        synthesizer=opened[wanted.synthesis_model],
+    )
+
+
+async def _structured_model(
+    resources: AsyncExitStack, settings: Settings, name: str
+) -> StructuredModel | None:
+    chat = settings.generator
+    model = await open_structured_model(
+        "rules" if chat.chat == "rules" else "auto",
+        model=name,
+        context_size=chat.context_size,
+        ollama_url=chat.ollama_url,
+    )
+    if model is not None:
+        resources.push_async_callback(model.close)
     return model
 
 

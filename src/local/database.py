@@ -22,6 +22,7 @@ from local.errors import FolderLockedError, Local2Error, StorageError
 
 Connection = sqlite3.Connection
 Row = sqlite3.Row
+Cursor = sqlite3.Cursor
 
 T = TypeVar("T")
 Work = Callable[[Connection], T]

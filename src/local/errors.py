@@ -16,6 +16,7 @@ Local2Error
 │   └── FolderLockedError
 ├── VectorError               unavailable        the vector index or its embedder
 │   └── EmbedderMismatchError embedder_mismatch
+├── RerankError               unavailable        the reranker: its server, or what it answered
 └── ModelError                unavailable        the chat model
     └── ModelRefusedError
 """
@@ -110,6 +111,10 @@ class VectorError(Local2Error):
 
 class EmbedderMismatchError(VectorError):
     code: ClassVar[ErrorCode] = "embedder_mismatch"
+
+
+class RerankError(Local2Error):
+    code: ClassVar[ErrorCode] = "unavailable"
 
 
 class ModelError(Local2Error):

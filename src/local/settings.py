@@ -15,9 +15,11 @@ import yaml
 from local.errors import ConfigError
 
 ENVIRONMENT_PREFIX = "LOCAL2_"
+TOOL_OUTPUT_LIMIT = 8_192
 
 EmbedderChoice = Literal["auto", "ollama", "minilm"]
 ChatChoice = Literal["auto", "ollama", "rules"]
+Weight = Annotated[float, msgspec.Meta(ge=0)]
 Seconds = Annotated[float, msgspec.Meta(gt=0)]
 
 T = TypeVar("T", bound=msgspec.Struct)
@@ -40,7 +42,24 @@ class MemorySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     top_k: Annotated[int, msgspec.Meta(ge=1, le=20)] = 5
     min_score: Annotated[float, msgspec.Meta(ge=-1, le=1)] | None = None
     feedback_weight: Annotated[float, msgspec.Meta(ge=0, le=1)] = 0.1
+    weight_session: Weight = 1.3
+    weight_history: Weight = 1.0
+    weight_user: Weight = 1.1
+    weight_agent: Weight = 1.0
+    weight_tenant: Weight = 1.0
     vector_timeout: Seconds = 5.0
+    reranker_url: str | None = None
+    reranker_key: str | None = None
+    reranker_model: str | None = None
+    reranker_timeout: Seconds = 2.0
+    judge_model: str = "gemma4"
+    judge_top_k: Annotated[int, msgspec.Meta(ge=1, le=20)] = 5
+    judge_distance: Annotated[float, msgspec.Meta(ge=0, le=2)] = 0.7
+    judge_timeout: Seconds = 60.0
+    synthesis_model: str = "gemma4"
+    synthesis_timeout: Seconds = 30.0
+    query_model: str = ""
+    query_timeout: Seconds = 5.0
 
 
 class GeneratorSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -55,9 +74,11 @@ class GeneratorSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknow
         "the user, the project or an earlier conversation, look it up before you answer."
     )
     tool_timeout: Seconds = 10.0
+    tool_output_limit: Annotated[int, msgspec.Meta(ge=1_000)] = TOOL_OUTPUT_LIMIT
     max_rounds: Annotated[int, msgspec.Meta(ge=0)] = 4
     history_messages: Annotated[int, msgspec.Meta(ge=0)] = 40
     tools: tuple[str, ...] = ()
+    hidden_tools: tuple[str, ...] = ("ingest", "add_document")
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

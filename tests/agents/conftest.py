@@ -44,14 +44,14 @@ async def tools(bus: Connection, memory: Memory) -> AsyncIterator[None]:
 
 @pytest.fixture
 async def start(
-    bus: Connection, ollama: OllamaStandIn, memory_agent: MemoryAgent
+    bus: Connection, ollama: OllamaStandIn, memory: Memory, memory_agent: MemoryAgent
 ) -> AsyncIterator[StartGenerator]:
-    """Start an agent that has heard of `tools` tools and is limited to `only`."""
+    """Start an agent that has heard of `tools` tools, else the memory's; limited to `only`."""
     assert memory_agent, "it makes the stream that turns are published to"
     async with AsyncExitStack() as agents:
 
         async def start_one(
-            *, tools: int = 4, only: tuple[str, ...] = (), **settings: Any
+            *, tools: int | None = None, only: tuple[str, ...] = (), **settings: Any
         ) -> GeneratorAgent:
             model = await OllamaModel.open(
                 "gemma4", temperature=0, context_size=8192, url=ollama.url
@@ -59,7 +59,8 @@ async def start(
             agents.push_async_callback(model.close)
             agent = GeneratorAgent(bus, model, GeneratorSettings(tools=only, **settings))
             await agents.enter_async_context(agent)
-            await eventually(lambda: len(agent._toolbox.schemas) == tools)
+            expected = len(memory_tools(memory)) if tools is None else tools
+            await eventually(lambda: len(agent._toolbox.schemas) == expected)
             return agent
 
         yield start_one

@@ -127,7 +127,7 @@ async def test_several_tools_are_called_at_once_and_answered_in_order(
 
 @pytest.mark.usefixtures("tools")
 async def test_a_failing_and_a_missing_tool_become_messages_to_the_model(
-    start: StartGenerator, client: QueryClient, ollama: OllamaStandIn
+    start: StartGenerator, client: QueryClient, ollama: OllamaStandIn, memory: Memory
 ) -> None:
     await start()
     ollama.script(
@@ -140,9 +140,8 @@ async def test_a_failing_and_a_missing_tool_become_messages_to_the_model(
     failing, missing = (m for m in chats(ollama)[-1] if m["role"] == "tool")
     assert failing["content"].startswith("Error (invalid_arguments): Object ")
     assert failing["tool_name"] == "recall_topic"
-    assert missing["content"] == (
-        "Error: no tool open_door. Tools: recall_topic, save_memory, save_topic, search_memory."
-    )
+    names = ", ".join(sorted(_offered_tools(memory)))
+    assert missing["content"] == f"Error: no tool open_door. Tools: {names}."
     assert [call.ok for call in turn.tool_calls] == [False, False]
     assert turn.answer == "I cannot."
 
@@ -240,11 +239,17 @@ async def test_a_model_that_fails_ends_the_turn_with_an_error_that_is_not_rememb
     assert failed.answer == ""
     assert answered.answer == "Understood."
     assert [m["content"] for m in chats(ollama)[-1][1:]] == ["Hello again?"]
-    await eventually(lambda: _records(memory, 1))
+    await eventually(lambda: _turns(memory, 1))
 
 
-async def _records(memory: Memory, expected: int) -> bool:
-    return (await memory.ledger.counts()).records == expected
+async def _turns(memory: Memory, expected: int) -> bool:
+    """A turn is an episode, a question and an answer."""
+    return (await memory.ledger.counts()).records == 3 * expected
+
+
+def _offered_tools(memory: Memory) -> set[str]:
+    """What a model is offered of the memory's tools, unless settings say something else."""
+    return {tool.name for tool in memory_tools(memory)} - set(GeneratorSettings().hidden_tools)
 
 
 @pytest.mark.usefixtures("tools")
@@ -254,7 +259,7 @@ async def test_an_answered_turn_is_remembered(
     await start()
     ollama.script(Reply(content="Au."))
     await client.ask("Symbol of gold?", caller=RICHARD)
-    await eventually(lambda: _records(memory, 1))
+    await eventually(lambda: _turns(memory, 1))
 
     found = await memory.of(RICHARD).search_episodic("gold")
     assert [hit.content for hit in found.hits] == ["Q: Symbol of gold?\nA: Au."]
@@ -310,14 +315,14 @@ async def test_a_session_of_the_same_id_is_another_one_for_another_user(
 
 @pytest.mark.usefixtures("tools", "memory_agent")
 async def test_a_query_that_comes_at_once_has_the_tools_all_the_same(
-    bus: Connection, client: QueryClient, ollama: OllamaStandIn
+    bus: Connection, client: QueryClient, ollama: OllamaStandIn, memory: Memory
 ) -> None:
     model = await OllamaModel.open("gemma4", temperature=0, context_size=8192, url=ollama.url)
     async with GeneratorAgent(bus, model, GeneratorSettings()):
         await client.ask("Hello?", caller=RICHARD)
     await model.close()
 
-    assert len(offered(ollama)[0]) == 4
+    assert set(offered(ollama)[0]) == _offered_tools(memory)
 
 
 async def test_a_history_is_no_longer_than_the_setting(
@@ -363,6 +368,18 @@ async def test_the_settings_may_limit_the_tools(
 
 
 @pytest.mark.usefixtures("tools")
+async def test_hidden_tools_are_not_offered(
+    start: StartGenerator, client: QueryClient, ollama: OllamaStandIn, memory: Memory
+) -> None:
+    await start(hidden_tools=("recall",))
+
+    await client.ask("Hello?", caller=RICHARD)
+
+    everything = {tool.name for tool in memory_tools(memory)}
+    assert set(offered(ollama)[0]) == everything - {"recall"}
+
+
+@pytest.mark.usefixtures("tools")
 async def test_tools_act_for_the_user_of_the_query(
     start: StartGenerator, client: QueryClient, ollama: OllamaStandIn, memory: Memory
 ) -> None:
@@ -373,7 +390,7 @@ async def test_tools_act_for_the_user_of_the_query(
 
     assert await memory.of(Caller(user="richard")).recall_topic("user.name") == "Richard"
     assert await memory.of(Caller(user="eve")).recall_topic("user.name") is None
-    (version,) = await memory.ledger.history("richard", "user.name")
+    (version,) = await memory.ledger.history("user", "richard", "user.name")
     assert (version.agent, version.session_id) == ("generator_agent", "s1")
 
 
@@ -442,15 +459,15 @@ async def test_a_query_asked_twice_is_one_turn_in_the_stream(
         await bus.publish("query.received", query)
     await eventually(lambda: len(heard) == 2)
 
-    await eventually(lambda: _records(memory, 1))
+    await eventually(lambda: _turns(memory, 1))
 
 
 @pytest.mark.usefixtures("tools", "memory_agent")
 async def test_without_a_model_the_rules_remember_and_recall(
-    bus: Connection, client: QueryClient
+    bus: Connection, client: QueryClient, memory: Memory
 ) -> None:
     async with GeneratorAgent(bus, RulesModel(), GeneratorSettings()) as agent:
-        await eventually(lambda: len(agent._toolbox.schemas) == 4)
+        await eventually(lambda: len(agent._toolbox.schemas) == len(memory_tools(memory)))
         saved = await client.ask("Remember that my preferred language is Elixir.", caller=RICHARD)
         recalled = await client.ask(
             "What language do I prefer?", caller=Caller(user="richard", session_id="s2")

@@ -10,7 +10,7 @@ from factories import Listen
 from local.agents.memory_agent import MemoryAgent, without_echoes
 from local.bus import streams
 from local.bus.connection import Connection
-from local.bus.streams import publish_durably, turns_stream
+from local.bus.streams import publish_durably
 from local.database import Connection as Sql
 from local.database import Database
 from local.errors import StorageError
@@ -18,43 +18,8 @@ from local.memory.service import Memory, MemoryService
 from local.protocol.caller import Caller
 from local.protocol.codec import decode
 from local.protocol.payloads import DeadLetter, Generation, ToolCallRecord
+from turns import GENERATION, TURN, all_done, episodes, rows, turn
 from waiting import eventually
-
-GENERATION = "response.generation"
-TURN: dict[str, Any] = {
-    "source": "generator_agent",
-    "user": "richard",
-    "timestamp_utc": "2026-11-20T23:30:00Z",
-    "payload": {
-        "answer": "Au.",
-        "thinking": "Easy.",
-        "tool_calls": [{"name": "recall_topic"}, {"name": "search_memory", "ok": False}],
-        "query": "What is the symbol of gold?",
-        "session_id": "s1",
-        "query_id": "q1",
-    },
-}
-
-
-def turn(**payload: object) -> bytes:
-    return json.dumps({**TURN, "payload": {**TURN["payload"], **payload}}).encode()
-
-
-async def rows(database: Database) -> list[dict[str, Any]]:
-    def read(connection: Sql) -> list[dict[str, Any]]:
-        return [dict(row) for row in connection.execute("SELECT * FROM record ORDER BY row")]
-
-    return await database.read(read)
-
-
-async def all_done(bus: Connection) -> None:
-    """Wait until the stream is empty: every message has been acknowledged."""
-
-    async def empty() -> bool:
-        info = await bus.client.jetstream().stream_info(turns_stream("default"))
-        return info.state.messages == 0
-
-    await eventually(empty)
 
 
 @pytest.mark.usefixtures("memory_agent")
@@ -64,7 +29,7 @@ async def test_a_turn_becomes_one_episode_with_its_metadata(
     await publish_durably(bus, GENERATION, turn(), message_id="q1")
     await all_done(bus)
 
-    (row,) = await rows(database)
+    (row,) = await episodes(database)
     assert (row["kind"], row["owner"]) == ("episode", "richard")
     assert row["content"] == "Q: What is the symbol of gold?\nA: Au."
     assert (row["session_id"], row["query_id"]) == ("s1", "q1")
@@ -85,7 +50,7 @@ async def test_the_ids_of_a_turn_may_stand_in_its_envelope(
     await publish_durably(bus, GENERATION, json.dumps(message).encode())
     await all_done(bus)
 
-    (row,) = await rows(database)
+    (row,) = await episodes(database)
     assert (row["session_id"], row["query_id"], row["owner"]) == ("s9", "q9", "")
 
 
@@ -98,7 +63,7 @@ async def test_a_turn_published_twice_is_one_episode(
         await publish_durably(bus, GENERATION, turn(), message_id=message_id)
     await all_done(bus)
 
-    assert len(await rows(database)) == 1
+    assert len(await episodes(database)) == 1
 
 
 @pytest.mark.usefixtures("memory_agent")
@@ -108,7 +73,7 @@ async def test_a_turn_without_jetstream_headers_is_remembered_too(
     await bus.publish(GENERATION, turn())
 
     async def remembered() -> bool:
-        return len(await rows(database)) == 1
+        return len(await episodes(database)) == 1
 
     await eventually(remembered)
 
@@ -163,7 +128,7 @@ async def test_an_answer_that_quotes_memory_is_marked_as_recalled(
         await publish_durably(bus, GENERATION, message)
     await all_done(bus)
 
-    kept = {row["query_id"]: row for row in await rows(database)}
+    kept = {row["query_id"]: row for row in await episodes(database)}
     assert kept["q1"]["content"] == "Q: What is the symbol of gold?\nA: It is (recalled)."
     assert json.loads(kept["q1"]["metadata"]) == {"tool_calls": 1, "recalled": True}
     assert kept["q2"]["content"] == "Q: What is the symbol of gold?\nA: It is Elixir."
@@ -180,7 +145,7 @@ async def test_an_answer_that_quotes_memory_is_marked_as_recalled(
         pytest.param(turn(answer=None), "$.payload.answer", id="no answer"),
         pytest.param(
             json.dumps({**TURN, "timestamp_utc": "0001-01-01T00:00:00+23:59"}).encode(),
-            "timestamp_utc",
+            "no time of our calendar",
             id="a time before the calendar begins",
         ),
     ],
@@ -200,7 +165,7 @@ async def test_what_is_no_turn_is_a_dead_letter_and_no_memory(
     assert letter.subject == GENERATION
     assert reason in letter.reason
     assert letter.message == message.decode()
-    assert [row["query_id"] for row in await rows(database)] == ["q1"]
+    assert [row["query_id"] for row in await episodes(database)] == ["q1"]
     kept = await bus.client.jetstream().stream_info("local2-dead-letters-default")
     assert kept.state.messages == 1
 
@@ -236,19 +201,19 @@ async def test_a_turn_that_the_ledger_refuses_is_tried_again(
     bus: Connection, memory: Memory, database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(streams, "RETRY_DELAY", 0.05)
-    put_episode = MemoryService.put_episode
+    put_turn = MemoryService.put_turn
     failures = [StorageError("The disk is full.")] * 2
 
     async def fail_twice(self: MemoryService, *args: Any) -> object:
         if failures:
             raise failures.pop()
-        return await put_episode(self, *args)
+        return await put_turn(self, *args)
 
-    monkeypatch.setattr(MemoryService, "put_episode", fail_twice)
+    monkeypatch.setattr(MemoryService, "put_turn", fail_twice)
     await publish_durably(bus, GENERATION, turn())
     await all_done(bus)
 
-    assert len(await rows(database)) == 1
+    assert len(await episodes(database)) == 1
     assert memory.of(Caller()) is not None
 
 
@@ -265,5 +230,5 @@ async def test_turns_wait_while_no_agent_runs(
     async with await MemoryAgent.open(bus, memory):
         await all_done(bus)
 
-    assert {row["query_id"] for row in await rows(database)} == {f"q{n}" for n in range(50)}
-    assert len(await rows(database)) == 50
+    assert {row["query_id"] for row in await episodes(database)} == {f"q{n}" for n in range(50)}
+    assert len(await episodes(database)) == 50

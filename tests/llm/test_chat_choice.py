@@ -1,4 +1,4 @@
-"""Which chat model is taken, and what is said about it."""
+"""Which models are taken, and what is said about it."""
 
 from collections.abc import Iterator
 
@@ -7,7 +7,8 @@ from structlog.testing import capture_logs
 
 from local.errors import ConfigError, ModelError
 from local.llm.chat import ChatModel
-from local.llm.choice import choose_chat_model
+from local.llm.choice import choose_chat_model, open_structured_model
+from local.llm.structured import StructuredModel
 from local.settings import ChatChoice
 from stand_ins.ollama_server import OllamaStandIn
 
@@ -22,6 +23,12 @@ async def choose(preference: ChatChoice, url: str) -> ChatModel:
     return await choose_chat_model(
         preference, model="gemma4", temperature=0.2, context_size=8192, ollama_url=url
     )
+
+
+async def open_structured(
+    preference: ChatChoice, url: str, model: str = "gemma4"
+) -> StructuredModel | None:
+    return await open_structured_model(preference, model=model, context_size=8192, ollama_url=url)
 
 
 @pytest.mark.parametrize("preference", ["auto", "ollama"])
@@ -78,3 +85,45 @@ async def test_asking_for_the_rules_leaves_ollama_alone(server: OllamaStandIn) -
 async def test_auto_does_not_hide_a_mistake_in_the_settings() -> None:
     with pytest.raises(ConfigError, match="not a URL"):
         await choose("auto", "http://localhost:eleven")
+
+
+@pytest.mark.parametrize("preference", ["auto", "ollama"])
+async def test_a_model_without_tools_can_answer_with_data(
+    server: OllamaStandIn, preference: ChatChoice
+) -> None:
+    server.capabilities = ["completion"]
+
+    model = await open_structured(preference, server.url)
+
+    assert model is not None
+    assert model.name == "gemma4"
+    await model.close()
+
+
+@pytest.mark.parametrize(
+    ("preference", "model"),
+    [
+        pytest.param("rules", "gemma4", id="no models at all"),
+        pytest.param("auto", "", id="none named"),
+        pytest.param("ollama", "", id="none named for Ollama"),
+    ],
+)
+async def test_where_no_model_shall_answer_with_data_ollama_is_left_alone(
+    server: OllamaStandIn, preference: ChatChoice, model: str
+) -> None:
+    assert await open_structured(preference, server.url, model) is None
+    assert server.requests == []
+
+
+async def test_with_auto_a_missing_model_means_none_and_the_log_says_how_to_get_it(
+    server: OllamaStandIn,
+) -> None:
+    with capture_logs() as logs:
+        assert await open_structured("auto", server.url, "gemma4:e2b") is None
+
+    assert "ollama pull gemma4:e2b" in logs[0]["reason"]
+
+
+async def test_asking_for_ollama_a_missing_model_is_an_error(server: OllamaStandIn) -> None:
+    with pytest.raises(ModelError, match="ollama pull gemma4:e2b"):
+        await open_structured("ollama", server.url, "gemma4:e2b")

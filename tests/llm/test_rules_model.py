@@ -239,6 +239,21 @@ async def test_a_tool_that_failed_is_reported_as_failed() -> None:
     assert answer == "save_topic failed: Error (unavailable): the disk is full"
 
 
+@pytest.mark.parametrize("text", ["Call list_orders.", "please use the tool list_orders"])
+async def test_a_tool_is_called_by_its_name_and_its_answer_passed_on(text: str) -> None:
+    session = Session({"list_orders": "Two teapots."}, tools=("list_orders",))
+
+    assert await session.say(text) == "list_orders answered: Two teapots."
+    assert session.calls == [("list_orders", {})]
+
+
+async def test_a_name_that_is_no_tools_calls_nothing() -> None:
+    session = Session()
+
+    assert await session.say("Call list_orders.") == ACKNOWLEDGED
+    assert session.calls == []
+
+
 async def test_a_tool_that_nobody_offers_is_named() -> None:
     session = Session(tools=["recall_topic", "search_memory"])
 

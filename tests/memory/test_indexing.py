@@ -1,29 +1,37 @@
 """The index follows the ledger, whatever happens to it."""
 
+import asyncio
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import msgspec
 import numpy as np
 import pytest
 
 from indexed import indexed
-from local.database import Connection, Database
+from local.bus.connection import Connection
+from local.bus.vector_client import VectorClient
+from local.database import Connection as Sql
+from local.database import Database
+from local.errors import VectorError
+from local.memory.index_queue import IndexQueue
 from local.memory.indexer import (
     BATCH_BYTES,
     BATCH_RECORDS,
     BYTES_A_DIMENSION,
-    EMBEDDED_CHARACTERS,
+    Indexer,
     _items,
     batches,
 )
-from local.memory.records import Waiting
+from local.memory.records import NewRecord, Waiting
 from local.memory.service import Memory
 from local.protocol.caller import Caller
 from local.protocol.codec import encode
-from local.protocol.envelope import seal
-from local.protocol.vectors import VectorItem, VectorsStored, VectorUpsert
+from local.protocol.envelope import new_id, seal
+from local.protocol.vectors import VectorItem, VectorsStored, VectorStatus, VectorUpsert
 from local.vectors.matrix import FloatMatrix
 from local.vectors.minilm import MiniLM
+from recalling import DAY
 from waiting import eventually
 
 RICHARD = Caller(user="richard")
@@ -36,7 +44,7 @@ async def in_index(memory: Memory) -> set[str]:
 async def test_a_record_keeps_the_vector_of_its_text(
     searchable: Memory, database: Database, embedder: MiniLM
 ) -> None:
-    def stored(connection: Connection) -> tuple[str, bytes]:
+    def stored(connection: Sql) -> tuple[str, bytes]:
         row = connection.execute("SELECT embedder, data FROM vector").fetchone()
         return row["embedder"], row["data"]
 
@@ -102,6 +110,89 @@ async def test_rebuilding_embeds_nothing_again(
     assert embedded == []
 
 
+class _FailsOnDemand(VectorClient):
+    """A worker that embeds nothing, and fails when it is told to."""
+
+    def __init__(self, bus: Connection) -> None:
+        super().__init__(bus, search_timeout=1)
+        self.asked, self.may_fail = asyncio.Event(), asyncio.Event()
+
+    async def status(self, *, tenant: str) -> VectorStatus:
+        del tenant
+        return VectorStatus(worker="w", count=0, embedder="none", clean=True, dimensions=1)
+
+    async def upsert(self, items: list[VectorItem], *, tenant: str) -> VectorsStored:
+        del items, tenant
+        self.asked.set()
+        await self.may_fail.wait()
+        raise VectorError("The worker ended.")
+
+
+async def test_an_indexer_that_is_cancelled_while_a_batch_fails_ends(
+    bus: Connection, memory: Memory
+) -> None:
+    """As when the stack stops: the worker goes first."""
+    await memory.of(RICHARD).write_episodic("A note.")
+    worker = _FailsOnDemand(bus)
+    indexing = asyncio.create_task(Indexer(IndexQueue(memory.rows), worker).run())
+    await worker.asked.wait()
+
+    worker.may_fail.set()
+    await asyncio.sleep(0)  # the batch has failed, and its group does not know yet
+    indexing.cancel()
+
+    await asyncio.wait([indexing], timeout=5)
+    assert indexing.cancelled()
+
+
+def said(text: str, **columns: Any) -> NewRecord:
+    """A message of one of Richard's sessions."""
+    fields = {"kind": "chat_message", "owner": "richard", "session_id": "s1", "event_time": DAY}
+    return NewRecord(**{"id": new_id(), "content": text, **fields, **columns})
+
+
+async def embedded(memory: Memory, *records: NewRecord) -> list[str]:
+    """The texts that wait to be embedded."""
+    await memory.ledger.add_all(records)
+    return [waiting.text for waiting in await IndexQueue(memory.rows).waiting(99, embedder="")]
+
+
+async def test_a_short_message_is_embedded_with_the_end_of_the_one_before_it(
+    memory: Memory,
+) -> None:
+    question = "x" * 500 + " Which metal do you like best?"
+
+    long, short = await embedded(
+        memory, said(question, label="Ann"), said("Gold.", label="Bob", session_id="s1")
+    )
+
+    assert long == f"Ann: {question}"[:400]
+    assert short.startswith("Bob: Gold.\n")
+    assert short.endswith(" Which metal do you like best?")
+    assert len(short) <= 301
+
+
+async def test_only_what_was_said_before_in_the_session_fills_a_message(memory: Memory) -> None:
+    texts = await embedded(
+        memory,
+        said("One."),
+        said("Two.", session_id="s2"),
+        said("Three.", owner="eve"),
+        said("Q: Four?", kind="episode"),
+        said("Five.", role="tool", kind="tool_output", label="weigh"),
+    )
+
+    assert texts == ["One.", "Two.", "Three.", "Q: Four?", "weigh: Five.\nOne."]
+
+
+async def test_a_fact_is_embedded_under_its_key_and_cut(memory: Memory) -> None:
+    fact = said("gold " * 1_000, kind="fact", scope="user", topic="user.metal", session_id=None)
+
+    (text,) = await embedded(memory, fact)
+
+    assert text == f"user.metal: {'gold ' * 1_000}"[:1_000]
+
+
 def _waiting(row: int, text: str) -> Waiting:
     return Waiting(row=row, id=str(row), text=text, vector=None)
 
@@ -115,7 +206,7 @@ def test_batches_are_bounded_in_records_and_in_bytes_both_ways(dimensions: int) 
 
     assert sorted(r.row for batch in cut for r in batch) == sorted(r.row for r in records)
     for batch in cut:
-        there = sum(len(msgspec.json.encode(r.text[:EMBEDDED_CHARACTERS])) for r in batch)
+        there = sum(len(msgspec.json.encode(r.text)) for r in batch)
         back = len(batch) * dimensions * BYTES_A_DIMENSION
         assert len(batch) <= BATCH_RECORDS
         assert max(there, back) <= BATCH_BYTES

@@ -2,7 +2,7 @@
 
 import pytest
 
-from local.memory.keywords import coverage
+from local.memory.keywords import coverage, stem
 
 
 @pytest.mark.parametrize(
@@ -19,7 +19,7 @@ from local.memory.keywords import coverage
         pytest.param("preferred", "I prefer Elixir.", 1.0, id="an ending of two letters"),
         pytest.param("editing", "editor", 1.0, id="two endings of one word"),
         pytest.param("rate", "The rating.", 1.0, id="an ending that takes an e away"),
-        pytest.param("prefer", "My preferences", 0.0, id="an ending too long"),
+        pytest.param("prefer", "My preferences", 1.0, id="a longer ending"),
         pytest.param("moonlight", "moon", 0.0, id="a compound"),
         pytest.param("cat", "cats", 1.0, id="a short word with an ending"),
         pytest.param("cat", "car", 0.0, id="a short word with another last letter"),
@@ -34,3 +34,22 @@ from local.memory.keywords import coverage
 )
 def test_the_share_of_the_questions_words(query: str, content: str, share: float) -> None:
     assert coverage(query, content) == share
+
+
+@pytest.mark.parametrize(
+    ("term", "text", "stands"),
+    [
+        pytest.param("databases", "two databases", True, id="the word itself"),
+        pytest.param("databases", "one database", True, id="without its ending"),
+        pytest.param("database", "two databases", True, id="with an ending"),
+        pytest.param("stories", "a story", True, id="another last letter"),
+        pytest.param("moved", "while moving", True, id="another ending"),
+        pytest.param("cat", "two cats", True, id="a short word"),
+        pytest.param("cat", "to locate", False, id="a short word within another"),
+        pytest.param("osmium", "gold", False, id="another word"),
+    ],
+)
+def test_the_stem_of_a_word_stands_in_texts_that_have_a_form_of_it(
+    term: str, text: str, stands: bool
+) -> None:
+    assert (stem(term) in f" {text}") is stands

@@ -1,45 +1,284 @@
-"""The order of hits: score, feedback, and what was itself answered from memory."""
+"""The order of what was found, and the shares that it is made of."""
 
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from local.memory.ranking import Hit, ranked
+import pytest
+
+from local.memory.ingestion import Turn
+from local.memory.ranking import Shares
+from local.memory.recall import Ask, Item
+from local.memory.records import Fact
+from local.memory.service import Memory, MemoryService
+from local.protocol.caller import Caller
+from recalling import said
+
+NOW = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
 
 
-def hit(id_: str, nearness: float, **metadata: Any) -> Hit:
-    return Hit(id=id_, content=f"Text of {id_}.", score=nearness, metadata=metadata)
+@pytest.fixture
+def richard(memory: Memory) -> MemoryService:
+    """His words are all that is ranked by: nobody serves vectors."""
+    memory.clock = lambda: NOW
+    return memory.of(Caller(user="richard", agent="shell"))
 
 
-def order(*hits: Hit, top_k: int = 5) -> list[str]:
-    return [found.id for found in ranked(hits, feedback_weight=0.1, top_k=top_k)]
+async def items(service: MemoryService, query: str, **ask: Any) -> dict[str, Item]:
+    """What is found, best first, by its content."""
+    ask = {"query": query, "top_k": 20, "repetitions": True, **ask}
+    return {item.record.content: item for item in (await service.recall(Ask(**ask))).items}
 
 
-def test_the_nearest_hit_comes_first() -> None:
-    assert order(hit("far", 0.4), hit("near", 0.8)) == ["near", "far"]
+async def shares(service: MemoryService, query: str, **ask: Any) -> dict[str, Shares]:
+    return {text: item.shares for text, item in (await items(service, query, **ask)).items()}
 
 
-def test_feedback_decides_among_similar_hits_only() -> None:
-    rated = [hit("good", 0.55, score=1.0), hit("plain", 0.6), hit("nearest", 0.9, score=-1.0)]
-    assert order(*rated) == ["nearest", "good", "plain"]
+async def test_the_more_of_the_question_a_message_has_the_better_it_is(
+    richard: MemoryService,
+) -> None:
+    texts = ["Osmium.", "Osmium is a metal.", "Osmium is a very dense metal."]
+    for number, text in enumerate(texts):
+        await richard.ingest([said(text)], f"s{number}")
+
+    found = await items(richard, "dense metal osmium")
+
+    assert list(found) == texts[::-1]
+    scores = [item.score for item in found.values()]
+    assert scores == sorted(set(scores), reverse=True)
 
 
-def test_a_question_asked_before_comes_after_what_answered_it() -> None:
-    asked = hit("asked", 0.7, recalled=True)
-    assert order(asked, hit("told", 0.5)) == ["told", "asked"]
+async def test_a_short_message_answers_for_the_one_before_it(richard: MemoryService) -> None:
+    await richard.ingest([said("Which metal does Ann collect?"), said("Only iridium.")], "s1")
+    await richard.ingest([said("Only tungsten.")], "s2")
+
+    found = await shares(richard, "Which metal does Ann collect?")
+
+    assert list(found) == ["Which metal does Ann collect?", "Only iridium."]
+    assert found["Only iridium."].around > 0
+    assert found["Only iridium."].coverage > 0
+    assert found["Only iridium."].words == 0
 
 
-def test_the_same_question_asked_often_takes_one_place() -> None:
-    often = [
-        Hit(id=str(n), content="Q: The same? A: (recalled)", score=0.9, metadata={"recalled": True})
-        for n in range(5)
-    ]
-    assert order(*often, hit("told", 0.3)) == ["0", "told"]
+async def test_a_long_message_has_little_from_those_around_it(richard: MemoryService) -> None:
+    long = "Only iridium. " + "Here is more of it. " * 300
+    await richard.ingest([said("Which metal does Ann collect?"), said("Only iridium.")], "s1")
+    await richard.ingest([said("Which metal does Ann collect?"), said(long)], "s2")
+
+    found = await shares(richard, "Which metal does Ann collect?")
+
+    assert found["Only iridium."].around > 5 * found[long].around > 0
+    assert found["Only iridium."].coverage > 5 * found[long].coverage
 
 
-def test_the_same_text_told_in_two_turns_keeps_both() -> None:
-    twice = [Hit(id=n, content="The same.", score=0.5, metadata={}) for n in ("a", "b")]
-    assert order(*twice) == ["a", "b"]
+async def test_what_is_next_to_a_message_in_another_session_lends_nothing(
+    richard: MemoryService,
+) -> None:
+    await richard.ingest([said("Which metal does Ann collect?")], "s1")
+    await richard.ingest([said("Only iridium.")], "s2")
+    await richard.ingest([said("Has anybody seen Bob?")], "s1")
+
+    found = await shares(richard, "Which metal does Ann collect?")
+
+    assert list(found) == ["Which metal does Ann collect?", "Has anybody seen Bob?"]
 
 
-def test_a_record_found_twice_is_listed_once_with_its_better_score() -> None:
-    found = ranked([hit("a", 0.3), hit("a", 0.6)], feedback_weight=0.1, top_k=5)
-    assert [(h.id, h.score) for h in found] == [("a", 0.6)]
+async def test_a_session_that_has_more_of_the_question_lifts_its_messages(
+    richard: MemoryService,
+) -> None:
+    await richard.ingest([said("Osmium 1.")], "poor")
+    filler = [said(f"Nothing at all, {n}.") for n in range(5)]
+    await richard.ingest([said("Osmium 2."), *filler, said("It is dense, and a metal.")], "rich")
+
+    found = await shares(richard, "dense metal osmium")
+
+    assert found["Osmium 2."].session > found["Osmium 1."].session > 0
+    assert list(found).index("Osmium 2.") < list(found).index("Osmium 1.")
+
+
+async def test_who_is_named_in_the_question_is_preferred(richard: MemoryService) -> None:
+    await richard.ingest([said("Osmium 1.", name="Bob")], "s1")
+    await richard.ingest([said("Osmium 2.", name="Ann Lee")], "s2")
+
+    found = await shares(richard, "What did Ann say about osmium?")
+
+    assert found["Osmium 2."].speaker > 0
+    assert found["Osmium 1."].speaker == 0
+    assert next(iter(found)) == "Osmium 2."
+
+
+async def test_what_people_said_comes_before_what_machines_said(richard: MemoryService) -> None:
+    await richard.ingest([said("Osmium 1.", "tool", name="weigh")], "s1")
+    await richard.ingest([said("Osmium 2.", "assistant")], "s2")
+    await richard.ingest([said("Osmium 3.", "user")], "s3")
+
+    found = await shares(richard, "osmium")
+
+    assert next(iter(found)) == "Osmium 3."
+    assert found["Osmium 1."].machine == found["Osmium 2."].machine < found["Osmium 3."].machine
+
+
+async def test_ratings_lift_and_lower_what_they_rate(richard: MemoryService) -> None:
+    for number, name in enumerate(("bad", "plain", "good")):
+        turn = Turn(query="?", answer=f"Osmium {number}.", at=NOW, session_id=name, query_id=name)
+        await richard.put_turn(turn)
+    await richard.rate("good", 1)
+    await richard.rate("bad", -1)
+
+    found = await shares(richard, "osmium")
+
+    answers = [text for text in found if text != "?"]
+    assert answers == ["Osmium 2.", "Osmium 1.", "Osmium 0."]
+    rated = [found[f"Osmium {number}."].feedback for number in range(3)]
+    assert rated == [-0.1, 0.0, 0.1]
+
+
+async def test_nobody_is_lifted_by_the_rating_of_what_has_none_of_the_question(
+    richard: MemoryService,
+) -> None:
+    await richard.put_turn(Turn(query="?", answer="Osmium.", at=NOW, query_id="q"))
+    await richard.rate("q", 1)
+
+    assert await items(richard, "iridium") == {}
+
+
+async def remember(service: MemoryService, content: str, **fields: Any) -> str:
+    fact = Fact(**{"content": content, "scope": "user", **fields})
+    return (await service.remember_fact(fact)).id
+
+
+async def test_what_is_important_comes_first(richard: MemoryService) -> None:
+    for number, importance in enumerate((0.0, 1.0, 0.5)):
+        await remember(richard, f"Osmium {number}.", importance=importance)
+
+    found = await shares(richard, "osmium")
+
+    assert list(found) == ["Osmium 1.", "Osmium 2.", "Osmium 0."]
+    assert found["Osmium 2."].importance == 0
+    assert found["Osmium 1."].importance == -found["Osmium 0."].importance > 0
+
+
+@pytest.mark.parametrize("days", [30, 365])
+async def test_core_facts_last_and_ephemeral_ones_fade(
+    memory: Memory, richard: MemoryService, days: int
+) -> None:
+    for number, durability in enumerate(("ephemeral", "standard", "core")):
+        await remember(richard, f"Osmium {number}.", durability=durability)
+    new = [share.age for share in (await shares(richard, "osmium")).values()]
+    memory.clock = lambda: NOW + timedelta(days=days)
+
+    found = await shares(richard, "osmium")
+
+    assert len(set(new)) == 1, "what is new has not faded"
+    assert list(found) == ["Osmium 2.", "Osmium 1.", "Osmium 0."]
+    core, standard, ephemeral = (share.age for share in found.values())
+    assert core >= 0 > standard > ephemeral or core > standard >= 0 > ephemeral
+    assert core - ephemeral > 5 * (core - standard) or days > 100
+
+
+async def test_what_is_newer_comes_first_among_equals(richard: MemoryService) -> None:
+    for number, days in enumerate((300, 0, 30)):
+        moment = NOW - timedelta(days=days)
+        await richard.ingest([said(f"Osmium {number}.", timestamp=moment)], f"s{number}")
+
+    assert list(await items(richard, "osmium")) == ["Osmium 1.", "Osmium 2.", "Osmium 0."]
+
+
+async def test_what_is_said_to_come_from_the_future_is_as_new_as_now(
+    richard: MemoryService,
+) -> None:
+    for number, days in enumerate((0, 4_000)):
+        moment = NOW + timedelta(days=days)
+        await richard.ingest([said(f"Osmium {number}.", timestamp=moment)], f"s{number}")
+
+    found = await shares(richard, "osmium")
+
+    assert found["Osmium 0."].age == found["Osmium 1."].age > 0
+
+
+async def test_a_topic_key_in_the_question_finds_its_fact(richard: MemoryService) -> None:
+    await richard.ingest([said("The user opened the editor. The user likes the editor.")], "s1")
+    await remember(richard, "Vim", topic="user.editor_preference")
+
+    found = await shares(richard, "What is user.editor_preference?")
+
+    assert next(iter(found)) == "Vim"
+    assert found["Vim"].topic > 0
+
+
+async def test_a_topic_key_of_another_user_finds_nothing(
+    memory: Memory, richard: MemoryService
+) -> None:
+    await remember(richard, "Vim", topic="user.editor_preference")
+
+    eve = memory.of(Caller(user="eve"))
+    assert await items(eve, "What is user.editor_preference?") == {}
+
+
+async def test_what_is_related_to_a_hit_comes_with_it(
+    memory: Memory, richard: MemoryService
+) -> None:
+    ids = [await remember(richard, text) for text in ("Ann collects osmium.", "The lab is cold.")]
+    await remember(richard, "Bob sleeps.")
+    for source, target in (ids, ids[::-1]):
+        assert list(await items(richard, "osmium")) == ["Ann collects osmium."]
+        await memory.ledger.relate(source, "supports", target)
+
+        found = await shares(richard, "osmium")
+
+        assert list(found) == ["Ann collects osmium.", "The lab is cold."]
+        assert found["The lab is cold."].related > 0
+        await memory.rows.write(lambda c: c.execute("DELETE FROM relation").rowcount)
+
+
+async def test_relations_lead_to_nothing_that_the_caller_may_not_see(
+    memory: Memory, richard: MemoryService
+) -> None:
+    eve = memory.of(Caller(user="eve"))
+    source = await remember(richard, "Ann collects osmium.")
+    replaced = await remember(richard, "The lab is cold.", topic="user.lab")
+    await remember(richard, "The lab is warm.", topic="user.lab")
+    for target in (await remember(eve, "The safe is open."), replaced):
+        await memory.ledger.relate(source, "supports", target)
+
+    assert list(await items(richard, "osmium")) == ["Ann collects osmium."]
+
+
+async def test_the_time_that_a_question_names_is_preferred_and_not_required(
+    richard: MemoryService,
+) -> None:
+    for number, month in enumerate((3, 5, 7)):
+        moment = datetime(2023, month, 15, tzinfo=UTC)
+        await richard.ingest([said(f"Osmium {number}.", timestamp=moment)], f"s{number}")
+
+    found = await shares(richard, "What did I say about osmium in May 2023?")
+
+    assert next(iter(found)) == "Osmium 1."
+    assert [found[f"Osmium {n}."].time > 0 for n in range(3)] == [False, True, False]
+
+
+async def test_a_question_asked_from_memory_before_comes_after_what_answers_it(
+    richard: MemoryService,
+) -> None:
+    asked = Turn(query="Dense osmium?", answer="(recalled)", at=NOW, session_id="s1", recalled=True)
+    await richard.put_turn(asked)
+    await richard.ingest([said("Osmium is very dense.")], "s2")
+
+    found = await shares(richard, "Is osmium dense?")
+
+    assert next(iter(found)) == "Osmium is very dense."
+    assert found["Dense osmium?"].recalled < 0
+
+
+async def test_beyond_the_surest_places_sessions_that_have_none_are_preferred(
+    richard: MemoryService,
+) -> None:
+    long = "Here is more of it. " * 300
+    talk = [said(f"Osmium {n}. {long}", timestamp=NOW) for n in range(40)]
+    await richard.ingest(talk, "talkative")
+    older = said(f"Osmium 99. {long}", timestamp=NOW - timedelta(days=400))
+    await richard.ingest([older], "quiet")
+
+    found = [item.record.session_id for item in (await items(richard, "osmium")).values()]
+
+    assert found.count("quiet") == 1
+    assert 10 <= found.index("quiet") < 20

@@ -10,7 +10,8 @@ from local.database import Connection, Database
 from local.errors import StorageError
 from local.memory import topics
 from local.memory.ledger import Ledger
-from local.memory.records import NewRecord, Record
+from local.memory.records import NewRecord, Owning, Record
+from local.memory.rows import TenantRows
 from local.memory.topics import LARGEST, RecentTopics
 from local.protocol.envelope import new_id
 from waiting import eventually
@@ -22,17 +23,23 @@ DAY = datetime(2026, 11, 20, tzinfo=UTC)
 
 @pytest.fixture
 def ledger(database: Database) -> Ledger:
-    return Ledger(database, "default")
+    return Ledger(TenantRows(database, "default"))
 
 
 def fact(content: str) -> NewRecord:
     return NewRecord(
-        id=new_id(), kind="fact", owner=OWNER, topic=TOPIC, content=content, event_time=DAY
+        id=new_id(),
+        kind="fact",
+        scope="user",
+        owner=OWNER,
+        topic=TOPIC,
+        content=content,
+        event_time=DAY,
     )
 
 
 async def recalled(ledger: Ledger) -> str | None:
-    record = await ledger.topic(OWNER, TOPIC)
+    record = await ledger.topic("user", OWNER, TOPIC)
     return record.content if record else None
 
 
@@ -48,7 +55,7 @@ async def read_without_reader(ledger: Ledger, database: Database) -> Record | No
     await eventually(begun.is_set)
     try:
         async with asyncio.timeout(2):
-            return await ledger.topic(OWNER, TOPIC)
+            return await ledger.topic("user", OWNER, TOPIC)
     finally:
         may_end.set()
         await holding
@@ -57,7 +64,7 @@ async def read_without_reader(ledger: Ledger, database: Database) -> Record | No
 async def test_a_fact_that_was_asked_for_is_recalled_without_the_database(
     ledger: Ledger, database: Database
 ) -> None:
-    await ledger.put_topic(fact("Elixir"))
+    await ledger.put_fact(fact("Elixir"))
     assert await recalled(ledger) == "Elixir"
 
     record = await read_without_reader(ledger, database)
@@ -68,7 +75,7 @@ async def test_a_fact_that_was_asked_for_is_recalled_without_the_database(
 
 async def test_a_new_value_is_recalled_at_once_after_the_old_one_was_kept(ledger: Ledger) -> None:
     for value in ("Elixir", "Python", "Elixir"):
-        await ledger.put_topic(fact(value))
+        await ledger.put_fact(fact(value))
         assert await recalled(ledger) == value
         assert await recalled(ledger) == value
 
@@ -77,7 +84,7 @@ async def test_a_read_that_began_before_a_write_does_not_put_the_old_value_back(
     ledger: Ledger, database: Database
 ) -> None:
     """The reader has the old row in its hands while the writer commits the new one."""
-    await ledger.put_topic(fact("Elixir"))
+    await ledger.put_fact(fact("Elixir"))
     has_read, may_answer = threading.Event(), threading.Event()
     read = database.read
 
@@ -95,7 +102,7 @@ async def test_a_read_that_began_before_a_write_does_not_put_the_old_value_back(
         slow_recall = asyncio.create_task(recalled(ledger))
         try:
             await eventually(has_read.is_set)
-            await ledger.put_topic(fact("Python"))
+            await ledger.put_fact(fact("Python"))
         finally:
             may_answer.set()
         assert await slow_recall == "Elixir", "it was so when the read began"
@@ -106,7 +113,7 @@ async def test_a_read_that_began_before_a_write_does_not_put_the_old_value_back(
 async def test_a_refused_write_leaves_the_value_that_is_in_the_ledger(
     ledger: Ledger, database: Database
 ) -> None:
-    await ledger.put_topic(fact("Elixir"))
+    await ledger.put_fact(fact("Elixir"))
     assert await recalled(ledger) == "Elixir"
     await database.write(
         lambda c: c.execute(
@@ -116,7 +123,7 @@ async def test_a_refused_write_leaves_the_value_that_is_in_the_ledger(
     )
 
     with pytest.raises(StorageError, match="full"):
-        await ledger.put_topic(fact("Python"))
+        await ledger.put_fact(fact("Python"))
 
     assert await recalled(ledger) == "Elixir"
 
@@ -124,19 +131,27 @@ async def test_a_refused_write_leaves_the_value_that_is_in_the_ledger(
 async def test_a_fact_too_large_to_keep_is_recalled_from_the_ledger(
     ledger: Ledger, database: Database
 ) -> None:
-    await ledger.put_topic(fact("x" * (LARGEST + 1)))
+    await ledger.put_fact(fact("x" * (LARGEST + 1)))
     assert await recalled(ledger) == "x" * (LARGEST + 1)
     await database.write(lambda c: c.execute("UPDATE record SET content = 'changed'"))
     assert await recalled(ledger) == "changed", "the ledger was asked again"
 
-    await ledger.put_topic(fact("x" * LARGEST))
+    await ledger.put_fact(fact("x" * LARGEST))
     assert await recalled(ledger) == "x" * LARGEST
     await database.write(lambda c: c.execute("UPDATE record SET content = 'changed again'"))
     assert await recalled(ledger) == "x" * LARGEST, "the largest that is kept"
 
 
-def record(topic: str) -> Record:
-    return Record(id=new_id(), kind="fact", owner=OWNER, topic=topic, content="x", event_time=DAY)
+def record(topic: str, *, scope: Owning = "user", owner: str = OWNER) -> Record:
+    return Record(
+        id=new_id(),
+        kind="fact",
+        scope=scope,
+        owner=owner,
+        topic=topic,
+        content="x",
+        event_time=DAY,
+    )
 
 
 def test_no_more_facts_are_kept_than_fit_and_those_asked_for_stay(
@@ -147,10 +162,10 @@ def test_no_more_facts_are_kept_than_fit_and_those_asked_for_stay(
     for name in ("user.a", "user.b", "user.c"):
         kept.keep(record(name))
 
-    assert kept.get((OWNER, "user.a")) is not None
+    assert kept.get(("user", OWNER, "user.a")) is not None
     kept.keep(record("user.d"))
 
-    left = [n for n in "abcd" if kept.get((OWNER, f"user.{n}")) is not None]
+    left = [n for n in "abcd" if kept.get(("user", OWNER, f"user.{n}")) is not None]
     assert left == ["a", "c", "d"], "b had not been asked for the longest"
 
 
@@ -159,8 +174,9 @@ def test_forgetting_one_fact_leaves_the_others_and_those_of_others() -> None:
     kept.keep(record("user.a"))
     kept.keep(record("user.b"))
 
-    kept.forget(OWNER, "user.a")
-    kept.forget("eve", "user.b")
+    kept.forget(record("user.a"))
+    kept.forget(record("user.b", owner="eve"))
+    kept.forget(record("user.b", scope="agent"))
 
-    assert kept.get((OWNER, "user.a")) is None
-    assert kept.get((OWNER, "user.b")) is not None
+    assert kept.get(("user", OWNER, "user.a")) is None
+    assert kept.get(("user", OWNER, "user.b")) is not None

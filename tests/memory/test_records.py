@@ -1,11 +1,13 @@
 """The rule for topic keys, who owns a topic, and ids made of content."""
 
+from datetime import datetime
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from local.errors import InvalidArgumentsError
-from local.memory.records import checked_topic, content_id, owner_of_topic
+from local.memory.records import checked_topic, content_id, in_utc, is_topic, place_of_topic
 
 
 @pytest.mark.parametrize(
@@ -21,6 +23,7 @@ from local.memory.records import checked_topic, content_id, owner_of_topic
 )
 def test_a_dotted_key_under_a_known_prefix_is_a_topic(topic: str) -> None:
     assert checked_topic(topic) == topic
+    assert is_topic(topic)
 
 
 @pytest.mark.parametrize(
@@ -48,19 +51,33 @@ def test_a_dotted_key_under_a_known_prefix_is_a_topic(topic: str) -> None:
 def test_any_other_key_is_refused_with_the_rule(topic: str) -> None:
     with pytest.raises(InvalidArgumentsError, match=r"^topic: .*starts with user\., project\."):
         checked_topic(topic)
+    assert not is_topic(topic)
 
 
 @pytest.mark.parametrize(
-    ("topic", "user", "owner"),
+    ("topic", "user", "place"),
     [
-        pytest.param("user.name", "richard", "richard", id="a user's own"),
-        pytest.param("user.name", None, "", id="a caller without a user"),
-        pytest.param("project.deadline", "richard", "", id="the project's"),
-        pytest.param("constraint.no_orms", "richard", "", id="a constraint"),
+        pytest.param("user.name", "richard", ("user", "richard"), id="a user's own"),
+        pytest.param("user.name", None, ("user", ""), id="a caller without a user"),
+        pytest.param("project.deadline", "richard", ("tenant", ""), id="the project's"),
+        pytest.param("constraint.no_orms", "richard", ("tenant", ""), id="a constraint"),
     ],
 )
-def test_only_user_topics_belong_to_the_user(topic: str, user: str | None, owner: str) -> None:
-    assert owner_of_topic(topic, user) == owner
+def test_only_user_topics_belong_to_the_user(
+    topic: str, user: str | None, place: tuple[str, str]
+) -> None:
+    assert place_of_topic(topic, user) == place
+
+
+@pytest.mark.parametrize(
+    ("text", "utc"),
+    [
+        pytest.param("2026-11-20T12:00:00", "2026-11-20T12:00:00+00:00", id="without an offset"),
+        pytest.param("2026-11-20T12:00:00+05:30", "2026-11-20T06:30:00+00:00", id="with one"),
+    ],
+)
+def test_a_time_without_an_offset_is_utc(text: str, utc: str) -> None:
+    assert in_utc(datetime.fromisoformat(text)).isoformat() == utc
 
 
 @given(st.lists(st.text() | st.none()), st.lists(st.text() | st.none()))

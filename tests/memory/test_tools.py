@@ -1,4 +1,4 @@
-"""The four memory tools, as a model and a program see their answers."""
+"""The tools of topics and episodes, as a model and a program see their answers."""
 
 from datetime import UTC, datetime
 
@@ -11,7 +11,7 @@ from local.bus.connection import Connection
 from local.bus.tool_client import call_tool
 from local.bus.tool_host import ToolHost
 from local.errors import InvalidArgumentsError
-from local.memory.ranking import Hit
+from local.memory.episodes import Hit
 from local.memory.service import Memory
 from local.protocol.caller import Caller
 from local.protocol.codec import decode
@@ -19,7 +19,8 @@ from local.protocol.payloads import Json, ToolRequest
 from local.protocol.tool import Tool, ToolOutput
 from local.tools.base import MAX_CONTENT
 from local.tools.catalog import memory_tools
-from local.tools.search_memory import formatted, shortened
+from local.tools.excerpts import shortened
+from local.tools.search_memory import formatted
 from waiting import eventually
 
 RICHARD = Caller(user="richard", agent="shell")
@@ -258,10 +259,24 @@ async def test_wrong_arguments_name_the_field_and_write_nothing(
     assert (await memory.ledger.counts()).records == 0
 
 
+KNOWN_TYPES = {"string", "integer", "number", "boolean", "array", "object"}
+
+
 def test_the_schemas_are_what_models_are_given(memory: Memory) -> None:
     schemas = {tool.name: tool.schema() for tool in memory_tools(memory)}
 
-    assert list(schemas) == ["save_topic", "recall_topic", "save_memory", "search_memory"]
+    assert list(schemas) == [
+        "save_topic",
+        "recall_topic",
+        "remember_fact",
+        "recall",
+        "save_memory",
+        "search_memory",
+        "memory_history",
+        "read_tool_output",
+        "ingest",
+        "add_document",
+    ]
     for name, schema in schemas.items():
         function = schema.tool_schema.function
         assert (function.name, schema.version) == (name, __version__)
@@ -271,8 +286,7 @@ def test_the_schemas_are_what_models_are_given(memory: Memory) -> None:
         assert parameters["additionalProperties"] is False
         assert set(parameters["required"]) <= set(parameters["properties"])
         for declared in parameters["properties"].values():
-            assert declared["type"] in {"string", "integer"}
-            assert declared["description"]
+            assert declared.get("type") in KNOWN_TYPES or declared["enum"]
         assert b"$ref" not in msgspec.json.encode(schema)
         assert b"anyOf" not in msgspec.json.encode(schema)
     search = schemas["search_memory"].tool_schema.function.parameters

@@ -8,7 +8,7 @@ import pytest
 
 from local.database import Connection, Database
 from local.errors import InvalidArgumentsError
-from local.memory.ledger import Ledger
+from local.memory.records import Owning
 from local.memory.service import Memory, MemoryService
 from local.protocol.caller import Caller
 from local.protocol.payloads import MemoryChange
@@ -26,8 +26,8 @@ def eve(memory: Memory) -> MemoryService:
     return memory.of(Caller(user="eve"))
 
 
-async def contents(memory: Memory, owner: str, topic: str) -> list[str]:
-    return [record.content for record in await memory.ledger.history(owner, topic)]
+async def contents(memory: Memory, scope: Owning, owner: str, topic: str) -> list[str]:
+    return [record.content for record in await memory.ledger.history(scope, owner, topic)]
 
 
 async def test_a_saved_topic_is_recalled(richard: MemoryService) -> None:
@@ -49,7 +49,7 @@ async def test_a_new_value_replaces_the_old_one_which_stays_in_history(
     assert (first.was_new, first.superseded) == (True, None)
     assert (second.was_new, second.superseded) == (True, first.id)
     assert await richard.recall_topic(LANGUAGE) == "Python"
-    newest, oldest = await memory.ledger.history("richard", LANGUAGE)
+    newest, oldest = await memory.ledger.history("user", "richard", LANGUAGE)
     assert (newest.content, newest.superseded_by) == ("Python", None)
     assert (oldest.content, oldest.superseded_by) == ("Elixir", second.id)
     assert (oldest.agent, oldest.session_id) == ("shell", "s1")
@@ -62,7 +62,7 @@ async def test_saving_the_same_content_again_changes_nothing(
     again = await richard.put_topic(LANGUAGE, "Elixir")
 
     assert (again.id, again.was_new) == (first.id, False)
-    assert await contents(memory, "richard", LANGUAGE) == ["Elixir"]
+    assert await contents(memory, "user", "richard", LANGUAGE) == ["Elixir"]
     assert len(announced) == 1
 
 
@@ -72,7 +72,7 @@ async def test_going_back_to_an_older_value_is_a_third_version(
     for value in ("Elixir", "Python", "Elixir"):
         await richard.write_topic(LANGUAGE, value)
 
-    assert await contents(memory, "richard", LANGUAGE) == ["Elixir", "Python", "Elixir"]
+    assert await contents(memory, "user", "richard", LANGUAGE) == ["Elixir", "Python", "Elixir"]
 
 
 async def test_what_was_replaced_leaves_an_audit_row(
@@ -133,7 +133,7 @@ async def test_concurrent_writers_of_one_topic_leave_one_active_version(
     values = [f"value {n}" for n in range(40)]
     await asyncio.gather(*(richard.write_topic(LANGUAGE, value) for value in values))
 
-    history = await memory.ledger.history("richard", LANGUAGE)
+    history = await memory.ledger.history("user", "richard", LANGUAGE)
     assert [record.content for record in history if record.superseded_by is None] == [values[-1]]
     assert [record.content for record in reversed(history)] == values
 
@@ -151,37 +151,6 @@ async def test_a_bad_key_is_refused_when_saving_and_when_recalling(richard: Memo
         await richard.write_topic("name", "Richard")
     with pytest.raises(InvalidArgumentsError, match="is not a topic key"):
         await richard.recall_topic("name")
-
-
-async def test_two_tenants_share_a_database_and_nothing_else(
-    database: Database, memory: Memory, richard: MemoryService
-) -> None:
-    record_id = await richard.write_topic("project.deadline", "Friday")
-    other = Ledger(database, "other")
-
-    assert await other.topic("", "project.deadline") is None
-    assert await other.history("", "project.deadline") == []
-    assert await other.active([record_id], kind="fact", owner="") == {}
-    assert await other.search_text("Friday", kind="fact", owner="", limit=9) == []
-    assert await other.waiting(9, embedder="") == []
-    assert (await other.counts()).records == 0
-    await other.index_again([record_id])
-    await other.removed([record_id])
-    assert await contents(memory, "", "project.deadline") == ["Friday"]
-
-
-async def test_the_same_id_in_two_tenants_is_two_records(
-    database: Database, memory: Memory, richard: MemoryService
-) -> None:
-    await richard.write_topic("project.deadline", "Friday")
-    (record,) = await memory.ledger.history("", "project.deadline")
-    other = Ledger(database, "other")
-
-    written = await other.add(record)
-
-    assert written.was_new
-    assert (await other.counts()).records == 1
-    assert (await memory.ledger.counts()).records == 1
 
 
 async def test_a_caller_of_another_tenant_is_refused(memory: Memory) -> None:

@@ -25,6 +25,7 @@ from local.protocol.payloads import (
     Generation,
     MemoryChange,
     MemoryStatus,
+    OutputPart,
     Query,
     ToolCallRecord,
     ToolRequest,
@@ -49,6 +50,11 @@ from local.protocol.vectors import (
 
 MESSAGES = Path(__file__).parent / "messages"
 Args = dict[str, Any]
+OUTPUT_KEY = "tout_0123456789abcdef01234567"
+PREVIEW = (
+    f'[Output of 100000 characters, shortened; read_tool_output(tool_output_key="{OUTPUT_KEY}", '
+    "offset=3072) reads on.]\nOnce upon a time"
+)
 
 PAYLOADS: Mapping[str, tuple[Any, Any]] = {
     "tool_request": (ToolRequest[Args], ToolRequest(args={"topic": "user.name"})),
@@ -73,6 +79,10 @@ PAYLOADS: Mapping[str, tuple[Any, Any]] = {
             ),
         ),
     ),
+    "tool_result_preview": (
+        ToolResult,
+        ToolResult(ok=True, content=PREVIEW, tool_output_key=OUTPUT_KEY, total_chars=100_000),
+    ),
     "tool_schema": (
         ToolSchema,
         ToolSchema(
@@ -90,6 +100,26 @@ PAYLOADS: Mapping[str, tuple[Any, Any]] = {
                     },
                 )
             ),
+        ),
+    ),
+    "tool_schema_whole": (
+        ToolSchema,
+        ToolSchema(
+            name="recall_topic",
+            description="Look up one standing fact.",
+            version="0.1.0",
+            tool_schema=FunctionSchema(
+                function=Function(
+                    name="recall_topic",
+                    description="Look up one standing fact.",
+                    parameters={
+                        "type": "object",
+                        "properties": {"topic": {"type": "string"}},
+                        "required": ["topic"],
+                    },
+                )
+            ),
+            whole=True,
         ),
     ),
     "tool_schema_request": (Empty, Empty()),
@@ -116,6 +146,24 @@ PAYLOADS: Mapping[str, tuple[Any, Any]] = {
             query_id="q1",
         ),
     ),
+    "response_generation_preview": (
+        Generation,
+        Generation(
+            answer="You prefer Elixir.",
+            query="What language do I prefer?",
+            thinking="A preference.",
+            tool_calls=[
+                ToolCallRecord(
+                    id="call-1",
+                    name="book",
+                    content=PREVIEW,
+                    tool_output_key=OUTPUT_KEY,
+                )
+            ],
+            session_id="s1",
+            query_id="q1",
+        ),
+    ),
     "response_generation_error": (
         Generation,
         Generation(
@@ -134,6 +182,10 @@ PAYLOADS: Mapping[str, tuple[Any, Any]] = {
     "memory_superseded": (
         MemoryChange,
         MemoryChange(id="m1", kind="fact", topic="user.name", superseded_by="m2"),
+    ),
+    "memory_output_keep": (
+        OutputPart,
+        OutputPart(key=OUTPUT_KEY, offset=131_072, text="ever after.", last=True),
     ),
     "memory_dead_letter": (
         DeadLetter,

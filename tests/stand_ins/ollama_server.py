@@ -3,6 +3,7 @@
 with OllamaStandIn() as server:
     server.script(Reply(tool_calls=(("recall_topic", {"topic": "user.name"}),)))
     server.script(Reply(content="You are Richard."))
+    server.script_json({"verdicts": []})
     client = AsyncClient(host=server.url)
 """
 
@@ -33,7 +34,8 @@ class Reply(Struct, frozen=True, kw_only=True):
     raw: bytes | None = None
     """Sent as it stands instead of the rest: what a broken server would send."""
     hold: threading.Event | None = None
-    """After the first piece the server waits for this event, at most ten seconds."""
+    """The server waits for this event, at most ten seconds: after the first piece of a streamed
+    answer, before one in a single piece."""
 
 
 class Request(Struct, frozen=True, kw_only=True):
@@ -51,7 +53,10 @@ Responder = Callable[[list[Json], list[Json]], Reply]
 
 
 class OllamaStandIn:
-    """Answers come from `script` while it lasts, then from `responder`, then "Understood."."""
+    """Answers come from `script` while it lasts, then from `responder`, then "Understood.".
+
+    Chats that ask for JSON (`format`) are answered from `script_json`, then "{}".
+    """
 
     def __init__(self) -> None:
         self.models = ["gemma4:latest", "nomic-embed-text:latest"]
@@ -59,6 +64,7 @@ class OllamaStandIn:
         self.requests: list[Request] = []
         self.responder: Responder | None = None
         self._script: deque[Reply] = deque()
+        self._json_script: deque[Reply] = deque()
         self._failures: deque[Failure] = deque()
         self._server = _Server(self)
         self._thread = threading.Thread(
@@ -88,6 +94,12 @@ class OllamaStandIn:
     def script(self, *replies: Reply) -> None:
         self._script.extend(replies)
 
+    def script_json(self, *answers: object) -> None:
+        """Answers to chats that ask for JSON: a Reply as it stands, anything else as JSON."""
+        for answer in answers:
+            reply = answer if isinstance(answer, Reply) else Reply(content=_json(answer))
+            self._json_script.append(reply)
+
     def fail_next(self, *, status: int = 500, error: str = "the stand-in was told to fail") -> None:
         """Answer the next request, whatever its path, with this status."""
         self._failures.append(Failure(status=status, error=error))
@@ -95,6 +107,11 @@ class OllamaStandIn:
     def bodies(self, path: str) -> list[Json]:
         """Bodies of the requests to this path so far, oldest first."""
         return [request.body for request in self.requests if request.path == path]
+
+    def materials(self) -> list[Json]:
+        """What chats that ask for JSON brought as their user messages, oldest first."""
+        asked = [body["messages"] for body in self.bodies("/api/chat") if "format" in body]
+        return [msgspec.json.decode(messages[1]["content"], type=Json) for messages in asked]
 
     def next_failure(self) -> Failure | None:
         return self._failures.popleft() if self._failures else None
@@ -106,9 +123,16 @@ class OllamaStandIn:
             return self.responder(messages, tools)
         return Reply(content="Understood.")
 
+    def next_json(self) -> Reply:
+        return self._json_script.popleft() if self._json_script else Reply(content="{}")
+
     def has_model(self, name: str) -> bool:
         """Ollama reads a name without a tag as `:latest`."""
         return (name if ":" in name else f"{name}:latest") in self.models
+
+
+def _json(value: object) -> str:
+    return msgspec.json.encode(value).decode()
 
 
 def embed(text: str) -> list[float]:
@@ -181,7 +205,25 @@ class _Handler(BaseHTTPRequestHandler):
         self._send_json({"model": body["model"], "embeddings": [embed(text) for text in texts]})
 
     def _chat(self, body: Json) -> None:
-        reply = self.server.stand_in.next_reply(body["messages"], body.get("tools", []))
+        stand_in = self.server.stand_in
+        if "format" in body:
+            reply = stand_in.next_json()
+        else:
+            reply = stand_in.next_reply(body["messages"], body.get("tools", []))
+        if body.get("stream", True):
+            self._stream(body, reply)
+        else:
+            self._send_whole(body, reply)
+
+    def _send_whole(self, body: Json, reply: Reply) -> None:
+        if reply.hold is not None:
+            reply.hold.wait(timeout=10)
+        message = {"role": "assistant", "content": reply.content, "thinking": reply.thinking}
+        answer = {"model": body["model"], "message": message, "done": True, "done_reason": "stop"}
+        self._send_head(200, "application/json")
+        self.wfile.write(msgspec.json.encode(answer) if reply.raw is None else reply.raw)
+
+    def _stream(self, body: Json, reply: Reply) -> None:
         self._send_head(200, "application/x-ndjson")
         if reply.raw is not None:
             self.wfile.write(reply.raw)

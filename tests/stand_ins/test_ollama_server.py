@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from ollama import AsyncClient, ResponseError
 
-from stand_ins.ollama_server import OllamaStandIn
+from stand_ins.ollama_server import OllamaStandIn, Reply
 
 
 @pytest.fixture
@@ -60,3 +60,21 @@ async def test_a_told_failure_happens_once(server: OllamaStandIn, client: AsyncC
     await client.embed("nomic-embed-text", "Elixir")
 
     assert [body["input"] for body in server.bodies("/api/embed")] == ["Elixir", "Elixir"]
+
+
+async def test_a_chat_that_asks_for_json_has_a_script_of_its_own(
+    server: OllamaStandIn, client: AsyncClient
+) -> None:
+    server.script(Reply(content="Hello."))
+    server.script_json({"number": 1}, Reply(content="no JSON"))
+    messages = [
+        {"role": "system", "content": "Count."},
+        {"role": "user", "content": '{"text": "Count."}'},
+    ]
+
+    for_json = [await client.chat("gemma4", messages, format="json") for _ in range(3)]
+    for_words = await client.chat("gemma4", messages)
+
+    assert [answer.message.content for answer in for_json] == ['{"number":1}', "no JSON", "{}"]
+    assert for_words.message.content == "Hello."
+    assert server.materials() == 3 * [{"text": "Count."}]

@@ -13,10 +13,12 @@ from local.protocol import subjects
 from local.protocol.caller import Caller
 from local.protocol.codec import decode, encode
 from local.protocol.envelope import seal
-from local.protocol.payloads import ErrorReply, Generation, Query, ToolResult
+from local.protocol.payloads import ErrorReply, Generation, Json, Query, ToolResult
 from local.protocol.tool import Tool, ToolOutput
-from local.stories.bench import Bench
-from local.stories.checks import Check, ToolCalled
+from local.settings import Settings
+from local.stories.bench import Bench, FreshBench
+from local.stories.checks import Check, Problem, ToolCalled
+from local.stories.hosting import StoryTool
 from local.stories.runner import StepResult, run_story
 from local.stories.script import (
     Call,
@@ -30,8 +32,8 @@ from local.stories.script import (
 )
 
 
-class Nothing(msgspec.Struct, frozen=True):
-    pass
+class Anything(msgspec.Struct, frozen=True, omit_defaults=True):
+    whose: str = ""
 
 
 class Count(msgspec.Struct, frozen=True):
@@ -39,13 +41,15 @@ class Count(msgspec.Struct, frozen=True):
 
 
 class Counter:
-    """A tool that answers how often it was called, and remembers by whom."""
+    """A tool that answers how often it was called, and remembers by whom and with what."""
 
     def __init__(self) -> None:
         self.callers: list[Caller] = []
+        self.arguments: list[Json] = []
 
-    async def run(self, caller: Caller, _args: Nothing) -> ToolOutput:
+    async def run(self, caller: Caller, args: Anything) -> ToolOutput:
         self.callers.append(caller)
+        self.arguments.append(msgspec.to_builtins(args))
         return ToolOutput(content="counted", data=Count(calls=len(self.callers)))
 
 
@@ -57,7 +61,7 @@ def counter() -> Counter:
 @pytest.fixture
 async def bench(tmp_path: Path, counter: Counter) -> AsyncIterator[Bench]:
     """A bus of its own with one tool, `count`, and no memory."""
-    tool = Tool(name="count", description="Counts.", version="1", args=Nothing, run=counter.run)
+    tool = Tool(name="count", description="Counts.", version="1", args=Anything, run=counter.run)
     async with (
         embedded_server(tmp_path / "nats", host="127.0.0.1", port=-1) as server,
         connect(server.url, name="tool") as bus,
@@ -72,7 +76,7 @@ def told(*turns: Step, user: str | None = None) -> Story:
     return Story(name="n", description="d", sessions=(session,))
 
 
-def counted(calls: int) -> Check:
+def counted(calls: int | str) -> Check:
     return Check(result_data={"calls": calls})
 
 
@@ -140,6 +144,54 @@ async def test_a_raw_request_arrives_as_it_is_but_for_the_runs_names(
     called, sent = counter.callers
     assert (called.user, called.session_id) == (sent.user, sent.session_id)
     assert "Nobody serves" in result.steps[3].problems[0].came
+
+
+async def test_a_value_of_one_result_is_an_argument_and_an_expectation_of_the_next(
+    bench: Bench, counter: Counter
+) -> None:
+    story = told(
+        Call(call="count", keep={"first": "data.calls", "text": "content"}),
+        Call(call="count", args={"whose": "$user"}, expect=(counted("$first"),)),
+        Call(call="count"),
+    )
+    result = await run_story(story, bench)
+    assert [step.status for step in result.steps] == ["passed", "failed", "skipped"]
+    assert result.steps[1].problems == (
+        Problem(expected='result_data: {"calls":1}', came='{"calls":2}'),
+    )
+    assert counter.arguments == [{}, {"whose": counter.callers[0].user}]
+
+
+async def test_what_is_to_be_kept_must_be_there(bench: Bench) -> None:
+    story = told(Call(call="count", keep={"key": "tool_output_key"}), Call(call="count"))
+    result = await run_story(story, bench)
+    assert [step.status for step in result.steps] == ["failed", "skipped"]
+    assert result.steps[0].problems == (
+        Problem(expected="something to keep at tool_output_key", came="counted"),
+    )
+
+
+async def test_a_story_brings_its_tools_along_and_takes_them_away(bench: Bench) -> None:
+    expect = (Check(result_contains="Rung."),)
+    ringing = told(
+        Discover(discover=True, expect=(Check(tools_include=("ring",)),)),
+        Call(call="ring", args={"anything": 1}, expect=expect),
+    )
+    with_tool = msgspec.structs.replace(ringing, tools=(StoryTool(name="ring", returns="Rung."),))
+
+    assert (await run_story(with_tool, bench)).passed
+    (step,) = (await run_story(told(Call(call="ring", expect=expect)), bench)).steps
+    assert step.problems[0].came.startswith("Error (unknown_tool)")
+
+
+async def test_the_tools_are_there_after_a_restart(tmp_path: Path) -> None:
+    story = msgspec.structs.replace(
+        told(Restart(restart=True), Call(call="ring", expect=(Check(result_contains="Rung."),))),
+        tools=(StoryTool(name="ring", returns="Rung."),),
+    )
+    async with FreshBench(tmp_path, Settings(), model="rules") as bench:
+        result = await run_story(story, bench)
+    assert [step.status for step in result.steps] == ["passed", "passed"]
 
 
 async def test_discovery_fails_when_a_tool_stays_away(bench: Bench) -> None:

@@ -6,6 +6,7 @@ import pytest
 
 from local.errors import ConfigError
 from local.stories.checks import Check, ToolCalled
+from local.stories.hosting import Repeated, StoryTool
 from local.stories.script import (
     Call,
     Discover,
@@ -35,6 +36,7 @@ sessions:
         args: {topic: user.name, content: Richard}
         agent: critic
         eventually: 2
+        keep: {saved: data.id}
         expect:
           - result_ok: true
       - raw: '{"payload": {}}'
@@ -47,6 +49,11 @@ sessions:
         expect:
           - tools_include: [save_topic]
       - restart: true
+tools:
+  - name: list_orders
+    description: Every order.
+    returns: {repeat: ab, times: 3}
+  - {name: ring, returns: Rung.}
 """
 
 
@@ -81,6 +88,7 @@ def test_every_kind_of_step_becomes_its_struct(tmp_path: Path) -> None:
                         args={"topic": "user.name", "content": "Richard"},
                         agent="critic",
                         eventually=2,
+                        keep={"saved": "data.id"},
                         expect=(Check(result_ok=True),),
                     ),
                     Raw(
@@ -94,7 +102,34 @@ def test_every_kind_of_step_becomes_its_struct(tmp_path: Path) -> None:
                 ),
             ),
         ),
+        tools=(
+            StoryTool(
+                name="list_orders",
+                description="Every order.",
+                returns=Repeated(repeat="ab", times=3),
+            ),
+            StoryTool(name="ring", returns="Rung."),
+        ),
     )
+
+
+def test_a_tool_answers_its_text_or_a_repeated_one() -> None:
+    assert StoryTool(name="ring", returns="Rung.").answer == "Rung."
+    assert StoryTool(name="ring", returns=Repeated(repeat="ab", times=3)).answer == "ababab"
+
+
+def test_kept_values_stand_wherever_their_names_do(tmp_path: Path) -> None:
+    first = "{call: x, keep: {one: data.id}}"
+    args = "{id: $one, in: [{s: $session}], text: costs $one}"
+    expect = "[{result_data: {id: $one}}, {result_contains: a}]"
+    turns = f"{first}\n      - {{call: x, args: {args}, expect: {expect}}}"
+    _, second = load_story(written(tmp_path, one_turn(turns))).sessions[0].turns
+    assert isinstance(second, Call)
+
+    filled = second.filled({"one": 7, "session": "s1"})
+
+    assert filled.args == {"id": 7, "in": [{"s": "s1"}], "text": "costs $one"}
+    assert filled.expect == (Check(result_data={"id": 7}), Check(result_contains="a"))
 
 
 @pytest.mark.parametrize(
@@ -111,6 +146,11 @@ def test_every_kind_of_step_becomes_its_struct(tmp_path: Path) -> None:
         pytest.param("{rate: 1, of: nobody}", "no earlier label: nobody"),
         pytest.param("{restart: false}", "`restart` can only be true"),
         pytest.param("{discover: false}", "`discover` can only be true"),
+        pytest.param("{call: x, args: {a: [$b]}}", "Nothing was kept as `$b` - at `$.sessions[0]"),
+        pytest.param(
+            "{call: x, keep: {b: data}, expect: [{result_data: {a: $b}}]}",
+            "Nothing was kept as `$b`",
+        ),
         pytest.param("{call: x, eventually: 3}", "`eventually` needs something to `expect`"),
         pytest.param(
             "{say: Hi, expect: [{result_ok: true}]}",
@@ -154,10 +194,11 @@ def test_a_mistake_is_named_with_its_file_and_field(
         pytest.param("- a\n- b", "Expected `object`, got `array`", id="a list"),
         pytest.param("name: n\ndescription: d", "missing required field `sessions`", id="no turns"),
         pytest.param("name: n\ndescription: d\nsessions: []", "length >= 1", id="no session"),
+        pytest.param(WHOLE + "  - {name: Ring, returns: a}", "matching regex", id="no tool's name"),
         pytest.param(WHOLE + "author: me", "unknown field `author`", id="unknown key"),
         pytest.param(
-            WHOLE + "      - {say: Hi, label: greeting}",
-            "The label `greeting` is there twice - at `$.sessions[0].turns[6]`",
+            WHOLE.replace("      - restart: true", "      - {say: Hi, label: greeting}"),
+            "The label `greeting` is there twice - at `$.sessions[0].turns[5]`",
             id="label twice",
         ),
     ],

@@ -12,12 +12,12 @@ from local.bus.identity import caller_of
 from local.bus.participant import Participant
 from local.bus.toolbox import Toolbox
 from local.errors import RequestError
-from local.llm.chat import ChatMessage, ChatModel, ToolDefinition
+from local.llm.chat import ChatMessage, ChatModel
 from local.protocol import subjects
 from local.protocol.caller import Caller
 from local.protocol.codec import decode, encode
 from local.protocol.envelope import new_id, seal
-from local.protocol.payloads import Query, ToolResult
+from local.protocol.payloads import Query, ToolResult, ToolSchema
 from local.settings import GeneratorSettings
 
 SESSIONS_KEPT = 1_000
@@ -97,15 +97,11 @@ class GeneratorAgent(Participant):
             self._sessions.popitem(last=False)
         return session
 
-    def _tools(self) -> list[ToolDefinition]:
-        """What the model is offered: all that was announced, or those the settings name."""
-        wanted = self._settings.tools
+    def _tools(self) -> list[ToolSchema]:
+        """What the model is offered: those the settings name, else all that they do not hide."""
+        wanted, hidden = self._settings.tools, self._settings.hidden_tools
         return [
-            ToolDefinition(
-                name=schema.name,
-                description=schema.description,
-                parameters=schema.tool_schema.function.parameters,
-            )
-            for schema in self._toolbox.schemas
-            if not wanted or schema.name in wanted
+            tool
+            for tool in self._toolbox.schemas
+            if (tool.name in wanted if wanted else tool.name not in hidden)
         ]

@@ -17,15 +17,17 @@ from local.bus.streams import (
     publish_durably,
 )
 from local.errors import Local2Error, RequestError
+from local.memory.ingestion import Turn
+from local.memory.records import in_utc
 from local.memory.service import Memory
 from local.protocol import subjects
 from local.protocol.codec import decode, encode
 from local.protocol.envelope import seal, utc_now
-from local.protocol.payloads import DeadLetter, Feedback, Generation, Json
+from local.protocol.payloads import DeadLetter, Feedback, Generation
 
 NAME = "memory_agent"
 DEAD_LETTER_CHARACTERS = 100_000
-RECALLING = frozenset({"recall_topic", "search_memory"})
+RECALLING = frozenset({"recall", "recall_topic", "search_memory"})
 
 log = structlog.get_logger()
 
@@ -64,18 +66,24 @@ class MemoryAgent(Participant):
         turn = envelope.payload
         if turn.error is not None:
             return  # a turn without an answer is nothing to remember
-        metadata: Json = {
-            "session_id": turn.session_id or envelope.session_id,
-            "query_id": turn.query_id or envelope.query_id,
-            "tool_calls": len(turn.tool_calls),
-            "timestamp_utc": (envelope.timestamp_utc or utc_now()).isoformat(),
-        }
-        service = self._memory.of(caller_of(envelope))
         answer = without_echoes(turn)
-        if answer != turn.answer:
-            metadata["recalled"] = True
-        written = await service.put_episode(f"Q: {turn.query}\nA: {answer}", metadata)
-        log.info("turn_remembered", id=written.id, was_new=written.was_new, **_ids(metadata))
+        remembered = Turn(
+            query=turn.query,
+            answer=answer,
+            at=in_utc(envelope.timestamp_utc or utc_now()),
+            tool_calls=turn.tool_calls,
+            session_id=turn.session_id or envelope.session_id,
+            query_id=turn.query_id or envelope.query_id,
+            recalled=answer != turn.answer,
+        )
+        written = await self._memory.of(caller_of(envelope)).put_turn(remembered)
+        log.info(
+            "turn_remembered",
+            id=written.id,
+            was_new=written.was_new,
+            session_id=remembered.session_id,
+            query_id=remembered.query_id,
+        )
 
     async def _rate(self, message: Message) -> None:
         envelope = decode(message.data, Feedback)
@@ -99,7 +107,3 @@ def without_echoes(turn: Generation) -> str:
         if call.name in RECALLING and call.content.strip():
             answer = answer.replace(call.content.strip(), "(recalled)")
     return answer
-
-
-def _ids(metadata: Json) -> Json:
-    return {key: metadata[key] for key in ("session_id", "query_id")}

@@ -9,6 +9,7 @@ import msgspec
 import structlog
 
 from local.bus.connection import Connection
+from local.bus.outputs import with_preview
 from local.bus.streams import publish_durably
 from local.bus.tool_client import call_tool
 from local.errors import BusError, Local2Error, TooLargeError
@@ -17,7 +18,14 @@ from local.protocol import subjects
 from local.protocol.caller import Caller
 from local.protocol.codec import encode
 from local.protocol.envelope import Envelope, seal
-from local.protocol.payloads import Delta, ErrorReply, Generation, ToolCallRecord, ToolResult
+from local.protocol.payloads import (
+    Delta,
+    ErrorReply,
+    Generation,
+    ToolCallRecord,
+    ToolResult,
+    ToolSchema,
+)
 from local.settings import GeneratorSettings
 
 NAME = "generator_agent"
@@ -40,7 +48,7 @@ class Turn:
         model: ChatModel,
         settings: GeneratorSettings,
         *,
-        tools: Sequence[ToolDefinition],
+        tools: Sequence[ToolSchema],
         caller: Caller,
         query: str,
         query_id: str,
@@ -48,7 +56,8 @@ class Turn:
         self._bus = bus
         self._model = model
         self._settings = settings
-        self._tools = tools
+        self._tools = {tool.name: tool for tool in tools}
+        self._offered = [_definition(tool) for tool in tools]
         self._caller = caller
         self._query = query
         self._query_id = query_id
@@ -80,7 +89,7 @@ class Turn:
         ]
         for round_number in range(self._settings.max_rounds + 1):
             last = round_number == self._settings.max_rounds
-            text, calls = await self._ask(messages, [] if last else self._tools)
+            text, calls = await self._ask(messages, [] if last else self._offered)
             if not calls or last:
                 self.answer = text
                 return
@@ -104,18 +113,7 @@ class Turn:
 
     async def _call(self, call: ToolCall) -> ChatMessage:
         """Call one tool; failing or missing, it becomes a message that the model can read."""
-        if any(tool.name == call.name for tool in self._tools):
-            result = await call_tool(
-                self._bus,
-                call.name,
-                call.arguments,
-                caller=self._caller,
-                query_id=self._query_id,
-                timeout=self._settings.tool_timeout,
-            )
-        else:
-            names = ", ".join(tool.name for tool in self._tools) or "none"
-            result = ToolResult(ok=False, content=f"Error: no tool {call.name}. Tools: {names}.")
+        result = await self._result(call)
         self._calls.append(
             ToolCallRecord(
                 id=call.id,
@@ -123,11 +121,31 @@ class Turn:
                 args=call.arguments,
                 ok=result.ok,
                 content=result.content[:RECORDED_CHARACTERS],
+                tool_output_key=result.tool_output_key,
             )
         )
         return ChatMessage(
             role="tool", content=result.content, tool_call_id=call.id, tool_name=call.name
         )
+
+    async def _result(self, call: ToolCall) -> ToolResult:
+        """What the tool answers; a preview of it if it is long, whoever hosts the tool."""
+        tool = self._tools.get(call.name)
+        if tool is None:
+            names = ", ".join(self._tools) or "none"
+            return ToolResult(ok=False, content=f"Error: no tool {call.name}. Tools: {names}.")
+        result = await call_tool(
+            self._bus,
+            call.name,
+            call.arguments,
+            caller=self._caller,
+            query_id=self._query_id,
+            timeout=self._settings.tool_timeout,
+        )
+        if tool.whole:
+            return result
+        limit = self._settings.tool_output_limit
+        return await with_preview(self._bus, result, caller=self._caller, limit=limit)
 
     async def _stream(self, text: str) -> None:
         delta = Delta(
@@ -177,6 +195,14 @@ class Turn:
             session_id=self._session_id,
             query_id=self._query_id,
         )
+
+
+def _definition(tool: ToolSchema) -> ToolDefinition:
+    return ToolDefinition(
+        name=tool.name,
+        description=tool.description,
+        parameters=tool.tool_schema.function.parameters,
+    )
 
 
 def _ever_shorter(turn: Generation) -> Iterator[Generation]:

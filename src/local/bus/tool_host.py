@@ -7,25 +7,37 @@ import asyncio
 import time
 from typing import Any
 
+import msgspec
 import structlog
 
 from local.bus.connection import Connection, Headers, Message
 from local.bus.identity import caller_of
+from local.bus.outputs import with_preview
 from local.bus.participant import Participant
-from local.errors import DeadlineError, Local2Error, TooLargeError
+from local.errors import DeadlineError, InvalidArgumentsError, Local2Error, TooLargeError
 from local.protocol import subjects
 from local.protocol.codec import decode, encode, header_of
 from local.protocol.envelope import Envelope, is_past, seal
 from local.protocol.payloads import ToolRequest, ToolResult
 from local.protocol.tool import Tool
+from local.settings import TOOL_OUTPUT_LIMIT
+
+DATA_LEFT_OUT = "(Its data is left out: the bus does not carry so much.)"
 
 
 class ToolHost(Participant):
-    """A tool as a participant; several hosts of one tool share its requests."""
+    """A tool as a participant; several hosts of one tool share its requests.
 
-    def __init__(self, bus: Connection, tool: Tool) -> None:
+    Results of more than `output_limit` characters are kept whole in the memory, and go out as
+    previews.
+    """
+
+    def __init__(
+        self, bus: Connection, tool: Tool, *, output_limit: int = TOOL_OUTPUT_LIMIT
+    ) -> None:
         super().__init__(bus, name=tool.name, description=tool.description)
         self._tool = tool
+        self._output_limit = output_limit
         self._request_type = ToolRequest[tool.args]  # type: ignore[name-defined]
         self._result_subject = subjects.tool_result(tool.name)
         self._log = structlog.get_logger().bind(tool=tool.name)
@@ -50,13 +62,16 @@ class ToolHost(Participant):
         try:
             request = decode(message.data, self._request_type)
             result = await self._run(request)
+        except InvalidArgumentsError as error:
+            request = request or header_of(message.data)
+            result = ToolResult.failed(self._tool.with_choices(error))
         except Local2Error as error:
             request = request or header_of(message.data)
             result = ToolResult.failed(error)
         except Exception:  # noqa: BLE001 - the boundary: logged whole, answered in one line
             self._log.exception("tool_failed")
             result = ToolResult.failed(Local2Error("The tool failed; the server's log says where."))
-        await self._reply(message, request, result)
+        result = await self._reply(message, request, result)
         elapsed = time.perf_counter() - begun
         await asyncio.sleep(0)  # lets the reply leave before the log line is made
         self._record(request, result, elapsed)
@@ -66,20 +81,26 @@ class ToolHost(Participant):
             raise DeadlineError(
                 f"The deadline {request.deadline_utc} has passed; nothing was done."
             )
-        output = await self._tool.run(caller_of(request), request.payload.args)
-        return ToolResult(ok=True, content=output.content, data=output.data)
+        caller = caller_of(request)
+        output = await self._tool.run(caller, request.payload.args)
+        result = ToolResult(ok=True, content=output.content, data=output.data)
+        if self._tool.whole:
+            return result
+        return await with_preview(self.bus, result, caller=caller, limit=self._output_limit)
 
     async def _reply(
         self, message: Message, request: Envelope[Any] | None, result: ToolResult
-    ) -> None:
+    ) -> ToolResult:
+        """Send the result, or what the bus carries of it; returns what was sent."""
         data, headers = self._encoded(message, request, result)
         try:
             self.bus.check_size(data, headers)
         except TooLargeError as error:
-            data, headers = self._encoded(message, request, ToolResult.failed(error))
+            return await self._reply(message, request, _smaller(result, error))
         if message.reply:
             await self.bus.publish(message.reply, data, headers=headers)
         await self.bus.publish(self._result_subject, data, headers=headers)
+        return result
 
     def _encoded(
         self, message: Message, request: Envelope[Any] | None, result: ToolResult
@@ -116,6 +137,14 @@ class ToolHost(Participant):
             session_id=request.session_id if request else None,
             query_id=request.query_id if request else None,
         )
+
+
+def _smaller(result: ToolResult, error: TooLargeError) -> ToolResult:
+    """What to send in place of a result that the bus does not carry."""
+    if result.tool_output_key is None or result.data is None:
+        return ToolResult.failed(error)
+    content = f"{result.content}\n{DATA_LEFT_OUT}"
+    return msgspec.structs.replace(result, content=content, data=None)
 
 
 def _header_value(text: str) -> str:

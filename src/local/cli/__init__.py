@@ -7,6 +7,7 @@ import typer
 
 from local import __version__
 from local.cli.output import Output, reporting_errors
+from local.memory.places import Scope
 from local.settings import ChatChoice, load_settings
 
 app = typer.Typer(
@@ -92,6 +93,100 @@ def call(  # noqa: PLR0913, PLR0917 - one parameter an option
         from local.cli.tools import call as run
 
         run(load_settings(context.obj), output, tool, arguments or [], session=session, user=user)
+
+
+@app.command()
+def recall(  # noqa: PLR0913, PLR0917 - one parameter an option
+    context: typer.Context,
+    text: str,
+    top_k: Annotated[int, typer.Option(help="How many memories at most, up to 20.")] = 5,
+    scope: Annotated[Scope, typer.Option(help="Whose memories.")] = "any",
+    kind: Annotated[
+        list[str] | None,
+        typer.Option(help="chat_message, tool_output, document_chunk or fact; several are fine."),
+    ] = None,
+    since: Annotated[str | None, typer.Option(help="From this date or time on, in UTC.")] = None,
+    until: Annotated[str | None, typer.Option(help="Up to this date or time, in UTC.")] = None,
+    rerank: Annotated[
+        bool, typer.Option("--rerank/--no-rerank", help="Let a reranker decide, if there is one.")
+    ] = True,
+    synthesize: Annotated[
+        bool, typer.Option("--synthesize", help="Also answer from what was found.")
+    ] = False,
+    explain: Annotated[
+        bool, typer.Option("--explain", help="Also show what each score is made of.")
+    ] = False,
+    session: Annotated[str | None, typer.Option(help="The session that is going on.")] = None,
+    user: User = None,
+    json: Json = False,
+) -> None:
+    """Search everything remembered."""
+    output = Output(json=json)
+    with reporting_errors(output):
+        from local.cli.recall import Question, moment
+        from local.cli.recall import recall as run
+
+        question = Question(
+            query=text,
+            top_k=top_k,
+            scope=scope,
+            source_kinds=kind or None,
+            since=moment(since, option="--since"),
+            until=moment(until, option="--until", ends=True),
+            enable_rerank=rerank,
+            synthesize=synthesize,
+            explain=explain,
+        )
+        run(load_settings(context.obj), output, question, session=session, user=user)
+
+
+@app.command()
+def history(
+    context: typer.Context,
+    topic_or_id: Annotated[str, typer.Argument(help="A topic, or the id of any version.")],
+    user: User = None,
+    json: Json = False,
+) -> None:
+    """Show every version of a fact, newest first."""
+    output = Output(json=json)
+    with reporting_errors(output):
+        from local.cli.history import history as run
+
+        run(load_settings(context.obj), output, topic_or_id, user=user)
+
+
+@app.command()
+def ingest(
+    context: typer.Context,
+    files: Annotated[list[Path], typer.Argument(help="JSON lines, one message each; - is stdin.")],
+    session: Annotated[
+        str | None, typer.Option(help="The session of the lines that name none.")
+    ] = None,
+    user: User = None,
+    json: Json = False,
+) -> None:
+    """Remember conversations word for word; what is known already stays as it is."""
+    output = Output(json=json)
+    with reporting_errors(output):
+        from local.cli.ingest import ingest as run
+
+        run(load_settings(context.obj), output, files, session=session, user=user)
+
+
+@app.command()
+def add_document(
+    context: typer.Context,
+    files: Annotated[list[Path], typer.Argument(help="Text or Markdown, in UTF-8.")],
+    title: Annotated[str | None, typer.Option(help="Else the file's name.")] = None,
+    source: Annotated[str | None, typer.Option(help="Else the file's path as given.")] = None,
+    json: Json = False,
+) -> None:
+    """Keep documents for everybody; those of the same source are replaced."""
+    output = Output(json=json)
+    with reporting_errors(output):
+        from local.cli.add_document import add_document as run
+
+        run(load_settings(context.obj), output, files, title=title, source=source)
 
 
 @app.command()

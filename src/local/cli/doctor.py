@@ -19,6 +19,7 @@ from local.database import Database, folder_lock
 from local.errors import BusError, Local2Error, StorageError
 from local.llm.ollama import installed_models
 from local.memory.ledger import Ledger
+from local.memory.rows import TenantRows
 from local.memory.sql import migrations
 from local.runtime import running_url
 from local.settings import Settings
@@ -151,7 +152,7 @@ async def _ledger(settings: Settings) -> Finding:
     try:
         with folder_lock(settings.memory.data_dir):
             async with Database.open(path, migrations()) as database:
-                counts = await Ledger(database, "default").counts()
+                counts = await Ledger(TenantRows(database, "default")).counts()
     except StorageError as error:
         return _broken("ledger", error)
     detail = f"{counts.records} records, {counts.indexed} indexed, {counts.waiting} waiting"

@@ -1,4 +1,4 @@
-"""Which chat model answers."""
+"""Which model answers: in conversations, and with data."""
 
 import structlog
 
@@ -6,6 +6,7 @@ from local.errors import ModelError
 from local.llm.chat import ChatModel
 from local.llm.ollama import OllamaModel
 from local.llm.rules import RulesModel
+from local.llm.structured import StructuredModel
 from local.settings import ChatChoice
 
 log = structlog.get_logger()
@@ -41,3 +42,34 @@ async def choose_chat_model(
 def _chosen(chat_model: ChatModel, *, reason: str) -> ChatModel:
     log.info("chat_model_chosen", model=chat_model.name, reason=reason)
     return chat_model
+
+
+async def open_structured_model(
+    preference: ChatChoice, *, model: str, context_size: int, ollama_url: str
+) -> StructuredModel | None:
+    """Open the model that answers with data; None if there shall be or, with `auto`, is none.
+
+    Args:
+        preference: With `rules`, no model is asked for anything.
+        model: Empty for none.
+        context_size: That of the chat model, if it is the same one: Ollama would load it twice.
+        ollama_url: Of the server.
+
+    Raises:
+        ConfigError: `ollama_url` is not a URL.
+        ModelError: With `ollama`, there is no server, or it lacks the model.
+    """
+    if preference == "rules" or not model:
+        log.info("no_structured_model", reason="not asked for")
+        return None
+    try:
+        opened = await OllamaModel.open(
+            model, temperature=0, context_size=context_size, url=ollama_url, needs="completion"
+        )
+    except ModelError as error:
+        if preference == "ollama":
+            raise
+        log.info("no_structured_model", reason=str(error))
+        return None
+    log.info("structured_model_chosen", model=opened.name)
+    return opened

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import AsyncGenerator, Iterator, Sequence
 from contextlib import AsyncExitStack, aclosing, contextmanager
-from typing import Any, Self, cast
+from typing import Any, Literal, Self, TypeVar, cast
 from uuid import uuid4
 
 import httpx
@@ -13,16 +13,25 @@ from ollama import AsyncClient, ChatResponse, Message, ResponseError, Tool
 
 from local.errors import ConfigError, ModelError, ModelRefusedError
 from local.llm.chat import ChatChunk, ChatMessage, ToolCall, ToolDefinition
+from local.llm.structured import schema_of, system_prompt, user_prompt
 
 PROBE_SECONDS = 2.0
 # Loading a large model from a slow disk takes minutes, and nothing is heard meanwhile.
 SILENCE_SECONDS = 300.0
 
+Capability = Literal["tools", "completion"]
+_LACKING: dict[Capability, str] = {
+    "tools": "cannot call tools, so it would reach no memory",
+    "completion": "does not answer questions",
+}
+
+T = TypeVar("T", bound=msgspec.Struct)
+
 log = structlog.get_logger()
 
 
 class OllamaModel:
-    """One model of one Ollama server; get it from `open`, which asks what the model can do."""
+    """A ChatModel and StructuredModel; `open` finds it, and asks what the model can do."""
 
     def __init__(
         self, client: AsyncClient, model: str, *, url: str, options: dict[str, Any], thinks: bool
@@ -34,7 +43,15 @@ class OllamaModel:
         self._thinks = thinks
 
     @classmethod
-    async def open(cls, model: str, *, temperature: float, context_size: int, url: str) -> Self:
+    async def open(
+        cls,
+        model: str,
+        *,
+        temperature: float,
+        context_size: int,
+        url: str,
+        needs: Capability = "tools",
+    ) -> Self:
         """Find the model on the server, within two seconds.
 
         Args:
@@ -42,10 +59,11 @@ class OllamaModel:
             temperature: 0 for the likeliest answer each time, 1 and more for varied ones.
             context_size: Tokens the model sees at once, its answer included.
             url: Of the server, such as http://127.0.0.1:11434.
+            needs: What the model must be able to do.
 
         Raises:
             ConfigError: `url` is not one.
-            ModelError: No server answers, it lacks the model, or the model cannot call tools.
+            ModelError: No server answers, it lacks the model, or the model lacks what it needs.
         """
         async with AsyncExitStack() as on_failure:
             client = await _connect(url)
@@ -53,10 +71,10 @@ class OllamaModel:
             with _as_model_errors(model, url):
                 async with asyncio.timeout(PROBE_SECONDS):
                     capabilities = (await client.show(model)).capabilities or []
-            if "tools" not in capabilities:
+            if needs not in capabilities:
                 raise ModelError(
-                    f"The model {model} cannot call tools, so it would reach no memory.",
-                    remedy="Choose a model for which `ollama show` lists the capability tools.",
+                    f"The model {model} {_LACKING[needs]}.",
+                    remedy=f"Choose a model for which `ollama show` lists the capability {needs}.",
                 )
             on_failure.pop_all()
         options = {"temperature": temperature, "num_ctx": context_size}
@@ -84,6 +102,43 @@ class OllamaModel:
                     if chunk := _from_ollama(part):
                         yield chunk
         self._check_end(done_reason)
+
+    async def answer_as(
+        self, into: type[T], *, instruction: str, material: msgspec.Struct, within: float
+    ) -> T:
+        messages = [
+            Message(role="system", content=system_prompt(into, instruction)),
+            Message(role="user", content=user_prompt(material)),
+        ]
+        try:
+            async with asyncio.timeout(within):
+                return await self._decoded_answer(into, messages)
+        except TimeoutError as error:
+            raise ModelError(f"{self.name} did not answer within {within:g} s.") from error
+
+    async def _decoded_answer(self, into: type[T], messages: Sequence[Message]) -> T:
+        """Ask without thinking, which is faster, then with it.
+
+        Told not to think, Ollama drops the schema for some models (ollama/ollama#15260), and gets
+        nothing from others (#17823).
+        """
+        for think in (False, True) if self._thinks else (None,):
+            with _as_model_errors(self.name, self._url):
+                answer = await self._client.chat(
+                    self.name,
+                    messages=messages,
+                    format=schema_of(into),
+                    think=think,
+                    options={**self._options, "temperature": 0},
+                )
+            decoded = _decoded(answer.message.content or "", into)
+            if decoded is not None:
+                return decoded
+            log.info("answer_of_another_shape", model=self.name, think=think)
+        raise ModelRefusedError(
+            f"{self.name} answered in another shape than it was asked for.",
+            remedy="If it happens often, update Ollama or choose another model.",
+        )
 
     def _check_end(self, done_reason: str | None) -> None:
         if done_reason is None:
@@ -161,6 +216,15 @@ def _from_ollama(part: ChatResponse) -> ChatChunk | None:
     return chunk if chunk.content or chunk.thinking or chunk.tool_calls else None
 
 
+def _decoded(content: str, into: type[T]) -> T | None:
+    """The object in the text, which may stand in a code block; None if there is none like that."""
+    json = content[content.find("{") : content.rfind("}") + 1]
+    try:
+        return msgspec.json.decode(json, type=into)
+    except msgspec.DecodeError:
+        return None
+
+
 @contextmanager
 def _as_model_errors(model: str, url: str) -> Iterator[None]:
     """Turn whatever the ollama package lets through into our errors."""
@@ -174,8 +238,9 @@ def _as_model_errors(model: str, url: str) -> Iterator[None]:
             remedy="Start it with `ollama serve`, or set LOCAL2_GENERATOR__CHAT=rules.",
         ) from error
     except (ValueError, AttributeError) as error:
-        # Not JSON, JSON of another shape, or JSON that is no object.
-        raise ModelError(f"Ollama at {url} sent a reply that cannot be read: {error}") from error
+        # Not JSON, JSON of another shape, or JSON that is no object. What it was is not for logs.
+        reason = type(error).__name__
+        raise ModelError(f"Ollama at {url} sent a reply that cannot be read ({reason}).") from error
 
 
 def _from_response(error: ResponseError, model: str, url: str) -> ModelError:

@@ -49,6 +49,7 @@ SEARCHED = (  # a question about the past; what to search for. Before `ASKED`.
     r"\bsearch\b.*? for (?P<query>.+)",
 )
 
+NAMES_A_TOOL = r"(?:please )?(?:call|use|run) (?:the tool )?(?P<tool>[a-z][a-z0-9_]*)[.!]?"
 WANTS_HELP = (
     r"(?:(?:hi|hello|hey)(?: there)?|help|(?:who|what) are you|what can you do"
     r"|(?:please )?remember (?:that|this|it))[.!?]*"
@@ -111,10 +112,16 @@ def _respond(messages: Sequence[ChatMessage], served: set[str]) -> tuple[str, li
         return _report(outcomes), []
     if re.fullmatch(WANTS_HELP, text.strip(), ANY_CASE):
         return HELP, []
-    wishes = _understand(text)
+    wishes = _named(text, served) or _understand(text)
     if missing := sorted({name for name, _ in wishes} - served):
         return f"For that I need {' and '.join(missing)}, which nobody offers at the moment.", []
     return ("", wishes) if wishes else (ACKNOWLEDGED, [])
+
+
+def _named(text: str, served: set[str]) -> list[_Wish]:
+    """The call of a tool that the user asks for by its name; no rule knows arguments for it."""
+    found = re.fullmatch(NAMES_A_TOOL, text.strip(), ANY_CASE)
+    return [(found["tool"], {})] if found and found["tool"] in served else []
 
 
 def _understand(text: str) -> list[_Wish]:
@@ -190,6 +197,8 @@ def _report(outcomes: Sequence[tuple[str, dict[str, Any], str]]) -> str:
         elif tool == "recall_topic" and not _is_empty(result):
             value = result.removeprefix(f"[Memory: {arguments['topic']}]").strip()
             lines.append(f"I remember: {value} ({arguments['topic']}).")
+        elif tool not in {"recall_topic", "search_memory"}:
+            lines.append(f"{tool} answered: {result.strip()}")
         elif not _is_empty(result):
             lines.append(f"Here is what I remember: {result.strip()}")
     return "\n".join(lines) or NOTHING

@@ -13,15 +13,13 @@ import msgspec
 import structlog
 
 from local.errors import Local2Error, VectorError
-from local.memory.ledger import Ledger
+from local.memory.index_queue import IndexQueue
 from local.memory.records import Waiting
 from local.protocol.vectors import VectorHits, VectorItem, VectorsStored, VectorStatus
 
 BATCH_RECORDS = 128
 BATCH_BYTES = 400_000
 """Of a request or its answer, well below what the bus carries."""
-EMBEDDED_CHARACTERS = 8_000
-"""An embedder reads no further than this, so no more is sent."""
 BYTES_A_DIMENSION = 6
 """A float32 in base64, rounded up."""
 ROUND = 512
@@ -52,8 +50,8 @@ class Vectors(Protocol):
 class Indexer:
     """Indexes one tenant's records while `run` runs; `wake` it after every write."""
 
-    def __init__(self, ledger: Ledger, vectors: Vectors) -> None:
-        self._ledger = ledger
+    def __init__(self, queue: IndexQueue, vectors: Vectors) -> None:
+        self._queue = queue
         self._vectors = vectors
         self._work = asyncio.Event()
         self._new_worker = asyncio.Event()
@@ -106,8 +104,8 @@ class Indexer:
             self._new_worker.clear()
             try:
                 await self._catch_up()
-            except* Local2Error as group:
-                self._report(str(group.exceptions[0]))
+            except Local2Error as error:
+                self._report(str(error))
                 await self._pause(delay)
                 delay = min(delay * 2, LAST_RETRY)
             else:
@@ -137,56 +135,57 @@ class Indexer:
                 return  # the worker that was compared is gone
             self._worker = status
         worker = self._worker
-        while waiting := await self._ledger.waiting(ROUND, embedder=worker.embedder):
-            async with asyncio.TaskGroup() as group:
-                for batch in batches(waiting, worker.dimensions):
-                    group.create_task(self._index(batch))
-        while ids := await self._ledger.to_remove(ROUND):
-            await self._vectors.delete(ids, tenant=self._ledger.tenant)
-            await self._ledger.removed(ids)
+        while waiting := await self._queue.waiting(ROUND, embedder=worker.embedder):
+            # Not a TaskGroup: it swallows a cancellation that comes while a task of it fails.
+            each = (self._index(batch) for batch in batches(waiting, worker.dimensions))
+            for failure in await asyncio.gather(*each, return_exceptions=True):
+                if failure is not None:
+                    raise failure
+        while ids := await self._queue.to_remove(ROUND):
+            await self._vectors.delete(ids, tenant=self._queue.tenant)
+            await self._queue.removed(ids)
 
     async def _index(self, batch: list[Waiting]) -> None:
         async with self._slots:
-            stored = await self._vectors.upsert(_items(batch), tenant=self._ledger.tenant)
-        await self._ledger.keep_vectors(batch, stored.vectors, stored.embedder)
+            stored = await self._vectors.upsert(_items(batch), tenant=self._queue.tenant)
+        await self._queue.keep_vectors(batch, stored.vectors, stored.embedder)
 
     async def _compare(self) -> VectorStatus:
         """Find what the index lacks, or has too much, after a restart or a crash."""
-        status = await self._vectors.status(tenant=self._ledger.tenant)
+        status = await self._vectors.status(tenant=self._queue.tenant)
         if status.problem is not None:
             raise VectorError(status.problem)
-        counts = await self._ledger.counts()
-        if status.clean and status.count == counts.indexed:
+        if status.clean and status.count == await self._queue.indexed():
             return status
-        missing, unknown = await self._ledger.compared(await self._ids_in_index())
+        missing, unknown = await self._queue.compared(await self._ids_in_index())
         log.info("index_compared", missing=len(missing), unknown=len(unknown), clean=status.clean)
-        await self._ledger.index_again(missing)
+        await self._queue.index_again(missing)
         for start in range(0, len(unknown), ROUND):
             page = unknown[start : start + ROUND]
-            await self._vectors.delete(page, tenant=self._ledger.tenant)
+            await self._vectors.delete(page, tenant=self._queue.tenant)
         if not status.clean:
             await self._probe(status)
         return status
 
     async def _empty(self) -> None:
-        await self._vectors.reset(tenant=self._ledger.tenant)
-        await self._ledger.index_anew()
+        await self._vectors.reset(tenant=self._queue.tenant)
+        await self._queue.index_anew()
 
     async def _probe(self, status: VectorStatus) -> None:
         """Files cut short by a power cut lose vectors without an error: a sample tells."""
-        sample = await self._ledger.sample_indexed(SAMPLE)
+        sample = await self._queue.sample_indexed(SAMPLE)
         lost: list[str] = []
         for batch in batches(sample, status.dimensions):
-            lost += await self._vectors.lost(_items(batch), tenant=self._ledger.tenant)
+            lost += await self._vectors.lost(_items(batch), tenant=self._queue.tenant)
         if len(lost) > TOLERATED_LOSSES:
             log.warning("index_damaged", lost=len(lost), of=len(sample), remedy="filling it anew")
             await self._empty()
         else:
-            await self._ledger.index_again(lost)
+            await self._queue.index_again(lost)
 
     async def _ids_in_index(self) -> set[str]:
         ids: set[str] = set()
-        while page := await self._vectors.ids(len(ids), ID_PAGE, tenant=self._ledger.tenant):
+        while page := await self._vectors.ids(len(ids), ID_PAGE, tenant=self._queue.tenant):
             ids.update(page)
         return ids
 
@@ -195,7 +194,7 @@ def _items(records: Sequence[Waiting]) -> list[VectorItem]:
     return [
         VectorItem(id=record.id, vector=record.vector)
         if record.vector is not None
-        else VectorItem(id=record.id, text=record.text[:EMBEDDED_CHARACTERS])
+        else VectorItem(id=record.id, text=record.text)
         for record in records
     ]
 
@@ -209,7 +208,7 @@ def batches(records: Sequence[Waiting], dimensions: int) -> Iterator[list[Waitin
     batch: list[Waiting] = []
     size = 0
     for record in sorted(records, key=lambda r: len(r.text)):
-        text = record.text[:EMBEDDED_CHARACTERS] if record.vector is None else ""
+        text = record.text if record.vector is None else ""
         cost = max(len(msgspec.json.encode(text)), vector_bytes)
         if batch and (len(batch) == BATCH_RECORDS or size + cost > BATCH_BYTES):
             yield batch

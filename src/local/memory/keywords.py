@@ -3,10 +3,9 @@
 import re
 
 MAX_TERMS = 32
-SHORT_WORD = 4
-ENDING = 3
-"""Letters by which two forms of a word may differ."""
+SHORT_WORD = 3
 
+_ENDINGS = (("ies", "es", "s"), ("ing", "ed", "ly"))
 _WORD = re.compile(r"\w+", re.UNICODE)
 _STOP_WORDS = frozenset(
     re.findall(
@@ -17,6 +16,8 @@ _STOP_WORDS = frozenset(
     just me my no not of on or our ours say says she should so some such than that the
     their them then there these they this those to too us very was we were what when where
     which who whom whose why will with would you your yours
+    across conversation conversations discuss discussed discussion discussions ever mention
+    mentioned please recall remember remind said talked tell throughout told
     """,
     )
 )
@@ -33,21 +34,20 @@ def match_expression(text: str) -> str | None:
     return " OR ".join(f'"{term}"' for term in terms(text)) or None
 
 
+def stem(term: str) -> str:
+    """How the term begins in any of its endings; a short one must begin a word."""
+    for endings in _ENDINGS:
+        for ending in endings:
+            if term.endswith(ending) and len(term) - len(ending) >= SHORT_WORD:
+                term = term.removesuffix(ending)
+                break
+    if len(term) > SHORT_WORD and (term[-1] == term[-2] or term[-1] == "e"):
+        term = term[:-1]
+    return term if len(term) > SHORT_WORD else f" {term}"
+
+
 def coverage(query: str, content: str) -> float:
     """The share of the query's terms that the content has, in this or another ending."""
     asked = terms(query)
-    words = set(_WORD.findall(content.lower()))
-    found = sum(term in words or any(_alike(term, word) for word in words) for term in asked)
-    return found / max(len(asked), 1)
-
-
-def _alike(term: str, word: str) -> bool:
-    """Whether two words differ in their ending only, as `edited` and `editor` do."""
-    if abs(len(term) - len(word)) > ENDING:
-        return False
-    shorter = min(len(term), len(word))
-    if shorter > SHORT_WORD:
-        stem = shorter - ENDING + 1
-        return term[:stem] == word[:stem]
-    term, word = term.removesuffix("e"), word.removesuffix("e")  # rate, rating
-    return term.startswith(word) or word.startswith(term)
+    text = f" {content}".lower()
+    return sum(stem(term) in text for term in asked) / max(len(asked), 1)

@@ -1,95 +1,269 @@
-"""How hits are scored and ordered: by a cosine, or by the words shared with the question."""
+"""The order of what was found. Every item's score is the sum of shares that can be shown.
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+Measured on two kinds of conversations, short talk and long technical chats, with one setting for
+both (docs/performance.md). How good a hit is counts more than its rank, so scores are blended and
+not ranks; what was said just before and after a short message is part of what it means.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime
 
 import msgspec
+import numpy as np
+import numpy.typing as npt
 
-from local.memory.keywords import coverage
-from local.memory.records import Record
-from local.protocol.payloads import Json
-from local.protocol.vectors import VectorHit
+from local.memory.candidates import Candidate
+from local.memory.keywords import stem
+from local.memory.places import Reach
+from local.memory.query import Query
+from local.memory.retrieval import Found
 
-WORDS_WEIGHT = 0.5
-"""Score of a text with every word of the question: weaker evidence than a close meaning."""
-RECALLED_DISCOUNT = 0.3
+WORDS = 0.3
+COVERAGE = 0.4
+"""How much of the question the message covers, rare words first, with the messages around it."""
+LENT = 0.6
+"""What a word counts that only the message before or after has."""
+AROUND = 0.15
+"""What the messages before and after a message add of their own meaning and words."""
+LONG = 1_200.0
+"""Characters at which the messages around count half: long messages speak for themselves."""
+SESSION = 0.3
+"""How much of the question the session covers, against the best session."""
+SPEAKER = 0.1
+MACHINE = -0.2
+"""Assistants and tools say at length what people meant."""
+TIME = 0.2
+TOPIC = 1.0
+RELATED = 0.3
+IMPORTANCE = 0.2
+RECENT, RECENT_DAYS = 0.02, 30.0
+FADING = {"standard": (0.05, 365.0), "ephemeral": (0.3, 14.0)}
+"""What age takes away in the end, and the days after which half of it is gone."""
+RECALLED = -0.3
 """A question asked again and again is nearer to itself than to what answers it."""
-WEAKEST_SHARE = 0.3
-"""A text with a smaller share of the question's words is noise."""
+FULL_SCORE = 2.0
+"""The sum of shares that is shown as a score of 1."""
+NEW_SESSION, SURE, SPREAD = 0.1, 10, 20
+"""From the 10th place to the 20th, what a session gains that has no place before."""
+MACHINES = frozenset({"assistant", "tool"})
+DAY = 86_400.0
+EPSILON = 1e-9
+
+Array = npt.NDArray[np.float64]
 
 
-class Hit(msgspec.Struct, frozen=True, kw_only=True):
-    """An episode that was found. `score` runs from 0 to 1; see SearchResult for its meaning."""
+class Shares(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What each channel and signal adds to an item's score, before its scope's weight."""
 
-    id: str
-    content: str
+    meaning: float = 0.0
+    words: float = 0.0
+    coverage: float = 0.0
+    around: float = 0.0
+    session: float = 0.0
+    speaker: float = 0.0
+    machine: float = 0.0
+    time: float = 0.0
+    topic: float = 0.0
+    related: float = 0.0
+    importance: float = 0.0
+    age: float = 0.0
+    feedback: float = 0.0
+    recalled: float = 0.0
+
+
+class Ranked(msgspec.Struct, frozen=True, kw_only=True):
+    """A candidate with its score, from 0 to 1, and what that is made of.
+
+    `compared`: its meaning could be compared with the question's.
+    """
+
+    candidate: Candidate
     score: float
-    metadata: Json
+    shares: Shares
+    weight: float
+    compared: bool
 
 
-class SearchResult(msgspec.Struct, frozen=True, kw_only=True):
-    """Hits, best first.
+def rank(  # noqa: PLR0913 - what an order depends on
+    found: Found,
+    query: Query,
+    reach: Reach,
+    *,
+    now: datetime,
+    min_score: float,
+    feedback_weight: float,
+) -> Iterator[Ranked]:
+    """The candidates that have something to do with the question, best first.
 
-    `score` is the cosine similarity of question and episode; for an episode whose vector is not
-    there yet, and for all where the index cannot be asked, half the share of the question's words.
+    Those are: near enough in meaning, alike in words or spoken next to what is, asked for by key,
+    or related to such.
     """
-
-    hits: list[Hit]
-    degraded: bool = False
-    reason: str | None = None
-
-
-def by_meaning(
-    found: Sequence[VectorHit], records: Mapping[str, Record], *, min_score: float
-) -> list[Hit]:
-    """Hits of the index that the ledger confirms and whose cosine is high enough."""
-    return [
-        _hit(records[hit.id], hit.cosine)
-        for hit in found
-        if hit.id in records and hit.cosine >= min_score
-    ]
-
-
-def by_words(query: str, records: Sequence[Record]) -> list[Hit]:
-    """Keyword matches, scored by the share of the question's words that they have."""
-    shares = [(record, coverage(query, record.content)) for record in records]
-    return [
-        _hit(record, share * WORDS_WEIGHT) for record, share in shares if share >= WEAKEST_SHARE
-    ]
-
-
-def ranked(hits: Sequence[Hit], *, feedback_weight: float, top_k: int) -> list[Hit]:
-    """The best of the hits, each once; good feedback lifts a hit among similar ones.
-
-    What was itself answered from memory comes after what it was answered from, and only once.
-    """
-
-    def worth(hit: Hit) -> float:
-        discount = RECALLED_DISCOUNT if _was_recalled(hit) else 0.0
-        return hit.score + feedback_weight * float(hit.metadata.get("score", 0.0)) - discount
-
-    best: dict[str, Hit] = {}
-    for hit in sorted(hits, key=worth, reverse=True):
-        best.setdefault(hit.content if _was_recalled(hit) else hit.id, hit)
-    return list(best.values())[:top_k]
-
-
-def _was_recalled(hit: Hit) -> bool:
-    return hit.metadata.get("recalled") is True
-
-
-def _hit(record: Record, score: float) -> Hit:
-    about: dict[str, Any] = {
-        "session_id": record.session_id,
-        "query_id": record.query_id,
-        "agent": record.agent,
-        "score": record.score,
-    }
-    metadata = {
-        **{key: value for key, value in record.metadata.items() if key != "score"},
-        "timestamp_utc": record.event_time.isoformat().replace("+00:00", "Z"),
-        **{key: value for key, value in about.items() if value is not None},
-    }
-    return Hit(
-        id=record.id, content=record.content, score=round(max(score, 0.0), 4), metadata=metadata
+    if not found.candidates:
+        return
+    candidates = found.candidates
+    shares = _by_text(found, query) | _by_record(found, query, now, feedback_weight)
+    weights = _array(reach.weight(c.scope, c.session_id) for c in candidates)
+    scores = np.sum(list(shares.values()), axis=0) * weights
+    compared = np.array(found.compared())
+    relevant = (compared & (shares["meaning"] >= min_score)) | (
+        shares["words"] + shares["coverage"] + shares["topic"] + shares["related"] > 0
     )
+    order = [i for i in np.argsort(-scores, kind="stable").tolist() if relevant[i]]
+    for i in _spread(order, scores, [c.session_id for c in candidates]):
+        yield Ranked(
+            candidate=candidates[i],
+            score=round(min(max(float(scores[i]) / FULL_SCORE, 0.0), 1.0), 4),
+            shares=Shares(**{name: round(float(share[i]), 4) for name, share in shares.items()}),
+            weight=float(weights[i]),
+            compared=bool(compared[i]),
+        )
+
+
+def _spread(order: Sequence[int], scores: Array, sessions: Sequence[str | None]) -> list[int]:
+    """Behind the surest places, prefer sessions that have none yet: questions may need several."""
+    chosen, rest = list(order[:SURE]), list(order[SURE:])
+    seen = {sessions[i] for i in chosen}
+    while rest and len(chosen) < SPREAD:
+        ahead = rest[: SPREAD + SURE]
+        best = max(ahead, key=lambda i: scores[i] + NEW_SESSION * (sessions[i] not in seen))
+        rest.remove(best)
+        chosen.append(best)
+        seen.add(sessions[best])
+    return chosen + rest
+
+
+def _by_text(found: Found, query: Query) -> dict[str, Array]:
+    """The shares of meaning and words: a message's own, its neighbours', its session's."""
+    candidates = found.candidates
+    around = _Around(candidates)
+    meaning = found.cosines().astype(np.float64)
+    words = _of_greatest(_array(found.words.get(c.row, 0.0) for c in candidates))
+    has = _weighed(_presence(query.terms, candidates))
+    covered = np.maximum(has, LENT * around.greater(has)).sum(axis=0)
+    own = meaning + WORDS * words + COVERAGE * covered
+    return {
+        "meaning": meaning,
+        "words": WORDS * words,
+        "coverage": COVERAGE * covered,
+        "around": AROUND * around.sum(own),
+        "session": SESSION * _sessions(candidates, has),
+        "related": RELATED * _related(found, own),
+    }
+
+
+def _by_record(
+    found: Found, query: Query, now: datetime, feedback_weight: float
+) -> dict[str, Array]:
+    """The shares of what is known about a record, whatever it says."""
+    candidates = found.candidates
+    times = _array(datetime.fromisoformat(c.event_time).timestamp() for c in candidates)
+    named = frozenset(query.terms)
+    return {
+        "speaker": SPEAKER * _array(_speaks(c, named) for c in candidates),
+        "machine": MACHINE * _array(c.role in MACHINES for c in candidates),
+        "time": TIME * _in_window(query, times),
+        "topic": TOPIC * _array(c.row in found.topics for c in candidates),
+        "importance": IMPORTANCE * _array(c.importance - 0.5 for c in candidates),
+        "age": _ageing(candidates, (now.timestamp() - times) / DAY),
+        "feedback": feedback_weight * _array(c.feedback or 0.0 for c in candidates),
+        "recalled": RECALLED * _array(bool(c.recalled) for c in candidates),
+    }
+
+
+def _related(found: Found, own: Array) -> Array:
+    """How good the best candidate is that is related to each, over the best of all."""
+    position = {candidate.row: i for i, candidate in enumerate(found.candidates)}
+    led = np.zeros(len(found.candidates))
+    for row, others in found.related.items():
+        for other in others:
+            if other in position:
+                led[position[other]] = max(led[position[other]], own[position[row]])
+    return np.asarray(led / max(own.max(), EPSILON))
+
+
+class _Around:
+    """The messages before and after each candidate, as far as they are candidates, too.
+
+    The longer a message is the less those around it count.
+    """
+
+    def __init__(self, candidates: Sequence[Candidate]) -> None:
+        position = {candidate.row: i for i, candidate in enumerate(candidates)}
+        self._before = np.array([position.get(c.previous or 0, -1) for c in candidates])
+        self._after = np.array([position.get(c.next or 0, -1) for c in candidates])
+        lengths = np.array([c.length for c in candidates])
+        self._counts = 1 / (1 + (lengths / LONG) ** 2)
+
+    def sum(self, values: Array) -> Array:
+        """Of both neighbours' values; the last axis runs over the candidates."""
+        before, after = self._shifted(values)
+        return (before + after) * self._counts
+
+    def greater(self, values: Array) -> Array:
+        """Of both neighbours' values."""
+        before, after = self._shifted(values)
+        return np.maximum(before, after) * self._counts
+
+    def _shifted(self, values: Array) -> tuple[Array, Array]:
+        padded = np.concatenate([values, np.zeros((*values.shape[:-1], 1))], axis=-1)
+        return padded[..., self._before], padded[..., self._after]
+
+
+def _presence(terms: Sequence[str], candidates: Sequence[Candidate]) -> Array:
+    """Which terms, a row each, stand in which candidates' texts, in this or another ending."""
+    texts = [f" {candidate.text}".lower() for candidate in candidates]
+    beginnings = [stem(term) for term in terms]
+    has = [[beginning in text for text in texts] for beginning in beginnings]
+    return np.array(has, dtype=np.float64).reshape(len(terms), len(texts))
+
+
+def _weighed(has: Array) -> Array:
+    """The presence of terms as shares of the question: a term counts by how few have it."""
+    count = has.sum(axis=1)
+    rarity = np.where(count > 0, np.log((has.shape[1] + 1) / (count + 0.5)), 0.0)
+    return np.asarray(has * (rarity / max(rarity.sum(), EPSILON))[:, np.newaxis])
+
+
+def _sessions(candidates: Sequence[Candidate], has: Array) -> Array:
+    """How much of the question each candidate's session covers, over the best session's."""
+    numbers: dict[tuple[str, str | None], int] = {}
+    session = np.array(
+        [numbers.setdefault((c.scope, c.session_id), len(numbers)) for c in candidates]
+    )
+    covered = np.zeros((len(has), len(numbers)))
+    for term, present in enumerate(has):
+        np.maximum.at(covered[term], session, present)
+    shares = _of_greatest(covered.sum(axis=0))
+    in_one = _array(c.session_id is not None for c in candidates)
+    return np.asarray(shares[session] * in_one)
+
+
+def _of_greatest(values: Array) -> Array:
+    return np.asarray(values / max(values.max(initial=0.0), EPSILON))
+
+
+def _in_window(query: Query, times: Array) -> Array:
+    """Whether a candidate is of the time that the question speaks of."""
+    if query.window is None:
+        return np.zeros(len(times))
+    since, until = query.window.since, query.window.until
+    after = times >= since.timestamp() if since else np.ones(len(times), bool)
+    before = times < until.timestamp() if until else np.ones(len(times), bool)
+    return (after & before).astype(np.float64)
+
+
+def _ageing(candidates: Sequence[Candidate], days: Array) -> Array:
+    """What is new gains a little; what is not made to last fades."""
+    days = np.maximum(days, 0.0)
+    gained = RECENT * 0.5 ** (days / RECENT_DAYS)
+    lost = np.array([FADING.get(c.durability, (0.0, 1.0)) for c in candidates])
+    return np.asarray(gained - lost[:, 0] * (1 - 0.5 ** (days / lost[:, 1])))
+
+
+def _speaks(candidate: Candidate, named: frozenset[str]) -> bool:
+    label = candidate.label
+    return label is not None and not named.isdisjoint(label.lower().split())
+
+
+def _array(values: Iterable[float]) -> Array:
+    return np.fromiter(values, np.float64)

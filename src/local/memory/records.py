@@ -2,7 +2,7 @@
 
 import hashlib
 import re
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any, Literal, Self
 
 import msgspec
@@ -12,6 +12,12 @@ from local.errors import InvalidArgumentsError
 from local.protocol.payloads import Json
 
 Kind = Literal["chat_message", "tool_output", "document_chunk", "fact", "episode"]
+Owning = Literal["session", "user", "agent", "tenant"]
+"""Whose a record is: of one of the owner's sessions, the owner's own, an agent's, everybody's."""
+MemoryType = Literal[
+    "fact", "preference", "interaction", "summary", "user_request", "entity", "interest"
+]
+Durability = Literal["core", "standard", "ephemeral"]
 
 TENANT_OWNED = ""
 """Owner of what belongs to the whole tenant, and of what a caller without a user writes."""
@@ -25,14 +31,26 @@ _TOPIC_LENGTH = 200
 
 
 class NewRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """A record to be written. Its columns are the ledger's, but for the tenant."""
+    """A record to be written. Its columns are the ledger's, but for the tenant.
+
+    `label` says who said it, which tool or document it comes from; `source_ref` is the caller's
+    own id of it. `unjudged`: it may contradict older facts, and nobody has looked yet.
+    """
 
     id: str
     kind: Kind
     content: str
     event_time: datetime
+    scope: Owning = "session"
     owner: str = TENANT_OWNED
     topic: str | None = None
+    label: str | None = None
+    role: str | None = None
+    source_ref: str | None = None
+    memory_type: str | None = None
+    durability: str = "standard"
+    importance: float = 0.5
+    unjudged: bool = False
     metadata: Json = msgspec.field(default_factory=dict)
     agent: str | None = None
     session_id: str | None = None
@@ -47,20 +65,22 @@ class Record(NewRecord, frozen=True, kw_only=True):
 
     @classmethod
     def from_row(cls, row: Row) -> Self:
-        return cls(
-            id=row["id"],
-            kind=row["kind"],
-            content=row["content"],
-            event_time=datetime.fromisoformat(row["event_time"]),
-            owner=row["owner"],
-            topic=row["topic"],
-            metadata=msgspec.json.decode(row["metadata"]),
-            agent=row["agent"],
-            session_id=row["session_id"],
-            query_id=row["query_id"],
-            superseded_by=row["superseded_by"],
-            score=row["score"],
-        )
+        columns = {name: row[name] for name in cls.__struct_fields__}
+        columns["event_time"] = datetime.fromisoformat(row["event_time"])
+        columns["metadata"] = msgspec.json.decode(row["metadata"])
+        columns["unjudged"] = bool(row["unjudged"])
+        return cls(**columns)
+
+
+class Fact(msgspec.Struct, frozen=True, kw_only=True):
+    """A fact to remember. `importance` runs from 0 to 1."""
+
+    content: str
+    scope: Owning
+    topic: str | None = None
+    memory_type: MemoryType = "fact"
+    durability: Durability = "standard"
+    importance: float = 0.5
 
 
 class Rating(msgspec.Struct, frozen=True, kw_only=True):
@@ -71,11 +91,16 @@ class Rating(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Written(msgspec.Struct, frozen=True, kw_only=True):
-    """What a write came to; `superseded` is the id of the version it replaced."""
+    """What a write came to; `replaced` are the ids of the records whose place it took."""
 
     id: str
     was_new: bool
-    superseded: str | None = None
+    replaced: tuple[str, ...] = ()
+
+    @property
+    def superseded(self) -> str | None:
+        """The version it replaced."""
+        return self.replaced[0] if self.replaced else None
 
 
 class Waiting(msgspec.Struct, frozen=True, kw_only=True):
@@ -93,20 +118,59 @@ class Counts(msgspec.Struct, frozen=True, kw_only=True):
     waiting: int
 
 
+def is_topic(text: str) -> bool:
+    """Whether the text can be a topic key."""
+    return len(text) <= _TOPIC_LENGTH and _TOPIC.fullmatch(text) is not None
+
+
 def checked_topic(topic: str) -> str:
     """Return the key if it follows the rule.
 
     Raises:
         InvalidArgumentsError: It does not; the message says the rule.
     """
-    if len(topic) > _TOPIC_LENGTH or not _TOPIC.fullmatch(topic):
+    if not is_topic(topic):
         raise InvalidArgumentsError(f"topic: {topic[:80]!r} is not a topic key.", remedy=TOPIC_RULE)
     return topic
 
 
-def owner_of_topic(topic: str, user: str | None) -> str:
-    """`user.*` belongs to the user, the rest to the tenant."""
-    return (user or TENANT_OWNED) if topic.startswith("user.") else TENANT_OWNED
+def place_of_topic(topic: str, user: str | None) -> tuple[Owning, str]:
+    """`user.*` belongs to the user, the rest to the tenant: scope and owner."""
+    if topic.startswith("user."):
+        return "user", user or TENANT_OWNED
+    return "tenant", TENANT_OWNED
+
+
+def stamp(moment: datetime) -> str:
+    """The time as the ledger keeps it: stamps sort as their times do."""
+    return moment.isoformat(timespec="milliseconds")
+
+
+def in_utc(moment: datetime) -> datetime:
+    """The moment in UTC, which a time without an offset is already.
+
+    Raises:
+        InvalidArgumentsError: In UTC it lies before the calendar begins, or after it ends.
+    """
+    if moment.tzinfo is None:
+        return moment.replace(tzinfo=UTC)
+    try:
+        return moment.astimezone(UTC)
+    except OverflowError as error:
+        raise InvalidArgumentsError(f"{moment.isoformat()} is no time of our calendar.") from error
+
+
+def checked_text(text: str) -> str:
+    """Return the text if there is something in it.
+
+    Raises:
+        InvalidArgumentsError: It is blank.
+    """
+    if not text or text.isspace():
+        raise InvalidArgumentsError(
+            "The text is blank.", remedy="Say what to remember or look for."
+        )
+    return text
 
 
 def content_id(*parts: Any) -> str:

@@ -1,57 +1,78 @@
-"""The memory as tools and agents use it: standing facts by key, episodes by meaning."""
+"""The memory as tools and agents use it: standing facts by key, everything else by search."""
 
-import asyncio
-from collections.abc import Awaitable, Callable, Sequence
-from datetime import UTC, datetime
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from typing import Any
 
-import structlog
+import msgspec
 
 from local.database import Database
-from local.errors import BusError, InvalidArgumentsError, VectorError
+from local.errors import InvalidArgumentsError
+from local.llm.structured import StructuredModel
+from local.memory.changes import Announce, Changes
+from local.memory.documents import Documents
+from local.memory.episodes import EPISODE, SearchResult, new_episode, search_result
+from local.memory.index_queue import IndexQueue
 from local.memory.indexer import Indexer, Vectors
+from local.memory.ingestion import (
+    Conversation,
+    Message,
+    Turn,
+    records_of,
+    records_of_turn,
+    session_of,
+)
+from local.memory.judge import Judge
 from local.memory.ledger import Ledger
-from local.memory.ranking import Hit, SearchResult, by_meaning, by_words, ranked
+from local.memory.outputs import ToolOutputs
+from local.memory.places import ALIKE, Weights, may_see, own_places, owner_in
+from local.memory.recall import Ask, Recalled, Recaller, RecallModels
 from local.memory.records import (
     TENANT_OWNED,
-    Kind,
+    Fact,
     NewRecord,
+    Owning,
     Rating,
+    Record,
     Written,
+    checked_text,
     checked_topic,
-    content_id,
-    owner_of_topic,
+    is_topic,
+    place_of_topic,
 )
-from local.protocol import subjects
+from local.memory.retrieval import Retrieval
+from local.memory.rows import TenantRows
+from local.memory.supersession import Closeness, Supersession
+from local.memory.synthesis import Answer, Synthesis
+from local.memory.synthesis import Item as SynthesisItem
 from local.protocol.caller import Caller
 from local.protocol.envelope import new_id, utc_now
-from local.protocol.payloads import Json, MemoryChange
-from local.protocol.vectors import VectorHit
+from local.protocol.payloads import Json
 from local.settings import MemorySettings
 
-FIRST_LOOK = 40
-"""Hits asked of the index at first; the owner's and the active ones are picked out afterwards."""
-FURTHER_LOOK = 8
-LAST_LOOK = 3_000
-EPISODE: Kind = "episode"
-
-Announce = Callable[[str, MemoryChange], Awaitable[None]]
 Clock = Callable[[], datetime]
 
-log = structlog.get_logger()
+
+class Ingested(msgspec.Struct, frozen=True, kw_only=True):
+    """What became of a conversation: `ids` are its records', `added` how many of them are new."""
+
+    session_id: str
+    ids: list[str]
+    added: int
 
 
-class _Meaning(NamedTuple):
-    """What the index found; `problem` says why that may not be all."""
+class Models(msgspec.Struct, frozen=True, kw_only=True):
+    """Models beside the embedder; the memory does without each of them."""
 
-    hits: list[Hit]
-    problem: str | None = None
+    recall: RecallModels = RecallModels()
+    judge: Judge | None = None
+    synthesizer: StructuredModel | None = None
 
 
 class Memory:
     """Everything remembered; `of` a caller it is a MemoryService. One ledger and index a tenant."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what a memory consists of
         self,
         database: Database,
         vectors: Vectors,
@@ -59,13 +80,36 @@ class Memory:
         *,
         announce: Announce,
         clock: Clock = utc_now,
+        models: Models | None = None,
     ) -> None:
-        self.ledger = Ledger(database, "default")
-        self.indexer = Indexer(self.ledger, vectors)
+        models = models or Models()
+        self.rows = TenantRows(database, "default")
+        self.ledger = Ledger(self.rows)
+        self.indexer = Indexer(IndexQueue(self.rows), vectors)
         self.vectors = vectors
         self.settings = settings
-        self.announce = announce
         self.clock = clock
+        self.changes = Changes(self.indexer, announce)
+        self.synthesis = Synthesis(models.synthesizer, within=settings.synthesis_timeout)
+        retrieval = Retrieval(self.rows, self.indexer, vectors)
+        self.supersession = self._supersession(retrieval, models.judge)
+        self.recaller = Recaller(
+            self.rows,
+            retrieval,
+            models=models.recall,
+            weights=Weights.of(settings),
+            feedback_weight=settings.feedback_weight,
+            min_score=settings.min_score,
+            clock=lambda: self.clock(),  # noqa: PLW0108 - a test sets another one
+        )
+
+    def _supersession(self, retrieval: Retrieval, judge: Judge | None) -> Supersession | None:
+        if judge is None:
+            return None
+        closeness = Closeness(
+            top_k=self.settings.judge_top_k, distance=self.settings.judge_distance
+        )
+        return Supersession(self.rows, self.ledger, retrieval, self.changes, judge, closeness)
 
     def of(self, caller: Caller) -> "MemoryService":
         """The memory as this caller may see and change it."""
@@ -80,6 +124,10 @@ class MemoryService:
     def __init__(self, memory: Memory, caller: Caller) -> None:
         self._memory = memory
         self._ledger = memory.ledger
+        self.outputs = ToolOutputs(memory.rows, caller.user or TENANT_OWNED)
+        self.documents = Documents(
+            memory.ledger, memory.changes, agent=caller.agent, clock=memory.clock
+        )
         self.caller = caller
 
     async def write_topic(self, topic: str, content: str) -> str:
@@ -92,25 +140,49 @@ class MemoryService:
         Raises:
             InvalidArgumentsError: The key breaks the rule for topics, or the content is blank.
         """
-        record = NewRecord(
-            id=new_id(),
-            kind="fact",
-            owner=owner_of_topic(checked_topic(topic), self.caller.user),
-            topic=topic,
-            content=_not_blank(content),
-            agent=self.caller.agent,
-            session_id=self.caller.session_id,
-            event_time=self._memory.clock(),
-        )
-        written = await self._ledger.put_topic(record)
-        await self._tell(written, record)
-        return written
+        scope, owner = place_of_topic(checked_topic(topic), self.caller.user)
+        return await self._put_fact(self._fact(content, scope, owner, topic=topic))
 
     async def recall_topic(self, topic: str) -> str | None:
         """The value of a standing fact, or None. Exact: neither index nor embedder is asked."""
-        owner = owner_of_topic(checked_topic(topic), self.caller.user)
-        record = await self._ledger.topic(owner, topic)
+        scope, owner = place_of_topic(checked_topic(topic), self.caller.user)
+        record = await self._ledger.topic(scope, owner, topic)
         return record.content if record else None
+
+    async def remember_fact(self, fact: Fact) -> Written:
+        """Keep a fact for as long as nothing contradicts it.
+
+        A fact of the same topic is replaced at once; whether it contradicts others is judged after
+        this returns, where a judge is configured.
+
+        Raises:
+            InvalidArgumentsError: The caller has no such identity, the topic breaks the rule, or
+                the content is blank.
+        """
+        if fact.topic is not None:
+            checked_topic(fact.topic)
+        record = self._fact(
+            fact.content,
+            fact.scope,
+            owner_in(fact.scope, self.caller),
+            topic=fact.topic,
+            memory_type=fact.memory_type,
+            durability=fact.durability,
+            importance=fact.importance,
+            unjudged=self._memory.supersession is not None,
+        )
+        return await self._put_fact(record)
+
+    async def history(self, topic_or_id: str) -> list[Record]:
+        """Every version of a fact, newest first: by its topic key or by any version's id."""
+        if is_topic(topic_or_id):
+            places = own_places(self.caller)
+            found = [await self._ledger.history(*place, topic_or_id) for place in places]
+            newest = [versions[0].id for versions in found if versions]
+        else:
+            newest = [topic_or_id]
+        chains = [await self._ledger.chain(record_id) for record_id in newest]
+        return [record for chain in chains for record in chain if may_see(record, self.caller)]
 
     async def write_episodic(self, content: str, metadata: Json | None = None) -> str:
         """Remember an episode; returns its id, the same one for the same content and query_id."""
@@ -127,51 +199,70 @@ class MemoryService:
         Raises:
             InvalidArgumentsError: The content is blank, or `timestamp_utc` is no time.
         """
-        extra = dict(metadata or {})
-        query_id = extra.pop("query_id", None)
-        owner = self._owner
-        record = NewRecord(
-            id=content_id(EPISODE, owner, query_id, _not_blank(content)),
-            kind=EPISODE,
-            owner=owner,
-            content=content,
-            agent=self.caller.agent,
-            session_id=extra.pop("session_id", None) or self.caller.session_id,
-            query_id=query_id,
-            event_time=_moment(extra.pop("timestamp_utc", None)) or self._memory.clock(),
-            metadata=extra,
-        )
+        record = new_episode(content, metadata or {}, self.caller, self._memory.clock())
         written = await self._ledger.add(record)
-        await self._tell(written, record)
+        await self._memory.changes.written([written], [record])
         return written
 
-    async def search_episodic(self, query: str, top_k: int | None = None) -> SearchResult:
-        """Find the caller's episodes by meaning, those not indexed yet by their words.
+    async def put_turn(self, turn: Turn) -> Written:
+        """Remember a turn: the episode, and its messages and tool results beside it."""
+        records = list(records_of_turn(turn, self.caller))
+        written = await self._ledger.add_all(records)
+        await self._memory.changes.written(written, records)
+        return written[0]
 
-        Without the vector worker every episode is searched by its words, and the result says so.
+    async def ingest(self, messages: Sequence[Message], session_id: str | None = None) -> Ingested:
+        """Remember a conversation word for word; what of it is known already stays as it is."""
+        session = session_id or self.caller.session_id or session_of(messages)
+        conversation = Conversation(
+            messages=messages,
+            owner=self._owner,
+            agent=self.caller.agent,
+            session_id=session,
+            now=self._memory.clock(),
+        )
+        records = list(records_of(conversation))
+        written = await self._ledger.add_all(records)
+        await self._memory.changes.written(written, records)
+        return Ingested(
+            session_id=session,
+            ids=[one.id for one in written],
+            added=sum(one.was_new for one in written),
+        )
+
+    async def recall(self, ask: Ask) -> Recalled:
+        """Find whatever was remembered and answers a question; see Recaller."""
+        return await self._memory.recaller.recall(self.caller, ask)
+
+    async def synthesize(self, query: str, recalled: Recalled) -> Answer:
+        """An answer that rests on what was recalled alone; empty if that does not answer."""
+        items = [
+            SynthesisItem(
+                id=item.record.id,
+                content=item.record.content,
+                event_time=item.record.event_time,
+                speaker=item.record.label or item.record.role,
+            )
+            for item in recalled.items
+        ]
+        return await self._memory.synthesis.answer(query, items)
+
+    async def search_episodic(self, query: str, top_k: int | None = None) -> SearchResult:
+        """Find the caller's episodes: those near in meaning, and those with the question's words.
 
         Args:
             query: What to look for, in any words.
-            top_k: How many hits at most; None means the setting.
+            top_k: How many at most; None means the setting.
         """
-        _not_blank(query)
-        limit = top_k or self._memory.settings.top_k
-        # Asked first: what is indexed during the search may be missing from the answer, too.
-        waiting = await self._ledger.has_waiting(kind=EPISODE, owner=self._owner)
-        search = self._by_meaning(query, limit)
-        if waiting:
-            meaning, words = await asyncio.gather(search, self._by_words(query, waiting_only=True))
-        else:
-            meaning, words = await search, []
-        if meaning.problem is not None:
-            words = await self._by_words(query, waiting_only=False)
-            hits = self._ranked(meaning.hits + words, limit)
-            return SearchResult(hits=hits, degraded=True, reason=meaning.problem)
-        return SearchResult(
-            hits=self._ranked(meaning.hits + words, limit),
-            degraded=waiting,
-            reason="Some memories are not indexed yet." if waiting else None,
+        settings = self._memory.settings
+        ask = Ask(
+            query=query,
+            top_k=top_k or settings.top_k,
+            kinds=(EPISODE,),
+            repetitions=True,
+            weights=ALIKE,
         )
+        return search_result(query, await self.recall(ask))
 
     async def rate(self, query_id: str, score: float, comment: str | None = None) -> None:
         """Rate the answer to a query, from -1 to 1; the rating travels with its episode."""
@@ -184,78 +275,22 @@ class MemoryService:
     def _owner(self) -> str:
         return self.caller.user or TENANT_OWNED
 
-    async def _by_meaning(self, query: str, top_k: int) -> "_Meaning":
-        """Ask the index, and further down while too few of its hits are the caller's."""
-        if (problem := self._memory.indexer.problem) is not None:
-            return _Meaning([], problem)
-        limit = max(FIRST_LOOK, 4 * top_k)
-        configured = self._memory.settings.min_score
-        try:
-            while True:
-                found = await self._memory.vectors.search(query, limit, tenant=self._ledger.tenant)
-                min_score = found.min_score if configured is None else configured
-                hits = await self._confirmed(found.hits, min_score)
-                exhausted = len(found.hits) < limit or found.hits[-1].cosine < min_score
-                if len(hits) >= top_k or exhausted:
-                    return _Meaning(hits)
-                if limit >= LAST_LOOK:
-                    return _Meaning(hits, "Too many memories of others are nearer.")
-                limit = min(limit * FURTHER_LOOK, LAST_LOOK)
-        except VectorError as error:
-            log.warning("search_degraded", reason=str(error))
-            return _Meaning([], str(error))
-
-    async def _confirmed(self, found: Sequence[VectorHit], min_score: float) -> list[Hit]:
-        ids = [hit.id for hit in found if hit.cosine >= min_score]
-        records = await self._ledger.active(ids, kind=EPISODE, owner=self._owner)
-        return by_meaning(found, records, min_score=min_score)
-
-    async def _by_words(self, query: str, *, waiting_only: bool) -> list[Hit]:
-        records = await self._ledger.search_text(
-            query, kind=EPISODE, owner=self._owner, limit=FIRST_LOOK, waiting_only=waiting_only
+    def _fact(self, content: str, scope: Owning, owner: str, **columns: Any) -> NewRecord:
+        return NewRecord(
+            id=new_id(),
+            kind="fact",
+            content=checked_text(content),
+            scope=scope,
+            owner=owner,
+            agent=self.caller.agent,
+            session_id=self.caller.session_id,
+            event_time=self._memory.clock(),
+            **columns,
         )
-        return by_words(query, records)
 
-    def _ranked(self, hits: list[Hit], top_k: int) -> list[Hit]:
-        weight = self._memory.settings.feedback_weight
-        return ranked(hits, feedback_weight=weight, top_k=top_k)
-
-    async def _tell(self, written: Written, record: NewRecord) -> None:
-        """Let the indexer and everybody who listens know what is new."""
-        if not written.was_new:
-            return
-        self._memory.indexer.wake()
-        try:
-            await self._announce(written, record)
-        except BusError as error:  # what is written stays written, whether or not anybody hears
-            log.warning("change_not_announced", id=written.id, reason=str(error))
-
-    async def _announce(self, written: Written, record: NewRecord) -> None:
-        saved = MemoryChange(id=written.id, kind=record.kind, topic=record.topic)
-        await self._memory.announce(subjects.MEMORY_SAVED, saved)
-        if written.superseded is not None:
-            replaced = MemoryChange(
-                id=written.superseded,
-                kind=record.kind,
-                topic=record.topic,
-                superseded_by=written.id,
-            )
-            await self._memory.announce(subjects.MEMORY_SUPERSEDED, replaced)
-
-
-def _not_blank(text: str) -> str:
-    if not text or text.isspace():
-        raise InvalidArgumentsError(
-            "The text is blank.", remedy="Say what to remember or look for."
-        )
-    return text
-
-
-def _moment(text: str | None) -> datetime | None:
-    if text is None:
-        return None
-    try:
-        moment = datetime.fromisoformat(text)
-        return moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)
-    except (ValueError, OverflowError) as error:
-        raise InvalidArgumentsError(f"timestamp_utc: {text!r} is not an ISO 8601 time.") from error
+    async def _put_fact(self, record: NewRecord) -> Written:
+        written = await self._ledger.put_fact(record)
+        await self._memory.changes.written([written], [record])
+        if record.unjudged and self._memory.supersession is not None:
+            self._memory.supersession.wake()
+        return written

@@ -2,7 +2,9 @@
 
 from collections import OrderedDict
 
-from local.memory.records import Record
+from local.memory.records import NewRecord, Record
+
+Key = tuple[str, str, str]
 
 KEPT = 4_096
 LARGEST = 4_096
@@ -18,10 +20,10 @@ class RecentTopics:
 
     def __init__(self) -> None:
         self.version = 0
-        self._records: OrderedDict[tuple[str, str], Record] = OrderedDict()
+        self._records: OrderedDict[Key, Record] = OrderedDict()
 
-    def get(self, key: tuple[str, str]) -> Record | None:
-        """The fact under (owner, topic), if it is kept."""
+    def get(self, key: Key) -> Record | None:
+        """The fact under (scope, owner, topic), if it is kept."""
         record = self._records.get(key)
         if record is not None:
             self._records.move_to_end(key)
@@ -30,11 +32,11 @@ class RecentTopics:
     def keep(self, record: Record) -> None:
         if len(record.content) > LARGEST:
             return
-        self._records[record.owner, str(record.topic)] = record
+        self._records[record.scope, record.owner, str(record.topic)] = record
         if len(self._records) > KEPT:
             self._records.popitem(last=False)
 
-    def forget(self, owner: str, topic: str) -> None:
-        """A new value has been committed."""
+    def forget(self, record: NewRecord) -> None:
+        """This fact was replaced, or another took its place."""
         self.version += 1
-        self._records.pop((owner, topic), None)
+        self._records.pop((record.scope, record.owner, str(record.topic)), None)

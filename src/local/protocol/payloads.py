@@ -25,12 +25,18 @@ class ErrorReply(msgspec.Struct, kw_only=True):
 
 
 class ToolResult(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """`tool.result.<tool>`: `content` is text for a model, `data` is structured."""
+    """`tool.result.<tool>`: `content` is text for a model, `data` is structured.
+
+    With `tool_output_key`, `content` is a preview of what `read_tool_output` reads under that key;
+    `total_chars` says how long that is.
+    """
 
     ok: bool
     content: str
     data: Any = None
     error: ErrorReply | None = None
+    tool_output_key: str | None = None
+    total_chars: int | None = None
 
     @classmethod
     def failed(cls, error: Local2Error) -> "ToolResult":
@@ -51,13 +57,14 @@ class FunctionSchema(msgspec.Struct, kw_only=True):
     type: Literal["function"] = "function"
 
 
-class ToolSchema(msgspec.Struct, kw_only=True):
-    """`tool.schema`."""
+class ToolSchema(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """`tool.schema`; `whole`: no preview takes the place of its results, however long they are."""
 
     name: str
     description: str
     version: str
     tool_schema: FunctionSchema = msgspec.field(name="schema")
+    whole: bool = False
 
 
 class Empty(msgspec.Struct, kw_only=True):
@@ -73,13 +80,17 @@ class Query(msgspec.Struct, kw_only=True):
 
 
 class ToolCallRecord(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """One tool call of a turn, as `response.generation` reports it."""
+    """One tool call of a turn, as `response.generation` reports it.
+
+    With `tool_output_key`, `content` is the preview that the model saw.
+    """
 
     name: str
     args: Json = msgspec.field(default_factory=dict)
     ok: bool = True
     content: str = ""
     id: str | None = None
+    tool_output_key: str | None = None
 
 
 class Delta(msgspec.Struct, kw_only=True):
@@ -112,6 +123,18 @@ class Feedback(msgspec.Struct, kw_only=True):
     query_id: Annotated[str, msgspec.Meta(min_length=1, max_length=256)]
     score: Annotated[float, msgspec.Meta(ge=-1, le=1)]
     comment: str | None = None
+
+
+class OutputPart(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """`memory.output.keep`: a part of a tool's output, in order; readable after the last one.
+
+    `offset` is in characters, as Unicode counts them. The sender makes the key, at random.
+    """
+
+    key: Annotated[str, msgspec.Meta(pattern=r"^tout_[0-9a-f]{24,64}\Z")]
+    offset: Annotated[int, msgspec.Meta(ge=0, lt=2**53)]
+    text: Annotated[str, msgspec.Meta(min_length=1)]
+    last: bool = False
 
 
 class DeadLetter(msgspec.Struct, kw_only=True):

@@ -1,12 +1,16 @@
 """What a tool is: a name, a description that a small model can choose by, typed arguments."""
 
+import re
 from collections.abc import Awaitable, Callable
 from typing import Any
 
 import msgspec
 
+from local.errors import InvalidArgumentsError
 from local.protocol.caller import Caller
 from local.protocol.payloads import Function, FunctionSchema, ToolSchema
+
+_NO_CHOICE = re.compile(r"^Invalid enum value .* at `args\.(\w+)(?:\[\d+\])?`")
 
 
 class ToolOutput(msgspec.Struct, kw_only=True):
@@ -25,11 +29,14 @@ class McpTool(msgspec.Struct, kw_only=True, rename="camel"):
 
 
 class Tool(msgspec.Struct, frozen=True, kw_only=True):
+    """`whole`: its results are never kept and never cut to a preview, as those of the memory."""
+
     name: str
     description: str
     version: str
     args: type[msgspec.Struct]
     run: Callable[[Caller, Any], Awaitable[ToolOutput]]
+    whole: bool = False
 
     def schema(self) -> ToolSchema:
         """The announcement of `tool.schema`; its parameters come from the arguments' type."""
@@ -41,7 +48,16 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True):
             description=self.description,
             version=self.version,
             tool_schema=FunctionSchema(function=function),
+            whole=self.whole,
         )
+
+    def with_choices(self, error: InvalidArgumentsError) -> InvalidArgumentsError:
+        """The error of a value that is none of the allowed ones, with those that are."""
+        if (argument := _NO_CHOICE.search(error.message)) is None:
+            return error
+        declared = parameters_of(self.args)["properties"].get(argument[1], {})
+        choices = declared.get("enum") or declared.get("items", {}).get("enum", [])
+        return InvalidArgumentsError(error.message, remedy=f"One of: {', '.join(choices)}.")
 
     def mcp_definition(self) -> McpTool:
         return McpTool(
@@ -55,12 +71,24 @@ def parameters_of(args: type[msgspec.Struct]) -> dict[str, Any]:
     Model servers drop `anyOf`; an optional argument may be left out, so `null` need not be offered.
     """
     (_,), components = msgspec.json.schema_components([args])
-    schema = dict(components[args.__name__])
-    schema.pop("title", None)
-    schema["properties"] = {
-        name: _without_null(declared) for name, declared in schema["properties"].items()
-    }
+    schema: dict[str, Any] = _inlined(components[args.__name__], components)
     return schema
+
+
+def _inlined(declared: Any, components: dict[str, Any]) -> Any:
+    if isinstance(declared, list):
+        return [_inlined(item, components) for item in declared]
+    if not isinstance(declared, dict):
+        return declared
+    if (reference := declared.get("$ref")) is not None:
+        described = {key: value for key, value in declared.items() if key != "$ref"}
+        named = components[str(reference).rpartition("/")[2]]
+        return _inlined({**named, **described}, components)
+    return {
+        key: _inlined(value, components)
+        for key, value in _without_null(declared).items()
+        if key != "title" or isinstance(value, dict)  # an argument may have that name
+    }
 
 
 def _without_null(declared: dict[str, Any]) -> dict[str, Any]:

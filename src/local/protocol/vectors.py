@@ -18,11 +18,15 @@ class VectorSearch(msgspec.Struct, kw_only=True):
 
 
 class VectorHits(msgspec.Struct, kw_only=True):
-    """Best first. `min_score` is the cosine below which this embedder's hits are noise."""
+    """Best first. `min_score` is the cosine below which this embedder's hits are noise.
+
+    `question` is the vector of the text that was searched for.
+    """
 
     hits: list[VectorHit]
     min_score: float
     embedder: str
+    question: bytes = b""
 
 
 class VectorItem(msgspec.Struct, kw_only=True, omit_defaults=True):

@@ -2,9 +2,10 @@
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import AsyncExitStack
 from string import Template
-from typing import Literal, Self
+from typing import Any, Literal, Self, TypeVar
 
 import msgspec
 
@@ -19,7 +20,8 @@ from local.protocol.codec import decode, encode
 from local.protocol.envelope import new_id, seal
 from local.protocol.payloads import Feedback, Generation, ToolResult
 from local.stories.bench import Bench, FreshBench
-from local.stories.checks import Check, Outcome, Problem, problems
+from local.stories.checks import Check, Outcome, Problem, at, problems
+from local.stories.hosting import StoryTool, hosted
 from local.stories.script import Call, Discover, Rate, Raw, Restart, Say, Session, Step, Story
 
 POLL = 0.05
@@ -28,6 +30,7 @@ DEFAULT_USER = "user"
 """Whose sessions those are that name nobody."""
 
 Problems = tuple[Problem, ...]
+T = TypeVar("T", bound=Outcome)
 
 
 class StepResult(msgspec.Struct, frozen=True, kw_only=True):
@@ -71,25 +74,35 @@ async def run_story(
         bench: The stack to tell it to, open.
         on_step: Hears of every step as soon as it is done.
     """
-    run = _Run(bench)
     results: list[StepResult] = []
-    for session in story.sessions:
-        for step in session.turns:
-            result = await run.result_of(session, step)
-            on_step(result)
-            results.append(result)
+    async with _Run(bench, story.tools) as run:
+        for session in story.sessions:
+            for step in session.turns:
+                result = await run.result_of(session, step)
+                on_step(result)
+                results.append(result)
     return StoryResult.of(story.name, results)
 
 
 class _Run:
-    """One telling: its own users and sessions, and the queries that may be rated."""
+    """One telling: its own users and sessions, its tools, and what later steps may name."""
 
-    def __init__(self, bench: Bench) -> None:
+    def __init__(self, bench: Bench, tools: Sequence[StoryTool]) -> None:
         self._bench = bench
+        self._tools = tools
+        self._hosts = AsyncExitStack()
+        self._kept: dict[str, Any] = {}
         self._suffix = new_id().rpartition("-")[2]
         self._labelled: dict[str, str] = {}
         self._latest: dict[str, str] = {}
         self._failed = False
+
+    async def __aenter__(self) -> Self:
+        await self._hosts.enter_async_context(hosted(self._bench.url, self._tools))
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._hosts.aclose()
 
     async def result_of(self, session: Session, step: Step) -> StepResult:
         reason = self._why_not(step)
@@ -121,9 +134,7 @@ class _Run:
             case Say():
                 return problems(step.expected, await self._say(session, step))
             case Call():
-                return await _until_met(
-                    step.expected, lambda: self._call(session, step), seconds=step.eventually or 0.0
-                )
+                return await self._call(session, step)
             case Raw():
                 return problems(step.expected, await self._send(session, step))
             case Discover():
@@ -131,7 +142,9 @@ class _Run:
             case Rate():
                 await self._rate(session, step)
             case Restart() if isinstance(self._bench, FreshBench):
+                await self._hosts.aclose()
                 await self._bench.restart()
+                await self.__aenter__()
         return ()
 
     async def _say(self, session: Session, step: Say) -> Generation:
@@ -146,10 +159,27 @@ class _Run:
                 self._labelled[step.label] = turn.query_id
         return turn
 
-    async def _call(self, session: Session, step: Call) -> ToolResult:
+    async def _call(self, session: Session, step: Call) -> Problems:
         caller = self._caller(session, step.agent)
-        return await call_tool(
-            self._bench.bus, step.call, step.args, caller=caller, timeout=step.within
+        names = {"user": caller.user, "session": caller.session_id}
+        step = step.filled({**self._kept, **names})
+
+        async def attempt() -> ToolResult:
+            return await call_tool(
+                self._bench.bus, step.call, step.args, caller=caller, timeout=step.within
+            )
+
+        result, found = await _until_met(step.expected, attempt, seconds=step.eventually or 0.0)
+        return found or self._keep(step.keep, result)
+
+    def _keep(self, paths: Mapping[str, str], result: ToolResult) -> Problems:
+        whole = msgspec.to_builtins(result)
+        values = {name: at(whole, path) for name, path in paths.items()}
+        self._kept |= values
+        return tuple(
+            Problem(expected=f"something to keep at {path}", came=result.content)
+            for name, path in paths.items()
+            if values[name] is None
         )
 
     async def _send(self, session: Session, step: Raw) -> ToolResult:
@@ -167,10 +197,11 @@ class _Run:
             Toolbox(bus, source="late_joiner") as toolbox,
         ):
 
-            async def heard() -> Outcome:
+            async def heard() -> tuple[str, ...]:
                 return tuple(schema.name for schema in toolbox.schemas)
 
-            return await _until_met(step.expected, heard, seconds=step.within)
+            _, found = await _until_met(step.expected, heard, seconds=step.within)
+            return found
 
     async def _rate(self, session: Session, step: Rate) -> None:
         query_id = self._labelled[step.of] if step.of else self._latest[session.id]
@@ -194,12 +225,13 @@ class _Run:
 
 
 async def _until_met(
-    expected: Sequence[Check], attempt: Callable[[], Awaitable[Outcome]], *, seconds: float
-) -> Problems:
-    """Try until every check holds, or the time is over; at least once."""
+    expected: Sequence[Check], attempt: Callable[[], Awaitable[T]], *, seconds: float
+) -> tuple[T, Problems]:
+    """Try until every check holds, or the time is over; at least once. The last one counts."""
     end = time.monotonic() + seconds
     while True:
-        found = problems(expected, await attempt())
+        outcome = await attempt()
+        found = problems(expected, outcome)
         if not found or time.monotonic() >= end:
-            return found
+            return outcome, found
         await asyncio.sleep(POLL)

@@ -19,19 +19,23 @@ A file names the story, describes it and lists its sessions, each with its turns
 
 Every turn is one of the Steps below, told by the key that bears its name; what it may expect is in
 `checks`. In expectations text is compared without regard to case, a value that starts with `~` is a
-regular expression to search for, and null stands for nothing there.
+regular expression to search for, and null stands for nothing there. `tools` are those of other
+agents; the story brings them along.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, Self
 
 import msgspec
 import yaml
+from msgspec.structs import replace
 
 from local.errors import ConfigError
 from local.protocol.payloads import Json
 from local.stories.checks import OF_ANSWERS, OF_DISCOVERIES, OF_RESULTS, Check, Text, text_of
+from local.stories.hosting import StoryTool
+from local.stories.kept import OF_THE_RUN, filled, names_in
 
 KIND = "<kind>"
 """Where a step says which Struct it is; no key that anybody would write."""
@@ -91,18 +95,34 @@ class Say(_Expecting, frozen=True, kw_only=True, tag="say"):
 class Call(_Requesting, frozen=True, kw_only=True, tag="call"):
     """Another agent calls a tool over the bus, without the generator.
 
-    With `eventually` it calls again until every check holds, for so many seconds.
+    With `eventually` it calls again until every check holds, for so many seconds. `keep` names
+    values of the result by their paths; `$name` stands for one in later `args` and `result_data`.
     """
 
     call: Text
     args: Json = msgspec.field(default_factory=dict)
     agent: Name = "story"
     eventually: Seconds | None = None
+    keep: dict[Name, Text] = msgspec.field(default_factory=dict)
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.eventually is not None and not self.expect:
             raise ValueError("`eventually` needs something to `expect`")
+
+    def names(self) -> Iterator[str]:
+        """The kept values that this step needs."""
+        yield from names_in([self.args, [check.result_data for check in self.expect]])
+
+    def filled(self, kept: Mapping[str, Any]) -> Self:
+        """The step with the values in place of their names."""
+        expect = tuple(
+            check
+            if check.result_data is None
+            else replace(check, result_data=filled(check.result_data, kept))
+            for check in self.expect
+        )
+        return replace(self, args=filled(self.args, kept), expect=expect)
 
     def __str__(self) -> str:
         return f"call: {self.call} {text_of(self.args)}"
@@ -176,10 +196,12 @@ class Story(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     name: Text
     description: Text
     sessions: Annotated[tuple[Session, ...], msgspec.Meta(min_length=1)]
+    tools: tuple[StoryTool, ...] = ()
 
     def __post_init__(self) -> None:
         labels: set[str] = set()
         spoken: set[str] = set()
+        kept: set[str] = set(OF_THE_RUN)
         for where, session, step in self._steps():
             match step:
                 case Say(label=label):
@@ -191,6 +213,10 @@ class Story(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
                     raise ValueError(f"`of` names no earlier label: {label} - at `{where}`")
                 case Rate(of=None) if session.id not in spoken:
                     raise ValueError(f"Nothing was said yet that could be rated - at `{where}`")
+                case Call(keep=keep):
+                    if unknown := sorted(set(step.names()) - kept):
+                        raise ValueError(f"Nothing was kept as `${unknown[0]}` - at `{where}`")
+                    kept |= keep.keys()
 
     def _steps(self) -> Iterator[tuple[str, Session, Step]]:
         for s, session in enumerate(self.sessions):

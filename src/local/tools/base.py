@@ -52,4 +52,5 @@ class MemoryTool(msgspec.Struct, Generic[A], frozen=True, kw_only=True):
             version=__version__,
             args=self.args,
             run=run,
+            whole=True,
         )

@@ -2,7 +2,18 @@
 
 from local.memory.service import Memory
 from local.protocol.tool import Tool
-from local.tools import recall_topic, save_memory, save_topic, search_memory
+from local.tools import (
+    add_document,
+    ingest,
+    memory_history,
+    read_tool_output,
+    recall,
+    recall_topic,
+    remember_fact,
+    save_memory,
+    save_topic,
+    search_memory,
+)
 
 
 def memory_tools(memory: Memory) -> list[Tool]:
@@ -10,6 +21,12 @@ def memory_tools(memory: Memory) -> list[Tool]:
     return [
         save_topic.TOOL.over(memory),
         recall_topic.TOOL.over(memory),
+        remember_fact.TOOL.over(memory),
+        recall.TOOL.over(memory),
         save_memory.TOOL.over(memory),
         search_memory.TOOL.over(memory),
+        memory_history.TOOL.over(memory),
+        read_tool_output.TOOL.over(memory),
+        ingest.TOOL.over(memory),
+        add_document.TOOL.over(memory),
     ]

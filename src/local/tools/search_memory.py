@@ -1,16 +1,16 @@
 """Tool `search_memory`: find past questions, answers and notes by their meaning."""
 
-from bisect import bisect_right
 from collections.abc import Sequence
+from datetime import datetime
 from typing import Annotated
 
 import msgspec
 
-from local.memory.ranking import Hit
+from local.memory.episodes import Hit
 from local.memory.service import MemoryService
-from local.protocol.envelope import utc_now
 from local.protocol.tool import ToolOutput
 from local.tools.base import MAX_QUERY, NOTHING_FOUND, Args, MemoryTool
+from local.tools.excerpts import DATA_BYTES, TEXT_BYTES, numbered, shortened
 
 DESCRIPTION = (
     "Search past sessions by meaning, when no exact key is known: earlier questions with their "
@@ -18,11 +18,6 @@ DESCRIPTION = (
     "…?' and whenever earlier conversations may help, e.g. "
     "search_memory(query='which databases has this user worked with')."
 )
-
-TEXT_BYTES = 8_000
-"""Of all hits together in the text for a model, whose context is small."""
-DATA_BYTES = 400_000
-"""Of all hits together in the data; the bus carries 1 MB."""
 
 
 class SearchMemory(Args, frozen=True):
@@ -61,35 +56,14 @@ async def search_memory(memory: MemoryService, args: SearchMemory) -> ToolOutput
     )
 
 
-def shortened(hits: Sequence[Hit], budget: int) -> list[Hit]:
-    """Cut long memories, marked with an ellipsis, so that all fit the budget in bytes of JSON."""
-    share = budget // max(len(hits), 1)
-    return [
-        hit
-        if _size(hit.content) <= share
-        else msgspec.structs.replace(hit, content=f"{_beginning(hit.content, share)} …")
-        for hit in hits
-    ]
-
-
-def _beginning(text: str, size: int) -> str:
-    lengths = range(min(len(text), size + 1))
-    return text[: bisect_right(lengths, size, key=lambda length: _size(text[:length])) - 1]
-
-
-def _size(text: str) -> int:
-    """Bytes on the wire, without quotes; JSON makes up to six of a character's one."""
-    return len(msgspec.json.encode(text)) - 2
-
-
 def formatted(hits: Sequence[Hit]) -> str:
     """The hits as a dated, numbered list for a model."""
-    lines = [f"[Memory recall — {utc_now().date().isoformat()}]"]
-    for number, hit in enumerate(hits, start=1):
-        day = str(hit.metadata["timestamp_utc"])[:10]
-        lines.append(f"{number}. (relevance: {hit.score:.2f}) {day}")
-        lines += [f"   {line}" for line in hit.content.splitlines()]
-    return "\n".join(lines)
+    return numbered(
+        [
+            (hit.score, datetime.fromisoformat(str(hit.metadata["timestamp_utc"])), hit.content)
+            for hit in hits
+        ]
+    )
 
 
 TOOL = MemoryTool(

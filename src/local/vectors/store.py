@@ -57,6 +57,7 @@ class VectorStore:
             hits=[VectorHit(hit.id, hit.cosine) for hit in hits],
             min_score=self._embedder.min_score,
             embedder=self._embedder.name,
+            question=vector.tobytes(),
         )
 
     async def _query_vector(self, ask: VectorSearch) -> FloatMatrix:

@@ -1,0 +1,236 @@
+"""How much of the evidence recall finds: local2, plain Chroma, FTS5, and a fusion of the two.
+
+Every conversation of a file is a user's: added over the bus with `ingest`, a request a session, and
+asked with `recall`. The others get the very vectors that local2 made.
+"""
+
+import argparse
+import sqlite3
+import tempfile
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
+from functools import partial
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+import numpy as np
+import uvloop
+from rich.console import Console
+from rich.progress import Progress
+from rich.table import Table
+
+from baselines import FullText, PlainChroma, full_text, fused, plain_chroma
+from client import Asker, asking, data_of, request_as, seconds
+from dataset import Conversation, DataError, Dataset, Piece, load, pieces
+from local.tools.recall import RecalledItems
+from local.vectors.matrix import FloatMatrix
+from local.vectors.minilm import MiniLM
+from processes import data_dir, running_stack
+from scores import SESSIONS, TURNS, Run, Summary, Task, summary, tasks
+
+TOP_K = 20
+FUSED = 100
+"""Of each channel, to be fused."""
+CAPTION = "T@k: evidence turns within the first k; S@k: their sessions; times: p50/p95"
+
+Search = Callable[[str], list[str]]
+Vectors = defaultdict[str, dict[str, np.ndarray]]
+"""By conversation and message."""
+T = TypeVar("T")
+
+
+class Report(msgspec.Struct, frozen=True, kw_only=True):
+    """What all systems made of a file; `questions` are those with evidence in the data."""
+
+    name: str
+    questions: int
+    questions_without_evidence: int
+    evidence_missing: int
+    local2: Summary
+    chroma: Summary
+    fts5: Summary
+    rrf: Summary
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--data", nargs="+", type=Path, required=True, metavar="FILE")
+    parser.add_argument("--json", action="store_true", help="print one JSON object a file")
+    chosen = parser.parse_args()
+    try:
+        datasets = [load(path) for path in chosen.data]
+    except DataError as error:
+        parser.error(str(error))
+    for dataset in datasets:
+        with Progress(console=Console(stderr=True)) as progress:
+            report = measure(dataset, progress)
+        if chosen.json:
+            print(msgspec.json.encode(report).decode(), flush=True)
+        else:
+            _print(report)
+
+
+def measure(dataset: Dataset, progress: Progress) -> Report:
+    every = list(tasks(dataset))
+    asked = [task for task in every if task.evidence]
+    with tempfile.TemporaryDirectory() as name:
+        local2 = uvloop.run(run_local2(dataset, asked, Path(name), progress))
+        chroma, fts5, rrf = run_baselines(dataset, asked, Path(name), progress)
+    return Report(
+        name=dataset.name,
+        questions=len(asked),
+        questions_without_evidence=len(every) - len(asked),
+        evidence_missing=sum(task.missing for task in every),
+        local2=summary(asked, local2),
+        chroma=summary(asked, chroma),
+        fts5=summary(asked, fts5),
+        rrf=summary(asked, rrf),
+    )
+
+
+async def run_local2(
+    dataset: Dataset, asked: Sequence[Task], folder: Path, progress: Progress
+) -> Run:
+    """Add everything, wait until it is indexed, then ask."""
+    run = Run()
+    async with running_stack(folder) as url, asking(url) as asker:
+        sent = [(c.id, piece) for c in dataset.conversations for piece in _pieces(c)]
+        for user, piece in progress.track(sent, description=f"{dataset.name}: add"):
+            request = request_as(user, messages=piece.sent, session_id=piece.session_id)
+            run.adds.append(await seconds(asker.tool("ingest", request)))
+        bar = progress.add_task(f"{dataset.name}: index", total=(await asker.status()).records)
+        await asker.all_indexed(lambda count: progress.update(bar, completed=count))
+        for task in progress.track(asked, description=f"{dataset.name}: ask local2"):
+            begun = time.perf_counter()
+            ranking = await recall(asker, task)
+            run.queries.append(time.perf_counter() - begun)
+            run.rankings.append(ranking)
+    return run
+
+
+async def recall(asker: Asker, task: Task) -> list[str]:
+    """The messages found in all sessions of the conversation."""
+    request = request_as(task.conversation.id, query=task.text, top_k=TOP_K)
+    found = data_of(await asker.tool("recall", request), RecalledItems)
+    assert not found.degraded, found.reason
+    return [item.source_ref for item in found.items if item.source_ref is not None]
+
+
+def run_baselines(
+    dataset: Dataset, asked: Sequence[Task], folder: Path, progress: Progress
+) -> tuple[Run, Run, Run]:
+    """Chroma, FTS5 and both fused, each conversation in a collection and a table of its own."""
+    embedder = MiniLM.load(Path("models"))
+    vectors = vectors_of(folder)
+    runs = Run(), Run(), Run()
+    numbered = enumerate(dataset.conversations)
+    about = f"{dataset.name}: ask the others"
+    for number, conversation in progress.track(list(numbered), description=about):
+        own = folder / f"plain{number}"
+        with plain_chroma(own) as chroma, full_text(folder / f"plain{number}.sqlite3") as words:
+            add_plainly(conversation, vectors[conversation.id], chroma, words, runs)
+            of_it = [task for task in asked if task.conversation is conversation]
+            for search, run in zip(searches(embedder, chroma, words), runs, strict=True):
+                for task in of_it:
+                    run.rankings.append(_timed(partial(search, task.text), run.queries))
+    return runs
+
+
+def vectors_of(folder: Path) -> Vectors:
+    """What the stack on `folder` made, which runs no more."""
+    vectors: Vectors = defaultdict(dict)
+    with closing(sqlite3.connect(data_dir(folder) / "ledger.sqlite3")) as connection:
+        for user, message, data in connection.execute(
+            "SELECT owner, source_ref, data FROM vector JOIN record ON record.row = vector.record"
+        ):
+            vectors[user][message] = np.frombuffer(data, np.float32)
+    return vectors
+
+
+def add_plainly(
+    conversation: Conversation,
+    vectors: dict[str, np.ndarray],
+    chroma: PlainChroma,
+    words: FullText,
+    runs: tuple[Run, Run, Run],
+) -> None:
+    """Add what local2 was sent, as much of it at a time."""
+    chromas, texts, both = (run.adds for run in runs)
+    for piece in _pieces(conversation):
+        messages = [message for message in piece.messages if message.id in vectors]
+        if not messages:
+            continue  # nothing but blank ones, which local2 does not keep
+        ids = [message.id for message in messages]
+        rows: FloatMatrix = np.stack([vectors[id_] for id_ in ids])
+        _timed(partial(chroma.add, ids, rows), chromas)
+        _timed(partial(words.add, ids, [message.text for message in messages]), texts)
+        both.append(chromas[-1] + texts[-1])
+
+
+def searches(
+    embedder: MiniLM, chroma: PlainChroma, words: FullText
+) -> tuple[Search, Search, Search]:
+    def by_meaning(question: str, limit: int = TOP_K) -> list[str]:
+        return chroma.nearest(embedder.embed_queries([question]), limit)
+
+    def by_both(question: str) -> list[str]:
+        return fused([by_meaning(question, FUSED), words.best(question, FUSED)], TOP_K)
+
+    return by_meaning, partial(words.best, limit=TOP_K), by_both
+
+
+def _pieces(conversation: Conversation) -> Iterator[Piece]:
+    for session in conversation.sessions:
+        yield from pieces(session)
+
+
+def _timed(work: Callable[[], T], into: list[float]) -> T:
+    begun = time.perf_counter()
+    result = work()
+    into.append(time.perf_counter() - begun)
+    return result
+
+
+def _print(report: Report) -> None:
+    systems = {
+        "local2": report.local2, "Chroma": report.chroma, "FTS5": report.fts5, "RRF": report.rrf,
+    }  # fmt: skip
+    console = Console()
+    console.print(_table(f"{report.name}: {report.questions} questions", systems))
+    console.print(_categories(systems))
+    if report.evidence_missing:
+        console.print(
+            f"{report.evidence_missing} messages named as evidence are not in the data; "
+            f"{report.questions_without_evidence} questions have no other, and were not asked."
+        )
+
+
+def _table(title: str, systems: dict[str, Summary]) -> Table:
+    table = Table(title=title, title_justify="left", caption=CAPTION, caption_justify="left")
+    table.add_column("")
+    depths = *(f"T@{depth}" for depth in TURNS), *(f"S@{depth}" for depth in SESSIONS)
+    for heading in (*depths, "MRR", "query ms", "add ms"):
+        table.add_column(heading, justify="right")
+    for name, found in systems.items():
+        shares = (*found.turn_recall.values(), *found.session_recall.values(), found.mrr)
+        times = (f"{t.p50:.1f}/{t.p95:.0f}" for t in (found.query_ms, found.add_ms))
+        table.add_row(name, *(f"{share:.3f}" for share in shares), *times)
+    return table
+
+
+def _categories(systems: dict[str, Summary]) -> Table:
+    table = Table(title="turn R@10 by category", title_justify="left")
+    table.add_column("category")
+    for heading in ("questions", *systems):
+        table.add_column(heading, justify="right")
+    for category, found in systems["local2"].categories.items():
+        shares = (each.categories[category].turn_recall["10"] for each in systems.values())
+        table.add_row(category, str(found.questions), *(f"{share:.3f}" for share in shares))
+    return table
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,84 @@
+"""Large tool outputs: kept whole in the memory, while a preview and its key travel on."""
+
+import secrets
+
+import msgspec
+import structlog
+
+from local.bus.connection import Connection
+from local.errors import BusError, Local2Error
+from local.protocol import subjects
+from local.protocol.caller import Caller
+from local.protocol.codec import decode, encode
+from local.protocol.envelope import seal
+from local.protocol.payloads import OutputPart, ToolResult
+
+KEEP_TIMEOUT = 5.0
+"""Seconds to wait for the acknowledgement of one part."""
+BYTES_A_CHARACTER = 8
+"""On the wire: JSON makes up to six of one, the rest is for the envelope."""
+
+log = structlog.get_logger()
+
+
+async def with_preview(
+    bus: Connection, result: ToolResult, *, caller: Caller, limit: int
+) -> ToolResult:
+    """The result, kept whole and shown as a preview if it has more than `limit` characters.
+
+    Where no memory keeps it, it stays as it is.
+    """
+    if len(result.content) <= limit or result.tool_output_key is not None:
+        return result
+    try:
+        key = await keep(bus, result.content, caller=caller)
+    except Local2Error as error:
+        log.warning("output_not_kept", characters=len(result.content), reason=str(error))
+        return result
+    return msgspec.structs.replace(
+        result,
+        content=preview(result.content, key, limit),
+        tool_output_key=key,
+        total_chars=len(result.content),
+    )
+
+
+async def keep(bus: Connection, content: str, *, caller: Caller) -> str:
+    """Store a tool's output in the memory; returns the key under which the caller reads it.
+
+    Raises:
+        BusError: No memory is on the bus, or it did not take every part.
+    """
+    key = f"tout_{secrets.token_hex(12)}"
+    size = bus.client.max_payload // BYTES_A_CHARACTER
+    for offset in range(0, len(content), size):
+        end = offset + size
+        part = OutputPart(
+            key=key, offset=offset, text=content[offset:end], last=end >= len(content)
+        )
+        request = seal(
+            part,
+            type="request",
+            source=caller.agent or "client",
+            user=caller.user,
+            session_id=caller.session_id,
+        )
+        answer = await bus.request(
+            subjects.MEMORY_OUTPUT_KEEP, encode(request), timeout=KEEP_TIMEOUT
+        )
+        if (problem := decode(answer.data, ToolResult).payload.error) is not None:
+            raise BusError(f"The memory refused a part of {key}: {problem.message}")
+    return key
+
+
+def preview(content: str, key: str, limit: int) -> str:
+    """What a model sees of a long output: how to read on, the beginning, the end.
+
+    The first line names the key, so that whoever cuts the preview keeps it.
+    """
+    head, tail = limit * 3 // 8, limit // 8
+    call = f'read_tool_output(tool_output_key="{key}", offset={head})'
+    return (
+        f"[Output of {len(content)} characters, shortened; {call} reads on.]\n"
+        f"{content[:head]}\n[…]\n{content[-tail:]}"
+    )

@@ -1,0 +1,93 @@
+"""`local2 add-document`: files that everybody in the tenant can find."""
+
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+
+from local.bus.connection import Connection, connect
+from local.bus.tool_client import call_tool
+from local.cli.answers import NAME, PATIENCE
+from local.cli.outcomes import Outcome, progress, report
+from local.cli.output import Output, run_async
+from local.errors import BadRequestError, InvalidArgumentsError, Local2Error, TooLargeError
+from local.protocol.caller import Caller
+from local.runtime import running_url
+from local.settings import Settings
+from local.tools.add_document import MAX_DOCUMENT, AddDocument, AddedDocument
+
+
+def add_document(
+    settings: Settings,
+    output: Output,
+    files: Sequence[Path],
+    *,
+    title: str | None,
+    source: str | None,
+) -> None:
+    if len(files) > 1 and (title or source):
+        raise InvalidArgumentsError(
+            "--title and --source are those of one document.", remedy="Name one file with them."
+        )
+    report(output, run_async(_add_all(settings, output, files, title, source)))
+
+
+async def _add_all(
+    settings: Settings,
+    output: Output,
+    files: Sequence[Path],
+    title: str | None,
+    source: str | None,
+) -> list[Outcome]:
+    outcomes = []
+    async with connect(running_url(settings), name=NAME) as bus:
+        with progress(output) as bar:
+            task = bar.add_task("", total=len(files))
+            for file in files:
+                bar.update(task, description=file.name)
+                outcomes.append(await _add(bus, file, title, source))
+                bar.update(task, advance=1)
+    return outcomes
+
+
+async def _add(bus: Connection, file: Path, title: str | None, source: str | None) -> Outcome:
+    try:
+        content = await asyncio.to_thread(_text_of, file)
+    except Local2Error as error:
+        return Outcome(file=str(file), error=str(error))
+    document = AddDocument(
+        content=content, title=title or file.stem, source=source or file.as_posix()
+    )
+    args, caller = msgspec.to_builtins(document), Caller(agent=NAME)
+    result = await call_tool(bus, "add_document", args, caller=caller, timeout=PATIENCE)
+    if result.error is not None:
+        return Outcome(file=str(file), error=result.error.message)
+    data = msgspec.convert(result.data, AddedDocument)
+    return Outcome(file=str(file), content=result.content, data=data)
+
+
+def _text_of(file: Path) -> str:
+    """The text in a file.
+
+    Raises:
+        BadRequestError: It cannot be read, or is no text.
+        TooLargeError: It is more than one document holds.
+    """
+    try:
+        with file.open(encoding="utf-8-sig") as opened:
+            text = opened.read(MAX_DOCUMENT + 1)
+    except OSError as error:
+        raise BadRequestError(f"It cannot be read: {error.strerror}.") from error
+    except UnicodeDecodeError as error:
+        raise BadRequestError("It is not text in UTF-8.") from error
+    if "\x00" in text:
+        raise BadRequestError("It is not text in UTF-8.")
+    if not text.strip():
+        raise BadRequestError("It is empty.")
+    if len(text) > MAX_DOCUMENT:
+        raise TooLargeError(
+            f"It has more than {MAX_DOCUMENT:,} characters, the most a document may have.",
+            remedy="Split it into several files.",
+        )
+    return text

@@ -1,0 +1,37 @@
+"""`local2 history`: what a fact was before, and what replaced it."""
+
+from rich.text import Text
+
+from local.cli.answers import NAME, answer, data_of, show_entry, shown_time
+from local.cli.output import Output, run_async
+from local.protocol.caller import Caller
+from local.settings import Settings
+from local.tools.base import NOTHING_FOUND
+from local.tools.memory_history import Version, Versions
+
+
+def history(settings: Settings, output: Output, topic_or_id: str, *, user: str | None) -> None:
+    caller = Caller(agent=NAME, user=user)
+    args = {"topic_or_id": topic_or_id}
+    result = run_async(answer(settings, "memory_history", args, caller))
+    found = data_of(result, Versions, output)
+    output.data(found)
+    if output.json:
+        return
+    for version in found.versions:
+        show_entry(output, _head(version), version.content)
+    if not found.versions:
+        output.text(NOTHING_FOUND)
+
+
+def _head(version: Version) -> Text:
+    active = version.superseded_by is None
+    head = Text.assemble(
+        ("active  ", "bold green") if active else ("replaced", "dim"),
+        f"  {shown_time(version.event_time)}  ",
+        (version.topic or version.scope, "cyan"),
+        (f"  {version.id}", "dim"),
+    )
+    if version.agent:
+        head.append(f"  by {version.agent}", style="dim")
+    return head

@@ -1,0 +1,44 @@
+"""Commands on several files: what became of each, whatever became of the others."""
+
+import sys
+from collections.abc import Sequence
+
+import msgspec
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+
+from local.cli.output import FAILED, Output
+
+
+class Outcome(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Of one file: what to say of it to people and to programs, or why nothing came of it."""
+
+    file: str
+    content: str = ""
+    data: msgspec.Struct | None = None
+    error: str | None = None
+
+
+def report(output: Output, outcomes: Sequence[Outcome]) -> None:
+    """Print them all; if one is an error the command ends with exit code 1."""
+    output.data(outcomes)
+    for outcome in [] if output.json else outcomes:
+        if outcome.error is None:
+            line = f"{outcome.file}: {outcome.content}"
+            output.console.print(line, markup=False, soft_wrap=True)
+        else:
+            line = f"{outcome.file}: {outcome.error}"
+            output.errors.print(line, style="red", markup=False, soft_wrap=True)
+    if any(outcome.error is not None for outcome in outcomes):
+        sys.exit(FAILED)
+
+
+def progress(output: Output) -> Progress:
+    """A bar on a terminal, gone when it is full."""
+    return Progress(
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        MofNCompleteColumn(),
+        console=output.errors,
+        transient=True,
+        disable=output.json or not output.errors.is_terminal,
+    )

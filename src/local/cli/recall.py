@@ -1,0 +1,115 @@
+"""`local2 recall`: what is remembered of something, and why that was found."""
+
+from collections.abc import Sequence
+from datetime import datetime, time
+
+import msgspec
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from local.cli.answers import INDENT, NAME, answer, data_of, show_entry, shown_time
+from local.cli.output import Output, run_async
+from local.errors import InvalidArgumentsError
+from local.memory.places import Scope
+from local.memory.synthesis import Answer
+from local.protocol.caller import Caller
+from local.settings import Settings
+from local.tools.base import NOTHING_FOUND
+from local.tools.recall import Explanation, RecalledItem, RecalledItems
+
+DATE = len("2026-05-01")
+
+
+class Question(msgspec.Struct, frozen=True, kw_only=True):
+    """The arguments of the tool `recall`, which checks them."""
+
+    query: str
+    top_k: int
+    scope: Scope
+    source_kinds: Sequence[str] | None
+    since: datetime | None
+    until: datetime | None
+    enable_rerank: bool
+    synthesize: bool
+    explain: bool
+
+
+def recall(
+    settings: Settings,
+    output: Output,
+    question: Question,
+    *,
+    session: str | None,
+    user: str | None,
+) -> None:
+    caller = Caller(agent=NAME, user=user, session_id=session)
+    result = run_async(answer(settings, "recall", msgspec.to_builtins(question), caller))
+    recalled = data_of(result, RecalledItems, output)
+    output.data(recalled)
+    if not output.json:
+        _show(output, recalled)
+
+
+def moment(text: str | None, *, option: str, ends: bool = False) -> datetime | None:
+    """A date or a time as a user writes it; of a date its beginning, or its end.
+
+    Raises:
+        InvalidArgumentsError: It is neither; the message names the option.
+    """
+    if text is None:
+        return None
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError as error:
+        raise InvalidArgumentsError(
+            f"{option}: {text!r} is no date or time.",
+            remedy="Write it as 2026-05-01 or 2026-05-01T14:30.",
+        ) from error
+    return datetime.combine(found, time.max) if ends and len(text) <= DATE else found
+
+
+def _show(output: Output, recalled: RecalledItems) -> None:
+    if recalled.answer is not None and recalled.items:
+        _show_answer(output, recalled.answer, recalled.items)
+    for number, item in enumerate(recalled.items, start=1):
+        show_entry(output, _head(number, item), item.content)
+        if item.explanation is not None:
+            shares = _shares(item.explanation)
+            output.console.print(Padding(shares, (0, 0, 0, len(INDENT)), expand=False))
+    if not recalled.items:
+        output.text(NOTHING_FOUND)
+    if recalled.rerank_used:
+        output.console.print("[dim]A reranker put them in this order.[/]")
+    if recalled.degraded:
+        notice = f"Some were searched by their words only: {recalled.reason}"
+        output.console.print(Text(notice, style="yellow"))
+
+
+def _show_answer(output: Output, answered: Answer, items: Sequence[RecalledItem]) -> None:
+    if not answered.by_model:
+        output.console.print("[dim]No model made an answer of what was found.[/]")
+        return
+    output.text(answered.text or "What was found does not answer the question.")
+    numbers = [str(n) for n, item in enumerate(items, start=1) if item.id in answered.ids]
+    if numbers:
+        output.console.print(f"[dim]It rests on {', '.join(numbers)}.[/]")
+
+
+def _head(number: int, item: RecalledItem) -> Text:
+    label = item.topic or item.label
+    words = [shown_time(item.event_time), item.source_kind]
+    head = Text.assemble((f"{number}. {item.score:.2f}", "bold"), "  ", "  ".join(words))
+    if label:
+        head.append(f"  {label}", style="cyan")
+    if item.session_id:
+        head.append(f"  session {item.session_id}", style="dim")
+    return head
+
+
+def _shares(explanation: Explanation) -> Table:
+    """The shares that are not zero, and the weight of the scope."""
+    shares = {k: v for k, v in msgspec.structs.asdict(explanation.shares).items() if v}
+    table = Table(*shares, "weight", box=None, padding=(0, 2, 0, 0), header_style="dim")
+    table.add_row(*(f"{share:+.2f}" for share in shares.values()), f"{explanation.weight:g}")
+    return table

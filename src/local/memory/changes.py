@@ -1,0 +1,50 @@
+"""Telling the bus and the indexer what changed, by id and kind and never by content."""
+
+from collections.abc import Awaitable, Callable, Sequence
+
+import structlog
+
+from local.errors import BusError
+from local.memory.indexer import Indexer
+from local.memory.records import NewRecord, Written
+from local.protocol import subjects
+from local.protocol.payloads import MemoryChange
+
+Announce = Callable[[str, MemoryChange], Awaitable[None]]
+
+log = structlog.get_logger()
+
+
+class Changes:
+    """What is written stays written, whether or not anybody hears of it."""
+
+    def __init__(self, indexer: Indexer, announce: Announce) -> None:
+        self._indexer = indexer
+        self._announce = announce
+
+    async def written(self, written: Sequence[Written], records: Sequence[NewRecord]) -> None:
+        """Some of these records are new, and may have replaced others."""
+        new = [(one, record) for one, record in zip(written, records, strict=True) if one.was_new]
+        if not new:
+            return
+        self._indexer.wake()
+        try:
+            for one, record in new:
+                saved = MemoryChange(id=one.id, kind=record.kind, topic=record.topic)
+                await self._announce(subjects.MEMORY_SAVED, saved)
+                for replaced in one.replaced:
+                    await self._tell_replaced(replaced, record)
+        except BusError as error:
+            log.warning("change_not_announced", count=len(new), reason=str(error))
+
+    async def replaced(self, record_id: str, by: NewRecord) -> None:
+        """One record took the place of another."""
+        self._indexer.wake()
+        try:
+            await self._tell_replaced(record_id, by)
+        except BusError as error:
+            log.warning("change_not_announced", id=record_id, reason=str(error))
+
+    async def _tell_replaced(self, record_id: str, by: NewRecord) -> None:
+        change = MemoryChange(id=record_id, kind=by.kind, topic=by.topic, superseded_by=by.id)
+        await self._announce(subjects.MEMORY_SUPERSEDED, change)

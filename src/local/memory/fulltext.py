@@ -1,0 +1,89 @@
+"""Full-text search whose cost hardly grows with the table: only rows with a rare word are scored.
+
+Scoring a row costs thirty times what finding it costs. Rows that have nothing but common words of
+the question come last anyway, so where all matches would be too many they are left out.
+"""
+
+from collections.abc import Sequence
+
+from local.database import Connection
+from local.memory.places import Reach
+from local.memory.query import Query
+from local.memory.rows import TenantRows
+
+SCORED = 10_000
+"""Rows scored for a question because of its rare words."""
+PROBE = 2_000
+"""Rows up to which those of a word are counted; beyond, they are estimated from the newest."""
+BROAD = 0.5
+"""A scope with more of all rows than this narrows nothing."""
+GROWTH = 1.25
+"""Of the table, after which words are counted again."""
+KEPT = 50_000
+
+COLUMNS = "{content topic label said}"
+
+
+class FullText:
+    """BM25 over one database; remembers how frequent words are. Used inside reads only."""
+
+    def __init__(self, rows: TenantRows) -> None:
+        self._rows = rows
+        self._known: dict[str, float] = {}
+        self._counted = self._last = 1
+
+    def search(
+        self, connection: Connection, query: Query, reach: Reach, limit: int
+    ) -> dict[int, float]:
+        """The best rows by BM25, higher is better; at most `limit` within reach, maybe others'."""
+        words = [f'"{word}"' for word in (*query.terms, *query.phrases)]
+        if not words or not reach.places:
+            return {}
+        self._refresh(connection)
+        share = sum(self._count(connection, f'places: "{place}"') for place in reach.places)
+        share = min(share / self._counted, 1.0)
+        within = ""
+        if reach.session_word is not None or share < BROAD:
+            within = f" AND places: ({reach.expression()})"
+        else:
+            limit = int(limit / share) + 1
+        found: dict[int, float] = {}
+        for words_ in self._parts(connection, words, share if within else 1.0):
+            asked = {"match": f"({words_}){within}", "limit": limit}
+            for row, bm25 in self._rows.execute(connection, "search_text", **asked):
+                found[row] = max(bm25, found.get(row, 0.0))
+        return found
+
+    def _parts(self, connection: Connection, words: Sequence[str], share: float) -> list[str]:
+        """One match for all words; or rows with a rare one, and those that have others as well."""
+        counts = {w: self._count(connection, f"{COLUMNS}: {w}") * share for w in words}
+        rare: list[str] = []
+        total = 0.0
+        for word in sorted(words, key=lambda w: counts[w]):
+            total += counts[word]
+            if total > SCORED and rare:
+                break
+            rare.append(word)
+        common = [word for word in words if word not in rare]
+        if not common:
+            return [_any(rare)]
+        return [_any(rare), f"({_any(rare)}) AND ({_any(common)})"]
+
+    def _count(self, connection: Connection, match: str) -> float:
+        """Rows that match, exactly if they are few."""
+        if match not in self._known:
+            asked = {"match": match, "probe": PROBE}
+            count, oldest = self._rows.execute(connection, "count_text", **asked).fetchone()
+            seen = self._last - oldest + 1 if count == PROBE else self._counted
+            self._known[match] = count * self._counted / max(seen, 1)
+        return self._known[match]
+
+    def _refresh(self, connection: Connection) -> None:
+        self._last = self._rows.execute(connection, "last_row").fetchone()["last"] or 1
+        if self._last > self._counted * GROWTH or len(self._known) > KEPT:
+            self._counted = self._last
+            self._known.clear()
+
+
+def _any(words: Sequence[str]) -> str:
+    return f"{COLUMNS}: ({' OR '.join(words)})"

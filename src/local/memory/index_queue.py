@@ -1,0 +1,111 @@
+"""The ledger's side of the vector index: what waits for it, and what it should hold."""
+
+from collections.abc import Sequence
+
+from local.database import Connection, Row
+from local.memory.records import Waiting
+from local.memory.rows import TenantRows
+
+PAGE = 1_000
+"""Rows that one transaction changes at most, so that nobody's save waits long behind it."""
+SAID = 400
+"""Characters of what was said that its vector is made of: more of it blurs the vector."""
+WRITTEN = 1_000
+"""Of everything else."""
+FILLED = 300
+"""What was said in less is filled up to this with the end of the message before."""
+CONVERSATION = frozenset({"chat_message", "tool_output"})
+
+
+class IndexQueue:
+    """One tenant's records on their way into the index, and out of it."""
+
+    def __init__(self, rows: TenantRows) -> None:
+        self._rows = rows
+        self.tenant = rows.tenant
+
+    async def waiting(self, limit: int, *, embedder: str) -> list[Waiting]:
+        """The oldest records that wait for the index, with vectors that `embedder` made."""
+        rows = await self._rows.all("waiting", limit=limit, embedder=embedder)
+        return [_waiting(row) for row in rows]
+
+    async def sample_indexed(self, limit: int) -> list[Waiting]:
+        """Some records that should be in the index, by chance, with their vectors."""
+        return [_waiting(row) for row in await self._rows.all("sample_indexed", limit=limit)]
+
+    async def keep_vectors(
+        self, records: Sequence[Waiting], vectors: Sequence[bytes], embedder: str
+    ) -> None:
+        """Keep the vectors that are now in the index, and mark their records as indexed."""
+        made = [
+            (record, data)
+            for record, data in zip(records, vectors, strict=True)
+            if record.vector is None
+        ]
+
+        def keep(connection: Connection) -> None:
+            for record, data in made:
+                self._rows.execute(
+                    connection, "keep_vector", row=record.row, embedder=embedder, data=data
+                )
+            for record in records:
+                self._rows.execute(connection, "mark_indexed", row=record.row)
+
+        await self._rows.write(keep)
+
+    async def indexed(self) -> int:
+        """How many records the index should hold, as far as it has caught up."""
+        row = await self._rows.one("count_indexed")
+        return int(row["indexed"]) if row else 0
+
+    async def to_remove(self, limit: int) -> list[str]:
+        """Ids in the index that no longer belong there."""
+        return [row["id"] for row in await self._rows.all("to_remove", limit=limit)]
+
+    async def removed(self, ids: Sequence[str]) -> None:
+        """Mark records as gone from the index."""
+        await self._rows.change_each("mark_removed", ({"id": id_} for id_ in ids))
+
+    async def index_anew(self) -> None:
+        """Let every record wait for the index again, as after the index was emptied."""
+        row = await self._rows.one("last_row")
+        last = row["last"] if row else 0
+        for first in range(1, last + 1, PAGE):
+            await self._rows.change("all_waiting", first=first, last=first + PAGE - 1)
+
+    async def index_again(self, ids: Sequence[str]) -> None:
+        """Let these records wait for the index again."""
+        for start in range(0, len(ids), PAGE):
+            page = ids[start : start + PAGE]
+            await self._rows.change_each("wait_again", ({"id": id_} for id_ in page))
+
+    async def compared(self, present: set[str]) -> tuple[list[str], list[str]]:
+        """What the index lacks, and what it has too much, if it holds the ids in `present`."""
+
+        def compare(connection: Connection) -> tuple[list[str], list[str]]:
+            expected = {row["id"] for row in self._rows.execute(connection, "indexed_ids")}
+            return list(expected - present), list(present - expected)
+
+        return await self._rows.read(compare)
+
+
+def _waiting(row: Row) -> Waiting:
+    return Waiting(row=row["row"], id=row["id"], text=_indexed_text(row), vector=row["vector"])
+
+
+def _indexed_text(row: Row) -> str:
+    """What is embedded: its beginning, under speaker or key, and then what was said before it.
+
+    A short message often answers the one before. Its own words must come first.
+    """
+    text = _labelled(row["topic"] or row["label"], row["content"])
+    if row["kind"] not in CONVERSATION:
+        return text[:WRITTEN]
+    room = FILLED - len(text)
+    if row["before"] is None or room <= 0:
+        return text[:SAID]
+    return f"{text}\n{_labelled(row['before_label'], row['before'])[-room:]}"
+
+
+def _labelled(label: str | None, text: str) -> str:
+    return f"{label}: {text}" if label else text

@@ -1,0 +1,195 @@
+"""Conversations to records: who said what and which tool answered what, each under a stable id.
+
+Sending the same conversation again makes the same ids, so it changes nothing; a longer version adds
+what is new. Facts are not extracted here: `records_of` is where an extractor would begin.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from typing import Annotated, Any, Literal
+
+import msgspec
+
+from local.memory.episodes import new_episode
+from local.memory.records import NewRecord, content_id, in_utc
+from local.protocol.caller import Caller
+from local.protocol.envelope import Name
+from local.protocol.payloads import Json, ToolCallRecord
+
+OWN_TOOLS = frozenset({
+    "add_document", "ingest", "memory_history", "read_tool_output", "recall", "recall_topic",
+    "remember_fact", "save_memory", "save_topic", "search_memory",
+})  # fmt: skip
+"""Tools of the memory itself: what they answer is remembered already."""
+RECALLED = "recalled"
+"""In the metadata of what was itself answered from memory."""
+FIRST_MESSAGES = 3
+"""As many tell one conversation from another."""
+
+
+class Message(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One message of a conversation, in the roles of chat models."""
+
+    role: Literal["user", "assistant", "system", "tool"]
+    content: str | None = None
+    id: Name | None = None
+    name: Name | None = None
+    timestamp: datetime | None = None
+    tool_calls: list[ToolCallRecord] = []
+    tool_call_id: Annotated[Name | None, msgspec.Meta(description="Of a tool's message.")] = None
+
+
+class Conversation(msgspec.Struct, frozen=True, kw_only=True):
+    """Messages with what the ledger needs to know of them."""
+
+    messages: Sequence[Message]
+    owner: str
+    agent: str | None
+    session_id: str | None
+    now: datetime
+    query_id: str | None = None
+    recalled: bool = False
+    """What the assistant says in it was answered from memory."""
+
+
+class Turn(msgspec.Struct, frozen=True, kw_only=True):
+    """One question with its answer.
+
+    `recalled`: what memory tools had put into the answer is cut out of it.
+    """
+
+    query: str
+    answer: str
+    at: datetime
+    tool_calls: list[ToolCallRecord] = []
+    session_id: str | None = None
+    query_id: str | None = None
+    recalled: bool = False
+
+    def messages(self) -> list[Message]:
+        """The turn as the messages that it was."""
+        refs = [f"{self.query_id}:{role}" if self.query_id else None for role in ("user", "agent")]
+        return [
+            Message(role="user", content=self.query, id=refs[0], timestamp=self.at),
+            Message(role="assistant", tool_calls=self.tool_calls, timestamp=self.at),
+            Message(role="assistant", content=self.answer, id=refs[1], timestamp=self.at),
+        ]
+
+
+def records_of_turn(turn: Turn, caller: Caller) -> Iterator[NewRecord]:
+    """The turn's episode, and its messages and tool results."""
+    metadata: Json = {
+        "session_id": turn.session_id,
+        "query_id": turn.query_id,
+        "timestamp_utc": turn.at.isoformat(),
+        "tool_calls": len(turn.tool_calls),
+        **({RECALLED: True} if turn.recalled else {}),
+    }
+    episode = new_episode(f"Q: {turn.query}\nA: {turn.answer}", metadata, caller, turn.at)
+    yield episode
+    yield from records_of(
+        Conversation(
+            messages=turn.messages(),
+            owner=episode.owner,
+            agent=caller.agent,
+            session_id=episode.session_id,
+            query_id=episode.query_id,
+            now=turn.at,
+            recalled=turn.recalled,
+        )
+    )
+
+
+def session_of(messages: Sequence[Message]) -> str:
+    """The session's id where the caller gives none: the same conversation, the same id."""
+    first = [
+        (message.name or message.role, message.content, message.timestamp)
+        for message in messages[:FIRST_MESSAGES]
+    ]
+    return content_id("session", first)
+
+
+def identified(messages: Sequence[Message]) -> Iterator[Message]:
+    """The messages of a conversation, so that it makes the same records whole and in pieces.
+
+    One without an id gets one made of what it says and how often that was said before; a tool's
+    message without a name gets its tool's.
+    """
+    tools = {call.id: call.name for message in messages for call in message.tool_calls}
+    said: Counter[tuple[str | None, ...]] = Counter()
+    for message in messages:
+        what = (message.role, message.name, message.content)
+        said[what] += 1
+        id_ = message.id if message.id is not None else content_id(*what, said[what])
+        name = message.name
+        if message.role == "tool" and name is None and message.tool_call_id is not None:
+            name = tools.get(message.tool_call_id)
+        yield msgspec.structs.replace(message, id=id_, name=name)
+
+
+def records_of(conversation: Conversation) -> Iterator[NewRecord]:
+    """A record a message and a tool's result, in their order; each id once."""
+    for message in identified(conversation.messages):
+        if message.role == "tool":
+            result = ToolCallRecord(
+                id=message.tool_call_id, name=message.name or "tool", content=message.content or ""
+            )
+            yield from _result(conversation, message, result)
+        elif message.role != "system":
+            yield from _said(conversation, message)
+        for call in message.tool_calls:
+            yield from _result(conversation, message, call)
+
+
+def _said(conversation: Conversation, message: Message) -> Iterator[NewRecord]:
+    text = message.content
+    if not text or text.isspace():
+        return
+    yield _record(
+        conversation,
+        message,
+        id=content_id(
+            "chat_message", conversation.owner, conversation.session_id, message.role, message.id
+        ),
+        kind="chat_message",
+        content=text,
+        label=message.name,
+        role=message.role,
+        source_ref=message.id,
+    )
+
+
+def _result(
+    conversation: Conversation, message: Message, call: ToolCallRecord
+) -> Iterator[NewRecord]:
+    if call.name in OWN_TOOLS or not call.content or call.content.isspace():
+        return
+    said = [conversation.query_id, call.id or message.id, call.name, call.content]
+    yield _record(
+        conversation,
+        message,
+        id=content_id("tool_output", conversation.owner, conversation.session_id, said),
+        kind="tool_output",
+        content=call.content,
+        label=call.name,
+        role="tool",
+        source_ref=call.id,
+        metadata={"tool_output_key": call.tool_output_key} if call.tool_output_key else {},
+    )
+
+
+def _record(
+    conversation: Conversation, message: Message, *, metadata: Json | None = None, **columns: Any
+) -> NewRecord:
+    """What every record of a conversation shares."""
+    recalled = {RECALLED: True} if conversation.recalled else {}
+    return NewRecord(
+        owner=conversation.owner,
+        agent=conversation.agent,
+        session_id=conversation.session_id,
+        query_id=conversation.query_id,
+        event_time=in_utc(message.timestamp) if message.timestamp else conversation.now,
+        metadata={**recalled, **(metadata or {})},
+        **columns,
+    )

@@ -1,0 +1,169 @@
+"""Scopes: which records a caller may find, and how much each class of them weighs."""
+
+from collections.abc import Collection
+from typing import Literal, Self
+
+import msgspec
+
+from local.errors import InvalidArgumentsError
+from local.memory.records import TENANT_OWNED, Kind, Owning, Record
+from local.protocol.caller import Caller
+from local.settings import MemorySettings
+
+Scope = Literal["session", "history", "user", "agent", "tenant", "any"]
+
+NO_SESSION = "\x00"
+"""A session that no record has."""
+
+KINDS: dict[Owning, tuple[Kind, ...]] = {
+    "session": ("chat_message", "tool_output", "episode"),
+    "user": ("fact",),
+    "agent": ("fact",),
+    "tenant": ("fact", "document_chunk"),
+}
+_CLASSES: dict[Scope, tuple[Owning, ...]] = {
+    "session": ("session",),
+    "history": ("session",),
+    "user": ("user",),
+    "agent": ("agent",),
+    "tenant": ("tenant",),
+    "any": ("session", "user", "agent", "tenant"),
+}
+
+
+class Weights(msgspec.Struct, frozen=True, kw_only=True):
+    """What each class of records counts for; 0 leaves it out."""
+
+    session: float
+    history: float
+    user: float
+    agent: float
+    tenant: float
+
+    @classmethod
+    def of(cls, settings: MemorySettings) -> Self:
+        return cls(
+            session=settings.weight_session,
+            history=settings.weight_history,
+            user=settings.weight_user,
+            agent=settings.weight_agent,
+            tenant=settings.weight_tenant,
+        )
+
+
+ALIKE = Weights(session=1, history=1, user=1, agent=1, tenant=1)
+
+
+class Reach(msgspec.Struct, frozen=True, kw_only=True):
+    """What a search may find.
+
+    `places` are the words that the ledger's column `place` may have. Of what belongs to sessions,
+    `only_session` is the one to search, and `but_session` the one not to. `session_word` is there
+    where nothing but one session is searched.
+    """
+
+    caller: Caller
+    weights: Weights
+    places: tuple[str, ...]
+    only_session: str | None = None
+    but_session: str | None = None
+    session_word: str | None = None
+
+    def expression(self) -> str:
+        """The places as FTS5 looks for them. It saves work; the ledger decides what is visible."""
+        within = " OR ".join(f'"{word}"' for word in self.places)
+        return f"({within}) AND {self.session_word}" if self.session_word else within
+
+    def weight(self, scope: Owning, session_id: str | None) -> float:
+        """How much a record of this class counts."""
+        if scope != "session":
+            return float(getattr(self.weights, scope))
+        current = session_id is not None and session_id == self.caller.session_id
+        return self.weights.session if current else self.weights.history
+
+
+def reach(scope: Scope, kinds: Collection[Kind], caller: Caller, weights: Weights) -> Reach:
+    """What `caller` finds in a scope.
+
+    Raises:
+        InvalidArgumentsError: The scope needs an identity that the caller lacks.
+    """
+    _check_identity(scope, caller)
+    current = scope != "history" and weights.session > 0
+    past = scope != "session" and weights.history > 0
+    weighs: dict[Owning, bool] = {
+        "session": current or past,
+        "user": weights.user > 0,
+        "agent": weights.agent > 0 and bool(caller.agent),
+        "tenant": weights.tenant > 0,
+    }
+    places = [
+        place(caller.tenant, class_, _owner(class_, caller), kind)
+        for class_ in _CLASSES[scope]
+        if weighs[class_]
+        for kind in KINDS[class_]
+        if kind in kinds
+    ]
+    only = None if past else caller.session_id or NO_SESSION
+    return Reach(
+        caller=caller,
+        weights=weights,
+        places=tuple(places),
+        only_session=only,
+        but_session=None if current else caller.session_id,
+        session_word=_session_word(caller, only) if only and scope == "session" else None,
+    )
+
+
+def place(tenant: str, scope: Owning, owner: str, kind: Kind) -> str:
+    """The word for whose record of which kind it is; the column `place` is made the same way."""
+    return "p" + _word(tenant, scope, owner, kind)
+
+
+def _session_word(caller: Caller, session_id: str) -> str:
+    """The word for a session, as in the column `session_place`."""
+    return "s" + _word(caller.tenant, _owner("session", caller), session_id)
+
+
+def _word(*parts: str) -> str:
+    return "".join(f"{part.encode().hex().upper()}x" for part in parts)
+
+
+def owner_in(scope: Owning, caller: Caller) -> str:
+    """Who owns what the caller keeps in a scope.
+
+    Raises:
+        InvalidArgumentsError: The scope needs an identity that the caller lacks.
+    """
+    _check_identity(scope, caller)
+    return _owner(scope, caller)
+
+
+def own_places(caller: Caller) -> list[tuple[Owning, str]]:
+    """Scope and owner of every fact that the caller may see."""
+    return [(scope, _owner(scope, caller)) for scope in ("user", "agent", "tenant")]
+
+
+def may_see(record: Record, caller: Caller) -> bool:
+    return record.owner == _owner(record.scope, caller)
+
+
+def _check_identity(scope: Scope, caller: Caller) -> None:
+    lacking = {
+        "session": "session_id" if caller.session_id is None else None,
+        "history": "user" if caller.user is None else None,
+        "user": "user" if caller.user is None else None,
+        "agent": "source" if not caller.agent else None,
+    }.get(scope)
+    if lacking is not None:
+        raise InvalidArgumentsError(
+            f"scope: {scope!r} needs to know whose; the request's envelope has no {lacking}.",
+            remedy=f"Send {lacking} in the envelope, or search scope 'any'.",
+        )
+
+
+def _owner(class_: Owning, caller: Caller) -> str:
+    """Who owns the caller's records of a class; without a user they are the tenant's own."""
+    if class_ == "agent":
+        return caller.agent or TENANT_OWNED
+    return TENANT_OWNED if class_ == "tenant" else caller.user or TENANT_OWNED

@@ -1,0 +1,213 @@
+"""Recall: analyse the question, ask all channels, rank, leave out repetitions, rerank.
+
+It always answers: what is missing costs quality, and `degraded` or `rerank_used` say so.
+"""
+
+import re
+from collections.abc import Callable, Collection, Iterator, Sequence
+from datetime import datetime
+from itertools import islice
+
+import msgspec
+import structlog
+
+from local.errors import RerankError
+from local.memory.candidates import Filter
+from local.memory.expansion import Expander
+from local.memory.places import Reach, Scope, Weights, reach
+from local.memory.query import Query, analyse
+from local.memory.ranking import Ranked, Shares, rank
+from local.memory.records import Kind, Record, checked_text
+from local.memory.reranker import Reranker
+from local.memory.retrieval import Found, Retrieval
+from local.memory.rows import TenantRows
+from local.protocol.caller import Caller
+
+RECALLED_KINDS: tuple[Kind, ...] = ("chat_message", "tool_output", "document_chunk", "fact")
+"""Episodes hold what messages hold, and have a search of their own."""
+RERANKED = 20
+FILLERS = frozenset(
+    re.findall(r"\w+", "a an the oh ok okay well so yes yeah hi hey hello please thanks just")
+)
+"""Words that make no other statement of one."""
+_WORD = re.compile(r"-?\w+|[^\w\s.,!?;:'\"()…-]")
+SPARE = 4
+"""Fetched beyond what is wanted, since some repeat others."""
+NOT_INDEXED = "Some memories are not indexed yet."
+
+log = structlog.get_logger()
+
+
+class Ask(msgspec.Struct, frozen=True, kw_only=True):
+    """What to recall."""
+
+    query: str
+    top_k: int
+    kinds: Collection[Kind] = RECALLED_KINDS
+    scope: Scope = "any"
+    since: datetime | None = None
+    until: datetime | None = None
+    rerank: bool = True
+    repetitions: bool = False
+    """Whether texts that say the same are all wanted."""
+    weights: Weights | None = None
+    """Instead of the configured ones."""
+
+
+class Item(msgspec.Struct, frozen=True, kw_only=True):
+    """A record that was recalled. `score` is at most 1, or the reranker's own."""
+
+    record: Record
+    score: float
+    shares: Shares
+    weight: float
+    compared: bool
+    """Whether its meaning could be compared: it has a vector."""
+
+
+class Recalled(msgspec.Struct, frozen=True, kw_only=True):
+    """Items, best first. `reason` says what is degraded: some were found by their words only.
+
+    `min_score` is the cosine below which an item without any of the words is left out.
+    """
+
+    items: list[Item]
+    degraded: bool
+    rerank_used: bool
+    reason: str | None = None
+    min_score: float = 0.0
+
+
+class RecallModels(msgspec.Struct, frozen=True, kw_only=True):
+    """Models that make recall better where they are configured."""
+
+    reranker: Reranker | None = None
+    expander: Expander | None = None
+
+
+class Recaller:
+    """Recall within one tenant."""
+
+    def __init__(  # noqa: PLR0913 - what recall consists of
+        self,
+        rows: TenantRows,
+        retrieval: Retrieval,
+        *,
+        weights: Weights,
+        feedback_weight: float,
+        min_score: float | None,
+        models: RecallModels,
+        clock: Callable[[], datetime],
+    ) -> None:
+        self._rows = rows
+        self._retrieval = retrieval
+        self._weights = weights
+        self._feedback_weight = feedback_weight
+        self._clock = clock
+        self._models = models
+        self.min_score = min_score
+
+    async def recall(self, caller: Caller, ask: Ask) -> Recalled:
+        """Find what the caller may see and the question asks for.
+
+        Raises:
+            InvalidArgumentsError: The question is blank, or the scope needs an identity that the
+                caller lacks.
+            StorageError: The ledger cannot be read.
+        """
+        within = reach(ask.scope, ask.kinds, caller, ask.weights or self._weights)
+        query = await self._analysed(checked_text(ask.query))
+        found = await self._retrieval.find(query, within, Filter.of(within, ask.since, ask.until))
+        min_score = found.min_score if self.min_score is None else self.min_score
+        ranked = self._ranked(found, query, within, min_score)
+        wanted = max(RERANKED, ask.top_k) if self._reranks(ask) else ask.top_k
+        items = await self._first(ranked, wanted, repetitions=ask.repetitions)
+        items, reranked = await self._reranked(ask, items)
+        return Recalled(
+            items=items[: ask.top_k],
+            degraded=found.waiting or found.problem is not None,
+            reason=found.problem or (NOT_INDEXED if found.waiting else None),
+            rerank_used=reranked,
+            min_score=min_score,
+        )
+
+    async def _analysed(self, text: str) -> Query:
+        query = analyse(text, self._clock())
+        if self._models.expander is None:
+            return query
+        expansion = await self._models.expander.expand(text)
+        return query.expanded(expansion.keywords, expansion.topics)
+
+    def _ranked(
+        self, found: Found, query: Query, within: Reach, min_score: float
+    ) -> Iterator[Ranked]:
+        return rank(
+            found,
+            query,
+            within,
+            now=self._clock(),
+            min_score=min_score,
+            feedback_weight=self._feedback_weight,
+        )
+
+    async def _first(
+        self, ranked: Iterator[Ranked], wanted: int, *, repetitions: bool
+    ) -> list[Item]:
+        """The best items with their records, each text once."""
+        first: list[Item] = []
+        said: set[tuple[str, ...]] = set()
+        while len(first) < wanted and (page := list(islice(ranked, wanted + SPARE))):
+            for item in await self._items(page):
+                saying = _saying(item.record.content)
+                if repetitions or saying not in said:
+                    said.add(saying)
+                    first.append(item)
+        return first[:wanted]
+
+    async def _items(self, ranked: Sequence[Ranked]) -> list[Item]:
+        rows = msgspec.json.encode([one.candidate.row for one in ranked]).decode()
+        records = {
+            row["row"]: Record.from_row(row) for row in await self._rows.all("records", rows=rows)
+        }
+        return [
+            Item(
+                record=records[one.candidate.row],
+                score=one.score,
+                shares=one.shares,
+                weight=one.weight,
+                compared=one.compared,
+            )
+            for one in ranked
+            if one.candidate.row in records
+        ]
+
+    def _reranks(self, ask: Ask) -> bool:
+        return ask.rerank and self._models.reranker is not None
+
+    async def _reranked(self, ask: Ask, items: list[Item]) -> tuple[list[Item], bool]:
+        if self._models.reranker is None or not ask.rerank or not items:
+            return items, False
+        try:
+            order = await self._models.reranker.rank(
+                ask.query, [_as_said(item.record) for item in items]
+            )
+        except RerankError as error:
+            log.debug("rerank_failed", reason=str(error))
+            return items, False
+        return [
+            items[position]
+            if score is None
+            else msgspec.structs.replace(items[position], score=score)
+            for position, score in order
+        ], True
+
+
+def _saying(text: str) -> tuple[str, ...]:
+    """What the text says, whatever its punctuation, capitals, articles and interjections."""
+    words = _WORD.findall(text.lower())
+    return tuple(word for word in words if word not in FILLERS) or tuple(words)
+
+
+def _as_said(record: Record) -> str:
+    label = record.topic or record.label
+    return f"{label}: {record.content}" if label else record.content

@@ -1,0 +1,243 @@
+"""A cross-encoder behind HTTP that puts what was found into a better order."""
+
+import asyncio
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Annotated, NamedTuple, Self
+
+import httpx
+import msgspec
+import structlog
+
+from local.errors import ConfigError, RerankError
+
+DEFAULT_PATH = "/rerank"
+"""Where vLLM, Infinity and llama.cpp serve it; Cohere and Jina want their whole URL."""
+DOCUMENT_CHARACTERS = 1_500
+QUERY_CHARACTERS = 500
+"""Together about the 512 tokens that most cross-encoders read; some servers refuse more."""
+FAILURES_TO_OPEN = 3
+OPEN_SECONDS = 30.0
+
+log = structlog.get_logger()
+
+
+class Ranked(NamedTuple):
+    """The position of a document among those given, and its score on the scale of the model.
+
+    `score` is None where the server left the document out.
+    """
+
+    position: int
+    score: float | None
+
+
+class _Request(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    query: str
+    documents: list[str]
+    top_n: int
+    model: str | None = None
+
+
+class _Result(msgspec.Struct, frozen=True, kw_only=True):
+    index: Annotated[int, msgspec.Meta(ge=0)]
+    relevance_score: float | None = None
+    score: float | None = None
+
+
+class _Answer(msgspec.Struct, frozen=True):
+    results: list[_Result]
+
+
+class Reranker:
+    """One rerank endpoint in the form of Cohere and Jina; get it from `open`.
+
+    After three failures in a row it fails at once for 30 seconds, then lets one request try.
+    """
+
+    def __init__(
+        self,
+        client: httpx.AsyncClient,
+        url: httpx.URL,
+        *,
+        model: str | None,
+        timeout: float,
+        clock: Callable[[], float],
+    ) -> None:
+        self._client = client
+        self._url = url
+        self._model = model
+        self._timeout = timeout
+        self._circuit = _Circuit(clock)
+
+    @classmethod
+    async def open(
+        cls,
+        url: str,
+        *,
+        key: str | None = None,
+        model: str | None = None,
+        timeout: float = 2.0,  # noqa: ASYNC109 - of each request to come, not of this call
+        clock: Callable[[], float] = time.monotonic,
+    ) -> Self:
+        """Make the client; nothing is sent before the first `rank`.
+
+        Args:
+            url: The whole URL of the endpoint. One without a path gets `/rerank`.
+            key: Sent as a bearer token.
+            model: Sent along, for servers that have several.
+            timeout: Seconds for a request, from connecting to the last byte of the answer.
+            clock: Seconds of a monotonic clock, for the circuit.
+
+        Raises:
+            ConfigError: `url` is not an HTTP URL, or `key` cannot be sent in a header.
+        """
+        endpoint = _endpoint(url)
+        headers = {"Content-Type": "application/json", **_authorization(key)}
+        # In a thread, because it reads the certificates of the system. No timeouts of its own:
+        # they bound each read, and `rank` bounds the whole.
+        client = await asyncio.to_thread(httpx.AsyncClient, headers=headers, timeout=None)
+        return cls(client, endpoint, model=model, timeout=timeout, clock=clock)
+
+    async def rank(self, query: str, documents: Sequence[str]) -> list[Ranked]:
+        """Return all documents, best first; those the server left out follow in their order.
+
+        Only the beginnings of query and documents are sent.
+
+        Raises:
+            RerankError: No answer in time, an error status, an answer that cannot be used, or the
+                circuit is open.
+        """
+        if not documents:
+            return []
+        request = _Request(
+            query=query[:QUERY_CHARACTERS],
+            documents=[document[:DOCUMENT_CHARACTERS] for document in documents],
+            top_n=len(documents),
+            model=self._model,
+        )
+        with self._circuit.attempt():
+            return _ranking(await self._post(request), len(documents))
+
+    async def close(self) -> None:
+        await self._client.aclose()
+
+    async def _post(self, request: _Request) -> bytes:
+        try:
+            async with asyncio.timeout(self._timeout):
+                response = await self._client.post(self._url, content=msgspec.json.encode(request))
+        except TimeoutError as error:
+            raise RerankError(
+                f"The reranker did not answer within {self._timeout:g} s.",
+                remedy="Give it fewer documents, or raise reranker_timeout.",
+            ) from error
+        except httpx.HTTPError as error:
+            raise RerankError(
+                f"The reranker cannot be reached ({type(error).__name__}).",
+                remedy="Start it, or correct reranker_url.",
+            ) from error
+        if not response.is_success:
+            raise RerankError(
+                f"The reranker answered with status {response.status_code}.",
+                remedy="Look at its log; 401 and 403 mean reranker_key, 404 reranker_url.",
+            )
+        return response.content
+
+
+class _Circuit:
+    """Closed until FAILURES_TO_OPEN in a row, then open, with one trial each OPEN_SECONDS."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._failures = 0
+        self._trial_at: float | None = None
+        self._trying = False
+
+    @contextmanager
+    def attempt(self) -> Iterator[None]:
+        """Let the caller through and learn how it ends; being cancelled says nothing.
+
+        Raises:
+            RerankError: Open, and no trial is due or another is under way.
+        """
+        trial_at = self._trial_at
+        if trial_at is not None:
+            self._begin_trial(trial_at)
+        try:
+            yield
+        except RerankError as error:
+            self._failed(error)
+            raise
+        else:
+            self._succeeded()
+        finally:
+            if trial_at is not None:
+                self._trying = False
+
+    def _begin_trial(self, due: float) -> None:
+        if self._trying or self._clock() < due:
+            raise RerankError(
+                "The reranker failed several times and is not asked for a while.",
+                remedy="It is tried again by itself.",
+            )
+        self._trying = True
+
+    def _failed(self, error: RerankError) -> None:
+        self._failures += 1
+        if self._failures >= FAILURES_TO_OPEN:
+            if self._trial_at is None:
+                log.warning("rerank_circuit_opened", reason=error.message)
+            self._trial_at = self._clock() + OPEN_SECONDS
+
+    def _succeeded(self) -> None:
+        if self._trial_at is not None:
+            log.info("rerank_circuit_closed")
+        self._failures = 0
+        self._trial_at = None
+
+
+def _endpoint(url: str) -> httpx.URL:
+    try:
+        parsed = httpx.URL(url)
+    except httpx.InvalidURL as error:
+        raise _not_a_url() from error
+    if parsed.scheme not in {"http", "https"} or not parsed.host:
+        raise _not_a_url()
+    return parsed.copy_with(path=DEFAULT_PATH) if parsed.path == "/" else parsed
+
+
+def _not_a_url() -> ConfigError:
+    return ConfigError(  # without the URL, which may hold a password
+        "reranker_url is not an HTTP URL.",
+        remedy="Give the whole URL, such as http://127.0.0.1:8080/rerank.",
+    )
+
+
+def _authorization(key: str | None) -> dict[str, str]:
+    if key is None:
+        return {}
+    if not (key.isascii() and key.isprintable()):
+        raise ConfigError("reranker_key has characters that no HTTP header may hold.")
+    return {"Authorization": f"Bearer {key}"}
+
+
+def _ranking(answer: bytes, count: int) -> list[Ranked]:
+    try:
+        results = msgspec.json.decode(answer, type=_Answer).results
+    except msgspec.MsgspecError as error:  # where it went wrong, never what stood there
+        raise RerankError(f"The reranker's answer cannot be read: {error}.") from error
+    scores: dict[int, float] = {}
+    for result in results:
+        score = result.score if result.relevance_score is None else result.relevance_score
+        if score is None or result.index >= count or result.index in scores:
+            raise RerankError(
+                "The reranker's answer lacks a score, or names a document twice or one not given."
+            )
+        scores[result.index] = score
+    if not scores:
+        raise RerankError("The reranker's answer ranks nothing.")
+    # Not every server sorts its answer.
+    best_first = sorted(scores, key=lambda index: scores[index], reverse=True)
+    left_out = [index for index in range(count) if index not in scores]
+    return [Ranked(index, scores.get(index)) for index in best_first + left_out]

@@ -1,0 +1,54 @@
+-- name: waiting
+SELECT record.id, record.row, record.kind, record.topic, record.label, record.content,
+       before.label AS before_label, substr(before.content, -300) AS before,
+       CASE WHEN vector.embedder = :embedder THEN vector.data END AS vector
+FROM record
+LEFT JOIN vector ON vector.record = record.row
+LEFT JOIN record AS before ON before.row = (
+     SELECT max(earlier.row) FROM record AS earlier INDEXED BY record_session
+     WHERE earlier.tenant = record.tenant AND earlier.owner = record.owner
+       AND earlier.session_id = record.session_id AND earlier.row < record.row
+       AND earlier.kind IN ('chat_message', 'tool_output'))
+WHERE record.tenant = :tenant AND record.index_state = 0
+ORDER BY record.row LIMIT :limit;
+
+-- name: to_remove
+SELECT id FROM record WHERE tenant = :tenant AND index_state = 2 LIMIT :limit;
+
+-- name: mark_indexed
+UPDATE record SET index_state = 1 WHERE tenant = :tenant AND row = :row AND index_state = 0;
+
+-- name: mark_removed
+UPDATE record SET index_state = 3 WHERE tenant = :tenant AND id = :id AND index_state = 2;
+
+-- name: keep_vector
+INSERT INTO vector (record, embedder, data) VALUES (:row, :embedder, :data)
+ON CONFLICT (record) DO UPDATE SET embedder = excluded.embedder, data = excluded.data;
+
+-- name: all_waiting
+UPDATE record SET index_state = 0
+WHERE tenant = :tenant AND superseded_by IS NULL AND index_state = 1
+  AND row BETWEEN :first AND :last;
+
+-- name: last_row
+SELECT coalesce(max(row), 0) AS last FROM record;
+
+-- name: wait_again
+UPDATE record SET index_state = 0 WHERE tenant = :tenant AND id = :id AND index_state = 1;
+
+-- name: indexed_ids
+SELECT id FROM record WHERE tenant = :tenant AND index_state = 1;
+
+-- name: sample_indexed
+SELECT record.id, record.row, record.kind, record.topic, record.label, '' AS content,
+       NULL AS before, vector.data AS vector
+FROM record JOIN vector ON vector.record = record.row
+WHERE record.row IN (SELECT row FROM record WHERE tenant = :tenant AND index_state = 1
+                     ORDER BY random() LIMIT :limit);
+
+-- name: count_indexed
+SELECT count(*)
+       - (SELECT count(*) FROM record WHERE tenant = :tenant AND index_state = 0)
+       - (SELECT count(*) FROM record WHERE tenant = :tenant AND index_state = 2)
+       - (SELECT count(*) FROM record WHERE tenant = :tenant AND index_state = 3) AS indexed
+FROM record WHERE tenant = :tenant;

@@ -1,0 +1,108 @@
+"""An answer made of what was found, with the items it rests on."""
+
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+
+import structlog
+from msgspec import Struct
+
+from local.errors import ModelError
+from local.llm.structured import StructuredModel
+
+ITEM_CHARACTERS = 2_000
+ALL_CHARACTERS = 12_000
+"""Of all items together: some 3,000 tokens, of the 8,192 that a model sees by default."""
+
+INSTRUCTION = """\
+Answer the question from the numbered items of a memory, and from nothing else that you know. \
+`said` is when an item was said and `speaker` by whom; where items contradict each other, the one \
+said last holds. Answer briefly, in the language of the question, and give the numbers of the \
+items that your answer rests on. If the items do not answer the question, give an empty answer \
+and no numbers."""
+
+log = structlog.get_logger()
+
+
+class Item(Struct, frozen=True, kw_only=True):
+    """Something found, as far as an answer needs it."""
+
+    id: str
+    content: str
+    event_time: datetime
+    speaker: str | None = None
+
+
+class Answer(Struct, frozen=True, kw_only=True):
+    """`text` is empty if nothing answers the question; without a model it is the best item's."""
+
+    text: str = ""
+    ids: tuple[str, ...] = ()
+    by_model: bool = False
+
+
+class _ShownItem(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    number: int
+    said: datetime
+    speaker: str | None = None
+    text: str
+
+
+class _Question(Struct, frozen=True, kw_only=True):
+    question: str
+    items: list[_ShownItem]
+
+
+class _CitedAnswer(Struct, frozen=True, kw_only=True):
+    answer: str
+    numbers: list[int]
+
+
+class Synthesis:
+    def __init__(self, model: StructuredModel | None, *, within: float) -> None:
+        """`within`: seconds the model has for an answer."""
+        self._model = model
+        self._within = within
+
+    async def answer(self, query: str, items: Sequence[Item]) -> Answer:
+        """Answer from the items, best first; by the best one alone where the model does not."""
+        if not items:
+            return Answer()
+        if self._model is None:
+            return _extract(items)
+        try:
+            return await self._by_model(self._model, query, items)
+        except ModelError as error:
+            log.warning("answer_not_synthesized", reason=str(error))
+            return _extract(items)
+
+    async def _by_model(self, model: StructuredModel, query: str, items: Sequence[Item]) -> Answer:
+        shown = list(_shown(items))
+        cited = await model.answer_as(
+            _CitedAnswer,
+            instruction=INSTRUCTION,
+            material=_Question(question=query[:ITEM_CHARACTERS], items=shown),
+            within=self._within,
+        )
+        text = cited.answer.strip()
+        if not text:
+            return Answer(by_model=True)
+        ids = tuple(items[item.number - 1].id for item in shown if item.number in cited.numbers)
+        if not ids:
+            log.warning("answer_without_source", model=model.name)
+            return _extract(items)
+        return Answer(text=text, ids=ids, by_model=True)
+
+
+def _extract(items: Sequence[Item]) -> Answer:
+    return Answer(text=items[0].content, ids=(items[0].id,))
+
+
+def _shown(items: Sequence[Item]) -> Iterator[_ShownItem]:
+    """The items as far as they fit into the prompt."""
+    left = ALL_CHARACTERS
+    for number, item in enumerate(items, start=1):
+        if left == 0:
+            return
+        text = item.content[: min(ITEM_CHARACTERS, left)]
+        yield _ShownItem(number=number, said=item.event_time, speaker=item.speaker, text=text)
+        left -= len(text)

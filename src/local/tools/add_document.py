@@ -1,0 +1,70 @@
+"""Tool `add_document`: a text for everybody in the tenant, found by its chunks."""
+
+from typing import Annotated
+
+import msgspec
+
+from local.memory.documents import Document
+from local.memory.service import MemoryService
+from local.protocol.tool import ToolOutput
+from local.tools.base import Args, MemoryTool
+
+DESCRIPTION = (
+    "Keep a document, text or Markdown, so that recall finds what it says; everybody in the tenant "
+    "can find it. Adding it again under the same source replaces it, and changes only what is "
+    "different. For a single fact use remember_fact or save_topic."
+)
+MAX_DOCUMENT = 900_000
+"""Characters; the bus carries 1 MB."""
+
+
+class AddDocument(Args, frozen=True):
+    content: Annotated[
+        str,
+        msgspec.Meta(min_length=1, max_length=MAX_DOCUMENT, description="The document, whole."),
+    ]
+    title: Annotated[
+        str,
+        msgspec.Meta(
+            min_length=1, max_length=100, description="What it is called, e.g. 'User guide'."
+        ),
+    ]
+    source: Annotated[
+        Annotated[str, msgspec.Meta(min_length=1, max_length=1_000)] | None,
+        msgspec.Meta(description="Where it comes from, e.g. a path or URL; else its title."),
+    ] = None
+
+
+class AddedDocument(msgspec.Struct, frozen=True, kw_only=True):
+    """Counts of chunks; `removed` are old ones that the document has no more."""
+
+    source: str
+    chunks: int
+    added: int
+    replaced: int
+    unchanged: int
+    removed: int
+
+
+async def add_document(memory: MemoryService, args: AddDocument) -> ToolOutput:
+    source = args.source or args.title
+    kept = await memory.documents.put(
+        Document(title=args.title, source=source, content=args.content)
+    )
+    return ToolOutput(
+        content=f"Document kept in {kept.chunks} chunks: {kept.added} new, {kept.replaced} "
+        f"replaced, {kept.unchanged} unchanged, {kept.removed} removed.",
+        data=AddedDocument(
+            source=source,
+            chunks=kept.chunks,
+            added=kept.added,
+            replaced=kept.replaced,
+            unchanged=kept.unchanged,
+            removed=kept.removed,
+        ),
+    )
+
+
+TOOL = MemoryTool(
+    name="add_document", description=DESCRIPTION, args=AddDocument, function=add_document
+)

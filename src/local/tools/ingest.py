@@ -1,0 +1,50 @@
+"""Tool `ingest`: remember a conversation that another agent had, word for word."""
+
+from typing import Annotated
+
+import msgspec
+
+from local.memory.ingestion import Message
+from local.memory.service import MemoryService
+from local.protocol.envelope import Name
+from local.protocol.tool import ToolOutput
+from local.tools.base import Args, MemoryTool
+
+DESCRIPTION = (
+    "Remember a whole conversation word for word, so that recall finds what was said and what "
+    "tools answered. Sending it again changes nothing; a longer version adds what is new. For a "
+    "single fact use remember_fact or save_topic."
+)
+MAX_MESSAGES = 10_000
+
+
+class Ingest(Args, frozen=True):
+    messages: Annotated[
+        list[Message],
+        msgspec.Meta(
+            min_length=1,
+            max_length=MAX_MESSAGES,
+            description="In their order. id: your own, needed if you send a conversation in "
+            "pieces; name: who speaks; timestamp: ISO 8601.",
+        ),
+    ]
+    session_id: Annotated[
+        Annotated[Name, msgspec.Meta(min_length=1)] | None,
+        msgspec.Meta(
+            description="Which conversation this is; else the envelope says it, else it "
+            "is derived from the first messages."
+        ),
+    ] = None
+
+
+async def ingest(memory: MemoryService, args: Ingest) -> ToolOutput:
+    ingested = await memory.ingest(args.messages, args.session_id)
+    known = len(ingested.ids) - ingested.added
+    return ToolOutput(
+        content=f"{ingested.added} remembered, {known} known already (session "
+        f"{ingested.session_id}).",
+        data=ingested,
+    )
+
+
+TOOL = MemoryTool[Ingest](name="ingest", description=DESCRIPTION, args=Ingest, function=ingest)

@@ -1,0 +1,63 @@
+"""Tool `memory_history`: what a fact was before, and what replaced it."""
+
+from datetime import datetime
+from typing import Annotated
+
+import msgspec
+
+from local.memory.records import Record
+from local.memory.service import MemoryService
+from local.protocol.tool import ToolOutput
+from local.tools.base import NOTHING_FOUND, Args, MemoryTool
+
+DESCRIPTION = (
+    "List every version of a fact, newest first, for questions such as 'What did I prefer "
+    "before?'. Give the fact's topic key or the id of any of its versions."
+)
+
+
+class MemoryHistory(Args, frozen=True):
+    topic_or_id: Annotated[str, msgspec.Meta(min_length=1, max_length=256)]
+
+
+class Version(msgspec.Struct, frozen=True, kw_only=True):
+    """`superseded_by` is the id of the version that replaced it; None: it is the active one."""
+
+    id: str
+    content: str
+    topic: str | None
+    scope: str
+    event_time: datetime
+    agent: str | None
+    superseded_by: str | None
+
+
+class Versions(msgspec.Struct, frozen=True, kw_only=True):
+    versions: list[Version]
+
+
+async def memory_history(memory: MemoryService, args: MemoryHistory) -> ToolOutput:
+    versions = [_version(record) for record in await memory.history(args.topic_or_id)]
+    lines = [
+        f"{version.event_time.date()} {'(replaced) ' if version.superseded_by else ''}"
+        f"{version.content}"
+        for version in versions
+    ]
+    return ToolOutput(content="\n".join(lines) or NOTHING_FOUND, data=Versions(versions=versions))
+
+
+def _version(record: Record) -> Version:
+    return Version(
+        id=record.id,
+        content=record.content,
+        topic=record.topic,
+        scope=record.scope,
+        event_time=record.event_time,
+        agent=record.agent,
+        superseded_by=record.superseded_by,
+    )
+
+
+TOOL = MemoryTool[MemoryHistory](
+    name="memory_history", description=DESCRIPTION, args=MemoryHistory, function=memory_history
+)

@@ -1,0 +1,162 @@
+"""Tool `recall`: one search over everything remembered."""
+
+from datetime import datetime
+from typing import Annotated, Literal
+
+import msgspec
+
+from local.memory.places import Scope
+from local.memory.ranking import Shares
+from local.memory.recall import RECALLED_KINDS, Ask, Item, Recalled
+from local.memory.records import in_utc
+from local.memory.service import MemoryService
+from local.memory.synthesis import Answer
+from local.protocol.tool import ToolOutput
+from local.tools.base import MAX_QUERY, NOTHING_FOUND, Args, MemoryTool
+from local.tools.excerpts import DATA_BYTES, TEXT_BYTES, numbered, shortened
+
+DESCRIPTION = (
+    "Search everything remembered: what was said, what tools answered, documents and facts. Call "
+    "this whenever the user refers to something that is not in the conversation any more, for "
+    "example because it was trimmed for length, or was said in an earlier session: "
+    "recall(query='the database query about order count', source_kinds=['tool_output'])."
+)
+
+SourceKind = Literal["chat_message", "tool_output", "document_chunk", "fact"]
+
+
+class Recall(Args, frozen=True):
+    query: Annotated[
+        str,
+        msgspec.Meta(
+            min_length=1, max_length=MAX_QUERY, description="What to look for, in any words."
+        ),
+    ]
+    top_k: Annotated[
+        int, msgspec.Meta(ge=1, le=20, description="How many items to return at most.")
+    ] = 5
+    source_kinds: Annotated[
+        Annotated[list[SourceKind], msgspec.Meta(min_length=1)] | None,
+        msgspec.Meta(description="Which kinds of memories to search; all if left out."),
+    ] = None
+    scope: Annotated[
+        Scope,
+        msgspec.Meta(
+            description="session: this conversation; history: the user's earlier ones; user, "
+            "agent: facts about the user, of this agent; tenant: documents and facts for "
+            "everybody; any: all of them."
+        ),
+    ] = "any"
+    enable_rerank: bool = True
+    since: Annotated[
+        datetime | None, msgspec.Meta(description="Nothing from before this time (ISO 8601).")
+    ] = None
+    until: Annotated[
+        datetime | None, msgspec.Meta(description="Nothing from after this time (ISO 8601).")
+    ] = None
+    synthesize: Annotated[
+        bool, msgspec.Meta(description="Also answer the query from what was found.")
+    ] = False
+    explain: Annotated[
+        bool, msgspec.Meta(description="Also say what each item's score is made of.")
+    ] = False
+
+
+class Explanation(msgspec.Struct, frozen=True, kw_only=True):
+    """What a score is made of: the sum of the shares, halved, times the weight of the scope."""
+
+    shares: Shares
+    weight: float
+
+
+class RecalledItem(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """`source_ref` is the id that whoever stored it gave it."""
+
+    id: str
+    source_kind: str
+    source_ref: str | None
+    content: str
+    event_time: datetime
+    score: float
+    topic: str | None
+    memory_type: str | None
+    label: str | None
+    session_id: str | None
+    explanation: Explanation | None = None
+
+
+class RecalledItems(msgspec.Struct, frozen=True, kw_only=True):
+    """`degraded`: some memories could only be found by their words; `reason` says why."""
+
+    items: list[RecalledItem]
+    total: int
+    degraded: bool
+    rerank_used: bool
+    reason: str | None
+    answer: Answer | None
+
+
+async def recall(memory: MemoryService, args: Recall) -> ToolOutput:
+    recalled = await memory.recall(
+        Ask(
+            query=args.query,
+            top_k=args.top_k,
+            kinds=args.source_kinds or RECALLED_KINDS,
+            scope=args.scope,
+            since=in_utc(args.since) if args.since else None,
+            until=in_utc(args.until) if args.until else None,
+            rerank=args.enable_rerank,
+        )
+    )
+    answer = await memory.synthesize(args.query, recalled) if args.synthesize else None
+    items = [_item(item, explain=args.explain) for item in recalled.items]
+    return ToolOutput(
+        content=_as_text(items, recalled, answer),
+        data=RecalledItems(
+            items=shortened(items, DATA_BYTES),
+            total=len(items),
+            degraded=recalled.degraded,
+            rerank_used=recalled.rerank_used,
+            reason=recalled.reason,
+            answer=answer,
+        ),
+    )
+
+
+def _as_text(items: list[RecalledItem], recalled: Recalled, answer: Answer | None) -> str:
+    parts = []
+    if answer is not None and answer.text and answer.by_model:
+        parts.append(answer.text)
+    if items:
+        short = shortened(items, TEXT_BYTES)
+        parts.append(numbered([(item.score, item.event_time, _said(item)) for item in short]))
+    else:
+        parts.append(NOTHING_FOUND)
+    if recalled.degraded:
+        parts.append(f"(Some were searched by their words only: {recalled.reason})")
+    return "\n".join(parts)
+
+
+def _said(item: RecalledItem) -> str:
+    label = item.topic or item.label
+    return f"{label}: {item.content}" if label else item.content
+
+
+def _item(item: Item, *, explain: bool) -> RecalledItem:
+    record = item.record
+    return RecalledItem(
+        id=record.id,
+        source_kind=record.kind,
+        source_ref=record.source_ref,
+        content=record.content,
+        event_time=record.event_time,
+        score=item.score,
+        topic=record.topic,
+        memory_type=record.memory_type,
+        label=record.label,
+        session_id=record.session_id,
+        explanation=Explanation(shares=item.shares, weight=item.weight) if explain else None,
+    )
+
+
+TOOL = MemoryTool[Recall](name="recall", description=DESCRIPTION, args=Recall, function=recall)

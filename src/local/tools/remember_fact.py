@@ -1,0 +1,64 @@
+"""Tool `remember_fact`: a fact that lasts across sessions until a newer one contradicts it."""
+
+from typing import Annotated, Literal
+
+import msgspec
+
+from local.memory.records import Durability, Fact, MemoryType
+from local.memory.service import MemoryService
+from local.protocol.tool import ToolOutput
+from local.tools.base import MAX_CONTENT, Args, MemoryTool, TopicKey
+
+DESCRIPTION = (
+    "Remember a fact across sessions, in a sentence that makes sense by itself, e.g. "
+    "remember_fact(content='Prefers metric units and dark mode.', scope='user'). Scope user: about "
+    "the user, in every session with any agent; agent: for this agent, with every user; tenant: "
+    "for everybody. A newer fact that contradicts an older one replaces it."
+)
+
+
+class RememberFact(Args, frozen=True):
+    content: Annotated[
+        str,
+        msgspec.Meta(min_length=1, max_length=MAX_CONTENT, description="The fact, in a sentence."),
+    ]
+    scope: Annotated[
+        Literal["user", "agent", "tenant"], msgspec.Meta(description="Whom the fact belongs to.")
+    ]
+    topic: Annotated[
+        TopicKey | None,
+        msgspec.Meta(description="A key, if it has one: a newer fact of the key replaces it."),
+    ] = None
+    memory_type: MemoryType = "fact"
+    durability: Annotated[
+        Durability,
+        msgspec.Meta(description="core never fades, standard slowly, ephemeral soon."),
+    ] = "standard"
+    importance: Annotated[float, msgspec.Meta(ge=0, le=1)] = 0.5
+
+
+class RememberedFact(msgspec.Struct, frozen=True, kw_only=True):
+    id: str
+    was_new: bool
+
+
+async def remember_fact(memory: MemoryService, args: RememberFact) -> ToolOutput:
+    written = await memory.remember_fact(
+        Fact(
+            content=args.content,
+            scope=args.scope,
+            topic=args.topic,
+            memory_type=args.memory_type,
+            durability=args.durability,
+            importance=args.importance,
+        )
+    )
+    return ToolOutput(
+        content="Fact remembered." if written.was_new else "Fact known already.",
+        data=RememberedFact(id=written.id, was_new=written.was_new),
+    )
+
+
+TOOL = MemoryTool[RememberFact](
+    name="remember_fact", description=DESCRIPTION, args=RememberFact, function=remember_fact
+)

@@ -1,0 +1,152 @@
+"""What a turn makes of tools that say more than its model should read at once."""
+
+import json
+from collections.abc import AsyncIterator
+from typing import Any
+
+import msgspec
+import pytest
+
+from factories import StartGenerator
+from local.agents.output_keeper import OutputKeeper
+from local.bus.connection import Connection, Message
+from local.bus.outputs import keep
+from local.bus.query_client import QueryClient
+from local.bus.tool_host import ToolHost
+from local.memory.service import Memory
+from local.protocol.caller import Caller
+from local.protocol.tool import Tool, ToolOutput
+from local.settings import GeneratorSettings
+from local.tools import read_tool_output
+from stand_ins.ollama_server import OllamaStandIn, Reply
+
+RICHARD = Caller(user="richard", agent="shell", session_id="s1")
+BOOK = "".join(f"Sentence {n} of the book. " for n in range(5_000))
+
+
+class NoArgs(msgspec.Struct):
+    pass
+
+
+@pytest.fixture
+async def foreign_book(bus: Connection) -> AsyncIterator[None]:
+    """A tool called `book` as a participant written in another language might serve it."""
+
+    async def tell(message: Message) -> None:
+        result = {"ok": True, "content": BOOK}
+        await bus.publish(message.reply, json.dumps({"payload": result}).encode())
+
+    async def announce(_: Message) -> None:
+        function = {"name": "book", "description": "A book.", "parameters": {"type": "object"}}
+        schema = {"type": "function", "function": function}
+        tool = {"name": "book", "description": "A book.", "version": "1", "schema": schema}
+        await bus.publish("tool.schema", json.dumps({"payload": tool}).encode())
+
+    serving = [
+        await bus.subscribe("tool.request.book", tell),
+        await bus.subscribe("tool.schema.request", announce),
+    ]
+    yield
+    for subscription in serving:
+        await subscription.stop(grace=1)
+
+
+@pytest.fixture
+async def keeper(bus: Connection, memory: Memory) -> AsyncIterator[None]:
+    async with OutputKeeper(bus, memory):
+        yield
+
+
+def told(ollama: OllamaStandIn) -> list[str]:
+    """What the model was told by tools."""
+    messages: list[dict[str, Any]] = ollama.bodies("/api/chat")[-1]["messages"]
+    return [message["content"] for message in messages if message["role"] == "tool"]
+
+
+@pytest.mark.usefixtures("foreign_book", "keeper")
+async def test_the_model_and_the_record_of_the_turn_get_the_preview_of_a_foreign_tools_output(
+    start: StartGenerator, client: QueryClient, ollama: OllamaStandIn, memory: Memory
+) -> None:
+    await start(tools=1)
+    ollama.script(Reply(tool_calls=(("book", {}),)), Reply(content="I have read it."))
+
+    turn = await client.ask("Read.", caller=RICHARD, timeout=20)
+
+    (preview,) = told(ollama)
+    (call,) = turn.tool_calls
+    assert call.tool_output_key is not None
+    assert call.content == preview
+    assert len(preview) < 5_000
+    assert call.tool_output_key in preview
+    kept = await memory.of(RICHARD).outputs.read(call.tool_output_key, 0, 1_000_000)
+    assert kept.text == BOOK
+
+
+@pytest.mark.usefixtures("foreign_book", "keeper")
+async def test_what_is_too_long_is_a_setting(
+    start: StartGenerator, client: QueryClient, ollama: OllamaStandIn
+) -> None:
+    await start(tools=1, tool_output_limit=len(BOOK))
+    ollama.script(Reply(tool_calls=(("book", {}),)), Reply(content="I have read it."))
+
+    turn = await client.ask("Read.", caller=RICHARD, timeout=20)
+
+    assert told(ollama) == [BOOK]
+    assert turn.tool_calls[0].tool_output_key is None
+
+
+@pytest.mark.usefixtures("foreign_book")
+async def test_without_a_keeper_the_model_gets_the_output_whole(
+    start: StartGenerator, client: QueryClient, ollama: OllamaStandIn
+) -> None:
+    await start(tools=1)
+    ollama.script(Reply(tool_calls=(("book", {}),)), Reply(content="I have read it."))
+
+    turn = await client.ask("Read.", caller=RICHARD, timeout=20)
+
+    assert told(ollama) == [BOOK]
+    assert turn.answer == "I have read it."
+    assert turn.tool_calls[0].tool_output_key is None
+
+
+@pytest.mark.usefixtures("keeper")
+async def test_what_the_memory_reads_back_is_not_shortened_again(
+    bus: Connection,
+    start: StartGenerator,
+    client: QueryClient,
+    ollama: OllamaStandIn,
+    memory: Memory,
+) -> None:
+    key = await keep(bus, BOOK, caller=RICHARD)
+    args = {"tool_output_key": key, "offset": 10, "limit": 50_000}
+    async with ToolHost(bus, read_tool_output.TOOL.over(memory)):
+        await start(tools=1)
+        ollama.script(Reply(tool_calls=(("read_tool_output", args),)), Reply(content="I see."))
+
+        turn = await client.ask("Read on.", caller=RICHARD, timeout=20)
+
+    (piece,) = told(ollama)
+    assert piece.startswith(BOOK[10:50_010])
+    assert turn.tool_calls[0].tool_output_key is None
+
+
+@pytest.mark.usefixtures("keeper")
+async def test_a_preview_made_by_the_tools_host_is_not_shortened_again(
+    bus: Connection, start: StartGenerator, client: QueryClient, ollama: OllamaStandIn
+) -> None:
+    async def tell(_: Caller, args: NoArgs) -> ToolOutput:
+        return ToolOutput(content=BOOK, data=args)
+
+    tool = Tool(name="book", description="A book.", version="1.0.0", args=NoArgs, run=tell)
+    async with ToolHost(bus, tool, output_limit=50_000):
+        await start(tools=1)
+        ollama.script(Reply(tool_calls=(("book", {}),)), Reply(content="I have read it."))
+
+        turn = await client.ask("Read.", caller=RICHARD, timeout=20)
+
+    (preview,) = told(ollama)
+    (call,) = turn.tool_calls
+    assert call.tool_output_key is not None
+    assert len(preview) > GeneratorSettings().tool_output_limit
+    assert call.tool_output_key in call.content.partition("\n")[0]
+    assert call.content == preview[:10_000]

@@ -1,0 +1,100 @@
+"""Beside the episode of a turn: its messages and tool results, once, and without echoes."""
+
+import json
+from typing import Any
+
+import pytest
+
+from local.bus.connection import Connection
+from local.bus.streams import publish_durably
+from local.database import Database
+from local.memory.places import Scope
+from local.memory.recall import Ask
+from local.memory.service import Memory
+from local.protocol.caller import Caller
+from turns import GENERATION, all_done, rows, turn
+
+RECALL = "[Memory: user.language_preference] Elixir"
+
+TOLD: list[dict[str, Any]] = [
+    {"name": "weigh", "id": "c1", "content": "Gold: 19.3 g"},
+    {"name": "recall_topic", "id": "c2", "content": "[Memory: user.metal] Gold"},
+    {"name": "wait", "id": "c3", "content": " "},
+    {"name": "weigh", "id": "c4", "ok": False, "content": "Error: no scales."},
+]
+
+
+@pytest.mark.usefixtures("memory_agent")
+@pytest.mark.parametrize("times", [1, 2])
+async def test_messages_and_results_of_tools_are_kept_once_beside_the_episode(
+    bus: Connection, database: Database, times: int
+) -> None:
+    for _ in range(times):
+        await publish_durably(bus, GENERATION, turn(tool_calls=TOLD))
+    await all_done(bus)
+
+    _, *beside = await rows(database)
+    kept = [(row["kind"], row["role"], row["label"], row["content"]) for row in beside]
+    assert kept == [
+        ("chat_message", "user", None, "What is the symbol of gold?"),
+        ("tool_output", "tool", "weigh", "Gold: 19.3 g"),
+        ("tool_output", "tool", "weigh", "Error: no scales."),
+        ("chat_message", "assistant", None, "Au."),
+    ]
+    assert [row["source_ref"] for row in beside] == ["q1:user", "c1", "c4", "q1:agent"]
+    for row in beside:
+        assert (row["owner"], row["agent"]) == ("richard", "generator_agent")
+        assert (row["session_id"], row["query_id"]) == ("s1", "q1")
+        assert row["event_time"] == "2026-11-20T23:30:00.000+00:00"
+
+
+@pytest.mark.usefixtures("memory_agent")
+async def test_the_same_words_in_two_turns_are_kept_twice(
+    bus: Connection, database: Database
+) -> None:
+    for query_id in ("q1", "q2"):
+        await publish_durably(bus, GENERATION, turn(query_id=query_id, tool_calls=TOLD[:1]))
+    await all_done(bus)
+
+    kept = [(row["query_id"], row["kind"]) for row in await rows(database)]
+    kinds = ["episode", "chat_message", "tool_output", "chat_message"]
+    assert kept == [(query_id, kind) for query_id in ("q1", "q2") for kind in kinds]
+
+
+@pytest.mark.usefixtures("memory_agent")
+async def test_what_was_recalled_is_kept_nowhere_again(bus: Connection, database: Database) -> None:
+    calls = [{"name": "recall_topic", "id": "c1", "content": RECALL}]
+    await publish_durably(bus, GENERATION, turn(answer=f"It is {RECALL}.", tool_calls=calls))
+    await all_done(bus)
+
+    kept = await rows(database)
+    assert [row["kind"] for row in kept] == ["episode", "chat_message", "chat_message"]
+    assert not any("Elixir" in row["content"] for row in kept)
+    assert all(json.loads(row["metadata"])["recalled"] for row in kept)
+
+
+@pytest.mark.usefixtures("memory_agent")
+async def test_a_turn_whose_answer_is_blank_leaves_no_blank_message(
+    bus: Connection, database: Database
+) -> None:
+    await publish_durably(bus, GENERATION, turn(answer=" "))
+    await all_done(bus)
+
+    assert [row["kind"] for row in await rows(database)] == ["episode", "chat_message"]
+
+
+@pytest.mark.usefixtures("memory_agent")
+async def test_a_turn_can_be_recalled_at_once_in_its_session_and_later(
+    bus: Connection, memory: Memory
+) -> None:
+    await publish_durably(bus, GENERATION, turn(tool_calls=TOLD))
+    await all_done(bus)
+
+    async def found(session: str, scope: Scope) -> set[str]:
+        caller = Caller(user="richard", session_id=session)
+        recalled = await memory.of(caller).recall(Ask(query="gold", top_k=9, scope=scope))
+        return {item.record.kind for item in recalled.items}
+
+    assert await found("s1", "session") == await found("s2", "history")
+    assert await found("s1", "session") == {"chat_message", "tool_output"}
+    assert await found("s1", "history") == await found("s2", "session") == set()

@@ -1,0 +1,368 @@
+"""Long tool outputs: kept whole in the memory, shown as previews, read back by their owner only."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+
+import msgspec
+import pytest
+
+from factories import ConnectBus
+from local.agents.output_keeper import OutputKeeper
+from local.bus import outputs
+from local.bus.connection import Connection, Message
+from local.bus.tool_client import call_tool
+from local.bus.tool_host import ToolHost
+from local.memory.service import Memory
+from local.protocol.caller import Caller
+from local.protocol.codec import decode, encode
+from local.protocol.envelope import seal
+from local.protocol.payloads import OutputPart, ToolResult
+from local.protocol.tool import Tool, ToolOutput
+from local.settings import TOOL_OUTPUT_LIMIT
+from local.tools import read_tool_output
+from waiting import eventually
+
+RICHARD = Caller(user="richard", agent="shell", session_id="s1")
+EVE = Caller(user="eve", agent="shell", session_id="s1")
+KEY = "tout_" + "0123456789ab" * 2
+MEGABYTES = 3 * 1024 * 1024
+
+
+class NoArgs(msgspec.Struct):
+    pass
+
+
+class Page(msgspec.Struct):
+    text: str = ""
+
+
+class Book:
+    """A tool that says what a test wants."""
+
+    def __init__(self) -> None:
+        self.content = ""
+        self.data = Page()
+
+    async def run(self, _: Caller, args: NoArgs) -> ToolOutput:
+        assert isinstance(args, NoArgs)
+        return ToolOutput(content=self.content, data=self.data)
+
+    def tool(self, *, whole: bool = False) -> Tool:
+        return Tool(
+            name="book",
+            description="Read a book.",
+            version="1.0.0",
+            args=NoArgs,
+            run=self.run,
+            whole=whole,
+        )
+
+
+@pytest.fixture
+async def book(bus: Connection) -> AsyncIterator[Book]:
+    book = Book()
+    async with ToolHost(bus, book.tool()):
+        yield book
+
+
+@pytest.fixture
+async def keeper(connect_bus: ConnectBus, memory: Memory) -> AsyncIterator[Memory]:
+    """A memory that keeps outputs and lets them be read, over a connection of its own."""
+    bus = await connect_bus()
+    async with AsyncExitStack() as serving:
+        await serving.enter_async_context(OutputKeeper(bus, memory))
+        await serving.enter_async_context(ToolHost(bus, read_tool_output.TOOL.over(memory)))
+        yield memory
+
+
+async def called(bus: Connection, caller: Caller = RICHARD) -> ToolResult:
+    return await call_tool(bus, "book", {}, caller=caller)
+
+
+async def read(bus: Connection, key: str | None, caller: Caller = RICHARD) -> str:
+    """All of an output, piece by piece."""
+    text, offset = "", 0
+    while offset is not None:
+        args = {"tool_output_key": key, "offset": offset, "limit": 64_000}
+        result = await call_tool(bus, "read_tool_output", args, caller=caller)
+        assert result.ok, result.content
+        text += result.data["content"]
+        offset = result.data["next_offset"]
+    return text
+
+
+async def send_part(
+    bus: Connection, text: str, offset: int = 0, *, last: bool = False, user: str = "richard"
+) -> ToolResult:
+    part = OutputPart(key=KEY, offset=offset, text=text, last=last)
+    data = encode(seal(part, type="request", source="test", user=user))
+    return decode((await bus.request("memory.output.keep", data)).data, ToolResult).payload
+
+
+async def refused(bus: Connection, key: str, caller: Caller) -> str:
+    result = await call_tool(bus, "read_tool_output", {"tool_output_key": key}, caller=caller)
+    assert result.error is not None
+    assert result.error.code == "invalid_arguments"
+    return result.error.message
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        pytest.param("Words in lines.\n", id="text"),
+        pytest.param('\x00\x01\x1f"\\\n', id="all of it escaped"),
+        pytest.param("é漢🎻\u2028", id="beyond ASCII"),
+    ],
+)
+@pytest.mark.usefixtures("keeper")
+async def test_an_output_of_megabytes_is_read_back_whole(
+    bus: Connection, book: Book, pattern: str
+) -> None:
+    book.content = (pattern * MEGABYTES)[: MEGABYTES // 2] + "🎻" * (MEGABYTES // 8)
+
+    result = await called(bus)
+
+    assert result.ok, result.content
+    assert result.total_chars == len(book.content)
+    assert await read(bus, result.tool_output_key) == book.content
+
+
+@pytest.mark.usefixtures("keeper")
+async def test_a_preview_names_its_key_first_and_shows_the_beginning_and_the_end(
+    bus: Connection, book: Book
+) -> None:
+    book.content = "".join(f"Line {n}.\n" for n in range(10_000))
+
+    result = await called(bus)
+
+    first, *lines = result.content.split("\n")
+    assert first == (
+        f"[Output of {len(book.content)} characters, shortened; "
+        f'read_tool_output(tool_output_key="{result.tool_output_key}", offset=3072) reads on.]'
+    )
+    assert lines[:2] == ["Line 0.", "Line 1."]
+    assert result.content.endswith("Line 9999.\n")
+    assert len(result.content) < TOOL_OUTPUT_LIMIT
+    shown, _ = result.content.removeprefix(f"{first}\n").split("\n[…]\n")
+    assert shown == book.content[:3072], "reading on begins where the preview breaks off"
+
+
+@pytest.mark.parametrize("length", [0, TOOL_OUTPUT_LIMIT])
+@pytest.mark.usefixtures("keeper")
+async def test_an_output_within_the_limit_goes_out_as_it_is(
+    bus: Connection, book: Book, length: int
+) -> None:
+    book.content = "x" * length
+
+    assert await called(bus) == ToolResult(ok=True, content=book.content, data={"text": ""})
+
+
+@pytest.mark.usefixtures("keeper")
+async def test_one_character_over_the_limit_is_over_it(bus: Connection, book: Book) -> None:
+    book.content = "x" * (TOOL_OUTPUT_LIMIT + 1)
+
+    assert (await called(bus)).tool_output_key is not None
+
+
+@pytest.mark.usefixtures("keeper")
+async def test_a_host_may_have_a_limit_of_its_own(bus: Connection) -> None:
+    book = Book()
+    book.content = "x" * 1_001
+    async with ToolHost(bus, book.tool(), output_limit=1_000):
+        result = await called(bus)
+
+    assert result.total_chars == 1_001
+
+
+@pytest.mark.usefixtures("keeper")
+async def test_a_tool_of_the_memory_is_neither_kept_nor_shortened(bus: Connection) -> None:
+    book = Book()
+    book.content = "x" * 100_000
+    async with ToolHost(bus, book.tool(whole=True)):
+        result = await called(bus)
+
+    assert (result.content, result.tool_output_key) == (book.content, None)
+
+
+async def test_every_tool_of_the_memory_announces_that_it_is_whole(memory: Memory) -> None:
+    schema = read_tool_output.TOOL.over(memory).schema()
+
+    assert json.loads(encode(seal(schema, type="schema", source="test")))["payload"]["whole"]
+
+
+@pytest.mark.usefixtures("keeper")
+async def test_data_too_large_for_the_bus_is_left_out_of_a_preview_which_says_so(
+    bus: Connection, book: Book
+) -> None:
+    book.content, book.data = "words " * 10_000, Page(text="x" * MEGABYTES)
+
+    result = await called(bus)
+
+    assert (result.ok, result.data) == (True, None)
+    assert result.content.endswith("\n(Its data is left out: the bus does not carry so much.)")
+    assert await read(bus, result.tool_output_key) == book.content
+
+
+@pytest.mark.usefixtures("keeper")
+async def test_data_too_large_for_the_bus_with_little_text_is_an_error(
+    bus: Connection, book: Book
+) -> None:
+    book.content, book.data = "Here it is.", Page(text="x" * MEGABYTES)
+
+    result = await called(bus)
+
+    assert result.error is not None
+    assert result.error.code == "too_large"
+
+    async def counted() -> bool:
+        stats = json.loads((await bus.request("$SRV.STATS.book", b"")).data)
+        return bool(stats["endpoints"][0].get("last_error") == "too_large")
+
+    await eventually(counted)
+
+
+async def test_without_a_memory_outputs_go_out_whole_as_far_as_the_bus_carries_them(
+    bus: Connection, book: Book
+) -> None:
+    book.content = "x" * 500_000
+    fitting = await called(bus)
+    book.content = "x" * MEGABYTES
+    large = await called(bus)
+
+    assert (len(fitting.content), fitting.tool_output_key) == (500_000, None)
+    assert large.error is not None
+    assert large.error.code == "too_large"
+
+
+async def test_a_memory_that_refuses_leaves_the_output_whole(bus: Connection, book: Book) -> None:
+    refusal = {"ok": False, "content": "", "error": {"code": "unavailable", "message": "Full."}}
+
+    async def refuse(message: Message) -> None:
+        await bus.publish(message.reply, json.dumps({"payload": refusal}).encode())
+
+    subscription = await bus.subscribe("memory.output.keep", refuse)
+    book.content = "x" * 100_000
+    result = await called(bus)
+    await subscription.stop(grace=1)
+
+    assert (result.content, result.tool_output_key) == (book.content, None)
+
+
+async def test_a_memory_that_never_answers_leaves_the_output_whole(
+    bus: Connection, book: Book, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(outputs, "KEEP_TIMEOUT", 0.05)
+    asked = asyncio.Event()
+
+    async def ignore(_: Message) -> None:
+        asked.set()
+
+    subscription = await bus.subscribe("memory.output.keep", ignore)
+    book.content = "x" * 100_000
+    result = await called(bus)
+    await subscription.stop(grace=1)
+
+    assert asked.is_set()
+    assert (result.content, result.tool_output_key) == (book.content, None)
+
+
+@pytest.mark.usefixtures("keeper")
+async def test_nobody_else_can_read_an_output(bus: Connection, book: Book) -> None:
+    book.content = "secret " * 10_000
+    key = (await called(bus)).tool_output_key
+    assert key is not None
+
+    for stranger in (EVE, Caller()):
+        assert await refused(bus, key, stranger) == (
+            f"tool_output_key: you have no tool output {key!r}. "
+            "Copy the key exactly as the preview names it."
+        )
+    assert await read(bus, key) == book.content
+
+
+@pytest.mark.usefixtures("keeper")
+async def test_nobody_else_can_add_to_an_output(bus: Connection) -> None:
+    assert (await send_part(bus, "secret")).ok
+
+    assert not (await send_part(bus, " and more", 6, last=True, user="eve")).ok
+    assert (await send_part(bus, "mine", 0, last=True, user="eve")).ok
+    assert (await send_part(bus, " words", 6, last=True)).ok
+
+    assert await read(bus, KEY) == "secret words"
+    assert await read(bus, KEY, EVE) == "mine"
+
+
+@pytest.mark.usefixtures("keeper")
+async def test_an_output_whose_sender_stopped_in_the_middle_cannot_be_read(
+    bus: Connection,
+) -> None:
+    await send_part(bus, "The first")
+    await send_part(bus, " half", 9)
+
+    assert await refused(bus, KEY, RICHARD) == (
+        f"tool_output_key: {KEY} is not complete; whoever sent it stopped in the middle. "
+        "Call the tool again."
+    )
+
+
+@pytest.mark.usefixtures("keeper")
+async def test_a_part_sent_again_changes_nothing(bus: Connection) -> None:
+    for _ in range(2):
+        assert (await send_part(bus, "one ")).ok
+    for _ in range(2):
+        assert (await send_part(bus, "two", 4, last=True)).ok
+    assert (await send_part(bus, "one ")).ok
+
+    assert await read(bus, KEY) == "one two"
+
+
+@pytest.mark.parametrize(
+    ("text", "offset", "last"),
+    [
+        pytest.param("two", 5, False, id="a gap"),
+        pytest.param("two", 3, False, id="an overlap"),
+        pytest.param("ONE ", 0, False, id="another text in its place"),
+        pytest.param("one ", 0, True, id="the last one after all"),
+    ],
+)
+@pytest.mark.usefixtures("keeper")
+async def test_a_part_that_does_not_follow_is_refused_and_changes_nothing(
+    bus: Connection, text: str, offset: int, last: bool
+) -> None:
+    await send_part(bus, "one ")
+
+    answer = await send_part(bus, text, offset, last=last)
+
+    assert answer.error is not None
+    assert answer.error.code == "invalid_arguments"
+    assert (await send_part(bus, "two", 4, last=True)).ok
+    assert await read(bus, KEY) == "one two"
+
+
+@pytest.mark.usefixtures("keeper")
+async def test_a_complete_output_takes_no_more(bus: Connection) -> None:
+    await send_part(bus, "all", last=True)
+
+    assert not (await send_part(bus, " more", 3, last=True)).ok
+    assert await read(bus, KEY) == "all"
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        pytest.param({"key": "tout_1", "offset": 0, "text": "x"}, id="a short key"),
+        pytest.param({"key": f"{KEY}\n", "offset": 0, "text": "x"}, id="a key of two lines"),
+        pytest.param({"key": KEY, "offset": -1, "text": "x"}, id="before the beginning"),
+        pytest.param({"key": KEY, "offset": 2**64, "text": "x"}, id="beyond every end"),
+        pytest.param({"key": KEY, "offset": 0, "text": ""}, id="nothing"),
+    ],
+)
+@pytest.mark.usefixtures("keeper")
+async def test_what_is_no_part_is_refused(bus: Connection, part: dict[str, object]) -> None:
+    data = json.dumps({"payload": part}).encode()
+    answer = decode((await bus.request("memory.output.keep", data)).data, ToolResult).payload
+
+    assert answer.error is not None
+    assert answer.error.code == "bad_request"

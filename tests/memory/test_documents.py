@@ -1,0 +1,280 @@
+"""Documents: cut at headings, kept for everybody, replaced chunk by chunk."""
+
+import json
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from local.database import Connection, Database
+from local.errors import InvalidArgumentsError, StorageError
+from local.memory.documents import CHUNK, LABEL, SEPARATOR, SHORT, Document, _records
+from local.memory.service import Memory
+from local.protocol.caller import Caller
+from local.protocol.codec import decode
+from local.protocol.payloads import Json, MemoryChange, ToolRequest
+from local.tools.add_document import MAX_DOCUMENT, TOOL, AddDocument
+from recalling import DAY, recall
+
+RICHARD = Caller(user="richard", agent="shell", session_id="s1")
+EVE = Caller(user="eve")
+WATER = "Water the plants on Monday, before the sun is high over the roof. " * 12
+BREAD = "Bake the bread at 230 degrees until its crust is dark and it sounds hollow. " * 10
+WINDOW = "Clean the windows in spring, with vinegar and yesterday's newspaper. " * 11
+GUIDE = f"# Plants\n\n{WATER}\n\n## Kitchen\n\n{BREAD}\n\n# Windows\n\n{WINDOW}\n"
+
+
+async def add(memory: Memory, content: str = GUIDE, **args: Any) -> Json:
+    """Run the tool on arguments as they come over the wire; its data."""
+    sent = {"content": content, "title": "House", **args}
+    request = msgspec.json.encode({"payload": {"args": sent}})
+    checked = decode(request, ToolRequest[AddDocument]).payload.args
+    data: Json = msgspec.to_builtins((await TOOL.over(memory).run(RICHARD, checked)).data)
+    return data
+
+
+async def rows(database: Database, *, active: bool = True) -> list[dict[str, Any]]:
+    """The chunks in the order in which they were written."""
+
+    def read(connection: Connection) -> list[dict[str, Any]]:
+        statement = "SELECT * FROM record WHERE kind = 'document_chunk' ORDER BY row"
+        return [dict(row) for row in connection.execute(statement)]
+
+    return [row for row in await database.read(read) if not (active and row["superseded_by"])]
+
+
+def cut(content: str) -> list[tuple[str, str]]:
+    """Labels and contents of the chunks of a document called House."""
+    document = Document(title="House", source="house.md", content=content)
+    return [(str(record.label), record.content) for record in _records(document, None, DAY)]
+
+
+def headings(content: str) -> list[list[str]]:
+    """Of each chunk the headings over it."""
+    return [label.split(SEPARATOR)[1:] for label, _ in cut(content)]
+
+
+def test_each_chunk_is_labelled_with_the_title_and_the_headings_over_it() -> None:
+    assert headings(GUIDE) == [["Plants"], ["Plants", "Kitchen"], ["Windows"]]
+    assert {label.split(SEPARATOR)[0] for label, _ in cut(GUIDE)} == {"House"}
+
+
+@pytest.mark.parametrize(
+    ("beginning", "over"),
+    [
+        pytest.param("Plants\n======\n", ["Plants"], id="underlined"),
+        pytest.param("## Plants ##\n", ["Plants"], id="closed"),
+        pytest.param("# The  `bread`\tof *today*\n", ["The `bread` of *today*"], id="spaces"),
+        pytest.param("# HOUSE\n\n## Plants\n", ["Plants"], id="the title again"),
+        pytest.param("#\n\n# Plants\n", ["Plants"], id="an empty one"),
+        pytest.param("#Plants\n", [], id="no space, no heading"),
+        pytest.param("---\nplants: yes\n---\n", [], id="front matter"),
+        pytest.param("```\n# Plants\n```\n", [], id="in a fence"),
+        pytest.param("    # Plants\n", [], id="indented"),
+        pytest.param("> # Plants\n", [], id="in a quote"),
+        pytest.param("- # Plants\n", [], id="in a list"),
+    ],
+)
+def test_a_heading_is_what_markdown_says_is_one(beginning: str, over: list[str]) -> None:
+    assert headings(f"{beginning}\n{WATER}\n\n{BREAD}")[-1] == over
+
+
+def test_a_heading_stands_in_the_chunk_with_what_it_is_over() -> None:
+    (first, *rest) = [content for _, content in cut(f"# Plants\n\n{WATER}{BREAD}")]
+
+    assert first.startswith(f"# Plants\n\n{WATER[:100]}")
+    assert rest
+
+
+def test_line_endings_make_no_difference() -> None:
+    assert cut(GUIDE.replace("\n", "\r\n")) == cut(GUIDE) == cut(GUIDE.replace("\n", "\r"))
+
+
+def test_plain_text_is_cut_between_sentences() -> None:
+    contents = [
+        content for _, content in cut("It is a long story. And nobody tells it well. " * 80)
+    ]
+
+    assert len(contents) > 3
+    assert all(content.endswith((" story.", " well.")) for content in contents)
+    assert all(CHUNK[0] <= len(content) <= CHUNK[1] for content in contents[:-1])
+
+
+@given(st.text(st.characters(codec="utf-8"), max_size=3_000))
+def test_nothing_but_blanks_gets_lost_and_no_chunk_is_too_long(text: str) -> None:
+    content = f"House rules {text}"
+
+    chunks = cut(content)
+
+    kept = "".join("".join(chunk.split()) for _, chunk in chunks)
+    assert kept == "".join(content.split())
+    assert all(len(chunk) < CHUNK[1] + SHORT for _, chunk in chunks)
+    assert all(len(label) <= LABEL for label, _ in chunks)
+
+
+async def test_what_a_document_says_is_found_by_everybody(searchable: Memory) -> None:
+    await add(searchable)
+
+    for caller in (RICHARD, EVE, Caller()):
+        (first, *_) = await recall(searchable.of(caller), "How hot must the oven be for bread?")
+        assert "230 degrees" in first
+
+
+async def test_a_chunk_says_where_it_comes_from(memory: Memory, database: Database) -> None:
+    done = await add(memory, source="docs/house.md")
+
+    assert done == {
+        "source": "docs/house.md",
+        "chunks": 3,
+        "added": 3,
+        "replaced": 0,
+        "unchanged": 0,
+        "removed": 0,
+    }
+    chunks = await rows(database)
+    assert [row["source_ref"] for row in chunks] == [f"docs/house.md#{n}" for n in (1, 2, 3)]
+    for row in chunks:
+        assert (row["scope"], row["owner"], row["session_id"]) == ("tenant", "", None)
+        assert row["agent"] == "shell"
+        assert json.loads(row["metadata"]) == {"title": "House", "source": "docs/house.md"}
+
+
+async def test_without_a_source_the_title_is_it(memory: Memory, database: Database) -> None:
+    assert (await add(memory))["source"] == "House"
+    assert (await rows(database))[0]["source_ref"] == "House#1"
+
+
+async def test_adding_an_unchanged_document_again_changes_nothing(
+    memory: Memory, database: Database, announced: list[tuple[str, MemoryChange]]
+) -> None:
+    await add(memory)
+    before, told = await rows(database, active=False), len(announced)
+
+    again = await add(memory)
+
+    assert (again["unchanged"], again["added"], again["replaced"]) == (3, 0, 0)
+    assert await rows(database, active=False) == before
+    assert len(announced) == told
+
+
+async def test_a_changed_chunk_takes_the_place_of_the_old_one_and_of_no_other(
+    memory: Memory, database: Database, announced: list[tuple[str, MemoryChange]]
+) -> None:
+    await add(memory)
+    plants, kitchen, windows = await rows(database)
+    announced.clear()
+
+    done = await add(memory, GUIDE.replace("230", "250"))
+
+    assert (done["replaced"], done["unchanged"], done["removed"]) == (1, 2, 0)
+    *kept, new = await rows(database)
+    assert [row["id"] for row in kept] == [plants["id"], windows["id"]]
+    assert (new["source_ref"], "250 degrees" in new["content"]) == ("House#2", True)
+    saved = MemoryChange(id=new["id"], kind="document_chunk")
+    gone = MemoryChange(id=kitchen["id"], kind="document_chunk", superseded_by=new["id"])
+    assert announced == [("memory.saved", saved), ("memory.superseded", gone)]
+    versions = await memory.of(EVE).history(new["id"])
+    assert [version.id for version in versions] == [new["id"], kitchen["id"]]
+
+
+async def test_what_is_no_longer_in_a_document_is_not_found(searchable: Memory) -> None:
+    await add(searchable)
+    await add(searchable, f"# Plants\n\n{WATER}")
+
+    found = await recall(searchable.of(RICHARD), "bread windows plants", kinds=("document_chunk",))
+
+    assert [content.splitlines()[0] for content in found] == ["# Plants"]
+
+
+async def test_chunks_beyond_the_new_end_are_replaced_by_the_last_one(
+    memory: Memory, database: Database, announced: list[tuple[str, MemoryChange]]
+) -> None:
+    await add(memory)
+    plants, kitchen, windows = await rows(database)
+    announced.clear()
+
+    done = await add(memory, f"# Plants\n\n{WATER}")
+
+    assert (done["chunks"], done["unchanged"], done["removed"]) == (1, 1, 2)
+    after = {row["id"]: row["superseded_by"] for row in await rows(database, active=False)}
+    assert after == {plants["id"]: None, kitchen["id"]: plants["id"], windows["id"]: plants["id"]}
+    assert {(s, c.id, c.superseded_by) for s, c in announced} == {
+        ("memory.superseded", row["id"], plants["id"]) for row in (kitchen, windows)
+    }
+
+
+async def test_what_was_replaced_leaves_an_audit_row(memory: Memory, database: Database) -> None:
+    def audit(connection: Connection) -> set[tuple[str, str]]:
+        found = connection.execute("SELECT record_id, agent FROM audit")
+        return {(row["record_id"], row["agent"]) for row in found}
+
+    await add(memory)
+    old = await rows(database)
+    await add(memory, f"# Plants\n\n{WATER.replace('Monday', 'Friday')}")
+
+    assert await database.read(audit) == {(row["id"], "shell") for row in old}
+
+
+async def test_a_new_title_labels_every_chunk_anew(memory: Memory, database: Database) -> None:
+    await add(memory, source="house.md")
+    done = await add(memory, source="house.md", title="Cottage")
+
+    assert done["replaced"] == 3
+    assert {row["label"].split(SEPARATOR)[0] for row in await rows(database)} == {"Cottage"}
+
+
+@pytest.mark.parametrize("other", ["a#1", "a#12", "a#", "a#1#1", "a$", "a#x", "A", "a\x00"])
+async def test_documents_whose_sources_look_alike_leave_each_other_alone(
+    memory: Memory, database: Database, other: str
+) -> None:
+    sources = ("a", other)
+    for source in sources:
+        await add(memory, source=source)
+    for source in sources:
+        assert (await add(memory, WATER, source=source))["removed"] == 2
+        assert (await add(memory, GUIDE, source=source))["added"] == 2
+
+    assert len(await rows(database)) == 6
+
+
+async def test_a_document_is_replaced_whole_or_not_at_all(
+    memory: Memory, database: Database
+) -> None:
+    await add(memory)
+    before = await rows(database, active=False)
+    await database.write(
+        lambda connection: connection.execute(
+            "CREATE TRIGGER full BEFORE INSERT ON record WHEN new.source_ref = 'House#3' "
+            "BEGIN SELECT RAISE(ABORT, 'disk full'); END"
+        )
+    )
+
+    with pytest.raises(StorageError):
+        await add(memory, GUIDE.replace(" the ", " a "))
+
+    assert await rows(database, active=False) == before
+
+
+@pytest.mark.parametrize(
+    ("args", "says"),
+    [
+        pytest.param({"content": ""}, "`args.content`", id="empty"),
+        pytest.param({"content": " \n\t"}, "blank", id="blank"),
+        pytest.param({"content": "x" * (MAX_DOCUMENT + 1)}, "`args.content`", id="too long"),
+        pytest.param({"title": ""}, "`args.title`", id="no title"),
+        pytest.param({"title": "  "}, "blank", id="blank title"),
+        pytest.param({"title": "x" * 101}, "`args.title`", id="a title too long"),
+        pytest.param({"source": ""}, "`args.source`", id="no source"),
+        pytest.param({"scope": "user"}, "unknown field `scope`", id="another scope"),
+    ],
+)
+async def test_wrong_arguments_are_named_and_nothing_is_kept(
+    memory: Memory, args: Json, says: str
+) -> None:
+    with pytest.raises(InvalidArgumentsError) as caught:
+        await add(memory, **{"content": GUIDE, **args})
+
+    assert says in str(caught.value)
+    assert (await memory.ledger.counts()).records == 0

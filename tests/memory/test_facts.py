@@ -1,0 +1,299 @@
+"""Facts: once each, visible to whom they belong, replaced by topic, never lost from history."""
+
+import json
+from typing import Any
+
+import pytest
+
+from local.database import Connection, Database
+from local.errors import InvalidArgumentsError
+from local.memory.records import Fact, Owning, Written
+from local.memory.service import Memory, MemoryService
+from local.protocol.caller import Caller
+from local.protocol.payloads import MemoryChange
+from recalling import recall, said
+
+EDITOR = "user.editor"
+SCOPES: tuple[Owning, ...] = ("user", "agent", "tenant")
+
+
+@pytest.fixture
+def richard(memory: Memory) -> MemoryService:
+    return memory.of(Caller(user="richard", agent="shell", session_id="s1"))
+
+
+@pytest.fixture
+def eve(memory: Memory) -> MemoryService:
+    return memory.of(Caller(user="eve", agent="robot"))
+
+
+async def remember(service: MemoryService, content: str, **fields: Any) -> Written:
+    return await service.remember_fact(Fact(**{"content": content, "scope": "user", **fields}))
+
+
+async def audit(database: Database) -> list[tuple[str, str]]:
+    """What was retired, and by what, in order."""
+
+    def read(connection: Connection) -> list[tuple[str, str]]:
+        found = connection.execute("SELECT record_id, detail FROM audit ORDER BY row")
+        return [(row[0], json.loads(row[1])["superseded_by"]) for row in found]
+
+    return await database.read(read)
+
+
+async def history(service: MemoryService, topic_or_id: str) -> list[str]:
+    return [record.content for record in await service.history(topic_or_id)]
+
+
+@pytest.mark.parametrize("scope", SCOPES)
+async def test_a_fact_is_remembered_once_in_a_scope(
+    memory: Memory,
+    richard: MemoryService,
+    announced: list[tuple[str, MemoryChange]],
+    scope: Owning,
+) -> None:
+    first = await remember(richard, "Prefers dark mode.", scope=scope)
+    again = await remember(richard, "Prefers dark mode.", scope=scope)
+
+    assert (first.was_new, again.was_new) == (True, False)
+    assert again.id == first.id
+    assert (await memory.ledger.counts()).records == 1
+    assert announced == [("memory.saved", MemoryChange(id=first.id, kind="fact"))]
+
+
+async def test_the_same_words_in_another_scope_or_of_another_identity_are_another_fact(
+    memory: Memory, richard: MemoryService, eve: MemoryService
+) -> None:
+    written = [
+        await remember(service, "Prefers dark mode.", scope=scope)
+        for service in (richard, eve)
+        for scope in SCOPES
+    ]
+
+    assert [one.was_new for one in written] == [True, True, True, True, True, False]
+    assert (await memory.ledger.counts()).records == 5
+
+
+async def test_another_session_or_agent_does_not_make_it_another_fact_of_the_user(
+    memory: Memory, richard: MemoryService
+) -> None:
+    first = await remember(richard, "Prefers dark mode.")
+    elsewhere = memory.of(Caller(user="richard", agent="robot", session_id="s2"))
+
+    assert await remember(elsewhere, "Prefers dark mode.") == Written(id=first.id, was_new=False)
+
+
+@pytest.mark.parametrize(
+    ("scope", "seen_by"),
+    [
+        ("user", {("richard", "shell"), ("richard", "robot")}),
+        ("agent", {("richard", "shell"), ("eve", "shell")}),
+        ("tenant", {(u, a) for u in ("richard", "eve") for a in ("shell", "robot")}),
+    ],
+)
+async def test_a_fact_is_recalled_by_those_it_belongs_to(
+    memory: Memory, richard: MemoryService, scope: Owning, seen_by: set[tuple[str, str]]
+) -> None:
+    await remember(richard, "Prefers dark mode.", scope=scope)
+
+    seen = set()
+    for user in ("richard", "eve"):
+        for agent in ("shell", "robot"):
+            service = memory.of(Caller(user=user, agent=agent, session_id="s9"))
+            if await recall(service, "dark mode"):
+                seen.add((user, agent))
+    assert seen == seen_by
+
+
+@pytest.mark.parametrize(
+    ("scope", "caller", "lacks"),
+    [("user", Caller(agent="shell"), "user"), ("agent", Caller(user="richard"), "source")],
+)
+async def test_a_fact_of_nobody_is_refused(
+    memory: Memory, scope: Owning, caller: Caller, lacks: str
+) -> None:
+    with pytest.raises(InvalidArgumentsError, match=f"has no {lacks}"):
+        await remember(memory.of(caller), "Prefers dark mode.", scope=scope)
+    assert (await memory.ledger.counts()).records == 0
+
+
+async def test_a_newer_fact_of_the_topic_replaces_the_older_one(
+    richard: MemoryService, database: Database, announced: list[tuple[str, MemoryChange]]
+) -> None:
+    old = await remember(richard, "Edits with Vim.", topic=EDITOR)
+    new = await remember(richard, "Edits with Emacs.", topic=EDITOR)
+
+    assert (new.was_new, new.superseded) == (True, old.id)
+    assert await recall(richard, "edits Vim Emacs") == ["Edits with Emacs."]
+    assert await audit(database) == [(old.id, new.id)]
+    change = MemoryChange(id=old.id, kind="fact", topic=EDITOR, superseded_by=new.id)
+    assert announced[-1] == ("memory.superseded", change)
+
+
+async def test_facts_of_other_topics_scopes_and_users_are_not_replaced(
+    memory: Memory, richard: MemoryService, eve: MemoryService, database: Database
+) -> None:
+    await remember(richard, "One.", topic=EDITOR)
+    await remember(richard, "Two.", topic="user.shell")
+    await remember(richard, "Three.", topic=EDITOR, scope="agent")
+    await remember(richard, "Four.", topic=EDITOR, scope="tenant")
+    await remember(eve, "Five.", topic=EDITOR)
+    await remember(richard, "Six.")
+    await remember(richard, "Seven.")
+
+    assert await audit(database) == []
+    assert (await memory.ledger.counts()).records == 7
+
+
+async def test_going_back_to_an_older_value_writes_a_third_time(richard: MemoryService) -> None:
+    written = [
+        await remember(richard, f"Edits with {name}.", topic=EDITOR)
+        for name in ("Vim", "Emacs", "Vim")
+    ]
+
+    assert [one.was_new for one in written] == [True, True, True]
+    assert await history(richard, EDITOR) == [
+        "Edits with Vim.",
+        "Edits with Emacs.",
+        "Edits with Vim.",
+    ]
+
+
+async def test_words_remembered_without_a_topic_get_one_and_are_not_there_twice(
+    richard: MemoryService, database: Database
+) -> None:
+    plain = await remember(richard, "Edits with Vim.")
+    keyed = await remember(richard, "Edits with Vim.", topic=EDITOR)
+
+    assert (keyed.was_new, keyed.superseded) == (True, plain.id)
+    assert await recall(richard, "edits Vim") == ["Edits with Vim."]
+    assert await richard.recall_topic(EDITOR) == "Edits with Vim."
+    assert await audit(database) == [(plain.id, keyed.id)]
+
+
+async def test_words_that_have_a_topic_are_known_when_told_without_one(
+    richard: MemoryService,
+) -> None:
+    keyed = await remember(richard, "Edits with Vim.", topic=EDITOR)
+
+    assert await remember(richard, "Edits with Vim.") == Written(id=keyed.id, was_new=False)
+
+
+async def test_the_same_words_under_two_topics_are_two_facts(richard: MemoryService) -> None:
+    await remember(richard, "Vim.", topic=EDITOR)
+    second = await remember(richard, "Vim.", topic="user.game")
+
+    assert (second.was_new, second.superseded) == (True, None)
+    assert await richard.recall_topic(EDITOR) == "Vim."
+
+
+async def test_every_fact_that_a_new_one_takes_the_place_of_is_announced(
+    richard: MemoryService, database: Database, announced: list[tuple[str, MemoryChange]]
+) -> None:
+    """The older value of the topic, and the same words without a topic."""
+    older = await remember(richard, "Edits with Vim.", topic=EDITOR)
+    plain = await remember(richard, "Edits with Emacs.")
+    new = await remember(richard, "Edits with Emacs.", topic=EDITOR)
+
+    retired = [c.id for subject, c in announced if subject == "memory.superseded"]
+    assert set(await audit(database)) == {(older.id, new.id), (plain.id, new.id)}
+    assert set(retired) == {older.id, plain.id}
+
+
+async def test_topics_saved_and_facts_remembered_replace_each_other(
+    richard: MemoryService,
+) -> None:
+    await richard.write_topic(EDITOR, "Vim")
+    assert await richard.recall_topic(EDITOR) == "Vim"
+    await remember(richard, "Emacs", topic=EDITOR)
+    assert await richard.recall_topic(EDITOR) == "Emacs", "no older value is kept in memory"
+    saved = await richard.put_topic(EDITOR, "Emacs")
+    assert not saved.was_new
+    await richard.write_topic(EDITOR, "Zed")
+
+    assert await recall(richard, "Vim Emacs Zed") == ["Zed"]
+    assert await history(richard, EDITOR) == ["Zed", "Emacs", "Vim"]
+
+
+async def test_what_a_fact_of_the_agent_says_is_not_the_users_topic(
+    richard: MemoryService,
+) -> None:
+    await richard.write_topic(EDITOR, "Vim")
+    await remember(richard, "Emacs", topic=EDITOR, scope="agent")
+
+    assert await richard.recall_topic(EDITOR) == "Vim"
+
+
+async def test_history_is_found_by_the_topic_and_by_any_versions_id(
+    richard: MemoryService,
+) -> None:
+    written = [
+        await remember(richard, f"Edits with {name}.", topic=EDITOR)
+        for name in ("Ed", "Vim", "Emacs")
+    ]
+    await remember(richard, "Drinks tea.")
+    versions = ["Edits with Emacs.", "Edits with Vim.", "Edits with Ed."]
+
+    assert await history(richard, EDITOR) == versions
+    for one in written:
+        assert await history(richard, one.id) == versions
+
+
+async def test_history_goes_through_a_fact_that_had_no_topic(richard: MemoryService) -> None:
+    plain = await remember(richard, "Edits with Vim.")
+    await remember(richard, "Edits with Vim.", topic=EDITOR)
+    await remember(richard, "Edits with Emacs.", topic=EDITOR)
+
+    versions = ["Edits with Emacs.", "Edits with Vim.", "Edits with Vim."]
+    assert await history(richard, plain.id) == await history(richard, EDITOR) == versions
+
+
+async def test_nobody_sees_the_history_of_another_user(
+    richard: MemoryService, eve: MemoryService
+) -> None:
+    fact = await remember(richard, "Edits with Vim.", topic=EDITOR)
+    mine = await remember(richard, "For the shell.", scope="agent")
+    message = (await richard.ingest([said("I edit with Vim.")])).ids[0]
+    shared = await remember(richard, "We edit with Vim.", scope="tenant", topic="project.editor")
+
+    for secret in (EDITOR, fact.id, mine.id, message):
+        assert await history(eve, secret) == []
+    assert await history(eve, shared.id) == await history(eve, "project.editor")
+    assert await history(eve, shared.id) == ["We edit with Vim."]
+
+
+@pytest.mark.parametrize("unknown", ["user.unknown", "0123", "", "%", "' OR 1=1 --"])
+async def test_what_is_not_known_has_no_history(richard: MemoryService, unknown: str) -> None:
+    await remember(richard, "Edits with Vim.", topic=EDITOR)
+
+    assert await history(richard, unknown) == []
+
+
+@pytest.mark.parametrize("content", ["", " ", "\n\t"])
+async def test_a_blank_fact_is_refused(
+    memory: Memory, richard: MemoryService, content: str
+) -> None:
+    with pytest.raises(InvalidArgumentsError, match="blank"):
+        await remember(richard, content)
+    assert (await memory.ledger.counts()).records == 0
+
+
+async def test_a_topic_that_breaks_the_rule_is_refused(
+    memory: Memory, richard: MemoryService
+) -> None:
+    with pytest.raises(InvalidArgumentsError, match="is not a topic key"):
+        await remember(richard, "Edits with Vim.", topic="editor")
+    assert (await memory.ledger.counts()).records == 0
+
+
+async def test_what_is_known_of_a_fact_is_kept_with_it(
+    memory: Memory, richard: MemoryService
+) -> None:
+    await remember(
+        richard, "Vim.", memory_type="preference", durability="core", importance=0.9, topic=EDITOR
+    )
+
+    (record,) = await richard.history(EDITOR)
+    assert (record.memory_type, record.durability, record.importance) == ("preference", "core", 0.9)
+    assert (record.agent, record.session_id, record.unjudged) == ("shell", "s1", False)
+    assert await memory.ledger.unjudged(9) == [], "without a judge none waits for one"

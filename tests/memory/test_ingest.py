@@ -1,0 +1,306 @@
+"""Conversations of others: kept word for word, once, and recallable at once."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+import pytest
+
+from local.database import Connection, Database
+from local.errors import InvalidArgumentsError
+from local.memory.ingestion import OWN_TOOLS, Message
+from local.memory.service import Memory, MemoryService
+from local.protocol.caller import Caller
+from local.protocol.payloads import MemoryChange, ToolCallRecord
+from local.tools.catalog import memory_tools
+from recalling import DAY, recall, said
+
+TALK = [
+    said("Which metal is the densest?", timestamp=DAY),
+    said("Osmium:\n\n  22.59 g/cm³  ", "assistant", timestamp=DAY),
+    said("yes", timestamp=DAY),
+    said("Shall I go on?", "assistant", timestamp=DAY),
+    said("yes", timestamp=DAY),
+]
+
+
+@pytest.fixture
+def richard(memory: Memory) -> MemoryService:
+    return memory.of(Caller(user="richard", agent="shell"))
+
+
+async def rows(database: Database) -> list[dict[str, Any]]:
+    def read(connection: Connection) -> list[dict[str, Any]]:
+        return [dict(row) for row in connection.execute("SELECT * FROM record ORDER BY row")]
+
+    return await database.read(read)
+
+
+async def test_messages_are_kept_word_for_word_in_their_order(
+    richard: MemoryService, database: Database
+) -> None:
+    ingested = await richard.ingest(TALK)
+
+    kept = await rows(database)
+    assert [row["content"] for row in kept] == [message.content for message in TALK]
+    assert [row["role"] for row in kept] == [message.role for message in TALK]
+    assert {row["kind"] for row in kept} == {"chat_message"}
+    assert {row["session_id"] for row in kept} == {ingested.session_id}
+    assert {(row["owner"], row["agent"]) for row in kept} == {("richard", "shell")}
+    assert [row["id"] for row in kept] == ingested.ids
+    assert ingested.added == 5
+
+
+async def test_what_was_said_is_recalled_before_anything_is_indexed(
+    memory: Memory, richard: MemoryService
+) -> None:
+    await richard.ingest(TALK)
+
+    assert (await memory.ledger.counts()).waiting == 5
+    assert (await recall(richard, "densest metal"))[0] == TALK[0].content
+
+
+async def test_the_same_conversation_changes_nothing(
+    memory: Memory, richard: MemoryService, announced: list[tuple[str, MemoryChange]]
+) -> None:
+    first = await richard.ingest(TALK)
+    heard = list(announced)
+    again = await richard.ingest(TALK)
+
+    assert (first.added, again.added) == (5, 0)
+    assert (again.session_id, again.ids) == (first.session_id, first.ids)
+    assert (await memory.ledger.counts()).records == 5
+    assert announced == heard
+    assert len(heard) == 5
+
+
+async def test_a_longer_version_adds_what_is_new(memory: Memory, richard: MemoryService) -> None:
+    first = await richard.ingest(TALK)
+    longer = await richard.ingest([*TALK, said("yes", timestamp=DAY), said("Thanks.")])
+
+    assert longer.added == 2
+    assert (longer.session_id, longer.ids[:5]) == (first.session_id, first.ids)
+    assert (await memory.ledger.counts()).records == 7
+
+
+async def test_a_conversation_of_one_message_may_grow(
+    memory: Memory, richard: MemoryService
+) -> None:
+    for until in range(1, len(TALK) + 1):
+        await richard.ingest(TALK[:until], "s1")
+
+    assert (await memory.ledger.counts()).records == len(TALK)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        pytest.param([said("Another metal?", timestamp=DAY), *TALK[1:]], id="words"),
+        pytest.param(
+            [said("Which metal is the densest?", timestamp=DAY.replace(day=3)), *TALK[1:]],
+            id="time",
+        ),
+        pytest.param(
+            [said("Which metal is the densest?", timestamp=DAY, name="Ann"), *TALK[1:]], id="name"
+        ),
+    ],
+)
+async def test_another_conversation_is_another_session(
+    richard: MemoryService, other: list[Message]
+) -> None:
+    first = await richard.ingest(TALK)
+    second = await richard.ingest(other)
+
+    assert second.session_id != first.session_id
+    assert second.added == 5
+
+
+async def test_the_session_is_the_one_given_else_the_callers_else_derived(memory: Memory) -> None:
+    inside = memory.of(Caller(user="richard", session_id="envelope"))
+    outside = memory.of(Caller(user="richard"))
+
+    assert (await inside.ingest(TALK, "given")).session_id == "given"
+    assert (await inside.ingest(TALK)).session_id == "envelope"
+    derived = (await outside.ingest(TALK)).session_id
+    assert derived not in {"given", "envelope"}
+    assert (await memory.of(Caller(user="eve")).ingest(TALK)).session_id == derived
+
+
+async def test_pieces_of_a_conversation_fit_together_where_messages_have_ids(
+    memory: Memory, richard: MemoryService
+) -> None:
+    numbered = [
+        msgspec.structs.replace(message, id=f"m{number}") for number, message in enumerate(TALK)
+    ]
+    await richard.ingest(numbered[:3], "s1")
+    await richard.ingest(numbered[2:4], "s1")
+    last = await richard.ingest(numbered[4:], "s1")
+    whole = await richard.ingest(numbered, "s1")
+
+    assert (last.added, whole.added) == (1, 0)
+    assert (await memory.ledger.counts()).records == len(TALK)
+
+
+async def test_an_id_of_one_session_is_another_message_in_another(richard: MemoryService) -> None:
+    for session in ("s1", "s2"):
+        assert (await richard.ingest([said("Hello.", id="1")], session)).added == 1
+
+
+async def test_two_users_with_the_same_conversation_have_one_each(memory: Memory) -> None:
+    services = [memory.of(Caller(user=user)) for user in ("richard", "eve")]
+    ingested = [await service.ingest(TALK) for service in services]
+
+    assert [one.added for one in ingested] == [5, 5]
+    assert set(ingested[0].ids).isdisjoint(ingested[1].ids)
+    for service in services:
+        assert (await recall(service, "densest metal")).count(str(TALK[0].content)) == 1
+
+
+async def test_speaker_reference_and_time_stay_with_the_message(
+    richard: MemoryService, database: Database
+) -> None:
+    await richard.ingest([said("Hello.", name="Ann", id="D1:3", timestamp=DAY)])
+
+    (row,) = await rows(database)
+    assert (row["label"], row["source_ref"]) == ("Ann", "D1:3")
+    assert row["event_time"] == "2026-05-02T14:23:01.000+00:00"
+
+
+@pytest.mark.parametrize(
+    ("timestamp", "kept"),
+    [
+        ("2026-05-02T14:23:01", "2026-05-02T14:23:01.000+00:00"),
+        ("2026-05-02T14:23:01Z", "2026-05-02T14:23:01.000+00:00"),
+        ("2026-05-02T23:30:00-02:00", "2026-05-03T01:30:00.000+00:00"),
+        (None, "2026-11-20T12:00:00.000+00:00"),
+    ],
+)
+async def test_times_are_kept_in_utc_and_where_there_is_none_it_is_now(
+    memory: Memory, database: Database, timestamp: str | None, kept: str
+) -> None:
+    memory.clock = lambda: datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
+    message = msgspec.convert({"role": "user", "content": "Hi.", "timestamp": timestamp}, Message)
+    await memory.of(Caller()).ingest([message])
+
+    assert [row["event_time"] for row in await rows(database)] == [kept]
+
+
+async def test_a_time_outside_the_calendar_is_refused_and_nothing_is_kept(
+    memory: Memory, richard: MemoryService
+) -> None:
+    impossible = datetime.fromisoformat("0001-01-01T00:00:00+23:59")
+    with pytest.raises(InvalidArgumentsError, match="no time of our calendar"):
+        await richard.ingest([*TALK, said("Hm.", timestamp=impossible)])
+
+    assert (await memory.ledger.counts()).records == 0
+
+
+def call(name: str, content: str = "", **fields: Any) -> ToolCallRecord:
+    return ToolCallRecord(name=name, content=content, **fields)
+
+
+async def test_what_tools_answered_is_kept_with_the_calls_id(
+    richard: MemoryService, database: Database
+) -> None:
+    """Inside the call or in a message of its own, which may name the tool or only the call."""
+    await richard.ingest(
+        [
+            said(None, "assistant", tool_calls=[call("weigh", "22.59 g", id="c1")]),
+            said("  ", "assistant", tool_calls=[call("count", id="c2"), call("wait", id="c3")]),
+            said("17 pieces", "tool", tool_call_id="c2"),
+            said("It is noon.", "tool", tool_call_id="c9", name="clock"),
+            said("Whoever said so.", "tool"),
+        ]
+    )
+
+    kept = [(row["label"], row["content"], row["source_ref"]) for row in await rows(database)]
+    assert kept == [
+        ("weigh", "22.59 g", "c1"),
+        ("count", "17 pieces", "c2"),
+        ("clock", "It is noon.", "c9"),
+        ("tool", "Whoever said so.", None),
+    ]
+    assert {(row["kind"], row["role"]) for row in await rows(database)} == {("tool_output", "tool")}
+
+
+async def test_a_result_told_in_the_call_and_in_a_message_is_one(
+    richard: MemoryService, database: Database
+) -> None:
+    await richard.ingest(
+        [
+            said(None, "assistant", tool_calls=[call("weigh", "22.59 g", id="c1")]),
+            said("22.59 g", "tool", tool_call_id="c1"),
+        ]
+    )
+
+    assert len(await rows(database)) == 1
+
+
+async def test_the_same_result_of_two_calls_is_kept_twice(
+    richard: MemoryService, database: Database
+) -> None:
+    await richard.ingest(
+        [
+            said(None, "assistant", tool_calls=[call("weigh", "1 g", id="c1")]),
+            said(None, "assistant", tool_calls=[call("weigh", "1 g", id="c2")]),
+            said("1 g", "tool", name="weigh"),
+            said("1 g", "tool", name="weigh"),
+        ]
+    )
+
+    assert len(await rows(database)) == 4
+
+
+@pytest.mark.parametrize("tool", sorted(OWN_TOOLS))
+async def test_what_the_memory_itself_answered_is_not_kept(
+    richard: MemoryService, database: Database, tool: str
+) -> None:
+    await richard.ingest(
+        [
+            said(None, "assistant", tool_calls=[call(tool, "Echo.", id="c1"), call(tool, id="c2")]),
+            said("Echo.", "tool", tool_call_id="c2"),
+            said("Echo.", "tool", name=tool),
+        ]
+    )
+
+    assert await rows(database) == []
+
+
+def test_the_memorys_own_tools_are_those_of_the_catalog(memory: Memory) -> None:
+    assert {tool.name for tool in memory_tools(memory)} == OWN_TOOLS
+
+
+async def test_prompts_and_blanks_are_not_kept(richard: MemoryService, database: Database) -> None:
+    ingested = await richard.ingest(
+        [
+            said("You are a helpful assistant.", "system"),
+            said(""),
+            said(" \n\t", "assistant"),
+            said(None, "assistant"),
+            said("", "tool"),
+            said("\u2003", "tool", name="weigh"),
+        ]
+    )
+
+    assert (ingested.ids, ingested.added) == ([], 0)
+    assert await rows(database) == []
+
+
+async def test_a_changed_system_prompt_leaves_the_ids_of_a_session_alone(
+    richard: MemoryService,
+) -> None:
+    for prompt in ("Be kind.", "Be brief."):
+        await richard.ingest([said(prompt, "system"), *TALK], "s1")
+    last = await richard.ingest(TALK, "s1")
+
+    assert last.added == 0
+
+
+async def test_message_ids_are_stable_across_releases(richard: MemoryService) -> None:
+    """Whoever upgrades sends old conversations again: they must not become new ones."""
+    ingested = await richard.ingest(TALK[:2], "s1")
+
+    assert ingested.ids == [
+        "88518dcb5536d001ccf66e47b2fd1bc7",
+        "bae00fe74589b0502d9e604aea2f059b",
+    ]

@@ -1,0 +1,192 @@
+"""A ledger of the first release opens, keeps everything, and is searched as a new one is."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from local.bus.connection import Connection
+from local.bus.vector_client import VectorClient
+from local.database import Connection as Sql
+from local.database import Database
+from local.memory.service import Memory, MemoryService
+from local.memory.sql import migrations
+from local.protocol.caller import Caller
+from local.protocol.payloads import MemoryChange
+from local.settings import MemorySettings
+from recalling import recall
+
+ROWS = [
+    # id, kind, owner, topic, content, metadata, agent, session, query, superseded by, index state
+    ("f1", "fact", "richard", "user.metal", "Gold", "{}", "shell", "s1", None, "f2", 3),
+    ("f2", "fact", "richard", "user.metal", "Osmium", "{}", "shell", "s1", None, None, 1),
+    ("f3", "fact", "", "project.deadline", "Friday", "{}", "shell", "s1", None, None, 1),
+    ("f4", "fact", "", "user.metal", "Iridium", "{}", None, None, None, None, 0),
+    (
+        "e1",
+        "episode",
+        "richard",
+        None,
+        "Q: Dense?\nA: Osmium.",
+        '{"tool_calls": 1}',
+        "g",
+        "s1",
+        "q1",
+        None,
+        1,
+    ),
+    ("e2", "episode", "eve", None, "Eve sells osmium.", "{}", "g", "s1", "q2", None, 0),
+]
+SCHEMA = "SELECT type, name, tbl_name, sql FROM sqlite_master ORDER BY type, name"
+
+
+async def contents_of(database: Database, statement: str) -> list[tuple[Any, ...]]:
+    def read(connection: Sql) -> list[tuple[Any, ...]]:
+        return [tuple(row) for row in connection.execute(statement)]
+
+    return await database.read(read)
+
+
+def _fill(connection: Sql) -> int:
+    for row in ROWS:
+        connection.execute(
+            "INSERT INTO record (tenant, id, kind, owner, topic, content, metadata, agent,"
+            " session_id, query_id, superseded_by, index_state, event_time)"
+            " VALUES ('default', ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, '2026-05-02T14:23:01.000+00:00')",
+            row,
+        )
+    connection.execute("INSERT INTO vector SELECT row, 'none', x'0000803f' FROM record")
+    connection.execute("INSERT INTO feedback VALUES ('default', 'q1', 0.5, 'Good.', '2026')")
+    return connection.execute(
+        "INSERT INTO audit (tenant, action, record_id, event_time)"
+        " VALUES ('default', 'superseded', 'f1', '2026')"
+    ).rowcount
+
+
+@pytest.fixture
+async def old(tmp_path: Path) -> Path:
+    """A ledger as the first release left it."""
+    file = tmp_path / "old.sqlite3"
+    async with Database.open(file, migrations()[:1]) as database:
+        await database.write(_fill)
+    return file
+
+
+@pytest.fixture
+async def migrated(old: Path) -> AsyncIterator[Database]:
+    async with Database.open(old, migrations()) as database:
+        yield database
+
+
+@pytest.fixture
+async def memory(bus: Connection, migrated: Database) -> Memory:
+    """Over the migrated ledger; neither worker nor indexer runs."""
+
+    async def announce(subject: str, change: MemoryChange) -> None:
+        del subject, change
+
+    return Memory(
+        migrated, VectorClient(bus, search_timeout=1), MemorySettings(), announce=announce
+    )
+
+
+@pytest.fixture
+def richard(memory: Memory) -> MemoryService:
+    return memory.of(Caller(user="richard", agent="shell", session_id="s2"))
+
+
+KEPT = (
+    "SELECT id, kind, owner, topic, content, metadata, agent, session_id, query_id,"
+    " superseded_by, index_state FROM record ORDER BY row"
+)
+
+
+async def test_everything_is_kept(migrated: Database) -> None:
+    assert await contents_of(migrated, KEPT) == ROWS
+    vectors = await contents_of(migrated, "SELECT embedder, data FROM vector")
+    assert vectors == [("none", b"\x00\x00\x80?")] * len(ROWS)
+    assert await contents_of(migrated, "SELECT query_id, score FROM feedback") == [("q1", 0.5)]
+    assert await contents_of(migrated, "SELECT record_id FROM audit") == [("f1",)]
+
+
+async def test_topics_are_where_they_were(memory: Memory, richard: MemoryService) -> None:
+    assert await richard.recall_topic("user.metal") == "Osmium"
+    assert await richard.recall_topic("project.deadline") == "Friday"
+    assert await memory.of(Caller()).recall_topic("user.metal") == "Iridium"
+    assert await memory.of(Caller(user="eve")).recall_topic("user.metal") is None
+    assert [record.content for record in await richard.history("user.metal")] == ["Osmium", "Gold"]
+
+
+async def test_a_new_value_replaces_the_one_of_the_first_release(richard: MemoryService) -> None:
+    written = await richard.put_topic("user.metal", "Tungsten")
+
+    assert written.superseded == "f2"
+    assert [r.content for r in await richard.history("user.metal")] == [
+        "Tungsten",
+        "Osmium",
+        "Gold",
+    ]
+
+
+async def test_old_facts_are_recalled_by_words_and_replaced_ones_are_not(
+    memory: Memory, richard: MemoryService
+) -> None:
+    assert await recall(richard, "metal: gold, osmium or iridium?") == ["Osmium"]
+    assert await recall(richard, "deadline", scope="tenant") == ["Friday"]
+    assert await recall(memory.of(Caller(user="eve")), "metal osmium") == []
+
+
+async def test_old_episodes_are_searched_with_their_ratings_by_their_owner(
+    memory: Memory, richard: MemoryService
+) -> None:
+    (hit,) = (await richard.search_episodic("osmium")).hits
+
+    assert hit.content == "Q: Dense?\nA: Osmium."
+    assert (hit.metadata["score"], hit.metadata["tool_calls"]) == (0.5, 1)
+    (eves,) = (await memory.of(Caller(user="eve")).search_episodic("osmium")).hits
+    assert eves.content == "Eve sells osmium."
+
+
+async def test_what_waited_for_the_index_still_waits(memory: Memory) -> None:
+    counts = await memory.ledger.counts()
+
+    assert (counts.records, counts.waiting, counts.indexed) == (6, 2, 3)
+
+
+async def test_a_migrated_schema_is_that_of_a_new_ledger(
+    migrated: Database, tmp_path: Path
+) -> None:
+    async with Database.open(tmp_path / "new.sqlite3", migrations()) as new:
+        assert await contents_of(migrated, SCHEMA) == await contents_of(new, SCHEMA)
+        version = await contents_of(new, "PRAGMA user_version")
+        assert (
+            await contents_of(migrated, "PRAGMA user_version") == version == [(len(migrations()),)]
+        )
+
+
+async def test_full_text_and_records_agree_after_the_migration(migrated: Database) -> None:
+    check = "INSERT INTO record_text (record_text, rank) VALUES ('integrity-check', 1)"
+
+    await migrated.write(lambda c: c.execute(check).rowcount)
+
+
+async def test_full_text_and_records_agree_after_every_kind_of_change(
+    migrated: Database, richard: MemoryService
+) -> None:
+    await richard.write_topic("user.metal", "Tungsten")
+    await richard.write_topic("project.deadline", "Monday")
+    await migrated.write(lambda c: c.execute("DELETE FROM record WHERE id = 'e2'").rowcount)
+    await migrated.write(
+        lambda c: c.execute("UPDATE record SET content = 'x', label = 'y'").rowcount
+    )
+    check = "INSERT INTO record_text (record_text, rank) VALUES ('integrity-check', 1)"
+
+    await migrated.write(lambda c: c.execute(check).rowcount)
+
+
+async def test_a_database_opened_again_is_not_migrated_again(old: Path) -> None:
+    for _ in range(2):
+        async with Database.open(old, migrations()) as database:
+            assert await contents_of(database, "PRAGMA user_version") == [(len(migrations()),)]
+            assert len(await contents_of(database, "SELECT id FROM record")) == len(ROWS)

@@ -1,0 +1,62 @@
+"""A conversation makes the same records whole and in pieces, as `local2 ingest` sends it."""
+
+from collections.abc import Sequence
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from local.memory.ingestion import Conversation, Message, identified, records_of
+from local.memory.records import NewRecord
+from local.protocol.payloads import ToolCallRecord
+from recalling import DAY, said
+
+NAMES = st.sampled_from([None, "Ann"])
+CALL = ToolCallRecord(id="c1", name="weather")
+MESSAGES = st.one_of(
+    st.builds(
+        said,
+        st.sampled_from(["Yes.", "No.", None]),
+        st.sampled_from(["user", "assistant"]),
+        name=NAMES,
+        id=st.sampled_from([None, "m1"]),
+    ),
+    st.just(said(None, "assistant", tool_calls=[CALL])),
+    st.just(said(None, "assistant", tool_calls=[ToolCallRecord(name="dice", content="6")])),
+    st.just(said("Rain.", "tool", tool_call_id="c1")),
+    st.just(said("Wind.", "tool", name="sea", tool_call_id="c1")),
+    st.just(said("Nothing.", "tool")),
+)
+
+
+def records(messages: Sequence[Message]) -> list[NewRecord]:
+    conversation = Conversation(
+        messages=messages, owner="richard", agent="cli", session_id="s1", now=DAY
+    )
+    return list(records_of(conversation))
+
+
+@given(st.lists(MESSAGES, max_size=12), st.integers(1, 12))
+def test_wherever_it_is_cut(messages: list[Message], size: int) -> None:
+    whole = list(identified(messages))
+    pieces = [whole[start : start + size] for start in range(0, len(whole), size)]
+
+    assert [record for piece in pieces for record in records(piece)] == records(messages)
+
+
+@given(st.lists(MESSAGES, max_size=12))
+def test_what_is_added_at_the_end_leaves_what_was_before(messages: list[Message]) -> None:
+    ids = [record.id for record in records(messages)]
+
+    longer = [record.id for record in records([*messages, said("Yes.", name="Ann")])]
+
+    assert longer[: len(ids)] == ids
+
+
+def test_what_is_said_twice_is_two_records() -> None:
+    first, second = records([said("Yes."), said("Yes.")])
+
+    assert first.id != second.id
+
+
+def test_the_own_ids_of_messages_stay() -> None:
+    assert [message.id for message in identified([said("Yes.", id="D1:3")])] == ["D1:3"]

@@ -1,0 +1,174 @@
+"""What a question asks for, and that no question upsets the search."""
+
+from datetime import UTC, datetime
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from local.memory.query import analyse
+from local.memory.service import Memory, MemoryService
+from local.protocol.caller import Caller
+from recalling import recall, said
+
+NOW = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
+
+
+@pytest.fixture
+def richard(memory: Memory) -> MemoryService:
+    return memory.of(Caller(user="richard"))
+
+
+@pytest.mark.parametrize(
+    ("question", "terms"),
+    [
+        pytest.param("What did I say about gold?", ["gold"], id="stop words"),
+        pytest.param("gold, Gold and GOLD", ["gold"], id="each once"),
+        pytest.param("Größe von Gold", ["größe", "von", "gold"], id="letters beyond ASCII"),
+        pytest.param("What did I say about it?", [], id="stop words only"),
+        pytest.param("???", [], id="no words"),
+    ],
+)
+def test_the_words_of_a_question_are_those_that_mean_something(
+    question: str, terms: list[str]
+) -> None:
+    assert list(analyse(question, NOW).terms) == terms
+
+
+def test_a_question_without_end_has_a_bounded_number_of_words() -> None:
+    query = analyse(" ".join(f"w{n} a{n}.b{n} " for n in range(500)), NOW)
+
+    assert len(query.terms) <= 32
+    assert len(query.phrases) <= 8
+
+
+@pytest.mark.parametrize(
+    ("question", "phrase"),
+    [
+        pytest.param('Who said "the moon is cheese"?', "the moon is cheese", id="quoted"),
+        pytest.param("Who said “moon cheese”?", "moon cheese", id="other quotes"),
+        pytest.param("What is in src/local/app.py?", "src local app py", id="path"),
+        pytest.param("Why v1.2.3?", "v1 2 3", id="version"),
+        pytest.param("mail ann@example.org", "ann example org", id="address"),
+    ],
+)
+def test_what_belongs_together_is_looked_for_together(question: str, phrase: str) -> None:
+    assert phrase in analyse(question, NOW).phrases
+
+
+@pytest.mark.parametrize(
+    ("question", "topics"),
+    [
+        ("What is user.language_preference?", ["user.language_preference"]),
+        ("Compare project.deadline, project.budget.", ["project.deadline", "project.budget"]),
+        ("Is it (user.name)", ["user.name"]),
+        ("What is agent.name or user. name?", []),
+    ],
+)
+def test_topic_keys_are_found_wherever_they_stand(question: str, topics: list[str]) -> None:
+    assert list(analyse(question, NOW).topics) == topics
+
+
+def test_a_time_becomes_a_window() -> None:
+    window = analyse("What did I do in May 2023?", NOW).window
+
+    assert window is not None
+    assert (window.since, window.until) == (
+        datetime(2023, 5, 1, tzinfo=UTC),
+        datetime(2023, 6, 1, tzinfo=UTC),
+    )
+    assert analyse("What may I do?", NOW).window is None
+
+
+@pytest.mark.parametrize(
+    "identifier",
+    [
+        "foo_bar",
+        "E1234",
+        "v1.2.3",
+        "path/to/file.py",
+        "ERR-42",
+        "x86_64",
+        "user@host",
+        "10.0.0.17",
+        "C++20",
+        "naïve_Bayes",
+    ],
+)
+async def test_an_identifier_is_found_among_others_with_its_parts(
+    richard: MemoryService, identifier: str
+) -> None:
+    parts = ["foo", "bar", "path", "file", "py", "err", "user", "host", "x86", "bayes"]
+    for part in parts:
+        await richard.ingest([said(f"There was {part} and 1 and 2 and 10 and 64 in it.")], part)
+    await richard.ingest([said(f"There was {identifier} in it.")], "wanted")
+
+    found = await recall(richard, f"What about {identifier}?")
+
+    assert found[0] == f"There was {identifier} in it."
+
+
+async def test_quoted_words_are_found_where_they_stand_together(richard: MemoryService) -> None:
+    await richard.ingest([said("The cheese is old, and so is the moon: it is cold there.")], "s1")
+    await richard.ingest([said("They say that the moon cheese is cold, and so is the air.")], "s2")
+
+    found = await recall(richard, 'Who said "moon cheese"?')
+
+    assert found[0].startswith("They say")
+
+
+async def test_words_are_found_in_other_endings(richard: MemoryService) -> None:
+    await richard.ingest([said("We migrated both databases.")])
+
+    assert await recall(richard, "database migrations") == ["We migrated both databases."]
+
+
+@pytest.mark.parametrize("question", ["What did I say?", "?", "the", "_", "\N{SUPERSCRIPT TWO}"])
+async def test_a_question_without_words_finds_nothing_by_words(
+    richard: MemoryService, question: str
+) -> None:
+    await richard.ingest([said("What did I say about the moon?")])
+
+    assert await recall(richard, question) == []
+
+
+SYNTAX = st.text(alphabet="\"*^:(){}+-~AND OR NOT NEAR'_\x00,;%.[]\\“”«»", min_size=1)
+
+
+@given(question=st.text(min_size=1) | SYNTAX)
+@example(question='"' * 100)
+@example(question="content: moon")
+@example(question="places : p64")
+@example(question="a.b.c.d.e " * 400)
+@example(question="NEAR(moon cheese, 2)")
+@example(question="\u0345_\u0300 ²³ ①② \U0001d7d8\U0001d7d9")
+async def test_no_question_upsets_the_search(memory: Memory, question: str) -> None:
+    service = memory.of(Caller(user="richard"))
+    await service.ingest([said("The moon is a cheese.")])
+
+    if question.isspace():
+        return
+    assert await recall(service, question) in ([], ["The moon is a cheese."])
+
+
+@given(
+    question=st.lists(
+        st.sampled_from(
+            ["last", "week", "in", "May", "2023", "31", "February", "0", "ago", "99999"]
+        ),
+        min_size=1,
+    ).map(" ".join)
+)
+async def test_no_time_upsets_the_search(memory: Memory, question: str) -> None:
+    assert await recall(memory.of(Caller(user="richard")), question) == []
+
+
+@given(name=st.text(min_size=1, max_size=40), content=st.text(min_size=1))
+async def test_no_name_and_no_content_upset_the_search(
+    memory: Memory, name: str, content: str
+) -> None:
+    service = memory.of(Caller(user=name, agent=name, session_id=name))
+    if not content.isspace():
+        await service.ingest([said(f"{content} osmium", name=name)])
+
+        assert "osmium" in str(await recall(service, "osmium", scope="session"))

@@ -1,0 +1,305 @@
+"""The tool `recall`: what it answers, what it refuses, and that nothing is found twice."""
+
+from datetime import UTC, datetime
+
+import pytest
+
+from indexed import indexed
+from local.bus.connection import Connection
+from local.bus.tool_client import call_tool
+from local.bus.tool_host import ToolHost
+from local.memory.ingestion import Turn
+from local.memory.records import Fact
+from local.memory.service import Memory, MemoryService
+from local.protocol.caller import Caller
+from local.protocol.payloads import Json, ToolCallRecord, ToolResult
+from local.tools import recall as recall_tool
+from recalling import DAY, recall, said
+
+RICHARD = Caller(user="richard", agent="shell", session_id="s1")
+
+
+@pytest.fixture
+def richard(memory: Memory) -> MemoryService:
+    return memory.of(RICHARD)
+
+
+async def over_the_bus(bus: Connection, memory: Memory, args: Json) -> ToolResult:
+    """The tool's result as a client gets it."""
+    async with ToolHost(bus, recall_tool.TOOL.over(memory)):
+        return await call_tool(bus, "recall", args, caller=RICHARD)
+
+
+async def test_an_item_says_what_it_is_and_where_it_comes_from(
+    bus: Connection, memory: Memory, richard: MemoryService
+) -> None:
+    calls = [ToolCallRecord(name="weigh", content="Osmium: 22.59 g/cm³", id="call-7")]
+    (id_,) = (await richard.ingest([said(None, "assistant", tool_calls=calls, timestamp=DAY)])).ids
+
+    result = await over_the_bus(bus, memory, {"query": "osmium"})
+
+    assert result.ok, result.content
+    (item,) = result.data["items"]
+    assert 0 < item.pop("score") <= 1
+    assert item == {
+        "id": id_,
+        "source_kind": "tool_output",
+        "source_ref": "call-7",
+        "content": "Osmium: 22.59 g/cm³",
+        "event_time": "2026-05-02T14:23:01Z",
+        "topic": None,
+        "memory_type": None,
+        "label": "weigh",
+        "session_id": "s1",
+    }
+    assert (result.data["total"], result.data["rerank_used"]) == (1, False)
+    assert result.data["answer"] is None
+    assert "1. (relevance: " in result.content
+    assert "2026-05-02\n   weigh: Osmium: 22.59 g/cm³" in result.content
+
+
+async def test_an_item_of_a_fact_has_its_topic_and_type(
+    bus: Connection, memory: Memory, richard: MemoryService
+) -> None:
+    fact = Fact(content="Vim", scope="user", topic="user.editor", memory_type="preference")
+    await richard.remember_fact(fact)
+
+    (item,) = (await over_the_bus(bus, memory, {"query": "editor Vim"})).data["items"]
+
+    assert (item["source_kind"], item["topic"], item["memory_type"]) == (
+        "fact",
+        "user.editor",
+        "preference",
+    )
+
+
+@pytest.mark.parametrize(
+    ("args", "says"),
+    [
+        pytest.param({}, "query", id="no query"),
+        pytest.param({"query": ""}, "args.query", id="empty query"),
+        pytest.param({"query": " \n"}, "blank", id="blank query"),
+        pytest.param({"query": "x" * 4_097}, "args.query", id="query too long"),
+        pytest.param({"query": "x", "top_k": 0}, "args.top_k", id="none"),
+        pytest.param({"query": "x", "top_k": 21}, "args.top_k", id="too many"),
+        pytest.param({"query": "x", "top_k": "5"}, "args.top_k", id="a number as text"),
+        pytest.param({"query": "x", "scope": "all"}, "args.scope", id="unknown scope"),
+        pytest.param({"query": "x", "source_kinds": ["x"]}, "args.source_kinds", id="unknown kind"),
+        pytest.param(
+            {"query": "x", "source_kinds": ["episode"]}, "args.source_kinds", id="episode"
+        ),
+        pytest.param({"query": "x", "source_kinds": []}, "args.source_kinds", id="no kind"),
+        pytest.param({"query": "x", "since": "yesterday"}, "args.since", id="no time"),
+        pytest.param({"query": "x", "user": "eve"}, "unknown field `user`", id="another user"),
+        pytest.param({"query": "x", "tenant": "t"}, "unknown field `tenant`", id="another tenant"),
+        pytest.param(
+            {"query": "x", "until": "0001-01-01T00:00:00+23:59"}, "calendar", id="no such time"
+        ),
+    ],
+)
+async def test_wrong_arguments_are_clear_errors(
+    bus: Connection, memory: Memory, args: Json, says: str
+) -> None:
+    result = await over_the_bus(bus, memory, args)
+
+    assert not result.ok
+    assert result.error is not None
+    assert result.error.code == "invalid_arguments"
+    assert says in result.error.message
+
+
+async def test_top_k_is_five_unless_said(
+    bus: Connection, memory: Memory, richard: MemoryService
+) -> None:
+    await richard.ingest([said(f"Osmium weighs {n} grams.") for n in range(30)])
+
+    for args, total in (({}, 5), ({"top_k": 1}, 1), ({"top_k": 20}, 20)):
+        result = await over_the_bus(bus, memory, {"query": "osmium", **args})
+        assert (result.data["total"], len(result.data["items"])) == (total, total)
+
+
+async def test_nothing_found_is_said(bus: Connection, memory: Memory) -> None:
+    result = await over_the_bus(bus, memory, {"query": "osmium", "synthesize": True})
+
+    assert result.content.startswith("No memories found.")
+    assert (result.data["items"], result.data["total"]) == ([], 0)
+    assert result.data["answer"] == {"text": "", "ids": [], "by_model": False}
+
+
+async def test_without_a_model_the_answer_is_the_best_item_marked_as_such(
+    bus: Connection, memory: Memory, richard: MemoryService
+) -> None:
+    (id_,) = (await richard.ingest([said("Osmium is the densest metal.")])).ids
+
+    result = await over_the_bus(bus, memory, {"query": "densest metal", "synthesize": True})
+
+    assert result.data["answer"] == {
+        "text": "Osmium is the densest metal.",
+        "ids": [id_],
+        "by_model": False,
+    }
+
+
+async def test_an_items_shares_add_up_to_its_score(
+    bus: Connection, memory: Memory, richard: MemoryService
+) -> None:
+    await richard.ingest(
+        [
+            said("Which metal is the densest?", name="Ann"),
+            said("Osmium is.", "assistant"),
+            said("Is osmium a rare metal, too?", name="Ann"),
+        ]
+    )
+    fact = Fact(content="The densest metal is osmium.", scope="user", importance=1)
+    await richard.remember_fact(fact)
+
+    plain = await over_the_bus(bus, memory, {"query": "Ann's densest metal"})
+    result = await over_the_bus(bus, memory, {"query": "Ann's densest metal", "explain": True})
+
+    assert all("explanation" not in item for item in plain.data["items"])
+    assert len(result.data["items"]) == 4
+    for item in result.data["items"]:
+        explained = item["explanation"]
+        total = sum(explained["shares"].values()) * explained["weight"] / 2
+        assert item["score"] == pytest.approx(min(max(total, 0), 1), abs=0.001)
+    assert {item["explanation"]["weight"] for item in result.data["items"]} == {1.3, 1.1}
+
+
+@pytest.mark.parametrize(
+    ("bounds", "expected"),
+    [
+        pytest.param({"since": datetime(2026, 5, 2, tzinfo=UTC)}, {2, 3}, id="since"),
+        pytest.param({"until": datetime(2026, 5, 2, tzinfo=UTC)}, {1, 2}, id="until"),
+        pytest.param(
+            {
+                "since": datetime(2026, 5, 1, 12, tzinfo=UTC),
+                "until": datetime(2026, 5, 2, 12, tzinfo=UTC),
+            },
+            {2},
+            id="between",
+        ),
+        pytest.param({"since": datetime(2026, 6, 1, tzinfo=UTC)}, set(), id="nothing"),
+    ],
+)
+async def test_nothing_from_outside_the_times_asked_for_is_found(
+    richard: MemoryService, bounds: dict[str, datetime], expected: set[int]
+) -> None:
+    """Not even as what was said before and after."""
+    days = {day: datetime(2026, 5, day, tzinfo=UTC) for day in (1, 2, 3)}
+    await richard.ingest(
+        [said(f"Osmium, day {day}.", timestamp=moment) for day, moment in days.items()]
+    )
+
+    found = await recall(richard, "osmium", **bounds)
+
+    assert set(found) == {f"Osmium, day {day}." for day in expected}
+
+
+async def test_times_with_an_offset_are_compared_as_moments(
+    bus: Connection, memory: Memory, richard: MemoryService
+) -> None:
+    await richard.ingest([said("Osmium.", timestamp=DAY)])
+
+    async def found(**times: str) -> int:
+        result = await over_the_bus(bus, memory, {"query": "osmium", **times})
+        return int(result.data["total"])
+
+    assert await found(since="2026-05-02T16:23:01+02:00") == 1
+    assert await found(since="2026-05-02T16:23:02+02:00") == 0
+    assert await found(until="2026-05-02T14:23:01") == 1
+    assert await found(until="2026-05-02T14:23:00") == 0
+
+
+async def test_a_turn_is_found_as_its_messages_and_not_as_its_episode_as_well(
+    richard: MemoryService,
+) -> None:
+    calls = [ToolCallRecord(name="weigh", content="Osmium: 22.59 g/cm³", id="c1")]
+    turn = Turn(query="How dense is osmium?", answer="Osmium is densest.", at=DAY, tool_calls=calls)
+    await richard.put_turn(turn)
+
+    found = await recall(richard, "osmium dense")
+
+    assert sorted(found) == ["How dense is osmium?", "Osmium is densest.", "Osmium: 22.59 g/cm³"]
+
+
+async def test_texts_that_say_the_same_take_one_place(richard: MemoryService) -> None:
+    for session in ("s1", "s2", "s3"):
+        await richard.ingest([said("Osmium is the densest of all metals.")], session)
+    await richard.ingest([said("OSMIUM is the densest of all metals!", name="Ann")])
+    await richard.remember_fact(Fact(content="Osmium is the densest of all metals", scope="user"))
+    await richard.ingest([said("Iridium comes next to osmium.")])
+
+    found = await recall(richard, "densest metal osmium")
+
+    assert len(found) == 2
+    assert found[1] == "Iridium comes next to osmium."
+
+
+async def test_texts_with_other_numbers_do_not_say_the_same(richard: MemoryService) -> None:
+    invoices = [f"The invoice {n} for the osmium was paid on Monday." for n in (17, 18)]
+    await richard.ingest([said(invoice) for invoice in invoices])
+
+    assert sorted(await recall(richard, "osmium invoice")) == invoices
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        pytest.param(
+            "The board has approved the plan to sell the osmium that lies in the old vault.",
+            "The board has not approved the plan to sell the osmium that lies in the old vault.",
+            id="a denial",
+        ),
+        pytest.param("The osmium tool is in C++.", "The osmium tool is in C#.", id="symbols"),
+        pytest.param("osmium \N{THUMBS UP SIGN}", "osmium \N{THUMBS DOWN SIGN}", id="emoji"),
+    ],
+)
+async def test_texts_that_say_the_opposite_do_not_say_the_same(
+    richard: MemoryService, one: str, other: str
+) -> None:
+    await richard.ingest([said(one)], "s1")
+    await richard.ingest([said(other)], "s2")
+
+    assert sorted(await recall(richard, "osmium")) == sorted([one, other])
+
+
+async def test_repetitions_leave_room_for_what_comes_after_them(richard: MemoryService) -> None:
+    for session in range(50):
+        await richard.ingest([said("Osmium, osmium, osmium!")], f"s{session}")
+    others = [f"Osmium {word}." for word in ("shines", "stinks", "burns", "breaks")]
+    await richard.ingest([said(other) for other in others], "others")
+
+    found = await recall(richard, "osmium", top_k=5)
+
+    assert sorted(found) == sorted(["Osmium, osmium, osmium!", *others])
+
+
+async def test_words_and_meaning_find_a_record_once(searchable: Memory) -> None:
+    richard = searchable.of(RICHARD)
+    await richard.ingest([said("Osmium is the densest metal."), said("The moon pulls at the sea.")])
+    await indexed(searchable)
+
+    found = await recall(richard, "densest metal")
+
+    assert found[0] == "Osmium is the densest metal."
+    assert len(found) == len(set(found))
+
+
+async def test_what_nothing_of_the_question_is_in_is_not_found(searchable: Memory) -> None:
+    richard = searchable.of(RICHARD)
+    await richard.ingest([said("Osmium is the densest metal.")])
+    await indexed(searchable)
+
+    assert await recall(richard, "Which team won the ice hockey final?") == []
+
+
+async def test_messages_of_any_length_are_recalled_and_fit_the_bus(
+    bus: Connection, memory: Memory, richard: MemoryService
+) -> None:
+    await richard.ingest([said(f"Osmium {n} " + "\u8a18\x01" * 100_000) for n in range(8)])
+
+    result = await over_the_bus(bus, memory, {"query": "osmium", "top_k": 20})
+
+    assert result.ok, result.content[:200]
+    assert result.data["total"] == 8
+    assert len(result.content) < 10_000

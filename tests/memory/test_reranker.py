@@ -1,0 +1,325 @@
+"""Documents get the order of a rerank server, and every way it fails is a RerankError."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import AsyncExitStack, suppress
+from typing import Any
+
+import pytest
+from structlog.testing import capture_logs
+
+from local.errors import ConfigError, RerankError
+from local.memory.reranker import (
+    DOCUMENT_CHARACTERS,
+    FAILURES_TO_OPEN,
+    OPEN_SECONDS,
+    QUERY_CHARACTERS,
+    Ranked,
+    Reranker,
+)
+from stand_ins.rerank_server import Answer, RerankStandIn
+from waiting import eventually
+
+DOCUMENTS = ["Tea is green.", "Canberra is the capital of Australia.", "Capital letters."]
+QUESTION = "capital of Australia"
+FAILURE = Answer(status=500)
+
+OpenReranker = Callable[..., Awaitable[Reranker]]
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.seconds = 100.0
+
+    def __call__(self) -> float:
+        return self.seconds
+
+
+@pytest.fixture
+def server() -> Iterator[RerankStandIn]:
+    with RerankStandIn() as stand_in:
+        yield stand_in
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+async def open_reranker(server: RerankStandIn, clock: Clock) -> AsyncIterator[OpenReranker]:
+    async with AsyncExitStack() as opened:
+
+        async def open_one(url: str = server.url, **options: Any) -> Reranker:
+            settings: dict[str, Any] = {"timeout": 10.0, "clock": clock, **options}
+            reranker = await Reranker.open(url, **settings)
+            opened.push_async_callback(reranker.close)
+            return reranker
+
+        yield open_one
+
+
+@pytest.fixture
+async def reranker(open_reranker: OpenReranker) -> Reranker:
+    return await open_reranker()
+
+
+@pytest.fixture
+async def opened_circuit(server: RerankStandIn, reranker: Reranker) -> Reranker:
+    """A reranker that has just failed as often as it takes."""
+    server.script(*[FAILURE] * FAILURES_TO_OPEN)
+    for _ in range(FAILURES_TO_OPEN):
+        await fails(reranker)
+    return reranker
+
+
+async def positions(reranker: Reranker, documents: list[str] = DOCUMENTS) -> list[int]:
+    return [ranked.position for ranked in await reranker.rank(QUESTION, documents)]
+
+
+async def fails(reranker: Reranker) -> str:
+    with pytest.raises(RerankError) as caught:
+        await reranker.rank(QUESTION, DOCUMENTS)
+    return str(caught.value)
+
+
+async def test_documents_come_back_best_first(reranker: Reranker) -> None:
+    assert await reranker.rank(QUESTION, DOCUMENTS) == [
+        Ranked(1, 1.0),
+        Ranked(2, 1 / 3),
+        Ranked(0, 0.0),
+    ]
+
+
+async def test_an_answer_in_another_order_is_sorted(
+    server: RerankStandIn, reranker: Reranker
+) -> None:
+    server.script(Answer(results=[(0, -4.5), (1, -9.0), (2, 3.1)]))
+    assert await positions(reranker) == [2, 0, 1]
+
+
+async def test_documents_the_server_leaves_out_keep_their_order_behind(
+    server: RerankStandIn, reranker: Reranker
+) -> None:
+    server.script(Answer(results=[(2, -1.0)]))
+    assert await reranker.rank(QUESTION, DOCUMENTS) == [
+        Ranked(2, -1.0),
+        Ranked(0, None),
+        Ranked(1, None),
+    ]
+
+
+async def test_a_score_may_be_called_score(server: RerankStandIn, reranker: Reranker) -> None:
+    server.script(Answer(raw=b'{"results": [{"index": 1, "score": 2}, {"index": 0, "score": 1}]}'))
+    assert await positions(reranker, DOCUMENTS[:2]) == [1, 0]
+
+
+async def test_nothing_to_rank_asks_nobody(server: RerankStandIn, reranker: Reranker) -> None:
+    assert await reranker.rank(QUESTION, []) == []
+    assert server.requests == []
+
+
+async def test_the_request_has_the_common_form(
+    server: RerankStandIn, open_reranker: OpenReranker
+) -> None:
+    await (await open_reranker()).rank(QUESTION, DOCUMENTS)
+    await (await open_reranker(model="bge")).rank(QUESTION, DOCUMENTS)
+
+    body = {"query": QUESTION, "documents": DOCUMENTS, "top_n": 3}
+    assert [request.body for request in server.requests] == [body, {**body, "model": "bge"}]
+    assert {request.headers["content-type"] for request in server.requests} == {"application/json"}
+
+
+async def test_only_the_beginning_of_a_long_text_is_sent(
+    server: RerankStandIn, reranker: Reranker
+) -> None:
+    await reranker.rank("q" * 10_000, ["d" * 10_000, "short"])
+
+    (request,) = server.requests
+    assert request.body["query"] == "q" * QUERY_CHARACTERS
+    assert request.body["documents"] == ["d" * DOCUMENT_CHARACTERS, "short"]
+
+
+async def test_a_url_without_a_path_means_rerank_and_another_is_kept(
+    server: RerankStandIn, open_reranker: OpenReranker
+) -> None:
+    base = server.url.removesuffix("/rerank")
+    for url in (base, f"{base}/", f"{base}/v1/rerank?tier=fast"):
+        await (await open_reranker(url)).rank(QUESTION, DOCUMENTS)
+
+    assert [r.path for r in server.requests] == ["/rerank", "/rerank", "/v1/rerank?tier=fast"]
+
+
+@pytest.mark.parametrize(
+    "url", ["127.0.0.1:8080", "ftp://host/rerank", "http://", "http://host:port", ""]
+)
+async def test_what_is_no_url_is_a_config_error(url: str) -> None:
+    with pytest.raises(ConfigError, match="reranker_url"):
+        await Reranker.open(url)
+
+
+async def test_a_key_is_sent_as_a_bearer_token(
+    server: RerankStandIn, open_reranker: OpenReranker
+) -> None:
+    await (await open_reranker(key="sesame")).rank(QUESTION, DOCUMENTS)
+    await (await open_reranker()).rank(QUESTION, DOCUMENTS)
+
+    with_key, without = server.requests
+    assert with_key.headers["authorization"] == "Bearer sesame"
+    assert "authorization" not in without.headers
+
+
+@pytest.mark.parametrize("key", ["sesame\n", "sésame"])
+async def test_a_key_that_no_header_can_hold_is_refused_and_not_shown(key: str) -> None:
+    with pytest.raises(ConfigError, match="reranker_key") as caught:
+        await Reranker.open("http://127.0.0.1/rerank", key=key)
+    assert "same" not in str(caught.value)
+
+
+async def test_requests_share_a_connection(server: RerankStandIn, reranker: Reranker) -> None:
+    for _ in range(3):
+        await reranker.rank(QUESTION, DOCUMENTS)
+    assert len({request.client for request in server.requests}) == 1
+
+
+async def test_an_error_status_names_the_status_and_repeats_nothing_of_the_body(
+    server: RerankStandIn, reranker: Reranker
+) -> None:
+    server.script(Answer(status=500, raw=b"cannot rank 'xyzzy'"))
+    said = await fails(reranker)
+    assert "500" in said
+    assert "xyzzy" not in said
+
+
+async def test_an_answer_that_does_not_come_is_given_up(
+    server: RerankStandIn, open_reranker: OpenReranker
+) -> None:
+    reranker = await open_reranker(timeout=0.05)
+    server.script(Answer(held=True))
+    assert "0.05 s" in await fails(reranker)
+
+
+async def test_a_server_that_is_down_is_an_error(server: RerankStandIn, reranker: Reranker) -> None:
+    server.stop()
+    assert "ConnectError" in await fails(reranker)
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        pytest.param(b'{"results": [', id="not JSON"),
+        pytest.param(b"<html>xyzzy</html>", id="HTML"),
+        pytest.param(b"", id="empty"),
+        pytest.param(b'[{"index": 0, "score": 1}]', id="a list"),
+        pytest.param(b'{"data": []}', id="no results"),
+        pytest.param(b'{"results": []}', id="nothing ranked"),
+        pytest.param(b'{"results": [{"index": 0}]}', id="no score"),
+        pytest.param(b'{"results": [{"index": 0, "score": "xyzzy"}]}', id="no number"),
+        pytest.param(b'{"results": [{"index": 0, "score": NaN}]}', id="not a number"),
+        pytest.param(b'{"results": [{"index": 3, "score": 1}]}', id="past the end"),
+        pytest.param(b'{"results": [{"index": -1, "score": 1}]}', id="before the beginning"),
+        pytest.param(
+            b'{"results": [{"index": 0, "score": 1}, {"index": 0, "score": 2}]}', id="twice"
+        ),
+        pytest.param(b"\xff", id="not UTF-8"),
+    ],
+)
+async def test_an_answer_that_cannot_be_used_is_an_error_and_not_repeated(
+    raw: bytes, server: RerankStandIn, reranker: Reranker
+) -> None:
+    server.script(Answer(raw=raw))
+    said = await fails(reranker)
+    assert said.startswith("The reranker's answer")
+    assert "xyzzy" not in said
+
+
+async def test_after_failures_in_a_row_nobody_is_asked_for_a_while(
+    server: RerankStandIn, opened_circuit: Reranker, clock: Clock
+) -> None:
+    clock.seconds += OPEN_SECONDS - 0.1
+    assert "not asked for a while" in await fails(opened_circuit)
+    assert len(server.requests) == FAILURES_TO_OPEN
+
+
+async def test_a_success_between_failures_begins_the_count_anew(
+    server: RerankStandIn, reranker: Reranker
+) -> None:
+    almost = [FAILURE] * (FAILURES_TO_OPEN - 1)
+    server.script(*almost, Answer(), *almost, Answer())
+    for _ in range(2):
+        for _ in almost:
+            await fails(reranker)
+        assert await positions(reranker) == [1, 2, 0]
+
+
+async def test_a_trial_that_succeeds_closes_the_circuit(
+    server: RerankStandIn, opened_circuit: Reranker, clock: Clock
+) -> None:
+    clock.seconds += OPEN_SECONDS
+    assert await positions(opened_circuit) == [1, 2, 0]
+
+    server.script(FAILURE, Answer())
+    await fails(opened_circuit)
+    assert await positions(opened_circuit) == [1, 2, 0]
+
+
+async def test_a_trial_that_fails_opens_it_for_as_long_again(
+    server: RerankStandIn, opened_circuit: Reranker, clock: Clock
+) -> None:
+    server.script(FAILURE)
+    clock.seconds += OPEN_SECONDS
+    assert "500" in await fails(opened_circuit)
+    clock.seconds += OPEN_SECONDS - 0.1
+    assert "not asked for a while" in await fails(opened_circuit)
+    clock.seconds += 0.1
+    assert await positions(opened_circuit) == [1, 2, 0]
+
+
+async def test_one_trial_at_a_time(
+    server: RerankStandIn, opened_circuit: Reranker, clock: Clock
+) -> None:
+    server.script(Answer(held=True))
+    clock.seconds += OPEN_SECONDS
+    trial = asyncio.create_task(positions(opened_circuit))
+    await eventually(lambda: len(server.requests) == FAILURES_TO_OPEN + 1)
+
+    assert "not asked for a while" in await fails(opened_circuit)
+    server.release()
+    assert await trial == [1, 2, 0]
+    assert len(server.requests) == FAILURES_TO_OPEN + 1
+
+
+async def test_a_cancelled_trial_leaves_the_next_one_to_others(
+    server: RerankStandIn, opened_circuit: Reranker, clock: Clock
+) -> None:
+    server.script(Answer(held=True))
+    clock.seconds += OPEN_SECONDS
+    trial = asyncio.create_task(positions(opened_circuit))
+    await eventually(lambda: len(server.requests) == FAILURES_TO_OPEN + 1)
+    trial.cancel()
+    with suppress(asyncio.CancelledError):
+        await trial
+
+    assert await positions(opened_circuit) == [1, 2, 0]
+
+
+async def test_opening_and_closing_are_logged_once_and_without_content(
+    server: RerankStandIn, open_reranker: OpenReranker, clock: Clock
+) -> None:
+    reranker = await open_reranker(key="sesame")
+    server.script(*[FAILURE] * (FAILURES_TO_OPEN + 1))
+    with capture_logs() as logged:
+        for _ in range(FAILURES_TO_OPEN + 2):
+            await fails(reranker)
+        clock.seconds += OPEN_SECONDS
+        await fails(reranker)
+        clock.seconds += OPEN_SECONDS
+        await positions(reranker)
+        await positions(reranker)
+
+    assert [event["event"] for event in logged] == [
+        "rerank_circuit_opened",
+        "rerank_circuit_closed",
+    ]
+    said = str(logged)
+    assert not any(secret in said for secret in ("sesame", QUESTION, *DOCUMENTS))

@@ -1,0 +1,184 @@
+"""Scopes: each finds what belongs to it, nothing of another user, and weighs as configured."""
+
+import msgspec
+import pytest
+
+from local.errors import InvalidArgumentsError
+from local.memory.places import Scope, Weights
+from local.memory.records import Fact, Kind, NewRecord
+from local.memory.service import Memory
+from local.protocol.caller import Caller
+from local.protocol.payloads import ToolCallRecord
+from local.settings import MemorySettings
+from recalling import DAY, recall, said
+
+RICHARD = Caller(user="richard", agent="shell", session_id="now")
+EVE = Caller(user="eve", agent="robot", session_id="now")
+NOBODY = Caller(agent="shell", session_id="now")
+WEIGHTS = Weights.of(MemorySettings())
+
+
+async def everything_of(memory: Memory, caller: Caller, name: str) -> None:
+    """One record of each class that says osmium, in the words of its class."""
+    service = memory.of(caller)
+    calls = [{"name": "weigh", "id": f"{name}-call", "content": f"{name} now tool osmium"}]
+    await service.ingest(
+        [
+            said(f"{name} now osmium"),
+            said(None, "assistant", tool_calls=msgspec.convert(calls, list[ToolCallRecord])),
+        ]
+    )
+    await service.ingest([said(f"{name} past osmium")], "past")
+    await service.put_episode(f"{name} note osmium")
+    if caller.user is not None:
+        await service.remember_fact(Fact(content=f"{name} user osmium", scope="user"))
+    await service.remember_fact(Fact(content=f"{name} agent osmium", scope="agent"))
+
+
+@pytest.fixture(autouse=True)
+async def remembered(memory: Memory) -> None:
+    await everything_of(memory, RICHARD, "richard")
+    await everything_of(memory, EVE, "eve")
+    await everything_of(memory, Caller(session_id="now", agent="nobody"), "nobody")
+    fact = Fact(content="tenant osmium", scope="tenant")
+    await memory.of(EVE).remember_fact(fact)
+    chunk = NewRecord(
+        id="chunk", kind="document_chunk", scope="tenant", content="document osmium", event_time=DAY
+    )
+    await memory.ledger.add(chunk)
+
+
+SESSION = {"richard now osmium", "richard now tool osmium"}
+PAST = {"richard past osmium"}
+USER, AGENT = {"richard user osmium"}, {"richard agent osmium"}
+TENANT = {"tenant osmium", "document osmium"}
+
+
+@pytest.mark.parametrize(
+    ("scope", "expected"),
+    [
+        ("session", SESSION),
+        ("history", PAST),
+        ("user", USER),
+        ("agent", AGENT),
+        ("tenant", TENANT),
+        ("any", SESSION | PAST | USER | AGENT | TENANT),
+    ],
+)
+async def test_a_scope_finds_exactly_what_belongs_to_it(
+    memory: Memory, scope: Scope, expected: set[str]
+) -> None:
+    assert set(await recall(memory.of(RICHARD), "osmium", scope=scope)) == expected
+
+
+@pytest.mark.parametrize(
+    ("kind", "expected"),
+    [
+        ("chat_message", {"richard now osmium"} | PAST),
+        ("tool_output", {"richard now tool osmium"}),
+        ("document_chunk", {"document osmium"}),
+        ("fact", USER | AGENT | {"tenant osmium"}),
+    ],
+)
+async def test_a_kind_is_all_that_is_found_where_it_is_asked_for(
+    memory: Memory, kind: Kind, expected: set[str]
+) -> None:
+    assert set(await recall(memory.of(RICHARD), "osmium", kinds=(kind,))) == expected
+
+
+async def test_a_kind_that_a_scope_does_not_have_is_nothing(memory: Memory) -> None:
+    assert await recall(memory.of(RICHARD), "osmium", kinds=("fact",), scope="session") == []
+
+
+async def test_a_caller_without_a_user_finds_what_other_such_callers_said(memory: Memory) -> None:
+    found = set(await recall(memory.of(NOBODY), "osmium"))
+
+    own = {"nobody now osmium", "nobody now tool osmium", "nobody past osmium"}
+    assert found == own | AGENT | TENANT
+
+
+async def test_a_caller_who_says_nothing_of_himself_may_ask(memory: Memory) -> None:
+    found = set(await recall(memory.of(Caller()), "osmium"))
+
+    own = {"nobody now osmium", "nobody now tool osmium", "nobody past osmium"}
+    assert found == own | TENANT
+
+
+@pytest.mark.parametrize(
+    ("scope", "caller", "lacks"),
+    [
+        ("session", Caller(user="richard", agent="shell"), "session_id"),
+        ("history", Caller(agent="shell", session_id="now"), "user"),
+        ("user", Caller(agent="shell", session_id="now"), "user"),
+        ("agent", Caller(user="richard", session_id="now"), "source"),
+    ],
+)
+async def test_a_scope_whose_identity_is_missing_says_which(
+    memory: Memory, scope: Scope, caller: Caller, lacks: str
+) -> None:
+    with pytest.raises(InvalidArgumentsError, match=rf"'{scope}'.* has no {lacks}\. Send {lacks}"):
+        await recall(memory.of(caller), "osmium", scope=scope)
+
+
+def test_the_weights_are_those_of_the_settings() -> None:
+    settings = MemorySettings(weight_tenant=0.5)
+
+    assert Weights.of(settings) == Weights(
+        session=1.3, history=1.0, user=1.1, agent=1.0, tenant=0.5
+    )
+
+
+@pytest.mark.parametrize("heavy", Weights.__struct_fields__)
+async def test_the_class_that_weighs_most_comes_first(memory: Memory, heavy: str) -> None:
+    weights = msgspec.structs.replace(WEIGHTS, **{heavy: 9.0})
+    classes = {"session": SESSION, "history": PAST, "user": USER, "agent": AGENT, "tenant": TENANT}
+
+    found = await recall(memory.of(RICHARD), "osmium", weights=weights)
+
+    assert set(found[: len(classes[heavy])]) == classes[heavy]
+
+
+@pytest.mark.parametrize("left_out", Weights.__struct_fields__)
+async def test_a_class_that_weighs_nothing_is_left_out(memory: Memory, left_out: str) -> None:
+    weights = msgspec.structs.replace(WEIGHTS, **{left_out: 0.0})
+    classes = {"session": SESSION, "history": PAST, "user": USER, "agent": AGENT, "tenant": TENANT}
+    suppressed = classes.pop(left_out)
+
+    found = set(await recall(memory.of(RICHARD), "osmium", weights=weights))
+
+    assert found == set.union(*classes.values())
+    scope: Scope = left_out  # type: ignore[assignment]
+    asked = await recall(memory.of(RICHARD), "osmium", weights=weights, scope=scope)
+    assert suppressed.isdisjoint(asked)
+
+
+async def test_the_current_session_is_no_history_and_the_other_way_round(memory: Memory) -> None:
+    other = memory.of(msgspec.structs.replace(RICHARD, session_id="past"))
+
+    assert set(await recall(other, "osmium", scope="session")) == PAST
+    assert set(await recall(other, "osmium", scope="history")) == SESSION
+
+
+async def test_without_a_session_all_of_the_users_sessions_are_history(memory: Memory) -> None:
+    outside = memory.of(Caller(user="richard", agent="shell"))
+
+    assert set(await recall(outside, "osmium", scope="history")) == SESSION | PAST
+
+
+async def test_the_users_facts_are_found_by_every_agent_and_an_agents_by_every_user(
+    memory: Memory,
+) -> None:
+    by_robot = memory.of(Caller(user="richard", agent="robot"))
+    for_eve = memory.of(Caller(user="eve", agent="shell"))
+
+    assert set(await recall(by_robot, "osmium", scope="user")) == USER
+    assert set(await recall(for_eve, "osmium", scope="agent")) == AGENT
+
+
+async def test_names_of_users_and_agents_that_look_alike_are_kept_apart(memory: Memory) -> None:
+    """An agent called as a user is, and names that only differ in case or in odd letters."""
+    namesake = memory.of(Caller(user="shell", agent="richard", session_id="now"))
+    assert set(await recall(namesake, "osmium")) == TENANT
+    for user in ("Richard", "richard ", "richárd", "rich*", 'richard" OR "eve', "x" * 256, "\x00"):
+        found = await recall(memory.of(Caller(user=user)), "osmium")
+        assert set(found) == TENANT, user

@@ -1,0 +1,217 @@
+"""Two tenants share a database and nothing else: whatever finds or changes records, finds none."""
+
+from typing import Any
+
+import pytest
+
+from indexed import indexed
+from local.bus.connection import Connection
+from local.bus.vector_client import VectorClient
+from local.database import Connection as Sql
+from local.database import Database
+from local.memory.index_queue import IndexQueue
+from local.memory.ledger import Ledger
+from local.memory.places import ALIKE
+from local.memory.recall import Ask, Recalled, Recaller, RecallModels
+from local.memory.records import Fact, NewRecord, Rating
+from local.memory.retrieval import Retrieval
+from local.memory.rows import TenantRows
+from local.memory.service import Memory
+from local.protocol.caller import Caller
+from local.protocol.envelope import new_id
+from local.protocol.vectors import VectorHits
+from local.settings import MemorySettings
+from recalling import DAY, contents, said
+
+RICHARD = Caller(user="richard", agent="shell", session_id="s1")
+NAMESAKE = Caller(tenant="other", user="richard", agent="shell", session_id="s1")
+QUESTION = "project.deadline user.metal osmium iridium Friday densest metal"
+
+
+class OneIndex(VectorClient):
+    """An index that would tell every tenant what the default one has."""
+
+    async def search(self, text: str, limit: int, *, tenant: str) -> VectorHits:
+        del tenant
+        return await super().search(text, limit, tenant="default")
+
+
+class Other:
+    """The second tenant on the database, whose namesake of Richard asks."""
+
+    def __init__(self, memory: Memory, database: Database, bus: Connection) -> None:
+        rows = TenantRows(database, "other")
+        self.ledger = Ledger(rows)
+        self.queue = IndexQueue(rows)
+        self._recaller = Recaller(
+            rows,
+            Retrieval(rows, memory.indexer, OneIndex(bus, search_timeout=5)),
+            weights=ALIKE,
+            feedback_weight=MemorySettings().feedback_weight,
+            min_score=None,
+            models=RecallModels(),
+            clock=memory.clock,
+        )
+
+    async def recall(self, query: str, **ask: Any) -> Recalled:
+        asked = Ask(**{"query": query, "top_k": 20, "repetitions": True, **ask})
+        return await self._recaller.recall(NAMESAKE, asked)
+
+
+@pytest.fixture
+async def other(searchable: Memory, database: Database, bus: Connection) -> Other:
+    """With the default tenant's records of every kind in the index."""
+    richard = searchable.of(RICHARD)
+    await richard.ingest([said("Osmium is the densest metal."), said("And iridium?")])
+    await richard.put_episode("Osmium is the densest metal.")
+    await richard.write_topic("project.deadline", "Friday")
+    await richard.write_topic("user.metal", "osmium")
+    for scope in ("user", "agent", "tenant"):
+        await richard.remember_fact(Fact(content="Osmium is the densest metal.", scope=scope))
+    await indexed(searchable)
+    return Other(searchable, database, bus)
+
+
+def message(content: str, **fields: Any) -> NewRecord:
+    """A message in the namesake's session."""
+    columns = {
+        "id": new_id(),
+        "kind": "chat_message",
+        "owner": "richard",
+        "session_id": "s1",
+        "event_time": DAY,
+    }
+    return NewRecord(**{**columns, "content": content, **fields})
+
+
+async def every_row(database: Database) -> list[tuple[Any, ...]]:
+    """The default tenant's records as they stand."""
+
+    def read(connection: Sql) -> list[tuple[Any, ...]]:
+        found = connection.execute("SELECT * FROM record WHERE tenant = 'default' ORDER BY row")
+        return [tuple(row) for row in found]
+
+    return await database.read(read)
+
+
+@pytest.mark.parametrize("scope", ["session", "history", "user", "agent", "tenant", "any"])
+async def test_no_scope_reaches_another_tenant(
+    searchable: Memory, other: Other, scope: str
+) -> None:
+    recalled = await other.recall(QUESTION, scope=scope)
+
+    assert (contents(recalled), recalled.degraded) == ([], False)
+    assert (await searchable.of(RICHARD).recall(Ask(query=QUESTION, top_k=20))).items != []
+
+
+async def test_no_episode_of_another_tenant_is_found(other: Other) -> None:
+    assert contents(await other.recall("densest metal", kinds=("episode",))) == []
+
+
+async def test_what_is_said_in_sessions_of_one_name_stays_apart(other: Other) -> None:
+    """Its neighbours are its own, and so are the records of its related ids."""
+    await other.ledger.add(message("My osmium."))
+
+    (item,) = (await other.recall(QUESTION)).items
+
+    assert item.record.content == "My osmium."
+    assert item.shares.around == 0
+
+
+async def test_relations_of_another_tenant_lead_nowhere(searchable: Memory, other: Other) -> None:
+    ids = ("one", "two")
+    for tenant in (searchable, other):
+        for id_, content in zip(ids, ("My tungsten.", "The lab is cold."), strict=True):
+            await tenant.ledger.add(message(content, id=id_, session_id=id_))
+    await searchable.ledger.relate("one", "supports", "two")
+
+    assert contents(await other.recall("tungsten")) == ["My tungsten."]
+    await other.ledger.relate("one", "supports", "two")
+    assert contents(await other.recall("tungsten")) == ["My tungsten.", "The lab is cold."]
+
+
+async def test_an_id_in_the_index_is_nothing_but_the_tenants_own_record(
+    searchable: Memory, other: Other
+) -> None:
+    """The index says that the id is near; the ledger, whose it is and what it says."""
+    found = (await searchable.of(RICHARD).recall(Ask(query="densest metal", top_k=20))).items
+    for item in found:
+        await other.ledger.add(message("Has Bob slept?", id=item.record.id))
+
+    assert set(contents(await other.recall("densest metal"))) <= {"Has Bob slept?"}
+
+
+async def test_ratings_of_another_tenant_count_for_nothing(
+    searchable: Memory, other: Other
+) -> None:
+    await other.ledger.add(message("My osmium.", query_id="q1"))
+    rating = Rating(query_id="q1", score=-1, comment=None, event_time=DAY)
+    await searchable.ledger.rate(rating)
+
+    (unrated,) = (await other.recall("osmium")).items
+    await other.ledger.rate(rating)
+    (rated,) = (await other.recall("osmium")).items
+
+    assert (unrated.record.score, rated.record.score) == (None, -1)
+    assert rated.score < unrated.score
+
+
+async def test_what_waits_in_one_tenant_degrades_nothing_in_the_other(
+    searchable: Memory, other: Other
+) -> None:
+    await other.ledger.add(message("My osmium."))
+
+    assert (await other.recall("osmium")).degraded
+    assert not (await searchable.of(RICHARD).recall(Ask(query="osmium", top_k=9))).degraded
+
+
+async def test_topics_histories_and_chains_are_a_tenants_own(
+    searchable: Memory, other: Other
+) -> None:
+    (record,) = await searchable.ledger.history("tenant", "", "project.deadline")
+
+    assert await other.ledger.topic("tenant", "", "project.deadline") is None
+    assert await other.ledger.history("tenant", "", "project.deadline") == []
+    assert await other.ledger.chain(record.id) == []
+    assert (await other.ledger.counts()).records == 0
+
+    place = {"kind": "fact", "scope": "tenant", "owner": "", "topic": "project.deadline"}
+    written = await other.ledger.put_fact(message("Monday", **place))
+    assert (written.was_new, written.superseded) == (True, None)
+    assert await searchable.of(RICHARD).recall_topic("project.deadline") == "Friday"
+
+
+async def test_the_same_id_in_two_tenants_is_two_records(searchable: Memory, other: Other) -> None:
+    (record,) = await searchable.ledger.history("tenant", "", "project.deadline")
+    before = (await searchable.ledger.counts()).records
+
+    assert (await other.ledger.add(record)).was_new
+    assert (await other.ledger.counts()).records == 1
+    assert (await searchable.ledger.counts()).records == before
+    await searchable.of(RICHARD).write_topic("project.deadline", "Monday")
+    (unchanged,) = await other.ledger.chain(record.id)
+    assert (unchanged.content, unchanged.superseded_by) == ("Friday", None)
+
+
+async def test_nothing_that_a_tenant_does_changes_the_records_of_another(
+    searchable: Memory, other: Other, database: Database
+) -> None:
+    before = await every_row(database)
+    facts = await searchable.ledger.history("tenant", "", "project.deadline")
+    facts += await searchable.ledger.history("user", "richard", "user.metal")
+    ids = [fact.id for fact in facts]
+
+    await other.queue.index_again(ids)
+    await other.queue.index_anew()
+    await other.queue.removed(ids)
+    await other.ledger.judged(ids[0])
+    retired = await other.ledger.retire(facts[0], facts[1], agent="shell")
+
+    assert not retired
+    assert await every_row(database) == before
+    assert await other.queue.waiting(9, embedder="") == []
+    assert await other.queue.sample_indexed(9) == []
+    assert await other.queue.to_remove(9) == []
+    assert await other.queue.indexed() == 0
+    missing, unknown = await other.queue.compared(set(ids))
+    assert (missing, sorted(unknown)) == ([], sorted(ids))

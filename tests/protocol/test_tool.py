@@ -1,0 +1,71 @@
+"""What a tool says of its arguments: whole schemas, and errors that name the choices."""
+
+from typing import Annotated, Literal
+
+import msgspec
+import pytest
+
+from local.errors import InvalidArgumentsError
+from local.protocol.caller import Caller
+from local.protocol.codec import decode
+from local.protocol.payloads import ToolRequest
+from local.protocol.tool import Tool, ToolOutput, parameters_of
+
+
+class Part(msgspec.Struct, forbid_unknown_fields=True):
+    """One part."""
+
+    title: str
+    size: int | None = None
+
+
+class Order(msgspec.Struct, forbid_unknown_fields=True):
+    colour: Literal["red", "green"] = "red"
+    extras: list[Literal["bell", "lamp"]] = []
+    parts: Annotated[list[Part], msgspec.Meta(description="What it is made of.")] = []
+
+
+async def run(_: Caller, __: Order) -> ToolOutput:
+    raise NotImplementedError
+
+
+TOOL = Tool(name="order", description="Order.", version="1", args=Order, run=run)
+
+
+def refused(args: bytes) -> InvalidArgumentsError:
+    with pytest.raises(InvalidArgumentsError) as caught:
+        decode(b'{"payload": {"args": %b}}' % args, ToolRequest[Order])
+    return TOOL.with_choices(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("args", "choices"),
+    [
+        pytest.param(b'{"colour": "blue"}', "One of: green, red.", id="one"),
+        pytest.param(b'{"extras": ["bell", "whistle"]}', "One of: bell, lamp.", id="in a list"),
+    ],
+)
+def test_a_value_that_is_no_choice_is_told_the_choices(args: bytes, choices: str) -> None:
+    assert refused(args).remedy == choices
+
+
+def test_other_errors_stay_as_they_are() -> None:
+    error = refused(b'{"colour": 7}')
+
+    assert "`args.colour`" in error.message
+    assert error.remedy is None
+
+
+def test_a_schema_holds_the_structs_in_its_lists_and_an_argument_may_be_called_title() -> None:
+    assert parameters_of(Order)["properties"]["parts"] == {
+        "type": "array",
+        "description": "What it is made of.",
+        "default": [],
+        "items": {
+            "type": "object",
+            "description": "One part.",
+            "properties": {"title": {"type": "string"}, "size": {"type": "integer"}},
+            "required": ["title"],
+            "additionalProperties": False,
+        },
+    }

@@ -1,0 +1,135 @@
+"""A loopback server that speaks the rerank API of Cohere and Jina, with answers the test writes.
+
+with RerankStandIn() as server:
+    server.script(Answer(results=[(1, 0.9), (0, 0.2)]), Answer(status=500))
+    reranker = await Reranker.open(server.url)
+"""
+
+import re
+import threading
+from collections import deque
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any, Self
+
+import msgspec
+from msgspec import Struct
+
+Json = dict[str, Any]
+
+
+class Answer(Struct, frozen=True, kw_only=True):
+    """What to send; without `results` or `raw`, scores by the words shared with the query."""
+
+    results: Sequence[tuple[int, float]] | None = None
+    status: int = 200
+    raw: bytes | None = None
+    """Sent as it stands: what a broken server would send."""
+    held: bool = False
+    """Not before `release`."""
+
+
+class Request(Struct, frozen=True, kw_only=True):
+    path: str
+    headers: Mapping[str, str]
+    body: Json
+    client: tuple[str, int]
+
+
+class RerankStandIn:
+    """Answers come from `script` while it lasts, then they count shared words."""
+
+    def __init__(self) -> None:
+        self.requests: list[Request] = []
+        self.released = threading.Event()
+        self._script: deque[Answer] = deque()
+        self._server = _Server(self)
+        self._thread = threading.Thread(
+            target=self._server.serve_forever,
+            kwargs={"poll_interval": 0.01},
+            name="rerank-stand-in",
+        )
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self._server.server_port}/rerank"
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def stop(self) -> None:
+        """Refuse connections from here on, like a server that went down; may be repeated."""
+        self.release()
+        if self._thread.is_alive():
+            self._server.shutdown()
+            self._server.server_close()
+            self._thread.join()
+
+    def script(self, *answers: Answer) -> None:
+        self._script.extend(answers)
+
+    def release(self) -> None:
+        """Let the held answers go."""
+        self.released.set()
+
+    def next_answer(self) -> Answer:
+        return self._script.popleft() if self._script else Answer()
+
+
+class _Server(ThreadingHTTPServer):
+    def __init__(self, stand_in: RerankStandIn) -> None:
+        self.stand_in = stand_in
+        super().__init__(("127.0.0.1", 0), _Handler)
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"  # connections stay open until the client leaves
+    disable_nagle_algorithm = True
+    server: _Server
+
+    def do_POST(self) -> None:
+        body = msgspec.json.decode(self.rfile.read(int(self.headers["Content-Length"])), type=Json)
+        stand_in = self.server.stand_in
+        answer = stand_in.next_answer()
+        stand_in.requests.append(
+            Request(
+                path=self.path,
+                headers={name.lower(): value for name, value in self.headers.items()},
+                body=body,
+                client=self.client_address,
+            )
+        )
+        if answer.held:
+            stand_in.released.wait()
+        with suppress(ConnectionError):  # the client left before the answer was out
+            self._send(answer, body)
+
+    def log_message(self, *_: object) -> None:
+        """Keep test output quiet."""
+
+    def _send(self, answer: Answer, body: Json) -> None:
+        content = answer.raw if answer.raw is not None else _results(answer, body)
+        self.send_response(answer.status)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(content)))
+        self.end_headers()
+        self.wfile.write(content)
+
+
+def _results(answer: Answer, body: Json) -> bytes:
+    results = answer.results
+    if results is None:
+        results = [(i, _shared(body["query"], text)) for i, text in enumerate(body["documents"])]
+    return msgspec.json.encode(
+        {"results": [{"index": index, "relevance_score": score} for index, score in results]}
+    )
+
+
+def _shared(query: str, document: str) -> float:
+    asked = set(re.findall(r"\w+", query.lower()))
+    return len(asked & set(re.findall(r"\w+", document.lower()))) / max(len(asked), 1)

@@ -1,0 +1,391 @@
+"""The whole stack with models beside it: what judges, answers, analyses and reranks, and fails."""
+
+import json
+import sqlite3
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from local.app import Stack, open_stack
+from local.bus.connection import Message
+from local.bus.tool_client import call_tool
+from local.protocol import subjects
+from local.protocol.codec import decode
+from local.protocol.payloads import MemoryChange
+from local.settings import GeneratorSettings, Settings
+from stacks import CALLER, in_step, settings_in
+from stand_ins.ollama_server import OllamaStandIn, Reply
+from stand_ins.rerank_server import Answer, RerankStandIn
+from waiting import eventually
+
+BERLIN = "We live in Berlin"
+ROME = "We moved to Rome"
+PIANO = "The piano is tuned every October."
+VIOLIN = "The violin is older than the piano."
+JUDGE = {"judge_model": "gemma4", "judge_distance": 2.0}
+
+Json = dict[str, Any]
+
+
+@pytest.fixture
+def reranking() -> Iterator[RerankStandIn]:
+    with RerankStandIn() as server:
+        yield server
+
+
+@pytest.fixture
+def configured(tmp_path: Path, ollama: OllamaStandIn) -> Callable[..., Settings]:
+    """Settings of a stack in one folder, with these of the memory's; other models are off."""
+
+    def with_memory(**memory: Any) -> Settings:
+        own = settings_in(tmp_path)
+        models = {"judge_model": "", "synthesis_model": "", "query_model": "", **memory}
+        return Settings(
+            memory=replace(own.memory, **models),
+            generator=GeneratorSettings(chat="auto", ollama_url=ollama.url),
+        )
+
+    return with_memory
+
+
+async def remember(stack: Stack, content: str, **args: Any) -> str:
+    """The id of a fact about the user."""
+    fact = {"content": content, "scope": "user", **args}
+    result = await call_tool(stack.bus, "remember_fact", fact, caller=CALLER)
+    assert result.ok, result.content
+    return str(result.data["id"])
+
+
+async def recall(stack: Stack, query: str, **args: Any) -> Json:
+    """The `data` of a recall, which has to succeed."""
+    result = await call_tool(stack.bus, "recall", {"query": query, **args}, caller=CALLER)
+    assert result.ok, result.content
+    found: Json = result.data
+    return found
+
+
+def contents(found: Json) -> list[str]:
+    return [item["content"] for item in found["items"]]
+
+
+async def versions(stack: Stack, record_id: str) -> list[tuple[str, str | None]]:
+    """Content and successor of every version of a fact, newest first."""
+    asked = {"topic_or_id": record_id}
+    result = await call_tool(stack.bus, "memory_history", asked, caller=CALLER)
+    return [(version["content"], version["superseded_by"]) for version in result.data["versions"]]
+
+
+async def judged(stack: Stack) -> bool:
+    return not await stack.memory.ledger.unjudged(1)
+
+
+def verdicts(*given: str) -> Json:
+    return {"verdicts": [{"number": n, "verdict": v} for n, v in enumerate(given, start=1)]}
+
+
+def audit(settings: Settings) -> list[tuple[str, str, str, str]]:
+    """Action, record, agent and successor of every row."""
+    with closing(sqlite3.connect(settings.memory.data_dir / "ledger.sqlite3")) as ledger:
+        rows = ledger.execute("SELECT action, record_id, agent, detail FROM audit").fetchall()
+    return [
+        (a, record, agent, json.loads(detail)["superseded_by"]) for a, record, agent, detail in rows
+    ]
+
+
+async def superseded(stack: Stack) -> list[MemoryChange]:
+    """What is heard of replaced memories from here on."""
+    heard: list[MemoryChange] = []
+
+    async def keep(message: Message) -> None:
+        heard.append(decode(message.data, MemoryChange).payload)
+
+    await stack.bus.subscribe(subjects.MEMORY_SUPERSEDED, keep)
+    await stack.bus.flush()
+    return heard
+
+
+async def merged(stack: Stack) -> list[str]:
+    """Two facts, and their order without a reranker."""
+    await remember(stack, VIOLIN)
+    await remember(stack, PIANO)
+    await in_step(stack.bus)
+    found = await recall(stack, "the piano", scope="user", enable_rerank=False)
+    assert not found["rerank_used"]
+    assert sorted(contents(found)) == sorted([PIANO, VIOLIN])
+    return contents(found)
+
+
+def shares(found: Json) -> dict[str, dict[str, float]]:
+    return {item["content"]: item["explanation"]["shares"] for item in found["items"]}
+
+
+async def test_a_fact_that_a_newer_one_contradicts_is_retired(
+    configured: Callable[..., Settings], ollama: OllamaStandIn
+) -> None:
+    settings = configured(**JUDGE)
+    async with open_stack(settings) as stack:
+        heard = await superseded(stack)
+        ollama.script_json(verdicts("replaces"))
+        berlin = await remember(stack, BERLIN)
+        rome = await remember(stack, ROME)
+
+        await eventually(lambda: heard)
+        found = await recall(stack, "Where do we live?", scope="user")
+        chain = await versions(stack, rome)
+
+    assert heard == [MemoryChange(id=berlin, kind="fact", superseded_by=rome)]
+    assert contents(found) == [ROME]
+    assert chain == [(ROME, None), (BERLIN, rome)]
+    assert audit(settings) == [("superseded", berlin, "contradiction_judge", rome)]
+    (material,) = ollama.materials()
+    assert (material["new"]["text"], material["older"][0]["text"]) == (ROME, BERLIN)
+
+
+async def test_the_acknowledgement_does_not_wait_for_the_judge(
+    configured: Callable[..., Settings], ollama: OllamaStandIn
+) -> None:
+    async with open_stack(configured(**JUDGE)) as stack:
+        hold = threading.Event()
+        ollama.script_json(Reply(content=json.dumps(verdicts("replaces")), hold=hold))
+        await remember(stack, BERLIN)
+        rome = await remember(stack, ROME)
+        await eventually(ollama.materials)
+
+        both = await recall(stack, "Where do we live?", scope="user")
+        assert sorted(contents(both)) == [BERLIN, ROME]
+
+        hold.set()
+        await eventually(lambda: judged(stack))
+        assert await versions(stack, rome) == [(ROME, None), (BERLIN, rome)]
+
+
+@pytest.mark.parametrize("verdict", ["unrelated", "supports"])
+async def test_a_fact_that_is_not_contradicted_stays(
+    configured: Callable[..., Settings], ollama: OllamaStandIn, verdict: str
+) -> None:
+    settings = configured(**JUDGE)
+    async with open_stack(settings) as stack:
+        heard = await superseded(stack)
+        ollama.script_json(verdicts(verdict))
+        await remember(stack, BERLIN)
+        rome = await remember(stack, ROME)
+
+        await eventually(lambda: judged(stack))
+        found = await recall(stack, "Where do we live?", scope="user")
+        chain = await versions(stack, rome)
+        await stack.bus.flush()
+
+    assert len(ollama.materials()) == 1
+    assert sorted(contents(found)) == [BERLIN, ROME]
+    assert chain == [(ROME, None)]
+    assert (heard, audit(settings)) == ([], [])
+
+
+async def test_a_judge_that_is_down_judges_once_it_is_back(
+    configured: Callable[..., Settings], ollama: OllamaStandIn
+) -> None:
+    async with open_stack(configured(**JUDGE)) as stack:
+        await remember(stack, BERLIN)
+        await eventually(lambda: judged(stack))
+        ollama.models.clear()
+        rome = await remember(stack, ROME)
+        await eventually(lambda: len(ollama.bodies("/api/chat")) >= 2)
+        assert not await judged(stack)
+        assert len(contents(await recall(stack, "Where do we live?", scope="user"))) == 2
+
+        ollama.script_json(verdicts("replaces"))
+        ollama.models.append("gemma4:latest")
+        await eventually(lambda: judged(stack))
+
+        assert await versions(stack, rome) == [(ROME, None), (BERLIN, rome)]
+
+
+async def test_what_waits_for_its_verdict_survives_a_restart(
+    configured: Callable[..., Settings], ollama: OllamaStandIn
+) -> None:
+    settings = configured(**JUDGE)
+    async with open_stack(settings) as stack:
+        await remember(stack, BERLIN)
+        await eventually(lambda: judged(stack))
+        ollama.models.clear()
+        rome = await remember(stack, ROME)
+        await eventually(lambda: ollama.bodies("/api/chat"))
+    ollama.models.append("gemma4:latest")
+    ollama.script_json(verdicts("replaces"))
+
+    async with open_stack(settings) as stack:
+        await eventually(lambda: judged(stack), within=30)
+
+        assert await versions(stack, rome) == [(ROME, None), (BERLIN, rome)]
+        assert contents(await recall(stack, "Where do we live?", scope="user")) == [ROME]
+
+
+async def test_an_answer_of_another_shape_retires_nothing_and_is_not_asked_for_again(
+    configured: Callable[..., Settings], ollama: OllamaStandIn
+) -> None:
+    settings = configured(**JUDGE)
+    async with open_stack(settings) as stack:
+        ollama.script_json({"verdicts": "all"}, {"verdicts": "all"})
+        await remember(stack, BERLIN)
+        await remember(stack, ROME)
+
+        await eventually(lambda: judged(stack))
+
+        assert len(contents(await recall(stack, "Where do we live?", scope="user"))) == 2
+    assert audit(settings) == []
+
+
+@pytest.mark.parametrize("judge_model", ["", "absent"])
+async def test_without_a_judge_only_an_equal_topic_replaces(
+    configured: Callable[..., Settings], ollama: OllamaStandIn, judge_model: str
+) -> None:
+    async with open_stack(configured(judge_model=judge_model, judge_distance=2.0)) as stack:
+        await remember(stack, BERLIN)
+        await remember(stack, ROME)
+        bonn = await remember(stack, "Lives in Bonn", topic="user.city")
+        oslo = await remember(stack, "Lives in Oslo", topic="user.city")
+        await in_step(stack.bus)
+
+        found = await recall(stack, "Where do we live?", scope="user")
+
+        assert sorted(contents(found)) == ["Lives in Oslo", BERLIN, ROME]
+        assert await versions(stack, bonn) == [("Lives in Oslo", None), ("Lives in Bonn", oslo)]
+    assert ollama.materials() == []
+
+
+async def test_a_model_answers_from_what_was_found(
+    configured: Callable[..., Settings], ollama: OllamaStandIn
+) -> None:
+    async with open_stack(configured(synthesis_model="gemma4")) as stack:
+        await remember(stack, VIOLIN)
+        piano = await remember(stack, PIANO)
+        ollama.script_json({"answer": "In October.", "numbers": [1]})
+
+        found = await recall(stack, "When is the piano tuned?", scope="user", synthesize=True)
+
+    assert found["answer"] == {"text": "In October.", "ids": [piano], "by_model": True}
+    (material,) = ollama.materials()
+    assert [item["text"] for item in material["items"]] == contents(found) == [PIANO, VIOLIN]
+
+
+async def test_a_model_that_fails_to_answer_leaves_the_best_item(
+    configured: Callable[..., Settings], ollama: OllamaStandIn
+) -> None:
+    async with open_stack(configured(synthesis_model="gemma4")) as stack:
+        piano = await remember(stack, PIANO)
+        ollama.models.clear()
+
+        found = await recall(stack, "When is the piano tuned?", scope="user", synthesize=True)
+
+    assert found["answer"] == {"text": PIANO, "ids": [piano], "by_model": False}
+
+
+async def test_nothing_found_needs_no_model_for_its_empty_answer(
+    configured: Callable[..., Settings], ollama: OllamaStandIn
+) -> None:
+    async with open_stack(configured(synthesis_model="gemma4")) as stack:
+        found = await recall(stack, "When is the piano tuned?", synthesize=True)
+
+    assert (found["items"], found["answer"]["text"]) == ([], "")
+    assert ollama.materials() == []
+
+
+async def test_a_model_adds_words_and_topics_to_a_question(
+    configured: Callable[..., Settings], ollama: OllamaStandIn
+) -> None:
+    question = "Which instrument do I own?"
+    async with open_stack(configured(query_model="gemma4")) as stack:
+        await remember(stack, PIANO)
+        city = await remember(stack, "Bonn", topic="user.city")
+        ollama.script_json({"keywords": [], "topics": []})
+        plain = await recall(stack, question, scope="user", explain=True)
+        ollama.script_json({"keywords": ["piano"], "topics": ["user.city"]})
+
+        found = await recall(stack, question, scope="user", explain=True)
+
+    before, after = shares(plain), shares(found)
+    assert PIANO not in before or before[PIANO]["words"] == 0
+    assert after[PIANO]["words"] > 0
+    assert after["Bonn"]["topic"] > 0
+    assert city in {item["id"] for item in found["items"]}
+    assert [material["question"] for material in ollama.materials()] == [question, question]
+
+
+async def test_a_model_that_fails_to_analyse_leaves_the_question_as_it_is(
+    configured: Callable[..., Settings], ollama: OllamaStandIn
+) -> None:
+    async with open_stack(configured(query_model="gemma4")) as stack:
+        await remember(stack, PIANO)
+        ollama.models.clear()
+
+        assert contents(await recall(stack, "the piano", scope="user")) == [PIANO]
+
+    assert ollama.bodies("/api/chat")
+
+
+async def test_a_reranker_decides_on_the_order(
+    configured: Callable[..., Settings], reranking: RerankStandIn
+) -> None:
+    async with open_stack(configured(reranker_url=reranking.url)) as stack:
+        order = await merged(stack)
+        reranking.script(Answer(results=[(1, 7.5), (0, -2.0)]))
+
+        found = await recall(stack, "the piano", scope="user")
+
+    assert found["rerank_used"]
+    assert contents(found) == order[::-1]
+    assert [item["score"] for item in found["items"]] == [7.5, -2.0]
+    (request,) = reranking.requests
+    assert request.body["documents"] == order
+
+
+async def test_more_is_reranked_than_is_wanted(
+    configured: Callable[..., Settings], reranking: RerankStandIn
+) -> None:
+    async with open_stack(configured(reranker_url=reranking.url)) as stack:
+        order = await merged(stack)
+        reranking.script(Answer(results=[(1, 0.9), (0, 0.1)]))
+
+        found = await recall(stack, "the piano", scope="user", top_k=1)
+
+    assert contents(found) == order[1:]
+
+
+async def test_a_reranker_that_is_gone_leaves_the_merged_order(
+    configured: Callable[..., Settings], reranking: RerankStandIn
+) -> None:
+    async with open_stack(configured(reranker_url=reranking.url)) as stack:
+        order = await merged(stack)
+        reranking.stop()
+
+        found = await recall(stack, "the piano", scope="user")
+
+    assert (contents(found), found["rerank_used"]) == (order, False)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        pytest.param(Answer(held=True), id="too late"),
+        pytest.param(Answer(status=500), id="an error"),
+        pytest.param(Answer(raw=b"{}"), id="of another shape"),
+    ],
+)
+async def test_a_reranker_that_fails_leaves_the_merged_order_until_it_is_well(
+    configured: Callable[..., Settings], reranking: RerankStandIn, answer: Answer
+) -> None:
+    async with open_stack(configured(reranker_url=reranking.url)) as stack:
+        order = await merged(stack)
+        reranking.script(answer)
+        failed = await recall(stack, "the piano", scope="user")
+        reranking.release()
+        reranking.script(Answer(results=[(1, 0.9), (0, 0.1)]))
+        well = await recall(stack, "the piano", scope="user")
+
+    assert (contents(failed), failed["rerank_used"]) == (order, False)
+    assert (contents(well), well["rerank_used"]) == (order[::-1], True)

@@ -1,0 +1,151 @@
+"""The stack's index: kept by a restart, filled again when lost, behind while its embedder is."""
+
+import shutil
+from pathlib import Path
+
+from local.app import open_stack
+from stacks import contents, in_step, recall, save, say, search, settings_in, status
+from stand_ins.ollama_server import OllamaStandIn
+from waiting import eventually
+
+GOLD = "The chemical symbol of gold is Au."
+TIDES = "The moon pulls at the oceans."
+
+
+async def test_a_restarted_stack_remembers_and_trusts_its_index(
+    tmp_path: Path, ollama: OllamaStandIn
+) -> None:
+    settings = settings_in(tmp_path, embedder="ollama", ollama_url=ollama.url)
+    async with open_stack(settings) as stack:
+        await save(stack.bus, GOLD)
+        await in_step(stack.bus, records=1)
+    embedded = _documents(ollama)
+
+    async with open_stack(settings) as stack:
+        await in_step(stack.bus, records=1)
+        found = await search(stack.bus, "symbol of gold")
+
+    assert (contents(found), found["degraded"]) == ([GOLD], False)
+    assert _documents(ollama) == embedded == [f"search_document: {GOLD}"]
+
+
+def _documents(ollama: OllamaStandIn) -> list[str]:
+    """Every text that was embedded to be found."""
+    return [
+        text
+        for body in ollama.bodies("/api/embed")
+        for text in body["input"]
+        if text.startswith("search_document: ")
+    ]
+
+
+async def test_a_deleted_index_is_filled_again_without_embedding(
+    tmp_path: Path, ollama: OllamaStandIn
+) -> None:
+    settings = settings_in(tmp_path, embedder="ollama", ollama_url=ollama.url)
+    async with open_stack(settings) as stack:
+        for n in range(20):
+            await save(stack.bus, f"Note {n}: {GOLD}")
+        await say(stack.bus, GOLD)
+        await in_step(stack.bus, records=21)
+    embedded = len(_documents(ollama))
+    shutil.rmtree(settings.memory.chroma_path)
+
+    async with open_stack(settings) as stack:
+        at_once = await recall(stack.bus, "symbol of gold")
+        await in_step(stack.bus, records=21)
+        found = await search(stack.bus, "symbol of gold")
+        recalled = await recall(stack.bus, "symbol of gold")
+
+    assert contents(at_once) == contents(recalled) == [GOLD]
+    assert len(contents(found)) == 5
+    assert (found["degraded"], recalled["degraded"]) == (False, False)
+    assert len(_documents(ollama)) == embedded == 21
+
+
+async def test_a_reindex_refills_the_index_without_embedding(
+    tmp_path: Path, ollama: OllamaStandIn
+) -> None:
+    settings = settings_in(tmp_path, embedder="ollama", ollama_url=ollama.url)
+    async with open_stack(settings) as stack:
+        for n in range(20):
+            await save(stack.bus, f"Note {n}: {GOLD}")
+        await in_step(stack.bus, records=20)
+        embedded = len(_documents(ollama))
+
+        await status(stack.bus, reindex=True)
+        await in_step(stack.bus, records=20)
+
+        assert len(_documents(ollama)) == embedded == 20
+        assert len(contents(await search(stack.bus, "symbol of gold"))) == 5
+
+
+async def test_another_embedder_degrades_recall_until_a_reindex_mends_it(
+    tmp_path: Path, ollama: OllamaStandIn
+) -> None:
+    async with open_stack(settings_in(tmp_path)) as stack:
+        await save(stack.bus, GOLD)
+        await in_step(stack.bus, records=1)
+
+    switched = settings_in(tmp_path, embedder="ollama", ollama_url=ollama.url)
+    async with open_stack(switched) as stack:
+        await save(stack.bus, TIDES)
+
+        async def mismatched() -> bool:
+            return "was built with" in str((await search(stack.bus, "gold"))["reason"])
+
+        await eventually(mismatched, within=30)
+        degraded = await search(stack.bus, "symbol of gold")
+        waiting = await search(stack.bus, "moon")
+        now = await status(stack.bus)
+        assert _documents(ollama) == [], "nothing is embedded for an index that takes no vectors"
+
+        await status(stack.bus, reindex=True)
+        await in_step(stack.bus, records=2)
+        mended = await search(stack.bus, "symbol of gold")
+
+    assert (contents(degraded), degraded["degraded"]) == ([GOLD], True)
+    assert contents(waiting) == [TIDES]
+    assert "nomic-embed-text" in degraded["reason"]
+    assert "all-MiniLM-L6-v2" in degraded["reason"]
+    assert "`local2 reindex`" in degraded["reason"]
+    assert now.problem == degraded["reason"]
+    assert now.vectors_available is False
+    assert (contents(mended)[0], mended["degraded"]) == (GOLD, False)
+
+
+async def test_an_embedder_that_is_down_delays_indexing_until_it_is_back(
+    tmp_path: Path, ollama: OllamaStandIn
+) -> None:
+    """Ollama fails for a while, as while it is restarted or loads a model."""
+    settings = settings_in(tmp_path, embedder="ollama", ollama_url=ollama.url)
+    async with open_stack(settings) as stack:
+        await in_step(stack.bus)
+        ollama.models.clear()
+        await save(stack.bus, GOLD)
+        await say(stack.bus, GOLD)
+
+        for ask in (search, recall):
+            down = await ask(stack.bus, "symbol of gold")
+            assert (contents(down), down["degraded"]) == ([GOLD], True)
+            assert "ollama pull nomic-embed-text" in down["reason"]
+
+        ollama.models.append("nomic-embed-text:latest")
+        await in_step(stack.bus, records=2)
+        for ask in (search, recall):
+            back = await ask(stack.bus, "symbol of gold")
+            assert (contents(back), back["degraded"]) == ([GOLD], False)
+
+
+async def test_a_stack_starts_while_its_embedder_is_down(tmp_path: Path) -> None:
+    settings = settings_in(tmp_path, embedder="ollama")
+    async with open_stack(settings) as stack:
+        saved = await save(stack.bus, GOLD)
+
+        async def unreachable() -> bool:
+            found = await search(stack.bus, "symbol of gold")
+            assert (contents(found), found["degraded"]) == ([GOLD], True)
+            return "Ollama at http://127.0.0.1:1" in found["reason"]
+
+        await eventually(unreachable, within=30)
+        assert saved.ok

@@ -1,0 +1,50 @@
+"""Turns as the generator publishes them, and what the MemoryAgent made of them."""
+
+import json
+from typing import Any
+
+from local.bus.connection import Connection
+from local.bus.streams import turns_stream
+from local.database import Connection as Sql
+from local.database import Database
+from waiting import eventually
+
+GENERATION = "response.generation"
+TURN: dict[str, Any] = {
+    "source": "generator_agent",
+    "user": "richard",
+    "timestamp_utc": "2026-11-20T23:30:00Z",
+    "payload": {
+        "answer": "Au.",
+        "thinking": "Easy.",
+        "tool_calls": [{"name": "recall_topic"}, {"name": "search_memory", "ok": False}],
+        "query": "What is the symbol of gold?",
+        "session_id": "s1",
+        "query_id": "q1",
+    },
+}
+
+
+def turn(**payload: object) -> bytes:
+    return json.dumps({**TURN, "payload": {**TURN["payload"], **payload}}).encode()
+
+
+async def rows(database: Database) -> list[dict[str, Any]]:
+    def read(connection: Sql) -> list[dict[str, Any]]:
+        return [dict(row) for row in connection.execute("SELECT * FROM record ORDER BY row")]
+
+    return await database.read(read)
+
+
+async def episodes(database: Database) -> list[dict[str, Any]]:
+    return [row for row in await rows(database) if row["kind"] == "episode"]
+
+
+async def all_done(bus: Connection) -> None:
+    """Wait until the stream is empty: every message has been acknowledged."""
+
+    async def empty() -> bool:
+        info = await bus.client.jetstream().stream_info(turns_stream("default"))
+        return info.state.messages == 0
+
+    await eventually(empty)
