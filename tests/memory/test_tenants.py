@@ -118,6 +118,33 @@ async def test_what_is_said_in_sessions_of_one_name_stays_apart(other: Other) ->
     assert item.shares.around == 0
 
 
+async def test_what_another_tenant_says_in_between_comes_between_nothing(
+    searchable: Memory, other: Other
+) -> None:
+    await other.ledger.add(message("Which one is liquid?"))
+    await searchable.of(RICHARD).ingest([said("Not gold.")])
+    await other.ledger.add(message("Mercury."))
+
+    found = {item.record.content: item for item in (await other.recall("liquid")).items}
+
+    assert found["Mercury."].shares.around > 0
+
+
+async def test_chains_of_ids_that_two_tenants_have_stay_apart(
+    searchable: Memory, other: Other
+) -> None:
+    await searchable.of(RICHARD).write_topic("project.deadline", "Monday")
+    chain = await searchable.ledger.history("tenant", "", "project.deadline")
+    for record in chain:
+        await other.ledger.add(message(record.content, id=record.id, kind="fact"))
+
+    for record in chain:
+        assert [one.id for one in await searchable.ledger.chain(record.id)] == [
+            one.id for one in chain
+        ]
+        assert [one.id for one in await other.ledger.chain(record.id)] == [record.id]
+
+
 async def test_relations_of_another_tenant_lead_nowhere(searchable: Memory, other: Other) -> None:
     ids = ("one", "two")
     for tenant in (searchable, other):

@@ -130,19 +130,22 @@ def identified(messages: Sequence[Message]) -> Iterator[Message]:
 
 def records_of(conversation: Conversation) -> Iterator[NewRecord]:
     """A record a message and a tool's result, in their order; each id once."""
-    for message in identified(conversation.messages):
+    messages = conversation.messages
+    for given, message in zip(messages, identified(messages), strict=True):
         if message.role == "tool":
             result = ToolCallRecord(
                 id=message.tool_call_id, name=message.name or "tool", content=message.content or ""
             )
             yield from _result(conversation, message, result)
         elif message.role != "system":
-            yield from _said(conversation, message)
+            yield from _said(conversation, message, source_ref=given.id)
         for call in message.tool_calls:
             yield from _result(conversation, message, call)
 
 
-def _said(conversation: Conversation, message: Message) -> Iterator[NewRecord]:
+def _said(
+    conversation: Conversation, message: Message, *, source_ref: str | None
+) -> Iterator[NewRecord]:
     text = message.content
     if not text or text.isspace():
         return
@@ -156,7 +159,7 @@ def _said(conversation: Conversation, message: Message) -> Iterator[NewRecord]:
         content=text,
         label=message.name,
         role=message.role,
-        source_ref=message.id,
+        source_ref=source_ref,
     )
 
 

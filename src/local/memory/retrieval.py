@@ -93,7 +93,7 @@ class Retrieval:
             partial(self._by_meaning, filter_, worded, hits)
         )
         if not enough:
-            further, _ = await self._look(query.text, FURTHER_LOOK)
+            further, problem = await self._look(query.text, FURTHER_LOOK)
             candidates, related, _ = await self._rows.read(
                 partial(self._by_meaning, filter_, worded, further or hits)
             )

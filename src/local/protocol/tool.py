@@ -84,11 +84,21 @@ def _inlined(declared: Any, components: dict[str, Any]) -> Any:
         described = {key: value for key, value in declared.items() if key != "$ref"}
         named = components[str(reference).rpartition("/")[2]]
         return _inlined({**named, **described}, components)
-    return {
-        key: _inlined(value, components)
-        for key, value in _without_null(declared).items()
-        if key != "title" or isinstance(value, dict)  # an argument may have that name
-    }
+    return _with_type(
+        {
+            key: _inlined(value, components)
+            for key, value in _without_null(declared).items()
+            if key != "title" or isinstance(value, dict)  # an argument may have that name
+        }
+    )
+
+
+def _with_type(declared: dict[str, Any]) -> dict[str, Any]:
+    """Some model servers want the type of choices said."""
+    choices = declared.get("enum")
+    if isinstance(choices, list) and all(isinstance(choice, str) for choice in choices):
+        return {"type": "string", **declared}
+    return declared
 
 
 def _without_null(declared: dict[str, Any]) -> dict[str, Any]:

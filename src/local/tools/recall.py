@@ -16,7 +16,7 @@ from local.tools.base import MAX_QUERY, NOTHING_FOUND, Args, MemoryTool
 from local.tools.excerpts import DATA_BYTES, TEXT_BYTES, numbered, shortened
 
 DESCRIPTION = (
-    "Search everything remembered: what was said, what tools answered, documents and facts. Call "
+    "Search what was said, what tools answered, documents and facts, in any session. Call "
     "this whenever the user refers to something that is not in the conversation any more, for "
     "example because it was trimmed for length, or was said in an earlier session: "
     "recall(query='the database query about order count', source_kinds=['tool_output'])."
@@ -47,7 +47,10 @@ class Recall(Args, frozen=True):
             "everybody; any: all of them."
         ),
     ] = "any"
-    enable_rerank: bool = True
+    enable_rerank: Annotated[
+        bool,
+        msgspec.Meta(description="Let a reranker put the best items into order, if there is one."),
+    ] = True
     since: Annotated[
         datetime | None, msgspec.Meta(description="Nothing from before this time (ISO 8601).")
     ] = None

@@ -29,12 +29,16 @@ class RememberFact(Args, frozen=True):
         TopicKey | None,
         msgspec.Meta(description="A key, if it has one: a newer fact of the key replaces it."),
     ] = None
-    memory_type: MemoryType = "fact"
+    memory_type: Annotated[MemoryType, msgspec.Meta(description="What kind of fact it is.")] = (
+        "fact"
+    )
     durability: Annotated[
         Durability,
         msgspec.Meta(description="core never fades, standard slowly, ephemeral soon."),
     ] = "standard"
-    importance: Annotated[float, msgspec.Meta(ge=0, le=1)] = 0.5
+    importance: Annotated[
+        float, msgspec.Meta(ge=0, le=1, description="How much it matters, 0 to 1.")
+    ] = 0.5
 
 
 class RememberedFact(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,0 +1,145 @@
+"""The tools `remember_fact`, `memory_history` and `ingest`, as clients of the bus see them."""
+
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+from typing import Any
+
+import pytest
+
+from local.bus.connection import Connection
+from local.bus.tool_client import call_tool
+from local.bus.tool_host import ToolHost
+from local.memory.service import Memory
+from local.protocol.caller import Caller
+from local.protocol.payloads import Json, ToolResult
+from local.tools.catalog import memory_tools
+
+RICHARD = Caller(user="richard", agent="shell")
+EVE = Caller(user="eve", agent="robot")
+VIM = {"content": "Edits with Vim.", "scope": "user", "topic": "user.editor"}
+EMACS = {**VIM, "content": "Edits with Emacs."}
+
+
+@pytest.fixture(autouse=True)
+async def tools(bus: Connection, memory: Memory) -> AsyncIterator[None]:
+    async with AsyncExitStack() as hosts:
+        for tool in memory_tools(memory):
+            await hosts.enter_async_context(ToolHost(bus, tool))
+        yield
+
+
+async def call(bus: Connection, tool: str, args: Json, caller: Caller = RICHARD) -> ToolResult:
+    return await call_tool(bus, tool, args, caller=caller)
+
+
+async def data(bus: Connection, tool: str, args: Json, caller: Caller = RICHARD) -> dict[str, Any]:
+    result = await call(bus, tool, args, caller)
+    assert result.ok, result.content
+    structured: dict[str, Any] = result.data
+    return structured
+
+
+async def test_a_fact_is_answered_with_its_id_and_whether_it_was_new(bus: Connection) -> None:
+    first = await call(bus, "remember_fact", VIM)
+    again = await call(bus, "remember_fact", VIM)
+
+    assert first.data == {"id": first.data["id"], "was_new": True}
+    assert again.data == {"id": first.data["id"], "was_new": False}
+    assert (first.content, again.content) == ("Fact remembered.", "Fact known already.")
+
+
+async def test_history_lists_versions_newest_first_and_marks_the_replaced(
+    bus: Connection, memory: Memory
+) -> None:
+    old = (await data(bus, "remember_fact", VIM))["id"]
+    new = (await data(bus, "remember_fact", EMACS))["id"]
+
+    result = await call(bus, "memory_history", {"topic_or_id": "user.editor"})
+
+    today = memory.clock().date()
+    assert result.content == f"{today} Edits with Emacs.\n{today} (replaced) Edits with Vim."
+    versions = result.data["versions"]
+    assert [(one["id"], one["superseded_by"]) for one in versions] == [(new, None), (old, new)]
+    assert (versions[0]["topic"], versions[0]["scope"], versions[0]["agent"]) == (
+        "user.editor",
+        "user",
+        "shell",
+    )
+
+
+async def test_another_users_history_is_no_memory(bus: Connection) -> None:
+    id_ = (await data(bus, "remember_fact", VIM))["id"]
+
+    for asked in ("user.editor", id_):
+        result = await call(bus, "memory_history", {"topic_or_id": asked}, EVE)
+        assert (result.content, result.data) == ("No memories found.", {"versions": []})
+
+
+async def test_a_conversation_is_answered_with_what_became_of_it(bus: Connection) -> None:
+    messages = [{"role": "user", "content": "Hello."}, {"role": "assistant", "content": "Hi."}]
+    args: Json = {"messages": messages, "session_id": "s1"}
+    first = await call(bus, "ingest", args)
+    args = {**args, "messages": [*messages, {"role": "user", "content": "Bye."}]}
+    second = await call(bus, "ingest", args)
+
+    assert (first.data["session_id"], first.data["added"], len(first.data["ids"])) == ("s1", 2, 2)
+    assert second.data["ids"][:2] == first.data["ids"]
+    assert first.content == "2 remembered, 0 known already (session s1)."
+    assert second.content == "1 remembered, 2 known already (session s1)."
+
+
+def message(**fields: object) -> Json:
+    return {"messages": [{"role": "user", "content": "Hello.", **fields}]}
+
+
+@pytest.mark.parametrize(
+    ("tool", "args", "says"),
+    [
+        pytest.param("remember_fact", {"content": "x"}, "`scope`", id="no scope"),
+        pytest.param(
+            "remember_fact", {"content": "x", "scope": "session"}, "args.scope", id="another scope"
+        ),
+        pytest.param("remember_fact", {**VIM, "content": " "}, "blank", id="blank fact"),
+        pytest.param("remember_fact", {**VIM, "topic": "x"}, "topic: 'x'", id="no topic key"),
+        pytest.param(
+            "remember_fact", {**VIM, "importance": 1.5}, "args.importance", id="too important"
+        ),
+        pytest.param(
+            "remember_fact", {**VIM, "durability": "long"}, "args.durability", id="durability"
+        ),
+        pytest.param("remember_fact", {**VIM, "memory_type": "x"}, "args.memory_type", id="type"),
+        pytest.param("remember_fact", {**VIM, "user": "eve"}, "`user`", id="fact of another"),
+        pytest.param("memory_history", {"topic_or_id": ""}, "args.topic_or_id", id="nothing"),
+        pytest.param("ingest", {"messages": []}, "args.messages", id="no messages"),
+        pytest.param("ingest", message(role="robot"), "args.messages", id="unknown role"),
+        pytest.param("ingest", message(content=["x"]), "args.messages", id="content in parts"),
+        pytest.param("ingest", message(timestamp="noon"), "args.messages", id="no time"),
+        pytest.param("ingest", message(user="eve"), "`user`", id="message of another"),
+        pytest.param("ingest", message(id="x" * 257), "args.messages", id="endless id"),
+        pytest.param(
+            "ingest", {**message(), "session_id": ""}, "args.session_id", id="empty session"
+        ),
+        pytest.param(
+            "ingest", message(timestamp="0001-01-01T00:00:00+23:59"), "calendar", id="no such time"
+        ),
+    ],
+)
+async def test_wrong_arguments_are_clear_errors_and_write_nothing(
+    bus: Connection, memory: Memory, tool: str, args: Json, says: str
+) -> None:
+    result = await call(bus, tool, args)
+
+    assert result.error is not None
+    assert result.error.code == "invalid_arguments"
+    assert says in result.error.message
+    assert (await memory.ledger.counts()).records == 0
+
+
+async def test_a_fact_for_an_identity_that_the_envelope_lacks_is_a_clear_error(
+    bus: Connection,
+) -> None:
+    result = await call(bus, "remember_fact", VIM, Caller(agent="shell"))
+
+    assert result.error is not None
+    assert result.error.code == "invalid_arguments"
+    assert "no user" in result.error.message
