@@ -304,3 +304,11 @@ async def test_message_ids_are_stable_across_releases(richard: MemoryService) ->
         "88518dcb5536d001ccf66e47b2fd1bc7",
         "bae00fe74589b0502d9e604aea2f059b",
     ]
+
+
+async def test_a_message_without_an_id_has_no_reference(
+    database: Database, richard: MemoryService
+) -> None:
+    await richard.ingest([said("Osmium is dense."), said("It is.", id="D1:2")])
+
+    assert [row["source_ref"] for row in await rows(database)] == [None, "D1:2"]
