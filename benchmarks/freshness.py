@@ -11,7 +11,7 @@ from pathlib import Path
 import msgspec
 
 from client import Asker, data_of, request_of, stack_and_echo
-from local.memory.ranking import COVERAGE, FULL_SCORE, RECENT, TIME, WORDS
+from local.memory.recall.ranking import COVERAGE, FULL_SCORE, RECENT, TIME, WORDS
 from local.tools.save_memory import SavedMemory
 from local.tools.search_memory import FoundMemories
 from report import Figure, milliseconds, percentile, run

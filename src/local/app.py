@@ -25,10 +25,10 @@ from local.llm.chat import ChatModel
 from local.llm.choice import choose_chat_model, open_structured_model
 from local.llm.structured import StructuredModel
 from local.memory.changes import Announce
-from local.memory.expansion import Expander
 from local.memory.judge import Judge
-from local.memory.recall import RecallModels
-from local.memory.reranker import Reranker
+from local.memory.recall.expansion import Expander
+from local.memory.recall.recaller import RecallModels
+from local.memory.recall.reranker import Reranker
 from local.memory.service import Memory, Models
 from local.memory.sql import migrations
 from local.protocol import subjects

@@ -20,8 +20,8 @@ from local.cli.answers import SHOWN_LINES
 from local.cli.ingest import BATCH_BYTES, BATCH_MESSAGES, batches
 from local.cli.output import Output
 from local.cli.recall import _show
-from local.memory.ranking import Shares
-from local.memory.synthesis import Answer
+from local.memory.recall.ranking import Shares
+from local.memory.recall.synthesis import Answer
 from local.tools.recall import Explanation, RecalledItem, RecalledItems
 from recalling import said
 

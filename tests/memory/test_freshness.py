@@ -8,9 +8,9 @@ import pytest
 from factories import ConnectBus
 from indexed import indexed, paused_indexing
 from local.errors import VectorError
-from local.memory import candidates
 from local.memory.places import Scope, Weights
-from local.memory.recall import Ask, Recalled
+from local.memory.recall import candidates
+from local.memory.recall.recaller import Ask, Recalled
 from local.memory.records import Fact, Kind
 from local.memory.service import Memory, MemoryService
 from local.protocol.caller import Caller

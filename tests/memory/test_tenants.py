@@ -12,9 +12,9 @@ from local.database import Database
 from local.memory.index_queue import IndexQueue
 from local.memory.ledger import Ledger
 from local.memory.places import ALIKE
-from local.memory.recall import Ask, Recalled, Recaller, RecallModels
+from local.memory.recall.recaller import Ask, Recalled, Recaller, RecallModels
+from local.memory.recall.retrieval import Retrieval
 from local.memory.records import Fact, NewRecord, Rating
-from local.memory.retrieval import Retrieval
 from local.memory.rows import TenantRows
 from local.memory.service import Memory
 from local.protocol.caller import Caller

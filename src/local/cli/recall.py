@@ -12,7 +12,7 @@ from local.cli.answers import INDENT, NAME, answer, data_of, show_entry, shown_t
 from local.cli.output import Output, run_async
 from local.errors import InvalidArgumentsError
 from local.memory.places import Scope
-from local.memory.synthesis import Answer
+from local.memory.recall.synthesis import Answer
 from local.protocol.caller import Caller
 from local.settings import Settings
 from local.tools.base import NOTHING_FOUND

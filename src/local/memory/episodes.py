@@ -6,8 +6,8 @@ from typing import Any
 import msgspec
 
 from local.errors import InvalidArgumentsError
-from local.memory.keywords import coverage
-from local.memory.recall import Item, Recalled
+from local.memory.recall.keywords import coverage
+from local.memory.recall.recaller import Item, Recalled
 from local.memory.records import (
     TENANT_OWNED,
     Kind,

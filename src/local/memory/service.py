@@ -26,7 +26,10 @@ from local.memory.judge import Judge
 from local.memory.ledger import Ledger
 from local.memory.outputs import ToolOutputs
 from local.memory.places import ALIKE, Weights, may_see, own_places, owner_in
-from local.memory.recall import Ask, Recalled, Recaller, RecallModels
+from local.memory.recall.recaller import Ask, Recalled, Recaller, RecallModels
+from local.memory.recall.retrieval import Retrieval
+from local.memory.recall.synthesis import Answer, Synthesis
+from local.memory.recall.synthesis import Item as SynthesisItem
 from local.memory.records import (
     TENANT_OWNED,
     Fact,
@@ -40,11 +43,8 @@ from local.memory.records import (
     is_topic,
     place_of_topic,
 )
-from local.memory.retrieval import Retrieval
 from local.memory.rows import TenantRows
 from local.memory.supersession import Closeness, Supersession
-from local.memory.synthesis import Answer, Synthesis
-from local.memory.synthesis import Item as SynthesisItem
 from local.protocol.caller import Caller
 from local.protocol.envelope import new_id, utc_now
 from local.protocol.payloads import Json

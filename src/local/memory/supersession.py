@@ -11,14 +11,14 @@ import msgspec
 import structlog
 
 from local.errors import Local2Error, ModelRefusedError
-from local.memory.candidates import Filter
 from local.memory.changes import Changes
 from local.memory.judge import Judge
 from local.memory.ledger import Ledger
 from local.memory.places import ALIKE, Reach, place
-from local.memory.query import analyse
+from local.memory.recall.candidates import Filter
+from local.memory.recall.query import analyse
+from local.memory.recall.retrieval import Retrieval
 from local.memory.records import Record
-from local.memory.retrieval import Retrieval
 from local.memory.rows import TenantRows
 from local.protocol.caller import Caller
 

@@ -6,11 +6,11 @@ from typing import Annotated, Literal
 import msgspec
 
 from local.memory.places import Scope
-from local.memory.ranking import Shares
-from local.memory.recall import RECALLED_KINDS, Ask, Item, Recalled
+from local.memory.recall.ranking import Shares
+from local.memory.recall.recaller import RECALLED_KINDS, Ask, Item, Recalled
+from local.memory.recall.synthesis import Answer
 from local.memory.records import in_utc
 from local.memory.service import MemoryService
-from local.memory.synthesis import Answer
 from local.protocol.tool import ToolOutput
 from local.tools.base import MAX_QUERY, NOTHING_FOUND, Args, MemoryTool
 from local.tools.excerpts import DATA_BYTES, TEXT_BYTES, numbered, shortened

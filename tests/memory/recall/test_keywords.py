@@ -2,7 +2,7 @@
 
 import pytest
 
-from local.memory.keywords import coverage, stem
+from local.memory.recall.keywords import coverage, stem
 
 
 @pytest.mark.parametrize(

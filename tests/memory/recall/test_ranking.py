@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from local.memory.ingestion import Turn
-from local.memory.ranking import Shares
-from local.memory.recall import Ask, Item
+from local.memory.recall.ranking import Shares
+from local.memory.recall.recaller import Ask, Item
 from local.memory.records import Fact
 from local.memory.service import Memory, MemoryService
 from local.protocol.caller import Caller

@@ -2,7 +2,7 @@
 
 import re
 
-from local.memory.timespans import SEASONS, WEEKDAYS
+from local.memory.recall.timespans import SEASONS, WEEKDAYS
 
 NUMBERS = ("one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
 COUNTS = {word: (number, number) for number, word in enumerate(NUMBERS, start=1)} | {

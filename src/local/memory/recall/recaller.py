@@ -12,14 +12,14 @@ import msgspec
 import structlog
 
 from local.errors import RerankError
-from local.memory.candidates import Filter
-from local.memory.expansion import Expander
 from local.memory.places import Reach, Scope, Weights, reach
-from local.memory.query import Query, analyse
-from local.memory.ranking import Ranked, Shares, rank
+from local.memory.recall.candidates import Filter
+from local.memory.recall.expansion import Expander
+from local.memory.recall.query import Query, analyse
+from local.memory.recall.ranking import Ranked, Shares, rank
+from local.memory.recall.reranker import Reranker
+from local.memory.recall.retrieval import Found, Retrieval
 from local.memory.records import Kind, Record, checked_text
-from local.memory.reranker import Reranker
-from local.memory.retrieval import Found, Retrieval
 from local.memory.rows import TenantRows
 from local.protocol.caller import Caller
 

@@ -11,7 +11,7 @@ from enum import IntEnum
 
 import msgspec
 
-from local.memory.timepatterns import (
+from local.memory.recall.timepatterns import (
     ASKS_FOR_A_DISTANCE,
     COUNTS,
     DATE_ALONE,
@@ -22,7 +22,7 @@ from local.memory.timepatterns import (
     NOT_YET_OVER,
     RANGE,
 )
-from local.memory.timespans import (
+from local.memory.recall.timespans import (
     DAY,
     LENGTHS,
     WEEKDAYS,

@@ -9,7 +9,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from local.errors import ConfigError, RerankError
-from local.memory.reranker import (
+from local.memory.recall.reranker import (
     DOCUMENT_CHARACTERS,
     FAILURES_TO_OPEN,
     OPEN_SECONDS,

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from local.database import Connection
 from local.memory.places import Reach
-from local.memory.query import Query
+from local.memory.recall.query import Query
 from local.memory.rows import TenantRows
 
 SCORED = 10_000

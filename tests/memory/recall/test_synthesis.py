@@ -9,7 +9,7 @@ from structlog.testing import capture_logs
 
 from local.llm.choice import open_structured_model
 from local.llm.structured import StructuredModel
-from local.memory.synthesis import ALL_CHARACTERS, ITEM_CHARACTERS, Answer, Item, Synthesis
+from local.memory.recall.synthesis import ALL_CHARACTERS, ITEM_CHARACTERS, Answer, Item, Synthesis
 from stand_ins.ollama_server import OllamaStandIn, Reply
 
 QUESTION = "Where does Ada live?"

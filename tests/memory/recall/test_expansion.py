@@ -8,7 +8,7 @@ from structlog.testing import capture_logs
 
 from local.llm.choice import open_structured_model
 from local.llm.structured import StructuredModel
-from local.memory.expansion import (
+from local.memory.recall.expansion import (
     KEYWORD_CHARACTERS,
     MOST_KEYWORDS,
     MOST_TOPICS,

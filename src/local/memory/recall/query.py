@@ -6,9 +6,9 @@ from datetime import datetime
 
 import msgspec
 
-from local.memory.keywords import terms
+from local.memory.recall.keywords import terms
+from local.memory.recall.timewords import Window, find_window
 from local.memory.records import is_topic
-from local.memory.timewords import Window, find_window
 
 MAX_PHRASES = 8
 

@@ -9,11 +9,11 @@ import structlog
 
 from local.database import Connection
 from local.errors import VectorError
-from local.memory.candidates import Candidate, Filter, Floats, Pool, matrix, vector_of
-from local.memory.fulltext import FullText
 from local.memory.indexer import Indexer, Vectors
 from local.memory.places import Reach
-from local.memory.query import Query
+from local.memory.recall.candidates import Candidate, Filter, Floats, Pool, matrix, vector_of
+from local.memory.recall.fulltext import FullText
+from local.memory.recall.query import Query
 from local.memory.rows import TenantRows
 from local.protocol.vectors import VectorHits
 

@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 
-from local.memory.timewords import LONGEST_QUESTION, find_window
+from local.memory.recall.timewords import LONGEST_QUESTION, find_window
 
 NOW = datetime(2024, 5, 15, 10, 30, tzinfo=UTC)  # a Wednesday
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from local.memory.query import analyse
+from local.memory.recall.query import analyse
 from local.memory.service import Memory, MemoryService
 from local.protocol.caller import Caller
 from recalling import recall, said

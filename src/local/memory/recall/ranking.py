@@ -12,11 +12,11 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from local.memory.candidates import Candidate
-from local.memory.keywords import stem
 from local.memory.places import Reach
-from local.memory.query import Query
-from local.memory.retrieval import Found
+from local.memory.recall.candidates import Candidate
+from local.memory.recall.keywords import stem
+from local.memory.recall.query import Query
+from local.memory.recall.retrieval import Found
 
 WORDS = 0.3
 COVERAGE = 0.4

@@ -1,0 +1,1 @@
+"""Recall: from a question to what answers it."""
