@@ -56,6 +56,8 @@ class Indexer:
         self._work = asyncio.Event()
         self._new_worker = asyncio.Event()
         self._worker: VectorStatus | None = None
+        self.caught_up = False
+        """Every record whose write was acknowledged is in the index."""
         self._losses = 0
         self._slots = asyncio.Semaphore(IN_FLIGHT)
         self._reported = ""
@@ -69,6 +71,7 @@ class Indexer:
 
     def wake(self) -> None:
         """There is something to index, or to remove."""
+        self.caught_up = False
         self._work.set()
 
     def worker_started(self, worker: str) -> None:
@@ -80,6 +83,7 @@ class Indexer:
         """The vector worker has ended: the next one's index is not to be trusted untested."""
         self._losses += 1
         self._worker = None
+        self.caught_up = False
 
     async def rebuild(self) -> None:
         """Empty the index and let every record wait for it; vectors that fit are not made again."""
@@ -144,6 +148,7 @@ class Indexer:
         while ids := await self._queue.to_remove(ROUND):
             await self._vectors.delete(ids, tenant=self._queue.tenant)
             await self._queue.removed(ids)
+        self.caught_up = self._worker is worker and not self._work.is_set()
 
     async def _index(self, batch: list[Waiting]) -> None:
         async with self._slots:

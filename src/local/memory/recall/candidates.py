@@ -18,6 +18,8 @@ from local.memory.records import Owning, stamp
 from local.memory.rows import TenantRows
 from local.protocol.vectors import VectorHits
 
+NEIGHBOURED = 25
+"""Of a channel's best so many get the messages around them."""
 OWN = 3_000
 """Whoever has no more records gets all their vectors compared where others' fill the index."""
 
@@ -80,13 +82,18 @@ class Pool:
         return [row for (row,) in self._all("topic_rows", **asked)] if topics else []
 
     def with_neighbours(
-        self, rows: Iterable[int], known: Collection[int] = ()
+        self, rows: Sequence[int], known: Collection[int] = ()
     ) -> dict[int, Candidate]:
-        """Those of the rows that are visible, and the messages around them, by row."""
-        found = self._visible(set(rows) - set(known))
-        around = {row for c in found for row in (c.previous, c.next) if row is not None}
-        found += self._visible(around - {c.row for c in found} - set(known))
-        return {candidate.row: candidate for candidate in found}
+        """Those of the rows that are visible, by row, and what was said around the first of them.
+
+        Args:
+            rows: Best first.
+            known: Rows that are candidates already.
+        """
+        found = {c.row: c for c in self._visible(set(rows) - set(known))}
+        first = [found[row] for row in rows[:NEIGHBOURED] if row in found]
+        around = {row for c in first for row in (c.previous, c.next) if row is not None}
+        return found | {c.row: c for c in self._visible(around - found.keys() - set(known))}
 
     def nearest(self, hits: VectorHits) -> list[int]:
         """Rows of those hits that are visible."""

@@ -35,7 +35,7 @@ class FullText:
     def search(
         self, connection: Connection, query: Query, reach: Reach, limit: int
     ) -> dict[int, float]:
-        """The best rows by BM25, higher is better; at most `limit` within reach, maybe others'."""
+        """The best rows first, with their BM25; at most `limit` within reach, maybe others' too."""
         words = [f'"{word}"' for word in (*query.terms, *query.phrases)]
         if not words or not reach.places:
             return {}
@@ -52,7 +52,7 @@ class FullText:
             asked = {"match": f"({words_}){within}", "limit": limit}
             for row, bm25 in self._rows.execute(connection, "search_text", **asked):
                 found[row] = max(bm25, found.get(row, 0.0))
-        return found
+        return dict(sorted(found.items(), key=lambda row: -row[1]))
 
     def _parts(self, connection: Connection, words: Sequence[str], share: float) -> list[str]:
         """One match for all words; or rows with a rare one, and those that have others as well."""

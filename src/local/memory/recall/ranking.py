@@ -7,6 +7,7 @@ not ranks; what was said just before and after a short message is part of what i
 
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -47,6 +48,8 @@ NEW_SESSION, SURE, SPREAD = 0.1, 10, 20
 """From the 10th place to the 20th, what a session gains that has no place before."""
 MACHINES = frozenset({"assistant", "tool"})
 DAY = 86_400.0
+MILLISECONDS = 23
+"""Characters of a stamp without its offset, which is UTC's."""
 EPSILON = 1e-9
 
 Array = npt.NDArray[np.float64]
@@ -102,7 +105,7 @@ def rank(  # noqa: PLR0913 - what an order depends on
         return
     candidates = found.candidates
     shares = _by_text(found, query) | _by_record(found, query, now, feedback_weight)
-    weights = _array(reach.weight(c.scope, c.session_id) for c in candidates)
+    weights = np.array([reach.weight(c.scope, c.session_id) for c in candidates])
     scores = np.sum(list(shares.values()), axis=0) * weights
     compared = np.array(found.compared())
     relevant = (compared & (shares["meaning"] >= min_score)) | (
@@ -137,7 +140,7 @@ def _by_text(found: Found, query: Query) -> dict[str, Array]:
     candidates = found.candidates
     around = _Around(candidates)
     meaning = found.cosines().astype(np.float64)
-    words = _of_greatest(_array(found.words.get(c.row, 0.0) for c in candidates))
+    words = _of_greatest(np.array([found.words.get(c.row, 0.0) for c in candidates]))
     has = _weighed(_presence(query.terms, candidates))
     covered = np.maximum(has, LENT * around.greater(has)).sum(axis=0)
     own = meaning + WORDS * words + COVERAGE * covered
@@ -155,19 +158,25 @@ def _by_record(
     found: Found, query: Query, now: datetime, feedback_weight: float
 ) -> dict[str, Array]:
     """The shares of what is known about a record, whatever it says."""
-    candidates = found.candidates
-    times = _array(datetime.fromisoformat(c.event_time).timestamp() for c in candidates)
-    named = frozenset(query.terms)
+    column = Candidate(*map(list, zip(*found.candidates, strict=True)))  # type: ignore[arg-type]
+    times = np.array([time[:MILLISECONDS] for time in column.event_time], "datetime64[ms]")
+    seconds = times.astype(np.int64) / 1_000
+    named = _named(column.label, frozenset(query.terms))
     return {
-        "speaker": SPEAKER * _array(_speaks(c, named) for c in candidates),
-        "machine": MACHINE * _array(c.role in MACHINES for c in candidates),
-        "time": TIME * _in_window(query, times),
-        "topic": TOPIC * _array(c.row in found.topics for c in candidates),
-        "importance": IMPORTANCE * _array(c.importance - 0.5 for c in candidates),
-        "age": _ageing(candidates, (now.timestamp() - times) / DAY),
-        "feedback": feedback_weight * _array(c.feedback or 0.0 for c in candidates),
-        "recalled": RECALLED * _array(bool(c.recalled) for c in candidates),
+        "speaker": SPEAKER * np.array([label in named for label in column.label]),
+        "machine": MACHINE * np.array([role in MACHINES for role in column.role]),
+        "time": TIME * _in_window(query, seconds),
+        "topic": TOPIC * np.array([row in found.topics for row in column.row]),
+        "importance": IMPORTANCE * (np.array(column.importance) - 0.5),
+        "age": _ageing(column.durability, (now.timestamp() - seconds) / DAY),
+        "feedback": feedback_weight * np.array([rating or 0.0 for rating in column.feedback]),
+        "recalled": RECALLED * np.array([bool(recalled) for recalled in column.recalled]),
     }
+
+
+def _named(labels: Iterable[str | None], terms: frozenset[str]) -> set[str]:
+    """The labels that have a word of the question's."""
+    return {label for label in set(labels) if label and not terms.isdisjoint(label.lower().split())}
 
 
 def _related(found: Found, own: Array) -> Array:
@@ -234,7 +243,7 @@ def _sessions(candidates: Sequence[Candidate], has: Array) -> Array:
     for term, present in enumerate(has):
         np.maximum.at(covered[term], session, present)
     shares = _of_greatest(covered.sum(axis=0))
-    in_one = _array(c.session_id is not None for c in candidates)
+    in_one = np.array([c.session_id is not None for c in candidates])
     return np.asarray(shares[session] * in_one)
 
 
@@ -252,18 +261,9 @@ def _in_window(query: Query, times: Array) -> Array:
     return (after & before).astype(np.float64)
 
 
-def _ageing(candidates: Sequence[Candidate], days: Array) -> Array:
+def _ageing(durabilities: Sequence[str], days: Array) -> Array:
     """What is new gains a little; what is not made to last fades."""
     days = np.maximum(days, 0.0)
     gained = RECENT * 0.5 ** (days / RECENT_DAYS)
-    lost = np.array([FADING.get(c.durability, (0.0, 1.0)) for c in candidates])
+    lost = np.array([FADING.get(durability, (0.0, 1.0)) for durability in durabilities])
     return np.asarray(gained - lost[:, 0] * (1 - 0.5 ** (days / lost[:, 1])))
-
-
-def _speaks(candidate: Candidate, named: frozenset[str]) -> bool:
-    label = candidate.label
-    return label is not None and not named.isdisjoint(label.lower().split())
-
-
-def _array(values: Iterable[float]) -> Array:
-    return np.fromiter(values, np.float64)

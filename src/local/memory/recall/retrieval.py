@@ -17,10 +17,10 @@ from local.memory.recall.query import Query
 from local.memory.rows import TenantRows
 from local.protocol.vectors import VectorHits
 
-BY_WORDS = 100
+BY_WORDS = 70
 WINDOWED = 10
 """So many times more where a time window will leave most of them out."""
-LOOK = 60
+LOOK = 50
 ENOUGH = 20
 """Of the nearest vectors so many must be the caller's; else a further look is taken."""
 FURTHER_LOOK = 1_500
@@ -85,9 +85,9 @@ class Retrieval:
         """
         # Asked first: what is indexed during the search may be missing from the answer, too.
         waiting = await self._waits(filter_)
-        worded, (hits, problem) = await asyncio.gather(
-            self._rows.read(partial(self._by_words, query, reach, filter_)),
+        (hits, problem), worded = await asyncio.gather(
             self._look(query.text, LOOK),
+            self._rows.read(partial(self._by_words, query, reach, filter_)),
         )
         candidates, related, enough = await self._rows.read(
             partial(self._by_meaning, filter_, worded, hits)
@@ -110,6 +110,8 @@ class Retrieval:
         )
 
     async def _waits(self, filter_: Filter) -> bool:
+        if self._indexer.caught_up:
+            return False
         row = await self._rows.one(
             "has_waiting",
             places=filter_.places,
@@ -151,7 +153,7 @@ class Retrieval:
         nearest, enough = self._nearest(pool, hits) if hits else ([], True)
         candidates = worded.candidates | pool.with_neighbours(nearest, known=worded.candidates)
         related = pool.related(candidates.values())
-        linked = {row for others in related.values() for row in others}
+        linked = [row for others in related.values() for row in others]
         return candidates | pool.with_neighbours(linked, known=candidates), related, enough
 
     def _nearest(self, pool: Pool, hits: VectorHits) -> tuple[list[int], bool]:
