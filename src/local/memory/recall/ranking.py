@@ -158,7 +158,7 @@ def _by_record(
     found: Found, query: Query, now: datetime, feedback_weight: float
 ) -> dict[str, Array]:
     """The shares of what is known about a record, whatever it says."""
-    column = Candidate(*map(list, zip(*found.candidates, strict=True)))  # type: ignore[arg-type]
+    column: Any = Candidate._make(zip(*found.candidates, strict=True))  # a tuple a field
     times = np.array([time[:MILLISECONDS] for time in column.event_time], "datetime64[ms]")
     seconds = times.astype(np.int64) / 1_000
     named = _named(column.label, frozenset(query.terms))
