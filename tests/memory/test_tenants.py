@@ -10,6 +10,7 @@ from local.bus.vector_client import VectorClient
 from local.database import Connection as Sql
 from local.database import Database
 from local.memory.index_queue import IndexQueue
+from local.memory.indexer import Indexer
 from local.memory.ledger import Ledger
 from local.memory.places import ALIKE
 from local.memory.recall.recaller import Ask, Recalled, Recaller, RecallModels
@@ -36,6 +37,14 @@ class OneIndex(VectorClient):
         return await super().search(text, limit, tenant="default")
 
 
+class Trusting(Indexer):
+    """An indexer that trusts its index, and has to ask the ledger whether records wait."""
+
+    @property
+    def problem(self) -> None:
+        return None
+
+
 class Other:
     """The second tenant on the database, whose namesake of Richard asks."""
 
@@ -43,9 +52,10 @@ class Other:
         rows = TenantRows(database, "other")
         self.ledger = Ledger(rows)
         self.queue = IndexQueue(rows)
+        index = OneIndex(bus, search_timeout=5)
         self._recaller = Recaller(
             rows,
-            Retrieval(rows, memory.indexer, OneIndex(bus, search_timeout=5)),
+            Retrieval(rows, Trusting(self.queue, index), index),
             weights=ALIKE,
             feedback_weight=MemorySettings().feedback_weight,
             min_score=None,
