@@ -11,7 +11,7 @@ from local.memory.places import Reach
 from local.memory.recall.query import Query
 from local.memory.rows import TenantRows
 
-SCORED = 10_000
+SCORED = 4_000
 """Rows scored for a question because of its rare words."""
 PROBE = 2_000
 """Rows up to which those of a word are counted; beyond, they are estimated from the newest."""
