@@ -6,10 +6,12 @@ vectors are missing they wait on; nothing is retired on a guess.
 
 import asyncio
 from contextlib import suppress
+from functools import partial
 
 import msgspec
 import structlog
 
+from local.database import Connection
 from local.errors import Local2Error, ModelRefusedError
 from local.memory.changes import Changes
 from local.memory.judge import Judge
@@ -17,7 +19,7 @@ from local.memory.ledger import Ledger
 from local.memory.places import ALIKE, Reach, place
 from local.memory.recall.candidates import Filter
 from local.memory.recall.query import analyse
-from local.memory.recall.retrieval import Retrieval
+from local.memory.recall.retrieval import Found, Retrieval
 from local.memory.records import Record
 from local.memory.rows import TenantRows
 from local.protocol.caller import Caller
@@ -113,9 +115,14 @@ class Supersession:
             weights=ALIKE,
             places=(place(self._rows.tenant, fact.scope, fact.owner, "fact"),),
         )
-        found = await self._retrieval.find(
-            analyse(fact.content, fact.event_time), same_place, Filter.of(same_place, None, None)
+        return await self._retrieval.find(
+            analyse(fact.content, fact.event_time),
+            same_place,
+            Filter.of(same_place, None, None),
+            partial(self._close, fact),
         )
+
+    def _close(self, fact: Record, connection: Connection, found: Found) -> list[Record] | None:
         if found.problem is not None or found.waiting:
             return None
         near = [
@@ -125,5 +132,5 @@ class Supersession:
         ]
         rows = [row for _, row in sorted(near, reverse=True)[: self._closeness.top_k]]
         asked = msgspec.json.encode(rows).decode()
-        records = [Record.from_row(row) for row in await self._rows.all("records", rows=asked)]
+        records = map(Record.from_row, self._rows.execute(connection, "records", rows=asked))
         return [record for record in records if record.event_time <= fact.event_time]

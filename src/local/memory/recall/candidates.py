@@ -4,8 +4,9 @@ Channels find records by their words or their vectors alone, whoever owns them. 
 passes the statement `visible` before anybody looks at it.
 """
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
+from types import MappingProxyType
 from typing import Any, NamedTuple, Self
 
 import msgspec
@@ -69,36 +70,37 @@ class Filter(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Pool:
-    """The candidates for one question, as they come in; used inside a read of the database."""
+    """The candidates for one question, by row, as they come in; used inside a read."""
 
-    def __init__(self, rows: TenantRows, connection: Connection, filter_: Filter) -> None:
+    def __init__(
+        self,
+        rows: TenantRows,
+        connection: Connection,
+        filter_: Filter,
+        candidates: Mapping[int, Candidate] = MappingProxyType({}),
+    ) -> None:
         self._rows = rows
         self._connection = connection
         self._asked = msgspec.structs.asdict(filter_)
+        self.candidates = dict(candidates)
 
     def by_topics(self, topics: Sequence[str]) -> list[int]:
         """Rows of the facts under these keys."""
         asked = {"topics": _json(topics), "places": self._asked["places"]}
         return [row for (row,) in self._all("topic_rows", **asked)] if topics else []
 
-    def with_neighbours(
-        self, rows: Sequence[int], known: Collection[int] = ()
-    ) -> dict[int, Candidate]:
-        """Those of the rows that are visible, by row, and what was said around the first of them.
+    def add(self, rows: Sequence[int]) -> None:
+        """Take those of the rows, best first, that are visible, and what was said around them."""
+        self._take(rows=rows)
+        first = [self.candidates[row] for row in rows[:NEIGHBOURED] if row in self.candidates]
+        self._take(rows=[row for c in first for row in (c.previous, c.next) if row is not None])
 
-        Args:
-            rows: Best first.
-            known: Rows that are candidates already.
-        """
-        found = {c.row: c for c in self._visible(set(rows) - set(known))}
-        first = [found[row] for row in rows[:NEIGHBOURED] if row in found]
-        around = {row for c in first for row in (c.previous, c.next) if row is not None}
-        return found | {c.row: c for c in self._visible(around - found.keys() - set(known))}
-
-    def nearest(self, hits: VectorHits) -> list[int]:
-        """Rows of those hits that are visible."""
-        ids = _json([hit.id for hit in hits.hits])
-        return [row for (row,) in self._all("visible_ids", ids=ids, **self._asked)]
+    def nearest(self, hits: VectorHits, limit: int) -> list[int]:
+        """Rows of the first hits that are visible, candidates all of them."""
+        known = {candidate.id for candidate in self.candidates.values()}
+        self._take(ids=[hit.id for hit in hits.hits if hit.id not in known], limit=limit)
+        rows = {candidate.id: candidate.row for candidate in self.candidates.values()}
+        return [rows[hit.id] for hit in hits.hits if hit.id in rows][:limit]
 
     def nearest_own(self, hits: VectorHits, limit: int) -> list[int] | None:
         """The nearest of all that the caller may see; None if that is too much to compare."""
@@ -112,17 +114,21 @@ class Pool:
         cosines = matrix([data for _, data in compared]) @ vector_of(hits.question)
         return [compared[position][0] for position in np.argsort(-cosines)[:limit].tolist()]
 
-    def related(self, candidates: Iterable[Candidate]) -> dict[int, list[int]]:
+    def related(self) -> dict[int, list[int]]:
         """Rows related to each candidate's row."""
-        rows = {candidate.id: candidate.row for candidate in candidates}
+        rows = {candidate.id: candidate.row for candidate in self.candidates.values()}
         related: dict[int, list[int]] = {}
         for of, row in self._all("related", ids=_json(list(rows))):
             related.setdefault(rows[of], []).append(row)
         return related
 
-    def _visible(self, rows: set[int]) -> list[Candidate]:
-        found = self._all("visible", rows=_json(sorted(rows)), **self._asked) if rows else []
-        return [Candidate(*row) for row in found]
+    def _take(self, rows: Iterable[int] = (), ids: Sequence[str] = (), limit: int = -1) -> None:
+        """Read records by row or by id; the first so many that are visible become candidates."""
+        new = sorted(set(rows) - self.candidates.keys())
+        if new or ids:
+            asked = {"rows": _json(new), "ids": _json(ids), "limit": limit}
+            for row in self._all("visible", **asked, **self._asked):
+                self.candidates[row[0]] = Candidate(*row)
 
     def _all(self, statement: str, **values: object) -> list[tuple[Any, ...]]:
         return self._rows.execute(self._connection, statement, **values).fetchall()

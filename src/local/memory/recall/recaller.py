@@ -6,11 +6,13 @@ It always answers: what is missing costs quality, and `degraded` or `rerank_used
 import re
 from collections.abc import Callable, Collection, Iterator, Sequence
 from datetime import datetime
+from functools import partial
 from itertools import islice
 
 import msgspec
 import structlog
 
+from local.database import Connection
 from local.errors import RerankError
 from local.memory.places import Reach, Scope, Weights, reach
 from local.memory.recall.candidates import Filter
@@ -117,19 +119,10 @@ class Recaller:
         """
         within = reach(ask.scope, ask.kinds, caller, ask.weights or self._weights)
         query = await self._analysed(checked_text(ask.query))
-        found = await self._retrieval.find(query, within, Filter.of(within, ask.since, ask.until))
-        min_score = found.min_score if self.min_score is None else self.min_score
-        ranked = self._ranked(found, query, within, min_score)
-        wanted = max(RERANKED, ask.top_k) if self._reranks(ask) else ask.top_k
-        items = await self._first(ranked, wanted, repetitions=ask.repetitions)
-        items, reranked = await self._reranked(ask, items)
-        return Recalled(
-            items=items[: ask.top_k],
-            degraded=found.waiting or found.problem is not None,
-            reason=found.problem or (NOT_INDEXED if found.waiting else None),
-            rerank_used=reranked,
-            min_score=min_score,
-        )
+        items_of = partial(self._recalled, ask, query, within)
+        filter_ = Filter.of(within, ask.since, ask.until)
+        recalled = await self._retrieval.find(query, within, filter_, items_of)
+        return await self._reranked(ask, recalled)
 
     async def _analysed(self, text: str) -> Query:
         query = analyse(text, self._clock())
@@ -138,10 +131,11 @@ class Recaller:
         expansion = await self._models.expander.expand(text)
         return query.expanded(expansion.keywords, expansion.topics)
 
-    def _ranked(
-        self, found: Found, query: Query, within: Reach, min_score: float
-    ) -> Iterator[Ranked]:
-        return rank(
+    def _recalled(
+        self, ask: Ask, query: Query, within: Reach, connection: Connection, found: Found
+    ) -> Recalled:
+        min_score = found.min_score if self.min_score is None else self.min_score
+        ranked = rank(
             found,
             query,
             within,
@@ -149,26 +143,33 @@ class Recaller:
             min_score=min_score,
             feedback_weight=self._feedback_weight,
         )
+        wanted = max(RERANKED, ask.top_k) if self._reranks(ask) else ask.top_k
+        return Recalled(
+            items=self._first(connection, ranked, wanted, repetitions=ask.repetitions),
+            degraded=found.waiting or found.problem is not None,
+            reason=found.problem or (NOT_INDEXED if found.waiting else None),
+            rerank_used=False,
+            min_score=min_score,
+        )
 
-    async def _first(
-        self, ranked: Iterator[Ranked], wanted: int, *, repetitions: bool
+    def _first(
+        self, connection: Connection, ranked: Iterator[Ranked], wanted: int, *, repetitions: bool
     ) -> list[Item]:
         """The best items with their records, each text once."""
         first: list[Item] = []
         said: set[tuple[str, ...]] = set()
         while len(first) < wanted and (page := list(islice(ranked, wanted + SPARE))):
-            for item in await self._items(page):
+            for item in self._items(connection, page):
                 saying = _saying(item.record.content)
                 if repetitions or saying not in said:
                     said.add(saying)
                     first.append(item)
         return first[:wanted]
 
-    async def _items(self, ranked: Sequence[Ranked]) -> list[Item]:
-        rows = msgspec.json.encode([one.candidate.row for one in ranked]).decode()
-        records = {
-            row["row"]: Record.from_row(row) for row in await self._rows.all("records", rows=rows)
-        }
+    def _items(self, connection: Connection, ranked: Sequence[Ranked]) -> list[Item]:
+        wanted = msgspec.json.encode([one.candidate.row for one in ranked]).decode()
+        rows = self._rows.execute(connection, "records", rows=wanted)
+        records = {row["row"]: Record.from_row(row) for row in rows}
         return [
             Item(
                 record=records[one.candidate.row],
@@ -184,22 +185,23 @@ class Recaller:
     def _reranks(self, ask: Ask) -> bool:
         return ask.rerank and self._models.reranker is not None
 
-    async def _reranked(self, ask: Ask, items: list[Item]) -> tuple[list[Item], bool]:
-        if self._models.reranker is None or not ask.rerank or not items:
-            return items, False
-        try:
-            order = await self._models.reranker.rank(
-                ask.query, [_as_said(item.record) for item in items]
-            )
-        except RerankError as error:
-            log.debug("rerank_failed", reason=str(error))
-            return items, False
-        return [
-            items[position]
-            if score is None
-            else msgspec.structs.replace(items[position], score=score)
-            for position, score in order
-        ], True
+    async def _reranked(self, ask: Ask, recalled: Recalled) -> Recalled:
+        items = recalled.items
+        if self._models.reranker is not None and ask.rerank and items:
+            try:
+                order = await self._models.reranker.rank(
+                    ask.query, [_as_said(item.record) for item in items]
+                )
+            except RerankError as error:
+                log.debug("rerank_failed", reason=str(error))
+            else:
+                items = [_scored(items[position], score) for position, score in order]
+                recalled = msgspec.structs.replace(recalled, rerank_used=True)
+        return msgspec.structs.replace(recalled, items=items[: ask.top_k])
+
+
+def _scored(item: Item, score: float | None) -> Item:
+    return item if score is None else msgspec.structs.replace(item, score=score)
 
 
 def _saying(text: str) -> tuple[str, ...]:

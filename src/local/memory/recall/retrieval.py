@@ -1,7 +1,9 @@
 """Asks all channels for a question at once: words, meaning, topic keys, relations."""
 
 import asyncio
+from collections.abc import Callable
 from functools import partial
+from typing import TypeVar
 
 import msgspec
 import numpy as np
@@ -24,6 +26,11 @@ LOOK = 50
 ENOUGH = 20
 """Of the nearest vectors so many must be the caller's; else a further look is taken."""
 FURTHER_LOOK = 1_500
+TURNS_TO_SEND = 5
+"""Turns of the event loop until a question has left for the worker; a thread that reads the ledger
+meanwhile takes the interpreter from it for most of a millisecond."""
+
+T = TypeVar("T")
 
 log = structlog.get_logger()
 
@@ -68,6 +75,19 @@ class _Worded(msgspec.Struct, frozen=True, kw_only=True):
     candidates: dict[int, Candidate]
 
 
+class _Looked(msgspec.Struct, frozen=True, kw_only=True):
+    """What the vector worker answered, or why it did not; `last` if it will not be asked again."""
+
+    waiting: bool
+    hits: VectorHits | None = None
+    problem: str | None = None
+    last: bool = False
+
+
+class _BehindOthersError(Exception):
+    """Of the nearest vectors too few are the caller's."""
+
+
 class Retrieval:
     """The channels of one tenant."""
 
@@ -77,37 +97,25 @@ class Retrieval:
         self._vectors = vectors
         self._full_text = FullText(rows)
 
-    async def find(self, query: Query, reach: Reach, filter_: Filter) -> Found:
-        """Ask every channel, and fetch what they found.
+    async def find(
+        self, query: Query, reach: Reach, filter_: Filter, select: Callable[[Connection, Found], T]
+    ) -> T:
+        """Ask every channel, and have `select` choose from what they found, while it is being read.
 
         Raises:
             StorageError: The ledger cannot be read. A missing vector worker is no error.
         """
-        # Asked first: what is indexed during the search may be missing from the answer, too.
-        waiting = await self._waits(filter_)
-        (hits, problem), worded = await asyncio.gather(
-            self._look(query.text, LOOK),
-            self._rows.read(partial(self._by_words, query, reach, filter_)),
+        looked, worded = await asyncio.gather(
+            self._look(query.text, LOOK, filter_), self._worded(query, reach, filter_)
         )
-        candidates, related, enough = await self._rows.read(
-            partial(self._by_meaning, filter_, worded, hits)
-        )
-        if not enough:
-            further, problem = await self._look(query.text, FURTHER_LOOK)
-            candidates, related, _ = await self._rows.read(
-                partial(self._by_meaning, filter_, worded, further or hits)
-            )
-        return Found(
-            candidates=list(candidates.values()),
-            words=worded.words,
-            topics=worded.topics,
-            related=related,
-            question=hits.question if hits else b"",
-            embedder=hits.embedder if hits else "",
-            min_score=hits.min_score if hits else 0.0,
-            waiting=waiting,
-            problem=problem,
-        )
+        selected = partial(self._selected, filter_, worded, select)
+        try:
+            return await self._rows.read(partial(selected, looked))
+        except _BehindOthersError:
+            further = await self._look(query.text, FURTHER_LOOK, filter_)
+            hits = looked.hits if further.hits is None else further.hits
+            further = msgspec.structs.replace(further, hits=hits, last=True)
+            return await self._rows.read(partial(selected, further))
 
     async def _waits(self, filter_: Filter) -> bool:
         if self._indexer.caught_up:
@@ -120,48 +128,69 @@ class Retrieval:
         )
         return bool(row and row["waiting"])
 
-    async def _look(self, text: str, limit: int) -> tuple[VectorHits | None, str | None]:
+    async def _look(self, text: str, limit: int, filter_: Filter) -> _Looked:
         """The nearest vectors, or why they cannot be asked for."""
+        # Asked first: what is indexed during the search may be missing from the answer, too.
+        waiting = await self._waits(filter_)
         if (problem := self._indexer.problem) is not None:
-            return None, problem
+            return _Looked(waiting=waiting, problem=problem)
         try:
-            return await self._vectors.search(text, limit, tenant=self._rows.tenant), None
+            hits = await self._vectors.search(text, limit, tenant=self._rows.tenant)
         except VectorError as error:
             log.warning("search_degraded", reason=str(error))
-            return None, str(error)
+            return _Looked(waiting=waiting, problem=str(error))
+        return _Looked(waiting=waiting, hits=hits)
+
+    async def _worded(self, query: Query, reach: Reach, filter_: Filter) -> _Worded:
+        """Done while the vector worker embeds the question."""
+        for _ in range(TURNS_TO_SEND):
+            await asyncio.sleep(0)
+        return await self._rows.read(partial(self._by_words, query, reach, filter_))
 
     def _by_words(
         self, query: Query, reach: Reach, filter_: Filter, connection: Connection
     ) -> _Worded:
-        """Done while the vector worker embeds the question."""
         pool = Pool(self._rows, connection, filter_)
         windowed = filter_.since is not None or filter_.until is not None
         limit = BY_WORDS * WINDOWED if windowed else BY_WORDS
         words = self._full_text.search(connection, query, reach, limit)
         topics = pool.by_topics(query.topics)
-        return _Worded(
-            words=words,
-            topics=frozenset(topics),
-            candidates=pool.with_neighbours([*words, *topics]),
+        pool.add([*words, *topics])
+        return _Worded(words=words, topics=frozenset(topics), candidates=pool.candidates)
+
+    def _selected(
+        self,
+        filter_: Filter,
+        worded: _Worded,
+        select: Callable[[Connection, Found], T],
+        looked: _Looked,
+        connection: Connection,
+    ) -> T:
+        pool = Pool(self._rows, connection, filter_, worded.candidates)
+        hits = looked.hits
+        if hits is not None:
+            self._add_nearest(pool, hits, last=looked.last)
+        related = pool.related()
+        pool.add([row for others in related.values() for row in others])
+        found = Found(
+            candidates=list(pool.candidates.values()),
+            words=worded.words,
+            topics=worded.topics,
+            related=related,
+            question=hits.question if hits else b"",
+            embedder=hits.embedder if hits else "",
+            min_score=hits.min_score if hits else 0.0,
+            waiting=looked.waiting,
+            problem=looked.problem,
         )
+        return select(connection, found)
 
-    def _by_meaning(
-        self, filter_: Filter, worded: _Worded, hits: VectorHits | None, connection: Connection
-    ) -> tuple[dict[int, Candidate], dict[int, list[int]], bool]:
-        """All candidates, their relations, and whether the nearest of the caller's are there."""
-        pool = Pool(self._rows, connection, filter_)
-        nearest, enough = self._nearest(pool, hits) if hits else ([], True)
-        candidates = worded.candidates | pool.with_neighbours(nearest, known=worded.candidates)
-        related = pool.related(candidates.values())
-        linked = [row for others in related.values() for row in others]
-        return candidates | pool.with_neighbours(linked, known=candidates), related, enough
-
-    def _nearest(self, pool: Pool, hits: VectorHits) -> tuple[list[int], bool]:
+    def _add_nearest(self, pool: Pool, hits: VectorHits, *, last: bool) -> None:
         """The index holds everybody's vectors: the caller's own may lie behind others'."""
-        nearest = pool.nearest(hits)
-        if len(nearest) >= ENOUGH or len(hits.hits) < LOOK:
-            return nearest, True
-        own = pool.nearest_own(hits, LOOK)
-        if own is not None:
-            return own, True
-        return nearest, len(hits.hits) > LOOK
+        nearest = pool.nearest(hits, LOOK)
+        if len(nearest) < ENOUGH and len(hits.hits) == LOOK:
+            own = pool.nearest_own(hits, LOOK)
+            if own is None and not last:
+                raise _BehindOthersError
+            nearest = nearest if own is None else own
+        pool.add(nearest)

@@ -8,17 +8,6 @@ WHERE record_text MATCH :match ORDER BY bm25(record_text, 1, 1, 1, 1, 0) LIMIT :
 SELECT count(*), min(rowid) FROM (
     SELECT rowid FROM record_text WHERE record_text MATCH :match ORDER BY rowid DESC LIMIT :probe);
 
--- name: visible_ids
-SELECT record.row FROM json_each(:ids) AS wanted
-CROSS JOIN record ON record.tenant = :tenant AND record.id = wanted.value
-WHERE record.superseded_by IS NULL
-  AND +record.place IN (SELECT value FROM json_each(:places))
-  AND (record.scope != 'session' OR (
-       (:only_session IS NULL OR record.session_id = :only_session)
-       AND (:but_session IS NULL OR record.session_id IS NOT :but_session)))
-  AND (:since IS NULL OR record.event_time >= :since)
-  AND (:until IS NULL OR record.event_time <= :until);
-
 -- name: visible
 SELECT record.row, record.id, record.scope, record.session_id, record.role, record.label,
        record.importance, record.durability, record.event_time, length(record.content) AS length,
@@ -26,16 +15,21 @@ SELECT record.row, record.id, record.scope, record.session_id, record.role, reco
        vector.data,
        substr(ifnull(record.topic || ': ', '') || ifnull(record.label || ': ', '') || record.content,
               1, 800) || ' ' || record.said AS text,
-       (SELECT max(before.row) FROM record AS before INDEXED BY record_session
-        WHERE before.tenant = record.tenant AND before.owner = record.owner
-          AND before.session_id = record.session_id
-          AND before.kind IN ('chat_message', 'tool_output') AND before.row < record.row),
-       (SELECT min(after.row) FROM record AS after INDEXED BY record_session
-        WHERE after.tenant = record.tenant AND after.owner = record.owner
-          AND after.session_id = record.session_id
-          AND after.kind IN ('chat_message', 'tool_output') AND after.row > record.row)
-FROM json_each(:rows) AS wanted
-CROSS JOIN record ON record.row = wanted.value
+       CASE WHEN record.kind IN ('chat_message', 'tool_output') THEN (
+            SELECT max(before.row) FROM record AS before INDEXED BY record_session
+            WHERE before.tenant = record.tenant AND before.owner = record.owner
+              AND before.session_id = record.session_id
+              AND before.kind IN ('chat_message', 'tool_output') AND before.row < record.row) END,
+       CASE WHEN record.kind IN ('chat_message', 'tool_output') THEN (
+            SELECT min(after.row) FROM record AS after INDEXED BY record_session
+            WHERE after.tenant = record.tenant AND after.owner = record.owner
+              AND after.session_id = record.session_id
+              AND after.kind IN ('chat_message', 'tool_output') AND after.row > record.row) END
+FROM (SELECT value AS row FROM json_each(:rows)
+      UNION ALL
+      SELECT found.row FROM json_each(:ids) AS id
+      CROSS JOIN record AS found ON found.tenant = :tenant AND found.id = id.value) AS wanted
+CROSS JOIN record ON record.row = wanted.row
 LEFT JOIN vector ON vector.record = record.row
 LEFT JOIN feedback ON feedback.tenant = record.tenant AND feedback.query_id = record.query_id
 WHERE +record.tenant = :tenant AND record.superseded_by IS NULL
@@ -44,7 +38,8 @@ WHERE +record.tenant = :tenant AND record.superseded_by IS NULL
        (:only_session IS NULL OR record.session_id = :only_session)
        AND (:but_session IS NULL OR record.session_id IS NOT :but_session)))
   AND (:since IS NULL OR record.event_time >= :since)
-  AND (:until IS NULL OR record.event_time <= :until);
+  AND (:until IS NULL OR record.event_time <= :until)
+LIMIT :limit;
 
 -- name: own_rows
 SELECT row FROM record INDEXED BY record_place
