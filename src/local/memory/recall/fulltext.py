@@ -11,7 +11,7 @@ from local.memory.places import Reach
 from local.memory.recall.query import Query
 from local.memory.rows import TenantRows
 
-SCORED = 4_000
+SCORED = 2_000
 """Rows scored for a question because of its rare words."""
 PROBE = 2_000
 """Rows up to which those of a word are counted; beyond, they are estimated from the newest."""
@@ -55,7 +55,7 @@ class FullText:
         return dict(sorted(found.items(), key=lambda row: -row[1]))
 
     def _parts(self, connection: Connection, words: Sequence[str], share: float) -> list[str]:
-        """One match for all words; or rows with a rare one, and those that have others as well."""
+        """One match for all words; or rows with a rare one, without any other and with some."""
         counts = {w: self._count(connection, f"{COLUMNS}: {w}") * share for w in words}
         rare: list[str] = []
         total = 0.0
@@ -67,7 +67,7 @@ class FullText:
         common = [word for word in words if word not in rare]
         if not common:
             return [_any(rare)]
-        return [_any(rare), f"({_any(rare)}) AND ({_any(common)})"]
+        return [f"({_any(rare)}) NOT ({_any(common)})", f"({_any(rare)}) AND ({_any(common)})"]
 
     def _count(self, connection: Connection, match: str) -> float:
         """Rows that match, exactly if they are few."""

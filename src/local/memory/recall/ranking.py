@@ -103,26 +103,38 @@ def rank(  # noqa: PLR0913 - what an order depends on
     """
     if not found.candidates:
         return
-    candidates = found.candidates
-    shares = _by_text(found, query) | _by_record(found, query, now, feedback_weight)
-    weights = np.array([reach.weight(c.scope, c.session_id) for c in candidates])
-    scores = np.sum(list(shares.values()), axis=0) * weights
+    column: Any = Candidate._make(zip(*found.candidates, strict=True))  # a tuple a field
+    shares = _by_text(found, query, column)
+    shares |= _by_record(found, query, column, now, feedback_weight)
+    summands = np.array(list(shares.values()))
+    weights = _weights(reach, column)
+    scores = summands.sum(axis=0) * weights
     compared = np.array(found.compared())
     relevant = (compared & (shares["meaning"] >= min_score)) | (
         shares["words"] + shares["coverage"] + shares["topic"] + shares["related"] > 0
     )
     order = [i for i in np.argsort(-scores, kind="stable").tolist() if relevant[i]]
-    for i in _spread(order, scores, [c.session_id for c in candidates]):
+    shown = np.clip(scores / FULL_SCORE, 0.0, 1.0).round(4).tolist()
+    summands = summands.T.round(4)
+    for i in _spread(order, scores.tolist(), column.session_id):
         yield Ranked(
-            candidate=candidates[i],
-            score=round(min(max(float(scores[i]) / FULL_SCORE, 0.0), 1.0), 4),
-            shares=Shares(**{name: round(float(share[i]), 4) for name, share in shares.items()}),
+            candidate=found.candidates[i],
+            score=shown[i],
+            shares=Shares(**dict(zip(shares, summands[i].tolist(), strict=True))),
             weight=float(weights[i]),
             compared=bool(compared[i]),
         )
 
 
-def _spread(order: Sequence[int], scores: Array, sessions: Sequence[str | None]) -> list[int]:
+def _weights(reach: Reach, column: Any) -> Array:
+    classes = list(zip(column.scope, column.session_id, strict=True))
+    weights = {class_: reach.weight(*class_) for class_ in set(classes)}
+    return np.array([weights[class_] for class_ in classes])
+
+
+def _spread(
+    order: Sequence[int], scores: Sequence[float], sessions: Sequence[str | None]
+) -> list[int]:
     """Behind the surest places, prefer sessions that have none yet: questions may need several."""
     chosen, rest = list(order[:SURE]), list(order[SURE:])
     seen = {sessions[i] for i in chosen}
@@ -135,13 +147,12 @@ def _spread(order: Sequence[int], scores: Array, sessions: Sequence[str | None])
     return chosen + rest
 
 
-def _by_text(found: Found, query: Query) -> dict[str, Array]:
+def _by_text(found: Found, query: Query, column: Any) -> dict[str, Array]:
     """The shares of meaning and words: a message's own, its neighbours', its session's."""
-    candidates = found.candidates
-    around = _Around(candidates)
+    around = _Around(column)
     meaning = found.cosines().astype(np.float64)
-    words = _of_greatest(np.array([found.words.get(c.row, 0.0) for c in candidates]))
-    has = _weighed(_presence(query.terms, candidates))
+    words = _of_greatest(np.array([found.words.get(row, 0.0) for row in column.row]))
+    has = _weighed(_presence(query.terms, column.text))
     covered = np.maximum(has, LENT * around.greater(has)).sum(axis=0)
     own = meaning + WORDS * words + COVERAGE * covered
     return {
@@ -149,16 +160,15 @@ def _by_text(found: Found, query: Query) -> dict[str, Array]:
         "words": WORDS * words,
         "coverage": COVERAGE * covered,
         "around": AROUND * around.sum(own),
-        "session": SESSION * _sessions(candidates, has),
+        "session": SESSION * _sessions(column, has),
         "related": RELATED * _related(found, own),
     }
 
 
 def _by_record(
-    found: Found, query: Query, now: datetime, feedback_weight: float
+    found: Found, query: Query, column: Any, now: datetime, feedback_weight: float
 ) -> dict[str, Array]:
     """The shares of what is known about a record, whatever it says."""
-    column: Any = Candidate._make(zip(*found.candidates, strict=True))  # a tuple a field
     times = np.array([time[:MILLISECONDS] for time in column.event_time], "datetime64[ms]")
     seconds = times.astype(np.int64) / 1_000
     named = _named(column.label, frozenset(query.terms))
@@ -196,11 +206,11 @@ class _Around:
     The longer a message is the less those around it count.
     """
 
-    def __init__(self, candidates: Sequence[Candidate]) -> None:
-        position = {candidate.row: i for i, candidate in enumerate(candidates)}
-        self._before = np.array([position.get(c.previous or 0, -1) for c in candidates])
-        self._after = np.array([position.get(c.next or 0, -1) for c in candidates])
-        lengths = np.array([c.length for c in candidates])
+    def __init__(self, column: Any) -> None:
+        position = {row: i for i, row in enumerate(column.row)}
+        self._before = np.array([position.get(row, -1) for row in column.previous])
+        self._after = np.array([position.get(row, -1) for row in column.next])
+        lengths = np.array(column.length)
         self._counts = 1 / (1 + (lengths / LONG) ** 2)
 
     def sum(self, values: Array) -> Array:
@@ -218,11 +228,10 @@ class _Around:
         return padded[..., self._before], padded[..., self._after]
 
 
-def _presence(terms: Sequence[str], candidates: Sequence[Candidate]) -> Array:
-    """Which terms, a row each, stand in which candidates' texts, in this or another ending."""
-    texts = [f" {candidate.text}".lower() for candidate in candidates]
-    beginnings = [stem(term) for term in terms]
-    has = [[beginning in text for text in texts] for beginning in beginnings]
+def _presence(terms: Sequence[str], texts: Sequence[str]) -> Array:
+    """Which terms, a row each, stand in which texts, in this or another ending."""
+    lowered = [f" {text}".lower() for text in texts]
+    has = [[beginning in text for text in lowered] for beginning in map(stem, terms)]
     return np.array(has, dtype=np.float64).reshape(len(terms), len(texts))
 
 
@@ -233,17 +242,16 @@ def _weighed(has: Array) -> Array:
     return np.asarray(has * (rarity / max(rarity.sum(), EPSILON))[:, np.newaxis])
 
 
-def _sessions(candidates: Sequence[Candidate], has: Array) -> Array:
+def _sessions(column: Any, has: Array) -> Array:
     """How much of the question each candidate's session covers, over the best session's."""
-    numbers: dict[tuple[str, str | None], int] = {}
-    session = np.array(
-        [numbers.setdefault((c.scope, c.session_id), len(numbers)) for c in candidates]
-    )
+    sessions = list(zip(column.scope, column.session_id, strict=True))
+    numbers = {session: number for number, session in enumerate(dict.fromkeys(sessions))}
+    session = np.array([numbers[one] for one in sessions])
     covered = np.zeros((len(has), len(numbers)))
     for term, present in enumerate(has):
         np.maximum.at(covered[term], session, present)
     shares = _of_greatest(covered.sum(axis=0))
-    in_one = np.array([c.session_id is not None for c in candidates])
+    in_one = np.array([session_id is not None for session_id in column.session_id])
     return np.asarray(shares[session] * in_one)
 
 
