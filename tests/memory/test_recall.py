@@ -252,6 +252,10 @@ async def test_texts_with_other_numbers_do_not_say_the_same(richard: MemoryServi
         ),
         pytest.param("The osmium tool is in C++.", "The osmium tool is in C#.", id="symbols"),
         pytest.param("osmium \N{THUMBS UP SIGN}", "osmium \N{THUMBS DOWN SIGN}", id="emoji"),
+        pytest.param("Osmium is hello.", "Osmium is please!", id="interjections"),
+        pytest.param("Osmium 5 g", "Osmium .5 g", id="a decimal point before"),
+        pytest.param("Osmium 3.5 g", "Osmium 3:5 g", id="a decimal point within"),
+        pytest.param("Osmium 5 g", "Osmium -5 g", id="a sign"),
     ],
 )
 async def test_texts_that_say_the_opposite_do_not_say_the_same(

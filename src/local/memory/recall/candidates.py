@@ -22,7 +22,7 @@ from local.protocol.vectors import VectorHits
 NEIGHBOURED = 25
 """Of a channel's best so many get the messages around them."""
 OWN = 3_000
-"""Whoever has no more records gets all their vectors compared where others' fill the index."""
+"""No more records than these are all compared where the nearest of the index are others'."""
 
 Floats = npt.NDArray[np.float32]
 
@@ -57,6 +57,11 @@ class Filter(msgspec.Struct, frozen=True, kw_only=True):
     but_session: str | None
     since: str | None
     until: str | None
+
+    @property
+    def in_time(self) -> bool:
+        """Whether only some times are asked for."""
+        return self.since is not None or self.until is not None
 
     @classmethod
     def of(cls, reach: Reach, since: datetime | None, until: datetime | None) -> Self:
@@ -104,7 +109,7 @@ class Pool:
 
     def nearest_own(self, hits: VectorHits, limit: int) -> list[int] | None:
         """The nearest of all that the caller may see; None if that is too much to compare."""
-        own = self._all("own_rows", places=self._asked["places"], limit=OWN + 1)
+        own = self._all("own_rows", limit=OWN + 1, **self._asked)
         if len(own) > OWN:
             return None
         rows = _json([row for (row,) in own])

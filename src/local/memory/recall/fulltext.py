@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from local.database import Connection
 from local.memory.places import Reach
+from local.memory.recall.candidates import Filter
 from local.memory.recall.query import Query
 from local.memory.rows import TenantRows
 
@@ -33,7 +34,7 @@ class FullText:
         self._counted = self._last = 1
 
     def search(
-        self, connection: Connection, query: Query, reach: Reach, limit: int
+        self, connection: Connection, query: Query, reach: Reach, filter_: Filter, limit: int
     ) -> dict[int, float]:
         """The best rows first, with their BM25; at most `limit` within reach, maybe others' too."""
         words = [f'"{word}"' for word in (*query.terms, *query.phrases)]
@@ -45,12 +46,14 @@ class FullText:
         within = ""
         if reach.session_word is not None or share < BROAD:
             within = f" AND places: ({reach.expression()})"
-        else:
+        elif not filter_.in_time:
             limit = int(limit / share) + 1
+        statement = "search_text_in_time" if filter_.in_time else "search_text"
+        times = {"places": filter_.places, "since": filter_.since, "until": filter_.until}
         found: dict[int, float] = {}
         for words_ in self._parts(connection, words, share if within else 1.0):
-            asked = {"match": f"({words_}){within}", "limit": limit}
-            for row, bm25 in self._rows.execute(connection, "search_text", **asked):
+            asked = {"match": f"({words_}){within}", "limit": limit, **times}
+            for row, bm25 in self._rows.execute(connection, statement, **asked):
                 found[row] = max(bm25, found.get(row, 0.0))
         return dict(sorted(found.items(), key=lambda row: -row[1]))
 

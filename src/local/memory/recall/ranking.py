@@ -45,7 +45,7 @@ RECALLED = -0.3
 FULL_SCORE = 2.0
 """The sum of shares that is shown as a score of 1."""
 NEW_SESSION, SURE, SPREAD = 0.1, 10, 20
-"""From the 10th place to the 20th, what a session gains that has no place before."""
+"""From the 11th place to the 20th, what a session gains that has no place before."""
 MACHINES = frozenset({"assistant", "tool"})
 DAY = 86_400.0
 MILLISECONDS = 23

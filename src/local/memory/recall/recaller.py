@@ -3,7 +3,6 @@
 It always answers: what is missing costs quality, and `degraded` or `rerank_used` say so.
 """
 
-import re
 from collections.abc import Callable, Collection, Iterator, Sequence
 from datetime import datetime
 from functools import partial
@@ -13,7 +12,7 @@ import msgspec
 import structlog
 
 from local.database import Connection
-from local.errors import RerankError
+from local.errors import InvalidArgumentsError, RerankError
 from local.memory.places import Reach, Scope, Weights, reach
 from local.memory.recall.candidates import Filter
 from local.memory.recall.expansion import Expander
@@ -28,11 +27,8 @@ from local.protocol.caller import Caller
 RECALLED_KINDS: tuple[Kind, ...] = ("chat_message", "tool_output", "document_chunk", "fact")
 """Episodes hold what messages hold, and have a search of their own."""
 RERANKED = 20
-FILLERS = frozenset(
-    re.findall(r"\w+", "a an the oh ok okay well so yes yeah hi hey hello please thanks just")
-)
-"""Words that make no other statement of one."""
-_WORD = re.compile(r"-?\w+|[^\w\s.,!?;:'\"()…-]")
+BEFORE, BEHIND = "'\"(“«¡¿", ".,!?;:'\")”»…"
+"""What a word may have before and behind it, and says the same."""
 SPARE = 4
 """Fetched beyond what is wanted, since some repeat others."""
 NOT_INDEXED = "Some memories are not indexed yet."
@@ -113,10 +109,11 @@ class Recaller:
         """Find what the caller may see and the question asks for.
 
         Raises:
-            InvalidArgumentsError: The question is blank, or the scope needs an identity that the
-                caller lacks.
+            InvalidArgumentsError: The question is blank, the scope needs an identity that the
+                caller lacks, or the time ends before it begins.
             StorageError: The ledger cannot be read.
         """
+        _check_times(ask)
         within = reach(ask.scope, ask.kinds, caller, ask.weights or self._weights)
         query = await self._analysed(checked_text(ask.query))
         items_of = partial(self._recalled, ask, query, within)
@@ -200,14 +197,18 @@ class Recaller:
         return msgspec.structs.replace(recalled, items=items[: ask.top_k])
 
 
+def _check_times(ask: Ask) -> None:
+    if ask.since is not None and ask.until is not None and ask.since > ask.until:
+        raise InvalidArgumentsError(f"since: {ask.since} is after until, {ask.until}.")
+
+
 def _scored(item: Item, score: float | None) -> Item:
     return item if score is None else msgspec.structs.replace(item, score=score)
 
 
 def _saying(text: str) -> tuple[str, ...]:
-    """What the text says, whatever its punctuation, capitals, articles and interjections."""
-    words = _WORD.findall(text.lower())
-    return tuple(word for word in words if word not in FILLERS) or tuple(words)
+    """What the text says, whatever its capitals and the punctuation around its words."""
+    return tuple(word.lstrip(BEFORE).rstrip(BEHIND) for word in text.casefold().split())
 
 
 def _as_said(record: Record) -> str:

@@ -20,8 +20,6 @@ from local.memory.rows import TenantRows
 from local.protocol.vectors import VectorHits
 
 BY_WORDS = 70
-WINDOWED = 10
-"""So many times more where a time window will leave most of them out."""
 LOOK = 50
 ENOUGH = 20
 """Of the nearest vectors so many must be the caller's; else a further look is taken."""
@@ -151,9 +149,7 @@ class Retrieval:
         self, query: Query, reach: Reach, filter_: Filter, connection: Connection
     ) -> _Worded:
         pool = Pool(self._rows, connection, filter_)
-        windowed = filter_.since is not None or filter_.until is not None
-        limit = BY_WORDS * WINDOWED if windowed else BY_WORDS
-        words = self._full_text.search(connection, query, reach, limit)
+        words = self._full_text.search(connection, query, reach, filter_, BY_WORDS)
         topics = pool.by_topics(query.topics)
         pool.add([*words, *topics])
         return _Worded(words=words, topics=frozenset(topics), candidates=pool.candidates)

@@ -4,6 +4,14 @@
 SELECT rowid AS row, -bm25(record_text, 1, 1, 1, 1, 0) AS bm25 FROM record_text
 WHERE record_text MATCH :match ORDER BY bm25(record_text, 1, 1, 1, 1, 0) LIMIT :limit;
 
+-- name: search_text_in_time
+SELECT record.row, -bm25(record_text, 1, 1, 1, 1, 0) AS bm25 FROM record_text
+CROSS JOIN record ON record.row = record_text.rowid
+WHERE record_text MATCH :match AND +record.tenant = :tenant
+  AND +record.place IN (SELECT value FROM json_each(:places))
+  AND record.event_time >= ifnull(:since, '') AND record.event_time <= ifnull(:until, '9')
+ORDER BY bm25(record_text, 1, 1, 1, 1, 0) LIMIT :limit;
+
 -- name: count_text
 SELECT count(*), min(rowid) FROM (
     SELECT rowid FROM record_text WHERE record_text MATCH :match ORDER BY rowid DESC LIMIT :probe);
@@ -43,7 +51,13 @@ LIMIT :limit;
 
 -- name: own_rows
 SELECT row FROM record INDEXED BY record_place
-WHERE tenant = :tenant AND place IN (SELECT value FROM json_each(:places)) LIMIT :limit;
+WHERE tenant = :tenant AND place IN (SELECT value FROM json_each(:places))
+  AND superseded_by IS NULL
+  AND event_time >= ifnull(:since, '') AND event_time <= ifnull(:until, '9')
+  AND (scope != 'session' OR (
+       (:only_session IS NULL OR session_id = :only_session)
+       AND (:but_session IS NULL OR session_id IS NOT :but_session)))
+LIMIT :limit;
 
 -- name: own_vectors
 SELECT record.row, vector.data FROM json_each(:rows) AS wanted
@@ -70,7 +84,7 @@ SELECT EXISTS (
 -- name: topic_rows
 SELECT record.row FROM json_each(:topics) AS wanted
 CROSS JOIN record INDEXED BY record_topic ON record.tenant = :tenant AND record.topic = wanted.value
-WHERE record.superseded_by IS NULL AND +record.place IN (SELECT value FROM json_each(:places));
+WHERE +record.place IN (SELECT value FROM json_each(:places));
 
 -- name: related
 SELECT wanted.value AS of, record.row FROM json_each(:ids) AS wanted
