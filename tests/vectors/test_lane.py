@@ -38,7 +38,7 @@ class Answers:
     async def ask_all(self, count: int, *, patience: float = PATIENT) -> list[str]:
         questions = (f"q{number}" for number in range(count))
         return await asyncio.gather(
-            *(self.together.ask(question, patience=patience) for question in questions)
+            *(self.together.ask(question, patience=patience, then=str) for question in questions)
         )
 
 
@@ -89,8 +89,8 @@ async def test_no_more_questions_go_together_than_the_limit(lane: Lane) -> None:
 async def test_a_question_whose_patience_is_over_is_refused_and_not_answered(lane: Lane) -> None:
     answers = Answers(lane)
     async with busy(lane):
-        late = asyncio.create_task(answers.together.ask("late", patience=0.0))
-        patient = asyncio.create_task(answers.together.ask("patient", patience=PATIENT))
+        late = asyncio.create_task(answers.together.ask("late", patience=0.0, then=str))
+        patient = asyncio.create_task(answers.together.ask("patient", patience=PATIENT, then=str))
         await waits(answers, 2)
 
     with pytest.raises(VectorError, match="too much to do"):
@@ -106,7 +106,7 @@ async def test_a_failure_belongs_to_everybody_who_asked_together_and_to_nobody_l
     answers.failure = VectorError("The model is gone.")
     async with busy(lane):
         asking = [
-            asyncio.create_task(answers.together.ask(question, patience=PATIENT))
+            asyncio.create_task(answers.together.ask(question, patience=PATIENT, then=str))
             for question in ("one", "two")
         ]
         await waits(answers, 2)
@@ -115,19 +115,19 @@ async def test_a_failure_belongs_to_everybody_who_asked_together_and_to_nobody_l
             await asked
 
     answers.failure = None
-    assert await answers.together.ask("three", patience=PATIENT) == "THREE"
+    assert await answers.together.ask("three", patience=PATIENT, then=str) == "THREE"
 
 
 async def test_a_question_nobody_waits_for_any_more_does_not_hurt_the_next(lane: Lane) -> None:
     answers = Answers(lane)
     async with busy(lane):
-        left = asyncio.create_task(answers.together.ask("left", patience=PATIENT))
-        stays = asyncio.create_task(answers.together.ask("stays", patience=PATIENT))
+        left = asyncio.create_task(answers.together.ask("left", patience=PATIENT, then=str))
+        stays = asyncio.create_task(answers.together.ask("stays", patience=PATIENT, then=str))
         await waits(answers, 2)
         left.cancel()
 
     assert await stays == "STAYS"
-    assert await answers.together.ask("next", patience=PATIENT) == "NEXT"
+    assert await answers.together.ask("next", patience=PATIENT, then=str) == "NEXT"
 
 
 async def test_urgent_calls_go_before_those_that_were_there_first(lane: Lane) -> None:
@@ -153,3 +153,28 @@ async def test_closing_finishes_what_is_queued() -> None:
     await closing
     await asyncio.gather(*calls)
     assert done == [0, 1, 2]
+
+
+async def test_what_is_done_with_an_answer_is_done_in_the_lane(lane: Lane) -> None:
+    answers = Answers(lane)
+
+    def where(_: str) -> str:
+        return threading.current_thread().name
+
+    assert await answers.together.ask("q", patience=PATIENT, then=where) == "test"
+
+
+async def test_failing_with_one_answer_fails_no_other(lane: Lane) -> None:
+    answers = Answers(lane)
+
+    def refuse(_: str) -> str:
+        raise VectorError("no")
+
+    async with busy(lane):
+        refused = asyncio.create_task(answers.together.ask("a", patience=PATIENT, then=refuse))
+        taken = asyncio.create_task(answers.together.ask("b", patience=PATIENT, then=str))
+        await asyncio.sleep(0)
+
+    with pytest.raises(VectorError, match="no"):
+        await refused
+    assert await taken == "B"

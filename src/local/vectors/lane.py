@@ -102,15 +102,22 @@ class Together(Generic[Q, A]):
         self._limit = limit
         self._waiting: deque[_Ask[Q, A]] = deque()
 
-    async def ask(self, question: Q, *, patience: float) -> A:
-        """Answer one question, or raise VectorError if its turn comes after `patience` seconds."""
+    async def ask(self, question: Q, *, patience: float, then: Callable[[A], T]) -> T:
+        """Answer one question, and do in the lane what is to be done with its answer.
+
+        Raises:
+            VectorError: Its turn came after `patience` seconds.
+        """
         ask: _Ask[Q, A] = _Ask(question, time.monotonic() + patience)
         self._waiting.append(ask)
-        await self._lane.run(self._answer_waiting, ask, urgent=True)
+        return await self._lane.run(self._answer, ask, then, urgent=True)
+
+    def _answer(self, ask: _Ask[Q, A], then: Callable[[A], T]) -> T:
+        self._answer_waiting(ask)
         if ask.error is not None:
             raise ask.error
         assert ask.answer is not None  # noqa: S101 - `_answer_waiting` has just seen to it
-        return ask.answer
+        return then(ask.answer)
 
     def _answer_waiting(self, ask: _Ask[Q, A]) -> None:
         while ask.answer is None and ask.error is None:

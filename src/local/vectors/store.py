@@ -1,6 +1,10 @@
 """The index and the embedder, each in a thread of its own, as the vector worker serves them."""
 
 from collections import OrderedDict
+from collections.abc import Callable
+from functools import partial
+from threading import Lock
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -27,20 +31,25 @@ from local.vectors.lane import Lane, Together
 QUERIES_TOGETHER = 16
 QUERIES_KEPT = 64
 
+T = TypeVar("T")
+
 
 class VectorStore:
-    """Two lanes: a batch is embedded while the one before it is stored; searches go first."""
+    """Two lanes: a batch is embedded while the one before it is stored; searches go first.
+
+    A question is embedded and looked up in one visit to its lane, so the lanes share the index.
+    """
 
     def __init__(self, index: VectorIndex, embedder: Embedder) -> None:
         self.id = new_id()
         self._index = index
         self._embedder = embedder
+        self._index_free = Lock()
         self._embedding = Lane("embedding")
         self._storing = Lane("storing")
         self._queries: Together[str, FloatMatrix] = Together(
             self._embedding, self._embed_queries, limit=QUERIES_TOGETHER
         )
-
         self._recent: OrderedDict[str, FloatMatrix] = OrderedDict()
 
     def close(self) -> None:
@@ -49,25 +58,15 @@ class VectorStore:
         self._embedder.close()
 
     async def search(self, ask: VectorSearch) -> VectorHits:
-        vector = await self._query_vector(ask)
-        hits = await self._storing.run(
-            self._search, ask.tenant, vector[np.newaxis], ask.limit, urgent=True
-        )
-        return VectorHits(
-            hits=[VectorHit(hit.id, hit.cosine) for hit in hits],
-            min_score=self._embedder.min_score,
-            embedder=self._embedder.name,
-            question=vector.tobytes(),
-        )
-
-    async def _query_vector(self, ask: VectorSearch) -> FloatMatrix:
-        """The question's vector; a search that looks further down asks for the same one again."""
-        if (vector := self._recent.get(ask.text)) is None:
-            vector = await self._queries.ask(ask.text, patience=ask.patience)
-            self._recent[ask.text] = vector
-            if len(self._recent) > QUERIES_KEPT:
-                self._recent.popitem(last=False)
-        return vector
+        """Embed the question unless it was asked just now, as by a search that looks further."""
+        nearest = partial(self._nearest, ask)
+        if (vector := self._recent.get(ask.text)) is not None:
+            return await self._storing.run(nearest, vector, urgent=True)
+        hits = await self._queries.ask(ask.text, patience=ask.patience, then=nearest)
+        self._recent[ask.text] = np.frombuffer(hits.question, np.float32)
+        if len(self._recent) > QUERIES_KEPT:
+            self._recent.popitem(last=False)
+        return hits
 
     async def upsert(self, ask: VectorUpsert) -> VectorsStored:
         """Embed what comes as text, store all, answer the vectors in the order of the items."""
@@ -82,17 +81,21 @@ class VectorStore:
             for position, vector in zip(*chunk, strict=True):
                 rows[missing[position]] = vector
         matrix: FloatMatrix = np.stack([row for row in rows if row is not None])
-        await self._storing.run(self._store, ask.tenant, [item.id for item in items], matrix)
+        await self._storing.run(
+            self._alone, self._store, ask.tenant, [item.id for item in items], matrix
+        )
         return VectorsStored(
             vectors=[row.tobytes() for row in matrix], embedder=self._embedder.name
         )
 
     async def delete(self, ask: VectorDelete) -> Empty:
-        await self._storing.run(self._index.delete, ask.tenant, ask.ids)
+        await self._storing.run(self._alone, self._index.delete, ask.tenant, ask.ids)
         return Empty()
 
     async def ids(self, ask: VectorIds) -> VectorIdPage:
-        ids = await self._storing.run(self._index.ids, ask.tenant, ask.offset, ask.limit)
+        ids = await self._storing.run(
+            self._alone, self._index.ids, ask.tenant, ask.offset, ask.limit
+        )
         return VectorIdPage(ids=ids)
 
     async def lost(self, ask: VectorCheck) -> VectorIdPage:
@@ -101,20 +104,33 @@ class VectorStore:
             return VectorIdPage(ids=[])
         ids = [id_ for id_, _ in known]
         matrix = np.stack([np.frombuffer(vector, np.float32) for _, vector in known])
-        return VectorIdPage(ids=await self._storing.run(self._index.lost, ask.tenant, ids, matrix))
+        lost = await self._storing.run(self._alone, self._index.lost, ask.tenant, ids, matrix)
+        return VectorIdPage(ids=lost)
 
     async def status(self, ask: TenantOnly) -> VectorStatus:
         dimensions, problem = await self._embedding.run(self._condition, urgent=True)
-        return await self._storing.run(self._status, ask.tenant, dimensions, problem, urgent=True)
+        return await self._storing.run(
+            self._alone, self._status, ask.tenant, dimensions, problem, urgent=True
+        )
 
     async def reset(self, ask: TenantOnly) -> VectorStatus:
+        embedder = self._embedder
         await self._storing.run(
-            self._index.reset, ask.tenant, self._embedder.name, self._embedder.dimensions
+            self._alone, self._index.reset, ask.tenant, embedder.name, embedder.dimensions
         )
         return await self.status(ask)
 
     def _embed_queries(self, texts: list[str]) -> list[FloatMatrix]:
         return list(self._embedder.embed_queries(texts))
+
+    def _nearest(self, ask: VectorSearch, vector: FloatMatrix) -> VectorHits:
+        hits = self._alone(self._search, ask.tenant, vector[np.newaxis], ask.limit)
+        return VectorHits(
+            hits=[VectorHit(hit.id, hit.cosine) for hit in hits],
+            min_score=self._embedder.min_score,
+            embedder=self._embedder.name,
+            question=vector.tobytes(),
+        )
 
     def _search(self, tenant: str, vector: FloatMatrix, limit: int) -> list[Hit]:
         recorded = self._index.recorded_embedder(tenant)
@@ -123,6 +139,10 @@ class VectorStore:
         if recorded != self._embedder.name:
             raise _mismatch(recorded, self._embedder.name)
         return self._index.search(tenant, vector, limit)[0]
+
+    def _alone(self, function: Callable[..., T], *args: Any) -> T:
+        with self._index_free:
+            return function(*args)
 
     def _condition(self) -> tuple[int, str | None]:
         """The embedder's dimensions, or 0 and what keeps it from working."""
