@@ -19,6 +19,7 @@ Local2Error
 ├── RerankError               unavailable        the reranker: its server, or what it answered
 └── ModelError                unavailable        the chat model
     └── ModelRefusedError
+        └── PromptTooLargeError          more than the model takes at once
 """
 
 from typing import ClassVar, Literal
@@ -122,4 +123,8 @@ class ModelError(Local2Error):
 
 
 class ModelRefusedError(ModelError):
+    pass
+
+
+class PromptTooLargeError(ModelRefusedError):
     pass

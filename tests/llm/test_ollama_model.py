@@ -10,7 +10,7 @@ import pytest
 from ollama import AsyncClient
 from structlog.testing import capture_logs
 
-from local.errors import ConfigError, ModelError, ModelRefusedError
+from local.errors import ConfigError, ModelError, ModelRefusedError, PromptTooLargeError
 from local.llm import ollama as adapter
 from local.llm.chat import ChatChunk, ChatMessage, ToolCall, ToolDefinition
 from local.llm.ollama import OllamaModel, installed_models
@@ -68,7 +68,7 @@ async def test_pieces_arrive_while_the_model_still_writes(
         pieces = model.stream([ChatMessage(role="user", content="Count")], [])
         first = await anext(pieces)
         rest_may_come.set()
-        rest = [piece.content async for piece in pieces]
+        rest = [piece.content async for piece in pieces if piece.content]
 
     assert first.content == "One"
     assert rest == [" two", " three"]
@@ -265,16 +265,35 @@ async def test_a_failing_server_is_an_error_and_the_next_question_is_answered(
     with pytest.raises(ModelError, match="out of memory"):
         await ask(model)
 
-    assert [chunk.content for chunk in await ask(model)] == ["Understood."]
+    assert "".join(chunk.content for chunk in await ask(model)) == "Understood."
 
 
 async def test_a_request_the_model_turns_down_is_told_from_a_failure(
     server: OllamaStandIn, model: OllamaModel
 ) -> None:
-    server.fail_next(status=400, error="prompt too long")
+    server.fail_next(status=400, error="no such option")
 
-    with pytest.raises(ModelRefusedError, match="prompt too long"):
+    with pytest.raises(ModelRefusedError, match="no such option"):
         await ask(model)
+
+
+async def test_a_prompt_larger_than_the_context_is_told_from_other_refusals(
+    server: OllamaStandIn, model: OllamaModel
+) -> None:
+    server.context_tokens = 100
+
+    with pytest.raises(PromptTooLargeError, match="context length"):
+        await ask(model, ChatMessage(role="user", content="Hello " * 100))
+
+
+async def test_the_last_piece_has_the_tokens_that_the_model_counted(model: OllamaModel) -> None:
+    short = await ask(model, ChatMessage(role="user", content="Hello"))
+    long = await ask(model, ChatMessage(role="user", content="Hello " * 100))
+
+    assert short[-1].usage is not None
+    assert long[-1].usage is not None
+    assert long[-1].usage.prompt_tokens > short[-1].usage.prompt_tokens > 0
+    assert all(chunk.usage is None for chunk in short[:-1])
 
 
 @pytest.mark.parametrize(

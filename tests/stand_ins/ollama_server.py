@@ -63,6 +63,8 @@ class OllamaStandIn:
         self.capabilities = ["completion", "tools", "thinking"]
         self.requests: list[Request] = []
         self.responder: Responder | None = None
+        self.context_tokens: int | None = None
+        """Chats with more tokens, at four characters each, are refused."""
         self._script: deque[Reply] = deque()
         self._json_script: deque[Reply] = deque()
         self._failures: deque[Failure] = deque()
@@ -206,6 +208,11 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _chat(self, body: Json) -> None:
         stand_in = self.server.stand_in
+        tokens = _tokens(body)
+        if stand_in.context_tokens is not None and tokens > stand_in.context_tokens:
+            error = f"the prompt of {tokens} tokens exceeds the context length"
+            self._send_json({"error": error}, status=400)
+            return
         if "format" in body:
             reply = stand_in.next_json()
         else:
@@ -228,7 +235,7 @@ class _Handler(BaseHTTPRequestHandler):
         if reply.raw is not None:
             self.wfile.write(reply.raw)
             return
-        for number, part in enumerate(_parts(reply)):
+        for number, part in enumerate(_parts(reply, _tokens(body))):
             if number == 1 and reply.hold is not None:
                 reply.hold.wait(timeout=10)
             self.wfile.write(msgspec.json.encode({"model": body["model"], **part}) + b"\n")
@@ -243,7 +250,11 @@ class _Handler(BaseHTTPRequestHandler):
         self.end_headers()
 
 
-def _parts(reply: Reply) -> Iterator[Json]:
+def _tokens(body: Json) -> int:
+    return len(_json([body["messages"], body.get("tools", [])])) // 4
+
+
+def _parts(reply: Reply, prompt_tokens: int) -> Iterator[Json]:
     """The lines of a streamed answer, each word a piece, ended by the one that says `done`."""
     messages: list[Json] = [
         {"content": "", "thinking": piece} for piece in re.findall(r"\s*\S+", reply.thinking)
@@ -258,6 +269,6 @@ def _parts(reply: Reply) -> Iterator[Json]:
         "message": {"role": "assistant", "content": ""},
         "done": True,
         "done_reason": "stop",
-        "prompt_eval_count": 17,
+        "prompt_eval_count": prompt_tokens,
         "eval_count": len(messages),
     }

@@ -30,10 +30,19 @@ class ToolDefinition(Struct, frozen=True, kw_only=True):
     """JSON schema of the arguments, `{"type": "object", …}`."""
 
 
+class Usage(Struct, frozen=True, kw_only=True):
+    """Tokens as the model counted them: all that it read, and what it wrote."""
+
+    prompt_tokens: int
+    answer_tokens: int
+
+
 class ChatChunk(Struct, frozen=True, kw_only=True):
     content: str = ""
     thinking: str = ""
     tool_calls: tuple[ToolCall, ...] = ()
+    usage: Usage | None = None
+    """Of the last piece, where the model counts."""
 
 
 class ChatModel(Protocol):
@@ -51,6 +60,7 @@ class ChatModel(Protocol):
 
         Raises:
             ModelError: the model is out of reach, or its reply is not one.
+            PromptTooLargeError: the conversation is more than the model takes at once.
             ModelRefusedError: the model turned this request down; repeating it changes nothing.
         """
         ...

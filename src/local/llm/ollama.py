@@ -1,6 +1,7 @@
 """Chat models served by Ollama."""
 
 import asyncio
+import re
 from collections.abc import AsyncGenerator, Iterator, Sequence
 from contextlib import AsyncExitStack, aclosing, contextmanager
 from typing import Any, Literal, Self, TypeVar, cast
@@ -11,8 +12,8 @@ import msgspec
 import structlog
 from ollama import AsyncClient, ChatResponse, Message, ResponseError, Tool
 
-from local.errors import ConfigError, ModelError, ModelRefusedError
-from local.llm.chat import ChatChunk, ChatMessage, ToolCall, ToolDefinition
+from local.errors import ConfigError, ModelError, ModelRefusedError, PromptTooLargeError
+from local.llm.chat import ChatChunk, ChatMessage, ToolCall, ToolDefinition, Usage
 from local.llm.structured import schema_of, system_prompt, user_prompt
 
 PROBE_SECONDS = 2.0
@@ -24,6 +25,8 @@ _LACKING: dict[Capability, str] = {
     "tools": "cannot call tools, so it would reach no memory",
     "completion": "does not answer questions",
 }
+
+_TOO_LARGE = re.compile(r"context (length|size|window)|too (large|long)", re.IGNORECASE)
 
 T = TypeVar("T", bound=msgspec.Struct)
 
@@ -202,7 +205,7 @@ def _to_ollama_tools(tools: Sequence[ToolDefinition]) -> Iterator[Tool]:
 
 
 def _from_ollama(part: ChatResponse) -> ChatChunk | None:
-    """None for a part that brings nothing, such as the last one."""
+    """None for a part that brings nothing."""
     message = part.message
     chunk = ChatChunk(
         content=message.content or "",
@@ -212,8 +215,16 @@ def _from_ollama(part: ChatResponse) -> ChatChunk | None:
             ToolCall(id=uuid4().hex, name=c.function.name, arguments=dict(c.function.arguments))
             for c in message.tool_calls or ()
         ),
+        usage=_usage(part) if part.done else None,
     )
-    return chunk if chunk.content or chunk.thinking or chunk.tool_calls else None
+    return None if chunk == ChatChunk() else chunk
+
+
+def _usage(part: ChatResponse) -> Usage | None:
+    """None where the server did not count: it leaves out what it had in its cache."""
+    if not part.prompt_eval_count:
+        return None
+    return Usage(prompt_tokens=part.prompt_eval_count, answer_tokens=part.eval_count or 0)
 
 
 def _decoded(content: str, into: type[T]) -> T | None:
@@ -250,6 +261,8 @@ def _from_response(error: ResponseError, model: str, url: str) -> ModelError:
             f"Ollama at {url} does not have the model {model}.",
             remedy=f"Run `ollama pull {model}`, or set LOCAL2_GENERATOR__CHAT=rules.",
         )
+    if status == httpx.codes.REQUEST_ENTITY_TOO_LARGE or _TOO_LARGE.search(error.error):
+        return PromptTooLargeError(f"{model} refused the request ({status}): {error.error}")
     if httpx.codes.is_client_error(status):
         return ModelRefusedError(f"{model} refused the request ({status}): {error.error}")
     return ModelError(f"Ollama at {url} failed: {error.error}")
