@@ -57,9 +57,9 @@ class MemorySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     judge_distance: Annotated[float, msgspec.Meta(ge=0, le=2)] = 0.7
     judge_timeout: Seconds = 60.0
     synthesis_model: str = "gemma4"
-    synthesis_timeout: Seconds = 30.0
+    synthesis_timeout: Seconds = 7.0
     query_model: str = ""
-    query_timeout: Seconds = 5.0
+    query_timeout: Seconds = 2.0
 
 
 class GeneratorSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

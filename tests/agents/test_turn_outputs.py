@@ -83,8 +83,8 @@ async def test_the_model_and_the_record_of_the_turn_get_the_preview_of_a_foreign
 
 
 @pytest.mark.usefixtures("foreign_book", "keeper")
-async def test_what_is_too_long_is_a_setting(
-    start: StartGenerator, client: QueryClient, ollama: OllamaStandIn
+async def test_what_is_too_long_for_the_model_is_a_setting_and_the_record_loses_nothing(
+    start: StartGenerator, client: QueryClient, ollama: OllamaStandIn, memory: Memory
 ) -> None:
     await start(tools=1, tool_output_limit=len(BOOK))
     ollama.script(Reply(tool_calls=(("book", {}),)), Reply(content="I have read it."))
@@ -92,7 +92,11 @@ async def test_what_is_too_long_is_a_setting(
     turn = await client.ask("Read.", caller=RICHARD, timeout=20)
 
     assert told(ollama) == [BOOK]
-    assert turn.tool_calls[0].tool_output_key is None
+    (call,) = turn.tool_calls
+    assert len(call.content) < len(BOOK)
+    assert call.tool_output_key is not None
+    kept = await memory.of(RICHARD).outputs.read(call.tool_output_key, 0, 1_000_000)
+    assert kept.text == BOOK
 
 
 @pytest.mark.usefixtures("foreign_book")

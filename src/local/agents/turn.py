@@ -114,14 +114,15 @@ class Turn:
     async def _call(self, call: ToolCall) -> ChatMessage:
         """Call one tool; failing or missing, it becomes a message that the model can read."""
         result = await self._result(call)
+        recorded = await self._previewed(call, result, RECORDED_CHARACTERS)
         self._calls.append(
             ToolCallRecord(
                 id=call.id,
                 name=call.name,
                 args=call.arguments,
                 ok=result.ok,
-                content=result.content[:RECORDED_CHARACTERS],
-                tool_output_key=result.tool_output_key,
+                content=recorded.content[:RECORDED_CHARACTERS],
+                tool_output_key=recorded.tool_output_key,
             )
         )
         return ChatMessage(
@@ -142,9 +143,12 @@ class Turn:
             query_id=self._query_id,
             timeout=self._settings.tool_timeout,
         )
-        if tool.whole:
+        return await self._previewed(call, result, self._settings.tool_output_limit)
+
+    async def _previewed(self, call: ToolCall, result: ToolResult, limit: int) -> ToolResult:
+        tool = self._tools.get(call.name)
+        if tool is None or tool.whole:
             return result
-        limit = self._settings.tool_output_limit
         return await with_preview(self._bus, result, caller=self._caller, limit=limit)
 
     async def _stream(self, text: str) -> None:
