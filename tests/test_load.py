@@ -1,7 +1,7 @@
 """Many callers at once: no error, no lost write, and a loop that never blocks."""
 
 import asyncio
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -64,6 +64,12 @@ class Load:
         self.notes: set[tuple[str, str]] = set()
         self.messages: set[tuple[str, str]] = set()
         self.facts: set[tuple[str, str]] = set()
+        self.recalled: Counter[str] = Counter()
+        """Recalls by users who had told something, those of them that found nothing, and recalls
+        that found what others had sent."""
+        self._sent: defaultdict[str, set[str]] = defaultdict(set)
+        self._told: set[str] = set()
+        """Users of whom a message or a fact has been acknowledged."""
 
     async def run(self) -> None:
         async with connect(self._url, name="load") as bus:
@@ -75,11 +81,14 @@ class Load:
         for number in self._calls:
             tool = TOOLS[number % len(TOOLS)]
             args = self._args(tool, user, number)
+            self._sent[user] |= set(_texts(args))
             result = await call_tool(self._bus, tool, args, caller=caller, timeout=30)
             code = result.error.code if result.error else "ok"
             self.outcomes[tool, code] += 1
             if result.ok:
                 self._keep(tool, user, args)
+            if tool == "recall" and result.ok:
+                self._check(user, [item["content"] for item in result.data["items"]])
 
     def _args(self, tool: str, user: str, number: int) -> Json:
         topic = {"topic": f"user.t{number % 97}"}
@@ -104,6 +113,21 @@ class Load:
             self.messages.add((user, args["messages"][0]["content"]))
         elif tool == "remember_fact":
             self.facts.add((user, args["content"]))
+        if tool in {"ingest", "remember_fact"}:
+            self._told.add(user)
+
+    def _check(self, user: str, found: list[str]) -> None:
+        """The words of the question stand in every message and fact."""
+        written = user in self._told
+        self.recalled["after a write"] += written
+        self.recalled["nothing"] += written and not found
+        self.recalled["of others"] += not set(found) <= self._sent[user]
+
+
+def _texts(args: Json) -> list[str]:
+    """What a call writes."""
+    messages = args.get("messages", [args])
+    return [message["content"] for message in messages if "content" in message]
 
 
 @pytest.mark.timeout(180)
@@ -118,6 +142,8 @@ async def test_64_callers_make_10_000_calls_without_an_error_or_a_lost_write(
         await load.run()
 
     assert load.outcomes == {(tool, "ok"): CALLS // len(TOOLS) for tool in TOOLS}
+    assert (load.recalled["nothing"], load.recalled["of others"]) == (0, 0)
+    assert load.recalled["after a write"] > 0
     async with Database.open(settings.memory.data_dir / "ledger.sqlite3", migrations()) as left:
         topics = await _active(left, "owner, topic, content", "kind = 'fact' AND topic IS NOT NULL")
         facts = await _active(left, "owner, content", "kind = 'fact' AND topic IS NULL")

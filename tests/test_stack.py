@@ -12,7 +12,9 @@ import pytest_asyncio
 from local.app import Stack, open_stack
 from local.bus.connection import Connection, Message, connect
 from local.bus.query_client import QueryClient
+from local.bus.streams import publish_durably
 from local.bus.tool_client import call_tool
+from local.database import Connection as Sql
 from local.errors import (
     BusError,
     ConfigError,
@@ -22,10 +24,12 @@ from local.errors import (
 )
 from local.memory.ingestion import OWN_TOOLS
 from local.protocol.caller import Caller
-from local.protocol.payloads import MemoryStatus
+from local.protocol.codec import decode
+from local.protocol.payloads import MemoryChange, MemoryStatus
 from local.runtime import running_url
 from local.settings import BusSettings, GeneratorSettings, Settings
 from stacks import CALLER, contents, in_step, recall, save, say, search, settings_in, status
+from turns import GENERATION
 from waiting import eventually
 
 GOLD = "The chemical symbol of gold is Au."
@@ -140,6 +144,30 @@ async def test_a_conversation_is_remembered_in_another_session(client: Connectio
             return any("A: Saved: osmium" in text for text in contents(found))
 
         await eventually(remembered)
+
+
+@shared_stack
+async def test_every_record_of_a_turn_is_told_to_the_bus(stack: Stack, client: Connection) -> None:
+    heard: list[str] = []
+
+    async def hear(message: Message) -> None:
+        heard.append(decode(message.data, MemoryChange).payload.id)
+
+    await client.subscribe("memory.saved", hear)
+    await client.flush()
+    payload = {"query": "Which metal?", "answer": "Osmium.", "session_id": "told"}
+    await publish_durably(client, GENERATION, json.dumps({"payload": payload}).encode())
+
+    def told(connection: Sql) -> list[str]:
+        found = connection.execute("SELECT id FROM record WHERE session_id = 'told'")
+        return [id_ for (id_,) in found]
+
+    async def all_heard() -> bool:
+        ids = await stack.memory.rows.read(told)
+        return len(ids) == 3 and set(ids) <= set(heard)
+
+    await eventually(all_heard)
+    assert len(heard) == len(set(heard))
 
 
 @shared_stack

@@ -1,9 +1,14 @@
 """The stack's index: kept by a restart, filled again when lost, behind while its embedder is."""
 
+import asyncio
 import shutil
 from pathlib import Path
 
+import pytest
+
 from local.app import open_stack
+from local.bus.vector_client import VectorClient
+from local.protocol.vectors import VectorStatus
 from stacks import contents, in_step, recall, save, say, search, settings_in, status
 from stand_ins.ollama_server import OllamaStandIn
 from waiting import eventually
@@ -40,8 +45,9 @@ def _documents(ollama: OllamaStandIn) -> list[str]:
 
 
 async def test_a_deleted_index_is_filled_again_without_embedding(
-    tmp_path: Path, ollama: OllamaStandIn
+    tmp_path: Path, ollama: OllamaStandIn, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Until it has been compared with the ledger, answers say that they go by words."""
     settings = settings_in(tmp_path, embedder="ollama", ollama_url=ollama.url)
     async with open_stack(settings) as stack:
         for n in range(20):
@@ -50,16 +56,29 @@ async def test_a_deleted_index_is_filled_again_without_embedding(
         await in_step(stack.bus, records=21)
     embedded = len(_documents(ollama))
     shutil.rmtree(settings.memory.chroma_path)
+    served, may_compare = asyncio.Event(), asyncio.Event()
+    status_of = VectorClient.status
 
+    async def status_once_it_may(vectors: VectorClient, *, tenant: str) -> VectorStatus:
+        status = await status_of(vectors, tenant=tenant)
+        served.set()
+        await may_compare.wait()
+        return status
+
+    monkeypatch.setattr(VectorClient, "status", status_once_it_may)
     async with open_stack(settings) as stack:
+        await served.wait()
         at_once = await recall(stack.bus, "symbol of gold")
+        may_compare.set()
         await in_step(stack.bus, records=21)
         found = await search(stack.bus, "symbol of gold")
         recalled = await recall(stack.bus, "symbol of gold")
 
     assert contents(at_once) == contents(recalled) == [GOLD]
     assert len(contents(found)) == 5
-    assert (found["degraded"], recalled["degraded"]) == (False, False)
+    degraded = [answer["degraded"] for answer in (at_once, found, recalled)]
+    assert degraded == [True, False, False]
+    assert at_once["reason"]
     assert len(_documents(ollama)) == embedded == 21
 
 

@@ -16,6 +16,7 @@ Local2Error
 │   └── FolderLockedError
 ├── VectorError               unavailable        the vector index or its embedder
 │   └── EmbedderMismatchError embedder_mismatch
+├── ConversationError         a conversation's messages, or the file they were saved in
 ├── RerankError               unavailable        the reranker: its server, or what it answered
 └── ModelError                unavailable        the chat model
     └── ModelRefusedError
@@ -112,6 +113,10 @@ class VectorError(Local2Error):
 
 class EmbedderMismatchError(VectorError):
     code: ClassVar[ErrorCode] = "embedder_mismatch"
+
+
+class ConversationError(Local2Error):
+    pass
 
 
 class RerankError(Local2Error):

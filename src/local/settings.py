@@ -47,6 +47,8 @@ class MemorySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     weight_user: Weight = 1.1
     weight_agent: Weight = 1.0
     weight_tenant: Weight = 1.0
+    preseed_importance: Annotated[float, msgspec.Meta(ge=0, le=1)] = 0.8
+    preseed_count: Annotated[int, msgspec.Meta(ge=0, le=50)] = 10
     vector_timeout: Seconds = 5.0
     reranker_url: str | None = None
     reranker_key: str | None = None
@@ -76,9 +78,12 @@ class GeneratorSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknow
     tool_timeout: Seconds = 10.0
     tool_output_limit: Annotated[int, msgspec.Meta(ge=1_000)] = TOOL_OUTPUT_LIMIT
     max_rounds: Annotated[int, msgspec.Meta(ge=0)] = 4
-    history_messages: Annotated[int, msgspec.Meta(ge=0)] = 40
+    restored_messages: Annotated[int, msgspec.Meta(ge=0, le=1_000)] = 200
+    compressed_above: Annotated[float, msgspec.Meta(gt=0, le=1)] = 0.8
+    compressed_messages: Annotated[int, msgspec.Meta(ge=0)] = 4
+    compaction_threshold: Annotated[int, msgspec.Meta(gt=0)] = 150_000
     tools: tuple[str, ...] = ()
-    hidden_tools: tuple[str, ...] = ("ingest", "add_document")
+    hidden_tools: tuple[str, ...] = ("ingest", "add_document", "load_session")
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

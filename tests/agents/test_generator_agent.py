@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from factories import Listen, StartGenerator
-from local.agents import turn as turn_module
+from local.agents import publication
 from local.agents.generator_agent import GeneratorAgent
 from local.bus.connection import Connection, Message
 from local.bus.query_client import QueryClient
@@ -180,7 +180,7 @@ async def test_tools_that_say_a_lot_do_not_keep_a_turn_from_being_published(
 
     tool = Tool(name="book", description="A book.", version="1.0.0", args=NoArgs, run=tell)
     async with ToolHost(bus, tool):
-        await start(tools=1)
+        await start(tools=1, context_size=1_000_000)
         ollama.script(Reply(tool_calls=(("book", {}),) * 3), Reply(content="I have read it."))
 
         turn = await client.ask("Read.", caller=RICHARD, timeout=20)
@@ -268,8 +268,8 @@ async def test_an_answered_turn_is_remembered(
 async def test_a_turn_is_published_again_until_the_stream_takes_it(
     bus: Connection, ollama: OllamaStandIn, logs: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(turn_module, "PUBLISH_ATTEMPTS", 100)
-    monkeypatch.setattr(turn_module, "PUBLISH_DELAY", 0.01)
+    monkeypatch.setattr(publication, "ATTEMPTS", 100)
+    monkeypatch.setattr(publication, "DELAY", 0.01)
 
     def failures() -> int:
         return logs.read_text().count('"turn_not_stored"')
@@ -323,16 +323,6 @@ async def test_a_query_that_comes_at_once_has_the_tools_all_the_same(
     await model.close()
 
     assert set(offered(ollama)[0]) == _offered_tools(memory)
-
-
-async def test_a_history_is_no_longer_than_the_setting(
-    start: StartGenerator, client: QueryClient, ollama: OllamaStandIn
-) -> None:
-    await start(tools=0, history_messages=2)
-    for text in ("one", "two", "three"):
-        await client.ask(text, caller=RICHARD)
-
-    assert [m["content"] for m in chats(ollama)[-1][1:]] == ["two", "Understood.", "three"]
 
 
 async def test_turns_of_one_session_follow_each_other_and_others_do_not_wait(

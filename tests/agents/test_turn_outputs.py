@@ -23,6 +23,9 @@ from stand_ins.ollama_server import OllamaStandIn, Reply
 RICHARD = Caller(user="richard", agent="shell", session_id="s1")
 BOOK = "".join(f"Sentence {n} of the book. " for n in range(5_000))
 
+LARGE = 200_000
+"""Tokens; a context that holds the book."""
+
 
 class NoArgs(msgspec.Struct):
     pass
@@ -86,7 +89,7 @@ async def test_the_model_and_the_record_of_the_turn_get_the_preview_of_a_foreign
 async def test_what_is_too_long_for_the_model_is_a_setting_and_the_record_loses_nothing(
     start: StartGenerator, client: QueryClient, ollama: OllamaStandIn, memory: Memory
 ) -> None:
-    await start(tools=1, tool_output_limit=len(BOOK))
+    await start(tools=1, tool_output_limit=len(BOOK), context_size=LARGE)
     ollama.script(Reply(tool_calls=(("book", {}),)), Reply(content="I have read it."))
 
     turn = await client.ask("Read.", caller=RICHARD, timeout=20)
@@ -103,7 +106,7 @@ async def test_what_is_too_long_for_the_model_is_a_setting_and_the_record_loses_
 async def test_without_a_keeper_the_model_gets_the_output_whole(
     start: StartGenerator, client: QueryClient, ollama: OllamaStandIn
 ) -> None:
-    await start(tools=1)
+    await start(tools=1, context_size=LARGE)
     ollama.script(Reply(tool_calls=(("book", {}),)), Reply(content="I have read it."))
 
     turn = await client.ask("Read.", caller=RICHARD, timeout=20)
@@ -124,7 +127,7 @@ async def test_what_the_memory_reads_back_is_not_shortened_again(
     key = await keep(bus, BOOK, caller=RICHARD)
     args = {"tool_output_key": key, "offset": 10, "limit": 50_000}
     async with ToolHost(bus, read_tool_output.TOOL.over(memory)):
-        await start(tools=1)
+        await start(tools=1, context_size=LARGE)
         ollama.script(Reply(tool_calls=(("read_tool_output", args),)), Reply(content="I see."))
 
         turn = await client.ask("Read on.", caller=RICHARD, timeout=20)

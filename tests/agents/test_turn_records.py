@@ -12,6 +12,7 @@ from local.memory.places import Scope
 from local.memory.recall.recaller import Ask
 from local.memory.service import Memory
 from local.protocol.caller import Caller
+from local.protocol.payloads import MemoryChange
 from turns import GENERATION, all_done, rows, turn
 
 RECALL = "[Memory: user.language_preference] Elixir"
@@ -46,6 +47,20 @@ async def test_messages_and_results_of_tools_are_kept_once_beside_the_episode(
         assert (row["owner"], row["agent"]) == ("richard", "generator_agent")
         assert (row["session_id"], row["query_id"]) == ("s1", "q1")
         assert row["event_time"] == "2026-11-20T23:30:00.000+00:00"
+
+
+@pytest.mark.usefixtures("memory_agent")
+@pytest.mark.parametrize("times", [1, 2])
+async def test_every_record_of_a_turn_is_announced_once(
+    bus: Connection, database: Database, announced: list[tuple[str, MemoryChange]], times: int
+) -> None:
+    for _ in range(times):
+        await publish_durably(bus, GENERATION, turn(tool_calls=TOLD))
+    await all_done(bus)
+
+    kept = [MemoryChange(id=row["id"], kind=row["kind"]) for row in await rows(database)]
+    assert len(kept) == 5
+    assert announced == [("memory.saved", change) for change in kept]
 
 
 @pytest.mark.usefixtures("memory_agent")

@@ -7,6 +7,7 @@ import pytest
 from indexed import indexed
 from local.errors import InvalidArgumentsError
 from local.memory.episodes import SearchResult
+from local.memory.recall.keywords import terms
 from local.memory.service import Memory, MemoryService
 from local.protocol.caller import Caller
 from local.protocol.payloads import MemoryChange
@@ -255,6 +256,26 @@ async def test_a_min_score_bounds_what_is_found_by_its_meaning_alone(
 
     assert contents(meant) == []
     assert contents(worded) == ["The chemical symbol of gold is Au."]
+
+
+@pytest.mark.parametrize(
+    ("question", "found"),
+    [
+        pytest.param("Does gold tarnish near salt?", [], id="a quarter"),
+        pytest.param(
+            "Does gold have a chemical half life?", ["Gold is a chemical element."], id="half"
+        ),
+    ],
+)
+async def test_an_episode_needs_enough_of_the_words_where_its_meaning_is_not_near(
+    searchable: Memory, richard: MemoryService, question: str, found: list[str]
+) -> None:
+    searchable.recaller.min_score = 0.999
+    await richard.write_episodic("Gold is a chemical element.")
+    await indexed(searchable)
+
+    assert len(terms(question)) == 4
+    assert contents(await richard.search_episodic(question)) == found
 
 
 @pytest.mark.parametrize("text", ["", " ", "\n\t "])

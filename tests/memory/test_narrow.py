@@ -7,6 +7,7 @@ import pytest
 from indexed import indexed
 from local.errors import InvalidArgumentsError
 from local.memory.recall import candidates, retrieval
+from local.memory.recall.recaller import Ask
 from local.memory.service import Memory, MemoryService
 from local.protocol.caller import Caller
 from recalling import recall, said
@@ -62,3 +63,41 @@ async def test_a_time_is_searched_by_words_however_often_they_were_said_at_other
 async def test_a_time_that_ends_before_it_begins_is_refused(memory: Memory) -> None:
     with pytest.raises(InvalidArgumentsError, match="since"):
         await recall(memory.of(Caller(user="richard")), "osmium", since=NEW, until=OLD)
+
+
+async def behind_others(searchable: Memory, *texts: str) -> MemoryService:
+    """Who said each text in a session of its own, and nothing that has a word of ASKED.
+
+    Two hundred messages of somebody else are nearer to that.
+    """
+    eve = searchable.of(Caller(user="eve"))
+    nearer = "These letters stand for that precious stuff"
+    await eve.ingest([said(f"{nearer}, number {n}.") for n in range(200)])
+    richard = searchable.of(Caller(user="richard"))
+    for number, text in enumerate(texts):
+        await richard.ingest([said(text)], f"s{number}")
+    await indexed(searchable)
+    return richard
+
+
+async def test_of_many_behind_others_the_nearest_are_taken(searchable: Memory) -> None:
+    far = [f"Our ice hockey team won final number {n}." for n in range(retrieval.LOOK + 10)]
+
+    richard = await behind_others(searchable, *far[:30], GOLD, *far[30:])
+
+    assert await recall(richard, ASKED) == [GOLD]
+
+
+async def test_some_before_others_do_not_keep_back_those_behind(searchable: Memory) -> None:
+    """A few of one's own among the nearest are not enough."""
+    metals = {"silver": "Ag", "platinum": "Pt", "osmium": "Os", "copper": "Cu", "iron": "Fe"}
+    behind = [f"The symbol of {metal} is {symbol}." for metal, symbol in metals.items()]
+    before = [f"{ASKED} I ask for the {n}th time." for n in range(5)]
+    richard = await behind_others(searchable, *before, *behind)
+    looked = (await searchable.vectors.search(ASKED, retrieval.LOOK, tenant="default")).hits
+
+    items = (await richard.recall(Ask(query=ASKED, top_k=20))).items
+
+    among_nearest = {hit.id for hit in looked} & {item.record.id for item in items}
+    assert {item.record.content for item in items} == {*before, *behind}
+    assert {i.record.content for i in items if i.record.id in among_nearest} == set(before)

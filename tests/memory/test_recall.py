@@ -95,6 +95,11 @@ async def test_an_item_of_a_fact_has_its_topic_and_type(
         pytest.param(
             {"query": "x", "until": "0001-01-01T00:00:00+23:59"}, "calendar", id="no such time"
         ),
+        pytest.param(
+            {"query": "x", "since": "2026-05-02T00:00:01Z", "until": "2026-05-02T02:00:00+02:00"},
+            "since",
+            id="an end before the beginning",
+        ),
     ],
 )
 async def test_wrong_arguments_are_clear_errors(

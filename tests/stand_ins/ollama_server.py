@@ -64,7 +64,8 @@ class OllamaStandIn:
         self.requests: list[Request] = []
         self.responder: Responder | None = None
         self.context_tokens: int | None = None
-        """Chats with more tokens, at four characters each, are refused."""
+        """Chats with more tokens are refused."""
+        self.tokens_a_character = 0.25
         self._script: deque[Reply] = deque()
         self._json_script: deque[Reply] = deque()
         self._failures: deque[Failure] = deque()
@@ -127,6 +128,11 @@ class OllamaStandIn:
 
     def next_json(self) -> Reply:
         return self._json_script.popleft() if self._json_script else Reply(content="{}")
+
+    def tokens_of(self, body: Json) -> int:
+        """Of a chat's messages and tools."""
+        text = _json([body["messages"], body.get("tools", [])])
+        return int(len(text) * self.tokens_a_character)
 
     def has_model(self, name: str) -> bool:
         """Ollama reads a name without a tag as `:latest`."""
@@ -208,7 +214,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _chat(self, body: Json) -> None:
         stand_in = self.server.stand_in
-        tokens = _tokens(body)
+        tokens = stand_in.tokens_of(body)
         if stand_in.context_tokens is not None and tokens > stand_in.context_tokens:
             error = f"the prompt of {tokens} tokens exceeds the context length"
             self._send_json({"error": error}, status=400)
@@ -235,7 +241,7 @@ class _Handler(BaseHTTPRequestHandler):
         if reply.raw is not None:
             self.wfile.write(reply.raw)
             return
-        for number, part in enumerate(_parts(reply, _tokens(body))):
+        for number, part in enumerate(_parts(reply, self.server.stand_in.tokens_of(body))):
             if number == 1 and reply.hold is not None:
                 reply.hold.wait(timeout=10)
             self.wfile.write(msgspec.json.encode({"model": body["model"], **part}) + b"\n")
@@ -248,10 +254,6 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_response(status)
         self.send_header("Content-Type", content_type)
         self.end_headers()
-
-
-def _tokens(body: Json) -> int:
-    return len(_json([body["messages"], body.get("tools", [])])) // 4
 
 
 def _parts(reply: Reply, prompt_tokens: int) -> Iterator[Json]:

@@ -1,18 +1,20 @@
 """GeneratorAgent: answers queries with a chat model that may call any tool heard on the bus."""
 
 import asyncio
-from collections import OrderedDict, deque
+from collections import OrderedDict
 from contextlib import AsyncExitStack
 
 import structlog
 
+from local.agents.session import Session
+from local.agents.session_events import Announcements
 from local.agents.turn import NAME, Turn
 from local.bus.connection import Connection, Message
 from local.bus.identity import caller_of
 from local.bus.participant import Participant
 from local.bus.toolbox import Toolbox
 from local.errors import RequestError
-from local.llm.chat import ChatMessage, ChatModel
+from local.llm.chat import ChatModel
 from local.protocol import subjects
 from local.protocol.caller import Caller
 from local.protocol.codec import decode, encode
@@ -25,14 +27,6 @@ SESSIONS_KEPT = 1_000
 log = structlog.get_logger()
 
 
-class Session:
-    """One conversation: what was said lately, and a lock, since its turns come one by one."""
-
-    def __init__(self, length: int) -> None:
-        self.messages: deque[ChatMessage] = deque(maxlen=length)
-        self.turn = asyncio.Lock()
-
-
 class GeneratorAgent(Participant):
     """Hears `query.received`, streams `response.delta`, ends with `response.generation`."""
 
@@ -40,7 +34,8 @@ class GeneratorAgent(Participant):
         super().__init__(bus, name=NAME, description=f"Answers queries ({model.name}).")
         self._model = model
         self._settings = settings
-        self._sessions: OrderedDict[tuple[str | None, str], Session] = OrderedDict()
+        self._sessions: OrderedDict[tuple[str | None, str | None], Session] = OrderedDict()
+        self._announcements = Announcements(bus)
         self._toolbox = Toolbox(bus, source=NAME)
         self._tools_heard = asyncio.Event()
         self._resources = AsyncExitStack()
@@ -52,6 +47,7 @@ class GeneratorAgent(Participant):
         self._tools_heard.set()
 
     async def stopping(self) -> None:
+        await self._announcements.settle()
         await self._resources.aclose()
 
     async def _hear(self, message: Message) -> None:
@@ -62,26 +58,25 @@ class GeneratorAgent(Participant):
             await self._acknowledge(message, ToolResult.failed(error))
             return
         query = envelope.payload
-        caller = caller_of(envelope)
-        session_id = query.session_id or caller.session_id or new_id()
+        asking = caller_of(envelope)
+        session_id = query.session_id or asking.session_id or new_id()
+        caller = Caller(user=asking.user, agent=NAME, session_id=session_id)
         accepted = "The answer follows on response.generation."
         await self._acknowledge(message, ToolResult(ok=True, content=accepted))
         await self._tools_heard.wait()
+        session = self._session(caller)
         turn = Turn(
             self.bus,
             self._model,
             self._settings,
+            session=session,
             tools=self._tools(),
-            caller=Caller(user=caller.user, agent=NAME, session_id=session_id),
+            caller=caller,
             query=query.query,
             query_id=query.query_id or envelope.query_id or new_id(),
         )
-        session = self._session((caller.user, session_id))
         async with session.turn:
-            await turn.run(list(session.messages))
-            if turn.answer:
-                session.messages.append(ChatMessage(role="user", content=query.query))
-                session.messages.append(ChatMessage(role="assistant", content=turn.answer))
+            await turn.run()
 
     async def _acknowledge(self, message: Message, result: ToolResult) -> None:
         """Tell who asked by request that the query has arrived, or why it was refused."""
@@ -89,9 +84,12 @@ class GeneratorAgent(Participant):
             acknowledgement = seal(result, type="result", source=NAME)
             await self.bus.publish(message.reply, encode(acknowledgement))
 
-    def _session(self, key: tuple[str | None, str]) -> Session:
+    def _session(self, caller: Caller) -> Session:
         """One user's session: another user's of the same id is another one."""
-        session = self._sessions.setdefault(key, Session(self._settings.history_messages))
+        key = caller.user, caller.session_id
+        if (session := self._sessions.get(key)) is None:
+            events = self._announcements.of(caller)
+            session = self._sessions[key] = Session(self.bus, self._settings, caller, events)
         self._sessions.move_to_end(key)
         if len(self._sessions) > SESSIONS_KEPT:
             self._sessions.popitem(last=False)

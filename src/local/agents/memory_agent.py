@@ -28,7 +28,8 @@ from local.protocol.payloads import DeadLetter, Feedback, Generation
 NAME = "memory_agent"
 DEAD_LETTER_CHARACTERS = 100_000
 RECALLING = frozenset({
-    "memory_history", "read_tool_output", "recall", "recall_topic", "search_memory",
+    "load_session", "memory_history", "note", "read_tool_output", "recall", "recall_topic",
+    "search_memory",
 })  # fmt: skip
 
 log = structlog.get_logger()

@@ -14,9 +14,8 @@ from local.cli.answers import NAME, PATIENCE
 from local.cli.outcomes import Outcome, progress, report
 from local.cli.output import Output, run_async
 from local.errors import BadRequestError, InvalidArgumentsError
-from local.memory.ingestion import Message, identified, session_of
+from local.memory.ingestion import Ingested, Message, identified, session_of
 from local.memory.records import in_utc
-from local.memory.service import Ingested
 from local.protocol.caller import Caller
 from local.protocol.envelope import Name
 from local.runtime import running_url

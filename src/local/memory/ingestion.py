@@ -18,8 +18,9 @@ from local.protocol.envelope import Name
 from local.protocol.payloads import Json, ToolCallRecord
 
 OWN_TOOLS = frozenset({
-    "add_document", "ingest", "memory_history", "read_tool_output", "recall", "recall_topic",
-    "remember_fact", "save_memory", "save_topic", "search_memory",
+    "add_document", "add_knowledge", "ingest", "load_session", "memory_history", "note",
+    "read_tool_output", "recall", "recall_topic", "remember_fact", "save_memory", "save_topic",
+    "search_memory",
 })  # fmt: skip
 """Tools of the memory itself: what they answer is remembered already."""
 RECALLED = "recalled"
@@ -51,6 +52,14 @@ class Conversation(msgspec.Struct, frozen=True, kw_only=True):
     query_id: str | None = None
     recalled: bool = False
     """What the assistant says in it was answered from memory."""
+
+
+class Ingested(msgspec.Struct, frozen=True, kw_only=True):
+    """What became of a conversation: `ids` are its records', `added` how many of them are new."""
+
+    session_id: str
+    ids: list[str]
+    added: int
 
 
 class Turn(msgspec.Struct, frozen=True, kw_only=True):
@@ -131,10 +140,14 @@ def identified(messages: Sequence[Message]) -> Iterator[Message]:
 def records_of(conversation: Conversation) -> Iterator[NewRecord]:
     """A record a message and a tool's result, in their order; each id once."""
     messages = conversation.messages
+    args = {call.id: call.args for message in messages for call in message.tool_calls}
     for given, message in zip(messages, identified(messages), strict=True):
         if message.role == "tool":
             result = ToolCallRecord(
-                id=message.tool_call_id, name=message.name or "tool", content=message.content or ""
+                id=message.tool_call_id,
+                name=message.name or "tool",
+                args=args.get(message.tool_call_id, {}) if message.tool_call_id else {},
+                content=message.content or "",
             )
             yield from _result(conversation, message, result)
         elif message.role != "system":
@@ -178,7 +191,10 @@ def _result(
         label=call.name,
         role="tool",
         source_ref=call.id,
-        metadata={"tool_output_key": call.tool_output_key} if call.tool_output_key else {},
+        metadata={
+            **({"args": call.args} if call.args else {}),
+            **({"tool_output_key": call.tool_output_key} if call.tool_output_key else {}),
+        },
     )
 
 

@@ -55,9 +55,25 @@ class Ledger:
         What is there already, word for word, is not written again.
         """
         try:
-            return await self._rows.write(lambda c: self._put_fact(c, record))
+            return await self._rows.write(lambda c: self.put_fact_in(c, record))
         finally:
             self._topics.forget(record)
+
+    def put_fact_in(self, connection: Connection, record: NewRecord) -> Written:
+        """As `put_fact`, inside a write; for facts without a topic."""
+        place = {"scope": record.scope, "owner": record.owner, "topic": record.topic}
+        same = self._rows.execute(
+            connection, "same_fact", **place, content=record.content
+        ).fetchone()
+        if same is not None and record.topic in {None, same["topic"]}:
+            return Written(id=same["id"], was_new=False)
+        older = self._rows.execute(connection, "active_topic", **place).fetchone()
+        cause = Cause(agent=record.agent, superseded_by=record.id, at=record.event_time)
+        replaced = [row["id"] for row in (older, same) if row is not None]
+        for record_id in replaced:
+            self._supersede(connection, record_id, cause)
+        self._insert(connection, record)
+        return Written(id=record.id, was_new=True, replaced=tuple(replaced))
 
     async def retire(self, older: Record, newer: Record, *, agent: str) -> bool:
         """Let `newer` take the place of `older`; False if either is active no more."""
@@ -113,21 +129,6 @@ class Ledger:
         assert row is not None  # noqa: S101 - a row of counts is always there
         records, waiting, out = row["records"], row["waiting"], row["out"]
         return Counts(records=records, waiting=waiting, indexed=records - waiting - out)
-
-    def _put_fact(self, connection: Connection, record: NewRecord) -> Written:
-        place = {"scope": record.scope, "owner": record.owner, "topic": record.topic}
-        same = self._rows.execute(
-            connection, "same_fact", **place, content=record.content
-        ).fetchone()
-        if same is not None and record.topic in {None, same["topic"]}:
-            return Written(id=same["id"], was_new=False)
-        older = self._rows.execute(connection, "active_topic", **place).fetchone()
-        cause = Cause(agent=record.agent, superseded_by=record.id, at=record.event_time)
-        replaced = [row["id"] for row in (older, same) if row is not None]
-        for record_id in replaced:
-            self._supersede(connection, record_id, cause)
-        self._insert(connection, record)
-        return Written(id=record.id, was_new=True, replaced=tuple(replaced))
 
     def _put_document(
         self, connection: Connection, source: str, chunks: Sequence[NewRecord]

@@ -16,6 +16,7 @@ from local.memory.index_queue import IndexQueue
 from local.memory.indexer import Indexer, Vectors
 from local.memory.ingestion import (
     Conversation,
+    Ingested,
     Message,
     Turn,
     records_of,
@@ -23,6 +24,7 @@ from local.memory.ingestion import (
     session_of,
 )
 from local.memory.judge import Judge
+from local.memory.knowledge import Knowledge
 from local.memory.ledger import Ledger
 from local.memory.outputs import ToolOutputs
 from local.memory.places import ALIKE, Weights, may_see, own_places, owner_in
@@ -44,6 +46,7 @@ from local.memory.records import (
     place_of_topic,
 )
 from local.memory.rows import TenantRows
+from local.memory.sessions import Sessions
 from local.memory.supersession import Closeness, Supersession
 from local.protocol.caller import Caller
 from local.protocol.envelope import new_id, utc_now
@@ -51,14 +54,6 @@ from local.protocol.payloads import Json
 from local.settings import MemorySettings
 
 Clock = Callable[[], datetime]
-
-
-class Ingested(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of a conversation: `ids` are its records', `added` how many of them are new."""
-
-    session_id: str
-    ids: list[str]
-    added: int
 
 
 class Models(msgspec.Struct, frozen=True, kw_only=True):
@@ -128,6 +123,10 @@ class MemoryService:
         self.documents = Documents(
             memory.ledger, memory.changes, agent=caller.agent, clock=memory.clock
         )
+        self.knowledge = Knowledge(
+            memory.rows, memory.ledger, memory.changes, memory.supersession, caller, memory.clock
+        )
+        self.sessions = Sessions(memory.rows, caller, memory.settings, memory.clock)
         self.caller = caller
 
     async def write_topic(self, topic: str, content: str) -> str:

@@ -9,7 +9,13 @@ from structlog.testing import capture_logs
 
 from local.llm.choice import open_structured_model
 from local.llm.structured import StructuredModel
+from local.memory.recall.recaller import Ask
 from local.memory.recall.synthesis import ALL_CHARACTERS, ITEM_CHARACTERS, Answer, Item, Synthesis
+from local.memory.records import Fact
+from local.memory.service import Memory
+from local.protocol.caller import Caller
+from local.protocol.payloads import ToolCallRecord
+from recalling import said
 from stand_ins.ollama_server import OllamaStandIn, Reply
 
 QUESTION = "Where does Ada live?"
@@ -72,6 +78,29 @@ async def test_the_model_sees_the_question_and_the_items_with_time_and_speaker(
             ],
         }
     ]
+
+
+async def test_who_said_what_was_recalled_reaches_the_model(
+    ollama: OllamaStandIn, synthesis: Synthesis, memory: Memory
+) -> None:
+    memory.synthesis = synthesis
+    calls = [ToolCallRecord(name="atlas", content="Ada: Berlin.")]
+    service = memory.of(Caller(user="richard"))
+    await service.ingest([said("Ada lives in Berlin.", name="Bob"), said("And Ada?")])
+    await service.ingest([said("Ada does.", "assistant", tool_calls=calls)])
+    await service.remember_fact(Fact(content="Ada is a cat.", scope="user"))
+    ollama.script_json({"answer": "", "numbers": []})
+
+    await service.synthesize(QUESTION, await service.recall(Ask(query="Ada", top_k=9)))
+
+    (material,) = ollama.materials()
+    assert {item["text"]: item.get("speaker") for item in material["items"]} == {
+        "Ada lives in Berlin.": "Bob",
+        "And Ada?": "user",
+        "Ada does.": "assistant",
+        "Ada: Berlin.": "atlas",
+        "Ada is a cat.": None,
+    }
 
 
 async def test_numbers_of_no_item_are_left_out(ollama: OllamaStandIn, synthesis: Synthesis) -> None:

@@ -5,7 +5,7 @@ both (docs/performance.md). How good a hit is counts more than its rank, so scor
 not ranks; what was said just before and after a short message is part of what it means.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -53,6 +53,7 @@ MILLISECONDS = 23
 EPSILON = 1e-9
 
 Array = npt.NDArray[np.float64]
+Bools = npt.NDArray[np.bool_]
 
 
 class Shares(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -106,13 +107,14 @@ def rank(  # noqa: PLR0913 - what an order depends on
     column: Any = Candidate._make(zip(*found.candidates, strict=True))  # a tuple a field
     shares = _by_text(found, query, column)
     shares |= _by_record(found, query, column, now, feedback_weight)
+    compared = np.array(found.compared())
+    hit = compared & (shares["meaning"] >= min_score)
+    hit |= shares["words"] + shares["coverage"] + shares["topic"] > 0
+    shares["related"] = RELATED * _related(found, shares, hit)
     summands = np.array(list(shares.values()))
     weights = _weights(reach, column)
     scores = summands.sum(axis=0) * weights
-    compared = np.array(found.compared())
-    relevant = (compared & (shares["meaning"] >= min_score)) | (
-        shares["words"] + shares["coverage"] + shares["topic"] + shares["related"] > 0
-    )
+    relevant = hit | (shares["related"] > 0)
     order = [i for i in np.argsort(-scores, kind="stable").tolist() if relevant[i]]
     shown = np.clip(scores / FULL_SCORE, 0.0, 1.0).round(4).tolist()
     summands = summands.T.round(4)
@@ -161,7 +163,6 @@ def _by_text(found: Found, query: Query, column: Any) -> dict[str, Array]:
         "coverage": COVERAGE * covered,
         "around": AROUND * around.sum(own),
         "session": SESSION * _sessions(column, has),
-        "related": RELATED * _related(found, own),
     }
 
 
@@ -189,14 +190,16 @@ def _named(labels: Iterable[str | None], terms: frozenset[str]) -> set[str]:
     return {label for label in set(labels) if label and not terms.isdisjoint(label.lower().split())}
 
 
-def _related(found: Found, own: Array) -> Array:
-    """How good the best candidate is that is related to each, over the best of all."""
+def _related(found: Found, shares: Mapping[str, Array], hit: Bools) -> Array:
+    """How good the best hit is that is related to each, over the best of all."""
+    own = shares["meaning"] + shares["words"] + shares["coverage"]
+    good = np.where(hit, own, 0.0)
     position = {candidate.row: i for i, candidate in enumerate(found.candidates)}
     led = np.zeros(len(found.candidates))
     for row, others in found.related.items():
         for other in others:
             if other in position:
-                led[position[other]] = max(led[position[other]], own[position[row]])
+                led[position[other]] = max(led[position[other]], good[position[row]])
     return np.asarray(led / max(own.max(), EPSILON))
 
 

@@ -1,0 +1,136 @@
+"""What a managed conversation costs at 10, 1,000 and 100,000 messages, and what its model is given.
+
+Growth is what matters: a message costs the same to add at any length, handing out a window costs
+what the window holds, and a compaction costs what it compacts. Summaries are extracted here, so
+that no model is measured.
+"""
+
+import time
+from collections.abc import Callable, Iterator
+from itertools import cycle, islice
+
+from local.conversation.config import ActiveContextPolicyConfig, ManagedMemoryConfig, Mode
+from local.conversation.managed import ManagedConversationMemory
+from local.conversation.message import Message
+from report import Figure, run
+from texts import notes
+
+BLOCKS = 5
+LENGTHS = 10, 1_000, 100_000
+ADDED = 1_000
+HANDED_OUT = 50
+COMPACTED = 1_000, 10_000
+WINDOW = 8_192
+FULL = 0.8
+"""Share of the window from which a conversation is compacted."""
+TURNS = 1_000
+LENGTH = 10, 40
+
+
+async def measure(lengths: tuple[int, ...] = LENGTHS, turns: int = TURNS) -> list[Figure]:
+    said = [Message(role="user", content=text) for text in notes(1_000, seed=1, words=LENGTH)]
+    blocks = [await one_block(said, lengths) for _ in range(BLOCKS)]
+    figures = [
+        Figure(key=key, about=about, blocks=[b[key] for b in blocks], unit=unit, at_most=at_most)
+        for key, about, unit, at_most in wanted(lengths)
+    ]
+    shares = await prompt_shares(turns)
+    about = f"fullest prompt in {turns:,} turns, share of the window"
+    return [*figures, Figure(key="fullest_prompt", about=about, blocks=[max(shares)], at_most=1.0)]
+
+
+def wanted(lengths: tuple[int, ...]) -> Iterator[tuple[str, str, str, float | None]]:
+    """Key, what it is, its unit, and what it must not exceed."""
+    for length in lengths:
+        yield f"add_us_{length}", f"add at {length:,} messages", "µs", 10.0
+    yield "add_growth", f"add at {lengths[-1]:,} to {lengths[0]:,}", "", 2.0
+    for length in lengths:
+        yield f"get_us_{length}", f"get_messages at {length:,}, a window's worth", "µs", None
+    yield "get_growth", f"get_messages at {lengths[-1]:,} to {lengths[1]:,}", "", 2.0
+    for length in COMPACTED:
+        yield f"compact_us_{length}", f"compaction of {length:,}, a message", "µs", None
+    yield "compact_growth", f"compaction at {COMPACTED[1]:,} to {COMPACTED[0]:,}", "", 2.0
+
+
+async def one_block(said: list[Message], lengths: tuple[int, ...]) -> dict[str, float]:
+    found: dict[str, float] = {}
+    for length in lengths:
+        found[f"add_us_{length}"] = adding(said, length)
+        found[f"get_us_{length}"] = handing_out(said, length)
+    for length in COMPACTED:
+        found[f"compact_us_{length}"] = await compacting(said, length)
+    for name, first, last in (
+        ("add", lengths[0], lengths[-1]),
+        ("get", lengths[1], lengths[-1]),
+        ("compact", *COMPACTED),
+    ):
+        found[f"{name}_growth"] = found[f"{name}_us_{last}"] / found[f"{name}_us_{first}"]
+    return found
+
+
+def adding(said: list[Message], length: int) -> float:
+    """µs for one more message; no compaction comes between."""
+    added = said[: min(length, ADDED)]
+    memories = [filled(said, length, threshold=10**9) for _ in range(ADDED // len(added))]
+
+    def add() -> None:
+        for memory in memories:
+            for message in added:
+                memory.add(role="user", content=message.content)
+
+    return timed(add) / len(added) / len(memories)
+
+
+def handing_out(said: list[Message], length: int) -> float:
+    """µs for a window of the newest messages, after one more was added."""
+    memory = filled(said, length, threshold=WINDOW, mode="sliding_window")
+    memory.get_messages()
+
+    def turns() -> None:
+        for message in said[:HANDED_OUT]:
+            memory.add(role="user", content=message.content)
+            memory.get_messages()
+
+    return timed(turns) / HANDED_OUT
+
+
+async def compacting(said: list[Message], length: int) -> float:
+    """µs for each message that is compacted."""
+    memory = filled(said, length, threshold=WINDOW)
+    begun = time.perf_counter()
+    assert await memory.compact_if_needed()
+    return (time.perf_counter() - begun) / length * 1e6
+
+
+async def prompt_shares(turns: int) -> list[float]:
+    """How full the window is at each turn of a conversation that is compacted when it has to be."""
+    memory = filled([], 0, threshold=int(WINDOW * FULL))
+    shares = []
+    for text in notes(turns, seed=2, words=LENGTH):
+        memory.add(role="user", content=text)
+        await memory.compact_if_needed()
+        memory.get_messages()
+        shares.append(memory.tokens / WINDOW)
+        memory.add(role="assistant", content=text)
+    return shares
+
+
+def filled(
+    said: list[Message], length: int, *, threshold: int, mode: Mode = "compaction"
+) -> ManagedConversationMemory:
+    policy = ActiveContextPolicyConfig(mode=mode)
+    config = ManagedMemoryConfig(threshold_tokens=threshold, active_context=policy)
+    memory = ManagedConversationMemory(config, description="You help.")
+    for number, message in enumerate(islice(cycle(said), length)):
+        memory.add(role=("user", "assistant")[number % 2], content=message.content)
+    return memory
+
+
+def timed(do: Callable[[], object]) -> float:
+    begun = time.perf_counter()
+    do()
+    return (time.perf_counter() - begun) * 1e6
+
+
+if __name__ == "__main__":
+    run(__doc__, measure)

@@ -1,0 +1,128 @@
+"""What a model is given of a conversation: all of it, or, where that is too much, its end."""
+
+from collections.abc import Sequence
+
+import msgspec
+
+from local.conversation.contents import is_question, parted
+from local.conversation.message import Message
+from local.conversation.packing import packed
+from local.conversation.rounds import rounds
+from local.conversation.tokens import TokenCounter
+from local.llm.chat import ChatMessage, ToolCall
+from local.protocol.payloads import Json
+
+COMPRESSED = (
+    "This conversation has grown too long to be shown whole: you see only its last messages. What "
+    "was said before is in your memory. Call recall whenever the user refers to something that you "
+    "do not see."
+)
+
+
+class Note(msgspec.Struct, frozen=True, kw_only=True):
+    role: str
+    content: str
+
+
+class Known(msgspec.Struct, frozen=True, kw_only=True):
+    """A memory that matters in every turn."""
+
+    content: str
+    topic: str | None = None
+
+
+class Background(msgspec.Struct, frozen=True, kw_only=True):
+    """What a prompt holds besides the conversation."""
+
+    notes: Sequence[Note] = ()
+    memories: Sequence[Known] = ()
+
+
+class Prompt(msgspec.Struct, frozen=True, kw_only=True):
+    """`tokens` is the counter's, without the tools; `compressed`: earlier messages are left out."""
+
+    messages: list[ChatMessage]
+    tokens: int
+    compressed: bool
+
+
+class PromptWriter(msgspec.Struct, frozen=True, kw_only=True):
+    """How prompts of a turn are made.
+
+    `room` is what the conversation, the system prompt and the background may have in tokens;
+    beyond it only `tail` messages before the turn's own are shown.
+    """
+
+    system_prompt: str
+    background: Background
+    count: TokenCounter
+    room: int
+    tail: int
+
+    def write(self, messages: Sequence[Message]) -> Prompt:
+        """The conversation whole if it has room, else its end; never more than there is room."""
+        system = self._system(compressed=False)
+        shown: Sequence[Message] = [message for message in messages if message.role != "system"]
+        tokens = self._tokens(system, shown)
+        compressed = tokens > self.room
+        if compressed:
+            system = self._system(compressed=True)
+            shown = _end_of(shown, self.tail)
+            if self._tokens(system, shown) > self.room:
+                shown = packed(shown, self.room - self.count(system), self.count)
+            tokens = self._tokens(system, shown)
+        return Prompt(
+            messages=[chat_message(message) for message in (system, *shown)],
+            tokens=tokens,
+            compressed=compressed,
+        )
+
+    def _tokens(self, system: Message, messages: Sequence[Message]) -> int:
+        return self.count(system) + sum(map(self.count, messages))
+
+    def _system(self, *, compressed: bool) -> Message:
+        parts = [self.system_prompt]
+        if compressed:
+            parts.append(COMPRESSED)
+        if self.background.memories:
+            lines = [_fact(memory) for memory in self.background.memories]
+            parts.append(_section("pre-seeded-memories", lines))
+        if self.background.notes:
+            lines = [f"{note.role}: {note.content}" for note in self.background.notes]
+            parts.append(_section("notes-of-this-session", lines))
+        return Message(role="system", content="\n\n".join(parts))
+
+
+def chat_message(message: Message) -> ChatMessage:
+    """The message as chat models take it."""
+    return ChatMessage(
+        role=message.role,
+        content=parted(message.content)[0],
+        tool_calls=tuple(
+            ToolCall(
+                id=call.id, name=call.name, arguments=msgspec.json.decode(call.arguments, type=Json)
+            )
+            for call in message.tool_calls or ()
+        ),
+        tool_call_id=message.tool_call_id,
+        tool_name=message.name if message.role == "tool" else None,
+    )
+
+
+def _end_of(messages: Sequence[Message], tail: int) -> list[Message]:
+    """The last question and what followed, and up to `tail` messages before it, in whole rounds."""
+    asked = max((i for i, m in enumerate(messages) if is_question(m)), default=0)
+    before: list[Message] = []
+    for piece in reversed(rounds(messages[:asked])):
+        if len(before) + len(piece) > tail:
+            break
+        before[:0] = piece
+    return [*before, *messages[asked:]]
+
+
+def _fact(memory: Known) -> str:
+    return f"- {memory.topic}: {memory.content}" if memory.topic else f"- {memory.content}"
+
+
+def _section(name: str, lines: Sequence[str]) -> str:
+    return "\n".join((f"<{name}>", *lines, f"</{name}>"))

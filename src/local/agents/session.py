@@ -1,0 +1,113 @@
+"""One user's conversation as the generator keeps it: restored over the bus, counted, compacted."""
+
+import asyncio
+
+import msgspec
+import structlog
+
+from local.agents.prompt import Background, Known, Note
+from local.bus.connection import Connection
+from local.bus.tool_client import call_tool
+from local.conversation.compaction import CompactionRuntime
+from local.conversation.config import ManagedMemoryConfig
+from local.conversation.events import EventBus, EventContext
+from local.conversation.managed import ManagedConversationMemory
+from local.conversation.message import Message, Role, ToolCallMsg
+from local.conversation.tokens import Calibrated
+from local.errors import Local2Error
+from local.protocol.caller import Caller
+from local.protocol.payloads import Json
+from local.settings import GeneratorSettings
+
+LOAD = "load_session"
+LOAD_SECONDS = 5.0
+
+log = structlog.get_logger()
+
+
+class LoadedCall(msgspec.Struct, frozen=True, kw_only=True):
+    id: str
+    name: str
+    args: Json = {}
+
+
+class LoadedMessage(msgspec.Struct, frozen=True, kw_only=True):
+    """What `load_session` says of a message, as far as a conversation needs it."""
+
+    id: str
+    role: Role
+    content: str
+    name: str | None = None
+    tool_calls: list[LoadedCall] = []
+    tool_call_id: str | None = None
+
+    def message(self) -> Message:
+        calls = [
+            ToolCallMsg(
+                id=call.id,
+                call_id=call.id,
+                type="function",
+                name=call.name,
+                arguments=msgspec.json.encode(call.args).decode(),
+            )
+            for call in self.tool_calls
+        ]
+        return Message(
+            role=self.role,
+            content=self.content,
+            message_id=self.id,
+            name=self.name if self.role == "tool" else None,
+            tool_calls=calls or None,
+            tool_call_id=self.tool_call_id,
+        )
+
+
+class Loaded(msgspec.Struct, frozen=True, kw_only=True):
+    messages: list[LoadedMessage] = []
+    notes: list[Note] = []
+    memories: list[Known] = []
+
+
+class Session:
+    """A managed conversation, and a lock, since its turns come one by one."""
+
+    def __init__(
+        self, bus: Connection, settings: GeneratorSettings, caller: Caller, events: EventBus
+    ) -> None:
+        self.turn = asyncio.Lock()
+        self.count = Calibrated()
+        config = ManagedMemoryConfig(
+            threshold_tokens=settings.compaction_threshold, token_counter=self.count
+        )
+        self.memory = ManagedConversationMemory(config)
+        self.memory.event_context = EventContext(
+            agent_name=caller.agent or "", event_bus=events, session_id=caller.session_id or ""
+        )
+        self._bus = bus
+        self._caller = caller
+        self._to_restore = settings.restored_messages
+
+    async def begin_turn(self) -> Background:
+        """Notes and memories as they are now; at first, what was said before a restart as well.
+
+        Without a memory on the bus the turn goes on without them, and the next one asks again.
+        """
+        result = await call_tool(
+            self._bus, LOAD, {"limit": self._to_restore}, caller=self._caller, timeout=LOAD_SECONDS
+        )
+        if not result.ok:
+            log.warning("session_not_loaded", reason=result.content)
+            return Background()
+        loaded = msgspec.convert(result.data, Loaded)
+        if self._to_restore and not len(self.memory):
+            for message in loaded.messages:
+                self.memory.add(message.message())
+        self._to_restore = 0
+        return Background(notes=loaded.notes, memories=loaded.memories)
+
+    async def end_turn(self, runtime: CompactionRuntime) -> None:
+        """Compact what has become too long; failing leaves the conversation as it is."""
+        try:
+            await self.memory.compact_if_needed(runtime)
+        except Local2Error as error:
+            log.warning("not_compacted", reason=str(error))

@@ -1,0 +1,96 @@
+"""How a managed conversation is kept within its budget of tokens."""
+
+from collections.abc import Sequence
+from typing import Literal, get_args
+
+import msgspec
+
+from local.conversation.tokens import TokenCounter
+from local.errors import ConversationError
+
+Stage = Literal["tool_truncation", "summarization", "backward_packing"]
+Mode = Literal["compaction", "sliding_window"]
+STAGES: tuple[Stage, ...] = ("tool_truncation", "summarization", "backward_packing")
+
+
+class ToolTruncationConfig(msgspec.Struct, frozen=True, kw_only=True):
+    """Old tool results are cut to `max_tokens` each.
+
+    `grace_recent_messages` counts assistant messages: from the N-th last on all stay whole.
+    """
+
+    enabled: bool = True
+    max_tokens: int = 200
+    grace_recent_messages: int = 1
+
+
+class SummarizationConfig(msgspec.Struct, frozen=True, kw_only=True):
+    """What is old becomes one message of at most `output_max_tokens`.
+
+    `grace_recent_messages` counts assistant messages: from the N-th last on all stay as said.
+    `include_original_instruction`: what the user said first stays as said. `max_retained_images`
+    stay of what is summarised, the newest; None means as many as a quarter of the room takes, and
+    5 after a refused payload. `include_image_payload_bytes`: the summarising model reads the
+    content of data URIs, and not just their types.
+    """
+
+    enabled: bool = True
+    grace_recent_messages: int = 1
+    output_max_tokens: int = 6_000
+    include_original_instruction: bool = True
+    include_image_payload_bytes: bool = False
+    max_retained_images: int | None = None
+
+
+class BackwardPackingConfig(msgspec.Struct, frozen=True, kw_only=True):
+    """From the newest message back, whole rounds are kept while they fit."""
+
+    enabled: bool = True
+
+
+class ActiveContextPolicyConfig(msgspec.Struct, frozen=True, kw_only=True):
+    enabled: bool = True
+    mode: Mode = "compaction"
+    processor_order: Sequence[Stage] = STAGES
+    excluded_processors: Sequence[Stage] = ()
+    min_reduction_ratio: float = 0.4
+    tool_truncation: ToolTruncationConfig = ToolTruncationConfig()
+    summarization: SummarizationConfig = SummarizationConfig()
+    backward_packing: BackwardPackingConfig = BackwardPackingConfig()
+
+    def __post_init__(self) -> None:
+        if self.mode not in get_args(Mode):
+            raise ConversationError(f"{self.mode!r} is no mode.", remedy=_one_of(get_args(Mode)))
+        if unknown := {*self.processor_order, *self.excluded_processors} - {*STAGES}:
+            raise ConversationError(f"{min(unknown)!r} is no processor.", remedy=_one_of(STAGES))
+        if not 0 <= self.min_reduction_ratio < 1:
+            raise ConversationError(
+                f"min_reduction_ratio is {self.min_reduction_ratio:g}.",
+                remedy="Give the share to save: from 0, and less than 1.",
+            )
+
+
+class ManagedMemoryConfig(msgspec.Struct, frozen=True, kw_only=True):
+    """When to compact, and how. Without a `token_counter` tokens are estimated from the text."""
+
+    threshold_tokens: int = 150_000
+    image_token_estimate: int = 800
+    trigger_events: Sequence[str] = ("add", "get_messages")
+    cache_invalidation_events: Sequence[str] = ("add", "remove_by_id", "delete_memory")
+    token_counter: TokenCounter | None = None
+    active_context: ActiveContextPolicyConfig = ActiveContextPolicyConfig()
+
+    def __post_init__(self) -> None:
+        if self.threshold_tokens < 1:
+            raise ConversationError(
+                f"threshold_tokens is {self.threshold_tokens}.", remedy="Give at least 1."
+            )
+
+    @property
+    def compaction_target_tokens(self) -> int:
+        """What a compaction brings the conversation down to."""
+        return int(self.threshold_tokens * (1 - self.active_context.min_reduction_ratio))
+
+
+def _one_of(names: Sequence[str]) -> str:
+    return f"One of: {', '.join(names)}."

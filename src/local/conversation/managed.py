@@ -1,0 +1,200 @@
+"""A conversation that keeps what a model is given of it within a budget of tokens."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+from typing import Any
+
+from local.conversation.cache import Cache, CacheStats
+from local.conversation.compaction import Compacted, CompactionRuntime, Job
+from local.conversation.config import ManagedMemoryConfig
+from local.conversation.context import Context
+from local.conversation.conversation import ConversationMemory, Dict, Snapshot
+from local.conversation.message import Message
+from local.conversation.packing import packed
+from local.conversation.payload import recovered
+from local.conversation.progress import Progress
+from local.conversation.strategies import (
+    MemoryState,
+    Pipeline,
+    ProcessStrategy,
+    RetrievalStrategy,
+    Threshold,
+    TriggerStrategy,
+    WholeContext,
+    enabled_stages,
+)
+from local.conversation.tokens import estimate
+
+MAY_KEEP_THE_CACHE = ("add", "remove_by_id", "delete_memory", "get_messages")
+"""Every other event makes what was handed out wrong, whatever the configuration says."""
+
+
+class ManagedConversationMemory(ConversationMemory):
+    """Its history stays whole; the context, which is what a model is given, is compacted.
+
+    Synchronous methods only mark that a compaction is due; `compact_if_needed` does it. In the
+    mode `sliding_window` there is nothing to wait for: `get_messages` leaves old rounds out of the
+    context for good.
+    """
+
+    def __init__(
+        self,
+        config: ManagedMemoryConfig | None = None,
+        trigger_strategy: TriggerStrategy | None = None,
+        process_strategy: ProcessStrategy | None = None,
+        retrieval_strategy: RetrievalStrategy | None = None,
+        description: str | None = None,
+    ) -> None:
+        self.config = config or ManagedMemoryConfig()
+        self._count = self.config.token_counter or partial(
+            estimate, image_tokens=self.config.image_token_estimate
+        )
+        self._trigger = trigger_strategy or Threshold()
+        self._process = process_strategy or Pipeline()
+        self._retrieval = retrieval_strategy or WholeContext()
+        self._context = Context(self._count)
+        self._cache = Cache()
+        self._due = False
+        self._revision = 0
+        """Grows with every change that is not an addition."""
+        self._compacting = asyncio.Lock()
+        super().__init__(description)
+
+    @property
+    def context(self) -> Sequence[Message]:
+        """What a model is given, before the retrieval strategy chooses of it."""
+        return self._context.messages
+
+    @property
+    def tokens(self) -> int:
+        """Of the context."""
+        return self._context.tokens
+
+    def get_messages(self) -> list[Dict]:
+        """What a model is given, within the window of the mode `sliding_window`."""
+        self._changed("get_messages")
+        policy = self.config.active_context
+        if self._due and policy.enabled and policy.mode == "sliding_window":
+            target = self.config.compaction_target_tokens
+            self._replace_context(packed(self._context.messages, target, self._count))
+        return self._cache.get(self._chosen)
+
+    def _chosen(self) -> list[Dict]:
+        messages = self._retrieval.retrieve(self._context.messages, self._job(None))
+        return [message.to_llm_dict() for message in messages]
+
+    def retrieve_all(self) -> list[Dict]:
+        """The same as `get_messages`; `get_raw_messages` has the rest."""
+        return self.get_messages()
+
+    def get_raw_messages(self) -> list[Message]:
+        """The full history, whatever was compacted."""
+        return list(self.messages)
+
+    def get_cache_stats(self) -> CacheStats:
+        return CacheStats(
+            valid=self._cache.valid,
+            hits=self._cache.hits,
+            misses=self._cache.misses,
+            cached_messages=len(self._cache),
+            context_messages=len(self._context),
+            raw_messages=len(self),
+            tokens=self._context.tokens,
+            compaction_due=self._due,
+        )
+
+    def recount(self) -> None:
+        """Count the context's tokens anew, after the counter has learned."""
+        self._context.recount()
+        self._note("recount")
+
+    async def compact_if_needed(self, runtime: CompactionRuntime | None = None) -> bool:
+        """Compact the context if a trigger has marked that it is due; whether it became smaller.
+
+        What is added meanwhile stays, unchanged, at the end. If anything else of the conversation
+        changes meanwhile, the result is dropped: a summary might hold what was just removed.
+        """
+        async with self._compacting:
+            policy = self.config.active_context
+            if not (self._due and policy.enabled and policy.mode == "compaction"):
+                return False
+            return await self._compact(self._process.process, runtime)
+
+    async def compact_for_payload_error(self, runtime: CompactionRuntime | None = None) -> bool:
+        """Make the context smaller in bytes, after a request was refused as too large.
+
+        The newest rounds stay as they are, what precedes them is summarised, and of its images
+        only the newest stay. True only if the serialised messages became smaller.
+        """
+        async with self._compacting:
+            policy = self.config.active_context
+            if not policy.enabled or "summarization" not in enabled_stages(policy):
+                return False
+            return await self._compact(recovered, runtime)
+
+    async def _compact(
+        self,
+        process: Callable[[Sequence[Message], Job], Awaitable[Compacted]],
+        runtime: CompactionRuntime | None,
+    ) -> bool:
+        before, revision = self._context.messages, self._revision
+        progress = Progress(self.event_context, tokens=self.tokens, messages=len(before))
+        try:
+            compacted = await process(before, self._job(runtime))
+        except BaseException:
+            progress.failed()
+            raise
+        if revision != self._revision or not compacted.stages:
+            progress.failed()
+            return False
+        added = self._context.messages[len(before) :]
+        self._replace_context([*compacted.messages, *added])
+        progress.completed(tokens=self.tokens, messages=len(self._context), stages=compacted.stages)
+        return True
+
+    def _job(self, runtime: CompactionRuntime | None) -> Job:
+        return Job(config=self.config, count=self._count, runtime=runtime or CompactionRuntime())
+
+    def _replace_context(self, messages: Sequence[Message]) -> None:
+        self._context.replace_all(messages)
+        self._revision += 1
+        self._note("compaction")
+
+    def snapshot(self) -> Snapshot:
+        messages, context = list(self.messages), self._context.messages
+        return Snapshot(messages=messages, context=None if context == messages else context)
+
+    def restore(self, snapshot: Snapshot) -> None:
+        kept = snapshot.messages if snapshot.context is None else snapshot.context
+        self._context.replace_all(kept)
+        super().restore(snapshot)
+
+    def replace_memory(self, idx: int, message: Message | None = None, **fields: Any) -> None:
+        old = self._at(idx)
+        super().replace_memory(idx, message, **fields)
+        self._context.replace(old.message_id, self._at(idx))
+        self._note("replace_memory")
+
+    def _changed(self, event: str, message: Message | None = None) -> None:
+        """What happened to the history happens to the context, where that still has it."""
+        if event not in {"add", "get_messages"}:
+            self._revision += 1
+        if event == "reset_memory":
+            self._context.replace_all(self.messages)
+        elif message and event in {"remove_by_id", "delete_memory"}:
+            self._context.remove(message.message_id)
+        elif message and event == "update":
+            self._context.replace(message.message_id, message)
+        elif message and event == "add":
+            self._context.append(message)
+            self._cache.follow(message)
+        self._note(event)
+
+    def _note(self, event: str) -> None:
+        """Forget what is no longer true, and ask the trigger."""
+        if event in self.config.cache_invalidation_events or event not in MAY_KEEP_THE_CACHE:
+            self._cache.invalidate()
+        if self._due or event in self.config.trigger_events:
+            state = MemoryState(event=event, tokens=self.tokens, messages=len(self._context))
+            self._due = self._trigger.is_due(state, self.config)

@@ -1,0 +1,229 @@
+"""One caller's sessions: what was said in them, what was noted, and what to know at their start."""
+
+from collections.abc import Callable, Iterator, Sequence
+from datetime import datetime
+from itertools import groupby
+from typing import Literal, Self
+
+import msgspec
+
+from local.database import Connection, Row
+from local.errors import InvalidArgumentsError
+from local.memory.notes import Note, Noted, Notes
+from local.memory.places import own_places, place
+from local.memory.records import TENANT_OWNED, checked_text, content_id
+from local.memory.rows import TenantRows
+from local.protocol.caller import Caller
+from local.protocol.payloads import Json
+from local.settings import MemorySettings
+
+CHARACTERS = 500_000
+"""Where reading a session backwards stops, after the message that reaches it."""
+LONGEST = 100_000
+"""Longer messages count as this much, since whoever shows them cuts them."""
+ARGS_BYTES = 4_000
+"""Of a call's arguments, as JSON; longer ones are left out."""
+
+
+class SessionCall(msgspec.Struct, frozen=True, kw_only=True):
+    """A tool call; `args` is empty where they are not known, or too long."""
+
+    id: str
+    name: str
+    args: Json
+
+
+class SessionMessage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A message as chat models take it.
+
+    `name` is who said it or which tool answered, `source_ref` the id that who stored it gave it.
+    """
+
+    role: Literal["user", "assistant", "tool"]
+    content: str
+    id: str
+    event_time: datetime
+    name: str | None = None
+    source_ref: str | None = None
+    query_id: str | None = None
+    tool_calls: list[SessionCall] = []
+    tool_call_id: str | None = None
+
+    @classmethod
+    def from_row(cls, row: Row) -> Self:
+        return cls(
+            role=row["role"],
+            content=row["content"],
+            id=row["id"],
+            event_time=datetime.fromisoformat(row["event_time"]),
+            name=row["label"],
+            source_ref=row["source_ref"],
+            query_id=row["query_id"],
+            tool_call_id=_call_id(row) if row["kind"] == "tool_output" else None,
+        )
+
+
+class ImportantFact(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    id: str
+    content: str
+    importance: float
+    event_time: datetime
+    topic: str | None = None
+
+    @classmethod
+    def from_row(cls, row: Row) -> Self:
+        columns = {name: row[name] for name in cls.__struct_fields__}
+        return cls(**{**columns, "event_time": datetime.fromisoformat(row["event_time"])})
+
+
+class Session(msgspec.Struct, frozen=True, kw_only=True):
+    """Messages in the order in which they were told; `earlier`: there are more before them."""
+
+    session_id: str
+    messages: list[SessionMessage]
+    earlier: bool
+    notes: list[Note]
+    memories: list[ImportantFact]
+
+
+class Sessions:
+    """The sessions of a caller; whose they are comes from the caller, never from a session's id."""
+
+    def __init__(
+        self,
+        rows: TenantRows,
+        caller: Caller,
+        settings: MemorySettings,
+        clock: Callable[[], datetime],
+    ) -> None:
+        self._rows = rows
+        self._caller = caller
+        self._owner = caller.user or TENANT_OWNED
+        self._settings = settings
+        self._clock = clock
+
+    async def note(self, content: str, role: str | None = None) -> Noted:
+        """Make a note in the caller's session, by default under the caller's name.
+
+        Raises:
+            InvalidArgumentsError: The caller is in no session, or the note or its role is blank.
+        """
+        named = " ".join(checked_text(role or self._caller.agent or "agent").split())
+        notes = Notes(self._rows, self._owner, self._known(None))
+        return await notes.add(named, checked_text(content), self._clock())
+
+    async def load(self, session_id: str | None, limit: int) -> Session:
+        """A session's newest messages, `limit` at most, its notes, and what matters most.
+
+        Tool results stand behind the assistant's message that asked for them; where that was not
+        recorded, one without words stands for it.
+
+        Raises:
+            InvalidArgumentsError: Neither the argument nor the caller says which session.
+        """
+        known = self._known(session_id)
+        notes = Notes(self._rows, self._owner, known)
+
+        def load(connection: Connection) -> Session:
+            rows, earlier = self._newest(connection, known, limit)
+            told = conversation(rows)
+            messages = from_answered(told[-limit:])
+            return Session(
+                session_id=known,
+                messages=messages,
+                earlier=earlier or len(messages) < len(told),
+                notes=notes.all_in(connection),
+                memories=self._important(connection),
+            )
+
+        return await self._rows.read(load)
+
+    def _newest(
+        self, connection: Connection, session_id: str, limit: int
+    ) -> tuple[list[Row], bool]:
+        """Rows in their order, and whether there are more before them."""
+        rows: list[Row] = []
+        characters = 0
+        found = self._rows.execute(
+            connection,
+            "session_messages",
+            owner=self._owner,
+            session_id=session_id,
+            limit=limit + 1,
+        )
+        for row in found:
+            if len(rows) == limit or characters >= CHARACTERS:
+                found.close()
+                return rows[::-1], True
+            rows.append(row)
+            characters += min(len(row["content"]), LONGEST)
+        return rows[::-1], False
+
+    def _important(self, connection: Connection) -> list[ImportantFact]:
+        places = [
+            place(self._caller.tenant, scope, owner, "fact")
+            for scope, owner in own_places(self._caller)
+        ]
+        found = self._rows.execute(
+            connection,
+            "important_facts",
+            places=msgspec.json.encode(places).decode(),
+            importance=self._settings.preseed_importance,
+            limit=self._settings.preseed_count,
+        )
+        return [ImportantFact.from_row(row) for row in found]
+
+    def _known(self, session_id: str | None) -> str:
+        if known := session_id or self._caller.session_id:
+            return known
+        raise InvalidArgumentsError(
+            "session_id: the request's envelope has none.",
+            remedy="Send session_id in the envelope.",
+        )
+
+
+def conversation(rows: Sequence[Row]) -> list[SessionMessage]:
+    """Messages of records: tool results in a row are answers to one message of the assistant."""
+    messages: list[SessionMessage] = []
+    for answers, group in groupby(rows, key=lambda row: bool(row["kind"] == "tool_output")):
+        if answers:
+            results = list(group)
+            messages[-1:] = _asking(messages[-1:], results)
+            messages += map(SessionMessage.from_row, results)
+        else:
+            messages += map(SessionMessage.from_row, group)
+    return messages
+
+
+def from_answered(messages: Sequence[SessionMessage]) -> list[SessionMessage]:
+    """The messages from the first that is no tool's: an answer means nothing without its call."""
+    start = next((i for i, one in enumerate(messages) if one.role != "tool"), len(messages))
+    return list(messages[start:])
+
+
+def _asking(before: Sequence[SessionMessage], results: Sequence[Row]) -> Iterator[SessionMessage]:
+    """The message before the results, with their calls if it can have asked; else one that did."""
+    calls = [_call(row) for row in results]
+    if before and before[0].role == "assistant":
+        yield msgspec.structs.replace(before[0], tool_calls=calls)
+        return
+    yield from before
+    first = SessionMessage.from_row(results[0])
+    yield SessionMessage(
+        role="assistant",
+        content="",
+        id=content_id("tool_calls", first.id),
+        event_time=first.event_time,
+        query_id=first.query_id,
+        tool_calls=calls,
+    )
+
+
+def _call(row: Row) -> SessionCall:
+    args = msgspec.json.decode(row["metadata"]).get("args", {})
+    short = len(msgspec.json.encode(args)) <= ARGS_BYTES
+    return SessionCall(id=_call_id(row), name=row["label"] or "tool", args=args if short else {})
+
+
+def _call_id(row: Row) -> str:
+    return str(row["source_ref"] or row["id"])

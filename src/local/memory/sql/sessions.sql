@@ -1,0 +1,30 @@
+-- name: notes
+SELECT position, role, content, event_time, merges FROM note
+WHERE tenant = :tenant AND owner = :owner AND session_id = :session_id AND merged = 0
+ORDER BY position;
+
+-- name: insert_note
+INSERT INTO note (tenant, owner, session_id, position, role, content, event_time, merges)
+VALUES (:tenant, :owner, :session_id, :position, :role, :content, :event_time, :merges);
+
+-- name: merge_notes
+UPDATE note SET merged = 1
+WHERE tenant = :tenant AND owner = :owner AND session_id = :session_id AND merged = 0
+  AND position <= :position;
+
+-- name: session_messages
+SELECT id, kind, role, label, source_ref, query_id, content, metadata, event_time
+FROM record INDEXED BY record_session
+WHERE tenant = :tenant AND owner = :owner AND session_id = :session_id
+  AND kind IN ('chat_message', 'tool_output') AND superseded_by IS NULL
+ORDER BY row DESC LIMIT :limit;
+
+-- name: important_facts
+SELECT record.id, record.topic, record.content, record.importance, record.event_time
+FROM json_each(:places) AS wanted
+CROSS JOIN record ON record.row IN (
+     SELECT row FROM record INDEXED BY record_important
+     WHERE tenant = :tenant AND place = wanted.value AND importance >= :importance
+       AND kind = 'fact' AND superseded_by IS NULL
+     ORDER BY importance DESC, event_time DESC LIMIT :limit)
+ORDER BY record.importance DESC, record.event_time DESC, record.row DESC LIMIT :limit;

@@ -1,0 +1,224 @@
+"""The GeneratorAgent's conversations: shown whole, compressed, restored, recovered, compacted."""
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from factories import Listen, StartGenerator
+from local.bus.connection import Connection
+from local.bus.query_client import QueryClient
+from local.bus.tool_host import ToolHost
+from local.memory.records import Fact
+from local.memory.service import Memory
+from local.protocol.caller import Caller
+from local.protocol.codec import decode
+from local.protocol.payloads import Json
+from local.tools import load_session
+from stand_ins.ollama_server import OllamaStandIn, Reply
+from waiting import eventually
+
+RICHARD = Caller(user="richard", agent="shell", session_id="s1")
+SMALL = 600
+"""Tokens of a context that a dozen turns fill."""
+
+
+@pytest.fixture
+async def loading(bus: Connection, memory: Memory) -> AsyncIterator[None]:
+    async with ToolHost(bus, load_session.TOOL.over(memory)):
+        yield
+
+
+def last_chat(ollama: OllamaStandIn) -> tuple[str, list[str]]:
+    """The system message that the model got last, and the texts after it."""
+    system, *others = ollama.bodies("/api/chat")[-1]["messages"]
+    assert system["role"] == "system"
+    return system["content"], [message["content"] for message in others]
+
+
+async def remembered(memory: Memory, count: int) -> None:
+    """The MemoryAgent has recorded so many messages of the session."""
+
+    async def there() -> bool:
+        return len((await memory.of(RICHARD).sessions.load(None, 1_000)).messages) == count
+
+    await eventually(there)
+
+
+async def test_below_the_limit_the_model_sees_the_whole_conversation(
+    start: StartGenerator, client: QueryClient, ollama: OllamaStandIn
+) -> None:
+    await start(tools=0)
+    for number in range(6):
+        await client.ask(f"Question {number}", caller=RICHARD)
+
+    system, others = last_chat(ollama)
+
+    assert len(others) == 11
+    assert "Call recall" not in system
+
+
+async def test_above_the_limit_the_model_sees_four_messages_and_is_told_to_recall(
+    start: StartGenerator, client: QueryClient, ollama: OllamaStandIn
+) -> None:
+    await start(tools=0, context_size=SMALL)
+    for number in range(40):
+        await client.ask(f"Question {number} of many that fill a context", caller=RICHARD)
+
+    system, others = last_chat(ollama)
+
+    assert "Call recall" in system
+    assert others == [
+        "Question 37 of many that fill a context",
+        "Understood.",
+        "Question 38 of many that fill a context",
+        "Understood.",
+        "Question 39 of many that fill a context",
+    ]
+
+
+async def test_no_prompt_is_larger_than_the_share_of_the_context(
+    start: StartGenerator, client: QueryClient, ollama: OllamaStandIn
+) -> None:
+    await start(tools=0, context_size=SMALL)
+    ollama.context_tokens = SMALL
+    for number in range(30):
+        turn = await client.ask(
+            f"Question {number}: {'word ' * 30 * (number % 8)}", caller=RICHARD
+        )
+        assert turn.error is None
+
+
+@pytest.mark.usefixtures("loading")
+async def test_a_session_goes_on_after_a_restart(
+    start: StartGenerator, client: QueryClient, ollama: OllamaStandIn, memory: Memory
+) -> None:
+    first = await start(tools=1)
+    await client.ask("My pin is 4714.", caller=RICHARD)
+    await first.__aexit__(None, None, None)
+    await remembered(memory, 2)
+
+    await start(tools=1)
+    await client.ask("What is my pin?", caller=RICHARD)
+
+    assert last_chat(ollama)[1] == ["My pin is 4714.", "Understood.", "What is my pin?"]
+
+
+@pytest.mark.usefixtures("loading")
+async def test_a_restored_session_has_the_tools_that_were_called(
+    start: StartGenerator, client: QueryClient, ollama: OllamaStandIn, memory: Memory
+) -> None:
+    first = await start(tools=1)
+    ollama.script(
+        Reply(tool_calls=(("weather", {"town": "Bern"}),)), Reply(content="No such tool.")
+    )
+    await client.ask("How is the weather?", caller=RICHARD)
+    await first.__aexit__(None, None, None)
+    await remembered(memory, 4)
+
+    await start(tools=1)
+    await client.ask("And now?", caller=RICHARD)
+
+    messages: list[dict[str, Any]] = ollama.bodies("/api/chat")[-1]["messages"]
+    assert [m["role"] for m in messages[1:]] == ["user", "assistant", "tool", "assistant", "user"]
+    (call,) = messages[2]["tool_calls"]
+    assert call["function"] == {"name": "weather", "arguments": {"town": "Bern"}}
+    assert messages[3]["tool_name"] == "weather"
+
+
+@pytest.mark.usefixtures("loading")
+async def test_notes_and_important_memories_are_in_every_prompt(
+    start: StartGenerator, client: QueryClient, ollama: OllamaStandIn, memory: Memory
+) -> None:
+    richard = memory.of(RICHARD)
+    await richard.remember_fact(
+        Fact(content="Richard is allergic to nuts.", scope="user", importance=0.9)
+    )
+    await start(tools=1)
+    await client.ask("Hello", caller=RICHARD)
+    await richard.sessions.note("The cake is ordered.", "planner")
+    await client.ask("Go on", caller=RICHARD)
+
+    system, _ = last_chat(ollama)
+
+    assert "- Richard is allergic to nuts." in system
+    assert "planner: The cake is ordered." in system
+
+
+@pytest.mark.usefixtures("loading")
+async def test_another_users_notes_are_in_no_prompt(
+    start: StartGenerator, client: QueryClient, ollama: OllamaStandIn, memory: Memory
+) -> None:
+    eve = Caller(user="eve", agent="shell", session_id="s1")
+    await memory.of(eve).sessions.note("Eve's secret.", "planner")
+    await start(tools=1)
+    await client.ask("Hello", caller=RICHARD)
+
+    assert "secret" not in last_chat(ollama)[0]
+
+
+async def test_a_prompt_that_the_model_refuses_is_made_smaller(
+    start: StartGenerator, client: QueryClient, ollama: OllamaStandIn, listen: Listen
+) -> None:
+    compactions = await listen("session.compaction")
+    await start(tools=0)
+    for number in range(8):
+        await client.ask(f"Question {number}: {'word ' * 100}", caller=RICHARD)
+    ollama.context_tokens = 600
+
+    turn = await client.ask("What now?", caller=RICHARD)
+
+    assert (turn.answer, turn.error) == ("Understood.", None)
+    assert last_chat(ollama)[1][-1] == "What now?"
+    await eventually(lambda: len(compactions) >= 2)
+    statuses = [decode(event.data, Json).payload["status"] for event in compactions]
+    assert statuses[:2] == ["started", "completed"]
+
+
+async def test_a_question_that_never_fits_is_an_error_that_leaves_nothing_behind(
+    start: StartGenerator, client: QueryClient, ollama: OllamaStandIn
+) -> None:
+    await start(tools=0)
+    ollama.context_tokens = 10
+
+    turn = await client.ask("word " * 500, caller=RICHARD)
+
+    assert turn.error is not None
+    assert "context length" in turn.error.message
+    ollama.context_tokens = None
+    await client.ask("And now?", caller=RICHARD)
+    assert last_chat(ollama)[1] == ["And now?"]
+
+
+async def test_a_long_conversation_is_summarised_by_the_model_and_everybody_is_told(
+    start: StartGenerator, client: QueryClient, ollama: OllamaStandIn, listen: Listen
+) -> None:
+    compactions = await listen("session.compaction")
+    await start(tools=0, compaction_threshold=400)
+    ollama.responder = lambda messages, _: Reply(
+        content="They counted." if messages[0]["content"].startswith("Summarise") else "Understood."
+    )
+
+    for number in range(12):
+        await client.ask(f"Question {number}: {'word ' * 30}", caller=RICHARD)
+
+    await eventually(lambda: len(compactions) >= 2)
+    done = decode(compactions[1].data, Json).payload
+    assert (done["status"], done["session_id"], done["agent_name"]) == (
+        "completed",
+        "s1",
+        "generator_agent",
+    )
+    assert done["post_tokens"] < done["pre_tokens"]
+    assert "They counted." in "\n".join(last_chat(ollama)[1])
+
+
+async def test_the_models_own_counts_decide_when_a_conversation_is_compressed(
+    start: StartGenerator, client: QueryClient, ollama: OllamaStandIn
+) -> None:
+    await start(tools=0, context_size=2_000)
+    ollama.tokens_a_character = 1.0
+    for number in range(12):
+        await client.ask(f"Question {number}: {'word ' * 20}", caller=RICHARD)
+
+    assert "Call recall" in last_chat(ollama)[0]

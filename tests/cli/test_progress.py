@@ -1,0 +1,83 @@
+"""The bar of commands on many files: on a terminal, and nowhere else."""
+
+import asyncio
+import json
+import os
+import pty
+import re
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from factories import ConnectBus
+from local.bus.tool_host import ToolHost
+from local.memory.service import Memory
+from local.tools import ingest
+
+COMMAND = [sys.executable, "-c", "from local.cli import main; main()", "ingest"]
+MESSAGES = [{"role": "user", "content": f"Osmium {n}."} for n in range(3)]
+
+
+@pytest.fixture
+async def folder(connect_bus: ConnectBus, memory: Memory, tmp_path: Path) -> AsyncIterator[Path]:
+    """Where a file of messages lies, while somebody takes them."""
+    lines = "\n".join(map(json.dumps, MESSAGES))
+    (tmp_path / "talk.jsonl").write_text(lines)
+    async with ToolHost(await connect_bus(), ingest.TOOL.over(memory)):
+        yield tmp_path
+
+
+async def ingested(folder: Path, nats_url: str, *words: str) -> tuple[str, str]:
+    """What the command prints, and what it shows on the terminal that its errors go to."""
+    ours, theirs = pty.openpty()
+    environment = {"LOCAL2_BUS__URL": nats_url, "TERM": "xterm", "COLUMNS": "100", "LINES": "25"}
+    try:
+        process = await asyncio.create_subprocess_exec(
+            *COMMAND,
+            *words,
+            cwd=folder,
+            env={**os.environ, **environment},
+            stdout=asyncio.subprocess.PIPE,
+            stderr=theirs,
+        )
+    finally:
+        os.close(theirs)
+    shown = asyncio.create_task(asyncio.to_thread(_all_of, ours))
+    printed, _ = await process.communicate()
+    assert process.returncode == 0
+    return printed.decode(), await shown
+
+
+def _all_of(terminal: int) -> str:
+    """Until its other side is closed, which Linux makes an error and macOS an end."""
+    text = b""
+    with os.fdopen(terminal, "rb", buffering=0) as ours:
+        try:
+            while piece := ours.read(4_096):
+                text += piece
+        except OSError:
+            pass
+    return text.decode()
+
+
+@pytest.mark.parametrize("count", [1, 2])
+async def test_a_terminal_shows_how_far_it_is_and_is_clean_in_the_end(
+    folder: Path, nats_url: str, count: int
+) -> None:
+    printed, shown = await ingested(folder, nats_url, *["talk.jsonl"] * count)
+
+    assert printed.startswith("talk.jsonl: 3 remembered, 0 known already.\n")
+    bars = re.findall(r"talk\.jsonl .*?(\d)/(\d)", shown)
+    assert bars[-1] == (str(3 * count), str(3 * count))
+    *_, after = shown.rpartition("/")
+    assert "\x1b[2K" in after, "the line is erased"
+    assert "talk.jsonl" not in after
+
+
+async def test_programs_are_shown_nothing(folder: Path, nats_url: str) -> None:
+    printed, shown = await ingested(folder, nats_url, "talk.jsonl", "--json")
+
+    assert json.loads(printed)[0]["data"]["remembered"] == 3
+    assert shown == ""

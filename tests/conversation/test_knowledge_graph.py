@@ -1,0 +1,287 @@
+"""Facts in triplets: told directly, read from text by a model or by rules, messages all of them."""
+
+import json
+from collections.abc import AsyncIterator
+
+import pytest
+
+from local.conversation.knowledge_graph import MAX_PART, PIECE, KGMemory
+from local.conversation.message import Message
+from local.errors import ConversationError, ModelError, ModelRefusedError
+from local.llm.ollama import OllamaModel
+from local.protocol.triplet import Triplet
+from stand_ins.ollama_server import OllamaStandIn, Reply
+
+ADA = ("Ada", "works for", "Northwind")
+BOSS = ("Zoltan Kiss", "runs", "Northwind")
+USER = "the user"
+
+
+@pytest.fixture
+def graph() -> KGMemory:
+    return KGMemory(description="You know things.")
+
+
+@pytest.fixture
+async def model(ollama: OllamaStandIn) -> AsyncIterator[OllamaModel]:
+    opened = await OllamaModel.open(
+        "gemma4", temperature=0.7, context_size=4096, url=ollama.url, needs="completion"
+    )
+    yield opened
+    await opened.close()
+
+
+def triplet(subject: str, predicate: str, object_: str) -> Triplet:
+    return Triplet(subject=subject, predicate=predicate, object=object_)
+
+
+def told(graph: KGMemory) -> list[tuple[str, ...]]:
+    return [(fact.subject, fact.predicate, fact.object) for fact in graph.triplets]
+
+
+def found(*facts: tuple[str, str, str]) -> dict[str, object]:
+    """What a model answers."""
+    names = ("subject", "predicate", "object")
+    return {"facts": [dict(zip(names, fact, strict=True)) for fact in facts]}
+
+
+def test_add_fact_makes_a_message_that_says_it(graph: KGMemory) -> None:
+    message_id = graph.add_fact("user", *ADA)
+
+    assert graph.triplets == [triplet(*ADA)]
+    fact = {"role": "user", "content": "Ada works for Northwind."}
+    assert graph.retrieve_by_id(message_id) == fact
+    assert graph.get_messages() == [{"role": "system", "content": "You know things."}, fact]
+    assert graph.retrieve_by_role("user") == graph.retrieve_recent() == [fact]
+
+
+def test_add_fact_adds_nothing_twice_whatever_its_capitals(graph: KGMemory) -> None:
+    first = graph.add_fact("user", *ADA)
+
+    assert graph.add_fact("assistant", "ADA", "works_for", " Northwind") == first
+    assert len(graph.triplets) == 1
+
+
+@pytest.mark.parametrize(
+    ("fact", "problem"),
+    [
+        (("robot", *ADA), "'robot' is no role"),
+        (("user", "", "runs", "Northwind"), "subject of the fact is blank"),
+        (("user", "Ada", "\n", "Northwind"), "predicate of the fact is blank"),
+        (("user", "Ada", "runs", " "), "object of the fact is blank"),
+    ],
+)
+def test_add_fact_refuses_what_is_no_fact(
+    graph: KGMemory, fact: tuple[str, str, str, str], problem: str
+) -> None:
+    with pytest.raises(ConversationError, match=problem):
+        graph.add_fact(*fact)
+    assert graph.triplets == []
+
+
+def test_facts_are_removed_changed_and_told_again_as_messages_are(graph: KGMemory) -> None:
+    ada, boss = graph.add_fact("user", *ADA), graph.add_fact("user", *BOSS)
+
+    graph.remove_by_id(ada)
+    assert told(graph) == [BOSS]
+    assert graph.add_fact("user", *ADA) != ada
+
+    graph.update(boss, content="Nobody runs Northwind.")
+    assert told(graph) == [ADA]
+    assert graph.add_fact("user", *BOSS) != boss
+
+    graph.delete_memory(-1)
+    assert told(graph) == [ADA]
+    graph.reset_memory()
+    assert graph.triplets == []
+    assert graph.get_messages() == [{"role": "system", "content": "You know things."}]
+    graph.add_fact("user", *ADA)
+    assert told(graph) == [ADA]
+
+
+def test_what_is_said_beside_the_facts_is_no_fact(graph: KGMemory) -> None:
+    graph.add(role="user", content="Ada works for Northwind.")
+    graph.add(Message(role="assistant", content="Done.", structured_data={"subject": "Ada"}))
+
+    assert graph.triplets == []
+    assert len(graph) == 3
+
+
+def test_a_fact_that_came_as_a_message_is_known(graph: KGMemory) -> None:
+    graph.add_fact("user", *BOSS)
+    message = Message(
+        role="user",
+        content="Ada works for Northwind.",
+        structured_data={"subject": "Ada", "predicate": "works for", "object": "Northwind"},
+    )
+    graph.add(message)
+
+    assert graph.add_fact("user", *ADA) == message.message_id
+    assert told(graph) == [BOSS, ADA]
+
+
+def test_a_snapshot_brings_the_facts_back(graph: KGMemory) -> None:
+    ada = graph.add_fact("user", *ADA)
+    other = KGMemory()
+    other.add_fact("user", *BOSS)
+
+    other.restore(graph.snapshot())
+
+    assert told(other) == [ADA]
+    assert other.add_fact("user", *ADA) == ada
+
+
+async def test_extract_and_update_from_text_asks_the_model(
+    ollama: OllamaStandIn, model: OllamaModel
+) -> None:
+    graph = KGMemory(model)
+    graph.add_fact("user", *BOSS)
+    ollama.script_json(found(ADA, BOSS, ("  Ada", "plays", "chess ")))
+
+    new = await graph.extract_and_update_from_text("Ada, of Zoltan's firm, plays.", "assistant")
+
+    assert new == [triplet(*ADA), triplet("Ada", "plays", "chess")]
+    assert graph.retrieve_by_role("assistant", 1)[0]["content"] == "Ada plays chess."
+    _, asked = ollama.bodies("/api/chat")[0]["messages"]
+    assert json.loads(asked["content"]) == {
+        "speaker": "the assistant",
+        "known_names": ["Zoltan Kiss", "Northwind"],
+        "text": "Ada, of Zoltan's firm, plays.",
+    }
+
+
+async def test_a_model_that_gives_blank_or_endless_parts_adds_no_such_fact(
+    ollama: OllamaStandIn, model: OllamaModel
+) -> None:
+    graph = KGMemory(model)
+    endless = ("Ada", "said", "x" * (MAX_PART + 1))
+    ollama.script_json(found(("", "runs", "Northwind"), endless, ADA))
+
+    assert await graph.extract_and_update_from_text("Ada.", "user") == [triplet(*ADA)]
+
+
+async def test_a_long_text_is_read_in_pieces_that_are_all_of_it(
+    ollama: OllamaStandIn, model: OllamaModel
+) -> None:
+    text = "\n".join(f"Clerk {n} works for Northwind." for n in range(500))
+    ollama.script_json(*(found((f"Piece {n}", "is", "read")) for n in range(3)))
+
+    new = await KGMemory(model).extract_and_update_from_text(text, "user")
+
+    texts = [
+        json.loads(body["messages"][1]["content"])["text"] for body in ollama.bodies("/api/chat")
+    ]
+    assert [fact.subject for fact in new] == ["Piece 0", "Piece 1", "Piece 2"]
+    assert all(len(piece) <= PIECE for piece in texts)
+    assert "\n".join(texts) == text
+
+
+@pytest.mark.parametrize("text", ["x" * (2 * PIECE + 1), f"{'x' * PIECE}\n" * 2])
+async def test_a_text_without_a_place_to_cut_is_read_all_the_same(
+    ollama: OllamaStandIn, model: OllamaModel, text: str
+) -> None:
+    ollama.script_json(*(found() for _ in range(5)))
+
+    await KGMemory(model).extract_and_update_from_text(text, "user")
+
+    texts = [
+        json.loads(body["messages"][1]["content"])["text"] for body in ollama.bodies("/api/chat")
+    ]
+    assert "".join(texts) == text.replace("\n", "")
+
+
+@pytest.mark.parametrize("text", ["", " \n"])
+async def test_of_a_blank_text_no_model_is_asked(
+    ollama: OllamaStandIn, model: OllamaModel, text: str
+) -> None:
+    assert await KGMemory(model).extract_and_update_from_text(text, "user") == []
+    assert ollama.bodies("/api/chat") == []
+
+
+async def test_a_model_that_fails_on_a_later_piece_adds_nothing_and_says_so(
+    ollama: OllamaStandIn, model: OllamaModel
+) -> None:
+    graph = KGMemory(model)
+    ollama.script_json(found(ADA), Reply(content="no"), Reply(content="no"))
+
+    with pytest.raises(ModelRefusedError):
+        await graph.extract_and_update_from_text("Ada works. " * 1_000, "user")
+    assert graph.triplets == []
+
+    ollama.stop()
+    with pytest.raises(ModelError):
+        await graph.extract_and_update_from_text("Ada works for Northwind.", "user")
+    assert graph.triplets == [], "rules do not take the place of a model that is missing"
+
+
+async def test_an_unknown_role_is_refused_before_the_model_is_asked(
+    ollama: OllamaStandIn, model: OllamaModel
+) -> None:
+    with pytest.raises(ConversationError, match="is no role"):
+        await KGMemory(model).extract_and_update_from_text("Ada works.", "robot")
+    assert ollama.bodies("/api/chat") == []
+
+
+async def test_without_a_model_rules_read_the_text(graph: KGMemory) -> None:
+    text = "Ada works for Northwind. I like her.\nThe boss of Northwind is Zoltan Kiss."
+
+    new = await graph.extract_and_update_from_text(text, "user")
+    again = await graph.extract_and_update_from_text(text, "user")
+
+    assert new == [triplet(*ADA), triplet("Northwind", "has the boss", "Zoltan Kiss")]
+    assert again == []
+
+
+@pytest.mark.parametrize(
+    ("text", "facts"),
+    [
+        ("Ada's employer is Northwind.", [("Ada", "has the employer", "Northwind")]),
+        ("Ada\u2019s employer is Northwind", [("Ada", "has the employer", "Northwind")]),
+        ("Zoltan Kiss is the boss of it.", []),
+        ("Rome is in Italy.", [("Rome", "is in", "Italy")]),
+        ("Rex is a dog and belongs to me.", [("Rex", "is a", "dog"), ("Rex", "belongs to", USER)]),
+        ("I live in Rome and work for Contoso.", [
+            (USER, "lives in", "Rome"), (USER, "works for", "Contoso"),
+        ]),
+        ("i like tea", [(USER, "likes", "tea")]),
+        ("My name is Richard.", [(USER, "has the name", "Richard")]),
+        ("My dog likes cheese.", [("the user's dog", "likes", "cheese")]),
+        ("I'm a plumber!", [(USER, "is a", "plumber")]),
+        ("Remember that Ada plays chess, because she won.", [("Ada", "plays", "chess")]),
+        ("Dr. Smith lives in Oslo. Bob lives in NY. Ed owns a boat.", [
+            ("Dr. Smith", "lives in", "Oslo"), ("Bob", "lives in", "NY"), ("Ed", "owns a", "boat"),
+        ]),
+    ],
+)  # fmt: skip
+async def test_rules_find_what_is_plainly_stated(
+    graph: KGMemory, text: str, facts: list[tuple[str, ...]]
+) -> None:
+    await graph.extract_and_update_from_text(text, "user")
+
+    assert told(graph) == facts
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Does Ada work for Northwind?",
+        "Ada is in Rome?",
+        "Ada isn't in Rome.",
+        "Ada never works for Northwind.",
+        "I think Ada lives in Rome.",
+        "If Ada lives in Rome, call her.",
+        "Ada might live in Rome.",
+        "It is cold. They live in Rome. Their house is red.",
+        "We moved to Berlin.",
+        "Please call me tomorrow.",
+        "Hello!",
+        "",
+        "Ada works for " + "Northwind " * 100,
+    ],
+)
+async def test_rules_leave_out_what_is_asked_doubted_denied_or_unclear(
+    graph: KGMemory, text: str
+) -> None:
+    await graph.extract_and_update_from_text(text, "user")
+
+    assert graph.triplets == []

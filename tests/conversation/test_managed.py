@@ -1,0 +1,388 @@
+"""ManagedConversationMemory: what is counted, when it is compacted, what a model is given."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+
+from local.conversation.compaction import Compacted, Job
+from local.conversation.config import ManagedMemoryConfig
+from local.conversation.contents import is_summary
+from local.conversation.events import CompactionEvent, EventContext, MemoryResetEvent
+from local.conversation.managed import ManagedConversationMemory
+from local.conversation.message import Message
+from local.conversation.strategies import MemoryState
+from talks import Heard, Writer, assistant, chat, config, lent, tool, user, words
+
+
+def filled(memory: ManagedConversationMemory, turns: int) -> list[Message]:
+    messages = list(chat(turns))
+    for message in messages:
+        memory.add(message)
+    return messages
+
+
+def managed(threshold: int = 100, **policy: Any) -> ManagedConversationMemory:
+    return ManagedConversationMemory(config(threshold, **policy))
+
+
+def firsts(dicts: Sequence[dict[str, Any]]) -> list[str]:
+    """The first word of each message."""
+    return [message["content"].split()[0] for message in dicts]
+
+
+def test_every_way_to_change_a_message_keeps_the_sum_of_tokens() -> None:
+    memory = managed()
+    one, two, three, four, five = filled(memory, 3)[:5]
+
+    memory.replace_memory(2, user("four words are here"))
+    memory.update(one.message_id, content="only three words")
+    memory.remove_by_id(two.message_id)
+    memory.delete_memory(0)
+    memory.add(role="user", content="two words")
+
+    assert memory.tokens == sum(map(words, memory.get_raw_messages())) == 4 + 3 * 10 + 2
+    assert memory.get_raw_messages()[1:3] == [four, five]
+    assert three not in memory.get_raw_messages()
+    assert list(memory.context) == memory.get_raw_messages()
+
+
+async def test_compact_if_needed_does_nothing_below_the_threshold() -> None:
+    memory = managed(1_000)
+    filled(memory, 10)
+    before = memory.get_messages()
+
+    assert not await memory.compact_if_needed()
+    assert memory.get_messages() == before
+
+
+async def test_compact_if_needed_brings_the_context_down_to_its_target() -> None:
+    memory = ManagedConversationMemory(config(100), description="You help.")
+    filled(memory, 20)
+
+    assert await memory.compact_if_needed()
+
+    assert memory.tokens <= memory.config.compaction_target_tokens
+    assert firsts(memory.get_messages())[0] == "You"
+    assert firsts(memory.get_messages())[-1] == "answer19"
+    assert not await memory.compact_if_needed()
+
+
+async def test_get_raw_messages_is_the_full_history_even_after_a_compaction() -> None:
+    memory = managed()
+    messages = filled(memory, 20)
+
+    await memory.compact_if_needed()
+
+    assert memory.get_raw_messages() == messages
+    assert len(memory.get_messages()) < len(messages)
+    assert memory.retrieve_by_id(messages[0].message_id) == messages[0].to_llm_dict()
+    assert memory.retrieve_all() == memory.get_messages()
+
+
+async def test_what_is_summarised_by_now_can_still_be_changed_and_removed_in_the_history() -> None:
+    memory = managed()
+    first, second = filled(memory, 20)[1:3]
+    await memory.compact_if_needed()
+    context, tokens = list(memory.context), memory.tokens
+
+    memory.update(first.message_id, content="Else.")
+    assert memory.remove_by_id(second.message_id)
+
+    assert memory.get_raw_messages()[1].content == "Else."
+    assert second not in memory.get_raw_messages()
+    assert (list(memory.context), memory.tokens) == (context, tokens)
+
+
+async def test_a_snapshot_restores_history_and_context() -> None:
+    memory, restored = managed(), managed()
+    filled(memory, 20)
+    await memory.compact_if_needed()
+
+    restored.restore(memory.snapshot())
+
+    assert restored.get_raw_messages() == memory.get_raw_messages()
+    assert restored.get_messages() == memory.get_messages()
+    assert restored.tokens == memory.tokens
+
+
+async def test_compact_if_needed_lets_the_runtimes_model_summarise() -> None:
+    memory = managed(1_000)
+    filled(memory, 60)
+
+    await memory.compact_if_needed(lent(Writer("one", "two", "three")))
+
+    assert any("three" in message["content"] for message in memory.get_messages())
+
+
+async def test_messages_added_while_the_model_writes_stay_at_the_end() -> None:
+    memory = managed(1_000)
+    filled(memory, 60)
+    writer = Writer("one", "two", "three")
+    writer.may_answer.clear()
+    compaction = asyncio.create_task(memory.compact_if_needed(lent(writer)))
+    await writer.asked.wait()
+
+    late = [user("Are you still there?"), assistant("Yes.")]
+    for message in late:
+        memory.add(message)
+    writer.may_answer.set()
+
+    assert await compaction
+    assert memory.get_messages()[-2:] == [message.to_llm_dict() for message in late]
+    assert memory.tokens == sum(map(words, memory.context))
+
+
+@pytest.mark.parametrize("change", ["removed", "reset"])
+async def test_what_is_forgotten_while_the_model_writes_comes_not_back_in_its_summary(
+    change: str,
+) -> None:
+    memory = managed(1_000)
+    secret = memory.add(user("The password is swordfish."))
+    filled(memory, 60)
+    heard = Heard()
+    memory.event_context = EventContext(agent_name="tester", event_bus=heard, session_id="s1")
+    writer = Writer("swordfish", "swordfish", "swordfish")
+    writer.may_answer.clear()
+    compaction = asyncio.create_task(memory.compact_if_needed(lent(writer)))
+    await writer.asked.wait()
+
+    if change == "removed":
+        memory.remove_by_id(secret)
+    else:
+        memory.reset_memory()
+    writer.may_answer.set()
+
+    assert not await compaction
+    assert "swordfish" not in str(memory.get_messages())
+    assert heard.statuses == ["started", "failed"]
+
+
+async def test_two_compactions_at_once_are_one() -> None:
+    memory = managed(1_000)
+    filled(memory, 60)
+    writer = Writer("one", "two", "three")
+    writer.may_answer.clear()
+    compactions = [asyncio.create_task(memory.compact_if_needed(lent(writer))) for _ in range(3)]
+    await writer.asked.wait()
+    writer.may_answer.set()
+
+    assert await asyncio.gather(*compactions) == [True, False, False]
+    assert len(writer.prompts) == 3
+
+
+@pytest.mark.parametrize(
+    ("events", "due"), [(["add"], True), (["get_messages"], False), ([], False)]
+)
+async def test_only_trigger_events_mark_a_compaction(events: list[str], due: bool) -> None:
+    memory = ManagedConversationMemory(
+        ManagedMemoryConfig(threshold_tokens=100, token_counter=words, trigger_events=events)
+    )
+    filled(memory, 20)
+
+    assert memory.get_cache_stats().compaction_due is due
+
+
+async def test_what_is_marked_is_marked_no_more_when_enough_is_removed() -> None:
+    memory = managed()
+    messages = filled(memory, 6)
+
+    for message in messages[:6]:
+        memory.remove_by_id(message.message_id)
+
+    assert not await memory.compact_if_needed()
+
+
+async def test_a_disabled_policy_leaves_all_as_it_is() -> None:
+    memory = managed(enabled=False)
+    messages = filled(memory, 50)
+
+    assert not await memory.compact_if_needed()
+    assert not await memory.compact_for_payload_error()
+    assert len(memory.get_messages()) == len(messages)
+
+
+async def test_a_sliding_window_hands_out_the_newest_rounds_and_summarises_nothing() -> None:
+    memory = ManagedConversationMemory(config(100, mode="sliding_window"), description="You help.")
+    messages = filled(memory, 20)
+
+    given = memory.get_messages()
+
+    assert firsts(given)[0] == "You"
+    assert given[-1] == messages[-1].to_llm_dict()
+    assert memory.tokens <= 60
+    assert not any(map(is_summary, memory.context))
+    assert memory.get_raw_messages()[1:] == messages
+    assert not await memory.compact_if_needed()
+
+
+def test_a_sliding_window_never_hands_out_more_than_its_threshold() -> None:
+    memory = managed(100, mode="sliding_window")
+    for message in chat(200):
+        memory.add(message)
+        memory.get_messages()
+        assert memory.tokens <= 100
+
+
+async def test_strategies_can_be_replaced() -> None:
+    class Always:
+        def is_due(self, state: MemoryState, config: ManagedMemoryConfig) -> bool:  # noqa: ARG002
+            return state.messages > 2
+
+    class NewestOnly:
+        async def process(self, messages: Sequence[Message], job: Job) -> Compacted:  # noqa: ARG002
+            return Compacted(messages=list(messages[-1:]), stages=["newest_only"])
+
+    class Users:
+        def retrieve(self, messages: Sequence[Message], job: Job) -> Sequence[Message]:  # noqa: ARG002
+            return [message for message in messages if message.role == "user"]
+
+    memory = ManagedConversationMemory(
+        trigger_strategy=Always(), process_strategy=NewestOnly(), retrieval_strategy=Users()
+    )
+    filled(memory, 2)
+
+    assert firsts(memory.get_messages()) == ["question0", "question1"]
+    assert await memory.compact_if_needed()
+    assert [firsts([message.to_llm_dict()])[0] for message in memory.context] == ["answer1"]
+    assert memory.get_messages() == []
+
+
+def test_get_cache_stats_tells_what_was_handed_out_again() -> None:
+    memory = managed(1_000)
+    filled(memory, 2)
+    for _ in range(3):
+        memory.get_messages()
+
+    stats = memory.get_cache_stats()
+
+    assert (stats.valid, stats.hits, stats.misses) == (True, 2, 1)
+    assert (stats.cached_messages, stats.context_messages, stats.raw_messages) == (4, 4, 4)
+    assert stats.tokens == 40
+
+
+@pytest.mark.parametrize(
+    "event", ["add", "remove_by_id", "delete_memory", "update", "replace_memory"]
+)
+def test_the_cache_is_invalid_after_events_that_invalidate_it(event: str) -> None:
+    memory = managed(1_000)
+    messages = filled(memory, 2)
+    memory.get_messages()
+    changes: dict[str, Callable[[], object]] = {
+        "add": lambda: memory.add(user("More.")),
+        "remove_by_id": lambda: memory.remove_by_id(messages[1].message_id),
+        "delete_memory": lambda: memory.delete_memory(1),
+        "update": lambda: memory.update(messages[1].message_id, content="Else."),
+        "replace_memory": lambda: memory.replace_memory(1, assistant("Else.")),
+    }
+
+    changes[event]()
+
+    assert not memory.get_cache_stats().valid
+    assert memory.get_messages() == [m.to_llm_dict() for m in memory.get_raw_messages()]
+
+
+def test_messages_that_do_not_invalidate_the_cache_follow_it() -> None:
+    memory = ManagedConversationMemory(
+        ManagedMemoryConfig(token_counter=words, cache_invalidation_events=["remove_by_id"])
+    )
+    filled(memory, 2)
+    memory.get_messages()
+
+    memory.add(user("More."))
+
+    assert firsts(memory.get_messages())[-1] == "More."
+    assert memory.get_cache_stats().hits == 1
+
+
+def test_what_a_caller_does_to_what_it_got_changes_no_memory() -> None:
+    memory = managed()
+    memory.add(user("Hello."))
+
+    memory.get_messages()[0]["content"] = "Bye."
+    memory.get_messages().clear()
+
+    assert firsts(memory.get_messages()) == ["Hello."]
+
+
+def test_reset_memory_keeps_the_system_prompt_and_says_so() -> None:
+    memory = ManagedConversationMemory(config(), description="You help.")
+    heard = Heard()
+    memory.event_context = EventContext(agent_name="tester", event_bus=heard, session_id="s1")
+    filled(memory, 20)
+
+    memory.reset_memory()
+
+    assert firsts(memory.get_messages()) == ["You"]
+    assert memory.tokens == 2
+    assert heard.events == [MemoryResetEvent(session_id="s1", agent_name="tester")]
+
+
+async def test_a_compaction_says_when_it_starts_and_what_it_came_to() -> None:
+    memory = managed()
+    heard = Heard()
+    memory.event_context = EventContext(agent_name="tester", event_bus=heard, session_id="s1")
+    filled(memory, 20)
+
+    await memory.compact_if_needed()
+
+    started, completed = heard.events
+    assert started == CompactionEvent(
+        session_id="s1", agent_name="tester", status="started", pre_tokens=400, pre_messages=40
+    )
+    assert isinstance(completed, CompactionEvent)
+    assert completed.status == "completed"
+    assert (completed.pre_tokens, completed.pre_messages) == (400, 40)
+    assert (completed.post_tokens, completed.post_messages) == (memory.tokens, len(memory.context))
+    assert completed.duration is not None
+    assert completed.stages_run == ["summarization"]
+
+
+async def test_a_compaction_that_breaks_says_so_and_changes_nothing() -> None:
+    class Broken:
+        async def process(self, messages: Sequence[Message], job: Job) -> Compacted:  # noqa: ARG002
+            raise ArithmeticError
+
+    memory = ManagedConversationMemory(config(), process_strategy=Broken())
+    heard = Heard()
+    memory.event_context = EventContext(agent_name="tester", event_bus=heard)
+    messages = filled(memory, 20)
+
+    with pytest.raises(ArithmeticError):
+        await memory.compact_if_needed()
+
+    assert heard.statuses == ["started", "failed"]
+    assert list(memory.context) == messages
+
+
+async def test_tokens_are_counted_anew_when_the_counter_has_learned() -> None:
+    factor = 1
+    memory = ManagedConversationMemory(
+        ManagedMemoryConfig(threshold_tokens=100, token_counter=lambda m: factor * words(m))
+    )
+    filled(memory, 3)
+    factor = 2
+
+    memory.recount()
+    memory.get_messages()
+
+    assert memory.tokens == 120
+    assert memory.get_cache_stats().compaction_due
+
+
+async def test_200_turns_with_tools_stay_under_the_threshold_with_all_calls_answered() -> None:
+    memory = ManagedConversationMemory(config(500), description="You help.")
+    for turn in range(200):
+        memory.add(user(f"Question {turn}?"))
+        memory.add(assistant(calls=[f"{turn}"]))
+        memory.add(tool(f"{turn}", "found " * (turn % 50)))
+        memory.add(assistant(f"Answer {turn}."))
+        await memory.compact_if_needed()
+
+        context = memory.context
+        asked = {call.id for message in context for call in message.tool_calls or ()}
+        assert memory.tokens <= 500
+        assert {message.tool_call_id for message in context if message.role == "tool"} == asked
+        assert context[0].role == "system"
+        assert sum(map(is_summary, context)) <= 1

@@ -1,0 +1,139 @@
+"""Full-text search: which rows are scored, by which words, and which columns have them."""
+
+from datetime import UTC, datetime
+
+import pytest
+
+from local.database import Connection
+from local.memory.documents import Document
+from local.memory.places import ALIKE, reach
+from local.memory.recall import fulltext
+from local.memory.recall.candidates import Filter
+from local.memory.recall.fulltext import FullText
+from local.memory.recall.query import analyse
+from local.memory.recall.recaller import RECALLED_KINDS
+from local.memory.records import Fact
+from local.memory.service import Memory, MemoryService
+from local.protocol.caller import Caller
+from local.protocol.payloads import ToolCallRecord
+from recalling import recall, said
+
+RICHARD = Caller(user="richard")
+MESSAGES = reach("history", RECALLED_KINDS, RICHARD, ALIKE)
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+FEW = 10
+BOTH, RARE, COMMON = "Iridium and osmium.", "Iridium and nothing.", "Osmium and nothing."
+
+
+@pytest.fixture
+def richard(memory: Memory) -> MemoryService:
+    """His words are all that is searched by: nobody serves vectors."""
+    return memory.of(RICHARD)
+
+
+@pytest.fixture
+def few_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fulltext, "SCORED", FEW)
+    monkeypatch.setattr(fulltext, "PROBE", FEW)
+
+
+async def talk(service: MemoryService, *texts: str, about_osmium: int = 0, rows: int = 0) -> None:
+    """Say the texts, then so many messages, of which every second is about osmium at first."""
+    osmium = [
+        f"{COMMON[:-1]} {n}." if n % 2 else f"Bob sleeps, {n}." for n in range(2 * about_osmium)
+    ]
+    filler = [f"Ann walks, {n}." for n in range(rows - len(texts) - len(osmium))]
+    await service.ingest([said(text) for text in (*texts, *osmium, *filler)])
+
+
+async def search(memory: Memory, full_text: FullText, question: str) -> dict[str, float]:
+    """The BM25 of what is found, by its content, best first."""
+    query = analyse(question, NOW)
+    filter_ = Filter.of(MESSAGES, None, None)
+
+    def find(connection: Connection) -> dict[str, float]:
+        found = full_text.search(connection, query, MESSAGES, filter_, limit=99)
+        said = dict(connection.execute("SELECT row, content FROM record").fetchall())
+        return {said[row]: bm25 for row, bm25 in found.items()}
+
+    return await memory.rows.read(find)
+
+
+@pytest.mark.usefixtures("few_are_many")
+async def test_rows_with_a_rare_word_are_ranked_with_the_common_ones_too(
+    memory: Memory, richard: MemoryService
+) -> None:
+    await talk(richard, RARE, BOTH, about_osmium=15, rows=50)
+
+    found = await search(memory, FullText(memory.rows), "osmium iridium")
+
+    assert list(found) == [BOTH, RARE], "of what has common words only, nothing is scored"
+    assert found[BOTH] > found[RARE] > 0
+
+
+@pytest.mark.usefixtures("few_are_many")
+async def test_where_every_word_is_common_the_rarest_is_looked_for(
+    memory: Memory, richard: MemoryService
+) -> None:
+    nothing = [f"Iridium and nothing {n}." for n in range(12)]
+    await talk(richard, BOTH, *nothing, about_osmium=15, rows=60)
+
+    found = await search(memory, FullText(memory.rows), "osmium iridium")
+
+    assert next(iter(found)) == BOTH
+    assert set(found) == {BOTH, *nothing}
+
+
+async def test_a_few_rows_are_all_ranked_whatever_their_words(
+    memory: Memory, richard: MemoryService
+) -> None:
+    await talk(richard, RARE, BOTH, about_osmium=15, rows=50)
+
+    found = await search(memory, FullText(memory.rows), "osmium iridium")
+
+    assert len(found) == 17
+    assert list(found)[:2] == [BOTH, RARE]
+
+
+@pytest.mark.usefixtures("few_are_many")
+async def test_words_are_counted_again_as_the_table_grows(
+    memory: Memory, richard: MemoryService
+) -> None:
+    full_text = FullText(memory.rows)
+    await talk(richard, RARE, BOTH, COMMON, rows=12)
+    before = await search(memory, full_text, "osmium iridium")
+    await talk(richard, RARE, BOTH, COMMON, about_osmium=15, rows=60)
+
+    after = await search(memory, full_text, "osmium iridium")
+
+    assert set(before) == {BOTH, RARE, COMMON}
+    assert set(after) == {BOTH, RARE}, "osmium has become common"
+
+
+async def test_a_message_is_found_by_the_day_it_was_said(richard: MemoryService) -> None:
+    days = [(2023, 5, 8), (2023, 7, 9), (2021, 12, 31)]
+    for number, day in enumerate(days):
+        moment = datetime(*day, 12, tzinfo=UTC)
+        await richard.ingest([said(f"Ann walks, {number}.", timestamp=moment)], f"s{number}")
+
+    assert await recall(richard, "8 May 2023") == ["Ann walks, 0.", "Ann walks, 1."]
+    assert await recall(richard, "in May") == ["Ann walks, 0."]
+    assert await recall(richard, "on 31 December") == ["Ann walks, 2."]
+
+
+async def test_names_that_stand_in_no_content_are_found(richard: MemoryService) -> None:
+    weighed = [ToolCallRecord(name="scales", content="22.59 g", id="c1")]
+    await richard.ingest([said("Only iridium.", name="Melanie")], "s1")
+    await richard.ingest([said(None, "assistant", tool_calls=weighed)], "s2")
+    await richard.remember_fact(Fact(content="Vim", scope="user", topic="user.editor"))
+    await richard.documents.put(
+        Document(title="Gardening", source="a.md", content=f"# Ficus\n\n{'Water it. ' * 200}")
+    )
+
+    assert await recall(richard, "Melanie") == ["Only iridium."]
+    assert await recall(richard, "scales") == ["22.59 g"]
+    assert await recall(richard, "editor") == ["Vim"]
+    for heading in ("Gardening", "Ficus"):
+        found = await recall(richard, heading, repetitions=True)
+        assert len(found) > 1
+        assert any(heading not in content for content in found)

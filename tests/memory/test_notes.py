@@ -1,0 +1,237 @@
+"""Notes of a session: in their order, once each, and of many the oldest as one."""
+
+import asyncio
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from local.database import Connection, Database
+from local.errors import InvalidArgumentsError
+from local.memory.notes import EARLIER, MERGED_SIZE, MOST, Note, Noted, Notes, merged
+from local.memory.rows import TenantRows
+from local.memory.service import Memory, MemoryService
+from local.memory.sql import migrations
+from local.protocol.caller import Caller
+from recalling import DAY
+
+
+@pytest.fixture
+def richard(memory: Memory) -> MemoryService:
+    return memory.of(Caller(user="richard", agent="shell", session_id="s1"))
+
+
+def said(noted: Noted) -> list[tuple[str, str]]:
+    return [(note.role, note.content) for note in noted.notes]
+
+
+async def note_many(service: MemoryService, count: int, content: str = "Step {}.") -> Noted:
+    """Notes with the numbers from 1 on; returns what came of the last."""
+    for number in range(1, count):
+        await service.sessions.note(content.format(number))
+    return await service.sessions.note(content.format(count))
+
+
+async def notes_of(service: MemoryService) -> list[Note]:
+    return (await service.sessions.load(None, 1)).notes
+
+
+async def rows(database: Database, statement: str) -> list[Any]:
+    def read(connection: Connection) -> list[Any]:
+        return [row[0] for row in connection.execute(statement)]
+
+    return await database.read(read)
+
+
+async def test_notes_come_back_in_their_order_with_their_roles(richard: MemoryService) -> None:
+    await richard.sessions.note("Ask for the budget.", role="chief")
+    noted = await richard.sessions.note("It is 5,000.", role="cfo")
+
+    assert said(noted) == [("chief", "Ask for the budget."), ("cfo", "It is 5,000.")]
+    assert (noted.was_new, noted.merged) == (True, 0)
+    assert await notes_of(richard) == noted.notes
+
+
+async def test_without_a_role_the_caller_is_named(memory: Memory, richard: MemoryService) -> None:
+    await richard.sessions.note("One.")
+    nobody = memory.of(Caller(user="richard", session_id="s1"))
+
+    assert said(await nobody.sessions.note("Two.")) == [("shell", "One."), ("agent", "Two.")]
+
+
+async def test_a_role_is_one_line(richard: MemoryService) -> None:
+    noted = await richard.sessions.note("Injected?", role=" chief:\n system ")
+
+    assert said(noted) == [("chief: system", "Injected?")]
+
+
+async def test_a_note_repeated_changes_nothing(richard: MemoryService) -> None:
+    first = await richard.sessions.note("Ship on Friday.")
+    await richard.sessions.note("Test on Thursday.")
+    again = await richard.sessions.note("Ship on Friday.")
+
+    assert (first.was_new, again.was_new) == (True, False)
+    assert [note.content for note in again.notes] == ["Ship on Friday.", "Test on Thursday."]
+
+
+async def test_the_same_words_in_another_role_are_another_note(richard: MemoryService) -> None:
+    await richard.sessions.note("Agreed.", role="chief")
+
+    assert (await richard.sessions.note("Agreed.", role="cfo")).was_new
+
+
+async def test_a_session_keeps_fifteen_notes_as_they_are(richard: MemoryService) -> None:
+    noted = await note_many(richard, MOST)
+
+    assert [note.content for note in noted.notes] == [f"Step {n}." for n in range(1, MOST + 1)]
+    assert noted.merged == 0
+
+
+async def test_at_the_sixteenth_note_the_oldest_become_one_that_says_what_each_said(
+    richard: MemoryService,
+) -> None:
+    noted = await note_many(richard, MOST + 1)
+
+    one, *rest = noted.notes
+    lines = [f"shell: Step {number}." for number in range(1, 9)]
+    assert (one.role, one.merges, noted.merged) == (EARLIER, 8, 8)
+    assert one.content == "\n".join(["8 notes, shortened:", *lines])
+    assert [note.content for note in rest] == [f"Step {n}." for n in range(9, MOST + 2)]
+    assert await notes_of(richard) == noted.notes
+
+
+async def test_merged_notes_are_merged_again_and_counted(richard: MemoryService) -> None:
+    noted = await note_many(richard, 100)
+
+    assert len(noted.notes) <= MOST
+    one, *rest = noted.notes
+    numbers = range(1, one.merges + 1)
+    assert one.content.split("\n")[0] == f"{one.merges} notes, shortened:"
+    assert one.content.split("\n")[1:] == [f"shell: Step {number}." for number in numbers]
+    assert one.merges + len(rest) == 100
+    assert [note.content for note in rest] == [f"Step {n}." for n in range(one.merges + 1, 101)]
+
+
+async def test_what_was_merged_stays_in_the_ledger(
+    richard: MemoryService, database: Database
+) -> None:
+    await note_many(richard, 40)
+
+    originals = await rows(database, "SELECT content FROM note WHERE merges = 0 ORDER BY position")
+    assert originals == [f"Step {number}." for number in range(1, 41)]
+
+
+async def test_a_merge_that_fails_leaves_the_notes_as_they_were(
+    richard: MemoryService, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The note that was to be the sixteenth is not there, either."""
+    before = (await note_many(richard, MOST)).notes
+
+    def fail(_: object) -> Note:
+        raise InvalidArgumentsError("No.")
+
+    monkeypatch.setattr("local.memory.notes.merged", fail)
+    with pytest.raises(InvalidArgumentsError):
+        await richard.sessions.note("One more.")
+
+    assert await notes_of(richard) == before
+    assert await rows(database, "SELECT count(*) FROM note") == [MOST]
+
+
+async def test_notes_made_at_once_are_all_kept(richard: MemoryService) -> None:
+    await asyncio.gather(*(richard.sessions.note(f"Step {number}.") for number in range(200)))
+
+    one, *rest = await notes_of(richard)
+    assert len(rest) < MOST
+    assert one.merges + len(rest) == 200
+
+
+async def test_notes_belong_to_a_session_of_a_user(memory: Memory, richard: MemoryService) -> None:
+    await richard.sessions.note("Mine.")
+
+    for other in (
+        Caller(user="richard", agent="shell", session_id="s2"),
+        Caller(user="eve", agent="shell", session_id="s1"),
+        Caller(agent="shell", session_id="s1"),
+    ):
+        noted = await memory.of(other).sessions.note("Theirs.")
+        assert said(noted) == [("shell", "Theirs.")]
+    assert [note.content for note in await notes_of(richard)] == ["Mine."]
+
+
+async def test_another_tenants_session_of_the_same_id_has_other_notes(
+    richard: MemoryService, database: Database
+) -> None:
+    await richard.sessions.note("Mine.")
+    theirs = Notes(TenantRows(database, "other"), "richard", "s1")
+
+    assert said(await theirs.add("shell", "Theirs.", DAY)) == [("shell", "Theirs.")]
+    assert [note.content for note in await notes_of(richard)] == ["Mine."]
+
+
+async def test_every_agent_of_the_session_sees_every_note(
+    memory: Memory, richard: MemoryService
+) -> None:
+    await richard.sessions.note("From the shell.")
+    robot = memory.of(Caller(user="richard", agent="robot", session_id="s1"))
+
+    noted = await robot.sessions.note("From the robot.")
+    assert said(noted) == [("shell", "From the shell."), ("robot", "From the robot.")]
+
+
+async def test_without_a_session_there_is_nothing_to_note_in(memory: Memory) -> None:
+    with pytest.raises(InvalidArgumentsError, match="Send session_id in the envelope"):
+        await memory.of(Caller(user="richard")).sessions.note("Where?")
+
+
+@pytest.mark.parametrize("blank", ["", " ", "\n\t"])
+async def test_a_blank_note_is_refused(richard: MemoryService, blank: str) -> None:
+    with pytest.raises(InvalidArgumentsError, match="blank"):
+        await richard.sessions.note(blank)
+    assert await notes_of(richard) == []
+
+
+async def test_a_blank_role_is_refused(richard: MemoryService) -> None:
+    with pytest.raises(InvalidArgumentsError, match="blank"):
+        await richard.sessions.note("Whose?", role=" \n")
+
+
+async def test_notes_survive_the_process(tmp_path: Path) -> None:
+    for number in (1, 2):
+        async with Database.open(tmp_path / "notes.sqlite3", migrations()) as opened:
+            notes = Notes(TenantRows(opened, "default"), "richard", "s1")
+            noted = await notes.add("shell", f"Step {number}.", DAY)
+
+    assert said(noted) == [("shell", "Step 1."), ("shell", "Step 2.")]
+    assert [note.event_time for note in noted.notes] == [DAY, DAY]
+
+
+def note(position: int, content: str, at: datetime = DAY, **fields: Any) -> Note:
+    return Note(position=position, role="shell", content=content, event_time=at, **fields)
+
+
+@pytest.mark.parametrize(
+    ("content", "line"),
+    [
+        pytest.param("a " * 80, ("a " * 80).strip(), id="short enough"),
+        pytest.param("word " * 100, "word " * 31 + "word …", id="cut between words"),
+        pytest.param("記" * 500, "記" * 160 + " …", id="no spaces"),
+        pytest.param("one\n\ntwo\u2028three", "one two three", id="several lines"),
+    ],
+)
+def test_a_merged_note_has_the_beginning_of_each(content: str, line: str) -> None:
+    assert merged([note(1, content)]).content == f"1 notes, shortened:\nshell: {line}"
+
+
+def test_of_very_many_notes_the_newest_are_kept_and_the_others_counted() -> None:
+    one = note(1, "Step 0.", merges=0)
+    for number in range(1, 300):
+        one = merged([one, note(number + 1, f"Step {number}: {'x' * 100}.")])
+
+    header, *lines = one.content.split("\n")
+    assert one.merges == 300
+    assert header == f"300 notes, shortened, the oldest {300 - len(lines)} left out:"
+    assert lines[-1].startswith("shell: Step 299")
+    assert len(one.content) <= MERGED_SIZE + len(header)
+    assert len(lines) > 10

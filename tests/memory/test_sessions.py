@@ -1,0 +1,392 @@
+"""Sessions loaded again: what was said in order, calls with their answers, what matters most."""
+
+from datetime import timedelta
+from typing import Any
+
+import msgspec
+import pytest
+
+from local.database import Connection, Database
+from local.errors import InvalidArgumentsError
+from local.memory.ingestion import Turn
+from local.memory.ledger import Ledger
+from local.memory.records import Fact
+from local.memory.rows import TenantRows
+from local.memory.service import Memory, MemoryService
+from local.memory.sessions import CHARACTERS, Session, SessionMessage, Sessions
+from local.memory.sql import statements
+from local.protocol.caller import Caller
+from local.protocol.payloads import ToolCallRecord
+from local.settings import MemorySettings
+from recalling import DAY, said
+
+RICHARD = Caller(user="richard", agent="shell", session_id="s1")
+WEATHER = ToolCallRecord(
+    id="call-1", name="weather", args={"city": "Rome"}, content="Rain in Rome."
+)
+
+
+@pytest.fixture
+def richard(memory: Memory) -> MemoryService:
+    return memory.of(RICHARD)
+
+
+async def load(service: MemoryService, limit: int = 100, session_id: str | None = None) -> Session:
+    return await service.sessions.load(session_id, limit)
+
+
+def told(session: Session) -> list[tuple[str, str]]:
+    return [(message.role, message.content) for message in session.messages]
+
+
+def turn(number: int, *calls: ToolCallRecord) -> Turn:
+    return Turn(
+        query=f"Question {number}?",
+        answer=f"Answer {number}.",
+        at=DAY + timedelta(minutes=number),
+        tool_calls=list(calls),
+        session_id="s1",
+        query_id=f"q{number}",
+    )
+
+
+async def test_turns_come_back_as_messages_in_their_order(richard: MemoryService) -> None:
+    for number in (1, 2):
+        await richard.put_turn(turn(number))
+
+    session = await load(richard)
+
+    assert told(session) == [
+        ("user", "Question 1?"),
+        ("assistant", "Answer 1."),
+        ("user", "Question 2?"),
+        ("assistant", "Answer 2."),
+    ]
+    first = session.messages[0]
+    assert (first.query_id, first.source_ref, first.event_time) == (
+        "q1",
+        "q1:user",
+        DAY + timedelta(minutes=1),
+    )
+    assert len({message.id for message in session.messages}) == 4
+    assert (session.session_id, session.earlier) == ("s1", False)
+
+
+async def test_a_turns_tool_results_follow_the_call_that_asked_for_them(
+    richard: MemoryService,
+) -> None:
+    clock = ToolCallRecord(id="call-2", name="clock", content="Noon.")
+    await richard.put_turn(turn(1))
+    await richard.put_turn(turn(2, WEATHER, clock))
+
+    *_, question, asking, rain, noon, answer = (await load(richard)).messages
+
+    assert (question.role, answer.content) == ("user", "Answer 2.")
+    assert (asking.role, asking.content) == ("assistant", "")
+    assert msgspec.to_builtins(asking.tool_calls) == [
+        {"id": "call-1", "name": "weather", "args": {"city": "Rome"}},
+        {"id": "call-2", "name": "clock", "args": {}},
+    ]
+    assert [(m.role, m.name, m.tool_call_id, m.content) for m in (rain, noon)] == [
+        ("tool", "weather", "call-1", "Rain in Rome."),
+        ("tool", "clock", "call-2", "Noon."),
+    ]
+
+
+async def test_a_message_that_asked_in_words_keeps_its_calls(richard: MemoryService) -> None:
+    await richard.ingest([
+        said("Rain?", id="m1"),
+        said("Let me look.", "assistant", id="m2", tool_calls=[WEATHER]),
+        said("Yes.", "assistant", id="m3"),
+    ])  # fmt: skip
+
+    session = await load(richard)
+
+    assert [message.role for message in session.messages] == [
+        "user",
+        "assistant",
+        "tool",
+        "assistant",
+    ]
+    assert session.messages[1].content == "Let me look."
+    assert [call.id for call in session.messages[1].tool_calls] == ["call-1"]
+
+
+async def test_calls_and_answers_in_messages_of_their_own_find_each_other(
+    richard: MemoryService,
+) -> None:
+    await richard.ingest([
+        said("Rain?"),
+        said(None, "assistant", tool_calls=[msgspec.structs.replace(WEATHER, content="")]),
+        said("Rain in Rome.", "tool", tool_call_id="call-1"),
+        said("Yes.", "assistant"),
+    ])  # fmt: skip
+
+    session = await load(richard)
+
+    assert told(session) == [
+        ("user", "Rain?"),
+        ("assistant", ""),
+        ("tool", "Rain in Rome."),
+        ("assistant", "Yes."),
+    ]
+    (call,) = session.messages[1].tool_calls
+    assert (call.id, call.name, call.args) == ("call-1", "weather", {"city": "Rome"})
+
+
+async def test_arguments_that_are_too_long_are_left_out(richard: MemoryService) -> None:
+    long = msgspec.structs.replace(WEATHER, args={"text": "x" * 5_000})
+    await richard.put_turn(turn(1, long))
+
+    (call,) = (await load(richard)).messages[1].tool_calls
+    assert (call.name, call.args) == ("weather", {})
+
+
+async def test_loading_twice_gives_the_same(richard: MemoryService) -> None:
+    await richard.put_turn(turn(1, WEATHER))
+
+    assert await load(richard) == await load(richard)
+
+
+async def test_the_newest_messages_are_loaded_and_it_is_said_that_there_are_earlier_ones(
+    richard: MemoryService,
+) -> None:
+    for number in range(1, 6):
+        await richard.put_turn(turn(number))
+
+    session = await load(richard, 3)
+    assert told(session) == [
+        ("assistant", "Answer 4."),
+        ("user", "Question 5?"),
+        ("assistant", "Answer 5."),
+    ]
+    assert session.earlier
+    assert not (await load(richard, 10)).earlier
+
+
+async def test_without_messages_there_are_still_notes_and_memories(
+    richard: MemoryService,
+) -> None:
+    await richard.put_turn(turn(1))
+    await richard.sessions.note("Take an umbrella.")
+    await remember(richard, "Diabetic.", 1)
+
+    session = await load(richard, 0)
+    assert (session.messages, session.earlier) == ([], True)
+    assert (len(session.notes), len(session.memories)) == (1, 1)
+
+
+@pytest.mark.parametrize("limit", range(12))
+async def test_a_limit_never_parts_an_answer_from_its_call(
+    richard: MemoryService, limit: int
+) -> None:
+    for number in (1, 2):
+        await richard.put_turn(turn(number, WEATHER))
+
+    session = await load(richard, limit)
+
+    assert len(session.messages) <= limit
+    assert session.earlier == (len(session.messages) < 8)
+    asked: set[str] = set()
+    for message in session.messages:
+        asked |= {call.id for call in message.tool_calls}
+        assert message.tool_call_id is None or message.tool_call_id in asked
+
+
+async def test_reading_stops_where_there_is_more_than_an_answer_carries(
+    richard: MemoryService,
+) -> None:
+    size = 50_000
+    await richard.ingest(
+        [said(f"{number} ".ljust(size, "x"), id=f"m{number}") for number in range(20)]
+    )
+
+    session = await load(richard, 1_000)
+
+    assert [message.source_ref for message in session.messages] == [f"m{n}" for n in range(10, 20)]
+    assert len(session.messages) * size == CHARACTERS
+    assert session.earlier
+
+
+async def test_one_huge_message_leaves_room_for_those_before_it(richard: MemoryService) -> None:
+    await richard.ingest([said("Small.", id="m1"), said("x" * 600_000, id="m2")])
+
+    assert [m.source_ref for m in (await load(richard)).messages] == ["m1", "m2"]
+
+
+async def test_a_session_belongs_to_its_user(memory: Memory, richard: MemoryService) -> None:
+    await richard.put_turn(turn(1))
+    await richard.sessions.note("Mine.")
+
+    for stranger in (Caller(user="eve", session_id="s1"), Caller(session_id="s1")):
+        for session_id in (None, "s1"):
+            session = await load(memory.of(stranger), session_id=session_id)
+            assert (session.messages, session.notes, session.earlier) == ([], [], False)
+
+
+async def test_another_session_of_the_user_is_loaded_by_its_id(
+    memory: Memory, richard: MemoryService
+) -> None:
+    await richard.put_turn(turn(1))
+    elsewhere = memory.of(Caller(user="richard", session_id="s2"))
+
+    assert (await load(elsewhere)).messages == []
+    assert len((await load(elsewhere, session_id="s1")).messages) == 2
+
+
+async def test_another_tenants_session_is_another_one(
+    memory: Memory, richard: MemoryService, database: Database
+) -> None:
+    await richard.put_turn(turn(1))
+    await richard.remember_fact(Fact(content="Vim.", scope="user", importance=1))
+    caller = Caller(tenant="other", user="richard", agent="shell", session_id="s1")
+    theirs = Sessions(TenantRows(database, "other"), caller, MemorySettings(), memory.clock)
+
+    session = await theirs.load(None, 100)
+    assert (session.messages, session.memories) == ([], [])
+
+
+async def test_without_any_session_it_is_said_what_is_missing(memory: Memory) -> None:
+    with pytest.raises(InvalidArgumentsError, match="Send session_id"):
+        await load(memory.of(Caller(user="richard")))
+
+
+async def test_what_was_retired_is_not_loaded(richard: MemoryService, database: Database) -> None:
+    await richard.put_turn(turn(1))
+    retire = "UPDATE record SET superseded_by = 'x' WHERE content = 'Answer 1.'"
+    await database.write(lambda c: c.execute(retire).rowcount)
+
+    assert told(await load(richard)) == [("user", "Question 1?")]
+
+
+async def remember(service: MemoryService, content: str, importance: float, **fields: Any) -> None:
+    fact = {"content": content, "scope": "user", "importance": importance, **fields}
+    await service.remember_fact(Fact(**fact))
+
+
+async def memories(service: MemoryService) -> list[str]:
+    return [memory.content for memory in (await load(service)).memories]
+
+
+async def test_the_most_important_facts_come_along_most_important_first(
+    richard: MemoryService,
+) -> None:
+    for content, importance in (("Tea.", 0.79), ("Vim.", 0.8), ("Diabetic.", 1), ("Berlin.", 0.9)):
+        await remember(richard, content, importance)
+
+    assert await memories(richard) == ["Diabetic.", "Berlin.", "Vim."]
+
+
+async def test_of_equally_important_facts_the_newer_ones_come_first(
+    memory: Memory, richard: MemoryService
+) -> None:
+    memory.clock = lambda: DAY
+    await remember(richard, "Older.", 0.9)
+    memory.clock = lambda: DAY + timedelta(days=1)
+    await remember(memory.of(RICHARD), "Newer.", 0.9)
+
+    assert await memories(richard) == ["Newer.", "Older."]
+
+
+async def test_ten_facts_come_along_whatever_their_scopes(richard: MemoryService) -> None:
+    for number in range(12):
+        for scope in ("user", "agent", "tenant"):
+            await remember(richard, f"{scope} {number}", 0.8 + number / 100, scope=scope)
+
+    found = await memories(richard)
+    assert len(found) == MemorySettings().preseed_count == 10
+    expected = [(11, {"user", "agent", "tenant"}), (10, {"user", "agent", "tenant"})]
+    for index, (number, scopes) in enumerate(expected):
+        assert set(found[3 * index : 3 * index + 3]) == {f"{scope} {number}" for scope in scopes}
+
+
+async def test_settings_say_which_and_how_many(memory: Memory, database: Database) -> None:
+    for content, importance in (("Tea.", 0.3), ("Vim.", 0.5), ("Rome.", 0.7)):
+        await remember(memory.of(RICHARD), content, importance)
+
+    async def found(**settings: Any) -> list[str]:
+        rows = TenantRows(database, "default")
+        sessions = Sessions(rows, RICHARD, MemorySettings(**settings), memory.clock)
+        return [fact.content for fact in (await sessions.load(None, 1)).memories]
+
+    assert await found() == []
+    assert await found(preseed_importance=0.5) == ["Rome.", "Vim."]
+    assert await found(preseed_importance=0, preseed_count=1) == ["Rome."]
+    assert await found(preseed_importance=0, preseed_count=0) == []
+
+
+async def test_only_active_facts_come_along(richard: MemoryService) -> None:
+    await remember(richard, "Lives in Rome.", 1, topic="user.city")
+    await remember(richard, "Lives in Berlin.", 0.9, topic="user.city")
+
+    assert await memories(richard) == ["Lives in Berlin."]
+
+
+async def test_nobody_gets_the_facts_of_another(memory: Memory, richard: MemoryService) -> None:
+    await remember(richard, "Diabetic.", 1)
+    await remember(richard, "Only for the shell.", 1, scope="agent")
+    await remember(richard, "For everybody.", 1, scope="tenant")
+
+    eve = memory.of(Caller(user="eve", agent="robot", session_id="s1"))
+    assert await memories(eve) == ["For everybody."]
+    nobody = memory.of(Caller(session_id="s1"))
+    assert await memories(nobody) == ["For everybody."]
+
+
+async def test_a_session_that_never_was_has_its_memories_and_nothing_else(
+    richard: MemoryService,
+) -> None:
+    await remember(richard, "Diabetic.", 1)
+
+    session = await load(richard, session_id="never")
+    assert (session.messages, session.notes, session.earlier) == ([], [], False)
+    assert [memory.content for memory in session.memories] == ["Diabetic."]
+
+
+@pytest.mark.parametrize(
+    ("statement", "index"),
+    [
+        ("notes", "note_active"),
+        ("merge_notes", "note_active"),
+        ("session_messages", "record_session"),
+        ("important_facts", "record_important"),
+    ],
+)
+async def test_what_is_read_is_found_by_an_index(
+    database: Database, statement: str, index: str
+) -> None:
+    values = dict.fromkeys(
+        ("tenant", "owner", "session_id", "position", "limit", "importance"), 1
+    ) | {"places": "[]"}
+
+    def explain(connection: Connection) -> list[str]:
+        found = connection.execute(f"EXPLAIN QUERY PLAN {statements()[statement]}", values)
+        return [row["detail"] for row in found]
+
+    plan = await database.read(explain)
+    assert any(f"USING INDEX {index}" in step for step in plan)
+    assert not [step for step in plan if "SCAN record" in step or "SCAN note" in step]
+
+
+async def test_a_message_says_nothing_that_is_not_known(richard: MemoryService) -> None:
+    await richard.ingest([said("Hello.", id="m1", name="Vera", timestamp=DAY)])
+
+    (message,) = (await load(richard)).messages
+    assert isinstance(message, SessionMessage)
+    assert msgspec.to_builtins(message) == {
+        "role": "user",
+        "content": "Hello.",
+        "id": message.id,
+        "event_time": DAY.isoformat().replace("+00:00", "Z"),
+        "name": "Vera",
+        "source_ref": "m1",
+    }
+
+
+async def test_the_ledger_of_records_knows_nothing_of_notes(
+    memory: Memory, richard: MemoryService, database: Database
+) -> None:
+    await richard.sessions.note("Ship on Friday.")
+
+    assert (await memory.ledger.counts()).records == 0
+    assert (await Ledger(TenantRows(database, "default")).counts()).waiting == 0

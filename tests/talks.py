@@ -1,0 +1,108 @@
+"""Conversations for tests, and models that summarise them."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Iterator, Sequence
+from typing import Any
+
+from local.conversation.compaction import CompactionRuntime, Job
+from local.conversation.config import ActiveContextPolicyConfig, ManagedMemoryConfig
+from local.conversation.contents import images_of, text_of
+from local.conversation.events import CompactionEvent, MemoryEvent
+from local.conversation.message import Message, ToolCallMsg
+from local.errors import ModelError
+from local.llm.chat import ChatChunk, ChatMessage, ChatModel, ToolDefinition
+
+IMAGE_TOKENS = 10
+
+
+def words(message: Message) -> int:
+    """A counter that people can follow: one a word, ten an image."""
+    return len(text_of(message).split()) + IMAGE_TOKENS * len(images_of(message))
+
+
+def system(text: str = "You help.") -> Message:
+    return Message(role="system", content=text)
+
+
+def user(text: str, *, images: list[str] | None = None) -> Message:
+    return Message(role="user", content=text, images=images)
+
+
+def assistant(text: str | None = None, *, calls: Sequence[str] = ()) -> Message:
+    asked = [ToolCallMsg(call, call, "function", "look", "{}") for call in calls]
+    return Message(role="assistant", content=text, tool_calls=asked or None)
+
+
+def tool(call: str | None, text: str = "Found.") -> Message:
+    return Message(role="tool", content=text, tool_call_id=call, name="look")
+
+
+def chat(turns: int, *, length: int = 10) -> Iterator[Message]:
+    """Questions and answers; each of so many words, the first of which tells them apart."""
+    for turn in range(turns):
+        yield user(f"question{turn} " + "why " * (length - 1))
+        yield assistant(f"answer{turn} " + "so " * (length - 1))
+
+
+def config(threshold: int = 100, **policy: Any) -> ManagedMemoryConfig:
+    return ManagedMemoryConfig(
+        threshold_tokens=threshold,
+        image_token_estimate=IMAGE_TOKENS,
+        token_counter=words,
+        active_context=ActiveContextPolicyConfig(**policy),
+    )
+
+
+def job(threshold: int = 100, *, runtime: CompactionRuntime | None = None, **policy: Any) -> Job:
+    return Job(
+        config=config(threshold, **policy), count=words, runtime=runtime or CompactionRuntime()
+    )
+
+
+class Writer:
+    """A chat model that writes these summaries, and counts its prompts and words."""
+
+    name = "writer"
+
+    def __init__(self, *answers: str) -> None:
+        self.prompts: list[Sequence[ChatMessage]] = []
+        self.written = 0
+        self.asked = asyncio.Event()
+        self.may_answer = asyncio.Event()
+        self.may_answer.set()
+        self._answers = list(answers)
+
+    async def stream(
+        self,
+        messages: Sequence[ChatMessage],
+        tools: Sequence[ToolDefinition],  # noqa: ARG002 - of the protocol
+    ) -> AsyncGenerator[ChatChunk, None]:
+        self.prompts.append(messages)
+        self.asked.set()
+        await self.may_answer.wait()
+        if not self._answers:
+            raise ModelError("The writer is out of answers.")
+        for word in self._answers.pop(0).split():
+            self.written += 1
+            yield ChatChunk(content=f"{word} ")
+
+    async def close(self) -> None:
+        """Nothing to close."""
+
+
+def lent(model: ChatModel | None = None, *, provider: str | None = None) -> CompactionRuntime:
+    return CompactionRuntime(model=model, provider=provider)
+
+
+class Heard:
+    """An event bus that keeps what it is told."""
+
+    def __init__(self) -> None:
+        self.events: list[MemoryEvent] = []
+
+    def emit(self, event: MemoryEvent) -> None:
+        self.events.append(event)
+
+    @property
+    def statuses(self) -> list[str]:
+        return [event.status for event in self.events if isinstance(event, CompactionEvent)]

@@ -1,0 +1,115 @@
+"""What a stack sends to its reranker: enough documents, under their labels, as it is configured."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from local.app import Stack, open_stack
+from local.bus.tool_client import call_tool
+from local.logs import logging_to
+from local.settings import Settings
+from stacks import CALLER, settings_in
+from stand_ins.rerank_server import Answer, RerankStandIn
+
+FACTS = 25
+
+
+@pytest.fixture
+def reranking() -> Iterator[RerankStandIn]:
+    with RerankStandIn() as server:
+        yield server
+
+
+def configured(folder: Path, **memory: Any) -> Settings:
+    own = settings_in(folder)
+    return replace(own, memory=replace(own.memory, **memory))
+
+
+async def call(stack: Stack, tool: str, **args: Any) -> dict[str, Any]:
+    """The `data` of a call, which has to succeed."""
+    result = await call_tool(stack.bus, tool, args, caller=CALLER)
+    assert result.ok, result.content
+    data: dict[str, Any] = result.data
+    return data
+
+
+async def test_twenty_are_reranked_where_one_is_wanted(
+    tmp_path: Path, reranking: RerankStandIn
+) -> None:
+    settings = configured(tmp_path, reranker_url=reranking.url, reranker_timeout=30)
+    async with open_stack(settings, with_generator=False) as stack:
+        for number in range(FACTS):
+            await call(stack, "remember_fact", content=f"Osmium lot {number}.", scope="user")
+        last_first = [(number, float(number)) for number in range(20)]
+        reranking.script(Answer(results=last_first), Answer(results=last_first))
+
+        one = await call(stack, "recall", query="osmium", top_k=1)
+        twenty = await call(stack, "recall", query="osmium", top_k=20)
+
+    documents = [request.body["documents"] for request in reranking.requests]
+    assert [len(set(sent)) for sent in documents] == [20, 20]
+    assert [item["content"] for item in one["items"]] == documents[0][19:]
+    assert [item["content"] for item in twenty["items"]] == documents[1][::-1]
+
+
+async def test_a_document_goes_under_its_speaker_tool_or_topic(
+    tmp_path: Path, reranking: RerankStandIn
+) -> None:
+    messages = [
+        {"role": "user", "content": "Osmium is heavy.", "name": "Ann"},
+        {"role": "user", "content": "Osmium is rare."},
+        {"role": "assistant", "tool_calls": [{"name": "weigh", "content": "Osmium: 22.59 g"}]},
+    ]
+    settings = configured(tmp_path, reranker_url=reranking.url, reranker_timeout=30)
+    async with open_stack(settings, with_generator=False) as stack:
+        await call(stack, "ingest", messages=messages)
+        await call(stack, "save_topic", topic="user.metal", content="Osmium")
+
+        await call(stack, "recall", query="osmium")
+
+    (request,) = reranking.requests
+    assert request.body["query"] == "osmium"
+    assert sorted(request.body["documents"]) == [
+        "Ann: Osmium is heavy.",
+        "Osmium is rare.",
+        "user.metal: Osmium",
+        "weigh: Osmium: 22.59 g",
+    ]
+
+
+async def test_key_and_model_are_the_configured_ones(
+    tmp_path: Path, reranking: RerankStandIn
+) -> None:
+    settings = configured(
+        tmp_path,
+        reranker_url=reranking.url,
+        reranker_key="sesame",
+        reranker_model="bge",
+        reranker_timeout=30,
+    )
+    async with open_stack(settings, with_generator=False) as stack:
+        await call(stack, "save_topic", topic="user.metal", content="Osmium")
+        assert (await call(stack, "recall", query="osmium"))["rerank_used"]
+
+    (request,) = reranking.requests
+    assert request.headers["authorization"] == "Bearer sesame"
+    assert request.body["model"] == "bge"
+
+
+async def test_the_configured_timeout_is_what_the_reranker_has(
+    tmp_path: Path, reranking: RerankStandIn
+) -> None:
+    log = tmp_path / "debug.log"
+    settings = configured(tmp_path, reranker_url=reranking.url, reranker_timeout=0.0625)
+    reranking.script(Answer(held=True))
+    with logging_to(log, level="debug"):
+        async with open_stack(settings, with_generator=False) as stack:
+            await call(stack, "save_topic", topic="user.metal", content="Osmium")
+            found = await call(stack, "recall", query="osmium")
+
+    assert [item["content"] for item in found["items"]] == ["Osmium"]
+    assert not found["rerank_used"]
+    assert "The reranker did not answer within 0.0625 s." in log.read_text(encoding="utf-8")

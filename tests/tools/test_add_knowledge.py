@@ -1,0 +1,74 @@
+"""The tool that takes facts in triplets."""
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from local.errors import InvalidArgumentsError
+from local.memory.service import Memory
+from local.protocol.caller import Caller
+from local.protocol.codec import decode
+from local.protocol.payloads import Json, ToolRequest
+from local.protocol.tool import ToolOutput, parameters_of
+from local.tools.add_knowledge import MAX_PART, MOST_FACTS, TOOL, AddKnowledge
+
+RICHARD = Caller(user="richard")
+ADA = {"subject": "Ada", "predicate": "works for", "object": "Northwind"}
+BOSS = {"subject": "Zoltan Kiss", "predicate": "runs", "object": "Northwind"}
+
+
+async def add(memory: Memory, *facts: object, **args: Any) -> ToolOutput:
+    """Run the tool on arguments as they come over the wire."""
+    asked = {"facts": facts, "scope": "user", **args}
+    request = msgspec.json.encode({"payload": {"args": asked}})
+    checked = decode(request, ToolRequest[AddKnowledge]).payload.args
+    return await TOOL.over(memory).run(RICHARD, checked)
+
+
+async def test_it_says_what_became_of_each_fact(memory: Memory) -> None:
+    first = await add(memory, ADA)
+    both = await add(memory, ADA, BOSS)
+
+    told, retold = msgspec.to_builtins(first.data), msgspec.to_builtins(both.data)
+    assert both.content == "Facts remembered: 1 new, 1 known already."
+    assert retold["facts"][0] == {**told["facts"][0], "was_new": False}
+    assert retold["facts"][1]["was_new"]
+    assert (told["added"], retold["added"]) == (1, 1)
+
+
+@pytest.mark.parametrize("scope", ["user", "tenant"])
+async def test_the_facts_belong_to_the_scope(memory: Memory, scope: str) -> None:
+    data = msgspec.to_builtins((await add(memory, ADA, scope=scope)).data)
+
+    (record,) = await memory.of(RICHARD).history(data["facts"][0]["id"])
+    assert (record.scope, record.content) == (scope, "Ada works for Northwind.")
+
+
+@pytest.mark.parametrize(
+    ("facts", "args"),
+    [
+        pytest.param([], {}, id="none"),
+        pytest.param([ADA] * (MOST_FACTS + 1), {}, id="too many"),
+        pytest.param([ADA | {"object": "x" * (MAX_PART + 1)}], {}, id="too long"),
+        pytest.param([ADA | {"object": ""}], {}, id="empty"),
+        pytest.param([ADA | {"object": 3}], {}, id="number"),
+        pytest.param([{"subject": "Ada", "predicate": "works"}], {}, id="part missing"),
+        pytest.param([ADA | {"certainty": 1}], {}, id="unknown part"),
+        pytest.param([ADA], {"scope": "session"}, id="scope of no facts"),
+        pytest.param([ADA], {"user": "eve"}, id="another user"),
+    ],
+)
+async def test_arguments_out_of_bounds_are_refused_and_nothing_is_written(
+    memory: Memory, facts: list[Json], args: Json
+) -> None:
+    with pytest.raises(InvalidArgumentsError):
+        await add(memory, *facts, **args)
+    assert (await memory.ledger.counts()).records == 0
+
+
+def test_models_are_told_all_three_parts_without_references() -> None:
+    parameters = parameters_of(AddKnowledge)
+
+    assert parameters["required"] == ["facts", "scope"]
+    assert parameters["properties"]["facts"]["items"]["required"] == list(ADA)

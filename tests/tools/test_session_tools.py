@@ -1,0 +1,223 @@
+"""The tools `note` and `load_session`, as clients of the bus see them."""
+
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+
+import pytest
+
+from local.agents.memory_agent import without_echoes
+from local.bus.connection import Connection
+from local.bus.tool_client import call_tool
+from local.bus.tool_host import ToolHost
+from local.memory.ingestion import Turn
+from local.memory.records import Fact
+from local.memory.service import Memory, MemoryService
+from local.protocol.caller import Caller
+from local.protocol.payloads import Generation, Json, ToolCallRecord, ToolResult
+from local.protocol.tool import parameters_of
+from local.tools import load_session, note
+from local.tools.load_session import MOST_MESSAGES, LoadSession
+from local.tools.note import MAX_NOTE, MAX_ROLE, MakeNote
+from recalling import DAY, said
+
+RICHARD = Caller(user="richard", agent="shell", session_id="s1")
+WIDE = "\x01"
+"""A character that takes six bytes of JSON."""
+
+
+@pytest.fixture(autouse=True)
+async def tools(bus: Connection, memory: Memory) -> AsyncIterator[None]:
+    async with AsyncExitStack() as hosts:
+        for tool in (note.TOOL, load_session.TOOL):
+            await hosts.enter_async_context(ToolHost(bus, tool.over(memory)))
+        yield
+
+
+@pytest.fixture
+def richard(memory: Memory) -> MemoryService:
+    return memory.of(RICHARD)
+
+
+async def call(bus: Connection, tool: str, args: Json, caller: Caller = RICHARD) -> ToolResult:
+    return await call_tool(bus, tool, args, caller=caller)
+
+
+async def test_a_note_is_answered_with_all_notes_of_the_session(bus: Connection) -> None:
+    await call(bus, "note", {"content": "Invoices are checked.", "role": "chief"})
+    result = await call(bus, "note", {"content": "Shipping is open."})
+
+    assert result.content == (
+        "Noted. The notes of this session:\nchief: Invoices are checked.\nshell: Shipping is open."
+    )
+    assert [one["role"] for one in result.data["notes"]] == ["chief", "shell"]
+    assert (result.data["was_new"], result.data["merged"]) == (True, 0)
+
+
+async def test_a_note_made_twice_is_answered_as_known(bus: Connection) -> None:
+    await call(bus, "note", {"content": "Done."})
+    again = await call(bus, "note", {"content": "Done."})
+
+    assert again.content == "Noted before. The notes of this session:\nshell: Done."
+    assert again.data["was_new"] is False
+
+
+async def test_the_sixteenth_note_says_that_the_oldest_were_merged(bus: Connection) -> None:
+    for number in range(1, 17):
+        result = await call(bus, "note", {"content": f"Step {number}."})
+
+    assert result.data["merged"] == result.data["notes"][0]["merges"] == 8
+    assert "earlier notes: 8 notes, shortened:\nshell: Step 1.\n" in result.content
+
+
+async def test_the_largest_notes_fit_the_bus(bus: Connection) -> None:
+    role = WIDE * (MAX_ROLE - 2)
+    for number in range(15):
+        content = f"{number:02}".ljust(MAX_NOTE, WIDE)
+        result = await call(bus, "note", {"content": content, "role": f"{role}{number:02}"})
+        assert result.ok, result.content[:300]
+
+    loaded = await call(bus, "load_session", {})
+    assert [len(one["content"]) for one in loaded.data["notes"]] == [MAX_NOTE] * 15
+
+
+@pytest.mark.parametrize(
+    ("tool", "args"),
+    [
+        ("note", {}),
+        ("note", {"content": ""}),
+        ("note", {"content": " "}),
+        ("note", {"content": "x" * (MAX_NOTE + 1)}),
+        ("note", {"content": "x", "role": ""}),
+        ("note", {"content": "x", "role": "x" * (MAX_ROLE + 1)}),
+        ("note", {"content": "x", "session_id": "s2"}),
+        ("note", {"content": "x", "user": "eve"}),
+        ("load_session", {"session_id": ""}),
+        ("load_session", {"limit": -1}),
+        ("load_session", {"limit": MOST_MESSAGES + 1}),
+        ("load_session", {"user": "eve"}),
+    ],
+)
+async def test_arguments_out_of_bounds_are_refused(bus: Connection, tool: str, args: Json) -> None:
+    result = await call(bus, tool, args)
+
+    assert result.error is not None
+    assert result.error.code == "invalid_arguments"
+
+
+@pytest.mark.parametrize(("tool", "args"), [("note", {"content": "x"}), ("load_session", {})])
+async def test_without_a_session_the_error_says_what_to_send(
+    bus: Connection, tool: str, args: Json
+) -> None:
+    result = await call(bus, tool, args, Caller(user="richard"))
+
+    assert result.error is not None
+    assert result.error.code == "invalid_arguments"
+    assert "session_id" in result.error.message
+
+
+def test_a_model_must_give_the_note_only() -> None:
+    assert parameters_of(MakeNote)["required"] == ["content"]
+    assert parameters_of(LoadSession)["required"] == []
+
+
+async def test_a_session_is_loaded_with_its_notes_and_memories(
+    bus: Connection, richard: MemoryService
+) -> None:
+    weather = ToolCallRecord(id="c1", name="weather", args={"city": "Rome"}, content="Rain.")
+    await richard.put_turn(
+        Turn(query="Rain?", answer="Yes.", at=DAY, tool_calls=[weather], query_id="q1")
+    )
+    await richard.sessions.note("Take an umbrella.")
+    await richard.remember_fact(Fact(content="Lives in Rome.", scope="user", importance=0.9))
+
+    result = await call(bus, "load_session", {})
+
+    assert result.content == (
+        "[Session s1, its last 3 messages]\n"
+        "user: Rain?\n"
+        "weather: Rain.\n"
+        "assistant: Yes.\n"
+        "[Notes]\n"
+        "shell: Take an umbrella.\n"
+        "[Memories]\n"
+        "- Lives in Rome."
+    )
+    data = result.data
+    assert [message["role"] for message in data["messages"]] == [
+        "user",
+        "assistant",
+        "tool",
+        "assistant",
+    ]
+    assert data["messages"][1]["tool_calls"] == [
+        {"id": "c1", "name": "weather", "args": {"city": "Rome"}}
+    ]
+    assert data["messages"][2]["tool_call_id"] == "c1"
+    assert [one["content"] for one in data["notes"]] == ["Take an umbrella."]
+    assert [one["content"] for one in data["memories"]] == ["Lives in Rome."]
+    assert (data["session_id"], data["earlier"]) == ("s1", False)
+
+
+async def test_another_users_session_is_empty(bus: Connection, richard: MemoryService) -> None:
+    await richard.ingest([said("A secret.")])
+    await richard.sessions.note("A secret.")
+
+    result = await call(bus, "load_session", {"session_id": "s1"}, Caller(user="eve"))
+
+    assert result.content == "[Session s1, its last 0 messages]"
+    assert (result.data["messages"], result.data["notes"]) == ([], [])
+
+
+@pytest.mark.parametrize("filling", ["x", "\u8a18", WIDE])
+async def test_the_largest_session_fits_the_bus_with_its_newest_messages(
+    bus: Connection, richard: MemoryService, filling: str
+) -> None:
+    for number in range(60):
+        content = f"{number} ".ljust(40_000, filling)
+        await richard.ingest([said(content, id=f"m{number}")])
+    for number in range(10):
+        content = f"{number} ".ljust(60_000, filling)
+        await richard.remember_fact(Fact(content=content, scope="user", importance=1))
+    for number in range(15):
+        await richard.sessions.note(f"{number} ".ljust(MAX_NOTE, filling))
+
+    result = await call(bus, "load_session", {"limit": MOST_MESSAGES})
+
+    assert result.ok, result.content[:300]
+    messages = result.data["messages"]
+    assert len(messages) >= 4
+    assert [m["source_ref"] for m in messages] == [f"m{n}" for n in range(60 - len(messages), 60)]
+    assert result.data["earlier"] is True
+    assert len(result.data["memories"]) == 10
+    assert len(result.data["notes"]) == 15
+    assert len(result.content) < 12_000, "a model gets a little of each"
+
+
+async def test_a_message_longer_than_the_rest_is_cut_and_marked(
+    bus: Connection, richard: MemoryService
+) -> None:
+    await richard.ingest([said("Small.", id="m1"), said("x" * 300_000, id="m2")])
+
+    small, large = (await call(bus, "load_session", {})).data["messages"]
+
+    assert small["content"] == "Small."
+    assert large["content"] == "x" * 100_000 + " …"
+
+
+async def test_what_the_tools_answer_is_never_recorded(richard: MemoryService) -> None:
+    calls = [
+        ToolCallRecord(name="note", content="Noted. The notes of this session:\nshell: Osmium."),
+        ToolCallRecord(name="load_session", content="[Session s1]\nuser: Osmium."),
+    ]
+    await richard.put_turn(Turn(query="Go on.", answer="Yes.", at=DAY, tool_calls=calls))
+
+    session = await richard.sessions.load(None, 10)
+    assert [message.content for message in session.messages] == ["Go on.", "Yes."]
+
+
+@pytest.mark.parametrize("name", ["note", "load_session"])
+def test_an_answer_that_repeats_them_is_remembered_without_them(name: str) -> None:
+    call = ToolCallRecord(name=name, content="The notes of this session:\nshell: Osmium.\n")
+    turn = Generation(query="?", answer=f"{name} answered: {call.content}Fine.", tool_calls=[call])
+
+    assert "Osmium" not in without_echoes(turn)
