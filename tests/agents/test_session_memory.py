@@ -83,9 +83,7 @@ async def test_no_prompt_is_larger_than_the_share_of_the_context(
     await start(tools=0, context_size=SMALL)
     ollama.context_tokens = SMALL
     for number in range(30):
-        turn = await client.ask(
-            f"Question {number}: {'word ' * 30 * (number % 8)}", caller=RICHARD
-        )
+        turn = await client.ask(f"Question {number}: {'word ' * 30 * (number % 8)}", caller=RICHARD)
         assert turn.error is None
 
 

@@ -6,6 +6,7 @@ from contextlib import AsyncExitStack
 
 import structlog
 
+from local.agents.learning import learn
 from local.agents.session import Session
 from local.agents.session_events import Announcements
 from local.agents.turn import NAME, Turn
@@ -15,6 +16,7 @@ from local.bus.participant import Participant
 from local.bus.toolbox import Toolbox
 from local.errors import RequestError
 from local.llm.chat import ChatModel
+from local.llm.structured import StructuredModel
 from local.protocol import subjects
 from local.protocol.caller import Caller
 from local.protocol.codec import decode, encode
@@ -77,6 +79,17 @@ class GeneratorAgent(Participant):
         )
         async with session.turn:
             await turn.run()
+        if self._settings.knowledge and turn.answer and caller.user is not None:
+            await self._learn(query.query, caller)
+
+    async def _learn(self, text: str, caller: Caller) -> None:
+        await learn(
+            self.bus,
+            text,
+            caller=caller,
+            model=self._model if isinstance(self._model, StructuredModel) else None,
+            within=self._settings.tool_timeout,
+        )
 
     async def _acknowledge(self, message: Message, result: ToolResult) -> None:
         """Tell who asked by request that the query has arrived, or why it was refused."""

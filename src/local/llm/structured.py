@@ -1,6 +1,6 @@
 """What a model is that answers with data, and how it is asked: rules here, material there."""
 
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 import msgspec
 from msgspec import Struct
@@ -14,6 +14,7 @@ RULES = (
 )
 
 
+@runtime_checkable
 class StructuredModel(Protocol):
     @property
     def name(self) -> str:

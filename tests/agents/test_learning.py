@@ -1,0 +1,87 @@
+"""Facts extracted from what users say, where the settings ask for it."""
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from factories import StartGenerator
+from local.agents.generator_agent import GeneratorAgent
+from local.bus.connection import Connection
+from local.bus.query_client import QueryClient
+from local.bus.tool_host import ToolHost
+from local.llm.rules import RulesModel
+from local.memory.service import Memory
+from local.protocol.caller import Caller
+from local.settings import GeneratorSettings
+from local.tools import add_knowledge
+from recalling import recall
+from stand_ins.ollama_server import OllamaStandIn
+from waiting import eventually
+
+RICHARD = Caller(user="richard", agent="shell", session_id="s1")
+STATED = "Bob works for Northwind."
+
+
+@pytest.fixture
+async def adding(bus: Connection, memory: Memory) -> AsyncIterator[None]:
+    async with ToolHost(bus, add_knowledge.TOOL.over(memory)):
+        yield
+
+
+async def facts(memory: Memory) -> list[str]:
+    return await recall(memory.of(RICHARD), "Bob Northwind", kinds=("fact",))
+
+
+@pytest.mark.usefixtures("adding", "memory_agent")
+async def test_rules_extract_facts_where_there_is_no_model(
+    bus: Connection, client: QueryClient, memory: Memory
+) -> None:
+    async with GeneratorAgent(bus, RulesModel(), GeneratorSettings(knowledge=True)):
+        await client.ask(STATED, caller=RICHARD)
+
+        async def learned() -> bool:
+            return await facts(memory) == ["Bob works for Northwind."]
+
+        await eventually(learned)
+
+
+@pytest.mark.usefixtures("adding")
+async def test_the_model_extracts_facts_where_there_is_one(
+    start: StartGenerator, client: QueryClient, ollama: OllamaStandIn, memory: Memory
+) -> None:
+    triplet = {"subject": "Bob", "predicate": "is employed by", "object": "Northwind"}
+    ollama.script_json({"facts": [triplet]})
+    await start(tools=1, knowledge=True)
+    await client.ask(STATED, caller=RICHARD)
+
+    async def learned() -> bool:
+        return await facts(memory) == ["Bob is employed by Northwind."]
+
+    await eventually(learned)
+    assert ollama.materials()[0]["text"] == STATED
+
+
+@pytest.mark.usefixtures("adding")
+async def test_nothing_is_extracted_unless_the_settings_say_so(
+    start: StartGenerator, client: QueryClient, ollama: OllamaStandIn, memory: Memory
+) -> None:
+    await start(tools=1)
+    await client.ask(STATED, caller=RICHARD)
+    await client.ask("Hello", caller=RICHARD)
+
+    assert ollama.materials() == []
+    assert await facts(memory) == []
+
+
+@pytest.mark.usefixtures("adding")
+async def test_a_model_that_fails_to_extract_fails_no_turn(
+    start: StartGenerator, client: QueryClient, ollama: OllamaStandIn
+) -> None:
+    ollama.script_json("no facts at all", "none again")
+    await start(tools=1, knowledge=True)
+
+    first = await client.ask(STATED, caller=RICHARD)
+    await eventually(lambda: len(ollama.materials()) == 2)
+    second = await client.ask("Hello", caller=RICHARD)
+
+    assert (first.error, second.error) == (None, None)

@@ -1,0 +1,278 @@
+"""ConversationMemory: every method of its table, and what it says of resets."""
+
+import pytest
+
+from local.conversation.conversation import ConversationMemory, Snapshot
+from local.conversation.events import EventContext, MemoryResetEvent
+from local.conversation.message import AgentCallMsg, Message, ToolCallMsg
+from local.errors import ConversationError
+from talks import Heard, assistant, chat, system, tool, user
+
+PROMPT = {"role": "system", "content": "You help."}
+CALL = ToolCallMsg("1", "1", "function", "look", "{}")
+
+
+@pytest.fixture
+def memory() -> ConversationMemory:
+    """A system message, two questions and two answers."""
+    memory = ConversationMemory("You help.")
+    for message in chat(2, length=1):
+        memory.add(message)
+    return memory
+
+
+def said(memory: ConversationMemory) -> list[str]:
+    return [message["content"].split()[0] for message in memory.retrieve_all()]
+
+
+def test_description_is_the_first_message() -> None:
+    assert ConversationMemory(description="You help.").retrieve_all() == [PROMPT]
+
+
+@pytest.mark.parametrize("description", [None, ""])
+def test_without_a_description_there_are_no_messages(description: str | None) -> None:
+    assert ConversationMemory(description).retrieve_all() == []
+
+
+def test_add_appends_a_message_and_returns_its_id(memory: ConversationMemory) -> None:
+    message = user("Hello")
+
+    assert memory.add(message) == message.message_id
+    assert memory.messages[-1] is message
+    assert len(memory) == 6
+
+
+def test_add_makes_a_message_of_fields(memory: ConversationMemory) -> None:
+    requests = [AgentCallMsg(agent_name="Other", request="Help")]
+
+    memory.add(
+        role="assistant",
+        content="Hm.",
+        name="Ada",
+        tool_calls=[CALL],
+        agent_calls=requests,
+        images=["https://example.com/cat.png"],
+        reasoning_details=[{"text": "Hm"}],
+    )
+    memory.add(role="tool", content="Found.", tool_call_id="1", structured_data={"found": True})
+
+    asked, answered = memory.messages[-2:]
+    assert asked == Message(
+        role="assistant",
+        content="Hm.",
+        message_id=asked.message_id,
+        name="Ada",
+        tool_calls=[CALL],
+        agent_calls=requests,
+        images=["https://example.com/cat.png"],
+        reasoning_details=[{"text": "Hm"}],
+    )
+    assert (answered.tool_call_id, answered.structured_data) == ("1", {"found": True})
+
+
+def test_add_refuses_what_is_no_message_and_ids_that_are_taken(memory: ConversationMemory) -> None:
+    before = memory.messages
+
+    with pytest.raises(ConversationError, match="needs a role"):
+        memory.add(content="Hello")
+    with pytest.raises(ConversationError, match="'bot' is no role"):
+        memory.add(role="bot", content="Hello")  # type: ignore[arg-type]
+    with pytest.raises(ConversationError, match="no colour"):
+        memory.add(role="user", colour="red")  # type: ignore[call-arg]
+    with pytest.raises(ConversationError, match="not both"):
+        memory.add(user("Hello"), content="Bye")
+    with pytest.raises(ConversationError, match=f"{before[1].message_id} already"):
+        memory.add(before[1])
+    assert memory.messages == before
+
+
+def test_update_changes_the_given_fields_of_a_message(memory: ConversationMemory) -> None:
+    message_id = memory.add(assistant("Hm.", calls=["1"]))
+
+    memory.update(message_id, content="Found.", name="Ada")
+
+    changed = memory.messages[-1]
+    assert (changed.message_id, changed.content, changed.name) == (message_id, "Found.", "Ada")
+    assert [call.id for call in changed.tool_calls or ()] == ["1"]
+    assert len(memory) == 6
+
+
+def test_update_leaves_fields_that_are_none_as_they_are(memory: ConversationMemory) -> None:
+    before = memory.messages
+
+    memory.update(before[1].message_id, role=None, content=None)  # type: ignore[arg-type]
+
+    assert memory.messages == before
+
+
+def test_update_refuses_unknown_messages_and_fields(memory: ConversationMemory) -> None:
+    before = memory.messages
+
+    with pytest.raises(ConversationError, match="no message nowhere"):
+        memory.update("nowhere", content="Bye")
+    with pytest.raises(ConversationError, match="no colour"):
+        memory.update(before[1].message_id, colour="red")  # type: ignore[call-arg]
+    with pytest.raises(ConversationError, match="'bot' is no role"):
+        memory.update(before[1].message_id, role="bot")  # type: ignore[arg-type]
+    assert memory.messages == before
+
+
+def test_retrieve_all_gives_every_message_as_a_dict(memory: ConversationMemory) -> None:
+    assert memory.retrieve_all() == [message.to_llm_dict() for message in memory.messages]
+    assert said(memory) == ["You", "question0", "answer0", "question1", "answer1"]
+
+
+def test_retrieve_recent_gives_the_last_in_their_order(memory: ConversationMemory) -> None:
+    everything = memory.retrieve_all()
+
+    assert memory.retrieve_recent() == everything[-1:]
+    assert memory.retrieve_recent(2) == everything[-2:]
+    assert memory.retrieve_recent(n=100) == everything
+    assert memory.retrieve_recent(0) == memory.retrieve_recent(-1) == []
+
+
+def test_get_messages_gives_a_model_all_of_them(memory: ConversationMemory) -> None:
+    assert memory.get_messages() == memory.retrieve_all()
+
+
+def test_retrieve_by_id_gives_a_message_or_none(memory: ConversationMemory) -> None:
+    message_id = memory.add(role="user", content="Hello")
+
+    assert memory.retrieve_by_id(message_id) == {"role": "user", "content": "Hello"}
+    assert memory.retrieve_by_id("nowhere") is None
+
+
+def test_retrieve_by_role_gives_the_last_n_of_a_role(memory: ConversationMemory) -> None:
+    questions = [message for message in memory.retrieve_all() if message["role"] == "user"]
+
+    assert memory.retrieve_by_role("user") == questions
+    assert memory.retrieve_by_role("user", 1) == questions[-1:]
+    assert memory.retrieve_by_role("user", n=100) == questions
+    assert memory.retrieve_by_role("user", 0) == memory.retrieve_by_role("user", -1) == []
+    assert memory.retrieve_by_role("tool") == []
+
+
+def test_remove_by_id_says_whether_there_was_one(memory: ConversationMemory) -> None:
+    message_id = memory.messages[2].message_id
+
+    assert memory.remove_by_id(message_id)
+    assert not memory.remove_by_id(message_id)
+    assert said(memory) == ["You", "question0", "question1", "answer1"]
+
+
+def test_replace_memory_puts_a_message_in_a_place(memory: ConversationMemory) -> None:
+    old, new = memory.messages[1], user("Else")
+
+    memory.replace_memory(1, new)
+
+    assert said(memory) == ["You", "Else", "answer0", "question1", "answer1"]
+    assert memory.retrieve_by_id(old.message_id) is None
+    assert memory.retrieve_by_id(new.message_id) == new.to_llm_dict()
+
+
+def test_replace_memory_leaves_nothing_of_what_was_there(memory: ConversationMemory) -> None:
+    asked = memory.add(assistant("Hm.", calls=["1"]))
+
+    memory.replace_memory(-1, role="assistant", content="Found.")
+
+    assert memory.retrieve_recent() == [{"role": "assistant", "content": "Found."}]
+    assert memory.retrieve_by_id(asked) is None
+
+
+def test_replace_memory_may_keep_the_id(memory: ConversationMemory) -> None:
+    new = Message(role="user", content="Else", message_id=memory.messages[1].message_id)
+
+    memory.replace_memory(1, new)
+
+    assert said(memory)[1] == "Else"
+
+
+def test_replace_memory_refuses_places_and_ids_of_others(memory: ConversationMemory) -> None:
+    before = memory.messages
+
+    with pytest.raises(ConversationError, match="5 messages, and no place 5"):
+        memory.replace_memory(5, user("Else"))
+    with pytest.raises(ConversationError, match="already"):
+        memory.replace_memory(1, before[2])
+    with pytest.raises(ConversationError, match="needs a role"):
+        memory.replace_memory(1, content="Else")
+    assert memory.messages == before
+
+
+def test_delete_memory_takes_a_place_away(memory: ConversationMemory) -> None:
+    memory.delete_memory(1)
+    memory.delete_memory(-1)
+
+    assert said(memory) == ["You", "answer0", "question1"]
+    for place in (3, -4):
+        with pytest.raises(ConversationError, match=f"3 messages, and no place {place}"):
+            memory.delete_memory(place)
+
+
+def test_reset_memory_keeps_the_system_prompt(memory: ConversationMemory) -> None:
+    memory.reset_memory()
+
+    assert memory.retrieve_all() == [PROMPT]
+
+
+def test_reset_memory_keeps_the_system_prompt_as_it_was_changed(memory: ConversationMemory) -> None:
+    memory.update(memory.messages[0].message_id, content="You sing.")
+    memory.add(system("Loudly."))
+
+    memory.reset_memory()
+
+    assert memory.retrieve_all() == [{"role": "system", "content": "You sing."}]
+
+
+def test_reset_memory_without_a_system_prompt_keeps_nothing() -> None:
+    memory = ConversationMemory()
+    memory.reset_memory()
+    memory.add(user("Hello"))
+    memory.reset_memory()
+
+    assert memory.retrieve_all() == []
+
+
+def test_reset_memory_emits_a_memory_reset_event(memory: ConversationMemory) -> None:
+    heard = Heard()
+    memory.event_context = EventContext(agent_name="Ada", event_bus=heard, session_id="s1")
+
+    memory.add(role="user", content="Hello")
+    memory.delete_memory(1)
+    memory.reset_memory()
+
+    assert heard.events == [MemoryResetEvent(session_id="s1", agent_name="Ada")]
+
+
+def test_a_listener_of_a_reset_finds_it_done(memory: ConversationMemory) -> None:
+    class Looking:
+        found = -1
+
+        def emit(self, _: object) -> None:
+            self.found = len(memory)
+
+    looking = Looking()
+    memory.event_context = EventContext(agent_name="Ada", event_bus=looking)
+
+    memory.reset_memory()
+
+    assert looking.found == 1
+
+
+def test_restore_makes_a_memory_what_another_was(memory: ConversationMemory) -> None:
+    memory.add(assistant("Hm.", calls=["1"]))
+    memory.add(tool("1"))
+    other = ConversationMemory("You sing.")
+
+    other.restore(memory.snapshot())
+
+    assert other.messages == memory.messages
+    assert other.remove_by_id(memory.messages[1].message_id)
+    assert len(memory) == len(other) + 1
+
+
+def test_no_snapshot_has_two_messages_of_one_id() -> None:
+    message = user("Hello")
+
+    with pytest.raises(ValueError, match="same id"):
+        Snapshot(messages=[message, message])

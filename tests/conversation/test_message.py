@@ -1,0 +1,387 @@
+"""Message: its fields and roles, the forms that models take, and the forms of their replies."""
+
+import base64
+import json
+import os
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, get_args
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from local.conversation import images
+from local.conversation.images import embedded
+from local.conversation.message import AgentCallMsg, Message, MessageContent, Role, ToolCallMsg
+from local.errors import ConversationError
+from talks import assistant, system, tool, user
+
+SEARCH = ToolCallMsg(
+    id="call_123", call_id="call_123", type="function", name="search", arguments='{"query": "AI"}'
+)
+SEARCH_DICT = {
+    "id": "call_123",
+    "type": "function",
+    "function": {"name": "search", "arguments": '{"query": "AI"}'},
+}
+SIGNED = {"type": "reasoning.encrypted", "data": "c2lnbmVk", "id": "r1", "format": "google"}
+URL = "https://example.com/cat.png"
+URL_PART = {"type": "image_url", "image_url": {"url": URL}}
+PNG = b"\x89PNG\r\n\x1a\n and the rest"
+
+
+@pytest.mark.parametrize("role", get_args(Role))
+def test_role_is_system_user_assistant_or_tool(role: Role) -> None:
+    assert Message(role=role, content="Hello").to_llm_dict() == {"role": role, "content": "Hello"}
+
+
+def test_another_role_is_refused_and_the_roles_are_named() -> None:
+    with pytest.raises(ConversationError, match="'bot' is no role. One of: system, user"):
+        Message(role="bot")  # type: ignore[arg-type]
+
+
+def test_message_id_is_another_one_for_every_message() -> None:
+    assert len({user("Hello").message_id for _ in range(100)}) == 100
+
+
+def test_a_message_cannot_be_changed() -> None:
+    with pytest.raises(AttributeError):
+        user("Hello").content = "Bye"  # type: ignore[misc]
+
+
+def test_tool_call_msg_takes_openais_form_there_and_back() -> None:
+    assert SEARCH.to_dict() == SEARCH_DICT
+    assert ToolCallMsg.from_dict(SEARCH_DICT) == SEARCH
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [({"query": "AI"}, '{"query":"AI"}'), ("", "{}"), (None, "{}"), ({}, "{}")],
+)
+def test_tool_call_msg_keeps_arguments_as_json_text(arguments: object, text: str) -> None:
+    call = {"id": "1", "function": {"name": "search", "arguments": arguments}}
+
+    assert ToolCallMsg.from_dict(call).arguments == text
+
+
+def test_tool_call_msg_without_an_id_gets_one() -> None:
+    call = ToolCallMsg.from_dict({"function": {"name": "search"}})
+
+    assert call.id
+    assert call.call_id == call.id
+
+
+def test_a_tool_call_is_answered_by_its_call_id_where_it_has_two() -> None:
+    call = ToolCallMsg.from_dict({"id": "fc_1", "call_id": "call_1", "name": "search"})
+
+    assert (call.id, call.call_id) == ("fc_1", "call_1")
+    assert call.to_dict()["id"] == "call_1"
+
+
+def test_agent_call_msg_names_an_agent_and_asks_it() -> None:
+    message = Message(
+        role="assistant",
+        agent_calls=[AgentCallMsg(agent_name="DataProcessor", request="Process the sales data")],
+    )
+
+    assert message.to_llm_dict()["agent_calls"] == [
+        {"agent_name": "DataProcessor", "request": "Process the sales data"}
+    ]
+
+
+@pytest.mark.parametrize("action", ["call_tool", "invoke_agent", "final_response"])
+def test_message_content_becomes_the_content_of_a_message(action: Any) -> None:
+    content = MessageContent(thought="Hm.", next_action=action, action_input={"response": "42"})
+    fields = {"thought": "Hm.", "next_action": action, "action_input": {"response": "42"}}
+
+    assert content.to_dict() == fields
+    said = Message(role="assistant", content=content.to_dict()).to_llm_dict()
+    assert json.loads(said["content"]) == fields
+
+
+def test_message_content_leaves_out_what_is_not_set() -> None:
+    assert MessageContent(thought="Hm.").to_dict() == {"thought": "Hm."}
+
+
+def test_message_content_refuses_other_actions() -> None:
+    with pytest.raises(ConversationError, match="'fly' is no next action. One of: call_tool"):
+        MessageContent(next_action="fly")  # type: ignore[arg-type]
+
+
+def test_to_llm_dict_has_role_and_content_and_whatever_else_is_set() -> None:
+    message = Message(
+        role="assistant", name="Ada", tool_calls=[SEARCH], reasoning_details=[SIGNED]
+    )
+
+    assert message.to_llm_dict() == {
+        "role": "assistant",
+        "content": None,
+        "name": "Ada",
+        "tool_calls": [SEARCH_DICT],
+        "reasoning_details": [SIGNED],
+    }
+
+
+def test_to_llm_dict_of_a_tool_message_says_which_call_it_answers() -> None:
+    assert tool("call_123", '{"result": "found"}').to_llm_dict() == {
+        "role": "tool",
+        "content": '{"result": "found"}',
+        "name": "look",
+        "tool_call_id": "call_123",
+    }
+
+
+@pytest.mark.parametrize(
+    ("content", "parts"),
+    [
+        ("Describe this", [{"type": "text", "text": "Describe this"}, URL_PART]),
+        ([{"type": "text", "text": "This"}], [{"type": "text", "text": "This"}, URL_PART]),
+        ({"see": "this"}, [{"type": "text", "text": '{"see":"this"}'}, URL_PART]),
+        ("", [URL_PART]),
+        (None, [URL_PART]),
+    ],
+)
+def test_to_llm_dict_makes_images_parts_of_the_content(content: Any, parts: object) -> None:
+    message = Message(role="user", content=content, images=[URL])
+
+    assert message.to_llm_dict()["content"] == parts
+    assert message.content == content
+
+
+def test_to_api_format_keeps_what_openai_takes_and_reasoning_for_who_gave_it() -> None:
+    message = Message(
+        role="assistant",
+        tool_calls=[SEARCH],
+        agent_calls=[AgentCallMsg(agent_name="Other", request="Help")],
+        structured_data={"a": 1},
+        reasoning_details=[SIGNED],
+    )
+
+    assert message.to_api_format() == {
+        "role": "assistant",
+        "content": None,
+        "tool_calls": [SEARCH_DICT],
+        "reasoning_details": [SIGNED],
+    }
+
+
+def test_to_api_format_of_a_tool_message_has_the_id_of_its_call_and_no_name() -> None:
+    assert tool("call_123", "Found.").to_api_format() == {
+        "role": "tool",
+        "content": "Found.",
+        "tool_call_id": "call_123",
+    }
+
+
+@pytest.mark.parametrize("role", get_args(Role))
+def test_to_api_format_has_content_where_there_are_no_tool_calls(role: Role) -> None:
+    assert Message(role=role).to_api_format()["content"] == ""
+
+
+@pytest.mark.parametrize("role", get_args(Role))
+def test_to_api_format_has_images_of_users_only(role: Role) -> None:
+    text = {"type": "text", "text": "See."}
+    message = Message(role=role, content="See.", images=[URL])
+
+    content = message.to_api_format()["content"]
+
+    assert content == ([text, URL_PART] if role == "user" else [text])
+
+
+@pytest.mark.parametrize(
+    ("name", "accepted"), [("Ada", "Ada"), ("Ada  Lovelace", "Ada_Lovelace"), ("a" * 80, "a" * 64)]
+)
+def test_to_api_format_has_names_that_openai_accepts(name: str, accepted: str) -> None:
+    assert Message(role="user", content="Hi", name=name).to_api_format()["name"] == accepted
+
+
+def test_from_response_dict_reads_a_message() -> None:
+    reply = {"role": "assistant", "content": "Let me look.", "tool_calls": [SEARCH_DICT]}
+
+    message = Message.from_response_dict(reply, name="Ada", message_id="m1")
+
+    assert message == Message(
+        role="assistant", content="Let me look.", message_id="m1", name="Ada", tool_calls=[SEARCH]
+    )
+
+
+def test_from_response_dict_reads_a_whole_response() -> None:
+    response = {"id": "r1", "choices": [{"index": 0, "message": {"content": "Hello"}}]}
+
+    message = Message.from_response_dict(response)
+
+    assert (message.role, message.content) == ("assistant", "Hello")
+
+
+def test_from_response_dict_reads_agent_calls_images_and_structured_data() -> None:
+    call = AgentCallMsg(agent_name="Other", request={"task": "Help"})
+    reply = {"agent_calls": [call.to_dict()], "images": [URL], "structured_data": {"a": 1}}
+
+    message = Message.from_response_dict(reply)
+
+    assert (message.agent_calls, message.images) == ([call], [URL])
+    assert message.structured_data == {"a": 1}
+
+
+def test_reasoning_details_come_back_to_the_model_as_it_gave_them() -> None:
+    reply = {"content": None, "tool_calls": [SEARCH_DICT], "reasoning_details": [SIGNED]}
+
+    message = Message.from_response_dict({**reply, "reasoning": "The same, readable."})
+
+    assert message.to_llm_dict()["reasoning_details"] == [SIGNED]
+    assert message.to_api_format()["reasoning_details"] == [SIGNED]
+
+
+@pytest.mark.parametrize("field", ["reasoning", "reasoning_content", "thinking"])
+def test_reasoning_details_hold_the_text_where_that_is_all_there_is(field: str) -> None:
+    message = Message.from_response_dict({"content": "42", field: "Six by seven."})
+
+    assert message.reasoning_details == [{"type": "reasoning.text", "text": "Six by seven."}]
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        pytest.param({}, id="nothing"),
+        pytest.param({"error": {"message": "Overloaded"}}, id="an error"),
+        pytest.param({"choices": []}, id="no choices"),
+        pytest.param({"choices": [{}]}, id="a choice without a message"),
+        pytest.param({"choices": None}, id="null for choices"),
+        pytest.param({"tool_calls": [{"id": "1"}]}, id="a call of nothing"),
+        pytest.param({"tool_calls": ["search"]}, id="a call that is a text"),
+        pytest.param({"agent_calls": [{"request": "Help"}]}, id="no agent"),
+        pytest.param({"role": "bot", "content": "Hi"}, id="no role"),
+        pytest.param(None, id="null"),
+        pytest.param([], id="a list"),
+    ],
+)
+def test_from_response_dict_refuses_what_is_no_message(reply: Any) -> None:
+    with pytest.raises(ConversationError):
+        Message.from_response_dict(reply)
+
+
+def test_from_harmonized_response_reads_an_objects_attributes() -> None:
+    function = SimpleNamespace(name="search", arguments='{"query": "AI"}')
+    response = SimpleNamespace(
+        role="assistant",
+        content="Let me look.",
+        tool_calls=[SimpleNamespace(id="call_123", type="function", function=function)],
+        agent_calls=[SimpleNamespace(agent_name="Other", request="Help")],
+        reasoning_details=[SIGNED],
+        metadata=SimpleNamespace(model="some"),
+    )
+
+    message = Message.from_harmonized_response(response, name="Ada", message_id="m1")
+
+    assert message == Message(
+        role="assistant",
+        content="Let me look.",
+        message_id="m1",
+        name="Ada",
+        tool_calls=[SEARCH],
+        agent_calls=[AgentCallMsg(agent_name="Other", request="Help")],
+        reasoning_details=[SIGNED],
+    )
+
+
+@pytest.mark.parametrize("call", [SEARCH, SEARCH_DICT, SimpleNamespace(**SEARCH_DICT)])
+def test_from_harmonized_response_reads_calls_in_any_form(call: object) -> None:
+    response = SimpleNamespace(content=None, tool_calls=[call], thinking="Hm.")
+
+    message = Message.from_harmonized_response(response)
+
+    assert message.tool_calls == [SEARCH]
+    assert message.reasoning_details == [{"type": "reasoning.text", "text": "Hm."}]
+
+
+def test_from_harmonized_response_refuses_what_says_nothing() -> None:
+    with pytest.raises(ConversationError, match="says nothing"):
+        Message.from_harmonized_response(object())
+
+
+texts = st.text(max_size=20)
+objects = st.dictionaries(texts, texts | st.integers() | st.booleans(), max_size=3)
+parts = st.lists(st.builds(lambda text: {"type": "text", "text": text}, texts), max_size=3)
+tool_calls = st.builds(
+    ToolCallMsg,
+    id=st.text(min_size=1),
+    call_id=st.text(min_size=1),
+    type=st.just("function"),
+    name=st.text(min_size=1),
+    arguments=objects.map(json.dumps),
+)
+agent_calls = st.builds(AgentCallMsg, agent_name=st.text(min_size=1), request=texts | objects)
+messages = st.builds(
+    Message,
+    role=st.sampled_from(get_args(Role)),
+    content=st.none() | texts | objects | parts,
+    name=st.none() | texts,
+    tool_calls=st.none() | st.lists(tool_calls, max_size=2),
+    agent_calls=st.none() | st.lists(agent_calls, max_size=2),
+    structured_data=st.none() | objects,
+    images=st.none() | st.lists(texts, max_size=2),
+    tool_call_id=st.none() | texts,
+    reasoning_details=st.none() | st.lists(objects, max_size=2),
+)
+
+
+@given(messages)
+def test_from_response_dict_reads_what_to_llm_dict_writes(message: Message) -> None:
+    written = message.to_llm_dict()
+
+    assert Message.from_response_dict(written).to_llm_dict() == written
+
+
+@given(messages)
+def test_every_form_is_json(message: Message) -> None:
+    for form in (message.to_llm_dict(), message.to_api_format()):
+        assert json.loads(json.dumps(form)) == form
+    assert msgspec.json.decode(msgspec.json.encode(message), type=Message) == message
+
+
+@pytest.mark.parametrize(
+    ("data", "type_"),
+    [
+        (PNG, "image/png"),
+        (b"\xff\xd8\xff\xe0 and the rest", "image/jpeg"),
+        (b"GIF89a and the rest", "image/gif"),
+        (b"RIFF\x00\x00\x00\x00WEBP and the rest", "image/webp"),
+    ],
+)
+async def test_images_that_are_paths_can_be_embedded(
+    tmp_path: Path, data: bytes, type_: str
+) -> None:
+    path = tmp_path / "image.jpg"
+    path.write_bytes(data)
+    message = user("Describe this", images=[URL, str(path), "data:image/png;base64,AAAA"])
+
+    shown = await embedded(message)
+
+    encoded = f"data:{type_};base64,{base64.b64encode(data).decode()}"
+    assert shown.images == [URL, encoded, "data:image/png;base64,AAAA"]
+    assert shown.message_id == message.message_id
+
+
+async def test_images_elsewhere_stay_as_they_are() -> None:
+    for message in (user("Hi"), user("See", images=[URL]), system(), assistant("Hello")):
+        assert await embedded(message) is message
+
+
+async def test_only_images_are_embedded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "secret.png").write_text("password")
+    (tmp_path / "large.png").write_bytes(PNG)
+    os.mkfifo(tmp_path / "pipe.png")
+
+    for name, problem in {
+        "secret.png": "is no PNG, JPEG, GIF or WebP",
+        "pipe.png": "is no file",
+        "none.png": "cannot be read",
+        "nul\0.png": "cannot be read",
+    }.items():
+        with pytest.raises(ConversationError, match=problem):
+            await embedded(user("See", images=[str(tmp_path / name)]))
+    monkeypatch.setattr(images, "LARGEST", len(PNG) - 1)
+    with pytest.raises(ConversationError, match="has 22 bytes, and 21 go"):
+        await embedded(user("See", images=[str(tmp_path / "large.png")]))

@@ -1,0 +1,122 @@
+"""Token counts: estimated from what a message holds, calibrated by what a model counted."""
+
+from typing import Any
+
+import pytest
+
+from local.conversation.message import AgentCallMsg, Message, ToolCallMsg
+from local.conversation.tokens import (
+    IMAGE_TOKENS,
+    LEAST,
+    MESSAGE_TOKENS,
+    MOST,
+    Calibrated,
+    estimate,
+    tokens_of,
+)
+from talks import user
+
+CALL = ToolCallMsg("1", "1", "function", "look", '{"for": "the answer to everything"}')
+REQUEST = AgentCallMsg(agent_name="Other", request="Process the sales data")
+DETAIL = {"type": "reasoning.text", "text": "Six by seven is forty-two."}
+PART = {"type": "image_url", "image_url": {"url": "https://example.com/cat.png"}}
+
+
+@pytest.mark.parametrize(
+    ("text", "tokens"),
+    [
+        ("", 0),
+        ("a", 1),
+        ("four", 1),
+        ("The quick brown fox jumps over the lazy dog.", 11),
+        ("Größe und Höhe.", 4),
+        ("速い茶色の狐", 6),
+        ("fox 狐", 2),
+    ],
+)
+def test_four_characters_of_a_latin_script_are_a_token_and_one_of_others(
+    text: str, tokens: int
+) -> None:
+    assert tokens_of(text) == tokens
+
+
+def test_an_empty_message_costs_something() -> None:
+    assert estimate(Message(role="assistant")) == MESSAGE_TOKENS
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"content": {"thought": "What is six by seven?"}},
+        {"content": [{"type": "text", "text": "What is six by seven?"}]},
+        {"content": [PART]},
+        {"tool_calls": [CALL]},
+        {"agent_calls": [REQUEST]},
+        {"reasoning_details": [DETAIL]},
+        {"images": ["https://example.com/cat.png"]},
+    ],
+    ids=lambda fields: next(iter(fields)),
+)
+def test_all_that_a_model_reads_of_a_message_is_counted(fields: dict[str, Any]) -> None:
+    assert estimate(Message(role="assistant", **fields)) >= MESSAGE_TOKENS + 5
+
+
+def test_an_image_costs_what_it_is_said_to_cost_whatever_its_bytes() -> None:
+    small, large = (user("See", images=[f"data:,{'A' * size}"]) for size in (10, 100_000))
+
+    assert estimate(small) == estimate(large) == estimate(user("See")) + IMAGE_TOKENS
+    assert estimate(large, image_tokens=100) == estimate(user("See")) + 100
+    assert estimate(Message(role="user", content=[PART]), 100) == MESSAGE_TOKENS + 100
+
+
+def test_a_calibrated_counter_begins_with_the_estimate() -> None:
+    message = user("The quick brown fox jumps over the lazy dog.")
+
+    assert Calibrated()(message) == estimate(message)
+
+
+@pytest.mark.parametrize("share", [0.5, 0.8, 1.3, 2.5])
+def test_a_calibrated_counter_comes_to_what_the_model_counts(share: float) -> None:
+    count = Calibrated()
+    message = user("word " * 1_000)
+
+    for _ in range(20):
+        count.observe(count(message), round(estimate(message) * share))
+
+    assert count(message) == pytest.approx(estimate(message) * share, rel=0.01)
+
+
+def test_one_count_moves_a_calibrated_counter_part_of_the_way() -> None:
+    count = Calibrated()
+
+    count.observe(1_000, 2_000)
+
+    assert 1.0 < count.factor < 2.0
+
+
+@pytest.mark.parametrize(("reported", "bound"), [(1, LEAST), (1_000_000, MOST)])
+def test_absurd_counts_move_a_calibrated_counter_to_its_bounds_only(
+    reported: int, bound: float
+) -> None:
+    count = Calibrated()
+
+    for _ in range(20):
+        count.observe(1_000, reported)
+
+    assert count.factor == bound
+
+
+@pytest.mark.parametrize(("counted", "reported"), [(0, 10), (10, 0), (10, -1)])
+def test_no_count_teaches_nothing(counted: int, reported: int) -> None:
+    count = Calibrated()
+
+    count.observe(counted, reported)
+
+    assert count.factor == 1.0
+
+
+def test_any_counter_can_be_calibrated() -> None:
+    count = Calibrated(lambda message: len(str(message.content)))
+    count.factor = 2.0
+
+    assert count(user("four")) == 8
