@@ -9,11 +9,13 @@ from factories import Listen, StartGenerator
 from local.bus.connection import Connection
 from local.bus.query_client import QueryClient
 from local.bus.tool_host import ToolHost
+from local.conversation.events import MemoryResetEvent
 from local.memory.records import Fact
 from local.memory.service import Memory
 from local.protocol.caller import Caller
-from local.protocol.codec import decode
-from local.protocol.payloads import Json
+from local.protocol.codec import decode, encode
+from local.protocol.envelope import seal
+from local.protocol.payloads import ClearSession, Json, ToolResult
 from local.tools import load_session
 from stand_ins.ollama_server import OllamaStandIn, Reply
 from waiting import eventually
@@ -220,3 +222,50 @@ async def test_the_models_own_counts_decide_when_a_conversation_is_compressed(
         await client.ask(f"Question {number}: {'word ' * 20}", caller=RICHARD)
 
     assert "Call recall" in last_chat(ollama)[0]
+
+
+async def clear(bus: Connection, caller: Caller) -> ToolResult:
+    request = seal(
+        ClearSession(),
+        type="request",
+        source="shell",
+        user=caller.user,
+        session_id=caller.session_id,
+    )
+    answer = await bus.request("session.clear", encode(request))
+    return decode(answer.data, ToolResult).payload
+
+
+@pytest.mark.usefixtures("loading")
+async def test_a_cleared_session_begins_anew_and_everybody_is_told(
+    bus: Connection,
+    start: StartGenerator,
+    client: QueryClient,
+    ollama: OllamaStandIn,
+    listen: Listen,
+) -> None:
+    resets = await listen("session.reset")
+    await start(tools=1)
+    await client.ask("My pin is 4714.", caller=RICHARD)
+    eve = Caller(user="eve", agent="shell", session_id="s1")
+    await client.ask("My pin is 1111.", caller=eve)
+
+    assert (await clear(bus, RICHARD)).ok
+
+    await client.ask("What is my pin?", caller=RICHARD)
+    assert last_chat(ollama)[1] == ["What is my pin?"]
+    await client.ask("And mine?", caller=eve)
+    assert last_chat(ollama)[1] == ["My pin is 1111.", "Understood.", "And mine?"]
+    await eventually(lambda: resets)
+    reset = decode(resets[0].data, MemoryResetEvent)
+    assert (reset.user, reset.payload.session_id) == ("richard", "s1")
+    assert len(resets) == 1
+
+
+async def test_without_a_session_nothing_is_cleared(bus: Connection, start: StartGenerator) -> None:
+    await start(tools=0)
+
+    refused = await clear(bus, Caller(user="richard"))
+
+    assert refused.error is not None
+    assert refused.error.code == "invalid_arguments"

@@ -14,14 +14,14 @@ from local.bus.connection import Connection, Message
 from local.bus.identity import caller_of
 from local.bus.participant import Participant
 from local.bus.toolbox import Toolbox
-from local.errors import RequestError
+from local.errors import InvalidArgumentsError, RequestError
 from local.llm.chat import ChatModel
 from local.llm.structured import StructuredModel
 from local.protocol import subjects
 from local.protocol.caller import Caller
 from local.protocol.codec import decode, encode
 from local.protocol.envelope import new_id, seal
-from local.protocol.payloads import Query, ToolResult, ToolSchema
+from local.protocol.payloads import ClearSession, Query, ToolResult, ToolSchema
 from local.settings import GeneratorSettings
 
 SESSIONS_KEPT = 1_000
@@ -42,6 +42,7 @@ class GeneratorAgent(Participant):
         self._tools_heard = asyncio.Event()
         self._resources = AsyncExitStack()
         self.serve(subjects.QUERY_RECEIVED, self._hear, queue=NAME)
+        self.serve(subjects.SESSION_CLEAR, self._clear, queue=NAME)
 
     async def started(self) -> None:
         await self._resources.enter_async_context(self._toolbox)
@@ -81,6 +82,21 @@ class GeneratorAgent(Participant):
             await turn.run()
         if self._settings.knowledge and turn.answer and caller.user is not None:
             await self._learn(query.query, caller)
+
+    async def _clear(self, message: Message) -> None:
+        try:
+            envelope = decode(message.data, ClearSession)
+            asking = caller_of(envelope)
+            session_id = envelope.payload.session_id or asking.session_id
+            if session_id is None:
+                raise InvalidArgumentsError("session_id: the request has none.")
+        except RequestError as error:
+            await self._acknowledge(message, ToolResult.failed(error))
+            return
+        session = self._session(Caller(user=asking.user, agent=NAME, session_id=session_id))
+        async with session.turn:
+            session.clear()
+        await self._acknowledge(message, ToolResult(ok=True, content="The session begins anew."))
 
     async def _learn(self, text: str, caller: Caller) -> None:
         await learn(

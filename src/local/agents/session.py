@@ -105,6 +105,11 @@ class Session:
         self._to_restore = 0
         return Background(notes=loaded.notes, memories=loaded.memories)
 
+    def clear(self) -> None:
+        """Begin anew: nothing said so far is in a prompt again until the generator restarts."""
+        self._to_restore = 0
+        self.memory.reset_memory()
+
     async def end_turn(self, runtime: CompactionRuntime) -> None:
         """Compact what has become too long; failing leaves the conversation as it is."""
         try:

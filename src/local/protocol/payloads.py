@@ -79,6 +79,12 @@ class Query(msgspec.Struct, kw_only=True):
     query_id: Name | None = None
 
 
+class ClearSession(msgspec.Struct, frozen=True, kw_only=True):
+    """Which session to begin anew; without an id that of the envelope."""
+
+    session_id: Name | None = None
+
+
 class ToolCallRecord(msgspec.Struct, kw_only=True, omit_defaults=True):
     """One tool call of a turn, as `response.generation` reports it.
 
