@@ -56,6 +56,15 @@ def test_the_environment_overrides_files(folder: Path) -> None:
     assert settings.generator.tools == ("recall_topic", "save_topic")
 
 
+def test_an_empty_variable_is_an_empty_text_or_none(folder: Path) -> None:
+    environment = {"LOCAL2_MEMORY__JUDGE_MODEL": "", "LOCAL2_MEMORY__RERANKER_URL": ""}
+
+    settings = load_settings(folder, environment)
+
+    assert settings.memory.judge_model == ""
+    assert settings.memory.reranker_url is None
+
+
 @pytest.mark.parametrize(
     ("content", "says"),
     [

@@ -68,7 +68,7 @@ async def open_stack(
     Args:
         settings: Where data lies, which bus, embedder and model.
         log_folder: Where child processes log; None means standard error.
-        with_generator: Without it no chat model is opened, as for an offline reindex.
+        with_generator: Without it no model but the embedder is opened, as for an offline reindex.
 
     Raises:
         FolderLockedError: Another stack runs on this data folder.
@@ -88,7 +88,7 @@ async def open_stack(
             Database.open(data_dir / "ledger.sqlite3", migrations())
         )
         vectors = VectorClient(bus, search_timeout=settings.memory.vector_timeout)
-        models = await _memory_models(resources, settings)
+        models = await _memory_models(resources, settings) if with_generator else Models()
         memory = Memory(database, vectors, settings.memory, announce=_announcer(bus), models=models)
 
         def worker_lost() -> None:

@@ -7,7 +7,7 @@ the two alike). A key that nobody knows is refused, in a file as in the environm
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, TypeVar, get_args
 
 import msgspec
 import yaml
@@ -143,9 +143,19 @@ def _override(sections: dict[str, dict[str, Any]], variable: str, value: str) ->
         known = ", ".join(f"{ENVIRONMENT_PREFIX}{name.upper()}__<KEY>" for name in sections)
         raise ConfigError(f"The environment variable {variable} names no setting.", remedy=known)
     try:
-        sections[section][key] = yaml.safe_load(value)
+        sections[section][key] = yaml.safe_load(value) if value else ""
     except yaml.YAMLError as error:
         raise ConfigError(f"The value of {variable} is not YAML: {error}") from error
+
+
+def _without_empty(section: dict[str, Any], into: type[msgspec.Struct]) -> dict[str, Any]:
+    """An empty variable means none where there may be none, as `reranker_url`."""
+    nullable = {
+        field.name for field in msgspec.structs.fields(into) if type(None) in get_args(field.type)
+    }
+    return {
+        key: None if value == "" and key in nullable else value for key, value in section.items()
+    }
 
 
 def _as_path(kind: type, value: Any) -> Path:
@@ -156,7 +166,8 @@ def _as_path(kind: type, value: Any) -> Path:
 
 def _convert(sections: Mapping[str, dict[str, Any]], name: str, into: type[T]) -> T:
     try:
-        return msgspec.convert(sections[name], into, dec_hook=_as_path)
+        section = _without_empty(sections[name], into)
+        return msgspec.convert(section, into, dec_hook=_as_path)
     except msgspec.ValidationError as error:
         raise ConfigError(
             f"config/{name}.yaml or {ENVIRONMENT_PREFIX}{name.upper()}__*: {error}.",

@@ -246,6 +246,18 @@ async def test_a_result_too_large_for_the_bus_is_an_error_result(
 
 
 @pytest.mark.usefixtures("host")
+async def test_a_result_that_is_not_unicode_is_an_error_result(
+    bus: Connection, notes: Notes
+) -> None:
+    notes.answer = "a lone \ud800 surrogate"
+
+    result = await call_tool(bus, "note", {"text": "x"}, caller=RICHARD)
+
+    assert result.error is not None
+    assert "not Unicode" in result.error.message
+
+
+@pytest.mark.usefixtures("host")
 async def test_a_request_too_large_for_the_bus_is_an_error_result(bus: Connection) -> None:
     result = await call_tool(bus, "note", {"text": "x" * (1024 * 1024)}, caller=RICHARD)
 

@@ -2,6 +2,7 @@
 
 import pytest
 
+from local.cli.output import printable
 from local.cli.tools import parsed
 from local.errors import InvalidArgumentsError
 
@@ -28,3 +29,7 @@ def test_a_word_becomes_an_argument_of_the_declared_type(
 def test_a_word_that_cannot_be_read_is_named(word: str) -> None:
     with pytest.raises(InvalidArgumentsError, match=word.partition("=")[0]):
         parsed([word], SCHEMA)
+
+
+def test_what_would_command_the_terminal_is_not_printed() -> None:
+    assert printable("\x1b[31mEvil\x1b]0;pwned\ttab\nline") == " [31mEvil ]0;pwned\ttab\nline"

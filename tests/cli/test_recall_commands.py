@@ -234,7 +234,7 @@ def test_documents_are_kept_and_those_that_are_none_are_named(
         image: "It is not text in UTF-8.",
         nul: "It is not text in UTF-8.",
         empty: "It is empty.",
-        large: "It has more than 900,000 characters",
+        large: "It has more than 900,000 bytes",
     }.items():
         assert f"{file}: {problem}" in failed.stderr
     assert failed.stdout.startswith(f"{guide}: Document kept in 1 chunks: ")
@@ -315,8 +315,8 @@ def test_recall_passes_on_what_its_options_say(running: Running, tmp_path: Path,
 @pytest.mark.parametrize(
     ("words", "exit_code", "says"),
     [
-        pytest.param(["--since", "noon"], 1, "--since: 'noon' is no date", id="since"),
-        pytest.param(["--until", "2023-02-30"], 1, "--until: '2023-02-30'", id="until"),
+        pytest.param(["--since", "noon"], 1, "since: 'noon' is no date", id="since"),
+        pytest.param(["--until", "2023-02-30"], 1, "until: '2023-02-30'", id="until"),
         pytest.param(["--kind", "episode"], 1, "episode", id="kind"),
         pytest.param(["--top-k", "21"], 1, "top_k", id="top-k"),
         pytest.param(["--scope", "world"], 2, "world", id="scope"),

@@ -2,11 +2,12 @@
 
 from collections.abc import Sequence
 
-import msgspec
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from local.memory.ingestion import Conversation, Message, identified, records_of
+from local.errors import InvalidArgumentsError
+from local.memory.ingestion import Conversation, Message, numbered, records_of
 from local.memory.records import NewRecord
 from local.protocol.payloads import ToolCallRecord
 from recalling import DAY, said
@@ -38,18 +39,12 @@ def records(messages: Sequence[Message]) -> list[NewRecord]:
 
 @given(st.lists(MESSAGES, max_size=12), st.integers(1, 12))
 def test_wherever_it_is_cut(messages: list[Message], size: int) -> None:
-    whole = list(identified(messages))
+    whole = list(numbered(messages))
     pieces = [whole[start : start + size] for start in range(0, len(whole), size)]
 
-    # The ids that pieces need are their sender's own then, and stay with the records.
     in_pieces = [record for piece in pieces for record in records(piece)]
-    assert [_without_reference(record) for record in in_pieces] == [
-        _without_reference(record) for record in records(messages)
-    ]
 
-
-def _without_reference(record: NewRecord) -> NewRecord:
-    return msgspec.structs.replace(record, source_ref=None)
+    assert in_pieces == records(messages)
 
 
 @given(st.lists(MESSAGES, max_size=12))
@@ -67,5 +62,19 @@ def test_what_is_said_twice_is_two_records() -> None:
     assert first.id != second.id
 
 
-def test_the_own_ids_of_messages_stay() -> None:
-    assert [message.id for message in identified([said("Yes.", id="D1:3")])] == ["D1:3"]
+def test_the_senders_ids_are_references_and_made_up_ones_are_not() -> None:
+    references = [r.source_ref for r in records([said("Yes.", id="D1:3"), said("No.")])]
+
+    assert references == ["D1:3", None]
+
+
+def test_empty_ids_are_none() -> None:
+    first, second = records([said("alpha", id=""), said("beta", id="")])
+
+    assert first.id != second.id
+    assert (first.source_ref, second.source_ref) == (None, None)
+
+
+def test_an_id_for_two_texts_is_refused() -> None:
+    with pytest.raises(InvalidArgumentsError, match=r"messages\[1\]\.id: 'm1'"):
+        records([said("alpha", id="m1"), said("beta", id="m1")])

@@ -89,7 +89,7 @@ async def test_an_item_of_a_fact_has_its_topic_and_type(
             {"query": "x", "source_kinds": ["episode"]}, "args.source_kinds", id="episode"
         ),
         pytest.param({"query": "x", "source_kinds": []}, "args.source_kinds", id="no kind"),
-        pytest.param({"query": "x", "since": "yesterday"}, "args.since", id="no time"),
+        pytest.param({"query": "x", "since": "yesterday"}, "since", id="no time"),
         pytest.param({"query": "x", "user": "eve"}, "unknown field `user`", id="another user"),
         pytest.param({"query": "x", "tenant": "t"}, "unknown field `tenant`", id="another tenant"),
         pytest.param(
@@ -312,3 +312,17 @@ async def test_messages_of_any_length_are_recalled_and_fit_the_bus(
     assert result.ok, result.content[:200]
     assert result.data["total"] == 8
     assert len(result.content) < 10_000
+
+
+async def test_a_date_is_its_beginning_or_its_end(
+    richard: MemoryService, memory: Memory, bus: Connection
+) -> None:
+    await richard.ingest([said("Osmium.", timestamp=DAY)])
+
+    async def found(**times: str) -> int:
+        result = await over_the_bus(bus, memory, {"query": "osmium", **times})
+        return int(result.data["total"])
+
+    assert await found(since="2026-05-02", until="2026-05-02") == 1
+    assert await found(since="2026-05-03") == 0
+    assert await found(until="2026-05-01") == 0

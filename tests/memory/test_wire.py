@@ -72,7 +72,32 @@ async def test_another_users_history_is_no_memory(bus: Connection) -> None:
 
     for asked in ("user.editor", id_):
         result = await call(bus, "memory_history", {"topic_or_id": asked}, EVE)
-        assert (result.content, result.data) == ("No memories found.", {"versions": []})
+        nothing = {"versions": [], "total": 0}
+        assert (result.content, result.data) == ("No memories found.", nothing)
+
+
+async def test_a_history_of_long_versions_fits_the_bus_and_a_context(bus: Connection) -> None:
+    for number in range(12):
+        fact = {**VIM, "content": f"Version {number}: " + "long " * 13_000}
+        await data(bus, "remember_fact", fact)
+
+    result = await call(bus, "memory_history", {"topic_or_id": "user.editor"})
+
+    assert result.ok, result.content
+    assert len(result.content) < 10_000
+    assert [one["content"].split(":")[0] for one in result.data["versions"]] == [
+        f"Version {number}" for number in reversed(range(12))
+    ]
+
+
+async def test_a_long_history_is_listed_as_far_as_it_matters(bus: Connection) -> None:
+    for number in range(103):
+        await data(bus, "remember_fact", {**VIM, "content": f"Version {number}"})
+
+    result = await call(bus, "memory_history", {"topic_or_id": "user.editor"})
+
+    assert (len(result.data["versions"]), result.data["total"]) == (100, 103)
+    assert result.content.endswith("(3 older versions are left out.)")
 
 
 async def test_a_conversation_is_answered_with_what_became_of_it(bus: Connection) -> None:

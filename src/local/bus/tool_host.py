@@ -92,11 +92,14 @@ class ToolHost(Participant):
         self, message: Message, request: Envelope[Any] | None, result: ToolResult
     ) -> ToolResult:
         """Send the result, or what the bus carries of it; returns what was sent."""
-        data, headers = self._encoded(message, request, result)
         try:
+            data, headers = self._encoded(message, request, result)
             self.bus.check_size(data, headers)
         except TooLargeError as error:
             return await self._reply(message, request, _smaller(result, error))
+        except InvalidArgumentsError as error:
+            self._log.warning("result_not_sent", reason=str(error))
+            return await self._reply(message, request, ToolResult.failed(error))
         if message.reply:
             await self.bus.publish(message.reply, data, headers=headers)
         await self.bus.publish(self._result_subject, data, headers=headers)
@@ -141,7 +144,7 @@ class ToolHost(Participant):
 
 def _smaller(result: ToolResult, error: TooLargeError) -> ToolResult:
     """What to send in place of a result that the bus does not carry."""
-    if result.tool_output_key is None or result.data is None:
+    if result.data is None:
         return ToolResult.failed(error)
     content = f"{result.content}\n{DATA_LEFT_OUT}"
     return msgspec.structs.replace(result, content=content, data=None)

@@ -123,7 +123,7 @@ def recall(  # noqa: PLR0913, PLR0917 - one parameter an option
     """Search everything remembered."""
     output = Output(json=json)
     with reporting_errors(output):
-        from local.cli.recall import Question, moment
+        from local.cli.recall import Question
         from local.cli.recall import recall as run
 
         question = Question(
@@ -131,8 +131,8 @@ def recall(  # noqa: PLR0913, PLR0917 - one parameter an option
             top_k=top_k,
             scope=scope,
             source_kinds=kind or None,
-            since=moment(since, option="--since"),
-            until=moment(until, option="--until", ends=True),
+            since=since,
+            until=until,
             enable_rerank=rerank,
             synthesize=synthesize,
             explain=explain,
@@ -178,7 +178,7 @@ def add_document(
     context: typer.Context,
     files: Annotated[list[Path], typer.Argument(help="Text or Markdown, in UTF-8.")],
     title: Annotated[str | None, typer.Option(help="Else the file's name.")] = None,
-    source: Annotated[str | None, typer.Option(help="Else the file's path as given.")] = None,
+    source: Annotated[str | None, typer.Option(help="Else the file's full path.")] = None,
     json: Json = False,
 ) -> None:
     """Keep documents for everybody; those of the same source are replaced."""

@@ -9,13 +9,13 @@ import msgspec
 from local.bus.connection import Connection, connect
 from local.bus.tool_client import call_tool
 from local.cli.answers import NAME, PATIENCE
-from local.cli.outcomes import Outcome, progress, report
+from local.cli.outcomes import Outcome, name_of, progress, report
 from local.cli.output import Output, run_async
 from local.errors import BadRequestError, InvalidArgumentsError, Local2Error, TooLargeError
 from local.protocol.caller import Caller
 from local.runtime import running_url
 from local.settings import Settings
-from local.tools.add_document import MAX_DOCUMENT, AddDocument, AddedDocument
+from local.tools.add_document import MAX_DOCUMENT, MAX_TITLE, AddDocument, AddedDocument
 
 
 def add_document(
@@ -45,26 +45,34 @@ async def _add_all(
         with progress(output) as bar:
             task = bar.add_task("", total=len(files))
             for file in files:
-                bar.update(task, description=file.name)
+                bar.update(task, description=name_of(Path(file.name)))
                 outcomes.append(await _add(bus, file, title, source))
                 bar.update(task, advance=1)
     return outcomes
 
 
 async def _add(bus: Connection, file: Path, title: str | None, source: str | None) -> Outcome:
+    shown = name_of(file)
     try:
         content = await asyncio.to_thread(_text_of, file)
     except Local2Error as error:
-        return Outcome(file=str(file), error=str(error))
+        return Outcome(file=shown, error=str(error))
     document = AddDocument(
-        content=content, title=title or file.stem, source=source or file.as_posix()
+        content=content,
+        title=(title or name_of(Path(file.stem)))[:MAX_TITLE],
+        source=source or await asyncio.to_thread(_path_of, file),
     )
     args, caller = msgspec.to_builtins(document), Caller(agent=NAME)
     result = await call_tool(bus, "add_document", args, caller=caller, timeout=PATIENCE)
     if result.error is not None:
-        return Outcome(file=str(file), error=result.error.message)
+        return Outcome(file=shown, error=result.error.message)
     data = msgspec.convert(result.data, AddedDocument)
-    return Outcome(file=str(file), content=result.content, data=data)
+    return Outcome(file=shown, content=result.content, data=data)
+
+
+def _path_of(file: Path) -> str:
+    """Its full path: the same document from wherever it is named, and no other one's."""
+    return name_of(file.resolve())
 
 
 def _text_of(file: Path) -> str:
@@ -85,9 +93,9 @@ def _text_of(file: Path) -> str:
         raise BadRequestError("It is not text in UTF-8.")
     if not text.strip():
         raise BadRequestError("It is empty.")
-    if len(text) > MAX_DOCUMENT:
+    if len(text) > MAX_DOCUMENT or len(msgspec.json.encode(text)) > MAX_DOCUMENT:
         raise TooLargeError(
-            f"It has more than {MAX_DOCUMENT:,} characters, the most a document may have.",
+            f"It has more than {MAX_DOCUMENT:,} bytes as JSON, the most a document may have.",
             remedy="Split it into several files.",
         )
     return text

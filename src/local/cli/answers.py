@@ -10,7 +10,7 @@ from rich.text import Text
 
 from local.bus.connection import connect
 from local.bus.tool_client import call_tool
-from local.cli.output import FAILED, Output
+from local.cli.output import FAILED, Output, printable
 from local.protocol.caller import Caller
 from local.protocol.payloads import Json, ToolResult
 from local.runtime import running_url
@@ -38,21 +38,21 @@ def data_of(result: ToolResult, type_: type[T], output: Output) -> T:
         return msgspec.convert(result.data, type_)
     output.data(result)
     if not output.json:
-        output.errors.print(result.content, markup=False)
+        output.errors.print(printable(result.content), markup=False)
     sys.exit(FAILED)
 
 
 def show_entry(output: Output, head: Text, content: str) -> None:
     """Print one entry of a list: its head, and as much of its content as a glance takes in."""
-    printable = "".join(c if c.isprintable() else " " for c in content)
     lines = wrap(
-        " ".join(printable.split()),
+        " ".join(printable(content).split()),
         max(output.console.width, NARROWEST),
         initial_indent=INDENT,
         subsequent_indent=INDENT,
         max_lines=SHOWN_LINES,
         placeholder=" …",
     )
+    head.plain = printable(head.plain)
     output.console.print(head, soft_wrap=True)
     output.console.print(Text("\n".join(lines)), soft_wrap=True)
 

@@ -11,10 +11,10 @@ from rich.progress import Progress, TaskID
 from local.bus.connection import Connection, connect
 from local.bus.tool_client import call_tool
 from local.cli.answers import NAME, PATIENCE
-from local.cli.outcomes import Outcome, progress, report
+from local.cli.outcomes import Outcome, name_of, progress, report
 from local.cli.output import Output, run_async
 from local.errors import BadRequestError, InvalidArgumentsError
-from local.memory.ingestion import Ingested, Message, identified, session_of
+from local.memory.ingestion import Ingested, Message, numbered, session_of
 from local.memory.records import in_utc
 from local.protocol.caller import Caller
 from local.protocol.envelope import Name
@@ -24,6 +24,8 @@ from local.settings import Settings
 STANDARD_INPUT = Path("-")
 BATCH_BYTES = 500_000
 """Of messages in one request; the bus carries 1 MB."""
+LARGEST_MESSAGE = 900_000
+"""Bytes of one message as JSON."""
 BATCH_MESSAGES = 1_000
 """One transaction writes them, and nobody's save should wait long behind it."""
 
@@ -38,7 +40,7 @@ class Line(Message, frozen=True, kw_only=True):
 
 
 class Session(msgspec.Struct, frozen=True, kw_only=True):
-    """One conversation of a file; its messages have ids."""
+    """One conversation of a file, ready to be sent in parts."""
 
     id: str
     messages: list[Message]
@@ -74,7 +76,7 @@ def ingest(
 
 
 def _parsed(file: Path, session: str | None) -> ParsedFile:
-    name = "standard input" if file == STANDARD_INPUT else str(file)
+    name = "standard input" if file == STANDARD_INPUT else name_of(file)
     try:
         data = sys.stdin.buffer.read() if file == STANDARD_INPUT else file.read_bytes()
         return ParsedFile(name=name, sessions=list(sessions_in(data, session)))
@@ -96,12 +98,13 @@ def sessions_in(data: bytes, session: str | None) -> Iterator[Session]:
             line = _line(text, number)
             said.setdefault(line.session_id or session, []).append(line.message())
     for named, messages in said.items():
-        yield Session(id=named or session_of(messages), messages=list(identified(messages)))
+        yield Session(id=named or session_of(messages), messages=list(numbered(messages)))
 
 
 def _line(text: bytes, number: int) -> Line:
     try:
         line = msgspec.json.decode(text, type=Line)
+        _check_size(line)
         if line.timestamp is not None:
             in_utc(line.timestamp)
     except (msgspec.DecodeError, UnicodeDecodeError, InvalidArgumentsError) as error:
@@ -110,6 +113,11 @@ def _line(text: bytes, number: int) -> Line:
             remedy='Nothing of this file was sent. A line is like {"role": "user", "content": "…"}',
         ) from error
     return line
+
+
+def _check_size(line: Line) -> None:
+    if len(msgspec.json.encode(line)) > LARGEST_MESSAGE:
+        raise InvalidArgumentsError(f"it has more than {LARGEST_MESSAGE:,} bytes")
 
 
 def batches(messages: Sequence[Message]) -> Iterator[list[Message]]:
@@ -152,7 +160,10 @@ async def _send(
             args = {"messages": batch, "session_id": session.id}
             result = await call_tool(bus, "ingest", args, caller=caller, timeout=PATIENCE)
             if result.error is not None:
-                said = f"{remembered} remembered, then: {result.error.message}"
+                said = (
+                    f"{remembered} remembered, then: {result.error.message} "
+                    "Ingest the file again: nothing is remembered twice."
+                )
                 return Outcome(file=file.name, error=said)
             done = msgspec.convert(result.data, Ingested)
             remembered += done.added

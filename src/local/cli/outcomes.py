@@ -1,7 +1,9 @@
 """Commands on several files: what became of each, whatever became of the others."""
 
+import os
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 
 import msgspec
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
@@ -16,6 +18,11 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     content: str = ""
     data: msgspec.Struct | None = None
     error: str | None = None
+
+
+def name_of(file: Path) -> str:
+    """As it can be shown and sent, whatever bytes it is made of."""
+    return os.fsencode(file).decode("utf-8", "replace")
 
 
 def report(output: Output, outcomes: Sequence[Outcome]) -> None:

@@ -33,9 +33,9 @@ class Output:
             sys.stdout.write(msgspec.json.format(msgspec.json.encode(data)).decode() + "\n")
 
     def text(self, text: str) -> None:
-        """Print text as it is, for people."""
+        """Print text for people, whatever it holds."""
         if not self.json:
-            self.console.print(text, markup=False)
+            self.console.print(printable(text), markup=False)
 
     def table(self, table: Table) -> None:
         """Print a table, for people."""
@@ -50,6 +50,11 @@ class Output:
         self.errors.print(f"[bold red]Error:[/] {escape(error.message)}")
         if error.remedy:
             self.errors.print(f"[dim]→[/] {escape(error.remedy)}")
+
+
+def printable(text: str) -> str:
+    """Without what would command the terminal: stored text comes from anybody."""
+    return "".join(c if c.isprintable() or c in "\n\t" else " " for c in text)
 
 
 @contextmanager

@@ -1,7 +1,6 @@
 """`local2 recall`: what is remembered of something, and why that was found."""
 
 from collections.abc import Sequence
-from datetime import datetime, time
 
 import msgspec
 from rich.padding import Padding
@@ -10,15 +9,12 @@ from rich.text import Text
 
 from local.cli.answers import INDENT, NAME, answer, data_of, show_entry, shown_time
 from local.cli.output import Output, run_async
-from local.errors import InvalidArgumentsError
 from local.memory.places import Scope
 from local.memory.recall.synthesis import Answer
 from local.protocol.caller import Caller
 from local.settings import Settings
 from local.tools.base import NOTHING_FOUND
 from local.tools.recall import Explanation, RecalledItem, RecalledItems
-
-DATE = len("2026-05-01")
 
 
 class Question(msgspec.Struct, frozen=True, kw_only=True):
@@ -28,8 +24,8 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
     top_k: int
     scope: Scope
     source_kinds: Sequence[str] | None
-    since: datetime | None
-    until: datetime | None
+    since: str | None
+    until: str | None
     enable_rerank: bool
     synthesize: bool
     explain: bool
@@ -49,24 +45,6 @@ def recall(
     output.data(recalled)
     if not output.json:
         _show(output, recalled)
-
-
-def moment(text: str | None, *, option: str, ends: bool = False) -> datetime | None:
-    """A date or a time as a user writes it; of a date its beginning, or its end.
-
-    Raises:
-        InvalidArgumentsError: It is neither; the message names the option.
-    """
-    if text is None:
-        return None
-    try:
-        found = datetime.fromisoformat(text)
-    except ValueError as error:
-        raise InvalidArgumentsError(
-            f"{option}: {text!r} is no date or time.",
-            remedy="Write it as 2026-05-01 or 2026-05-01T14:30.",
-        ) from error
-    return datetime.combine(found, time.max) if ends and len(text) <= DATE else found
 
 
 def _show(output: Output, recalled: RecalledItems) -> None:

@@ -44,7 +44,7 @@ def _data_uri(path: Path) -> str:
         if not path.is_file():
             raise ConversationError(f"The image {path} is no file.")
         if size > LARGEST:
-            raise ConversationError(f"The image {path} has {size:,} bytes, and {LARGEST:,} go.")
+            raise ConversationError(f"The image {path} has {size:,} bytes, over {LARGEST:,}.")
         data = path.read_bytes()
     except (OSError, ValueError) as error:
         raise ConversationError(f"The image {path} cannot be read: {error}.") from error

@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
+from local.errors import InvalidArgumentsError
 from local.memory.episodes import new_episode
 from local.memory.records import NewRecord, content_id, in_utc
 from local.protocol.caller import Caller
@@ -39,6 +40,13 @@ class Message(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     timestamp: datetime | None = None
     tool_calls: list[ToolCallRecord] = []
     tool_call_id: Annotated[Name | None, msgspec.Meta(description="Of a tool's message.")] = None
+    occurrence: Annotated[
+        Annotated[int, msgspec.Meta(ge=1)] | None,
+        msgspec.Meta(
+            description="Of a message without an id in a conversation that is sent in parts: how "
+            "often the same was said up to here."
+        ),
+    ] = None
 
 
 class Conversation(msgspec.Struct, frozen=True, kw_only=True):
@@ -119,46 +127,63 @@ def session_of(messages: Sequence[Message]) -> str:
     return content_id("session", first)
 
 
-def identified(messages: Sequence[Message]) -> Iterator[Message]:
-    """The messages of a conversation, so that it makes the same records whole and in pieces.
+def numbered(messages: Sequence[Message]) -> Iterator[Message]:
+    """The messages of a conversation, so that it makes the same records whole and in parts.
 
-    One without an id gets one made of what it says and how often that was said before; a tool's
-    message without a name gets its tool's.
+    Each says how often the same was said up to it; a tool's message without a name gets its tool's.
     """
     tools = {call.id: call.name for message in messages for call in message.tool_calls}
     said: Counter[tuple[str | None, ...]] = Counter()
     for message in messages:
         what = (message.role, message.name, message.content)
         said[what] += 1
-        id_ = message.id if message.id is not None else content_id(*what, said[what])
         name = message.name
-        if message.role == "tool" and name is None and message.tool_call_id is not None:
+        if message.role == "tool" and not name and message.tool_call_id:
             name = tools.get(message.tool_call_id)
-        yield msgspec.structs.replace(message, id=id_, name=name)
+        times = message.occurrence or said[what]
+        yield msgspec.structs.replace(message, occurrence=times, name=name or None)
 
 
 def records_of(conversation: Conversation) -> Iterator[NewRecord]:
     """A record a message and a tool's result, in their order; each id once."""
     messages = conversation.messages
+    _check_ids(messages)
     args = {call.id: call.args for message in messages for call in message.tool_calls}
-    for given, message in zip(messages, identified(messages), strict=True):
+    for message in numbered(messages):
         if message.role == "tool":
             result = ToolCallRecord(
-                id=message.tool_call_id,
+                id=message.tool_call_id or None,
                 name=message.name or "tool",
                 args=args.get(message.tool_call_id, {}) if message.tool_call_id else {},
                 content=message.content or "",
             )
             yield from _result(conversation, message, result)
         elif message.role != "system":
-            yield from _said(conversation, message, source_ref=given.id)
+            yield from _said(conversation, message)
         for call in message.tool_calls:
             yield from _result(conversation, message, call)
 
 
-def _said(
-    conversation: Conversation, message: Message, *, source_ref: str | None
-) -> Iterator[NewRecord]:
+def _check_ids(messages: Sequence[Message]) -> None:
+    """An id that names two texts would lose one of them."""
+    named: dict[tuple[str, str], str | None] = {}
+    for number, message in enumerate(messages):
+        if message.id and named.setdefault((message.role, message.id), message.content) != (
+            message.content
+        ):
+            raise InvalidArgumentsError(
+                f"messages[{number}].id: {message.id!r} is another message's already.",
+                remedy="Give every message an id of its own, or none.",
+            )
+
+
+def _identity(message: Message) -> str:
+    """The sender's id, else one made of what is said, and how often that was said before."""
+    what = (message.role, message.name, message.content, message.occurrence)
+    return message.id or content_id(*what)
+
+
+def _said(conversation: Conversation, message: Message) -> Iterator[NewRecord]:
     text = message.content
     if not text or text.isspace():
         return
@@ -166,13 +191,17 @@ def _said(
         conversation,
         message,
         id=content_id(
-            "chat_message", conversation.owner, conversation.session_id, message.role, message.id
+            "chat_message",
+            conversation.owner,
+            conversation.session_id,
+            message.role,
+            _identity(message),
         ),
         kind="chat_message",
         content=text,
         label=message.name,
         role=message.role,
-        source_ref=source_ref,
+        source_ref=message.id or None,
     )
 
 
@@ -181,7 +210,7 @@ def _result(
 ) -> Iterator[NewRecord]:
     if call.name in OWN_TOOLS or not call.content or call.content.isspace():
         return
-    said = [conversation.query_id, call.id or message.id, call.name, call.content]
+    said = [conversation.query_id, call.id or _identity(message), call.name, call.content]
     yield _record(
         conversation,
         message,

@@ -2,7 +2,7 @@
 
 import hashlib
 import re
-from datetime import UTC, datetime
+from datetime import UTC, datetime, time
 from typing import Any, Literal, Self
 
 import msgspec
@@ -28,6 +28,7 @@ TOPIC_RULE = (
 )
 _TOPIC = re.compile(r"(user|project|constraint)(\.[a-z0-9]+(_[a-z0-9]+)*)+")
 _TOPIC_LENGTH = 200
+_TIME = re.compile(r"\d{4}-\d{2}-\d{2}([T ].+)?")
 
 
 class NewRecord(msgspec.Struct, frozen=True, kw_only=True):
@@ -158,6 +159,26 @@ def in_utc(moment: datetime) -> datetime:
         return moment.astimezone(UTC)
     except OverflowError as error:
         raise InvalidArgumentsError(f"{moment.isoformat()} is no time of our calendar.") from error
+
+
+def time_of(text: str, field: str, *, ends: bool = False) -> datetime:
+    """A date or a time as people and models write it, in UTC; of a date its beginning, or its end.
+
+    Raises:
+        InvalidArgumentsError: It is neither; the message names the field.
+    """
+    try:
+        found = datetime.fromisoformat(text) if _TIME.fullmatch(text) else None
+    except ValueError:
+        found = None
+    if found is None:
+        raise InvalidArgumentsError(
+            f"{field}: {text!r} is no date or time.",
+            remedy="Write it as 2026-05-01 or 2026-05-01T14:30.",
+        )
+    if ends and len(text) == len("2026-05-01"):
+        found = datetime.combine(found, time.max)
+    return in_utc(found)
 
 
 def checked_text(text: str) -> str:

@@ -15,7 +15,17 @@ _encoder = msgspec.json.Encoder()
 
 
 def encode(message: msgspec.Struct) -> bytes:
-    return _encoder.encode(message)
+    """Encode an envelope.
+
+    Raises:
+        InvalidArgumentsError: A text in it is not Unicode.
+    """
+    try:
+        return _encoder.encode(message)
+    except UnicodeEncodeError as error:
+        raise InvalidArgumentsError(
+            "A text holds characters that are not Unicode.", remedy="Send text in UTF-8."
+        ) from error
 
 
 @cache

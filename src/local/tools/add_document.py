@@ -15,7 +15,8 @@ DESCRIPTION = (
     "different. For a single fact use remember_fact or save_topic."
 )
 MAX_DOCUMENT = 900_000
-"""Characters; the bus carries 1 MB."""
+"""Bytes as JSON; the bus carries 1 MB."""
+MAX_TITLE = 100
 
 
 class AddDocument(Args, frozen=True):
@@ -26,7 +27,7 @@ class AddDocument(Args, frozen=True):
     title: Annotated[
         str,
         msgspec.Meta(
-            min_length=1, max_length=100, description="What it is called, e.g. 'User guide'."
+            min_length=1, max_length=MAX_TITLE, description="What it is called, e.g. 'User guide'."
         ),
     ]
     source: Annotated[
@@ -52,7 +53,7 @@ async def add_document(memory: MemoryService, args: AddDocument) -> ToolOutput:
         Document(title=args.title, source=source, content=args.content)
     )
     return ToolOutput(
-        content=f"Document kept in {kept.chunks} chunks: {kept.added} new, {kept.replaced} "
+        content=f"Document kept in {_chunks(kept.chunks)}: {kept.added} new, {kept.replaced} "
         f"replaced, {kept.unchanged} unchanged, {kept.removed} removed.",
         data=AddedDocument(
             source=source,
@@ -63,6 +64,10 @@ async def add_document(memory: MemoryService, args: AddDocument) -> ToolOutput:
             removed=kept.removed,
         ),
     )
+
+
+def _chunks(count: int) -> str:
+    return "1 chunk" if count == 1 else f"{count} chunks"
 
 
 TOOL = MemoryTool(

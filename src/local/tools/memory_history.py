@@ -9,11 +9,13 @@ from local.memory.records import Record
 from local.memory.service import MemoryService
 from local.protocol.tool import ToolOutput
 from local.tools.base import NOTHING_FOUND, Args, MemoryTool
+from local.tools.excerpts import DATA_BYTES, TEXT_BYTES, shortened
 
 DESCRIPTION = (
     "List every version of a fact, newest first, for questions such as 'What did I prefer "
     "before?'. Give the fact's topic key or the id of any of its versions."
 )
+MOST = 100
 
 
 class MemoryHistory(Args, frozen=True):
@@ -33,17 +35,26 @@ class Version(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Versions(msgspec.Struct, frozen=True, kw_only=True):
+    """The newest `MOST` of `total` versions, long ones shortened if there are many."""
+
     versions: list[Version]
+    total: int
 
 
 async def memory_history(memory: MemoryService, args: MemoryHistory) -> ToolOutput:
-    versions = [_version(record) for record in await memory.history(args.topic_or_id)]
+    records = await memory.history(args.topic_or_id)
+    versions = [_version(record) for record in records[:MOST]]
     lines = [
         f"{version.event_time.date()} {'(replaced) ' if version.superseded_by else ''}"
         f"{version.content}"
-        for version in versions
+        for version in shortened(versions, TEXT_BYTES)
     ]
-    return ToolOutput(content="\n".join(lines) or NOTHING_FOUND, data=Versions(versions=versions))
+    if len(records) > MOST:
+        lines.append(f"({len(records) - MOST} older versions are left out.)")
+    return ToolOutput(
+        content="\n".join(lines) or NOTHING_FOUND,
+        data=Versions(versions=shortened(versions, DATA_BYTES), total=len(records)),
+    )
 
 
 def _version(record: Record) -> Version:

@@ -9,7 +9,7 @@ from local.memory.places import Scope
 from local.memory.recall.ranking import Shares
 from local.memory.recall.recaller import RECALLED_KINDS, Ask, Item, Recalled
 from local.memory.recall.synthesis import Answer
-from local.memory.records import in_utc
+from local.memory.records import time_of
 from local.memory.service import MemoryService
 from local.protocol.tool import ToolOutput
 from local.tools.base import MAX_QUERY, NOTHING_FOUND, Args, MemoryTool
@@ -52,10 +52,14 @@ class Recall(Args, frozen=True):
         msgspec.Meta(description="Let a reranker put the best items into order, if there is one."),
     ] = True
     since: Annotated[
-        datetime | None, msgspec.Meta(description="Nothing from before this time (ISO 8601).")
+        str | None,
+        msgspec.Meta(description="Nothing from before this date or time, e.g. 2026-05-01."),
     ] = None
     until: Annotated[
-        datetime | None, msgspec.Meta(description="Nothing from after this time (ISO 8601).")
+        str | None,
+        msgspec.Meta(
+            description="Nothing from after this date or time, e.g. 2026-05-01T14:30:00Z."
+        ),
     ] = None
     synthesize: Annotated[
         bool, msgspec.Meta(description="Also answer the query from what was found.")
@@ -106,8 +110,8 @@ async def recall(memory: MemoryService, args: Recall) -> ToolOutput:
             top_k=args.top_k,
             kinds=args.source_kinds or RECALLED_KINDS,
             scope=args.scope,
-            since=in_utc(args.since) if args.since else None,
-            until=in_utc(args.until) if args.until else None,
+            since=time_of(args.since, "since") if args.since else None,
+            until=time_of(args.until, "until", ends=True) if args.until else None,
             rerank=args.enable_rerank,
         )
     )

@@ -202,3 +202,10 @@ async def test_instructions_in_items_stay_texts_among_others(
     system, user = ollama.bodies("/api/chat")[0]["messages"]
     assert "moon" not in system["content"]
     assert "<end_of_turn>" not in user["content"]
+
+
+async def test_without_a_model_the_beginning_of_a_long_item_is_the_answer() -> None:
+    answer = await Synthesis(None, within=1).answer(QUESTION, [item("long", "word " * 200_000)])
+
+    assert len(answer.text) < ITEM_CHARACTERS + 10
+    assert answer.text.endswith("…")

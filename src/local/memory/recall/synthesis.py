@@ -83,7 +83,7 @@ class Synthesis:
             material=_Question(question=query[:ITEM_CHARACTERS], items=shown),
             within=self._within,
         )
-        text = cited.answer.strip()
+        text = cited.answer.strip()[:ALL_CHARACTERS]
         if not text:
             return Answer(by_model=True)
         ids = tuple(items[item.number - 1].id for item in shown if item.number in cited.numbers)
@@ -94,7 +94,9 @@ class Synthesis:
 
 
 def _extract(items: Sequence[Item]) -> Answer:
-    return Answer(text=items[0].content, ids=(items[0].id,))
+    text = items[0].content
+    short = text if len(text) <= ITEM_CHARACTERS else f"{text[:ITEM_CHARACTERS]} …"
+    return Answer(text=short, ids=(items[0].id,))
 
 
 def _shown(items: Sequence[Item]) -> Iterator[_ShownItem]:
