@@ -320,3 +320,25 @@ def test_a_child_that_inherits_the_lock_keeps_it(tmp_path: Path) -> None:
 
     with folder_lock(tmp_path):
         pass
+
+
+async def test_a_write_that_is_cancelled_ends_when_it_is_written(database: Database) -> None:
+    begun, may_end = threading.Event(), threading.Event()
+
+    def slow(connection: Connection) -> None:
+        begun.set()
+        may_end.wait(10)
+        connection.execute("CREATE TABLE written (x)")
+
+    writing = asyncio.create_task(database.write(slow))
+    await eventually(begun.is_set)
+    writing.cancel()
+    await asyncio.sleep(0)
+    assert not writing.done()
+    may_end.set()
+
+    with pytest.raises(asyncio.CancelledError):
+        await writing
+    assert (
+        await database.read(lambda c: c.execute("SELECT count(*) FROM written").fetchone()[0]) == 0
+    )

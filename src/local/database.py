@@ -83,7 +83,7 @@ class Database:
 
     async def read(self, work: Work[T]) -> T:
         """Run `work` on the reader's connection; it must not write."""
-        return await self._reader.run(work)
+        return await self._reader.submit(work)
 
     async def write(self, work: Work[T]) -> T:
         """Run `work` in a transaction; returns once it is committed to disk.
@@ -92,7 +92,13 @@ class Database:
             StorageError: SQLite refused, e.g. the disk is full; nothing was written.
             Local2Error: Whatever `work` raised; nothing of it was written.
         """
-        return await self._writer.run(work)
+        written = self._writer.submit(work)
+        try:
+            return await asyncio.shield(written)
+        except asyncio.CancelledError:
+            # It is written all the same: whoever is cancelled goes on once that is so.
+            await asyncio.wait({written})
+            raise
 
 
 class _Lane:
@@ -125,12 +131,12 @@ class _Lane:
             self._jobs.put(None)
             await self._stopped.wait()
 
-    async def run(self, work: Work[T]) -> T:
+    def submit(self, work: Work[T]) -> asyncio.Future[T]:
         if self._closing:
             raise StorageError(f"The database {self._path} is closed.")
         future: asyncio.Future[T] = self._loop.create_future()
         self._jobs.put(_Job(work, future))
-        return await future
+        return future
 
     def _work(self) -> None:
         connection = None

@@ -232,3 +232,10 @@ async def test_turns_wait_while_no_agent_runs(
 
     assert {row["query_id"] for row in await episodes(database)} == {f"q{n}" for n in range(50)}
     assert len(await episodes(database)) == 50
+
+
+def test_an_echo_is_cut_as_whole_words_only() -> None:
+    grade = ToolCallRecord(name="recall_topic", content="A")
+    turn = Generation(answer="A great day, Ada: grade A.", tool_calls=[grade], query="Grade?")
+
+    assert without_echoes(turn) == "(recalled) great day, Ada: grade (recalled)."

@@ -23,7 +23,6 @@ from local.protocol.tool import Tool, ToolOutput
 from local.settings import TOOL_OUTPUT_LIMIT
 from local.tools import read_tool_output
 from local.tools.catalog import memory_tools
-from waiting import eventually
 
 RICHARD = Caller(user="richard", agent="shell", session_id="s1")
 EVE = Caller(user="eve", agent="shell", session_id="s1")

@@ -248,6 +248,7 @@ def test_reasoning_details_hold_the_text_where_that_is_all_there_is(field: str) 
         pytest.param({"choices": [{}]}, id="a choice without a message"),
         pytest.param({"choices": None}, id="null for choices"),
         pytest.param({"tool_calls": [{"id": "1"}]}, id="a call of nothing"),
+        pytest.param({"tool_calls": [{"function": {"name": ""}}]}, id="a call without a name"),
         pytest.param({"tool_calls": ["search"]}, id="a call that is a text"),
         pytest.param({"agent_calls": [{"request": "Help"}]}, id="no agent"),
         pytest.param({"role": "bot", "content": "Hi"}, id="no role"),

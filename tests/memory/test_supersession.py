@@ -11,7 +11,7 @@ import pytest
 
 from indexed import indexed, paused_indexing
 from local.database import Connection, Database
-from local.errors import VectorError
+from local.errors import ModelError, VectorError
 from local.memory.judge import Judge, Verdict
 from local.memory.recall.retrieval import Retrieval
 from local.memory.records import Fact, Record
@@ -318,3 +318,71 @@ async def test_of_several_verdicts_each_is_carried_out(
     assert await successors(richard, ids[bonn]) == {ids[bonn]: None}
     assert await successors(richard, ids[PIANO]) == {ids[PIANO]: None}
     assert await relations(database) == [(rome, "supports", ids[bonn])]
+
+
+async def test_of_facts_told_in_one_moment_the_later_one_stays(
+    searchable: Memory, judge: ToldJudge, richard: MemoryService
+) -> None:
+    searchable.clock = partial(datetime, 2026, 5, 1, tzinfo=UTC)
+    judge.told = {(BERLIN, ROME): "replaces", (ROME, BERLIN): "replaces"}
+    async with judging(searchable, judge):
+        async with paused_indexing(searchable):
+            berlin = await remember(richard, BERLIN)
+            rome = await remember(richard, ROME)
+        await judged(searchable)
+
+    assert await successors(richard, rome) == {berlin: rome, rome: None}
+
+
+async def test_newer_facts_take_no_place_among_those_a_fact_is_compared_with(
+    searchable: Memory, judge: ToldJudge, richard: MemoryService
+) -> None:
+    async with judging(searchable, judge, top_k=2):
+        await remember(richard, BERLIN)
+        await judged(searchable)
+        async with paused_indexing(searchable):
+            for more in ("", " Near the Tiber.", " Really."):
+                await remember(richard, f"{ROME}{more}")
+        await judged(searchable)
+
+    assert judge.asked[ROME] == [BERLIN]
+
+
+async def test_a_fact_that_the_model_never_finishes_holds_nobody_up(
+    searchable: Memory, judge: ToldJudge, richard: MemoryService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    verdicts = judge.verdicts
+
+    async def slow_for_one(fact: Record, older: Sequence[Record]) -> list[Verdict]:
+        if fact.content == PIANO:
+            raise ModelError("It took too long.")
+        return await verdicts(fact, older)
+
+    monkeypatch.setattr(judge, "verdicts", slow_for_one)
+    eve = searchable.of(Caller(user="eve", agent="shell"))
+    async with judging(searchable, judge):
+        await remember(richard, BERLIN)
+        await remember(eve, BERLIN)
+        await judged(searchable)
+        await remember(richard, PIANO)
+        await remember(eve, ROME)
+
+        await eventually(lambda: judge.asked.get(ROME) == [BERLIN])
+        assert [fact.content for fact in await searchable.ledger.unjudged(9)] == [PIANO]
+
+
+async def test_the_history_of_a_topic_goes_on_behind_a_fact_that_was_replaced_by_one_without(
+    searchable: Memory, judge: ToldJudge, richard: MemoryService
+) -> None:
+    judge.told[ROME, BERLIN] = "replaces"
+    async with judging(searchable, judge):
+        berlin = await remember(richard, BERLIN, topic="user.city")
+        await judged(searchable)
+        await remember(richard, ROME)
+        await judged(searchable)
+    oslo = await remember(richard, "Oslo", topic="user.city")
+
+    versions = await richard.history("user.city")
+
+    assert [version.content for version in versions] == ["Oslo", ROME, BERLIN]
+    assert {oslo, berlin} <= {version.id for version in versions}

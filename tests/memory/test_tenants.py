@@ -182,7 +182,7 @@ async def test_ratings_of_another_tenant_count_for_nothing(
     searchable: Memory, other: Other
 ) -> None:
     await other.ledger.add(message("My osmium.", query_id="q1"))
-    rating = Rating(query_id="q1", score=-1, comment=None, event_time=DAY)
+    rating = Rating(owner="richard", query_id="q1", score=-1, comment=None, event_time=DAY)
     await searchable.ledger.rate(rating)
 
     (unrated,) = (await other.recall("osmium")).items

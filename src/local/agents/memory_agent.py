@@ -4,6 +4,8 @@ Turns come from JetStream and are acknowledged after the ledger has committed th
 middle and started again, the agent misses nothing, and the ledger's ids double nothing.
 """
 
+import re
+
 import structlog
 
 from local.bus.connection import Connection, Message
@@ -108,5 +110,6 @@ def without_echoes(turn: Generation) -> str:
     answer = turn.answer
     for call in turn.tool_calls:
         if call.name in RECALLING and call.content.strip():
-            answer = answer.replace(call.content.strip(), "(recalled)")
+            echo = rf"(?<!\w){re.escape(call.content.strip())}(?!\w)"
+            answer = re.sub(echo, "(recalled)", answer)
     return answer

@@ -59,7 +59,7 @@ class Conversation(msgspec.Struct, frozen=True, kw_only=True):
     now: datetime
     query_id: str | None = None
     recalled: bool = False
-    """What the assistant says in it was answered from memory."""
+    """The question was answered from memory."""
 
 
 class Ingested(msgspec.Struct, frozen=True, kw_only=True):
@@ -84,13 +84,13 @@ class Turn(msgspec.Struct, frozen=True, kw_only=True):
     query_id: str | None = None
     recalled: bool = False
 
-    def messages(self) -> list[Message]:
+    def messages(self, turn_id: str) -> list[Message]:
         """The turn as the messages that it was."""
-        refs = [f"{self.query_id}:{role}" if self.query_id else None for role in ("user", "agent")]
+        asked, answered = f"{turn_id}:user", f"{turn_id}:agent"
         return [
-            Message(role="user", content=self.query, id=refs[0], timestamp=self.at),
+            Message(role="user", content=self.query, id=asked, timestamp=self.at),
             Message(role="assistant", tool_calls=self.tool_calls, timestamp=self.at),
-            Message(role="assistant", content=self.answer, id=refs[1], timestamp=self.at),
+            Message(role="assistant", content=self.answer, id=answered, timestamp=self.at),
         ]
 
 
@@ -107,7 +107,7 @@ def records_of_turn(turn: Turn, caller: Caller) -> Iterator[NewRecord]:
     yield episode
     yield from records_of(
         Conversation(
-            messages=turn.messages(),
+            messages=turn.messages(turn.query_id or episode.id),
             owner=episode.owner,
             agent=caller.agent,
             session_id=episode.session_id,
@@ -132,36 +132,60 @@ def numbered(messages: Sequence[Message]) -> Iterator[Message]:
 
     Each says how often the same was said up to it; a tool's message without a name gets its tool's.
     """
-    tools = {call.id: call.name for message in messages for call in message.tool_calls}
+    return (message for message, _ in _with_calls(messages))
+
+
+def records_of(conversation: Conversation) -> Iterator[NewRecord]:
+    """A record a message and a tool's result, in their order; each id once.
+
+    Raises:
+        InvalidArgumentsError: An id names two texts.
+    """
+    _check_ids(conversation.messages)
+    seen: set[str] = set()
+    for message, call in _with_calls(conversation.messages):
+        for record in _records(conversation, message, call):
+            if record.id not in seen:
+                seen.add(record.id)
+                yield record
+
+
+def _with_calls(
+    messages: Sequence[Message],
+) -> Iterator[tuple[Message, ToolCallRecord | None]]:
+    """Each message as `numbered` says, a tool's with the newest call before it that it answers."""
+    calls: dict[str, ToolCallRecord] = {}
     said: Counter[tuple[str | None, ...]] = Counter()
     for message in messages:
         what = (message.role, message.name, message.content)
         said[what] += 1
-        name = message.name
-        if message.role == "tool" and not name and message.tool_call_id:
-            name = tools.get(message.tool_call_id)
+        answered = calls.get(message.tool_call_id or "") if message.role == "tool" else None
+        name = message.name or (answered.name if answered else None)
         times = message.occurrence or said[what]
-        yield msgspec.structs.replace(message, occurrence=times, name=name or None)
+        yield msgspec.structs.replace(message, occurrence=times, name=name), answered
+        calls |= {call.id: call for call in message.tool_calls if call.id}
 
 
-def records_of(conversation: Conversation) -> Iterator[NewRecord]:
-    """A record a message and a tool's result, in their order; each id once."""
-    messages = conversation.messages
-    _check_ids(messages)
-    args = {call.id: call.args for message in messages for call in message.tool_calls}
-    for message in numbered(messages):
-        if message.role == "tool":
-            result = ToolCallRecord(
-                id=message.tool_call_id or None,
-                name=message.name or "tool",
-                args=args.get(message.tool_call_id, {}) if message.tool_call_id else {},
-                content=message.content or "",
-            )
-            yield from _result(conversation, message, result)
-        elif message.role != "system":
-            yield from _said(conversation, message)
-        for call in message.tool_calls:
-            yield from _result(conversation, message, call)
+def _records(
+    conversation: Conversation, message: Message, call: ToolCallRecord | None
+) -> Iterator[NewRecord]:
+    if message.role == "tool":
+        if call is None or call.content != message.content:  # else the call has told it already
+            yield from _result(conversation, message, _answer(message, call))
+    elif message.role != "system":
+        yield from _said(conversation, message)
+    for told in message.tool_calls:
+        yield from _result(conversation, message, told)
+
+
+def _answer(message: Message, call: ToolCallRecord | None) -> ToolCallRecord:
+    """A tool's message as the result of its call."""
+    return ToolCallRecord(
+        id=message.tool_call_id or None,
+        name=message.name or "tool",
+        args=call.args if call else {},
+        content=message.content or "",
+    )
 
 
 def _check_ids(messages: Sequence[Message]) -> None:
@@ -211,6 +235,8 @@ def _result(
     if call.name in OWN_TOOLS or not call.content or call.content.isspace():
         return
     said = [conversation.query_id, call.id or _identity(message), call.name, call.content]
+    if message.role == "tool" and message.id and call.id:
+        said.append(message.id)  # calls may be numbered anew in every reply
     yield _record(
         conversation,
         message,
@@ -219,7 +245,7 @@ def _result(
         content=call.content,
         label=call.name,
         role="tool",
-        source_ref=call.id,
+        source_ref=call.id or message.id or None,
         metadata={
             **({"args": call.args} if call.args else {}),
             **({"tool_output_key": call.tool_output_key} if call.tool_output_key else {}),
@@ -231,7 +257,8 @@ def _record(
     conversation: Conversation, message: Message, *, metadata: Json | None = None, **columns: Any
 ) -> NewRecord:
     """What every record of a conversation shares."""
-    recalled = {RECALLED: True} if conversation.recalled else {}
+    echoes = conversation.recalled and columns.get("role") != "tool"
+    recalled = {RECALLED: True} if echoes else {}
     return NewRecord(
         owner=conversation.owner,
         agent=conversation.agent,

@@ -58,7 +58,7 @@ class Judge:
     async def verdicts(self, fact: Record, older: Sequence[Record]) -> list[Verdict]:
         """One verdict for each older fact, in their order.
 
-        Facts said after this one, and texts too long to be shown, count as unrelated.
+        Texts too long to be shown count as unrelated.
 
         Raises:
             ModelError: The model is out of reach or too slow; it may answer later.
@@ -92,7 +92,7 @@ class Judge:
 
 def _comparable(fact: Record, older: Record) -> bool:
     longest = max(len(fact.content), len(older.content))
-    return longest <= LONGEST and older.event_time <= fact.event_time
+    return longest <= LONGEST
 
 
 def _agreed(verdicts: set[Verdict]) -> Verdict:

@@ -44,9 +44,9 @@ class Ledger:
         rows = await self._rows.all("topic_history", scope=scope, owner=owner, topic=topic)
         return [Record.from_row(row) for row in rows]
 
-    async def chain(self, record_id: str) -> list[Record]:
-        """A record with all that it replaced and all that replaced it, newest first."""
-        rows = await self._rows.all("chain", id=record_id)
+    async def chain(self, *record_ids: str) -> list[Record]:
+        """Records with all that they replaced and all that replaced them, newest first."""
+        rows = await self._rows.all("chain", ids=msgspec.json.encode(record_ids).decode())
         return [Record.from_row(row) for row in rows]
 
     async def put_fact(self, record: NewRecord) -> Written:
@@ -107,15 +107,17 @@ class Ledger:
         """Keep the rating of an answer, whether or not its episode is here yet; the last counts."""
         await self._rows.change(
             "rate",
+            owner=rating.owner,
             query_id=rating.query_id,
             score=rating.score,
             comment=rating.comment,
             event_time=stamp(rating.event_time),
         )
 
-    async def unjudged(self, limit: int) -> list[Record]:
-        """The oldest facts that nobody has compared with older ones yet."""
-        return [Record.from_row(row) for row in await self._rows.all("unjudged", limit=limit)]
+    async def unjudged(self, limit: int, *, after: int = 0) -> list[Record]:
+        """The oldest facts behind a row that nobody has compared with older ones yet."""
+        rows = await self._rows.all("unjudged", limit=limit, after=after)
+        return [Record.from_row(row) for row in rows]
 
     async def judged(self, record_id: str) -> None:
         await self._rows.change("judged", id=record_id)

@@ -61,6 +61,8 @@ class NewRecord(msgspec.Struct, frozen=True, kw_only=True):
 class Record(NewRecord, frozen=True, kw_only=True):
     """A record as it stands; `score` is the feedback on it, from -1 to 1."""
 
+    row: int = 0
+    """Its place in the ledger: the later it was written the higher."""
     superseded_by: str | None = None
     score: float | None = None
 
@@ -85,6 +87,9 @@ class Fact(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Rating(msgspec.Struct, frozen=True, kw_only=True):
+    """What somebody thinks of the answer to a query of theirs."""
+
+    owner: str
     query_id: str
     score: float
     comment: str | None

@@ -177,11 +177,11 @@ class MemoryService:
         if is_topic(topic_or_id):
             places = own_places(self.caller)
             found = [await self._ledger.history(*place, topic_or_id) for place in places]
-            newest = [versions[0].id for versions in found if versions]
+            ids = [record.id for versions in found for record in versions]
         else:
-            newest = [topic_or_id]
-        chains = [await self._ledger.chain(record_id) for record_id in newest]
-        return [record for chain in chains for record in chain if may_see(record, self.caller)]
+            ids = [topic_or_id]
+        chain = await self._ledger.chain(*ids)
+        return [record for record in chain if may_see(record, self.caller)]
 
     async def write_episodic(self, content: str, metadata: Json | None = None) -> str:
         """Remember an episode; returns its id, the same one for the same content and query_id."""
@@ -266,7 +266,11 @@ class MemoryService:
     async def rate(self, query_id: str, score: float, comment: str | None = None) -> None:
         """Rate the answer to a query, from -1 to 1; the rating travels with its episode."""
         rating = Rating(
-            query_id=query_id, score=score, comment=comment, event_time=self._memory.clock()
+            owner=self._owner,
+            query_id=query_id,
+            score=score,
+            comment=comment,
+            event_time=self._memory.clock(),
         )
         await self._ledger.rate(rating)
 

@@ -12,7 +12,7 @@ import msgspec
 import structlog
 
 from local.database import Connection
-from local.errors import Local2Error, ModelRefusedError
+from local.errors import Local2Error, ModelError, ModelRefusedError
 from local.memory.changes import Changes
 from local.memory.judge import Judge
 from local.memory.ledger import Ledger
@@ -85,14 +85,27 @@ class Supersession:
             self._work.set()
 
     async def _catch_up(self) -> bool:
-        """Judge whatever waits; False if some of it has to wait for its vectors."""
-        while facts := await self._ledger.unjudged(TOGETHER):
-            for fact in facts:
-                older = await self._nearest(fact)
-                if older is None:
-                    return False
-                await self._compare(fact, older)
-                await self._ledger.judged(fact.id)
+        """Judge whatever can be judged now; False if some of it has to be tried again."""
+        after, whole = 0, True
+        while facts := await self._ledger.unjudged(TOGETHER, after=after):
+            judged = [await self._judged(fact) for fact in facts]
+            whole = whole and all(judged)
+            if not any(judged):
+                break
+            after = facts[-1].row
+        return whole
+
+    async def _judged(self, fact: Record) -> bool:
+        """False where its vectors are missing, or the model does not answer; others may go on."""
+        older = await self._nearest(fact)
+        if older is None:
+            return False
+        try:
+            await self._compare(fact, older)
+        except ModelError as error:
+            log.warning("judging_delayed", id=fact.id, reason=str(error))
+            return False
+        await self._ledger.judged(fact.id)
         return True
 
     async def _compare(self, fact: Record, older: list[Record]) -> None:
@@ -128,9 +141,8 @@ class Supersession:
         near = [
             (cosine, candidate.row)
             for candidate, cosine in zip(found.candidates, found.cosines(), strict=True)
-            if candidate.id != fact.id and cosine >= 1 - self._closeness.distance
+            if candidate.row < fact.row and cosine >= 1 - self._closeness.distance
         ]
         rows = [row for _, row in sorted(near, reverse=True)[: self._closeness.top_k]]
         asked = msgspec.json.encode(rows).decode()
-        records = map(Record.from_row, self._rows.execute(connection, "records", rows=asked))
-        return [record for record in records if record.event_time <= fact.event_time]
+        return list(map(Record.from_row, self._rows.execute(connection, "records", rows=asked)))

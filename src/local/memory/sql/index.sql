@@ -1,5 +1,6 @@
 -- name: waiting
-SELECT record.id, record.row, record.kind, record.topic, record.label, record.content,
+SELECT record.id, record.row, record.kind, record.topic, record.label,
+       substr(record.content, 1, 1000) AS content,
        before.label AS before_label, substr(before.content, -300) AS before,
        CASE WHEN vector.embedder = :embedder THEN vector.data END AS vector
 FROM record
@@ -27,7 +28,7 @@ ON CONFLICT (record) DO UPDATE SET embedder = excluded.embedder, data = excluded
 
 -- name: all_waiting
 UPDATE record SET index_state = 0
-WHERE tenant = :tenant AND superseded_by IS NULL AND index_state = 1
+WHERE +tenant = :tenant AND superseded_by IS NULL AND index_state = 1
   AND row BETWEEN :first AND :last;
 
 -- name: last_row

@@ -39,7 +39,8 @@ FROM (SELECT value AS row FROM json_each(:rows)
       CROSS JOIN record AS found ON found.tenant = :tenant AND found.id = id.value) AS wanted
 CROSS JOIN record ON record.row = wanted.row
 LEFT JOIN vector ON vector.record = record.row
-LEFT JOIN feedback ON feedback.tenant = record.tenant AND feedback.query_id = record.query_id
+LEFT JOIN feedback ON feedback.tenant = record.tenant AND feedback.owner = record.owner
+     AND feedback.query_id = record.query_id
 WHERE +record.tenant = :tenant AND record.superseded_by IS NULL
   AND +record.place IN (SELECT value FROM json_each(:places))
   AND (record.scope != 'session' OR (
@@ -99,4 +100,5 @@ JOIN record ON record.tenant = :tenant AND record.id = relation.source;
 -- name: records
 SELECT record.*, feedback.score FROM json_each(:rows) AS wanted
 CROSS JOIN record ON +record.tenant = :tenant AND record.row = wanted.value
-LEFT JOIN feedback ON feedback.tenant = record.tenant AND feedback.query_id = record.query_id;
+LEFT JOIN feedback ON feedback.tenant = record.tenant AND feedback.owner = record.owner
+     AND feedback.query_id = record.query_id;

@@ -30,7 +30,7 @@ ORDER BY row DESC;
 
 -- name: chain
 WITH RECURSIVE newer (id) AS (
-    SELECT :id UNION
+    SELECT value FROM json_each(:ids) UNION
     SELECT superseded_by FROM record JOIN newer USING (id)
     WHERE tenant = :tenant AND superseded_by IS NOT NULL
 ), versions (id) AS (
@@ -56,7 +56,7 @@ WHERE tenant = :tenant AND kind = 'document_chunk' AND superseded_by IS NULL
 
 -- name: unjudged
 SELECT record.*, NULL AS score FROM record
-WHERE tenant = :tenant AND unjudged = 1 ORDER BY row LIMIT :limit;
+WHERE tenant = :tenant AND unjudged = 1 AND row > :after ORDER BY row LIMIT :limit;
 
 -- name: judged
 UPDATE record SET unjudged = 0 WHERE tenant = :tenant AND id = :id;
@@ -66,9 +66,9 @@ INSERT INTO relation (tenant, source, type, target) VALUES (:tenant, :source, :t
 ON CONFLICT DO NOTHING;
 
 -- name: rate
-INSERT INTO feedback (tenant, query_id, score, comment, event_time)
-VALUES (:tenant, :query_id, :score, :comment, :event_time)
-ON CONFLICT (tenant, query_id) DO UPDATE
+INSERT INTO feedback (tenant, owner, query_id, score, comment, event_time)
+VALUES (:tenant, :owner, :query_id, :score, :comment, :event_time)
+ON CONFLICT (tenant, owner, query_id) DO UPDATE
 SET score = excluded.score, comment = excluded.comment, event_time = excluded.event_time;
 
 -- name: counts

@@ -1,0 +1,133 @@
+"""Tool calls in conversations: each result with its own call, however clients number them."""
+
+from typing import Any
+
+import pytest
+
+from local.database import Connection, Database
+from local.memory.ingestion import Turn
+from local.memory.service import Memory, MemoryService
+from local.protocol.caller import Caller
+from local.protocol.payloads import ToolCallRecord
+from recalling import DAY, said
+
+
+@pytest.fixture
+def richard(memory: Memory) -> MemoryService:
+    return memory.of(Caller(user="richard", agent="shell"))
+
+
+def calls(name: str, **fields: Any) -> Any:
+    """An assistant's message that calls a tool by an id that every reply begins with."""
+    return said(None, "assistant", tool_calls=[ToolCallRecord(name=name, id="call_0", **fields)])
+
+
+def answers(content: str, **fields: Any) -> Any:
+    return said(content, "tool", tool_call_id="call_0", **fields)
+
+
+async def kept(database: Database) -> list[tuple[Any, ...]]:
+    """Label, content and reference of the tool outputs."""
+
+    def read(connection: Connection) -> list[tuple[Any, ...]]:
+        found = connection.execute(
+            "SELECT label, content, source_ref FROM record WHERE kind = 'tool_output' ORDER BY row"
+        )
+        return [tuple(row) for row in found]
+
+    return await database.read(read)
+
+
+async def test_a_call_id_used_again_changes_nothing_of_what_was_told_before(
+    richard: MemoryService, database: Database
+) -> None:
+    first = [said("Find osmium"), calls("search"), answers("A page.")]
+    await richard.ingest(first, "s1")
+
+    longer = [*first, said("Compute"), calls("calc", args={"x": 1}), answers("42")]
+    grown = await richard.ingest(longer, "s1")
+
+    assert grown.added == 2
+    assert await kept(database) == [("search", "A page.", "call_0"), ("calc", "42", "call_0")]
+
+
+async def test_a_call_id_that_recall_used_later_hides_no_result(
+    richard: MemoryService, database: Database
+) -> None:
+    await richard.ingest([calls("search"), answers("A page."), calls("recall"), answers("Echo.")])
+
+    assert [label for label, *_ in await kept(database)] == ["search"]
+
+
+async def test_the_same_result_twice_is_two_records_where_messages_have_ids(
+    richard: MemoryService, database: Database
+) -> None:
+    await richard.ingest(
+        [
+            calls("search"),
+            answers("Nothing.", id="m1"),
+            calls("search"),
+            answers("Nothing.", id="m2"),
+        ]
+    )
+
+    assert len(await kept(database)) == 2
+
+
+async def test_a_result_told_by_its_call_and_by_a_message_is_one_record(
+    richard: MemoryService, database: Database
+) -> None:
+    told = await richard.ingest(
+        [said("Find"), calls("search", content="A page."), answers("A page.", id="m2")]
+    )
+
+    assert (len(told.ids), told.added) == (2, 2)
+    assert len(await kept(database)) == 1
+
+
+async def test_the_reference_of_a_tools_message_without_a_call_is_its_own_id(
+    richard: MemoryService, database: Database
+) -> None:
+    await richard.ingest([said("22 g", "tool", name="weigh", id="m7")], "s1")
+
+    assert await kept(database) == [("weigh", "22 g", "m7")]
+
+
+async def test_a_tools_result_is_no_answer_from_memory(
+    richard: MemoryService, database: Database
+) -> None:
+    weather = ToolCallRecord(name="weather", content="Rain.", id="c1")
+    await richard.put_turn(
+        Turn(query="And?", answer="(recalled)", at=DAY, tool_calls=[weather], recalled=True)
+    )
+
+    def read(connection: Connection) -> list[Any]:
+        found = connection.execute(
+            "SELECT role FROM record WHERE json_extract(metadata, '$.recalled') AND role NOTNULL"
+        )
+        return [role for (role,) in found]
+
+    assert "tool" not in await database.read(read)
+
+
+async def test_turns_without_an_id_keep_a_question_asked_again(
+    richard: MemoryService, database: Database
+) -> None:
+    for answer in ("one", "two"):
+        await richard.put_turn(Turn(query="yes", answer=answer, at=DAY, session_id="s1"))
+
+    def read(connection: Connection) -> int:
+        asked = connection.execute("SELECT count(*) FROM record WHERE content = 'yes'")
+        return int(asked.fetchone()[0])
+
+    assert await database.read(read) == 2
+
+
+async def test_a_rating_of_another_users_query_counts_for_nothing(memory: Memory) -> None:
+    ann, eve = memory.of(Caller(user="ann")), memory.of(Caller(user="eve"))
+    await ann.put_turn(Turn(query="Osmium?", answer="22.59", at=DAY, query_id="q1"))
+    await eve.rate("q1", -1.0)
+
+    (hit,) = (await ann.search_episodic("Osmium")).hits
+
+    assert not hit.metadata.get("score")
