@@ -61,14 +61,19 @@ class Stack(msgspec.Struct, frozen=True, kw_only=True):
 
 @asynccontextmanager
 async def open_stack(
-    settings: Settings, *, log_folder: Path | None = None, with_generator: bool = True
+    settings: Settings,
+    *,
+    log_folder: Path | None = None,
+    with_generator: bool = True,
+    with_models: bool = True,
 ) -> AsyncIterator[Stack]:
     """Start everything, and stop it cleanly when the context ends.
 
     Args:
         settings: Where data lies, which bus, embedder and model.
         log_folder: Where child processes log; None means standard error.
-        with_generator: Without it no model but the embedder is opened, as for an offline reindex.
+        with_generator: Without it nobody answers queries.
+        with_models: Without them no model but the embedder is opened, as for an offline reindex.
 
     Raises:
         FolderLockedError: Another stack runs on this data folder.
@@ -88,7 +93,7 @@ async def open_stack(
             Database.open(data_dir / "ledger.sqlite3", migrations())
         )
         vectors = VectorClient(bus, search_timeout=settings.memory.vector_timeout)
-        models = await _memory_models(resources, settings) if with_generator else Models()
+        models = await _memory_models(resources, settings) if with_models else Models()
         memory = Memory(database, vectors, settings.memory, announce=_announcer(bus), models=models)
 
         def worker_lost() -> None:

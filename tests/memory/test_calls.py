@@ -4,12 +4,17 @@ from typing import Any
 
 import pytest
 
-from local.database import Connection, Database
+from local.bus.connection import Connection
+from local.bus.tool_client import call_tool
+from local.bus.tool_host import ToolHost
+from local.database import Connection as Sql
+from local.database import Database
 from local.memory.ingestion import Turn
 from local.memory.service import Memory, MemoryService
 from local.protocol.caller import Caller
 from local.protocol.payloads import ToolCallRecord
-from recalling import DAY, said
+from local.tools import ingest
+from recalling import DAY, recall, said
 
 
 @pytest.fixture
@@ -29,7 +34,7 @@ def answers(content: str, **fields: Any) -> Any:
 async def kept(database: Database) -> list[tuple[Any, ...]]:
     """Label, content and reference of the tool outputs."""
 
-    def read(connection: Connection) -> list[tuple[Any, ...]]:
+    def read(connection: Sql) -> list[tuple[Any, ...]]:
         found = connection.execute(
             "SELECT label, content, source_ref FROM record WHERE kind = 'tool_output' ORDER BY row"
         )
@@ -101,7 +106,7 @@ async def test_a_tools_result_is_no_answer_from_memory(
         Turn(query="And?", answer="(recalled)", at=DAY, tool_calls=[weather], recalled=True)
     )
 
-    def read(connection: Connection) -> list[Any]:
+    def read(connection: Sql) -> list[Any]:
         found = connection.execute(
             "SELECT role FROM record WHERE json_extract(metadata, '$.recalled') AND role NOTNULL"
         )
@@ -116,7 +121,7 @@ async def test_turns_without_an_id_keep_a_question_asked_again(
     for answer in ("one", "two"):
         await richard.put_turn(Turn(query="yes", answer=answer, at=DAY, session_id="s1"))
 
-    def read(connection: Connection) -> int:
+    def read(connection: Sql) -> int:
         asked = connection.execute("SELECT count(*) FROM record WHERE content = 'yes'")
         return int(asked.fetchone()[0])
 
@@ -131,3 +136,39 @@ async def test_a_rating_of_another_users_query_counts_for_nothing(memory: Memory
     (hit,) = (await ann.search_episodic("Osmium")).hits
 
     assert not hit.metadata.get("score")
+
+
+async def test_a_conversation_in_openais_form_is_ingested(
+    bus: Connection, memory: Memory, database: Database
+) -> None:
+    function = {"name": "weather", "arguments": '{"town": "Bern"}'}
+    messages = [
+        {"role": "developer", "content": "Be brief."},
+        {"role": "user", "content": [{"type": "text", "text": "And in Bern?"}, {"type": "image"}]},
+        {
+            "role": "assistant",
+            "content": None,
+            "refusal": None,
+            "tool_calls": [{"id": "c1", "type": "function", "function": function}],
+        },
+        {"role": "tool", "tool_call_id": "c1", "content": "Rain."},
+    ]
+    async with ToolHost(bus, ingest.TOOL.over(memory)):
+        result = await call_tool(
+            bus, "ingest", {"messages": messages}, caller=Caller(user="richard")
+        )
+
+    assert result.ok, result.content
+    assert await kept(database) == [("weather", "Rain.", "c1")]
+    assert await recall(memory.of(Caller(user="richard")), "Bern", top_k=1) == ["And in Bern?"]
+
+
+async def test_a_tool_call_without_a_name_is_refused_with_an_example(
+    bus: Connection, memory: Memory
+) -> None:
+    messages = [{"role": "assistant", "tool_calls": [{"id": "c1"}]}]
+    async with ToolHost(bus, ingest.TOOL.over(memory)):
+        result = await call_tool(bus, "ingest", {"messages": messages}, caller=Caller(user="r"))
+
+    assert result.error is not None
+    assert "messages[0].tool_calls" in result.error.message

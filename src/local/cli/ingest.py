@@ -16,6 +16,7 @@ from local.cli.output import Output, run_async
 from local.errors import BadRequestError, InvalidArgumentsError
 from local.memory.ingestion import Ingested, Message, numbered, session_of
 from local.memory.records import in_utc
+from local.memory.told import ToldMessage, message_of
 from local.protocol.caller import Caller
 from local.protocol.envelope import Name
 from local.runtime import running_url
@@ -30,13 +31,10 @@ BATCH_MESSAGES = 1_000
 """One transaction writes them, and nobody's save should wait long behind it."""
 
 
-class Line(Message, frozen=True, kw_only=True):
+class Line(ToldMessage, frozen=True, kw_only=True):
     """One line: a message, and the session it belongs to."""
 
     session_id: Name | None = None
-
-    def message(self) -> Message:
-        return Message(**{name: getattr(self, name) for name in Message.__struct_fields__})
 
 
 class Session(msgspec.Struct, frozen=True, kw_only=True):
@@ -96,7 +94,7 @@ def sessions_in(data: bytes, session: str | None) -> Iterator[Session]:
     for number, text in enumerate(data.removeprefix(BOM_UTF8).splitlines(), start=1):
         if text.strip():
             line = _line(text, number)
-            said.setdefault(line.session_id or session, []).append(line.message())
+            said.setdefault(line.session_id or session, []).append(message_of(line))
     for named, messages in said.items():
         yield Session(id=named or session_of(messages), messages=list(numbered(messages)))
 

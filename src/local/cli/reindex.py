@@ -52,7 +52,7 @@ async def _bus(settings: Settings, output: Output) -> AsyncIterator[Connection]:
             output.text("No stack is running; rebuilding offline.")
             logs = settings.memory.data_dir / "logs"
             stack = await resources.enter_async_context(
-                open_stack(settings, log_folder=logs, with_generator=False)
+                open_stack(settings, log_folder=logs, with_generator=False, with_models=False)
             )
             bus = stack.bus
         yield bus

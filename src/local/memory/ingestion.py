@@ -7,7 +7,7 @@ what is new. Facts are not extracted here: `records_of` is where an extractor wo
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from datetime import datetime
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
 import msgspec
 
@@ -30,7 +30,7 @@ FIRST_MESSAGES = 3
 """As many tell one conversation from another."""
 
 
-class Message(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class Message(msgspec.Struct, frozen=True, kw_only=True):
     """One message of a conversation, in the roles of chat models."""
 
     role: Literal["user", "assistant", "system", "tool"]
@@ -39,14 +39,9 @@ class Message(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     name: Name | None = None
     timestamp: datetime | None = None
     tool_calls: list[ToolCallRecord] = []
-    tool_call_id: Annotated[Name | None, msgspec.Meta(description="Of a tool's message.")] = None
-    occurrence: Annotated[
-        Annotated[int, msgspec.Meta(ge=1)] | None,
-        msgspec.Meta(
-            description="Of a message without an id in a conversation that is sent in parts: how "
-            "often the same was said up to here."
-        ),
-    ] = None
+    tool_call_id: Name | None = None
+    occurrence: int | None = None
+    """Of a message without an id: how often the conversation has said the same up to it."""
 
 
 class Conversation(msgspec.Struct, frozen=True, kw_only=True):

@@ -66,9 +66,10 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def parameters_of(args: type[msgspec.Struct]) -> dict[str, Any]:
-    """The JSON schema of a Struct as models read it: no references, no `null` beside a type.
+    """The JSON schema of a Struct as models read it: no references, one type an argument.
 
-    Model servers drop `anyOf`; an optional argument may be left out, so `null` need not be offered.
+    Model servers drop `anyOf`; an optional argument may be left out, so `null` need not be offered,
+    and of several forms the first one will do.
     """
     (_,), components = msgspec.json.schema_components([args])
     schema: dict[str, Any] = _inlined(components[args.__name__], components)
@@ -80,6 +81,7 @@ def _inlined(declared: Any, components: dict[str, Any]) -> Any:
         return [_inlined(item, components) for item in declared]
     if not isinstance(declared, dict):
         return declared
+    declared = _of_one_type(declared)
     if (reference := declared.get("$ref")) is not None:
         described = {key: value for key, value in declared.items() if key != "$ref"}
         named = components[str(reference).rpartition("/")[2]]
@@ -87,7 +89,7 @@ def _inlined(declared: Any, components: dict[str, Any]) -> Any:
     return _with_type(
         {
             key: _inlined(value, components)
-            for key, value in _without_null(declared).items()
+            for key, value in declared.items()
             if key != "title" or isinstance(value, dict)  # an argument may have that name
         }
     )
@@ -101,9 +103,9 @@ def _with_type(declared: dict[str, Any]) -> dict[str, Any]:
     return declared
 
 
-def _without_null(declared: dict[str, Any]) -> dict[str, Any]:
+def _of_one_type(declared: dict[str, Any]) -> dict[str, Any]:
     types = [option for option in declared.get("anyOf", []) if option != {"type": "null"}]
-    if len(types) != 1:
+    if not types:
         return declared
     described = {k: v for k, v in declared.items() if k not in {"anyOf", "default"}}
     return {**types[0], **described}
