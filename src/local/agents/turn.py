@@ -33,6 +33,8 @@ from local.protocol.payloads import (
 from local.settings import GeneratorSettings
 
 NAME = "generator_agent"
+LEAST_PART = 4
+"""Of the context a quarter is for the conversation, however many tools there are."""
 SMALLER = 0.5
 """What a prompt may have of its tokens after it was refused as too large."""
 
@@ -110,7 +112,10 @@ class Turn:
             system_prompt=settings.system_prompt,
             background=await session.begin_turn(),
             count=session.count,
-            room=int(settings.context_size * settings.compressed_above) - offered,
+            room=max(
+                int(settings.context_size * settings.compressed_above) - offered,
+                settings.context_size // LEAST_PART,
+            ),
             tail=settings.compressed_messages,
         )
         self._say(Message(role="user", content=self._query))

@@ -1,0 +1,121 @@
+"""Long conversations on the whole stack: none fails, none forgets, whatever happens between."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from msgspec.structs import replace
+
+from local.app import open_stack
+from local.bus.query_client import QueryClient
+from local.protocol.caller import Caller
+from local.protocol.codec import decode
+from local.protocol.payloads import Json
+from local.settings import GeneratorSettings, Settings
+from stacks import in_step, settings_in
+from stand_ins.ollama_server import OllamaStandIn, Reply
+from waiting import eventually
+
+RICHARD = Caller(user="richard", agent="test", session_id="s1")
+TURNS = 200
+TEAPOT = "The blue teapot stands in the cellar."
+QUESTION = "What do you remember about the blue teapot?"
+SMALL = 1_200
+"""Tokens of a context that a few turns fill."""
+
+
+def small(folder: Path, **generator: Any) -> Settings:
+    own = settings_in(folder)
+    memory = replace(own.memory, judge_model="", synthesis_model="")
+    return replace(own, memory=memory, generator=GeneratorSettings(context_size=SMALL, **generator))
+
+
+@asynccontextmanager
+async def asking(settings: Settings) -> AsyncIterator[QueryClient]:
+    async with open_stack(settings) as stack, QueryClient(stack.bus) as client:
+        yield client
+
+
+def line(number: int) -> str:
+    """What is said in a turn: about fifty tokens."""
+    return TEAPOT if number == 3 else f"In turn {number} somebody says {'this and that, ' * 10}."
+
+
+async def test_two_hundred_turns_by_rules_and_turn_three_is_known(tmp_path: Path) -> None:
+    with_tools = SMALL + 2_500
+    async with asking(small(tmp_path, chat="rules", context_size=with_tools)) as client:
+        for number in range(TURNS):
+            turn = await client.ask(line(number), caller=RICHARD)
+            assert turn.error is None
+
+        answer = await client.ask(QUESTION, caller=RICHARD)
+
+    assert TEAPOT in answer.answer
+
+
+async def test_two_hundred_turns_with_a_model_and_turn_three_is_known(
+    tmp_path: Path, ollama: OllamaStandIn
+) -> None:
+    def respond(messages: list[Json], tools: list[Json]) -> Reply:
+        last = messages[-1]
+        if last["role"] == "tool":
+            return Reply(content=last["content"])
+        trimmed = "Call recall" in messages[0]["content"]
+        if last["content"] == QUESTION and trimmed and tools:
+            return Reply(tool_calls=(("recall", {"query": "blue teapot"}),))
+        return Reply(content="Understood.")
+
+    ollama.responder = respond
+    ollama.context_tokens = 2 * SMALL + 4_000  # the schemas of the tools have room as well
+    generator = {"chat": "ollama", "ollama_url": ollama.url, "tools": ("recall",)}
+    async with asking(small(tmp_path, **generator)) as client:
+        for number in range(TURNS):
+            turn = await client.ask(line(number), caller=RICHARD)
+            assert turn.error is None
+
+        answer = await client.ask(QUESTION, caller=RICHARD)
+
+    assert TEAPOT in answer.answer
+
+
+async def test_a_conversation_goes_on_after_a_restart_of_the_stack(
+    tmp_path: Path, ollama: OllamaStandIn
+) -> None:
+    settings = small(tmp_path, chat="ollama", ollama_url=ollama.url, tools=("recall",))
+    settings = replace(settings, generator=replace(settings.generator, context_size=8_192))
+    async with open_stack(settings) as stack, QueryClient(stack.bus) as client:
+        await client.ask("My pin is 4714.", caller=RICHARD)
+        await in_step(stack.bus, records=3)
+
+    async with asking(settings) as client:
+        await client.ask("What is my pin?", caller=RICHARD)
+
+    messages = ollama.bodies("/api/chat")[-1]["messages"]
+    assert [m["content"] for m in messages[1:]] == [
+        "My pin is 4714.",
+        "Understood.",
+        "What is my pin?",
+    ]
+
+
+async def test_a_prompt_that_is_too_large_is_answered_and_the_compaction_told(
+    tmp_path: Path, ollama: OllamaStandIn
+) -> None:
+    settings = small(tmp_path, chat="ollama", ollama_url=ollama.url, tools=("recall",))
+    settings = replace(settings, generator=replace(settings.generator, context_size=100_000))
+    heard: list[str] = []
+    async with open_stack(settings) as stack, QueryClient(stack.bus) as client:
+
+        async def hear(message: Any) -> None:
+            heard.append(decode(message.data, dict).payload["status"])
+
+        await stack.bus.subscribe("session.compaction", hear)
+        for number in range(20):
+            await client.ask(line(number), caller=RICHARD)
+        ollama.context_tokens = 1_500
+
+        turn = await client.ask("And now?", caller=RICHARD)
+        await eventually(lambda: heard[:2] == ["started", "completed"])
+
+    assert (turn.answer, turn.error) == ("Understood.", None)
