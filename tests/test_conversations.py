@@ -28,7 +28,8 @@ SMALL = 1_200
 def small(folder: Path, **generator: Any) -> Settings:
     own = settings_in(folder)
     memory = replace(own.memory, judge_model="", synthesis_model="")
-    return replace(own, memory=memory, generator=GeneratorSettings(context_size=SMALL, **generator))
+    wanted = {"context_size": SMALL, **generator}
+    return replace(own, memory=memory, generator=GeneratorSettings(**wanted))
 
 
 @asynccontextmanager
