@@ -1,12 +1,13 @@
 """The GeneratorAgent's conversations: shown whole, compressed, restored, recovered, compacted."""
 
+import json
 from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
 
 from factories import Listen, StartGenerator
-from local.bus.connection import Connection
+from local.bus.connection import Connection, Message
 from local.bus.query_client import QueryClient
 from local.bus.tool_host import ToolHost
 from local.conversation.events import MemoryResetEvent
@@ -269,3 +270,29 @@ async def test_without_a_session_nothing_is_cleared(bus: Connection, start: Star
 
     assert refused.error is not None
     assert refused.error.code == "invalid_arguments"
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        pytest.param({"ok": False, "content": "The disk is full."}, id="an error"),
+        pytest.param({"ok": True, "content": "", "data": {"messages": "many"}}, id="nonsense"),
+    ],
+)
+async def test_a_session_that_cannot_be_loaded_is_begun_without_it(
+    bus: Connection,
+    start: StartGenerator,
+    client: QueryClient,
+    ollama: OllamaStandIn,
+    answer: dict[str, Any],
+) -> None:
+    async def tell(message: Message) -> None:
+        await bus.publish(message.reply, json.dumps({"payload": answer}).encode())
+
+    await bus.subscribe("tool.request.load_session", tell)
+    await start(tools=0)
+
+    turn = await client.ask("Hello", caller=RICHARD)
+
+    assert (turn.answer, turn.error) == ("Understood.", None)
+    assert last_chat(ollama)[1] == ["Hello"]

@@ -98,7 +98,11 @@ class Session:
         if not result.ok:
             log.warning("session_not_loaded", reason=result.content)
             return Background()
-        loaded = msgspec.convert(result.data, Loaded)
+        try:
+            loaded = msgspec.convert(result.data, Loaded)
+        except msgspec.ValidationError as error:
+            log.warning("session_not_loaded", reason=str(error))
+            return Background()
         if self._to_restore and not len(self.memory):
             for message in loaded.messages:
                 self.memory.add(message.message())
