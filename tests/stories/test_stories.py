@@ -1,24 +1,68 @@
-"""Every story in `stories/` comes true on a live stack, with the deterministic model."""
+"""Every story in `stories/` comes true on a live stack; conversations with a chat model as well."""
 
+import re
 from pathlib import Path
 
 import pytest
 from rich.console import Console
 
-from local.settings import Settings
+from local.protocol.payloads import Json
+from local.settings import ChatChoice, GeneratorSettings, MemorySettings, Settings
 from local.stories.bench import FreshBench
 from local.stories.report import table
 from local.stories.runner import run_story
 from local.stories.script import load_story
+from stand_ins.ollama_server import OllamaStandIn, Reply
 
 FOLDER = Path(__file__).parents[2] / "stories"
 FILES = [pytest.param(path, id=path.stem) for path in sorted(FOLDER.glob("*.yaml"))]
+SMALL = 4_096
+"""Tokens of a context that a few turns fill."""
 
 
-@pytest.mark.parametrize("path", FILES)
-async def test_the_story_comes_true(path: Path, tmp_path: Path) -> None:
-    async with FreshBench(tmp_path, Settings(), model="rules") as bench:
+async def comes_true(path: Path, folder: Path, settings: Settings, *, model: ChatChoice) -> None:
+    async with FreshBench(folder, settings, model=model) as bench:
         result = await run_story(load_story(path), bench)
     if not result.passed:
         Console(width=120).print(table([result]))
     assert {step.status for step in result.steps} == {"passed"}
+
+
+def reader(messages: list[Json], tools: list[Json]) -> Reply:
+    """Answers from what it sees of the conversation; what it lacks it searches for, if it may."""
+    *before, last = messages
+    if last["role"] == "tool":
+        return Reply(content=last["content"])
+    asked = re.search(r"remember about (.+)\?", last["content"])
+    if asked is None:
+        return Reply(content="Understood.")
+    seen = [
+        m["content"] for m in before if m["role"] == "user" and asked[1] in m["content"].lower()
+    ]
+    if seen or not tools:
+        return Reply(content=" ".join(seen) or "I do not know.")
+    return Reply(tool_calls=(("search_memory", {"query": asked[1]}),))
+
+
+@pytest.mark.parametrize("path", FILES)
+async def test_the_story_comes_true(path: Path, tmp_path: Path) -> None:
+    await comes_true(path, tmp_path, Settings(), model="rules")
+
+
+@pytest.mark.parametrize(
+    ("name", "tool"),
+    [
+        pytest.param("long_conversation", "search_memory", id="searched"),
+        pytest.param("conversation_goes_on", "none", id="restored"),
+    ],
+)
+async def test_the_conversation_comes_true_with_a_model_of_small_context(
+    name: str, tool: str, tmp_path: Path, ollama: OllamaStandIn
+) -> None:
+    ollama.responder = reader
+    ollama.context_tokens = SMALL
+    settings = Settings(
+        memory=MemorySettings(judge_model="", synthesis_model=""),
+        generator=GeneratorSettings(context_size=SMALL, ollama_url=ollama.url, tools=(tool,)),
+    )
+    await comes_true(FOLDER / f"{name}.yaml", tmp_path, settings, model="ollama")

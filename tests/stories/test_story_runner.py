@@ -1,6 +1,6 @@
 """How a story is told: attempts, failures, fresh names a run, and what cannot be done."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
 import msgspec
@@ -208,22 +208,49 @@ async def test_a_query_that_nobody_answers_fails(bench: Bench) -> None:
     assert "No GeneratorAgent is on the bus" in step.problems[0].came
 
 
-async def test_an_answer_that_went_wrong_fails_with_its_reason(bench: Bench) -> None:
-    async def fail(message: Message) -> None:
+async def answering(bench: Bench, answer: Callable[[str], str | ErrorReply]) -> list[str]:
+    """A generator that answers so; returns the queries, as they come."""
+    heard: list[str] = []
+
+    async def hear(message: Message) -> None:
         query = decode(message.data, Query).payload
+        heard.append(query.query)
+        came = answer(query.query)
         accepted = seal(ToolResult(ok=True, content=""), type="result", source="fake")
         turn = Generation(
-            answer="",
+            answer=came if isinstance(came, str) else "",
             query=query.query,
             session_id=query.session_id,
             query_id=query.query_id,
-            error=ErrorReply(code="unavailable", message="The model is gone."),
+            error=None if isinstance(came, str) else came,
         )
         await bench.bus.publish(message.reply, encode(accepted))
-        answer = encode(seal(turn, type="response", source="fake"))
-        await bench.bus.publish(subjects.RESPONSE_GENERATION, answer)
+        sealed = encode(seal(turn, type="response", source="fake"))
+        await bench.bus.publish(subjects.RESPONSE_GENERATION, sealed)
 
-    await bench.bus.subscribe(subjects.QUERY_RECEIVED, fail)
+    await bench.bus.subscribe(subjects.QUERY_RECEIVED, hear)
+    return heard
+
+
+async def test_what_is_said_several_times_is_numbered(bench: Bench) -> None:
+    heard = await answering(bench, str.upper)
+    story = told(Say(say="Page $number", times=3, expect=(Check(answer_contains="PAGE"),)))
+    (step,) = (await run_story(story, bench)).steps
+    assert (step.status, step.step) == ("passed", "say: Page $number (3 times)")
+    assert heard == ["Page 1", "Page 2", "Page 3"]
+
+
+async def test_the_checks_hold_each_time_or_it_is_said_no_more(bench: Bench) -> None:
+    heard = await answering(bench, str.upper)
+    story = told(Say(say="Page $number", times=3, expect=(Check(answer_lacks="2"),)))
+    (step,) = (await run_story(story, bench)).steps
+    assert (step.status, step.problems[0].came) == ("failed", "PAGE 2")
+    assert heard == ["Page 1", "Page 2"]
+
+
+async def test_an_answer_that_went_wrong_fails_with_its_reason(bench: Bench) -> None:
+    error = ErrorReply(code="unavailable", message="The model is gone.")
+    await answering(bench, lambda _: error)
     expected = Check(tool_called=ToolCalled(name="count"))
     (step,) = (await run_story(told(Say(say="Hello", expect=(expected,))), bench)).steps
     assert step.status == "failed"

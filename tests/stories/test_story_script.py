@@ -28,6 +28,7 @@ sessions:
     turns:
       - say: Hello
         label: greeting
+        times: 2
         within: 3
         expect:
           - tool_called: {name: recall_topic, args: {topic: user.name}}
@@ -80,6 +81,7 @@ def test_every_kind_of_step_becomes_its_struct(tmp_path: Path) -> None:
                     Say(
                         say="Hello",
                         label="greeting",
+                        times=2,
                         within=3,
                         expect=(Check(tool_called=greeting), Check(answer_contains="hello")),
                     ),
@@ -139,6 +141,7 @@ def test_kept_values_stand_wherever_their_names_do(tmp_path: Path) -> None:
         pytest.param("{shout: Hi}", "here: none - at `$.sessions[0].turns[0]`"),
         pytest.param("just text", "Expected `object`, got `str` - at `$.sessions[0].turns[0]`"),
         pytest.param("{say: 7}", "got `int` - at `$.sessions[0].turns[0].say`"),
+        pytest.param("{say: Hi, times: 0}", "`int` >= 1 - at `$.sessions[0].turns[0].times`"),
         pytest.param("{say: Hi, args: {}}", "unknown field `args` - at `$.sessions[0].turns[0]`"),
         pytest.param("{raw: x}", "missing required field `to` - at `$.sessions[0].turns[0]`"),
         pytest.param("{rate: 2}", "`float` <= 1.0 - at `$.sessions[0].turns[0].rate`"),

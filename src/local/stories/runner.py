@@ -132,7 +132,7 @@ class _Run:
     async def _take(self, session: Session, step: Step) -> Problems:
         match step:
             case Say():
-                return problems(step.expected, await self._say(session, step))
+                return await self._say(session, step)
             case Call():
                 return await self._call(session, step)
             case Raw():
@@ -147,9 +147,15 @@ class _Run:
                 await self.__aenter__()
         return ()
 
-    async def _say(self, session: Session, step: Say) -> Generation:
+    async def _say(self, session: Session, step: Say) -> Problems:
+        for text in step.texts():
+            if found := problems(step.expected, await self._ask(session, step, text)):
+                return found
+        return ()
+
+    async def _ask(self, session: Session, step: Say, text: str) -> Generation:
         turn = await self._bench.queries.ask(
-            step.say, caller=self._caller(session, "story"), timeout=step.within
+            text, caller=self._caller(session, "story"), timeout=step.within
         )
         if turn.error is not None:
             raise ModelError(turn.error.message)

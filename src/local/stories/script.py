@@ -81,15 +81,24 @@ class _Requesting(_Expecting, frozen=True, kw_only=True):
 
 
 class Say(_Expecting, frozen=True, kw_only=True, tag="say"):
-    """The user says something, and waits for the answer. A `label` is what `rate` may name."""
+    """The user says something, and waits for the answer. A `label` is what `rate` may name.
+
+    It is said so many `times`, `$number` standing for 1, 2 and so on; the checks hold each time.
+    """
 
     checks = OF_ANSWERS
 
     say: Text
     label: Name | None = None
+    times: Annotated[int, msgspec.Meta(ge=1)] = 1
+
+    def texts(self) -> Iterator[str]:
+        """What is said, time after time."""
+        for number in range(1, self.times + 1):
+            yield self.say.replace("$number", str(number))
 
     def __str__(self) -> str:
-        return f"say: {self.say}"
+        return f"say: {self.say}" + (f" ({self.times} times)" if self.times > 1 else "")
 
 
 class Call(_Requesting, frozen=True, kw_only=True, tag="call"):
