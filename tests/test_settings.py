@@ -92,6 +92,8 @@ def test_a_wrong_file_is_refused_and_named(folder: Path, content: bytes, says: s
         pytest.param("LOCAL2_MEMORY__TOPK", "7", "topk", id="unknown key"),
         pytest.param("LOCAL2_MEMORY__TOP_K", "many", "$.top_k", id="mistyped value"),
         pytest.param("LOCAL2_MEMORY__TOP_K", "[", "not YAML", id="not YAML"),
+        pytest.param("LOCAL2_MEMORY__DATA_DIR", "", "a path", id="no folder"),
+        pytest.param("LOCAL2_MEMORY__WEIGHT_USER", "11", "<= 10", id="too much weight"),
         pytest.param("LOCAL2_MEMORIES__TOP_K", "7", "names no setting", id="unknown file"),
         pytest.param("LOCAL2_MEMORY", "7", "names no setting", id="no key"),
     ],

@@ -4,11 +4,13 @@ import asyncio
 import shutil
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from local.app import open_stack
 from local.bus.vector_client import VectorClient
 from local.protocol.vectors import VectorStatus
+from local.settings import GeneratorSettings
 from stacks import contents, in_step, recall, save, say, search, settings_in, status
 from stand_ins.ollama_server import OllamaStandIn
 from waiting import eventually
@@ -32,6 +34,18 @@ async def test_a_restarted_stack_remembers_and_trusts_its_index(
 
     assert (contents(found), found["degraded"]) == ([GOLD], False)
     assert _documents(ollama) == embedded == [f"search_document: {GOLD}"]
+
+
+async def test_a_stack_without_models_asks_none_and_judges_nothing(
+    tmp_path: Path, ollama: OllamaStandIn
+) -> None:
+    generator = GeneratorSettings(ollama_url=ollama.url)
+    settings = msgspec.structs.replace(settings_in(tmp_path), generator=generator)
+
+    async with open_stack(settings, with_generator=False, with_models=False) as stack:
+        assert stack.memory.supersession is None
+
+    assert ollama.requests == []
 
 
 def _documents(ollama: OllamaStandIn) -> list[str]:

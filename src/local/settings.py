@@ -19,7 +19,7 @@ TOOL_OUTPUT_LIMIT = 8_192
 
 EmbedderChoice = Literal["auto", "ollama", "minilm"]
 ChatChoice = Literal["auto", "ollama", "rules"]
-Weight = Annotated[float, msgspec.Meta(ge=0)]
+Weight = Annotated[float, msgspec.Meta(ge=0, le=10)]
 Seconds = Annotated[float, msgspec.Meta(gt=0)]
 
 T = TypeVar("T", bound=msgspec.Struct)
@@ -159,7 +159,7 @@ def _without_empty(section: dict[str, Any], into: type[msgspec.Struct]) -> dict[
 
 
 def _as_path(kind: type, value: Any) -> Path:
-    if kind is Path and isinstance(value, str):
+    if kind is Path and isinstance(value, str) and value:
         return Path(value).expanduser()
     raise msgspec.ValidationError(f"Expected a path, got `{value!r}`")
 

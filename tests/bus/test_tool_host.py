@@ -42,13 +42,14 @@ class Notes:
         self.may_finish.set()
         self.failure: Exception | None = None
         self.answer = "Noted."
+        self.data: msgspec.Struct | None = None
 
     async def run(self, caller: Caller, args: Note) -> ToolOutput:
         await self.may_finish.wait()
         if self.failure is not None:
             raise self.failure
         self.noted.append((caller, args.text))
-        return ToolOutput(content=self.answer, data=Noted(text=args.text))
+        return ToolOutput(content=self.answer, data=self.data or Noted(text=args.text))
 
     def tool(self) -> Tool:
         return Tool(
@@ -255,6 +256,21 @@ async def test_a_result_that_is_not_unicode_is_an_error_result(
 
     assert result.error is not None
     assert "not Unicode" in result.error.message
+
+
+@pytest.mark.usefixtures("host")
+async def test_a_result_that_cannot_be_encoded_is_an_error_result(
+    bus: Connection, notes: Notes
+) -> None:
+    class Odd(msgspec.Struct):
+        thing: object
+
+    notes.data = Odd(thing=object())
+
+    result = await call_tool(bus, "note", {"text": "x"}, caller=RICHARD)
+
+    assert result.error is not None
+    assert result.error.code == "internal"
 
 
 @pytest.mark.usefixtures("host")

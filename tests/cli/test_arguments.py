@@ -1,8 +1,13 @@
-"""`KEY=VALUE` words become arguments as the tool's schema types them."""
+"""`KEY=VALUE` words become arguments as the tool's schema types them; output is harmless."""
+
+import json
 
 import pytest
+from rich.text import Text
 
-from local.cli.output import printable
+from local.cli.answers import show_entry
+from local.cli.outcomes import Outcome, show
+from local.cli.output import Output, printable
 from local.cli.tools import parsed
 from local.errors import InvalidArgumentsError
 
@@ -33,3 +38,23 @@ def test_a_word_that_cannot_be_read_is_named(word: str) -> None:
 
 def test_what_would_command_the_terminal_is_not_printed() -> None:
     assert printable("\x1b[31mEvil\x1b]0;pwned\ttab\nline") == " [31mEvil ]0;pwned\ttab\nline"
+
+
+def test_nothing_that_is_shown_commands_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    output, evil = Output(), "\x1b]0;pwned\x07 \udcff"
+    output.text(evil)
+    output.failure(evil)
+    output.error(InvalidArgumentsError(evil, remedy=evil))
+    show_entry(output, Text(f"1. {evil}"), evil)
+    show(output, [Outcome(file=evil, content=evil), Outcome(file=evil, error=evil)])
+
+    printed = "".join(capsys.readouterr())
+
+    assert printed.count("pwned") == 10
+    assert all(character.isprintable() or character == "\n" for character in printed)
+
+
+def test_an_error_with_text_that_is_not_unicode_is_json(capsys: pytest.CaptureFixture[str]) -> None:
+    Output(json=True).error(InvalidArgumentsError("no \udcff"))
+
+    assert json.loads(capsys.readouterr().out)["error"]["message"] == "no  "

@@ -1,20 +1,21 @@
 """What `local2 doctor` makes of Ollama and of a folder without a stack."""
 
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import pytest
 
 from local.cli.doctor import Finding, _examine
 from local.settings import GeneratorSettings, MemorySettings, Settings
 from stand_ins.ollama_server import OllamaStandIn
+from stand_ins.rerank_server import Answer, RerankStandIn
 
 Embedder = Literal["auto", "ollama", "minilm"]
 Chat = Literal["auto", "ollama", "rules"]
 
 
 async def examined(
-    folder: Path, url: str, *, embedder: Embedder = "auto", chat: Chat = "auto"
+    folder: Path, url: str, *, embedder: Embedder = "auto", chat: Chat = "auto", **memory: Any
 ) -> dict[str, Finding]:
     settings = Settings(
         memory=MemorySettings(
@@ -22,6 +23,7 @@ async def examined(
             chroma_path=folder / ".chroma",
             embedder=embedder,
             ollama_url=url,
+            **memory,
         ),
         generator=GeneratorSettings(chat=chat, ollama_url=url),
     )
@@ -89,3 +91,33 @@ async def test_a_folder_that_cannot_be_a_folder_is_broken(
     findings = await examined(tmp_path, ollama.url)
 
     assert findings[f"folder {tmp_path / '.chroma'}"].verdict == "broken"
+
+
+HELPERS = ("reranker", "judge", "synthesizer", "query model")
+
+
+async def test_helpers_of_the_memory_are_named_where_they_are_configured(
+    tmp_path: Path, ollama: OllamaStandIn
+) -> None:
+    usual = await examined(tmp_path, ollama.url)
+    rules = await examined(tmp_path, ollama.url, chat="rules")
+    none = await examined(tmp_path, ollama.url, judge_model="", synthesis_model="")
+    ollama.models.remove("gemma4:latest")
+    missing = await examined(tmp_path, ollama.url, query_model="gemma4")
+
+    named = [[name for name in HELPERS if name in found] for found in (usual, rules, none, missing)]
+    assert named == [["judge", "synthesizer"], [], [], ["judge", "synthesizer", "query model"]]
+    assert usual["judge"].detail == f"gemma4, Ollama at {ollama.url}"
+    assert [missing[name].verdict for name in named[3]] == ["note", "note", "note"]
+
+
+async def test_the_reranker_is_asked(tmp_path: Path, ollama: OllamaStandIn) -> None:
+    with RerankStandIn() as server:
+        answers = await examined(tmp_path, ollama.url, reranker_url=server.url)
+        server.script(Answer(status=401))
+        refuses = await examined(tmp_path, ollama.url, reranker_url=server.url)
+    wrong = await examined(tmp_path, ollama.url, reranker_url="ftp://nowhere")
+
+    verdicts = [found["reranker"].verdict for found in (answers, refuses, wrong)]
+    assert verdicts == ["ok", "note", "broken"]
+    assert "reranker_key" in str(refuses["reranker"].remedy)

@@ -7,9 +7,16 @@ from typing import Any
 import pytest
 
 from local.bus.connection import Connection, Message
+from local.cli.history import history
 from local.cli.output import Output
 from local.cli.tools import call, list_tools
+from local.protocol.caller import Caller
+from local.protocol.codec import encode
+from local.protocol.envelope import seal
+from local.protocol.payloads import ToolResult
 from local.settings import BusSettings, Settings
+from local.tools.memory_history import Version, Versions
+from recalling import DAY
 
 NOTHING_SAID: dict[str, Any] = {"type": "object"}
 ANY_VALUE: dict[str, Any] = {"type": "object", "properties": {"depth": True}}
@@ -59,7 +66,32 @@ async def test_a_foreign_tool_is_called_with_its_arguments_as_text(
     settings: Settings, heard: list[Any], capsys: pytest.CaptureFixture[str]
 ) -> None:
     words = ["place=garden", "depth=3"]
-    await asyncio.to_thread(call, settings, Output(), "dig", words, session=None, user=None)
+    await asyncio.to_thread(call, settings, Output(), "dig", words, Caller(agent="cli"))
 
     assert capsys.readouterr().out == "A hole.\n"
     assert heard == [{"place": "garden", "depth": "3"}]
+
+
+async def test_versions_that_a_history_leaves_out_are_counted(
+    settings: Settings, bus: Connection, capsys: pytest.CaptureFixture[str]
+) -> None:
+    version = Version(
+        id="1",
+        content="Vim",
+        topic="user.editor",
+        scope="user",
+        event_time=DAY,
+        agent=None,
+        superseded_by=None,
+    )
+    result = ToolResult(ok=True, content="Vim", data=Versions(versions=[version], total=4))
+
+    async def answer(message: Message) -> None:
+        sent = seal(result, type="result", source="memory_history")
+        await bus.publish(message.reply, encode(sent))
+
+    await bus.subscribe("tool.request.memory_history", answer)
+    await bus.flush()
+    await asyncio.to_thread(history, settings, Output(), "user.editor", Caller(agent="cli"))
+
+    assert capsys.readouterr().out.endswith("Vim\n3 older versions are left out.\n")

@@ -138,7 +138,7 @@ def test_batches_keep_the_order_and_hold_what_a_request_carries() -> None:
         pytest.param(b'["user", "yes"]', "object", id="no object"),
         pytest.param(b'{"content": "yes"}', "role", id="no role"),
         pytest.param(b'{"role": "robot", "content": "yes"}', "robot", id="another role"),
-        pytest.param(b'{"role": "user", "text": "yes"}', "text", id="an unknown field"),
+        pytest.param(b'{"role": "user", "text": "yes"}', "content", id="no content"),
         pytest.param(b'{"role": "user", "timestamp": "noon"}', "timestamp", id="no time"),
         pytest.param(
             b'{"role": "user", "timestamp": "0001-01-01T00:00:00+02:00"}', "calendar", id="too old"
@@ -234,7 +234,7 @@ def test_documents_are_kept_and_those_that_are_none_are_named(
         image: "It is not text in UTF-8.",
         nul: "It is not text in UTF-8.",
         empty: "It is empty.",
-        large: "It has more than 900,000 bytes",
+        large: "The document has more than 900,000 bytes",
     }.items():
         assert f"{file}: {problem}" in failed.stderr
     assert failed.stdout.startswith(f"{guide}: Document kept in 1 chunk: ")

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from local.database import Connection, Database
-from local.errors import InvalidArgumentsError, StorageError
+from local.errors import InvalidArgumentsError, StorageError, TooLargeError
 from local.memory.documents import CHUNK, LABEL, SEPARATOR, SHORT, Document, _records
 from local.memory.service import Memory
 from local.protocol.caller import Caller
@@ -261,12 +261,12 @@ async def test_a_document_is_replaced_whole_or_not_at_all(
     ("args", "says"),
     [
         pytest.param({"content": ""}, "`args.content`", id="empty"),
-        pytest.param({"content": " \n\t"}, "blank", id="blank"),
-        pytest.param({"content": "x" * (MAX_DOCUMENT + 1)}, "`args.content`", id="too long"),
+        pytest.param({"content": " \n\t"}, "content: the text is blank", id="blank"),
         pytest.param({"title": ""}, "`args.title`", id="no title"),
-        pytest.param({"title": "  "}, "blank", id="blank title"),
+        pytest.param({"title": "  "}, "title: the text is blank", id="blank title"),
         pytest.param({"title": "x" * 101}, "`args.title`", id="a title too long"),
         pytest.param({"source": ""}, "`args.source`", id="no source"),
+        pytest.param({"source": " "}, "source: the text is blank", id="blank source"),
         pytest.param({"scope": "user"}, "unknown field `scope`", id="another scope"),
     ],
 )
@@ -277,4 +277,12 @@ async def test_wrong_arguments_are_named_and_nothing_is_kept(
         await add(memory, **{"content": GUIDE, **args})
 
     assert says in str(caught.value)
+    assert (await memory.ledger.counts()).records == 0
+
+
+@pytest.mark.parametrize("content", ["x" * (MAX_DOCUMENT - 1), "\n" * (MAX_DOCUMENT // 2)])
+async def test_a_document_is_measured_as_it_travels(memory: Memory, content: str) -> None:
+    with pytest.raises(TooLargeError, match="900,000 bytes as JSON"):
+        await add(memory, content)
+
     assert (await memory.ledger.counts()).records == 0

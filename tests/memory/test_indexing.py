@@ -1,7 +1,9 @@
 """The index follows the ledger, whatever happens to it."""
 
 import asyncio
+import json
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -14,6 +16,7 @@ from local.bus.vector_client import VectorClient
 from local.database import Connection as Sql
 from local.database import Database
 from local.errors import VectorError
+from local.logs import logging_to
 from local.memory.index_queue import IndexQueue
 from local.memory.indexer import (
     BATCH_BYTES,
@@ -24,6 +27,7 @@ from local.memory.indexer import (
     batches,
 )
 from local.memory.records import NewRecord, Waiting
+from local.memory.rows import TenantRows
 from local.memory.service import Memory
 from local.protocol.caller import Caller
 from local.protocol.codec import encode
@@ -88,6 +92,43 @@ async def test_an_index_that_lost_records_gets_them_back_and_loses_strangers(
         return await in_index(searchable) == set(ids)
 
     await eventually(equal)
+
+
+class _Moody(VectorClient):
+    """A worker without an index, that is ready where it has no problem."""
+
+    def __init__(self, bus: Connection) -> None:
+        super().__init__(bus, search_timeout=1)
+        self.problem: str | None = "It is starting."
+
+    async def status(self, *, tenant: str) -> VectorStatus:
+        del tenant
+        if self.problem:
+            raise VectorError(self.problem)
+        return VectorStatus(worker="w", count=0, embedder="none", clean=True, dimensions=1)
+
+
+async def test_a_worker_that_is_not_ready_is_a_warning_only_once_it_was(
+    bus: Connection, database: Database, tmp_path: Path
+) -> None:
+    log = tmp_path / "own.log"
+
+    def levels() -> list[str]:
+        heard = [json.loads(line) for line in log.read_text().splitlines()]
+        return [one["level"] for one in heard if one["event"] == "indexing_delayed"]
+
+    vectors = _Moody(bus)
+    indexer = Indexer(IndexQueue(TenantRows(database, "default")), vectors)
+    with logging_to(log):
+        running = asyncio.create_task(indexer.run())
+        await eventually(lambda: levels() == ["info"])
+        vectors.problem = None
+        indexer.worker_started("w")
+        await eventually(lambda: indexer.problem is None)
+        vectors.problem = "It is starting again."
+        indexer.worker_started("another")
+        await eventually(lambda: levels() == ["info", "warning"])
+        running.cancel()
 
 
 async def test_rebuilding_embeds_nothing_again(

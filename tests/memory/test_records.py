@@ -7,7 +7,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from local.errors import InvalidArgumentsError
-from local.memory.records import checked_topic, content_id, in_utc, is_topic, place_of_topic
+from local.memory.records import (
+    checked_topic,
+    content_id,
+    in_utc,
+    is_topic,
+    place_of_topic,
+    time_of,
+    written_time,
+)
 
 
 @pytest.mark.parametrize(
@@ -77,7 +85,41 @@ def test_only_user_topics_belong_to_the_user(
     ],
 )
 def test_a_time_without_an_offset_is_utc(text: str, utc: str) -> None:
-    assert in_utc(datetime.fromisoformat(text)).isoformat() == utc
+    assert in_utc(datetime.fromisoformat(text), "since").isoformat() == utc
+
+
+@pytest.mark.parametrize(
+    ("text", "begins", "ends"),
+    [
+        pytest.param("2023-05-01", "2023-05-01T00:00:00", "2023-05-01T23:59:59.999999", id="date"),
+        pytest.param("2023-05-01T14:30", "2023-05-01T14:30:00", "2023-05-01T14:30:00", id="time"),
+        pytest.param(
+            "2023-05-01t14:30:00+02:00", "2023-05-01T12:30:00", "2023-05-01T12:30:00", id="offset"
+        ),
+    ],
+)
+def test_a_date_stands_for_its_beginning_or_its_end(text: str, begins: str, ends: str) -> None:
+    assert time_of(text, "since").isoformat() == f"{begins}+00:00"
+    assert time_of(text, "until", ends=True).isoformat() == f"{ends}+00:00"
+
+
+@pytest.mark.parametrize("text", ["2023-W22", "20230501", "2023-02-30", "noon", "5", "2023-05"])
+def test_what_is_no_date_is_refused_by_field_and_with_an_example(text: str) -> None:
+    with pytest.raises(InvalidArgumentsError, match=rf"^since: '{text}' .*2026-05-01"):
+        time_of(text, "since")
+
+
+def test_a_time_before_the_calendar_is_refused_by_field() -> None:
+    with pytest.raises(InvalidArgumentsError, match=r"^until: 0001-01-01"):
+        time_of("0001-01-01T00:00:00+02:00", "until")
+
+
+def test_a_time_keeps_the_offset_it_is_written_with() -> None:
+    texts = ["2023-05-01T10:00:00+02:00", "2023-05-01T10:00:00", "2023-05-01T10:00:00.0000006Z"]
+
+    written = [written_time(text, "timestamp").isoformat() for text in texts]
+
+    assert written == [*texts[:2], "2023-05-01T10:00:00.000001+00:00"]
 
 
 @given(st.lists(st.text() | st.none()), st.lists(st.text() | st.none()))

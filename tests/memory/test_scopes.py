@@ -116,7 +116,9 @@ async def test_a_caller_who_says_nothing_of_himself_may_ask(memory: Memory) -> N
 async def test_a_scope_whose_identity_is_missing_says_which(
     memory: Memory, scope: Scope, caller: Caller, lacks: str
 ) -> None:
-    with pytest.raises(InvalidArgumentsError, match=rf"'{scope}'.* has no {lacks}\. Send {lacks}"):
+    with pytest.raises(
+        InvalidArgumentsError, match=rf"'{scope}'.* has no {lacks}\. Send {lacks} .*, or search"
+    ):
         await recall(memory.of(caller), "osmium", scope=scope)
 
 

@@ -124,7 +124,7 @@ def message(**fields: object) -> Json:
         pytest.param(
             "remember_fact", {"content": "x", "scope": "session"}, "args.scope", id="another scope"
         ),
-        pytest.param("remember_fact", {**VIM, "content": " "}, "blank", id="blank fact"),
+        pytest.param("remember_fact", {**VIM, "content": " "}, "content: the", id="blank fact"),
         pytest.param("remember_fact", {**VIM, "topic": "x"}, "topic: 'x'", id="no topic key"),
         pytest.param(
             "remember_fact", {**VIM, "importance": 1.5}, "args.importance", id="too important"
@@ -136,9 +136,10 @@ def message(**fields: object) -> Json:
         pytest.param("remember_fact", {**VIM, "user": "eve"}, "`user`", id="fact of another"),
         pytest.param("memory_history", {"topic_or_id": ""}, "args.topic_or_id", id="nothing"),
         pytest.param("ingest", {"messages": []}, "args.messages", id="no messages"),
-        pytest.param("ingest", message(role="robot"), "args.messages", id="unknown role"),
+        pytest.param("ingest", message(role="robot"), "One of: assistant, ", id="unknown role"),
         pytest.param("ingest", message(content=["x"]), "args.messages", id="content in parts"),
-        pytest.param("ingest", message(timestamp="noon"), "args.messages", id="no time"),
+        pytest.param("ingest", message(timestamp="noon"), "messages[0].timestamp", id="no time"),
+        pytest.param("ingest", message(timestamp="2026-W22"), "2026-05-01", id="a week"),
         pytest.param("ingest", message(user="eve"), "`user`", id="message of another"),
         pytest.param("ingest", message(id="x" * 257), "args.messages", id="endless id"),
         pytest.param(
@@ -167,4 +168,4 @@ async def test_a_fact_for_an_identity_that_the_envelope_lacks_is_a_clear_error(
 
     assert result.error is not None
     assert result.error.code == "invalid_arguments"
-    assert "no user" in result.error.message
+    assert result.error.message.endswith("Send user in the envelope (`local2`: --user).")

@@ -17,6 +17,7 @@ class Part(msgspec.Struct, forbid_unknown_fields=True):
 
     title: str
     size: int | None = None
+    shade: Literal["dark", "light"] | None = None
 
 
 class Order(msgspec.Struct, forbid_unknown_fields=True):
@@ -43,6 +44,9 @@ def refused(args: bytes) -> InvalidArgumentsError:
     [
         pytest.param(b'{"colour": "blue"}', "One of: green, red.", id="one"),
         pytest.param(b'{"extras": ["bell", "whistle"]}', "One of: bell, lamp.", id="in a list"),
+        pytest.param(
+            b'{"parts": [{"title": "x", "shade": "red"}]}', "One of: dark, light.", id="in a part"
+        ),
     ],
 )
 def test_a_value_that_is_no_choice_is_told_the_choices(args: bytes, choices: str) -> None:
@@ -64,7 +68,11 @@ def test_a_schema_holds_the_structs_in_its_lists_and_an_argument_may_be_called_t
         "items": {
             "type": "object",
             "description": "One part.",
-            "properties": {"title": {"type": "string"}, "size": {"type": "integer"}},
+            "properties": {
+                "title": {"type": "string"},
+                "size": {"type": "integer"},
+                "shade": {"type": "string", "enum": ["dark", "light"]},
+            },
             "required": ["title"],
             "additionalProperties": False,
         },

@@ -75,7 +75,7 @@ class MemoryAgent(Participant):
         remembered = Turn(
             query=turn.query,
             answer=answer,
-            at=in_utc(envelope.timestamp_utc or utc_now()),
+            at=in_utc(envelope.timestamp_utc or utc_now(), "timestamp_utc"),
             tool_calls=turn.tool_calls,
             session_id=turn.session_id or envelope.session_id,
             query_id=turn.query_id or envelope.query_id,

@@ -87,10 +87,11 @@ class Subscription:
 
 
 class Connection:
-    """A connection to NATS. Made by `connect`."""
+    """A connection to NATS. Made by `connect`; `lost` is set while there is no server."""
 
-    def __init__(self, client: Client, request_timeout: float) -> None:
+    def __init__(self, client: Client, request_timeout: float, lost: asyncio.Event) -> None:
         self.client = client
+        self.lost = lost
         self._request_timeout = request_timeout
 
     @property
@@ -184,20 +185,21 @@ async def connect(
     Raises:
         StackNotRunningError: No server answers there.
     """
+    lost = asyncio.Event()
     try:
-        client = await asyncio.wait_for(_open(url, name), patience)
+        client = await asyncio.wait_for(_open(url, name, lost), patience)
     except (OSError, TimeoutError, nats.errors.Error) as error:
         raise StackNotRunningError(
             f"No NATS server answers at {_without_credentials(url)}.",
             remedy="Start the stack with `local2 up`, or correct `url` in config/bus.yaml.",
         ) from error
     try:
-        yield Connection(client, request_timeout)
+        yield Connection(client, request_timeout, lost)
     finally:
         await _close(client)
 
 
-async def _open(url: str, name: str) -> Client:
+async def _open(url: str, name: str, lost: asyncio.Event) -> Client:
     last = ""
 
     async def on_error(error: Exception) -> None:
@@ -206,15 +208,20 @@ async def _open(url: str, name: str) -> Client:
             last = repr(error)
             log.warning("bus_error", error=last, connection=name)
 
+    async def on_disconnect() -> None:
+        lost.set()
+
     async def on_reconnect() -> None:
         nonlocal last
         last = ""
+        lost.clear()
         log.info("bus_reconnected", connection=name)
 
     return await nats.connect(
         url,
         name=name,
         error_cb=on_error,
+        disconnected_cb=on_disconnect,
         reconnected_cb=on_reconnect,
         max_reconnect_attempts=-1,
         reconnect_time_wait=RECONNECT_WAIT,

@@ -22,6 +22,7 @@ from local.protocol.payloads import ToolRequest, ToolResult
 from local.protocol.tool import Tool
 from local.settings import TOOL_OUTPUT_LIMIT
 
+FAULT = "The tool failed; the server's log says where."
 DATA_LEFT_OUT = "(Its data is left out: the bus does not carry so much.)"
 
 
@@ -70,7 +71,7 @@ class ToolHost(Participant):
             result = ToolResult.failed(error)
         except Exception:  # noqa: BLE001 - the boundary: logged whole, answered in one line
             self._log.exception("tool_failed")
-            result = ToolResult.failed(Local2Error("The tool failed; the server's log says where."))
+            result = ToolResult.failed(Local2Error(FAULT))
         result = await self._reply(message, request, result)
         elapsed = time.perf_counter() - begun
         await asyncio.sleep(0)  # lets the reply leave before the log line is made
@@ -100,6 +101,9 @@ class ToolHost(Participant):
         except InvalidArgumentsError as error:
             self._log.warning("result_not_sent", reason=str(error))
             return await self._reply(message, request, ToolResult.failed(error))
+        except Exception:  # noqa: BLE001 - logged whole; whoever asked is not left waiting
+            self._log.exception("result_not_sent")
+            return await self._reply(message, request, ToolResult.failed(Local2Error(FAULT)))
         if message.reply:
             await self.bus.publish(message.reply, data, headers=headers)
         await self.bus.publish(self._result_subject, data, headers=headers)

@@ -8,6 +8,7 @@ import typer
 from local import __version__
 from local.cli.output import Output, reporting_errors
 from local.memory.places import Scope
+from local.protocol.caller import Caller
 from local.settings import ChatChoice, load_settings
 
 app = typer.Typer(
@@ -20,6 +21,7 @@ app = typer.Typer(
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
 Session = Annotated[str | None, typer.Option(help="Go on in this session; else a new one.")]
 User = Annotated[str | None, typer.Option(help="Ask as this user.")]
+Agent = Annotated[str, typer.Option(help="Ask as this agent.")]
 Config = Annotated[
     Path | None,
     typer.Option(help="Folder of bus.yaml, memory.yaml and generator.yaml; else ./config."),
@@ -85,6 +87,7 @@ def call(  # noqa: PLR0913, PLR0917 - one parameter an option
     ] = None,
     session: Session = None,
     user: User = None,
+    agent: Agent = "cli",
     json: Json = False,
 ) -> None:
     """Call one tool, e.g. `local2 call save_topic topic=user.name content=Richard`."""
@@ -92,7 +95,8 @@ def call(  # noqa: PLR0913, PLR0917 - one parameter an option
     with reporting_errors(output):
         from local.cli.tools import call as run
 
-        run(load_settings(context.obj), output, tool, arguments or [], session=session, user=user)
+        caller = Caller(agent=agent, user=user, session_id=session)
+        run(load_settings(context.obj), output, tool, arguments or [], caller)
 
 
 @app.command()
@@ -118,6 +122,7 @@ def recall(  # noqa: PLR0913, PLR0917 - one parameter an option
     ] = False,
     session: Annotated[str | None, typer.Option(help="The session that is going on.")] = None,
     user: User = None,
+    agent: Agent = "cli",
     json: Json = False,
 ) -> None:
     """Search everything remembered."""
@@ -137,7 +142,8 @@ def recall(  # noqa: PLR0913, PLR0917 - one parameter an option
             synthesize=synthesize,
             explain=explain,
         )
-        run(load_settings(context.obj), output, question, session=session, user=user)
+        caller = Caller(agent=agent, user=user, session_id=session)
+        run(load_settings(context.obj), output, question, caller)
 
 
 @app.command()
@@ -145,6 +151,7 @@ def history(
     context: typer.Context,
     topic_or_id: Annotated[str, typer.Argument(help="A topic, or the id of any version.")],
     user: User = None,
+    agent: Agent = "cli",
     json: Json = False,
 ) -> None:
     """Show every version of a fact, newest first."""
@@ -152,17 +159,19 @@ def history(
     with reporting_errors(output):
         from local.cli.history import history as run
 
-        run(load_settings(context.obj), output, topic_or_id, user=user)
+        caller = Caller(agent=agent, user=user)
+        run(load_settings(context.obj), output, topic_or_id, caller)
 
 
 @app.command()
-def ingest(
+def ingest(  # noqa: PLR0913, PLR0917 - one parameter an option
     context: typer.Context,
     files: Annotated[list[Path], typer.Argument(help="JSON lines, one message each; - is stdin.")],
     session: Annotated[
         str | None, typer.Option(help="The session of the lines that name none.")
     ] = None,
     user: User = None,
+    agent: Agent = "cli",
     json: Json = False,
 ) -> None:
     """Remember conversations word for word; what is known already stays as it is."""
@@ -170,7 +179,8 @@ def ingest(
     with reporting_errors(output):
         from local.cli.ingest import ingest as run
 
-        run(load_settings(context.obj), output, files, session=session, user=user)
+        caller = Caller(agent=agent, user=user)
+        run(load_settings(context.obj), output, files, caller, session=session)
 
 
 @app.command()

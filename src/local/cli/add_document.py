@@ -7,15 +7,20 @@ from pathlib import Path
 import msgspec
 
 from local.bus.connection import Connection, connect
-from local.bus.tool_client import call_tool
-from local.cli.answers import NAME, PATIENCE
+from local.cli.answers import NAME, answer_on
 from local.cli.outcomes import Outcome, name_of, progress, report
 from local.cli.output import Output, run_async
-from local.errors import BadRequestError, InvalidArgumentsError, Local2Error, TooLargeError
+from local.errors import BadRequestError, InvalidArgumentsError, Local2Error
 from local.protocol.caller import Caller
 from local.runtime import running_url
 from local.settings import Settings
-from local.tools.add_document import MAX_DOCUMENT, MAX_TITLE, AddDocument, AddedDocument
+from local.tools.add_document import (
+    MAX_DOCUMENT,
+    MAX_TITLE,
+    AddDocument,
+    AddedDocument,
+    check_size,
+)
 
 
 def add_document(
@@ -63,7 +68,7 @@ async def _add(bus: Connection, file: Path, title: str | None, source: str | Non
         source=source or await asyncio.to_thread(_path_of, file),
     )
     args, caller = msgspec.to_builtins(document), Caller(agent=NAME)
-    result = await call_tool(bus, "add_document", args, caller=caller, timeout=PATIENCE)
+    result = await answer_on(bus, "add_document", args, caller)
     if result.error is not None:
         return Outcome(file=shown, error=result.error.message)
     data = msgspec.convert(result.data, AddedDocument)
@@ -93,9 +98,5 @@ def _text_of(file: Path) -> str:
         raise BadRequestError("It is not text in UTF-8.")
     if not text.strip():
         raise BadRequestError("It is empty.")
-    if len(text) > MAX_DOCUMENT or len(msgspec.json.encode(text)) > MAX_DOCUMENT:
-        raise TooLargeError(
-            f"It has more than {MAX_DOCUMENT:,} bytes as JSON, the most a document may have.",
-            remedy="Split it into several files.",
-        )
+    check_size(text)
     return text

@@ -1,16 +1,18 @@
 """What tools answer to a command: read as Structs, and shown as people read them."""
 
+import asyncio
 import sys
 from datetime import datetime
 from textwrap import wrap
-from typing import TypeVar
+from typing import NoReturn, TypeVar
 
 import msgspec
 from rich.text import Text
 
-from local.bus.connection import connect
+from local.bus.connection import Connection, connect
 from local.bus.tool_client import call_tool
 from local.cli.output import FAILED, Output, printable
+from local.errors import BusError
 from local.protocol.caller import Caller
 from local.protocol.payloads import Json, ToolResult
 from local.runtime import running_url
@@ -19,6 +21,7 @@ from local.settings import Settings
 NAME = "cli"
 PATIENCE = 60.0
 """Seconds to wait for a tool: a model may have to be asked, a document to be cut."""
+LOST = "The connection to the stack was lost."
 SHOWN_LINES = 3
 NARROWEST = 20
 INDENT = "   "
@@ -29,16 +32,32 @@ T = TypeVar("T")
 async def answer(settings: Settings, tool: str, args: Json, caller: Caller) -> ToolResult:
     """Call one tool of the running stack."""
     async with connect(running_url(settings), name=NAME) as bus:
-        return await call_tool(bus, tool, args, caller=caller, timeout=PATIENCE)
+        return await answer_on(bus, tool, args, caller)
+
+
+async def answer_on(bus: Connection, tool: str, args: Json, caller: Caller) -> ToolResult:
+    """Call one tool; a connection that is lost meanwhile is not waited for."""
+    asked = asyncio.create_task(call_tool(bus, tool, args, caller=caller, timeout=PATIENCE))
+    lost = asyncio.create_task(bus.lost.wait())
+    try:
+        await asyncio.wait((asked, lost), return_when=asyncio.FIRST_COMPLETED)
+        return asked.result() if asked.done() else ToolResult.failed(BusError(LOST))
+    finally:
+        asked.cancel()
+        lost.cancel()
 
 
 def data_of(result: ToolResult, type_: type[T], output: Output) -> T:
     """What the tool said for programs; where it failed the command ends, and says so."""
-    if result.error is None:
-        return msgspec.convert(result.data, type_)
+    if result.error is not None:
+        fail(result, output)
+    return msgspec.convert(result.data, type_)
+
+
+def fail(result: ToolResult, output: Output) -> NoReturn:
+    """End the command with what the tool says was wrong."""
     output.data(result)
-    if not output.json:
-        output.errors.print(printable(result.content), markup=False)
+    output.failure(result.content)
     sys.exit(FAILED)
 
 

@@ -4,11 +4,11 @@ import sys
 
 from prompt_toolkit import PromptSession
 from prompt_toolkit.formatted_text import FormattedText
-from rich.markup import escape
 
 from local.bus.connection import Connection, connect
 from local.bus.query_client import QueryClient
-from local.cli.output import FAILED, Output, run_async
+from local.cli.answers import NAME
+from local.cli.output import FAILED, Output, printable, run_async, shown
 from local.errors import Local2Error
 from local.protocol.caller import Caller
 from local.protocol.envelope import new_id
@@ -16,7 +16,6 @@ from local.protocol.payloads import Generation
 from local.runtime import running_url
 from local.settings import Settings
 
-NAME = "cli"
 HELP = "/new starts a new session, /quit (or Ctrl-D) ends the chat."
 PROMPT = FormattedText([("bold ansicyan", "you> ")])
 
@@ -30,8 +29,7 @@ def ask(
     if turn.error is None:
         output.text(turn.answer)
         return
-    if not output.json:
-        output.errors.print(turn.error.message, markup=False)
+    output.failure(turn.error.message)
     sys.exit(FAILED)
 
 
@@ -83,12 +81,12 @@ async def _turn(queries: QueryClient, output: Output, line: str, caller: Caller)
         return
     console.print()
     if turn.error is not None:
-        output.errors.print(f"[bold red]Error:[/] {escape(turn.error.message)}")
+        output.errors.print(f"[bold red]Error:[/] {shown(turn.error.message)}")
     for call in turn.tool_calls:
         arguments = ", ".join(f"{key}={value!r}" for key, value in call.args.items())
         mark = "" if call.ok else " [red](failed)[/]"
-        console.print(f"[dim]  ↳ {call.name}({escape(arguments)})[/]{mark}")
+        console.print(f"[dim]  ↳ {shown(call.name)}({shown(arguments)})[/]{mark}")
 
 
 def _show(output: Output, text: str) -> None:
-    output.console.print(text, end="", markup=False)
+    output.console.print(printable(text), end="", markup=False)

@@ -14,15 +14,16 @@ from rich.table import Table
 from local.bus.connection import Connection, connect
 from local.bus.memory_client import memory_status
 from local.bus.server import find_server
-from local.cli.output import FAILED, Output, run_async
+from local.cli.output import FAILED, Output, run_async, shown
 from local.database import Database, folder_lock
-from local.errors import BusError, Local2Error, StorageError
+from local.errors import BusError, ConfigError, Local2Error, RerankError, StorageError
 from local.llm.ollama import installed_models
 from local.memory.ledger import Ledger
+from local.memory.recall.reranker import Reranker
 from local.memory.rows import TenantRows
 from local.memory.sql import migrations
 from local.runtime import running_url
-from local.settings import Settings
+from local.settings import MemorySettings, Settings
 
 Verdict = Literal["ok", "note", "broken"]
 
@@ -46,7 +47,7 @@ def doctor(settings: Settings, output: Output) -> None:
     table.add_column("What to do", overflow="fold")
     for finding in findings:
         mark = MARKS[finding.verdict]
-        table.add_row(mark, finding.name, finding.detail, finding.remedy or "")
+        table.add_row(mark, *map(shown, (finding.name, finding.detail, finding.remedy or "")))
     output.table(table)
     if any(finding.verdict == "broken" for finding in findings):
         sys.exit(FAILED)
@@ -74,6 +75,7 @@ async def _examine(settings: Settings) -> list[Finding]:
             without="MiniLM embeds",
         ),
     ]
+    findings += [finding async for finding in _optional(settings)]
     findings += [finding async for finding in _stack(settings)]
     return findings
 
@@ -132,6 +134,40 @@ async def _ollama(name: str, url: str, model: str, *, needed: bool, without: str
         detail=f"Ollama at {url} does not have {model}.{otherwise}",
         remedy=f"ollama pull {model}",
     )
+
+
+async def _optional(settings: Settings) -> AsyncIterator[Finding]:
+    """What the memory asks besides, as far as it is configured."""
+    memory, chat = settings.memory, settings.generator
+    if memory.reranker_url:
+        yield await _reranker(memory)
+    for name, (model, without) in {
+        "judge": (memory.judge_model, "facts are replaced by their topics only"),
+        "synthesizer": (memory.synthesis_model, "the best item is the answer"),
+        "query model": (memory.query_model, "questions are looked up as they are"),
+    }.items():
+        if model and chat.chat != "rules":
+            yield await _ollama(name, chat.ollama_url, model, needed=False, without=without)
+
+
+async def _reranker(memory: MemorySettings) -> Finding:
+    """Whether it answers a question of one document; recall does without it."""
+    try:
+        reranker = await Reranker.open(
+            str(memory.reranker_url),
+            key=memory.reranker_key,
+            model=memory.reranker_model,
+            timeout=memory.reranker_timeout,
+        )
+        try:
+            await reranker.rank("metal", ["Osmium is a metal."])
+        finally:
+            await reranker.close()
+    except ConfigError as error:
+        return _broken("reranker", error)
+    except RerankError as error:
+        return Finding(name="reranker", verdict="note", detail=error.message, remedy=error.remedy)
+    return Finding(name="reranker", verdict="ok", detail="it answers")
 
 
 async def _stack(settings: Settings) -> AsyncIterator[Finding]:

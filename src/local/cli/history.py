@@ -2,7 +2,7 @@
 
 from rich.text import Text
 
-from local.cli.answers import NAME, answer, data_of, show_entry, shown_time
+from local.cli.answers import answer, data_of, show_entry, shown_time
 from local.cli.output import Output, run_async
 from local.protocol.caller import Caller
 from local.settings import Settings
@@ -10,8 +10,7 @@ from local.tools.base import NOTHING_FOUND
 from local.tools.memory_history import Version, Versions
 
 
-def history(settings: Settings, output: Output, topic_or_id: str, *, user: str | None) -> None:
-    caller = Caller(agent=NAME, user=user)
+def history(settings: Settings, output: Output, topic_or_id: str, caller: Caller) -> None:
     args = {"topic_or_id": topic_or_id}
     result = run_async(answer(settings, "memory_history", args, caller))
     found = data_of(result, Versions, output)
@@ -22,6 +21,8 @@ def history(settings: Settings, output: Output, topic_or_id: str, *, user: str |
         show_entry(output, _head(version), version.content)
     if not found.versions:
         output.text(NOTHING_FOUND)
+    if older := found.total - len(found.versions):
+        output.text(f"{older} older versions are left out.")
 
 
 def _head(version: Version) -> Text:

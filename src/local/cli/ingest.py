@@ -2,20 +2,19 @@
 
 import sys
 from codecs import BOM_UTF8
-from collections.abc import Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from pathlib import Path
+from typing import Self
 
 import msgspec
 from rich.progress import Progress, TaskID
 
 from local.bus.connection import Connection, connect
-from local.bus.tool_client import call_tool
-from local.cli.answers import NAME, PATIENCE
-from local.cli.outcomes import Outcome, name_of, progress, report
+from local.cli.answers import NAME, answer_on
+from local.cli.outcomes import Outcome, name_of, progress, report, show
 from local.cli.output import Output, run_async
 from local.errors import BadRequestError, InvalidArgumentsError
-from local.memory.ingestion import Ingested, Message, numbered, session_of
-from local.memory.records import in_utc
+from local.memory.ingestion import Ingested, Message, check_ids, numbered, session_of
 from local.memory.told import ToldMessage, message_of
 from local.protocol.caller import Caller
 from local.protocol.envelope import Name
@@ -29,10 +28,12 @@ LARGEST_MESSAGE = 900_000
 """Bytes of one message as JSON."""
 BATCH_MESSAGES = 1_000
 """One transaction writes them, and nobody's save should wait long behind it."""
+CUT_SHORT = "It was interrupted."
+AGAIN = "Ingest the file again: nothing is remembered twice."
 
 
-class Line(ToldMessage, frozen=True, kw_only=True):
-    """One line: a message, and the session it belongs to."""
+class Line(ToldMessage, frozen=True, kw_only=True, forbid_unknown_fields=False):
+    """One line: a message, and the session it belongs to; whatever else it holds is ignored."""
 
     session_id: Name | None = None
 
@@ -56,21 +57,36 @@ class IngestedFile(msgspec.Struct, frozen=True, kw_only=True):
     """How many records are new, and how many were there already."""
 
     sessions: list[str]
-    remembered: int
-    known: int
+    remembered: int = 0
+    known: int = 0
+
+    def plus(self, ingested: Ingested) -> Self:
+        return msgspec.structs.replace(
+            self,
+            remembered=self.remembered + ingested.added,
+            known=self.known + len(ingested.ids) - ingested.added,
+        )
+
+    def told(self) -> str:
+        return f"{self.remembered} remembered, {self.known} known already."
 
 
 def ingest(
     settings: Settings,
     output: Output,
     files: Sequence[Path],
+    caller: Caller,
     *,
     session: str | None,
-    user: str | None,
 ) -> None:
     parsed = [_parsed(file, session) for file in files]
-    caller = Caller(agent=NAME, user=user)
-    report(output, run_async(_send_all(settings, output, parsed, caller)))
+    outcomes: list[Outcome] = []
+    try:
+        run_async(_send_all(settings, output, parsed, caller, outcomes))
+    except KeyboardInterrupt:
+        show(output, outcomes)
+        raise
+    report(output, outcomes)
 
 
 def _parsed(file: Path, session: str | None) -> ParsedFile:
@@ -88,34 +104,44 @@ def sessions_in(data: bytes, session: str | None) -> Iterator[Session]:
     """The conversations that JSON lines hold; `session` is that of the lines that name none.
 
     Raises:
-        BadRequestError: A line is not a message; says which, and why.
+        BadRequestError: A line is not a message, or an id names two; says which, and why.
     """
     said: dict[str | None, list[Message]] = {}
     for number, text in enumerate(data.removeprefix(BOM_UTF8).splitlines(), start=1):
         if text.strip():
-            line = _line(text, number)
-            said.setdefault(line.session_id or session, []).append(message_of(line))
+            named, message = _line(text, number)
+            said.setdefault(named or session, []).append(message)
     for named, messages in said.items():
-        yield Session(id=named or session_of(messages), messages=list(numbered(messages)))
+        yield Session(id=named or session_of(messages), messages=_checked(messages))
 
 
-def _line(text: bytes, number: int) -> Line:
+def _line(text: bytes, number: int) -> tuple[str | None, Message]:
+    """The session that the line names, and its message."""
     try:
         line = msgspec.json.decode(text, type=Line)
-        _check_size(line)
-        if line.timestamp is not None:
-            in_utc(line.timestamp)
+        message = message_of(line)
+        _check_content(line, message)
     except (msgspec.DecodeError, UnicodeDecodeError, InvalidArgumentsError) as error:
         raise BadRequestError(
             f"Line {number} is not a message: {str(error).rstrip('.')}.",
             remedy='Nothing of this file was sent. A line is like {"role": "user", "content": "…"}',
         ) from error
-    return line
+    return line.session_id, message
 
 
-def _check_size(line: Line) -> None:
-    if len(msgspec.json.encode(line)) > LARGEST_MESSAGE:
+def _check_content(line: Line, message: Message) -> None:
+    if len(msgspec.json.encode(message)) > LARGEST_MESSAGE:
         raise InvalidArgumentsError(f"it has more than {LARGEST_MESSAGE:,} bytes")
+    if line.content is None and not (line.tool_calls or line.refusal or line.audio):
+        raise InvalidArgumentsError("it has neither content nor tool_calls")
+
+
+def _checked(messages: Sequence[Message]) -> list[Message]:
+    try:
+        check_ids(messages)
+    except InvalidArgumentsError as error:
+        raise BadRequestError(error.message, remedy="Nothing of this file was sent.") from error
+    return list(numbered(messages))
 
 
 def batches(messages: Sequence[Message]) -> Iterator[list[Message]]:
@@ -134,43 +160,44 @@ def batches(messages: Sequence[Message]) -> Iterator[list[Message]]:
 
 
 async def _send_all(
-    settings: Settings, output: Output, files: Sequence[ParsedFile], caller: Caller
-) -> list[Outcome]:
+    settings: Settings,
+    output: Output,
+    files: Sequence[ParsedFile],
+    caller: Caller,
+    outcomes: list[Outcome],
+) -> None:
+    """Send file after file; `outcomes` says at any time what became of those begun."""
     total = sum(len(session.messages) for file in files for session in file.sessions)
-    outcomes = []
     async with connect(running_url(settings), name=NAME) as bus:
         with progress(output) as bar:
             task = bar.add_task("", total=total)
             for file in files:
                 bar.update(task, description=file.name)
-                outcomes.append(await _send(bus, file, caller, bar, task))
-    return outcomes
+                begun = len(outcomes)
+                async for outcome in _sent(bus, file, caller, bar, task):
+                    outcomes[begun:] = [outcome]
 
 
-async def _send(
+async def _sent(
     bus: Connection, file: ParsedFile, caller: Caller, bar: Progress, task: TaskID
-) -> Outcome:
+) -> AsyncIterator[Outcome]:
+    """What became of the file so far, before each request and at the end."""
     if file.error is not None:
-        return Outcome(file=file.name, error=file.error)
-    remembered = known = 0
+        yield Outcome(file=file.name, error=file.error)
+        return
+    done = IngestedFile(sessions=[session.id for session in file.sessions])
     for session in file.sessions:
         for batch in batches(session.messages):
+            yield _stopped(file, done, CUT_SHORT)
             args = {"messages": batch, "session_id": session.id}
-            result = await call_tool(bus, "ingest", args, caller=caller, timeout=PATIENCE)
+            result = await answer_on(bus, "ingest", args, caller)
             if result.error is not None:
-                said = (
-                    f"{remembered} remembered, then: {result.error.message} "
-                    "Ingest the file again: nothing is remembered twice."
-                )
-                return Outcome(file=file.name, error=said)
-            done = msgspec.convert(result.data, Ingested)
-            remembered += done.added
-            known += len(done.ids) - done.added
+                yield _stopped(file, done, result.error.message)
+                return
+            done = done.plus(msgspec.convert(result.data, Ingested))
             bar.update(task, advance=len(batch))
-    return Outcome(
-        file=file.name,
-        content=f"{remembered} remembered, {known} known already.",
-        data=IngestedFile(
-            sessions=[session.id for session in file.sessions], remembered=remembered, known=known
-        ),
-    )
+    yield Outcome(file=file.name, content=done.told(), data=done)
+
+
+def _stopped(file: ParsedFile, done: IngestedFile, why: str) -> Outcome:
+    return Outcome(file=file.name, error=f"{done.told()} Then: {why} {AGAIN}")

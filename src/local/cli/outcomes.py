@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
-from local.cli.output import FAILED, Output
+from local.cli.output import FAILED, Output, printable
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -22,19 +22,23 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 def name_of(file: Path) -> str:
     """As it can be shown and sent, whatever bytes it is made of."""
-    return os.fsencode(file).decode("utf-8", "replace")
+    return os.fsencode(file.as_posix()).decode("utf-8", "replace")
+
+
+def show(output: Output, outcomes: Sequence[Outcome]) -> None:
+    """Print them all."""
+    output.data(outcomes)
+    for outcome in [] if output.json else outcomes:
+        line = printable(f"{outcome.file}: {outcome.error or outcome.content}")
+        if outcome.error is None:
+            output.console.print(line, markup=False, soft_wrap=True)
+        else:
+            output.errors.print(line, style="red", markup=False, soft_wrap=True)
 
 
 def report(output: Output, outcomes: Sequence[Outcome]) -> None:
     """Print them all; if one is an error the command ends with exit code 1."""
-    output.data(outcomes)
-    for outcome in [] if output.json else outcomes:
-        if outcome.error is None:
-            line = f"{outcome.file}: {outcome.content}"
-            output.console.print(line, markup=False, soft_wrap=True)
-        else:
-            line = f"{outcome.file}: {outcome.error}"
-            output.errors.print(line, style="red", markup=False, soft_wrap=True)
+    show(output, outcomes)
     if any(outcome.error is not None for outcome in outcomes):
         sys.exit(FAILED)
 

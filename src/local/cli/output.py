@@ -12,6 +12,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from local.errors import Local2Error
+from local.logs import logging_to
 
 T = TypeVar("T")
 
@@ -45,11 +46,17 @@ class Output:
     def error(self, error: Local2Error) -> None:
         """Say what was wrong, and what to do; on standard error, and as JSON with --json."""
         if self.json:
-            self.data({"ok": False, "error": {"code": error.code, "message": str(error)}})
+            message = printable(str(error))
+            self.data({"ok": False, "error": {"code": error.code, "message": message}})
             return
-        self.errors.print(f"[bold red]Error:[/] {escape(error.message)}")
+        self.errors.print(f"[bold red]Error:[/] {shown(error.message)}")
         if error.remedy:
-            self.errors.print(f"[dim]→[/] {escape(error.remedy)}")
+            self.errors.print(f"[dim]→[/] {shown(error.remedy)}")
+
+    def failure(self, text: str) -> None:
+        """Say on standard error what somebody else says was wrong."""
+        if not self.json:
+            self.errors.print(printable(text), markup=False)
 
 
 def printable(text: str) -> str:
@@ -57,11 +64,20 @@ def printable(text: str) -> str:
     return "".join(c if c.isprintable() or c in "\n\t" else " " for c in text)
 
 
+def shown(text: str) -> str:
+    """As it can stand in the markup of a line or a table."""
+    return escape(printable(text))
+
+
 @contextmanager
 def reporting_errors(output: Output | None = None) -> Iterator[None]:
-    """Turn an error into a message and exit code 1, Ctrl-C into exit code 130."""
+    """Turn an error into a message and exit code 1, Ctrl-C into exit code 130.
+
+    What is logged meanwhile goes to standard error, unless the command sends it to a file.
+    """
     try:
-        yield
+        with logging_to(level="error"):
+            yield
     except Local2Error as error:
         (output or Output()).error(error)
         sys.exit(FAILED)

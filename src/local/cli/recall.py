@@ -7,8 +7,8 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from local.cli.answers import INDENT, NAME, answer, data_of, show_entry, shown_time
-from local.cli.output import Output, run_async
+from local.cli.answers import INDENT, answer, data_of, show_entry, shown_time
+from local.cli.output import Output, printable, run_async
 from local.memory.places import Scope
 from local.memory.recall.synthesis import Answer
 from local.protocol.caller import Caller
@@ -31,15 +31,7 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
     explain: bool
 
 
-def recall(
-    settings: Settings,
-    output: Output,
-    question: Question,
-    *,
-    session: str | None,
-    user: str | None,
-) -> None:
-    caller = Caller(agent=NAME, user=user, session_id=session)
+def recall(settings: Settings, output: Output, question: Question, caller: Caller) -> None:
     result = run_async(answer(settings, "recall", msgspec.to_builtins(question), caller))
     recalled = data_of(result, RecalledItems, output)
     output.data(recalled)
@@ -61,7 +53,7 @@ def _show(output: Output, recalled: RecalledItems) -> None:
         output.console.print("[dim]A reranker put them in this order.[/]")
     if recalled.degraded:
         notice = f"Some were searched by their words only: {recalled.reason}"
-        output.console.print(Text(notice, style="yellow"))
+        output.console.print(Text(printable(notice), style="yellow"))
 
 
 def _show_answer(output: Output, answered: Answer, items: Sequence[RecalledItem]) -> None:

@@ -1,23 +1,20 @@
 """`local2 tools` and `local2 call`."""
 
-import sys
 from collections.abc import Sequence
 
 import msgspec
-from rich.markup import escape
 from rich.table import Table
 
 from local.bus.connection import connect
-from local.bus.tool_client import call_tool
 from local.bus.toolbox import Toolbox
-from local.cli.output import FAILED, Output, run_async
+from local.cli.answers import NAME, answer_on, fail
+from local.cli.output import Output, run_async, shown
 from local.errors import InvalidArgumentsError
 from local.protocol.caller import Caller
 from local.protocol.payloads import Json, ToolResult, ToolSchema
 from local.runtime import running_url
 from local.settings import Settings
 
-NAME = "cli"
 SCHEMA_SECONDS = 0.5
 """How long to wait for a tool to announce itself; without its schema arguments are text."""
 
@@ -30,9 +27,7 @@ def list_tools(settings: Settings, output: Output) -> None:
         parameters = schema.tool_schema.function.parameters
         required = parameters.get("required", [])
         names = [n if n in required else f"[{n}]" for n in parameters.get("properties", {})]
-        table.add_row(
-            *(escape(cell) for cell in (schema.name, "\n".join(names))), escape(schema.description)
-        )
+        table.add_row(*map(shown, (schema.name, "\n".join(names), schema.description)))
     output.table(table)
 
 
@@ -41,24 +36,14 @@ async def _heard(settings: Settings) -> list[ToolSchema]:
         return await box.settle()
 
 
-def call(  # noqa: PLR0913 - one parameter an option
-    settings: Settings,
-    output: Output,
-    tool: str,
-    arguments: Sequence[str],
-    *,
-    session: str | None,
-    user: str | None,
+def call(
+    settings: Settings, output: Output, tool: str, arguments: Sequence[str], caller: Caller
 ) -> None:
-    caller = Caller(agent=NAME, user=user, session_id=session)
     result = run_async(_call(settings, tool, arguments, caller))
+    if result.error is not None:
+        fail(result, output)
     output.data(result)
-    if result.ok:
-        output.text(result.content)
-        return
-    if not output.json:
-        output.errors.print(result.content, markup=False)
-    sys.exit(FAILED)
+    output.text(result.content)
 
 
 async def _call(
@@ -68,7 +53,7 @@ async def _call(
         async with Toolbox(bus, source=NAME) as box:
             schema = await box.find(tool, within=SCHEMA_SECONDS)
         parameters = schema.tool_schema.function.parameters if schema is not None else {}
-        return await call_tool(bus, tool, parsed(arguments, parameters), caller=caller)
+        return await answer_on(bus, tool, parsed(arguments, parameters), caller)
 
 
 def parsed(arguments: Sequence[str], schema: Json) -> Json:

@@ -65,7 +65,7 @@ class Documents:
         """Keep the document; of what stood under its source the chunks that differ are replaced.
 
         Raises:
-            InvalidArgumentsError: Its title or its content is blank.
+            InvalidArgumentsError: Its title, its source or its content is blank.
         """
         chunks = await asyncio.to_thread(_records, document, self._agent, self._clock())
         rewritten = await self._ledger.put_document(document.source, chunks)
@@ -85,8 +85,9 @@ class Documents:
 
 def _records(document: Document, agent: str | None, at: datetime) -> list[NewRecord]:
     """A record a chunk, in their order. The largest documents take seconds."""
-    title = " ".join(checked_text(document.title).split())
-    text = checked_text(document.content).replace("\r\n", "\n").replace("\r", "\n")
+    title = " ".join(checked_text(document.title, "title").split())
+    text = checked_text(document.content, "content").replace("\r\n", "\n").replace("\r", "\n")
+    source = checked_text(document.source, "source")
     outline = list(_outline(title, text))
     begins = [begin for begin, _ in outline]
     return [
@@ -96,8 +97,8 @@ def _records(document: Document, agent: str | None, at: datetime) -> list[NewRec
             content=content,
             scope="tenant",
             label=outline[bisect_right(begins, begin) - 1][1][:LABEL],
-            source_ref=f"{document.source}#{number}",
-            metadata={"title": title, "source": document.source},
+            source_ref=f"{source}#{number}",
+            metadata={"title": title, "source": source},
             agent=agent,
             event_time=at,
         )

@@ -57,7 +57,7 @@ def new_episode(content: str, metadata: Json, caller: Caller, now: datetime) -> 
     query_id = extra.pop("query_id", None)
     owner = caller.user or TENANT_OWNED
     return NewRecord(
-        id=content_id(EPISODE, owner, query_id, checked_text(content)),
+        id=content_id(EPISODE, owner, query_id, checked_text(content, "content")),
         kind=EPISODE,
         owner=owner,
         content=content,
@@ -100,6 +100,6 @@ def _moment(text: str | None) -> datetime | None:
     if text is None:
         return None
     try:
-        return in_utc(datetime.fromisoformat(text))
+        return in_utc(datetime.fromisoformat(text), "timestamp_utc")
     except (ValueError, InvalidArgumentsError) as error:
         raise InvalidArgumentsError(f"timestamp_utc: {text!r} is not an ISO 8601 time.") from error

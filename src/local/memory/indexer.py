@@ -61,6 +61,7 @@ class Indexer:
         self._losses = 0
         self._slots = asyncio.Semaphore(IN_FLIGHT)
         self._reported = ""
+        self._was_ready = False
 
     @property
     def problem(self) -> str | None:
@@ -117,9 +118,13 @@ class Indexer:
                 self._report("")
 
     def _report(self, problem: str) -> None:
-        """Log a problem when it begins and when it ends, not at every attempt."""
+        """Log a problem when it begins and when it ends, not at every attempt.
+
+        Until the worker was ready once, that it is not there is none.
+        """
         if problem and problem != self._reported:
-            log.warning("indexing_delayed", reason=problem)
+            say = log.warning if self._was_ready else log.info
+            say("indexing_delayed", reason=problem)
         elif self._reported and not problem:
             log.info("indexing_resumed")
         self._reported = problem
@@ -138,6 +143,7 @@ class Indexer:
             if losses != self._losses:
                 return  # the worker that was compared is gone
             self._worker = status
+            self._was_ready = True
         worker = self._worker
         while waiting := await self._queue.waiting(ROUND, embedder=worker.embedder):
             # Not a TaskGroup: it swallows a cancellation that comes while a task of it fails.

@@ -136,7 +136,7 @@ def records_of(conversation: Conversation) -> Iterator[NewRecord]:
     Raises:
         InvalidArgumentsError: An id names two texts.
     """
-    _check_ids(conversation.messages)
+    check_ids(conversation.messages)
     seen: set[str] = set()
     for message, call in _with_calls(conversation.messages):
         for record in _records(conversation, message, call):
@@ -183,8 +183,12 @@ def _answer(message: Message, call: ToolCallRecord | None) -> ToolCallRecord:
     )
 
 
-def _check_ids(messages: Sequence[Message]) -> None:
-    """An id that names two texts would lose one of them."""
+def check_ids(messages: Sequence[Message]) -> None:
+    """Refuse an id that names two texts: one of them would be lost.
+
+    Raises:
+        InvalidArgumentsError: There is one; says which message.
+    """
     named: dict[tuple[str, str], str | None] = {}
     for number, message in enumerate(messages):
         if message.id and named.setdefault((message.role, message.id), message.content) != (
@@ -252,6 +256,7 @@ def _record(
     conversation: Conversation, message: Message, *, metadata: Json | None = None, **columns: Any
 ) -> NewRecord:
     """What every record of a conversation shares."""
+    said_at = in_utc(message.timestamp, "timestamp") if message.timestamp else conversation.now
     echoes = conversation.recalled and columns.get("role") != "tool"
     recalled = {RECALLED: True} if echoes else {}
     return NewRecord(
@@ -259,7 +264,7 @@ def _record(
         agent=conversation.agent,
         session_id=conversation.session_id,
         query_id=conversation.query_id,
-        event_time=in_utc(message.timestamp) if message.timestamp else conversation.now,
+        event_time=said_at,
         metadata={**recalled, **(metadata or {})},
         **columns,
     )

@@ -12,6 +12,8 @@ from local.settings import MemorySettings
 
 Scope = Literal["session", "history", "user", "agent", "tenant", "any"]
 
+OPTIONS = {"session_id": "--session", "user": "--user", "source": "--agent"}
+"""Of the command line, for what an envelope says."""
 NO_SESSION = "\x00"
 """A session that no record has."""
 
@@ -88,7 +90,7 @@ def reach(scope: Scope, kinds: Collection[Kind], caller: Caller, weights: Weight
     Raises:
         InvalidArgumentsError: The scope needs an identity that the caller lacks.
     """
-    _check_identity(scope, caller)
+    _check_identity(scope, caller, otherwise=", or search scope 'any'")
     current = scope != "history" and weights.session > 0
     past = scope != "session" and weights.history > 0
     weighs: dict[Owning, bool] = {
@@ -148,7 +150,7 @@ def may_see(record: Record, caller: Caller) -> bool:
     return record.owner == _owner(record.scope, caller)
 
 
-def _check_identity(scope: Scope, caller: Caller) -> None:
+def _check_identity(scope: Scope, caller: Caller, *, otherwise: str = "") -> None:
     lacking = {
         "session": "session_id" if caller.session_id is None else None,
         "history": "user" if caller.user is None else None,
@@ -158,7 +160,7 @@ def _check_identity(scope: Scope, caller: Caller) -> None:
     if lacking is not None:
         raise InvalidArgumentsError(
             f"scope: {scope!r} needs to know whose; the request's envelope has no {lacking}.",
-            remedy=f"Send {lacking} in the envelope, or search scope 'any'.",
+            remedy=f"Send {lacking} in the envelope (`local2`: {OPTIONS[lacking]}){otherwise}.",
         )
 
 

@@ -2,6 +2,7 @@
 
 import hashlib
 import re
+from contextlib import suppress
 from datetime import UTC, datetime, time
 from typing import Any, Literal, Self
 
@@ -12,6 +13,8 @@ from local.errors import InvalidArgumentsError
 from local.protocol.payloads import Json
 
 Kind = Literal["chat_message", "tool_output", "document_chunk", "fact", "episode"]
+SourceKind = Literal["chat_message", "tool_output", "document_chunk", "fact"]
+"""Those that `recall` finds."""
 Owning = Literal["session", "user", "agent", "tenant"]
 """Whose a record is: of one of the owner's sessions, the owner's own, an agent's, everybody's."""
 MemoryType = Literal[
@@ -28,6 +31,7 @@ TOPIC_RULE = (
 )
 _TOPIC = re.compile(r"(user|project|constraint)(\.[a-z0-9]+(_[a-z0-9]+)*)+")
 _TOPIC_LENGTH = 200
+TIME_RULE = "Write it as 2026-05-01 or 2026-05-01T14:30."
 _TIME = re.compile(r"\d{4}-\d{2}-\d{2}([T ].+)?")
 
 
@@ -152,18 +156,21 @@ def stamp(moment: datetime) -> str:
     return moment.isoformat(timespec="milliseconds")
 
 
-def in_utc(moment: datetime) -> datetime:
+def in_utc(moment: datetime, field: str) -> datetime:
     """The moment in UTC, which a time without an offset is already.
 
     Raises:
-        InvalidArgumentsError: In UTC it lies before the calendar begins, or after it ends.
+        InvalidArgumentsError: In UTC it lies before the calendar begins, or after it ends; the
+            message names the field.
     """
     if moment.tzinfo is None:
         return moment.replace(tzinfo=UTC)
     try:
         return moment.astimezone(UTC)
     except OverflowError as error:
-        raise InvalidArgumentsError(f"{moment.isoformat()} is no time of our calendar.") from error
+        raise InvalidArgumentsError(
+            f"{field}: {moment.isoformat()} is no time of our calendar.", remedy=TIME_RULE
+        ) from error
 
 
 def time_of(text: str, field: str, *, ends: bool = False) -> datetime:
@@ -172,30 +179,30 @@ def time_of(text: str, field: str, *, ends: bool = False) -> datetime:
     Raises:
         InvalidArgumentsError: It is neither; the message names the field.
     """
-    try:
-        found = datetime.fromisoformat(text) if _TIME.fullmatch(text) else None
-    except ValueError:
-        found = None
-    if found is None:
-        raise InvalidArgumentsError(
-            f"{field}: {text!r} is no date or time.",
-            remedy="Write it as 2026-05-01 or 2026-05-01T14:30.",
-        )
+    found = written_time(text, field)
     if ends and len(text) == len("2026-05-01"):
         found = datetime.combine(found, time.max)
-    return in_utc(found)
+    return in_utc(found, field)
 
 
-def checked_text(text: str) -> str:
+def written_time(text: str, field: str) -> datetime:
+    """As `time_of`, in the offset it is written with, which ids of conversations are made of."""
+    with suppress(msgspec.ValidationError):
+        return msgspec.convert(text, datetime)
+    with suppress(ValueError):
+        if _TIME.fullmatch(text):
+            return datetime.fromisoformat(text)
+    raise InvalidArgumentsError(f"{field}: {text[:80]!r} is no date or time.", remedy=TIME_RULE)
+
+
+def checked_text(text: str, field: str) -> str:
     """Return the text if there is something in it.
 
     Raises:
-        InvalidArgumentsError: It is blank.
+        InvalidArgumentsError: It is blank; the message names the field.
     """
     if not text or text.isspace():
-        raise InvalidArgumentsError(
-            "The text is blank.", remedy="Say what to remember or look for."
-        )
+        raise InvalidArgumentsError(f"{field}: the text is blank.", remedy="Write something in it.")
     return text
 
 

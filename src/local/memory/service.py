@@ -282,7 +282,7 @@ class MemoryService:
         return NewRecord(
             id=new_id(),
             kind="fact",
-            content=checked_text(content),
+            content=checked_text(content, "content"),
             scope=scope,
             owner=owner,
             agent=self.caller.agent,

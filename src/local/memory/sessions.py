@@ -108,9 +108,9 @@ class Sessions:
         Raises:
             InvalidArgumentsError: The caller is in no session, or the note or its role is blank.
         """
-        named = " ".join(checked_text(role or self._caller.agent or "agent").split())
+        named = " ".join(checked_text(role or self._caller.agent or "agent", "role").split())
         notes = Notes(self._rows, self._owner, self._known(None))
-        return await notes.add(named, checked_text(content), self._clock())
+        return await notes.add(named, checked_text(content, "content"), self._clock())
 
     async def load(self, session_id: str | None, limit: int) -> Session:
         """A session's newest messages, `limit` at most, its notes, and what matters most.

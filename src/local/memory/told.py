@@ -8,6 +8,7 @@ import msgspec
 
 from local.errors import InvalidArgumentsError
 from local.memory.ingestion import Message
+from local.memory.records import in_utc, written_time
 from local.protocol.envelope import Name
 from local.protocol.payloads import Json, ToolCallRecord
 
@@ -63,7 +64,9 @@ class ToldMessage(Told, frozen=True):
     content: str | list[ToldPart] | None = None
     id: Name | None = None
     name: Name | None = None
-    timestamp: datetime | None = None
+    timestamp: Annotated[
+        str | None, msgspec.Meta(description="A date or time, e.g. 2026-05-01T14:30:00Z.")
+    ] = None
     tool_calls: list[ToldCall] | None = None
     tool_call_id: Annotated[Name | None, msgspec.Meta(description="Of a tool's message.")] = None
     refusal: str | None = None
@@ -79,16 +82,20 @@ class ToldMessage(Told, frozen=True):
     ] = None
 
 
-def message_of(told: ToldMessage, number: int = 0) -> Message:
+def message_of(told: ToldMessage, within: str = "") -> Message:
     """The message as it is remembered.
 
+    Args:
+        told: As it came.
+        within: What the names of its fields begin with in errors, e.g. `messages[1].`.
+
     Raises:
-        InvalidArgumentsError: A tool call has no name; `number` says in which message.
+        InvalidArgumentsError: A tool call has no name, or the timestamp is no time.
     """
     calls = [call.record() for call in told.tool_calls or ()]
     if any(not call.name for call in calls):
         raise InvalidArgumentsError(
-            f"messages[{number}].tool_calls: a call has no name.",
+            f"{within}tool_calls: a call has no name.",
             remedy='A call is like {"id": "c1", "name": "weather", "args": {}, "content": "…"}, or '
             'as OpenAI has it, {"id": "c1", "function": {"name": "weather", "arguments": "{}"}}.',
         )
@@ -97,11 +104,19 @@ def message_of(told: ToldMessage, number: int = 0) -> Message:
         content=_text(told.content),
         id=told.id or None,
         name=told.name or None,
-        timestamp=told.timestamp,
+        timestamp=_moment(told.timestamp, f"{within}timestamp"),
         tool_calls=calls,
         tool_call_id=told.tool_call_id or None,
         occurrence=told.occurrence,
     )
+
+
+def _moment(text: str | None, field: str) -> datetime | None:
+    """As it was written: session ids are made of it."""
+    if not text:
+        return None
+    in_utc(moment := written_time(text, field), field)
+    return moment
 
 
 def _text(content: str | Sequence[ToldPart] | None) -> str | None:

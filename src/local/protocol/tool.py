@@ -10,7 +10,8 @@ from local.errors import InvalidArgumentsError
 from local.protocol.caller import Caller
 from local.protocol.payloads import Function, FunctionSchema, ToolSchema
 
-_NO_CHOICE = re.compile(r"^Invalid enum value .* at `args\.(\w+)(?:\[\d+\])?`")
+_NO_CHOICE = re.compile(r"^Invalid enum value .* at `args\.([^`]+)`")
+_INDEX = re.compile(r"\[[^\]]*\]")
 
 
 class ToolOutput(msgspec.Struct, kw_only=True):
@@ -55,8 +56,11 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True):
         """The error of a value that is none of the allowed ones, with those that are."""
         if (argument := _NO_CHOICE.search(error.message)) is None:
             return error
-        declared = parameters_of(self.args)["properties"].get(argument[1], {})
-        choices = declared.get("enum") or declared.get("items", {}).get("enum", [])
+        declared = parameters_of(self.args)
+        for name in _INDEX.sub("", argument[1]).split("."):
+            declared = declared["properties"].get(name, {})
+            declared = declared.get("items", declared)
+        choices = declared.get("enum", [])
         return InvalidArgumentsError(error.message, remedy=f"One of: {', '.join(choices)}.")
 
     def mcp_definition(self) -> McpTool:

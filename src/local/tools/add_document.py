@@ -4,6 +4,7 @@ from typing import Annotated
 
 import msgspec
 
+from local.errors import TooLargeError
 from local.memory.documents import Document
 from local.memory.service import MemoryService
 from local.protocol.tool import ToolOutput
@@ -20,10 +21,7 @@ MAX_TITLE = 100
 
 
 class AddDocument(Args, frozen=True):
-    content: Annotated[
-        str,
-        msgspec.Meta(min_length=1, max_length=MAX_DOCUMENT, description="The document, whole."),
-    ]
+    content: Annotated[str, msgspec.Meta(min_length=1, description="The document, whole.")]
     title: Annotated[
         str,
         msgspec.Meta(
@@ -48,6 +46,7 @@ class AddedDocument(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def add_document(memory: MemoryService, args: AddDocument) -> ToolOutput:
+    check_size(args.content)
     source = args.source or args.title
     kept = await memory.documents.put(
         Document(title=args.title, source=source, content=args.content)
@@ -64,6 +63,15 @@ async def add_document(memory: MemoryService, args: AddDocument) -> ToolOutput:
             removed=kept.removed,
         ),
     )
+
+
+def check_size(content: str) -> None:
+    """Raise TooLargeError if the text is more than a document may have."""
+    if len(content) > MAX_DOCUMENT or len(msgspec.json.encode(content)) > MAX_DOCUMENT:
+        raise TooLargeError(
+            f"The document has more than {MAX_DOCUMENT:,} bytes as JSON, the most it may have.",
+            remedy="Split it.",
+        )
 
 
 def _chunks(count: int) -> str:

@@ -25,7 +25,7 @@ class Ingest(Args, frozen=True):
             min_length=1,
             max_length=MAX_MESSAGES,
             description="In their order. id: your own, needed if you send a conversation in "
-            "pieces; name: who speaks; timestamp: ISO 8601.",
+            "pieces; name: who speaks.",
         ),
     ]
     session_id: Annotated[
@@ -38,7 +38,9 @@ class Ingest(Args, frozen=True):
 
 
 async def ingest(memory: MemoryService, args: Ingest) -> ToolOutput:
-    messages = [message_of(told, number) for number, told in enumerate(args.messages)]
+    messages = [
+        message_of(told, f"messages[{number}].") for number, told in enumerate(args.messages)
+    ]
     ingested = await memory.ingest(messages, args.session_id)
     known = len(ingested.ids) - ingested.added
     return ToolOutput(

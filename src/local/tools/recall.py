@@ -1,7 +1,7 @@
 """Tool `recall`: one search over everything remembered."""
 
 from datetime import datetime
-from typing import Annotated, Literal
+from typing import Annotated
 
 import msgspec
 
@@ -9,7 +9,7 @@ from local.memory.places import Scope
 from local.memory.recall.ranking import Shares
 from local.memory.recall.recaller import RECALLED_KINDS, Ask, Item, Recalled
 from local.memory.recall.synthesis import Answer
-from local.memory.records import time_of
+from local.memory.records import SourceKind, time_of
 from local.memory.service import MemoryService
 from local.protocol.tool import ToolOutput
 from local.tools.base import MAX_QUERY, NOTHING_FOUND, Args, MemoryTool
@@ -21,8 +21,6 @@ DESCRIPTION = (
     "example because it was trimmed for length, or was said in an earlier session: "
     "recall(query='the database query about order count', source_kinds=['tool_output'])."
 )
-
-SourceKind = Literal["chat_message", "tool_output", "document_chunk", "fact"]
 
 
 class Recall(Args, frozen=True):

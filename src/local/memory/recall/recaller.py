@@ -115,7 +115,7 @@ class Recaller:
         """
         _check_times(ask)
         within = reach(ask.scope, ask.kinds, caller, ask.weights or self._weights)
-        query = await self._analysed(checked_text(ask.query))
+        query = await self._analysed(checked_text(ask.query, "query"))
         items_of = partial(self._recalled, ask, query, within)
         filter_ = Filter.of(within, ask.since, ask.until)
         recalled = await self._retrieval.find(query, within, filter_, items_of)

@@ -1,0 +1,140 @@
+"""JSON lines to conversations, and what is said of a file that was not sent to its end."""
+
+import asyncio
+import json
+import os
+import signal
+import sys
+from asyncio.subprocess import PIPE, Process
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from local.bus.connection import Connection, Message, connect
+from local.bus.server import embedded_server
+from local.cli.ingest import BATCH_MESSAGES, LARGEST_MESSAGE, sessions_in
+from local.errors import BadRequestError
+from local.memory.ingestion import Ingested
+from local.protocol.codec import encode
+from local.protocol.envelope import seal
+from local.protocol.payloads import ToolResult
+
+LOST = "The connection to the stack was lost."
+AGAIN = "Ingest the file again: nothing is remembered twice."
+
+
+def lines(*messages: object) -> bytes:
+    return "\n".join(json.dumps(message) for message in messages).encode()
+
+
+def said(**fields: Any) -> dict[str, Any]:
+    return {"role": "user", "content": "yes", **fields}
+
+
+@pytest.mark.parametrize(
+    ("line", "says"),
+    [
+        pytest.param(said(content="ü" * (LARGEST_MESSAGE // 2)), "900,000 bytes", id="too large"),
+        pytest.param({"role": "user"}, "neither content nor tool_calls", id="nothing said"),
+        pytest.param(said(timestamp="2023-W22"), "timestamp: '2023-W22'", id="a week"),
+        pytest.param(
+            {"role": "assistant", "tool_calls": [{"id": "c1"}]}, "tool_calls: ", id="no tool"
+        ),
+    ],
+)
+def test_a_line_that_cannot_be_sent_is_named(line: object, says: str) -> None:
+    with pytest.raises(BadRequestError, match=rf"^Line 2 is not a message: .*{says}"):
+        list(sessions_in(lines(said(), line), None))
+
+
+def test_an_id_of_two_texts_is_refused_however_far_apart_they_are() -> None:
+    between = [said()] * BATCH_MESSAGES
+    talk = lines(said(id="m1"), *between, said(id="m1", content="no"))
+
+    with pytest.raises(BadRequestError, match=rf"^messages\[{BATCH_MESSAGES + 1}\]\.id: 'm1'"):
+        list(sessions_in(talk, None))
+
+
+def test_what_else_a_line_holds_is_ignored() -> None:
+    (session,) = sessions_in(lines(said(model="gemma4", usage={"tokens": 7}), said()), "s1")
+
+    assert [message.content for message in session.messages] == ["yes", "yes"]
+
+
+def test_a_date_is_a_time() -> None:
+    (session,) = sessions_in(lines(said(timestamp="2023-05-01")), "s1")
+
+    assert str(session.messages[0].timestamp) == "2023-05-01 00:00:00"
+
+
+async def ingesting(url: str, folder: Path, files: Sequence[str]) -> Process:
+    return await asyncio.create_subprocess_exec(
+        *(sys.executable, "-c", "from local.cli import main; main()", "ingest", *files),
+        cwd=folder,
+        env={**os.environ, "LOCAL2_BUS__URL": url},
+        stdout=PIPE,
+        stderr=PIPE,
+    )
+
+
+async def serve_first(bus: Connection) -> asyncio.Event:
+    """Answer the first request of `ingest`; the event is set by the one after it."""
+    asked = asyncio.Event()
+    answered = False
+
+    async def ingest(message: Message) -> None:
+        nonlocal answered
+        if answered:
+            asked.set()
+            return
+        answered = True
+        ids = [str(number) for number in range(BATCH_MESSAGES)]
+        done = Ingested(session_id="s1", ids=ids, added=len(ids) - 1)
+        result = ToolResult(ok=True, content="", data=done)
+        await bus.publish(message.reply, encode(seal(result, type="result", source="ingest")))
+
+    await bus.subscribe("tool.request.ingest", ingest)
+    await bus.flush()
+    return asked
+
+
+@pytest.fixture
+def talks(tmp_path: Path) -> list[str]:
+    """Two files, the first of them too long for one request."""
+    (tmp_path / "long.jsonl").write_bytes(lines(*[said()] * (BATCH_MESSAGES + 1)))
+    (tmp_path / "short.jsonl").write_bytes(lines(said()))
+    return ["long.jsonl", "short.jsonl"]
+
+
+async def test_a_stack_that_dies_is_not_waited_for(tmp_path: Path, talks: list[str]) -> None:
+    async with (
+        embedded_server(tmp_path / "bus", host="127.0.0.1", port=-1) as server,
+        connect(server.url, name="test") as bus,
+    ):
+        asked = await serve_first(bus)
+        process = await ingesting(server.url, tmp_path, talks)
+        await asked.wait()
+    printed, errors = await process.communicate()
+
+    assert (process.returncode, printed) == (1, b"")
+    assert errors.decode().splitlines()[-2:] == [
+        f"long.jsonl: 999 remembered, 1 known already. Then: {LOST} {AGAIN}",
+        f"short.jsonl: 0 remembered, 0 known already. Then: {LOST} {AGAIN}",
+    ]
+
+
+async def test_ctrl_c_says_how_far_it_came(
+    bus: Connection, nats_url: str, tmp_path: Path, talks: list[str]
+) -> None:
+    asked = await serve_first(bus)
+    process = await ingesting(nats_url, tmp_path, talks)
+    await asked.wait()
+    process.send_signal(signal.SIGINT)
+    printed, errors = await process.communicate()
+
+    assert (process.returncode, printed) == (130, b"")
+    assert errors.decode() == (
+        f"long.jsonl: 999 remembered, 1 known already. Then: It was interrupted. {AGAIN}\n"
+    )
