@@ -2,10 +2,9 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import msgspec
 import pytest
@@ -14,58 +13,14 @@ from factories import Listen
 from local.bus.connection import Connection, Message
 from local.bus.tool_client import call_tool
 from local.bus.tool_host import ToolHost
-from local.bus.toolbox import Toolbox
 from local.errors import NoRespondersError, StorageError
 from local.protocol.caller import Caller
 from local.protocol.codec import decode
-from local.protocol.payloads import ToolResult, ToolSchema
-from local.protocol.tool import Tool, ToolOutput
+from local.protocol.payloads import ToolResult
+from note_tool import Notes
 from waiting import eventually
 
 RICHARD = Caller(user="richard", agent="shell", session_id="s1")
-
-
-class Note(msgspec.Struct, forbid_unknown_fields=True):
-    text: Annotated[str, msgspec.Meta(min_length=1, max_length=20, description="What to note.")]
-
-
-class Noted(msgspec.Struct):
-    text: str
-
-
-class Notes:
-    """A tool that notes who said what, as slowly or badly as a test wants."""
-
-    def __init__(self) -> None:
-        self.noted: list[tuple[Caller, str]] = []
-        self.may_finish = asyncio.Event()
-        self.may_finish.set()
-        self.failure: Exception | None = None
-        self.answer = "Noted."
-        self.data: msgspec.Struct | None = None
-
-    async def run(self, caller: Caller, args: Note) -> ToolOutput:
-        await self.may_finish.wait()
-        if self.failure is not None:
-            raise self.failure
-        self.noted.append((caller, args.text))
-        return ToolOutput(content=self.answer, data=self.data or Noted(text=args.text))
-
-    def tool(self) -> Tool:
-        return Tool(
-            name="note", description="Note a text.", version="1.2.3", args=Note, run=self.run
-        )
-
-
-@pytest.fixture
-def notes() -> Notes:
-    return Notes()
-
-
-@pytest.fixture
-async def host(bus: Connection, notes: Notes) -> AsyncIterator[ToolHost]:
-    async with ToolHost(bus, notes.tool()) as running:
-        yield running
 
 
 async def ask(bus: Connection, request: object) -> Message:
@@ -341,151 +296,6 @@ async def test_a_stopping_tool_answers_what_it_has_begun(bus: Connection, notes:
 def _closed(host: ToolHost) -> bool:
     source = host._subscriptions[0]._source
     return source is None or bool(source._closed)
-
-
-async def test_a_tool_announces_itself_when_it_starts(
-    bus: Connection, notes: Notes, listen: Listen
-) -> None:
-    heard = await listen("tool.schema")
-    async with ToolHost(bus, notes.tool()):
-        await eventually(lambda: heard)
-
-    schema = decode(heard[0].data, ToolSchema).payload
-    assert (schema.name, schema.version) == ("note", "1.2.3")
-    assert json.loads(heard[0].data)["payload"]["schema"] == {
-        "type": "function",
-        "function": {
-            "name": "note",
-            "description": "Note a text.",
-            "parameters": {
-                "type": "object",
-                "properties": {
-                    "text": {
-                        "type": "string",
-                        "minLength": 1,
-                        "maxLength": 20,
-                        "description": "What to note.",
-                    }
-                },
-                "required": ["text"],
-                "additionalProperties": False,
-            },
-        },
-    }
-
-
-@pytest.mark.usefixtures("host")
-async def test_who_comes_late_asks_for_the_schemas(bus: Connection, listen: Listen) -> None:
-    heard = await listen("tool.schema")
-
-    await bus.publish("tool.schema.request", b"")
-
-    await eventually(lambda: heard)
-    assert decode(heard[0].data, ToolSchema).payload.name == "note"
-
-
-async def test_a_toolbox_knows_tools_that_were_there_before_and_that_come_later(
-    bus: Connection, notes: Notes
-) -> None:
-    async with ToolHost(bus, notes.tool()), Toolbox(bus, source="test") as toolbox:
-        await eventually(lambda: [schema.name for schema in toolbox.schemas] == ["note"])
-
-        later = msgspec.structs.replace(notes.tool(), name="another")
-        async with ToolHost(bus, later):
-            await eventually(lambda: len(toolbox.schemas) == 2)
-
-
-async def test_a_toolbox_settles_when_no_more_schemas_come(bus: Connection, notes: Notes) -> None:
-    async with Toolbox(bus, source="test") as toolbox:
-        assert await toolbox.settle(quiet=0.01) == []
-        async with ToolHost(bus, notes.tool()):
-            await eventually(lambda: toolbox.schemas)
-            assert [schema.name for schema in await toolbox.settle(quiet=0.01)] == ["note"]
-
-
-@pytest.mark.parametrize(
-    "announcement",
-    [
-        pytest.param(b"nonsense", id="text"),
-        pytest.param(b'{"payload": {"name": "half"}}', id="half a schema"),
-        pytest.param(
-            b'{"payload": {"name": "a.*", "description": "", "version": "1", "schema": '
-            b'{"function": {"name": "a", "description": "", "parameters": {}}}}}',
-            id="a name with a wildcard",
-        ),
-    ],
-)
-async def test_a_toolbox_ignores_what_is_no_schema(
-    bus: Connection, notes: Notes, announcement: bytes
-) -> None:
-    async with Toolbox(bus, source="test") as toolbox:
-        await bus.publish("tool.schema", announcement)
-        async with ToolHost(bus, notes.tool()):
-            await eventually(lambda: toolbox.schemas)
-
-        assert [schema.name for schema in toolbox.schemas] == ["note"]
-
-
-async def discovered(bus: Connection, subject: str) -> dict[str, Any]:
-    answer: dict[str, Any] = json.loads((await bus.request(subject, b"")).data)
-    return answer
-
-
-async def test_discovery_answers_a_ping_in_the_shape_of_adr_32(
-    bus: Connection, host: ToolHost
-) -> None:
-    answer = await discovered(bus, "$SRV.PING")
-
-    assert answer == {
-        "type": "io.nats.micro.v1.ping_response",
-        "name": "note",
-        "id": host.id,
-        "version": answer["version"],
-        "metadata": {"system": "local2"},
-    }
-    assert len(answer["version"].split(".")) == 3
-
-
-async def test_discovery_tells_what_a_tool_serves(bus: Connection, host: ToolHost) -> None:
-    answer = await discovered(bus, "$SRV.INFO.note")
-
-    assert answer["type"] == "io.nats.micro.v1.info_response"
-    assert answer["description"] == "Note a text."
-    request, schema = answer["endpoints"]
-    mcp_tool = json.loads(request.pop("metadata")["mcp_tool"])
-    assert request == {
-        "name": "tool_request_note",
-        "subject": "tool.request.note",
-        "queue_group": "note",
-    }
-    assert schema["subject"] == "tool.schema.request"
-    assert (mcp_tool["name"], mcp_tool["description"]) == ("note", "Note a text.")
-    assert mcp_tool["inputSchema"]["required"] == ["text"]
-    assert answer["id"] == host.id
-
-
-async def test_discovery_counts_requests_and_errors(bus: Connection, host: ToolHost) -> None:
-    await call_tool(bus, "note", {"text": "x"}, caller=RICHARD)
-    await call_tool(bus, "note", {"text": 7}, caller=RICHARD)
-
-    async def counted() -> bool:
-        stats = await discovered(bus, f"$SRV.STATS.note.{host.id}")
-        return bool(stats["endpoints"][0]["num_requests"] == 2)
-
-    await eventually(counted)
-    answer = await discovered(bus, f"$SRV.STATS.note.{host.id}")
-    assert answer["type"] == "io.nats.micro.v1.stats_response"
-    assert answer["started"].endswith("Z")
-    figures = answer["endpoints"][0]
-    assert (figures["num_errors"], figures["last_error"]) == (1, "invalid_arguments")
-    assert figures["processing_time"] >= figures["average_processing_time"] > 0
-
-
-@pytest.mark.usefixtures("host")
-@pytest.mark.parametrize("address", ["PING.other", "PING.note.someone", "NOTHING"])
-async def test_discovery_of_somebody_else_is_not_answered(bus: Connection, address: str) -> None:
-    with pytest.raises(NoRespondersError):
-        await bus.request(f"$SRV.{address}", b"")
 
 
 @pytest.mark.usefixtures("host")

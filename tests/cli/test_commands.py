@@ -2,83 +2,23 @@
 
 import asyncio
 import json
-import os
 import re
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import nats
 import pytest
 
+from commands import START_SECONDS, Running, answer, local2
 from local.bus.server import embedded_server
 from local.cli import app
 from local.memory.ingestion import OWN_TOOLS
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-START_SECONDS = 60.0
-
-
-def local2(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    """Run one command to its end."""
-    return subprocess.run(
-        [sys.executable, "-c", "from local.cli import main; main()", *words],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        timeout=START_SECONDS,
-        check=False,
-    )
-
-
-def answer(folder: Path, *words: str) -> Any:
-    """Run one command with --json, and read what it prints."""
-    done = local2(folder, *words, "--json")
-    return json.loads(done.stdout)
-
-
-class Running:
-    """`run_local.py`, started as the README says, without a terminal."""
-
-    def __init__(self, folder: Path, **environment: str) -> None:
-        self.folder = folder
-        self.errors = folder / "stderr.txt"
-        with self.errors.open("w") as errors:
-            self.process = subprocess.Popen(
-                [sys.executable, ROOT / "run_local.py"],
-                cwd=folder,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=errors,
-                env={**os.environ, "LOCAL2_GENERATOR__CHAT": "rules", **environment},
-            )
-        self.runtime = folder / ".local2" / "runtime.json"
-        deadline = time.monotonic() + START_SECONDS
-        while not self.runtime.exists():
-            assert self.process.poll() is None, self.errors.read_text()
-            assert time.monotonic() < deadline, self.errors.read_text()
-            time.sleep(0.05)
-
-    @property
-    def url(self) -> str:
-        return str(json.loads(self.runtime.read_text())["url"])
-
-    def stop(self, number: signal.Signals) -> int:
-        self.process.send_signal(number)
-        return self.process.wait(timeout=START_SECONDS)
-
-
-@pytest.fixture(scope="module")
-def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    stack = Running(tmp_path_factory.mktemp("stack"))
-    yield stack
-    if stack.process.poll() is None:
-        stack.stop(signal.SIGTERM)
 
 
 def test_a_topic_saved_by_one_process_is_recalled_by_another(running: Running) -> None:

@@ -1,181 +1,20 @@
-"""Filling the memory from files and asking it, each command a process of its own."""
+"""Documents from files, and asking the memory; each command a process of its own."""
 
-import asyncio
-import json
-import os
-import signal
-import subprocess
-import sys
-from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
 
-from cli.test_commands import START_SECONDS, Running, answer, local2
-from local.bus.connection import Connection, Message
+from commands import TALK, Running, answer, lines, local2, recalled
 from local.cli.answers import SHOWN_LINES
-from local.cli.ingest import BATCH_BYTES, BATCH_MESSAGES, batches
 from local.cli.output import Output
 from local.cli.recall import _show
 from local.memory.recall.ranking import Shares
 from local.memory.recall.synthesis import Answer
 from local.tools.recall import Explanation, RecalledItem, RecalledItems
-from recalling import said
 
-COMMAND = [sys.executable, "-c", "from local.cli import main; main()"]
-TALK = [
-    {"role": "user", "content": "Which metal is the densest?", "timestamp": "2023-05-08T13:56:00Z"},
-    {"role": "assistant", "content": "Osmium.", "timestamp": "2023-05-08T13:57:00Z"},
-    {"role": "user", "content": "yes", "timestamp": "2023-05-09T08:00:00Z"},
-    {"role": "user", "content": "yes", "timestamp": "2023-05-09T08:01:00Z"},
-]
 PLANTS = "# Plants\n\nWater the ficus on Mondays.\n"
-
-
-@pytest.fixture(scope="module")
-def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    stack = Running(tmp_path_factory.mktemp("stack"))
-    yield stack
-    stack.stop(signal.SIGTERM)
-
-
-@pytest.fixture
-def user(request: pytest.FixtureRequest) -> str:
-    """Somebody of this test's own, as the stack is everybody's."""
-    return str(request.node.name)
-
-
-def lines(file: Path, messages: Sequence[object]) -> str:
-    """Write a file of JSON lines; its name."""
-    file.write_text("\n".join(json.dumps(message) for message in messages) + "\n")
-    return str(file)
-
-
-def recalled(folder: Path, query: str, *words: str) -> list[dict[str, Any]]:
-    items: list[dict[str, Any]] = answer(folder, "recall", query, "--top-k", "20", *words)["items"]
-    return items
-
-
-def test_a_conversation_is_remembered_once(running: Running, tmp_path: Path, user: str) -> None:
-    file = lines(tmp_path / "talk.jsonl", TALK)
-
-    first = local2(running.folder, "ingest", file, "--user", user)
-    again = answer(running.folder, "ingest", file, "--user", user)
-
-    assert (first.returncode, first.stderr) == (0, "")
-    assert first.stdout == f"{file}: 4 remembered, 0 known already.\n"
-    (one,) = again
-    assert (one["file"], one["data"]["remembered"], one["data"]["known"]) == (file, 0, 4)
-    (session,) = one["data"]["sessions"]
-    found = recalled(running.folder, "densest metal", "--user", user)
-    assert {item["session_id"] for item in found} == {session}
-
-
-def test_a_file_holds_what_the_tool_would_make_of_its_messages(
-    running: Running, tmp_path: Path, user: str
-) -> None:
-    file = lines(tmp_path / "talk.jsonl", TALK)
-
-    called = answer(
-        running.folder, "call", "ingest", f"messages={json.dumps(TALK)}", "--user", user
-    )
-    (sent,) = answer(running.folder, "ingest", file, "--user", user)
-
-    assert called["data"]["added"] == 4
-    assert sent["data"] == {
-        "sessions": [called["data"]["session_id"]],
-        "remembered": 0,
-        "known": 4,
-    }
-
-
-def test_lines_of_several_sessions_are_told_apart(
-    running: Running, tmp_path: Path, user: str
-) -> None:
-    named = [{**line, "session_id": session} for line in TALK for session in ("a", "b")]
-    file = lines(tmp_path / "talk.jsonl", [*named, {"role": "user", "content": "Gold, too."}])
-
-    (done,) = answer(running.folder, "ingest", file, "--session", "c", "--user", user)
-
-    assert done["data"] == {"sessions": ["a", "b", "c"], "remembered": 9, "known": 0}
-    gold = recalled(running.folder, "gold", "--user", user, "--session", "c", "--scope", "session")
-    assert [item["content"] for item in gold] == ["Gold, too."]
-
-
-def test_a_file_larger_than_a_request_is_remembered_whole(
-    running: Running, tmp_path: Path, user: str
-) -> None:
-    large = [{"role": "user", "content": f"{n} " + "x" * 300_000} for n in range(4)]
-    many = [{"role": "user", "content": "yes"}] * (BATCH_MESSAGES + 1)
-    file = lines(tmp_path / "talk.jsonl", [*large, *many])
-
-    done, again = (answer(running.folder, "ingest", file, "--user", user)[0] for _ in range(2))
-
-    count = len(large) + len(many)
-    assert (done["data"]["remembered"], done["data"]["known"]) == (count, 0)
-    assert (again["data"]["remembered"], again["data"]["known"]) == (0, count)
-
-
-def test_batches_keep_the_order_and_hold_what_a_request_carries() -> None:
-    messages = [said("x" * (BATCH_BYTES // 3)), *[said("yes")] * 2_500, said("y" * BATCH_BYTES)]
-
-    cut = list(batches(messages))
-
-    assert [message for batch in cut for message in batch] == messages
-    assert all(len(batch) <= BATCH_MESSAGES for batch in cut)
-    sizes = [sum(len(msgspec.json.encode(message)) for message in batch) for batch in cut]
-    assert all(size <= BATCH_BYTES for size in sizes[:-1])
-    assert len(cut[-1]) == 1, "what is too large for a request goes alone"
-
-
-@pytest.mark.parametrize(
-    ("line", "says"),
-    [
-        pytest.param(b"{role: user}", "JSON", id="no JSON"),
-        pytest.param(b'["user", "yes"]', "object", id="no object"),
-        pytest.param(b'{"content": "yes"}', "role", id="no role"),
-        pytest.param(b'{"role": "robot", "content": "yes"}', "robot", id="another role"),
-        pytest.param(b'{"role": "user", "text": "yes"}', "content", id="no content"),
-        pytest.param(b'{"role": "user", "timestamp": "noon"}', "timestamp", id="no time"),
-        pytest.param(
-            b'{"role": "user", "timestamp": "0001-01-01T00:00:00+02:00"}', "calendar", id="too old"
-        ),
-        pytest.param(b'{"role": "user", "content": "\xff"}', "", id="no UTF-8"),
-    ],
-)
-def test_a_malformed_line_is_named_and_nothing_of_its_file_is_sent(
-    running: Running, tmp_path: Path, user: str, line: bytes, says: str
-) -> None:
-    good = lines(tmp_path / "good.jsonl", TALK[:1])
-    bad = tmp_path / "bad.jsonl"
-    bad.write_bytes(b'{"role": "user", "content": "Never said."}\n\n' + line)
-
-    failed = local2(running.folder, "ingest", str(bad), good, "--user", user)
-
-    assert failed.returncode == 1
-    assert failed.stderr.startswith(f"{bad}: Line 3 is not a message: ")
-    assert says in failed.stderr
-    assert f"{good}: 1 remembered" in failed.stdout
-    found = recalled(running.folder, "never said", "--user", user, "--kind", "chat_message")
-    assert "Never said." not in [item["content"] for item in found]
-
-
-def test_standard_input_is_a_file_like_others(running: Running, user: str) -> None:
-    done = subprocess.run(
-        [*COMMAND, "ingest", "-", "--user", user],
-        cwd=running.folder,
-        input="\ufeff" + "\r\n".join(json.dumps(line) for line in TALK),
-        capture_output=True,
-        text=True,
-        timeout=START_SECONDS,
-        check=False,
-    )
-
-    assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout == "standard input: 4 remembered, 0 known already.\n"
 
 
 @pytest.mark.parametrize("command", ["ingest", "add-document"])
@@ -186,32 +25,6 @@ def test_a_file_that_cannot_be_read_is_named(
 
     assert [one["file"] for one in missing] == ["missing.txt", str(tmp_path)]
     assert all("cannot be read" in one["error"] for one in missing)
-
-
-async def test_ctrl_c_ends_an_ingestion_at_once(
-    bus: Connection, nats_url: str, tmp_path: Path
-) -> None:
-    begun = asyncio.Event()
-
-    async def never_answer(_: Message) -> None:
-        begun.set()
-
-    await bus.subscribe("tool.request.ingest", never_answer)
-    await bus.flush()
-    process = await asyncio.create_subprocess_exec(
-        *COMMAND,
-        "ingest",
-        lines(tmp_path / "talk.jsonl", TALK),
-        cwd=tmp_path,
-        env={**os.environ, "LOCAL2_BUS__URL": nats_url},
-        stderr=asyncio.subprocess.PIPE,
-    )
-    await begun.wait()
-    process.send_signal(signal.SIGINT)
-    _, errors = await process.communicate()
-
-    assert process.returncode == 130
-    assert b"Traceback" not in errors
 
 
 def test_documents_are_kept_and_those_that_are_none_are_named(

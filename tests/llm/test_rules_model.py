@@ -77,6 +77,7 @@ class Session:
             "user.time_zone",
             "Europe/Berlin",
         ),
+        ("Remember that my boat is called Juno.", "What is my boat?", "user.boat", "Juno"),
         ("Note that my dog's name is Rex", "what is my dog's name?", "user.dog_s_name", "Rex"),
         (
             "The project deadline is Friday, remember that.",

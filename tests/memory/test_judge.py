@@ -1,14 +1,12 @@
 """Which older facts a new one replaces: by the model's clear word only."""
 
 import threading
-from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
 from local.errors import ModelError, ModelRefusedError
-from local.llm.choice import open_structured_model
 from local.llm.structured import StructuredModel
 from local.memory.judge import LONGEST, Judge
 from local.memory.records import Record
@@ -30,16 +28,6 @@ def found(**verdicts: str) -> dict[str, Any]:
 
 MOVED = fact("I live in Rome now.", days=9)
 OLDER = [fact("I live in Berlin."), fact("I love Italy.", days=1), fact("My dog is Rex.", days=2)]
-
-
-@pytest.fixture
-async def model(ollama: OllamaStandIn) -> AsyncIterator[StructuredModel]:
-    opened = await open_structured_model(
-        "ollama", model="gemma4", context_size=8192, ollama_url=ollama.url
-    )
-    assert opened is not None
-    yield opened
-    await opened.close()
 
 
 @pytest.fixture

@@ -22,7 +22,7 @@ NOTHING = "I remember nothing about that."
 
 THING = r"(?P<thing>\w+(?:[ '-]\w+){0,3}?)"
 VALUE = r"(?P<value>\S.*)"
-IS = r"(?:is|are)(?: now)?"
+IS = r"(?:is|are)(?: now)?(?: (?:called|named))?"
 PROJECT = r"(?:the|our|my|this) project(?:'s)?"
 END = r"(?: (?:is|are|was|were|again|please|now|today))*(?:[,;:?!.]|$)"
 

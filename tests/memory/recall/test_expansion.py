@@ -1,12 +1,10 @@
 """Further words and topics for a question: bounded, valid, and never in a search's way."""
 
 import threading
-from collections.abc import AsyncIterator
 
 import pytest
 from structlog.testing import capture_logs
 
-from local.llm.choice import open_structured_model
 from local.llm.structured import StructuredModel
 from local.memory.recall.expansion import (
     KEYWORD_CHARACTERS,
@@ -19,16 +17,6 @@ from local.memory.recall.expansion import (
 from stand_ins.ollama_server import OllamaStandIn, Reply
 
 QUESTION = "Which editor do I use?"
-
-
-@pytest.fixture
-async def model(ollama: OllamaStandIn) -> AsyncIterator[StructuredModel]:
-    opened = await open_structured_model(
-        "ollama", model="gemma4", context_size=8192, ollama_url=ollama.url
-    )
-    assert opened is not None
-    yield opened
-    await opened.close()
 
 
 @pytest.fixture

@@ -1,13 +1,11 @@
 """Answers made of what was found: grounded in it, or its best item."""
 
 import threading
-from collections.abc import AsyncIterator
 from datetime import UTC, datetime
 
 import pytest
 from structlog.testing import capture_logs
 
-from local.llm.choice import open_structured_model
 from local.llm.structured import StructuredModel
 from local.memory.recall.recaller import Ask
 from local.memory.recall.synthesis import ALL_CHARACTERS, ITEM_CHARACTERS, Answer, Item, Synthesis
@@ -34,16 +32,6 @@ ITEMS = [
     item("flat", "The flat is in Mitte."),
 ]
 BEST = Answer(text="Ada lives in Berlin.", ids=("berlin",), by_model=False)
-
-
-@pytest.fixture
-async def model(ollama: OllamaStandIn) -> AsyncIterator[StructuredModel]:
-    opened = await open_structured_model(
-        "ollama", model="gemma4", context_size=8192, ollama_url=ollama.url
-    )
-    assert opened is not None
-    yield opened
-    await opened.close()
 
 
 @pytest.fixture

@@ -1,0 +1,81 @@
+"""The commands as processes of their own, and the stack they talk to."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parents[1]
+COMMAND = [sys.executable, "-c", "from local.cli import main; main()"]
+START_SECONDS = 60.0
+TALK = [
+    {"role": "user", "content": "Which metal is the densest?", "timestamp": "2023-05-08T13:56:00Z"},
+    {"role": "assistant", "content": "Osmium.", "timestamp": "2023-05-08T13:57:00Z"},
+    {"role": "user", "content": "yes", "timestamp": "2023-05-09T08:00:00Z"},
+    {"role": "user", "content": "yes", "timestamp": "2023-05-09T08:01:00Z"},
+]
+
+
+def local2(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    """Run one command to its end."""
+    return subprocess.run(
+        [*COMMAND, *words],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=START_SECONDS,
+        check=False,
+    )
+
+
+def answer(folder: Path, *words: str) -> Any:
+    """Run one command with --json, and read what it prints."""
+    done = local2(folder, *words, "--json")
+    return json.loads(done.stdout)
+
+
+class Running:
+    """`run_local.py`, started as the README says, without a terminal."""
+
+    def __init__(self, folder: Path, **environment: str) -> None:
+        self.folder = folder
+        self.errors = folder / "stderr.txt"
+        with self.errors.open("w") as errors:
+            self.process = subprocess.Popen(
+                [sys.executable, ROOT / "run_local.py"],
+                cwd=folder,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=errors,
+                env={**os.environ, "LOCAL2_GENERATOR__CHAT": "rules", **environment},
+            )
+        self.runtime = folder / ".local2" / "runtime.json"
+        deadline = time.monotonic() + START_SECONDS
+        while not self.runtime.exists():
+            assert self.process.poll() is None, self.errors.read_text()
+            assert time.monotonic() < deadline, self.errors.read_text()
+            time.sleep(0.05)
+
+    @property
+    def url(self) -> str:
+        return str(json.loads(self.runtime.read_text())["url"])
+
+    def stop(self, number: signal.Signals) -> int:
+        self.process.send_signal(number)
+        return self.process.wait(timeout=START_SECONDS)
+
+
+def lines(file: Path, messages: Sequence[object]) -> str:
+    """Write a file of JSON lines; its name."""
+    file.write_text("\n".join(json.dumps(message) for message in messages) + "\n")
+    return str(file)
+
+
+def recalled(folder: Path, query: str, *words: str) -> list[dict[str, Any]]:
+    items: list[dict[str, Any]] = answer(folder, "recall", query, "--top-k", "20", *words)["items"]
+    return items
