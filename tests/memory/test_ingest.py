@@ -1,5 +1,6 @@
 """Conversations of others: kept word for word, once, and recallable at once."""
 
+import asyncio
 from datetime import UTC, datetime
 from typing import Any
 
@@ -8,7 +9,8 @@ import pytest
 
 from local.database import Connection, Database
 from local.errors import InvalidArgumentsError
-from local.memory.ingestion import OWN_TOOLS, Message
+from local.memory.ingestion import OWN_TOOLS, Conversation, Message, records_of
+from local.memory.ledger import TOGETHER
 from local.memory.service import Memory, MemoryService
 from local.protocol.caller import Caller
 from local.protocol.payloads import MemoryChange, ToolCallRecord
@@ -312,3 +314,24 @@ async def test_a_message_without_an_id_has_no_reference(
     await richard.ingest([said("Osmium is dense."), said("It is.", id="D1:2")])
 
     assert [row["source_ref"] for row in await rows(database)] == [None, "D1:2"]
+
+
+async def test_nobodys_write_waits_behind_all_of_a_long_conversation(
+    memory: Memory, database: Database
+) -> None:
+    talk = Conversation(
+        messages=[said(f"Page {number}") for number in range(2 * TOGETHER)],
+        owner="ann",
+        agent="shell",
+        session_id="s1",
+        now=DAY,
+    )
+    pages = list(records_of(talk))
+
+    writing = asyncio.create_task(memory.ledger.add_many(pages))
+    await asyncio.sleep(0)
+    await memory.of(Caller(user="richard")).write_topic("user.name", "Richard")
+    await writing
+
+    topics = [row["topic"] for row in await rows(database)]
+    assert (len(topics), topics.index("user.name")) == (2 * TOGETHER + 1, TOGETHER)

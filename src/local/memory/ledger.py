@@ -19,6 +19,9 @@ from local.memory.rows import TenantRows
 from local.memory.topics import RecentTopics
 from local.protocol.envelope import utc_now
 
+TOGETHER = 1_000
+"""Records of one transaction, where there are many; it takes about a fifth of a second."""
+
 
 class Ledger:
     """One tenant's records: facts with their histories, everything else once an id."""
@@ -95,6 +98,11 @@ class Ledger:
     async def add_all(self, records: Sequence[NewRecord]) -> list[Written]:
         """Add records, all or none; those whose ids are there already stay as they are."""
         return await self._rows.write(lambda c: [self._insert(c, record) for record in records])
+
+    async def add_many(self, records: Sequence[NewRecord]) -> list[Written]:
+        """As `add_all`, in several transactions, so that nobody's write waits long behind them."""
+        parts = (records[n : n + TOGETHER] for n in range(0, len(records), TOGETHER))
+        return [written for part in parts for written in await self.add_all(part)]
 
     async def put_document(self, source: str, chunks: Sequence[NewRecord]) -> "Rewritten":
         """Make these the active chunks of a document, whose `source_ref`s are "source#number".

@@ -1,5 +1,6 @@
 """The memory as tools and agents use it: standing facts by key, everything else by search."""
 
+import asyncio
 from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Any
@@ -220,8 +221,8 @@ class MemoryService:
             session_id=session,
             now=self._memory.clock(),
         )
-        records = list(records_of(conversation))
-        written = await self._ledger.add_all(records)
+        records = await asyncio.to_thread(list, records_of(conversation))  # there may be thousands
+        written = await self._ledger.add_many(records)
         await self._memory.changes.written(written, records)
         return Ingested(
             session_id=session,
