@@ -139,13 +139,19 @@ def test_meaning_is_the_cosine_with_vectors_of_the_same_embedder() -> None:
     assert [found[row].meaning for row in (1, 2, 3, 4)] == [1, 0.6, 0, 0]
 
 
-def test_what_is_related_counts_as_much_as_the_best_that_leads_to_it() -> None:
+def test_what_is_related_is_lifted_towards_the_best_that_leads_to_it() -> None:
     by_words = {1: 1.0, 2: 0.5, 3: 0.0, 4: 0.0}
     related = {1: [4, 9], 2: [3, 4]}
 
     found = shares(*map(candidate, by_words), words=by_words, related=related)
 
-    assert [found[row].related for row in by_words] == [0, 0, 0.15, 0.3]
+    assert [found[row].related for row in by_words] == [0, 0, 0.09, 0.18]
+
+
+def test_what_is_better_than_what_leads_to_it_gains_nothing() -> None:
+    found = shares(candidate(1), candidate(2), words={1: 1.0, 2: 0.5}, related={2: [1]})
+
+    assert [found[row].related for row in (1, 2)] == [0, 0]
 
 
 @pytest.mark.parametrize(
@@ -237,7 +243,7 @@ def test_the_documented_shares_are_the_constants() -> None:
         "machine": [ranking.MACHINE],
         "time": [ranking.TIME],
         "topic": [ranking.TOPIC],
-        "related": [ranking.RELATED],
+        "related": [1.7 * ranking.RELATED, ranking.RELATED],
         "importance": [ranking.IMPORTANCE / 2],
         "age": [-lost, ranking.RECENT, lost, half_life, ranking.FADING["standard"][0]],
         "feedback": [],

@@ -5,7 +5,7 @@ both (docs/performance.md). How good a hit is counts more than its rank, so scor
 not ranks; what was said just before and after a short message is part of what it means.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -35,7 +35,8 @@ MACHINE = -0.2
 """Assistants and tools say at length what people meant."""
 TIME = 0.2
 TOPIC = 1.0
-RELATED = 0.3
+RELATED = 0.6
+"""How far a record is lifted towards the best hit it is related to: that may lead to the answer."""
 IMPORTANCE = 0.2
 RECENT, RECENT_DAYS = 0.02, 30.0
 FADING = {"standard": (0.05, 365.0), "ephemeral": (0.3, 14.0)}
@@ -53,7 +54,6 @@ MILLISECONDS = 23
 EPSILON = 1e-9
 
 Array = npt.NDArray[np.float64]
-Bools = npt.NDArray[np.bool_]
 
 
 class Shares(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -110,11 +110,13 @@ def rank(  # noqa: PLR0913 - what an order depends on
     compared = np.array(found.compared())
     hit = compared & (shares["meaning"] >= min_score)
     hit |= shares["words"] + shares["coverage"] + shares["topic"] > 0
-    shares["related"] = RELATED * _related(found, shares, hit)
+    own = shares["meaning"] + shares["words"] + shares["coverage"]
+    led = _led(found, np.where(hit, own, 0.0))
+    shares["related"] = RELATED * np.maximum(led - own, 0.0)
     summands = np.array(list(shares.values()))
     weights = _weights(reach, column)
     scores = summands.sum(axis=0) * weights
-    relevant = hit | (shares["related"] > 0)
+    relevant = hit | (led > 0)
     order = [i for i in np.argsort(-scores, kind="stable").tolist() if relevant[i]]
     shown = np.clip(scores / FULL_SCORE, 0.0, 1.0).round(4).tolist()
     summands = summands.T.round(4)
@@ -190,17 +192,15 @@ def _named(labels: Iterable[str | None], terms: frozenset[str]) -> set[str]:
     return {label for label in set(labels) if label and not terms.isdisjoint(label.lower().split())}
 
 
-def _related(found: Found, shares: Mapping[str, Array], hit: Bools) -> Array:
-    """How good the best hit is that is related to each, over the best of all."""
-    own = shares["meaning"] + shares["words"] + shares["coverage"]
-    good = np.where(hit, own, 0.0)
+def _led(found: Found, good: Array) -> Array:
+    """How good the best candidate is that is related to each."""
     position = {candidate.row: i for i, candidate in enumerate(found.candidates)}
     led = np.zeros(len(found.candidates))
     for row, others in found.related.items():
         for other in others:
             if other in position:
                 led[position[other]] = max(led[position[other]], good[position[row]])
-    return np.asarray(led / max(own.max(), EPSILON))
+    return led
 
 
 class _Around:
