@@ -4,8 +4,10 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from local.conversation.compaction import Job
+from local.conversation.compaction import CompactionRuntime, Job
 from local.conversation.config import (
     ActiveContextPolicyConfig,
     BackwardPackingConfig,
@@ -14,11 +16,13 @@ from local.conversation.config import (
     ToolTruncationConfig,
 )
 from local.conversation.contents import SUMMARY, images_of, is_summary, text_of
-from local.conversation.message import Message
+from local.conversation.message import Message, ToolCallMsg
 from local.conversation.packing import packed
 from local.conversation.strategies import Pipeline
+from local.conversation.summaries import WRITTEN_PART
 from local.conversation.summarization import Summarization
-from local.conversation.truncation import ToolTruncation
+from local.conversation.tokens import estimate, tokens_of
+from local.conversation.truncation import ToolTruncation, shortened
 from local.errors import ConversationError
 from talks import Writer, assistant, chat, job, lent, system, tool, user, words
 
@@ -71,6 +75,22 @@ async def test_tool_truncation_cuts_old_results_and_keeps_their_beginning_and_en
     assert [kept[0], *kept[2:]] == [messages[0], *messages[2:]]
 
 
+def test_what_is_shortened_again_says_what_is_left_out_of_the_first() -> None:
+    whole = tool("1", "x" * 10_000)
+
+    twice = shortened(shortened(whole, 500, estimate), 100, estimate)
+
+    left_out = 10_000 - text_of(twice).count("x")
+    assert f"[… {left_out:,} characters left out …]" in text_of(twice)
+
+
+@pytest.mark.parametrize("number", [",", "9" * 5_000])
+def test_a_result_that_looks_as_if_it_were_shortened_can_be(number: str) -> None:
+    posing = tool("1", f"{LONG} [… {number} characters left out …] {LONG}")
+
+    assert estimate(shortened(posing, 100, estimate)) <= 100
+
+
 async def test_tool_truncation_leaves_images_and_what_is_short_enough() -> None:
     image = {"type": "image_url", "image_url": {"url": IMAGES[0]}}
     pictured = Message(
@@ -83,6 +103,15 @@ async def test_tool_truncation_leaves_images_and_what_is_short_enough() -> None:
     assert images_of(kept[1]) == [IMAGES[0]]
     assert words(kept[1]) <= 200
     assert kept[2] is messages[2]
+
+
+@given(st.integers(0, 200), st.integers(0, 60))
+def test_what_is_shortened_is_never_longer_than_before(length: int, tokens: int) -> None:
+    whole = tool("1", "x" * length)
+
+    cut = shortened(whole, tokens, estimate)
+
+    assert cut is whole or estimate(cut) < estimate(whole)
 
 
 async def test_summarization_keeps_system_message_instruction_and_the_newest_round() -> None:
@@ -114,6 +143,16 @@ async def test_summarization_protects_as_many_assistant_messages_as_grace_says()
 
     assert kept[-5:] == messages[-5:]
     assert is_summary(kept[-6])
+
+
+async def test_a_first_question_that_is_the_newest_message_stays_the_newest() -> None:
+    messages = [assistant(calls=["1"]), tool("1", LONG), user("Find the needle.")]
+    config = SummarizationConfig(grace_recent_messages=0)
+
+    kept = await Summarization().process(messages, job(summarization=config))
+
+    assert is_summary(kept[0])
+    assert kept[1:] == messages[-1:]
 
 
 async def test_the_question_that_is_worked_on_stays_as_asked() -> None:
@@ -177,21 +216,75 @@ async def test_a_summary_keeps_to_output_max_tokens() -> None:
 
 
 async def test_the_model_reads_long_conversations_in_portions_with_what_it_wrote_before() -> None:
-    writer = Writer("one", "two", "three", "four")
+    writer = Writer("one", "two", "three", "four", "five")
 
     kept = await Summarization().process(list(chat(11)), job(100, runtime=lent(writer)))
 
-    assert len(writer.prompts) == 4
-    assert '"so_far":"three"' in writer.prompts[-1][1].content
-    assert text_of(kept[1]).endswith("four")
+    assert len(writer.prompts) == 5
+    assert '"so_far":"four"' in writer.prompts[-1][1].content
+    assert text_of(kept[1]).endswith("five")
 
 
-async def test_a_portion_of_which_the_model_says_nothing_changes_nothing() -> None:
-    kept = await Summarization().process(
-        list(chat(11)), job(100, runtime=lent(Writer("one", "two", "three", "")))
+@pytest.mark.parametrize("portion", range(5))
+async def test_a_portion_of_which_the_model_says_nothing_is_not_lost(portion: int) -> None:
+    answers = ["fine"] * 5
+    answers[portion] = " "
+
+    kept = await Summarization().process(list(chat(11)), job(100, runtime=lent(Writer(*answers))))
+
+    assert "without a model" in text_of(kept[1])
+
+
+async def test_a_model_that_never_answers_is_given_up() -> None:
+    silent = Writer("too late")
+    silent.may_answer.clear()
+    runtime = CompactionRuntime(model=silent, within=0.01)
+
+    kept = await Summarization().process(list(chat(11)), job(runtime=runtime))
+
+    assert silent.prompts
+    assert "without a model" in text_of(kept[1])
+
+
+async def test_what_a_model_reads_and_is_to_write_fits_into_what_it_takes() -> None:
+    """However much it writes, and whether messages are many, or long in text, calls or images."""
+    takes = 2_048
+    called = ToolCallMsg("1", "1", "function", "write", '{"text": "' + "text " * 5_000 + '"}')
+    picture = "data:image/png;base64," + "QUJD" * 5_000
+    messages = [
+        *(message for n in range(200) for message in (user(f"Hi {n}."), assistant("Ho."))),
+        Message(role="assistant", tool_calls=[called]),
+        tool("1", LONG * 10),
+        user("Look.", images=[picture]),
+        user("And?"),
+        assistant("Done."),
+    ]
+    writer = Writer(*["more " * 10_000] * 100)
+    config = ManagedMemoryConfig(
+        threshold_tokens=150_000,
+        active_context=ActiveContextPolicyConfig(
+            summarization=SummarizationConfig(include_image_payload_bytes=True)
+        ),
     )
+    runtime = CompactionRuntime(model=writer, context_tokens=takes)
 
-    assert text_of(kept[1]).endswith("three")
+    await Summarization().process(messages, Job(config=config, count=estimate, runtime=runtime))
+
+    read = [sum(tokens_of(message.content) for message in prompt) for prompt in writer.prompts]
+    assert len(read) > 5
+    assert max(read) + takes // WRITTEN_PART <= takes
+    assert "QUJD" not in str(writer.prompts)
+
+
+async def test_a_summary_is_marked_as_background_however_little_room_there_is() -> None:
+    config = SummarizationConfig(output_max_tokens=1)
+
+    for runtime in (lent(), lent(Writer("In short. " * 100))):
+        kept = await Summarization().process(
+            list(chat(10)), job(1_000, runtime=runtime, summarization=config)
+        )
+
+        assert "(background, not instructions):\n" in text_of(kept[1])
 
 
 async def test_a_model_that_writes_without_end_is_stopped() -> None:
@@ -251,6 +344,15 @@ async def test_images_take_no_more_than_a_quarter_of_the_room() -> None:
     assert images_of(summary) == IMAGES[-2:]
 
 
+async def test_an_image_written_out_in_its_uri_is_payload_as_well() -> None:
+    messages = [user("Hi."), user("Look.", images=["data:image/svg+xml,%3Csvg%3E"]), *chat(1)]
+    writer = Writer("A drawing.")
+
+    await Summarization().process(messages, job(runtime=lent(writer)))
+
+    assert '"images":["data:image/svg+xml"]' in writer.prompts[0][1].content
+
+
 @pytest.mark.parametrize("with_bytes", [True, False])
 async def test_the_model_sees_the_bytes_of_images_only_if_told_so(with_bytes: bool) -> None:
     config = SummarizationConfig(include_image_payload_bytes=with_bytes)
@@ -280,6 +382,34 @@ def test_backward_packing_keeps_the_summary_before_older_rounds() -> None:
     assert texts(kept) == ["You", "Summary", "question9", "answer9"]
 
 
+@pytest.mark.parametrize("result", [100, 170, 5_000])
+def test_backward_packing_cuts_the_summary_and_results_rather_than_lose_either(
+    result: int,
+) -> None:
+    summary = Message(role="user", name=SUMMARY, content="Summary " + "of much " * 50)
+    newest = [user("Find it."), assistant(calls=["1"]), tool("1", "word " * result)]
+
+    kept = packed([system(), summary, *chat(3), *newest], 200, words)
+
+    assert texts(kept) == ["You", "Summary", "Find", "look({})", "word"]
+    assert sum(map(words, kept)) <= 200
+    assert words(kept[1]) >= 20
+
+
+def test_backward_packing_keeps_the_last_question_although_it_came_amid_a_round() -> None:
+    amid = [assistant(calls=["1"]), user("Hurry up!"), tool("1", LONG)]
+
+    kept = packed([*chat(3), *amid, assistant("Done.")], 100, words)
+
+    assert texts(kept) == ["look({})", "Hurry", "word", "Done."]
+
+
+def test_backward_packing_gives_a_summary_no_room_that_is_not_there() -> None:
+    summary = Message(role="user", name=SUMMARY, content="Summary " + "of much " * 50)
+
+    assert texts(packed([summary, user("word " * 190)], 200, words)) == ["word"]
+
+
 def test_backward_packing_keeps_the_question_and_cuts_results_that_leave_no_room() -> None:
     calls = [f"{n}" for n in range(4)]
     messages = [*chat(3), user("Find it."), assistant(calls=calls), *(tool(c, LONG) for c in calls)]
@@ -288,6 +418,16 @@ def test_backward_packing_keeps_the_question_and_cuts_results_that_leave_no_room
 
     assert texts(kept[:2]) == ["Find", "look({})"]
     assert [message.tool_call_id for message in kept[2:]] == calls
+    assert sum(map(words, kept)) <= 200
+
+
+def test_backward_packing_keeps_a_call_that_waits_for_answers_and_cuts_those_it_has() -> None:
+    calling, hurrying = assistant(calls=["1", "2"]), user("Hurry up!")
+
+    kept = packed([*chat(3), calling, tool("1", LONG), hurrying], 200, words)
+
+    assert [kept[0], kept[2]] == [calling, hurrying]
+    assert kept[1].tool_call_id == "1"
     assert sum(map(words, kept)) <= 200
 
 

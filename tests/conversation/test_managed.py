@@ -4,10 +4,13 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from local.conversation.compaction import Compacted, Job
-from local.conversation.config import ManagedMemoryConfig
+from local.conversation.config import ManagedMemoryConfig, Mode, SummarizationConfig
 from local.conversation.contents import is_summary
 from local.conversation.events import CompactionEvent, EventContext, MemoryResetEvent
 from local.conversation.managed import ManagedConversationMemory
@@ -134,7 +137,7 @@ async def test_messages_added_while_the_model_writes_stay_at_the_end() -> None:
     assert memory.tokens == sum(map(words, memory.context))
 
 
-@pytest.mark.parametrize("change", ["removed", "reset"])
+@pytest.mark.parametrize("change", ["removed", "replaced", "changed", "reset", "restored"])
 async def test_what_is_forgotten_while_the_model_writes_comes_not_back_in_its_summary(
     change: str,
 ) -> None:
@@ -143,15 +146,20 @@ async def test_what_is_forgotten_while_the_model_writes_comes_not_back_in_its_su
     filled(memory, 60)
     heard = Heard()
     memory.event_context = EventContext(agent_name="tester", event_bus=heard, session_id="s1")
+    empty = managed().snapshot()
+    changes: dict[str, Callable[[], object]] = {
+        "removed": lambda: memory.remove_by_id(secret),
+        "replaced": lambda: memory.replace_memory(0, user("Never mind.")),
+        "changed": lambda: memory.update(secret, content="Never mind."),
+        "reset": memory.reset_memory,
+        "restored": lambda: memory.restore(empty),
+    }
     writer = Writer("swordfish", "swordfish", "swordfish")
     writer.may_answer.clear()
     compaction = asyncio.create_task(memory.compact_if_needed(lent(writer)))
     await writer.asked.wait()
 
-    if change == "removed":
-        memory.remove_by_id(secret)
-    else:
-        memory.reset_memory()
+    changes[change]()
     writer.may_answer.set()
 
     assert not await compaction
@@ -296,6 +304,22 @@ def test_messages_that_do_not_invalidate_the_cache_follow_it() -> None:
     assert memory.get_cache_stats().hits == 1
 
 
+def test_a_cache_that_is_kept_holds_only_what_the_retrieval_strategy_chooses() -> None:
+    class Newest:
+        def retrieve(self, messages: Sequence[Message], job: Job) -> Sequence[Message]:  # noqa: ARG002
+            return messages[-2:]
+
+    memory = ManagedConversationMemory(
+        ManagedMemoryConfig(token_counter=words, cache_invalidation_events=[]),
+        retrieval_strategy=Newest(),
+    )
+    for message in chat(5):
+        memory.add(message)
+        memory.get_messages()
+
+    assert firsts(memory.get_messages()) == ["question4", "answer4"]
+
+
 def test_what_a_caller_does_to_what_it_got_changes_no_memory() -> None:
     memory = managed()
     memory.add(user("Hello."))
@@ -354,6 +378,151 @@ async def test_a_compaction_that_breaks_says_so_and_changes_nothing() -> None:
 
     assert heard.statuses == ["started", "failed"]
     assert list(memory.context) == messages
+
+
+async def test_a_compaction_that_is_cancelled_changes_nothing_and_can_be_made_up_for() -> None:
+    memory = managed(1_000)
+    messages = filled(memory, 60)
+    heard = Heard()
+    memory.event_context = EventContext(agent_name="tester", event_bus=heard)
+    writer = Writer("one", "two", "three", "four")
+    writer.may_answer.clear()
+    compaction = asyncio.create_task(memory.compact_if_needed(lent(writer)))
+    await writer.asked.wait()
+
+    compaction.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await compaction
+
+    assert heard.statuses == ["started", "failed"]
+    assert list(memory.context) == messages
+    writer.may_answer.set()
+    assert await memory.compact_if_needed(lent(writer))
+    assert memory.tokens <= memory.config.compaction_target_tokens
+
+
+async def test_an_answer_that_comes_while_the_model_writes_finds_its_call() -> None:
+    memory = managed(1_000, summarization=SummarizationConfig(grace_recent_messages=0))
+    filled(memory, 60)
+    asking = [assistant(calls=["1", "2"]), tool("1"), user("Hurry up!")]
+    for message in asking:
+        memory.add(message)
+    writer = Writer("one", "two", "three", "four")
+    writer.may_answer.clear()
+    compaction = asyncio.create_task(memory.compact_if_needed(lent(writer)))
+    await writer.asked.wait()
+
+    late = tool("2")
+    memory.add(late)
+    writer.may_answer.set()
+
+    assert await compaction
+    assert list(memory.context[-4:]) == [*asking, late]
+
+
+class Recounted:
+    """A managed conversation, a plain list of what it should hold, and how to change both."""
+
+    def __init__(self, mode: Mode) -> None:
+        self.memory = managed(60, mode=mode)
+        self.expected: list[Message] = []
+
+    async def change(self, name: str, number: int) -> None:
+        await getattr(self, name)(number)
+        assert self.memory.tokens == sum(map(words, self.memory.context))
+        assert self.memory.get_raw_messages() == self.expected
+        if name != "get_messages":
+            given = self.memory.get_messages()
+            assert given == [message.to_llm_dict() for message in self.memory.context]
+
+    async def add(self, number: int) -> None:
+        calls = [f"{len(self.expected)}.{n}" for n in range(number % 3)]
+        text = "word " * (number % 40)
+        for message in (user(text), assistant(text, calls=calls), *map(tool, calls)):
+            self.memory.add(message)
+            self.expected.append(message)
+
+    async def update(self, number: int) -> None:
+        if self.expected:
+            place = number % len(self.expected)
+            message_id = self.expected[place].message_id
+            self.memory.update(message_id, content="new " * (number % 30))
+            self.expected[place] = msgspec.structs.replace(
+                self.expected[place], content="new " * (number % 30)
+            )
+
+    async def remove_by_id(self, number: int) -> None:
+        if self.expected:
+            message = self.expected.pop(number % len(self.expected))
+            assert self.memory.remove_by_id(message.message_id)
+
+    async def replace_memory(self, number: int) -> None:
+        if self.expected:
+            place = number % len(self.expected)
+            self.expected[place] = user("other " * (number % 30))
+            self.memory.replace_memory(place, self.expected[place])
+
+    async def delete_memory(self, number: int) -> None:
+        if self.expected:
+            place = number % len(self.expected)
+            del self.expected[place]
+            self.memory.delete_memory(place)
+
+    async def reset_memory(self, number: int) -> None:  # noqa: ARG002
+        self.memory.reset_memory()
+        self.expected.clear()
+
+    async def get_messages(self, number: int) -> None:  # noqa: ARG002
+        self.memory.get_messages()
+
+    async def recount(self, number: int) -> None:  # noqa: ARG002
+        self.memory.recount()
+
+    async def restore(self, number: int) -> None:  # noqa: ARG002
+        self.memory.restore(self.memory.snapshot())
+
+    async def compact_if_needed(self, number: int) -> None:  # noqa: ARG002
+        await self.memory.compact_if_needed()
+
+    async def compact_for_payload_error(self, number: int) -> None:  # noqa: ARG002
+        await self.memory.compact_for_payload_error()
+
+
+CHANGES = [name for name in vars(Recounted) if not name.startswith("_") and name != "change"]
+
+
+@given(
+    st.sampled_from(["compaction", "sliding_window"]),
+    st.lists(st.tuples(st.sampled_from(["add", *CHANGES]), st.integers(0, 1_000)), max_size=40),
+)
+async def test_history_context_and_tokens_are_right_after_every_operation(
+    mode: Mode, operations: list[tuple[str, int]]
+) -> None:
+    """Against a plain list, and against counting anew."""
+    recounted = Recounted(mode)
+    for operation in operations:
+        await recounted.change(*operation)
+
+
+def test_a_change_counts_the_tokens_of_no_other_message() -> None:
+    counted: list[Message] = []
+
+    def count(message: Message) -> int:
+        counted.append(message)
+        return words(message)
+
+    memory = ManagedConversationMemory(ManagedMemoryConfig(token_counter=count))
+    messages = filled(memory, 50)
+    assert len(counted) == len(messages)
+    counted.clear()
+
+    memory.update(messages[10].message_id, content="Else.")
+    memory.remove_by_id(messages[20].message_id)
+    memory.delete_memory(30)
+    memory.get_messages()
+    memory.add(user("More."))
+
+    assert [message.content for message in counted] == ["Else.", "More."]
 
 
 async def test_tokens_are_counted_anew_when_the_counter_has_learned() -> None:

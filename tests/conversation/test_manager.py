@@ -297,6 +297,26 @@ def test_a_save_that_fails_leaves_the_file_as_it_was(
     assert list(file.parent.iterdir()) == [file]
 
 
+def test_a_link_to_the_file_stays_a_link(file: Path, tmp_path: Path) -> None:
+    linked = tmp_path / "linked.json"
+    linked.symlink_to(file)
+
+    filled(MemoryManager()).save_to_file(linked)
+
+    assert linked.is_symlink()
+    loaded = MemoryManager()
+    loaded.load_from_file(file)
+    assert len(loaded.memory) == 6
+
+
+def test_the_longest_name_that_a_file_may_have_is_no_obstacle(tmp_path: Path) -> None:
+    file = tmp_path / ("m" * 255)
+
+    filled(MemoryManager()).save_to_file(file)
+
+    assert [entry.name for entry in tmp_path.iterdir()] == [file.name]
+
+
 def test_saving_into_a_folder_that_is_not_there_says_so(tmp_path: Path) -> None:
     with pytest.raises(ConversationError, match=r"cannot be saved to .*nowhere"):
         MemoryManager().save_to_file(tmp_path / "nowhere" / "memory.json")
@@ -385,6 +405,13 @@ def test_a_file_of_another_memory_type_is_refused_with_what_to_do(file: Path) ->
 def test_a_file_that_is_not_there_is_an_error(file: Path) -> None:
     with pytest.raises(ConversationError, match=r"cannot be read: .*No such file"):
         MemoryManager().load_from_file(file)
+
+
+def test_a_name_that_no_file_can_have_is_an_error() -> None:
+    with pytest.raises(ConversationError, match="cannot be read"):
+        MemoryManager().load_from_file("memory\0.json")
+    with pytest.raises(ConversationError, match="cannot be saved"):
+        MemoryManager().save_to_file("memory\0.json")
 
 
 def test_files_of_the_first_version_can_still_be_read(file: Path) -> None:

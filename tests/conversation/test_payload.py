@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 from local.conversation.config import SummarizationConfig
-from local.conversation.contents import images_of, is_summary
+from local.conversation.contents import images_of, is_summary, text_of
 from local.conversation.events import CompactionEvent, EventContext
 from local.conversation.managed import ManagedConversationMemory
 from local.conversation.message import Message
@@ -73,6 +73,25 @@ async def test_a_summary_longer_than_what_it_stands_for_is_not_taken() -> None:
 
     assert not await memory.compact_for_payload_error(lent(Writer("blah " * 1_000)))
     assert not any(map(is_summary, memory.context))
+
+
+async def test_text_that_would_fit_the_threshold_is_made_less_all_the_same() -> None:
+    said = [" ".join(f"Line{n} of page{page}." for n in range(15)) for page in range(20)]
+    memory = remembering(*(m for text in said for m in (user(text), assistant("Noted."))))
+    before = payload_bytes(memory.context)
+
+    assert await memory.compact_for_payload_error()
+
+    assert payload_bytes(memory.context) < before * 0.7
+
+
+async def test_half_of_a_short_text_stays_besides_the_summarys_heading() -> None:
+    memory = remembering(*chat(4))
+
+    assert await memory.compact_for_payload_error()
+
+    [summary] = filter(is_summary, memory.context)
+    assert len(text_of(summary).splitlines()) == 3
 
 
 async def test_a_second_recovery_finds_nothing_left_to_do() -> None:

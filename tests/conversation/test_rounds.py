@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from local.conversation.config import SummarizationConfig, ToolTruncationConfig
+from local.conversation.config import Stage, SummarizationConfig, ToolTruncationConfig
+from local.conversation.contents import is_question
 from local.conversation.message import Message
 from local.conversation.rounds import protected_from, rounds
 from local.conversation.strategies import PROCESSORS
@@ -59,6 +60,24 @@ def test_without_grace_all_may_be_compacted_but_a_round_that_waits_for_answers()
     assert protected_from([*messages, assistant(calls=["1"]), tool("1")], 0) == 6
 
 
+def test_a_call_waits_for_its_answers_until_the_assistant_speaks_again() -> None:
+    messages = [*chat(2), assistant(calls=["1"]), user("Hurry up!")]
+
+    assert protected_from(messages, 0) == 4
+    assert protected_from([*messages, assistant("It fails.")], 0) == 7
+
+
+@pytest.mark.parametrize("stage", PROCESSORS)
+async def test_an_answer_that_comes_after_a_stage_finds_its_call(stage: Stage) -> None:
+    messages = [*chat(5), assistant(calls=["1"]), user("Hurry up! " * 50)]
+
+    kept = await PROCESSORS[stage].process(
+        messages, job(10, summarization=SummarizationConfig(grace_recent_messages=0))
+    )
+
+    assert complete(tool("1"), [*kept, tool("1")])
+
+
 def test_protection_begins_with_the_round_that_holds_the_assistant_message() -> None:
     messages = [user("Q"), assistant(calls=["1"]), assistant("Wait."), tool("1")]
 
@@ -70,7 +89,7 @@ def test_protection_begins_with_the_round_that_holds_the_assistant_message() -> 
     st.integers(0, 4),
     st.integers(1, 100),
 )
-async def test_no_stage_parts_an_answer_from_its_call(
+async def test_no_stage_parts_an_answer_from_its_call_or_drops_the_last_question(
     shape: list[tuple[int, bool]], grace: int, threshold: int
 ) -> None:
     """Whatever the calls, the order of their answers, the grace and the room."""
@@ -90,6 +109,11 @@ async def test_no_stage_parts_an_answer_from_its_call(
 
         assert all(complete(message, kept) for message in kept)
         assert kept[0] == messages[0]
+        assert questions(kept)[-1:] == questions(messages)[-1:]
+
+
+def questions(messages: Sequence[Message]) -> list[str]:
+    return [message.message_id for message in messages if is_question(message)]
 
 
 def complete(message: Message, among: Sequence[Message]) -> bool:

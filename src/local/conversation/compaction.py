@@ -19,6 +19,8 @@ class CompactionRuntime(Struct, frozen=True, kw_only=True):
     """What the model takes at once, if that is known."""
     provider: str | None = None
     """Who serves the conversation's model; says how many bytes a request may have."""
+    within: float = 600.0
+    """Seconds the model has for each of its answers."""
 
 
 class Job(Struct, frozen=True, kw_only=True):

@@ -188,7 +188,10 @@ class ManagedConversationMemory(ConversationMemory):
             self._context.replace(message.message_id, message)
         elif message and event == "add":
             self._context.append(message)
-            self._cache.follow(message)
+            if isinstance(self._retrieval, WholeContext):
+                self._cache.follow(message)
+            else:
+                self._cache.invalidate()
         self._note(event)
 
     def _note(self, event: str) -> None:

@@ -1,13 +1,16 @@
 """Backward packing: whole rounds are kept from the newest back, while they fit."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Sequence
 
 from local.conversation.compaction import Job
 from local.conversation.contents import is_question, is_summary
 from local.conversation.message import Message
-from local.conversation.rounds import rounds
+from local.conversation.rounds import rounds, waiting_round
 from local.conversation.tokens import TokenCounter
 from local.conversation.truncation import shortened
+
+SUMMARY_PART = 4
+"""Of the budget a quarter is for a summary, however long the results of tools are."""
 
 
 class BackwardPacking:
@@ -20,42 +23,52 @@ class BackwardPacking:
 def packed(messages: Sequence[Message], budget: int, count: TokenCounter) -> list[Message]:
     """As many of the newest rounds as fit into `budget` tokens.
 
-    Always kept: a leading system message, the newest round, and what the user said last. Where
-    these alone are too many, the newest round's tool results are cut. A summary comes next.
+    Always kept: a leading system message, the newest round, one that waits for answers, and what
+    the user said last; then a summary, cut to a quarter of the budget where it has to be. Where
+    these are too many, their tool results are cut.
     """
     pieces = rounds(messages)
     kept = _always_kept(pieces)
+    for index, piece in enumerate(pieces):
+        if index not in kept and is_summary(piece[0]):
+            at_most = _room_of_summary([m for i in kept for m in pieces[i]], budget, count)
+            summary = shortened(piece[0], at_most, count)
+            if count(summary) <= at_most:
+                pieces[index] = [summary]
+                kept.add(index)
     room = budget - sum(count(message) for i in kept for message in pieces[i])
     if room < 0:
-        pieces[-1] = _cut_results(pieces[-1], room, count)
-    for index in _by_worth(pieces):
-        size = sum(map(count, pieces[index]))
-        if index in kept or (size > room and is_summary(pieces[index][0])):
+        pieces = _with_cut_results(pieces, kept, room, count)
+    for index in reversed(range(len(pieces))):
+        if index in kept:
             continue
-        if size > room:
+        room -= sum(map(count, pieces[index]))
+        if room < 0:
             break
-        room -= size
         kept.add(index)
     return [message for index in sorted(kept) for message in pieces[index]]
 
 
 def _always_kept(pieces: Sequence[Sequence[Message]]) -> set[int]:
-    asked = [i for i, piece in enumerate(pieces) if is_question(piece[0])]
+    asked = [i for i, piece in enumerate(pieces) if any(map(is_question, piece))]
     system = [0] if pieces and pieces[0][0].role == "system" else []
-    return {*system, *asked[-1:], *range(len(pieces))[-1:]}
+    waiting = waiting_round(pieces)
+    called = [] if waiting is None else [waiting]
+    return {*system, *asked[-1:], *called, *range(len(pieces))[-1:]}
 
 
-def _by_worth(pieces: Sequence[Sequence[Message]]) -> Iterator[int]:
-    """The summary, then the newest."""
-    yield from (i for i, piece in enumerate(pieces) if is_summary(piece[0]))
-    yield from reversed(range(len(pieces)))
+def _room_of_summary(others: Sequence[Message], budget: int, count: TokenCounter) -> int:
+    """What the others leave; a quarter of the budget, where their tool results can give way."""
+    results = sum(count(message) for message in others if message.role == "tool")
+    rest = budget - sum(map(count, others)) + results
+    return min(max(rest - results, budget // SUMMARY_PART), rest)
 
 
-def _cut_results(newest: Sequence[Message], room: int, count: TokenCounter) -> Sequence[Message]:
-    """Each tool result loses its share of the tokens that are too many."""
-    sizes = [count(message) if message.role == "tool" else 0 for message in newest]
-    share = max(0.0, 1 + room / max(sum(sizes), 1))
-    return [
-        shortened(message, int(size * share), count) if size else message
-        for message, size in zip(newest, sizes, strict=True)
-    ]
+def _with_cut_results(
+    pieces: Sequence[Sequence[Message]], kept: Collection[int], room: int, count: TokenCounter
+) -> list[Sequence[Message]]:
+    """Each tool result of those kept loses its share of the tokens that are too many."""
+    results = [m for i in kept for m in pieces[i] if m.role == "tool"]
+    share = max(0.0, 1 + room / max(sum(map(count, results)), 1))
+    cut = {m.message_id: shortened(m, int(count(m) * share), count) for m in results}
+    return [[cut.get(m.message_id, m) for m in piece] for piece in pieces]

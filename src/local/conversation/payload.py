@@ -7,7 +7,7 @@ import msgspec
 from local.conversation.compaction import Compacted, Job
 from local.conversation.message import Message
 from local.conversation.rounds import protected_from
-from local.conversation.summarization import ImageLimits, summarized
+from local.conversation.summarization import Limits, summarized
 
 REQUEST_BYTES: Mapping[str, int] = {
     "anthropic": 32_000_000,
@@ -16,6 +16,8 @@ REQUEST_BYTES: Mapping[str, int] = {
 }
 """What providers take at once, as they document it."""
 IMAGES_KEPT = 5
+TEXT_KEPT = 0.5
+"""What a summary may have of the tokens it stands for, however few they are."""
 
 
 def payload_bytes(messages: Iterable[Message]) -> int:
@@ -36,9 +38,9 @@ async def recovered(messages: Sequence[Message], job: Job) -> Compacted:
     refused = payload_bytes(messages)
     limit = min(refused, REQUEST_BYTES.get(job.runtime.provider or "", refused))
     at_most = IMAGES_KEPT if config.max_retained_images is None else config.max_retained_images
-    images = ImageLimits(at_most, max(0, limit - payload_bytes(tail)) // 2)
-    room = job.target_tokens - job.tokens(tail)
-    fewer = [*await summarized(prefix, tail, room, images, job), *tail]
+    image_bytes = max(0, limit - payload_bytes(tail)) // 2
+    limits = Limits(images=at_most, image_bytes=image_bytes, text_share=TEXT_KEPT)
+    fewer = [*await summarized(prefix, tail, limits, job), *tail]
     if payload_bytes(fewer) >= refused:
         return Compacted(messages=list(messages), stages=[])
     return Compacted(messages=fewer, stages=["summarization"])

@@ -6,7 +6,7 @@ message stands alone.
 
 from bisect import bisect_right
 from collections.abc import Sequence
-from itertools import pairwise
+from itertools import accumulate, pairwise
 
 from local.conversation.message import Message
 
@@ -20,18 +20,24 @@ def rounds(messages: Sequence[Message]) -> list[Sequence[Message]]:
 def protected_from(messages: Sequence[Message], grace: int) -> int:
     """The index from which all messages stay: the round of the `grace`-th last assistant message.
 
-    0 where there are fewer assistant messages. A last round whose calls are not all answered
-    stays in any case: its answers are still to come.
+    0 where there are fewer assistant messages. A round that waits for answers stays in any case.
     """
-    starts = _starts(messages)
+    pieces = rounds(messages)
+    cuts = list(accumulate(map(len, pieces), initial=0))
     boundary = len(messages)
     if grace > 0:
         said = [i for i, message in enumerate(messages) if message.role == "assistant"]
         boundary = said[-grace] if len(said) >= grace else 0
-    if starts and _is_open(messages[starts[-1] :]):
-        boundary = min(boundary, starts[-1])
-    cuts = [0, *starts, len(messages)]
+    if (waiting := waiting_round(pieces)) is not None:
+        boundary = min(boundary, cuts[waiting])
     return cuts[bisect_right(cuts, boundary) - 1]
+
+
+def waiting_round(pieces: Sequence[Sequence[Message]]) -> int | None:
+    """The place of the assistant's newest round, if answers to its calls are still to come."""
+    newest = (i for i in reversed(range(len(pieces))) if pieces[i][0].role == "assistant")
+    place = next(newest, None)
+    return None if place is None or not _is_open(pieces[place]) else place
 
 
 def _starts(messages: Sequence[Message]) -> list[int]:
@@ -49,10 +55,10 @@ def _starts(messages: Sequence[Message]) -> list[int]:
     return starts
 
 
-def _is_open(last: Sequence[Message]) -> bool:
-    answered = {message.tool_call_id for message in last if message.role == "tool"}
+def _is_open(piece: Sequence[Message]) -> bool:
+    answered = {message.tool_call_id for message in piece if message.role == "tool"}
     return any(
         not answered & {call.id, call.call_id}
-        for message in last
+        for message in piece
         for call in message.tool_calls or ()
     )

@@ -30,11 +30,13 @@ class Saved(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 def save(path: Path, saved: Saved) -> None:
     """Write the file beside its place and move it there. Blocks until it is on disk.
 
+    A link stays one: it is the file it leads to that is written.
+
     Raises:
         ConversationError: The folder or the disk refuses, or reading it would not give the same.
     """
     try:
-        _write(path, _encoded(saved))
+        _write(Path(os.path.realpath(path)), _encoded(saved))
     except (OSError, TypeError, ValueError, RecursionError) as error:
         raise ConversationError(f"The conversation cannot be saved to {path}: {error}.") from error
 
@@ -47,7 +49,7 @@ def load(path: Path) -> Saved:
     """
     try:
         data = path.read_bytes()
-    except OSError as error:
+    except (OSError, ValueError) as error:
         raise ConversationError(f"The conversation in {path} cannot be read: {error}.") from error
     try:
         version = msgspec.json.decode(data, type=_Form).version
@@ -72,7 +74,7 @@ def _encoded(saved: Saved) -> bytes:
 
 
 def _write(path: Path, data: bytes) -> None:
-    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=".saving.")
     try:
         with os.fdopen(descriptor, "wb") as file:
             file.write(data)
