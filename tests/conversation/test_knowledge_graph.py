@@ -1,10 +1,13 @@
 """Facts in triplets: told directly, read from text by a model or by rules, messages all of them."""
 
 import json
+import threading
 from collections.abc import AsyncIterator
 
+import msgspec
 import pytest
 
+from local.conversation import knowledge_graph
 from local.conversation.knowledge_graph import MAX_PART, PIECE, KGMemory
 from local.conversation.message import Message
 from local.errors import ConversationError, ModelError, ModelRefusedError
@@ -120,6 +123,17 @@ def test_a_fact_that_came_as_a_message_is_known(graph: KGMemory) -> None:
     assert told(graph) == [BOSS, ADA]
 
 
+def test_a_fact_that_came_twice_is_known_by_its_first_message(graph: KGMemory) -> None:
+    first = graph.add_fact("user", *ADA)
+    again = graph.messages[-1]
+    graph.add(msgspec.structs.replace(again, message_id="again"))
+
+    graph.add_fact("user", *BOSS)
+    graph.update(graph.messages[0].message_id, content="You know a thing or two.")
+
+    assert graph.add_fact("user", *ADA) == first
+
+
 def test_a_snapshot_brings_the_facts_back(graph: KGMemory) -> None:
     ada = graph.add_fact("user", *ADA)
     other = KGMemory()
@@ -232,6 +246,21 @@ async def test_without_a_model_rules_read_the_text(graph: KGMemory) -> None:
     assert again == []
 
 
+async def test_rules_read_a_long_text_beside_the_loop(
+    graph: KGMemory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read_by: list[int] = []
+
+    def reading(_text: str, _speaker: str) -> list[Triplet]:
+        read_by.append(threading.get_ident())
+        return [triplet(*ADA)]
+
+    monkeypatch.setattr(knowledge_graph, "extract", reading)
+
+    assert await graph.extract_and_update_from_text("Ada works.", "user") == [triplet(*ADA)]
+    assert read_by != [threading.get_ident()]
+
+
 @pytest.mark.parametrize(
     ("text", "facts"),
     [
@@ -243,6 +272,21 @@ async def test_without_a_model_rules_read_the_text(graph: KGMemory) -> None:
         ("I live in Rome and work for Contoso.", [
             (USER, "lives in", "Rome"), (USER, "works for", "Contoso"),
         ]),
+        ("I am from Rome and I work at Contoso.", [
+            (USER, "is from", "Rome"), (USER, "works at", "Contoso"),
+        ]),
+        ("Ada lives in Rome and Bob lives in Oslo.", [
+            ("Ada", "lives in", "Rome"), ("Bob", "lives in", "Oslo"),
+        ]),
+        ("I like Ada and my dog likes cheese.", [
+            (USER, "likes", "Ada"), ("the user's dog", "likes", "cheese"),
+        ]),
+        ("I like Ada and she likes me.", [(USER, "likes", "Ada")]),
+        ("Ada has cats and dogs and is happy.", [
+            ("Ada", "has", "cats and dogs"), ("Ada", "is", "happy"),
+        ]),
+        ("Ada and I are friends.", [(f"Ada and {USER}", "are", "friends")]),
+        ("Rex is the dog I own.", [("Rex", "is the", f"dog {USER} owns")]),
         ("i like tea", [(USER, "likes", "tea")]),
         ("My name is Richard.", [(USER, "has the name", "Richard")]),
         ("My dog likes cheese.", [("the user's dog", "likes", "cheese")]),
@@ -273,13 +317,21 @@ async def test_rules_find_what_is_plainly_stated(
         "Ada might live in Rome.",
         "It is cold. They live in Rome. Their house is red.",
         "We moved to Berlin.",
+        "Ada hardly likes tea.",
+        "Suppose Ada lives in Rome.",
+        "Pretend that I am a pirate.",
+        "Ada said Bob owns a car.",
+        "Ada knows Bob is ill.",
+        "Ada thinks she is ill.",
+        "World War I was a war. Henry I was a king.",
+        "A.I. is a field. Type I diabetes is a disease.",
         "Please call me tomorrow.",
         "Hello!",
         "",
         "Ada works for " + "Northwind " * 100,
     ],
 )
-async def test_rules_leave_out_what_is_asked_doubted_denied_or_unclear(
+async def test_rules_leave_out_what_is_asked_doubted_denied_supposed_reported_or_unclear(
     graph: KGMemory, text: str
 ) -> None:
     await graph.extract_and_update_from_text(text, "user")

@@ -9,10 +9,11 @@ from typing import Any, get_args
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from local.conversation import images
+from local.conversation.contents import text_of, with_images
 from local.conversation.images import embedded
 from local.conversation.message import AgentCallMsg, Message, MessageContent, Role, ToolCallMsg
 from local.errors import ConversationError
@@ -29,6 +30,7 @@ SEARCH_DICT = {
 SIGNED = {"type": "reasoning.encrypted", "data": "c2lnbmVk", "id": "r1", "format": "google"}
 URL = "https://example.com/cat.png"
 URL_PART = {"type": "image_url", "image_url": {"url": URL}}
+CALLS = ("tool_calls", "agent_calls")
 PNG = b"\x89PNG\r\n\x1a\n and the rest"
 
 
@@ -148,6 +150,52 @@ def test_to_llm_dict_makes_images_parts_of_the_content(content: Any, parts: obje
     assert message.content == content
 
 
+@pytest.mark.parametrize("role", get_args(Role))
+def test_content_that_is_a_list_of_data_is_json_text_and_lost_nowhere(role: Role) -> None:
+    rows = [{"type": "file", "name": "a.py"}, {"title": "A", "text": "Of it.", "image_url": URL}]
+    message = Message(role=role, content=rows)
+
+    for said in (
+        message.to_llm_dict()["content"],
+        message.to_api_format()["content"],
+        text_of(message),
+    ):
+        assert json.loads(said) == rows
+    assert with_images(message, ()) is message
+    assert with_images(msgspec.structs.replace(message, images=[URL]), ()) == message
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        {"type": "text", "text": "Hi."},
+        URL_PART,
+        {"type": "input_audio", "input_audio": {"data": "AAAA", "format": "wav"}},
+        {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "AA"}},
+    ],
+    ids=lambda part: part["type"],
+)
+def test_content_that_is_a_list_of_parts_stays_one(part: dict[str, Any]) -> None:
+    assert Message(role="user", content=[part]).to_api_format()["content"] == [part]
+
+
+def test_what_becomes_of_a_dict_changes_no_message() -> None:
+    message = Message(
+        role="assistant",
+        content=[{"type": "text", "text": "Hi."}],
+        agent_calls=[AgentCallMsg(agent_name="Other", request={"task": "Help"})],
+        reasoning_details=[dict(SIGNED)],
+    )
+    written = json.dumps(message.to_llm_dict())
+
+    given_away = message.to_llm_dict()
+    given_away["content"][0]["cache_control"] = {"type": "ephemeral"}
+    given_away["agent_calls"][0]["request"].clear()
+    given_away["reasoning_details"].clear()
+
+    assert json.dumps(message.to_llm_dict()) == written
+
+
 def test_to_api_format_keeps_what_openai_takes_and_reasoning_for_who_gave_it() -> None:
     message = Message(
         role="assistant",
@@ -223,6 +271,17 @@ def test_from_response_dict_reads_agent_calls_images_and_structured_data() -> No
     assert message.structured_data == {"a": 1}
 
 
+@pytest.mark.parametrize("image", [URL, URL_PART, {"type": "image_url", "image_url": URL}])
+def test_from_response_dict_reads_images_as_urls_and_as_parts(image: object) -> None:
+    assert Message.from_response_dict({"content": "See.", "images": [image]}).images == [URL]
+
+
+def test_from_response_dict_reads_a_refusal_as_what_was_said() -> None:
+    message = Message.from_response_dict({"content": None, "refusal": "I may not."})
+
+    assert message.content == "I may not."
+
+
 def test_reasoning_details_come_back_to_the_model_as_it_gave_them() -> None:
     reply = {"content": None, "tool_calls": [SEARCH_DICT], "reasoning_details": [SIGNED]}
 
@@ -243,6 +302,13 @@ def test_reasoning_details_hold_the_text_where_that_is_all_there_is(field: str) 
     "reply",
     [
         pytest.param({}, id="nothing"),
+        pytest.param({"role": "assistant", "content": None}, id="nothing but a role"),
+        pytest.param({"content": 42}, id="a number"),
+        pytest.param({"content": ["Hi"]}, id="texts that are no parts"),
+        pytest.param({"content": "Hi", "images": URL}, id="images that are one text"),
+        pytest.param({"content": "Hi", "images": [{"url": 1}]}, id="an image without a URL"),
+        pytest.param({"content": "Hi", "reasoning_details": SIGNED}, id="one detail, no list"),
+        pytest.param({"tool_calls": [{"id": 1, "name": "search"}]}, id="a number as an id"),
         pytest.param({"error": {"message": "Overloaded"}}, id="an error"),
         pytest.param({"choices": []}, id="no choices"),
         pytest.param({"choices": [{}]}, id="a choice without a message"),
@@ -295,9 +361,16 @@ def test_from_harmonized_response_reads_calls_in_any_form(call: object) -> None:
     assert message.reasoning_details == [{"type": "reasoning.text", "text": "Hm."}]
 
 
+def test_from_harmonized_response_reads_a_refusal() -> None:
+    response = SimpleNamespace(role="assistant", content=None, refusal="I may not.")
+
+    assert Message.from_harmonized_response(response).content == "I may not."
+
+
 def test_from_harmonized_response_refuses_what_says_nothing() -> None:
-    with pytest.raises(ConversationError, match="says nothing"):
-        Message.from_harmonized_response(object())
+    for response in (object(), SimpleNamespace(role="assistant", content=None, tool_calls=[])):
+        with pytest.raises(ConversationError, match="says nothing"):
+            Message.from_harmonized_response(response)
 
 
 texts = st.text(max_size=20)
@@ -315,7 +388,7 @@ agent_calls = st.builds(AgentCallMsg, agent_name=st.text(min_size=1), request=te
 messages = st.builds(
     Message,
     role=st.sampled_from(get_args(Role)),
-    content=st.none() | texts | objects | parts,
+    content=st.none() | texts | objects | parts | st.lists(objects, max_size=3),
     name=st.none() | texts,
     tool_calls=st.none() | st.lists(tool_calls, max_size=2),
     agent_calls=st.none() | st.lists(agent_calls, max_size=2),
@@ -329,6 +402,7 @@ messages = st.builds(
 @given(messages)
 def test_from_response_dict_reads_what_to_llm_dict_writes(message: Message) -> None:
     written = message.to_llm_dict()
+    assume(written["content"] is not None or written.keys() & {*CALLS, "reasoning_details"})
 
     assert Message.from_response_dict(written).to_llm_dict() == written
 

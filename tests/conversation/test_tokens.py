@@ -32,12 +32,22 @@ PART = {"type": "image_url", "image_url": {"url": "https://example.com/cat.png"}
         ("Größe und Höhe.", 4),
         ("速い茶色の狐", 6),
         ("fox 狐", 2),
+        ("狐 fox 狐 fox", 5),
+        ("čtyři ɏ", 2),
+        ("четыре", 6),
     ],
 )
 def test_four_characters_of_a_latin_script_are_a_token_and_one_of_others(
     text: str, tokens: int
 ) -> None:
     assert tokens_of(text) == tokens
+
+
+def test_a_list_of_data_counts_as_the_text_it_becomes() -> None:
+    rows = [{"type": "file", "name": "a.py", "size": size} for size in range(10)]
+    message = Message(role="tool", content=rows)
+
+    assert estimate(message) == MESSAGE_TOKENS + tokens_of(message.to_llm_dict()["content"])
 
 
 def test_an_empty_message_costs_something() -> None:

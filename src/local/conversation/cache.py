@@ -1,6 +1,7 @@
 """What `get_messages` handed out last, to be handed out again while it is still true."""
 
 from collections.abc import Callable
+from copy import deepcopy
 
 import msgspec
 
@@ -41,7 +42,7 @@ class Cache:
             self._messages = make()
         else:
             self.hits += 1
-        return [dict(message) for message in self._messages]
+        return [_copy(message) for message in self._messages]
 
     def follow(self, message: Message) -> None:
         """Append to what is there, if anything is."""
@@ -50,3 +51,11 @@ class Cache:
 
     def invalidate(self) -> None:
         self._messages = None
+
+
+def _copy(message: Dict) -> Dict:
+    """Texts need none, and most of a conversation is text."""
+    return {
+        name: value if isinstance(value, str) else deepcopy(value)
+        for name, value in message.items()
+    }

@@ -11,6 +11,20 @@ from local.errors import ConversationError
 Stage = Literal["tool_truncation", "summarization", "backward_packing"]
 Mode = Literal["compaction", "sliding_window"]
 STAGES: tuple[Stage, ...] = ("tool_truncation", "summarization", "backward_packing")
+EVENTS = (
+    "add", "update", "get_messages", "remove_by_id", "replace_memory", "delete_memory",
+    "reset_memory",
+)  # fmt: skip
+
+
+def _check_least(least: int, **values: int) -> None:
+    for name, value in values.items():
+        if value < least:
+            raise ConversationError(f"{name} is {value}.", remedy=f"Give at least {least}.")
+
+
+def _one_of(names: Sequence[str]) -> str:
+    return f"One of: {', '.join(names)}."
 
 
 class ToolTruncationConfig(msgspec.Struct, frozen=True, kw_only=True):
@@ -22,6 +36,11 @@ class ToolTruncationConfig(msgspec.Struct, frozen=True, kw_only=True):
     enabled: bool = True
     max_tokens: int = 200
     grace_recent_messages: int = 1
+
+    def __post_init__(self) -> None:
+        _check_least(
+            0, max_tokens=self.max_tokens, grace_recent_messages=self.grace_recent_messages
+        )
 
 
 class SummarizationConfig(msgspec.Struct, frozen=True, kw_only=True):
@@ -40,6 +59,14 @@ class SummarizationConfig(msgspec.Struct, frozen=True, kw_only=True):
     include_original_instruction: bool = True
     include_image_payload_bytes: bool = False
     max_retained_images: int | None = None
+
+    def __post_init__(self) -> None:
+        _check_least(
+            0,
+            grace_recent_messages=self.grace_recent_messages,
+            output_max_tokens=self.output_max_tokens,
+            max_retained_images=self.max_retained_images or 0,
+        )
 
 
 class BackwardPackingConfig(msgspec.Struct, frozen=True, kw_only=True):
@@ -81,16 +108,12 @@ class ManagedMemoryConfig(msgspec.Struct, frozen=True, kw_only=True):
     active_context: ActiveContextPolicyConfig = ActiveContextPolicyConfig()
 
     def __post_init__(self) -> None:
-        if self.threshold_tokens < 1:
-            raise ConversationError(
-                f"threshold_tokens is {self.threshold_tokens}.", remedy="Give at least 1."
-            )
+        _check_least(1, threshold_tokens=self.threshold_tokens)
+        _check_least(0, image_token_estimate=self.image_token_estimate)
+        if unknown := {*self.trigger_events, *self.cache_invalidation_events} - {*EVENTS}:
+            raise ConversationError(f"{min(unknown)!r} is no event.", remedy=_one_of(EVENTS))
 
     @property
     def compaction_target_tokens(self) -> int:
         """What a compaction brings the conversation down to."""
-        return int(self.threshold_tokens * (1 - self.active_context.min_reduction_ratio))
-
-
-def _one_of(names: Sequence[str]) -> str:
-    return f"One of: {', '.join(names)}."
+        return round(self.threshold_tokens * (1 - self.active_context.min_reduction_ratio))

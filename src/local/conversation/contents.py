@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from local.conversation.message import Content, Message
+from local.conversation.message import Content, Message, text_or_parts, url_of
 
 SUMMARY = "conversation_summary"
 """The `name` of a message that stands for those before it."""
@@ -22,12 +22,11 @@ def is_question(message: Message) -> bool:
 
 def parted(content: Content | None) -> tuple[str, list[dict[str, Any]]]:
     """The text, and the parts that are none, such as images."""
-    if isinstance(content, dict):
-        return msgspec.json.encode(content).decode(), []
-    if isinstance(content, list):
-        texts = [part["text"] for part in content if _is_text(part)]
-        return "\n".join(texts), [part for part in content if not _is_text(part)]
-    return content or "", []
+    form = text_or_parts(content)
+    if isinstance(form, list):
+        texts = [part["text"] for part in form if _is_text(part)]
+        return "\n".join(texts), [part for part in form if not _is_text(part)]
+    return form or "", []
 
 
 def text_of(message: Message) -> str:
@@ -40,7 +39,7 @@ def text_of(message: Message) -> str:
 
 def images_of(message: Message) -> list[str]:
     """URLs, data URIs and paths, from the field and from structured content."""
-    return [*(message.images or ()), *filter(None, map(_url, parted(message.content)[1]))]
+    return [*(message.images or ()), *filter(None, map(url_of, parted(message.content)[1]))]
 
 
 def with_images(message: Message, allowed: Collection[str]) -> Message:
@@ -48,17 +47,11 @@ def with_images(message: Message, allowed: Collection[str]) -> Message:
     if all(image in allowed for image in images_of(message)):
         return message
     content = message.content
-    if isinstance(content, list):
-        content = [part for part in content if (url := _url(part)) is None or url in allowed]
+    if isinstance(parts := text_or_parts(content), list):
+        content = [part for part in parts if (url := url_of(part)) is None or url in allowed]
     images = [image for image in message.images or () if image in allowed]
     return msgspec.structs.replace(message, content=content, images=images or None)
 
 
 def _is_text(part: dict[str, Any]) -> bool:
     return isinstance(part.get("text"), str)
-
-
-def _url(part: dict[str, Any]) -> str | None:
-    image = part.get("image_url")
-    url = image.get("url") if isinstance(image, dict) else image
-    return url if isinstance(url, str) else None

@@ -1,7 +1,7 @@
 """Facts in plain English statements, by the tables below, for machines without a model.
 
-What is asked, doubted, denied or said of "it" and "them" is left out: a fact that is missing can be
-told again, a wrong one is believed.
+What is asked, doubted, denied, supposed, reported or said of "it" and "them" is left out: a fact
+that is missing can be told again, a wrong one is believed.
 """
 
 import re
@@ -11,7 +11,9 @@ from local.protocol.triplet import Triplet
 
 SAYS_NO_MORE = (
     r"\?$|\b(?:not|never|no|nobody|nothing|if|unless|may|might|could|would|should|maybe|perhaps"
-    r"|probably|think|thinks|guess|believe|hope|wish|wonder|whether|almost|nearly)\b|n't\b"
+    r"|probably|think|thinks|guess|believe|hope|wish|wonder|whether|almost|nearly"
+    r"|hardly|barely|rarely|seldom|suppose|imagine|pretend|assume|assuming|claims?|claimed|told"
+    r"|says?|said)\b|n't\b"
 )
 NO_NAME = (
     r"(?:it|this|that|these|those|there|here|he|she|they|we|you|who|what|which|when|where|why|how"
@@ -22,14 +24,6 @@ LEAD_IN = (
     r"^(?:(?:and|but|so|well|ok|okay|oh|also|actually|yes|hi|hello|hey|please|by the way|today"
     r"|yesterday|now|then|(?:remember|note|know)(?: that)?|i know that)\b[\s,.:!]*)+"
 )
-FIRST_PERSON = (  # as somebody else says it of the speaker
-    (r"\bI(?: am|'m)\b", "{speaker} is"),
-    (r"\bI've\b", "{speaker} has"),
-    (r"\bI\b", "{speaker}"),
-    (r"\bmy\b", "{speaker}'s"),
-    (r"\bme\b", "{speaker}"),
-)
-
 VERBS = {  # as the speaker says it of himself: as others say it
     "work": "works", "live": "lives", "like": "likes", "love": "loves", "hate": "hates",
     "prefer": "prefers", "enjoy": "enjoys", "own": "owns", "have": "has", "use": "uses",
@@ -46,11 +40,20 @@ PAST = (
 )
 TOWARDS = "(?:for|at|in|on|as|with|to|from|of|by|near|into)"
 BE = "(?:is|was|are|were)"
+FIRST_PERSON = (  # as somebody else says it of the speaker
+    (r"\bI(?: am|'m)\b", "{speaker} is"),
+    (r"\bI've\b", "{speaker} has"),
+    (rf"(?:^|(?<=\band )|(?<=, )|\b(?=I (?:{'|'.join(VERBS)})\b))I(?![\w./'-])", "{speaker}"),
+    (r"\bmy\b", "{speaker}'s"),
+    (r"\bme\b", "{speaker}"),
+)
 NAME = r"(?P<subject>\w[\w.&'+#-]*(?: \w[\w.&'+#-]*){0,4}?)"
 OF_WHOM = r"(?P<subject>\w[\w.&+#-]*(?: \w[\w.&+#-]*){0,3}?)"
 THING = r"(?P<thing>\w[\w-]*(?: \w[\w-]*){0,2})"
 REST = r"(?P<object>\S.*)"
 VERB = rf"(?:{'|'.join(VERBS.values())}|{PAST})(?: {TOWARDS})?"
+NO_SUBJECT = rf"\b(?:he|she|they|we|you|it|that|who|which|{'|'.join(VERBS.values())}|{PAST})\b"
+"""What no subject has in it: the fact would be what somebody knows, or another's."""
 
 STATED = (  # what a whole clause looks like, what its predicate becomes
     (rf"{OF_WHOM}'s? {THING} {BE} {REST}", "has the {thing}"),
@@ -62,7 +65,10 @@ STATED = (  # what a whole clause looks like, what its predicate becomes
 TITLE = r"(?<!\b[DMS][rst]\.)(?<!\bMrs\.)(?<!\b[A-Z]\.)"
 BETWEEN_SENTENCES = rf"(?<=[.!?]){TITLE}\s+(?=[\"'(]?[A-Z])|\n+|;\s*"
 BREAKS_OFF = r",? (?:because|since|although|while|when|which|who|but|so)\b.*|,(?! \w+ and ).*"
-GOES_ON = rf",? and (?=(?:{VERB}|{BE})\b)"
+GOES_ON = (
+    rf",? and (?=(?:{VERB}|{BE})\b"
+    rf"|(?:(?!and\b)[\w'.-]+ ){{1,3}}(?:{'|'.join(VERBS.values())}|{BE})\b)"
+)
 LONGEST_SENTENCE = 300
 """Characters; a longer one is prose, and would be slow to match."""
 ANY_CASE = re.IGNORECASE
@@ -73,7 +79,9 @@ def extract(text: str, speaker: str) -> Iterator[Triplet]:
     for sentence in re.split(BETWEEN_SENTENCES, text.replace("\u2019", "'")):
         stated = re.sub(LEAD_IN, "", sentence.strip(), count=1, flags=ANY_CASE)
         if len(stated) <= LONGEST_SENTENCE and not re.search(SAYS_NO_MORE, stated, ANY_CASE):
-            yield from _stated(_in_third_person(stated, speaker))
+            said = _in_third_person(stated, speaker)
+            if not re.search(r"\bI\b", said):
+                yield from _stated(said)
 
 
 def _in_third_person(sentence: str, speaker: str) -> str:
@@ -89,8 +97,10 @@ def _in_third_person(sentence: str, speaker: str) -> str:
 def _stated(sentence: str) -> Iterator[Triplet]:
     """The facts of one sentence; what follows "and" without a subject has that of the first."""
     subject = None
-    for clause in re.split(GOES_ON, sentence, flags=ANY_CASE):
-        found = _fact(clause) or (_fact(f"{subject} {clause}") if subject else None)
+    clauses = re.split(GOES_ON, sentence, flags=ANY_CASE)
+    for clause in clauses if _fact(clauses[0]) else [sentence]:
+        goes_on = subject and re.match(rf"(?:{VERB}|{BE})\b", clause, ANY_CASE)
+        found = _fact(f"{subject} {clause}" if goes_on else clause)
         if found is None:
             return
         subject = found.subject
@@ -104,6 +114,8 @@ def _fact(clause: str) -> Triplet | None:
         if found is not None:
             named = found.groupdict()
             if any(re.match(NO_NAME, named[part], ANY_CASE) for part in ("subject", "object")):
+                return None
+            if re.search(NO_SUBJECT, named["subject"], ANY_CASE):
                 return None
             return Triplet(
                 subject=_bare(named["subject"]),

@@ -1,5 +1,6 @@
 """A memory of facts in triplets, each a message of its own that says it in a sentence."""
 
+import asyncio
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from typing import get_args
@@ -93,7 +94,7 @@ class KGMemory(ConversationMemory):
         """
         speaker = f"the {_role(role)}"
         if self._model is None:
-            found = list(extract(input_text, speaker))
+            found = await asyncio.to_thread(lambda: list(extract(input_text, speaker)))
         else:
             found = [
                 triplet
@@ -120,7 +121,9 @@ class KGMemory(ConversationMemory):
     def _ids(self) -> dict[tuple[str, str, str], str]:
         """The message of every fact, by what it states."""
         if self._stated is None:
-            self._stated = {triplet.key(): id_ for id_, triplet in self._facts()}
+            self._stated = {}
+            for id_, triplet in self._facts():
+                self._stated.setdefault(triplet.key(), id_)
         return self._stated
 
     def _facts(self) -> Iterator[tuple[str, Triplet]]:

@@ -1,8 +1,8 @@
 """One message of a conversation, and its forms for models and their replies."""
 
 import re
-from collections.abc import Sequence
-from typing import Any, Literal, Self, get_args
+from copy import deepcopy
+from typing import Any, Literal, Self, TypeVar, get_args
 
 import msgspec
 
@@ -13,14 +13,14 @@ Role = Literal["system", "user", "assistant", "tool"]
 Action = Literal["call_tool", "invoke_agent", "final_response"]
 Content = str | dict[str, Any] | list[dict[str, Any]]
 Dict = dict[str, Any]
+T = TypeVar("T")
 
 ROLES: tuple[Role, ...] = get_args(Role)
 ACTIONS: tuple[Action, ...] = get_args(Action)
 NOT_OF_NAMES = re.compile(r"[^a-zA-Z0-9_-]+")
 LONGEST_NAME = 64
 """What OpenAI's chat API refuses in the name of a message, and how long one may be."""
-SAID = ("role", "content", "tool_calls", "agent_calls")
-"""What a reply has at least one of."""
+REPLY = ("role", "content", "refusal", "tool_calls", "agent_calls", "structured_data", "images")
 REASONING = ("reasoning", "reasoning_content", "thinking")
 """What servers call the text of a reasoning."""
 
@@ -44,20 +44,21 @@ class ToolCallMsg(msgspec.Struct, frozen=True):
         """From OpenAI's form, or from this Struct's own fields; arguments may be an object.
 
         Raises:
-            ConversationError: It names no tool.
+            ConversationError: It names no tool, or its fields have other types.
         """
         function = call.get("function") or call
         arguments = function.get("arguments") or "{}"
         if not function.get("name"):
             raise ConversationError("A tool call names no tool.")
         id_ = call.get("id") or call.get("call_id") or new_id()
-        return cls(
-            id=id_,
-            call_id=call.get("call_id") or id_,
-            type=call.get("type") or "function",
-            name=function["name"],
-            arguments=arguments if isinstance(arguments, str) else _json(arguments),
-        )
+        fields = {
+            "id": id_,
+            "call_id": call.get("call_id") or id_,
+            "type": call.get("type") or "function",
+            "name": function["name"],
+            "arguments": arguments if isinstance(arguments, str) else _json(arguments),
+        }
+        return _checked(fields, cls)
 
 
 class AgentCallMsg(msgspec.Struct, frozen=True):
@@ -68,7 +69,7 @@ class AgentCallMsg(msgspec.Struct, frozen=True):
 
     def to_dict(self) -> Dict:
         """`{"agent_name", "request"}`."""
-        return {"agent_name": self.agent_name, "request": self.request}
+        return {"agent_name": self.agent_name, "request": deepcopy(self.request)}
 
 
 class MessageContent(msgspec.Struct, frozen=True):
@@ -93,7 +94,9 @@ class MessageContent(msgspec.Struct, frozen=True):
 class Message(msgspec.Struct, frozen=True):
     """One message. `images` are URLs, data URIs or paths.
 
-    `reasoning_details` are what a model gave, and are given back to it as they came.
+    A list as content holds parts, each with a type and what that names, such as `{"type": "text",
+    "text"}`; any other list is data, as a dict is. `reasoning_details` are what a model gave, and
+    are given back to it as they came.
     """
 
     role: Role
@@ -114,9 +117,9 @@ class Message(msgspec.Struct, frozen=True):
             )
 
     def to_llm_dict(self) -> Dict:
-        """As a model's adapter takes it: role, content, and whatever else is set.
+        """As a model's adapter takes it: role, content, and whatever else is set; the caller's own.
 
-        An object as content becomes JSON text; images become parts of the content,
+        Data as content become JSON text; images become parts of the content,
         `{"type": "image_url", "image_url": {"url"}}`, a path among them as it stands: see
         `images.embedded`.
         """
@@ -130,7 +133,7 @@ class Message(msgspec.Struct, frozen=True):
         if self.tool_call_id:
             fields["tool_call_id"] = self.tool_call_id
         if self.reasoning_details:
-            fields["reasoning_details"] = self.reasoning_details
+            fields["reasoning_details"] = deepcopy(self.reasoning_details)
         return fields
 
     def to_api_format(self) -> Dict:
@@ -158,33 +161,26 @@ class Message(msgspec.Struct, frozen=True):
     ) -> Self:
         """From a model's reply: its message, or the whole response with `choices`.
 
+        Images may be URLs, or parts with them. Where a model refuses, that is the content.
+
         Raises:
-            ConversationError: It has no message, or one with a tool call that names no tool.
+            ConversationError: It says nothing, names no tool in a call, or has other types.
         """
         try:
             whole = "choices" in response_dict
             reply = response_dict["choices"][0]["message"] if whole else response_dict
-            if all(reply.get(field) is None for field in SAID):
-                raise ConversationError("The model's reply says nothing.")
-            calls = [ToolCallMsg.from_dict(call) for call in reply.get("tool_calls") or ()]
-            requests = [
-                AgentCallMsg(agent_name=call["agent_name"], request=call.get("request"))
-                for call in reply.get("agent_calls") or ()
-            ]
-            return cls(
-                role=reply.get("role") or "assistant",
-                content=reply.get("content"),
-                message_id=message_id or new_id(),
-                name=name or reply.get("name"),
-                tool_calls=calls or None,
-                agent_calls=requests or None,
-                structured_data=reply.get("structured_data"),
-                images=reply.get("images"),
-                tool_call_id=reply.get("tool_call_id"),
-                reasoning_details=_reasoning(reply),
-            )
+            said = _said(reply)
+            spoken = {
+                "role": reply.get("role") or "assistant",
+                "message_id": message_id or new_id(),
+                "name": name or reply.get("name"),
+                "tool_call_id": reply.get("tool_call_id"),
+            }
         except (AttributeError, IndexError, KeyError, TypeError) as error:
             raise ConversationError(f"The model's reply cannot be read: {error!r}.") from error
+        if all(value is None for value in said.values()):
+            raise ConversationError("The model's reply says nothing.")
+        return _checked({**spoken, **said}, cls)
 
     @classmethod
     def from_harmonized_response(
@@ -195,30 +191,75 @@ class Message(msgspec.Struct, frozen=True):
         Raises:
             ConversationError: As `from_response_dict`.
         """
-        names = (*SAID, "structured_data", "images", "reasoning_details", *REASONING)
+        names = (*REPLY, "reasoning_details", *REASONING)
         fields = {field: getattr(response, field, None) for field in names}
         for field in ("tool_calls", "agent_calls"):
             fields[field] = [_as_dict(call) for call in fields[field] or ()] or None
         return cls.from_response_dict(fields, name=name, message_id=message_id)
 
     def _content(self) -> str | list[Dict] | None:
-        text = _json(self.content) if isinstance(self.content, dict) else self.content
+        content = deepcopy(text_or_parts(self.content))
         if not self.images:
-            return text
-        return [*_text_parts(text), *({"type": "image_url", "image_url": {"url": image}}
-                                      for image in self.images)]  # fmt: skip
+            return content
+        return [*_text_parts(content), *({"type": "image_url", "image_url": {"url": image}}
+                                         for image in self.images)]  # fmt: skip
 
 
-def _text_parts(content: str | Sequence[Dict] | None) -> list[Dict]:
+def text_or_parts(content: Content | None) -> str | list[Dict] | None:
+    """The content where it is text or parts, else JSON text of it."""
+    if content is None or isinstance(content, str):
+        return content
+    return content if isinstance(content, list) and all(map(_is_part, content)) else _json(content)
+
+
+def url_of(part: Dict) -> str | None:
+    """The URL of a part that is an image."""
+    image = part.get("image_url")
+    url = image.get("url") if isinstance(image, dict) else image
+    return url if isinstance(url, str) else None
+
+
+def _is_part(part: Dict) -> bool:
+    """Whether it has what its type names, as OpenAI's parts do, or a source, as Anthropic's do."""
+    type_ = part.get("type")
+    return isinstance(type_, str) and (type_ in part or isinstance(part.get("source"), dict))
+
+
+def _text_parts(content: str | list[Dict] | None) -> list[Dict]:
     if isinstance(content, str):
         return [{"type": "text", "text": content}] if content else []
-    return list(content or ())
+    return content or []
 
 
-def _reasoning(reply: Dict) -> list[Dict] | None:
+def _urls(images: list[Any] | None) -> list[Any] | None:
+    """What is no part stays as it is: a URL, or something to be refused."""
+    if not isinstance(images, list):
+        return images
+    return [url_of(image) if isinstance(image, dict) else image for image in images]
+
+
+def _said(reply: Dict) -> Dict:
+    """What a reply says, None for what it does not."""
+    content = reply.get("content")
+    calls = [ToolCallMsg.from_dict(call) for call in reply.get("tool_calls") or ()]
+    requests = [
+        {"agent_name": call["agent_name"], "request": call.get("request")}
+        for call in reply.get("agent_calls") or ()
+    ]
+    return {
+        "content": reply.get("refusal") if content is None else content,
+        "tool_calls": calls or None,
+        "agent_calls": requests or None,
+        "structured_data": reply.get("structured_data"),
+        "images": _urls(reply.get("images")) or None,
+        "reasoning_details": _reasoning(reply),
+    }
+
+
+def _reasoning(reply: Dict) -> Any:
     """The details as they came, to be sent back as they came; else the text of the reasoning."""
     if reply.get("reasoning_details"):
-        return list(reply["reasoning_details"])
+        return reply["reasoning_details"]
     texts = (reply.get(name) for name in REASONING)
     text = next((text for text in texts if isinstance(text, str) and text), None)
     return [{"type": "reasoning.text", "text": text}] if text else None
@@ -233,6 +274,13 @@ def _as_dict(call: Any) -> Dict:
     if "function" in fields:
         fields["function"] = _as_dict(fields["function"])
     return fields
+
+
+def _checked(fields: Dict, type_: type[T]) -> T:
+    try:
+        return msgspec.convert(fields, type_)
+    except msgspec.ValidationError as error:
+        raise ConversationError(f"The model's reply cannot be read: {error}.") from error
 
 
 def _json(value: object) -> str:

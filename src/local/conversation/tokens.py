@@ -1,9 +1,11 @@
 """Counting tokens: any function of a message, or an estimate that a model's counts calibrate."""
 
+import re
 from collections.abc import Callable
 
 import msgspec
 
+from local.conversation.contents import parted
 from local.conversation.message import Message
 
 TokenCounter = Callable[[Message], int]
@@ -13,7 +15,7 @@ CHARACTERS_A_TOKEN = 4
 MESSAGE_TOKENS = 4
 """What a message costs besides its text."""
 IMAGE_TOKENS = 800
-LATIN_END = 0x250
+BEYOND_LATIN = re.compile("[^\0-\u024f]+")
 LEAST, MOST = 0.25, 4.0
 """Bounds of what a model's own counts make of an estimate."""
 LEARNED = 0.3
@@ -22,16 +24,8 @@ LEARNED = 0.3
 
 def estimate(message: Message, image_tokens: int = IMAGE_TOKENS) -> int:
     """About how many tokens a message is to a model."""
-    tokens = MESSAGE_TOKENS
-    content = message.content
-    if isinstance(content, str):
-        tokens += tokens_of(content)
-    elif isinstance(content, list):
-        for part in content:
-            text = part.get("text")
-            tokens += tokens_of(text) if isinstance(text, str) else image_tokens
-    elif content is not None:
-        tokens += tokens_of(msgspec.json.encode(content).decode())
+    text, others = parted(message.content)
+    tokens = MESSAGE_TOKENS + tokens_of(text) + len(others) * image_tokens
     for call in message.tool_calls or ():
         tokens += MESSAGE_TOKENS + tokens_of(call.name) + tokens_of(call.arguments)
     for request in message.agent_calls or ():
@@ -45,7 +39,7 @@ def tokens_of(text: str) -> int:
     """About how many tokens a text is."""
     if text.isascii():
         return -(-len(text) // CHARACTERS_A_TOKEN)
-    latin = sum(ord(character) < LATIN_END for character in text)
+    latin = len(BEYOND_LATIN.sub("", text))
     return len(text) - latin + -(-latin // CHARACTERS_A_TOKEN)
 
 
