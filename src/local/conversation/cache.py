@@ -5,8 +5,8 @@ from copy import deepcopy
 
 import msgspec
 
-from local.conversation.conversation import Dict
 from local.conversation.message import Message
+from local.conversation.parts import Dict
 
 
 class CacheStats(msgspec.Struct, frozen=True, kw_only=True):

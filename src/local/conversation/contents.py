@@ -5,7 +5,8 @@ from typing import Any
 
 import msgspec
 
-from local.conversation.message import Content, Message, text_or_parts, url_of
+from local.conversation.message import Message
+from local.conversation.parts import Content, text_or_parts, url_of
 
 SUMMARY = "conversation_summary"
 """The `name` of a message that stands for those before it."""

@@ -2,15 +2,14 @@
 
 from collections.abc import Sequence
 from itertools import islice
-from typing import Any, TypedDict, Unpack
+from typing import TypedDict, Unpack
 
 import msgspec
 
 from local.conversation.events import EventContext, MemoryResetEvent
-from local.conversation.message import AgentCallMsg, Content, Message, Role, ToolCallMsg
+from local.conversation.message import AgentCallMsg, Message, Role, ToolCallMsg
+from local.conversation.parts import Content, Dict
 from local.errors import ConversationError
-
-Dict = dict[str, Any]
 
 
 class Fields(TypedDict, total=False):

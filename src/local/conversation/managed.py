@@ -9,9 +9,10 @@ from local.conversation.cache import Cache, CacheStats
 from local.conversation.compaction import Compacted, CompactionRuntime, Job
 from local.conversation.config import ManagedMemoryConfig
 from local.conversation.context import Context
-from local.conversation.conversation import ConversationMemory, Dict, Snapshot
+from local.conversation.conversation import ConversationMemory, Snapshot
 from local.conversation.message import Message
 from local.conversation.packing import packed
+from local.conversation.parts import Dict
 from local.conversation.payload import recovered
 from local.conversation.progress import Progress
 from local.conversation.strategies import (

@@ -7,11 +7,12 @@ import msgspec
 
 from local.conversation.compaction import CompactionRuntime
 from local.conversation.config import ManagedMemoryConfig
-from local.conversation.conversation import ConversationMemory, Dict, Fields
+from local.conversation.conversation import ConversationMemory, Fields
 from local.conversation.events import EventBus, EventContext
 from local.conversation.knowledge_graph import KGMemory
 from local.conversation.managed import ManagedConversationMemory
 from local.conversation.message import Message
+from local.conversation.parts import Dict
 from local.conversation.state import VERSION, Saved, State, load, save
 from local.conversation.tokens import TokenCounter
 from local.errors import ConversationError

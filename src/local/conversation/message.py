@@ -6,13 +6,12 @@ from typing import Any, Literal, Self, TypeVar, get_args
 
 import msgspec
 
+from local.conversation.parts import Content, Dict, as_json, text_or_parts, text_parts, urls_of
 from local.errors import ConversationError
 from local.protocol.envelope import new_id
 
 Role = Literal["system", "user", "assistant", "tool"]
 Action = Literal["call_tool", "invoke_agent", "final_response"]
-Content = str | dict[str, Any] | list[dict[str, Any]]
-Dict = dict[str, Any]
 T = TypeVar("T")
 
 ROLES: tuple[Role, ...] = get_args(Role)
@@ -56,7 +55,7 @@ class ToolCallMsg(msgspec.Struct, frozen=True):
             "call_id": call.get("call_id") or id_,
             "type": call.get("type") or "function",
             "name": function["name"],
-            "arguments": arguments if isinstance(arguments, str) else _json(arguments),
+            "arguments": arguments if isinstance(arguments, str) else as_json(arguments),
         }
         return _checked(fields, cls)
 
@@ -201,41 +200,8 @@ class Message(msgspec.Struct, frozen=True):
         content = deepcopy(text_or_parts(self.content))
         if not self.images:
             return content
-        return [*_text_parts(content), *({"type": "image_url", "image_url": {"url": image}}
+        return [*text_parts(content), *({"type": "image_url", "image_url": {"url": image}}
                                          for image in self.images)]  # fmt: skip
-
-
-def text_or_parts(content: Content | None) -> str | list[Dict] | None:
-    """The content where it is text or parts, else JSON text of it."""
-    if content is None or isinstance(content, str):
-        return content
-    return content if isinstance(content, list) and all(map(_is_part, content)) else _json(content)
-
-
-def url_of(part: Dict) -> str | None:
-    """The URL of a part that is an image."""
-    image = part.get("image_url")
-    url = image.get("url") if isinstance(image, dict) else image
-    return url if isinstance(url, str) else None
-
-
-def _is_part(part: Dict) -> bool:
-    """Whether it has what its type names, as OpenAI's parts do, or a source, as Anthropic's do."""
-    type_ = part.get("type")
-    return isinstance(type_, str) and (type_ in part or isinstance(part.get("source"), dict))
-
-
-def _text_parts(content: str | list[Dict] | None) -> list[Dict]:
-    if isinstance(content, str):
-        return [{"type": "text", "text": content}] if content else []
-    return content or []
-
-
-def _urls(images: list[Any] | None) -> list[Any] | None:
-    """What is no part stays as it is: a URL, or something to be refused."""
-    if not isinstance(images, list):
-        return images
-    return [url_of(image) if isinstance(image, dict) else image for image in images]
 
 
 def _said(reply: Dict) -> Dict:
@@ -251,7 +217,7 @@ def _said(reply: Dict) -> Dict:
         "tool_calls": calls or None,
         "agent_calls": requests or None,
         "structured_data": reply.get("structured_data"),
-        "images": _urls(reply.get("images")) or None,
+        "images": urls_of(reply.get("images")) or None,
         "reasoning_details": _reasoning(reply),
     }
 
@@ -281,7 +247,3 @@ def _checked(fields: Dict, type_: type[T]) -> T:
         return msgspec.convert(fields, type_)
     except msgspec.ValidationError as error:
         raise ConversationError(f"The model's reply cannot be read: {error}.") from error
-
-
-def _json(value: object) -> str:
-    return msgspec.json.encode(value).decode()

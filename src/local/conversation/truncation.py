@@ -7,7 +7,8 @@ import msgspec
 
 from local.conversation.compaction import Job
 from local.conversation.contents import parted
-from local.conversation.message import Content, Message
+from local.conversation.message import Message
+from local.conversation.parts import Content
 from local.conversation.rounds import protected_from
 from local.conversation.tokens import TokenCounter
 
