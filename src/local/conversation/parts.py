@@ -12,8 +12,9 @@ def text_or_parts(content: Content | None) -> str | list[Dict] | None:
     """The content where it is text or parts, else JSON text of it."""
     if content is None or isinstance(content, str):
         return content
-    has_parts = isinstance(content, list) and all(map(_is_part, content))
-    return content if has_parts else as_json(content)
+    if isinstance(content, list) and all(map(_is_part, content)):
+        return content
+    return as_json(content)
 
 
 def url_of(part: Dict) -> str | None:
