@@ -8,6 +8,7 @@ import pytest
 
 from factories import ConnectBus, StartWorker
 from indexed import indexed, paused_indexing
+from local.errors import BadRequestError
 from local.memory.service import Memory, MemoryService
 from local.protocol.caller import Caller
 from local.protocol.vectors import VectorHits, VectorStatus
@@ -42,6 +43,23 @@ async def test_without_a_worker_nothing_found_is_still_degraded(richard: MemoryS
     result = await richard.search_episodic("gold")
 
     assert (result.hits, result.degraded) == ([], True)
+
+
+async def test_no_failure_of_the_worker_is_one_of_recall(
+    searchable: Memory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def fail(*_: object, **__: object) -> VectorHits:
+        raise BadRequestError("The answer cannot be read.")
+
+    richard = searchable.of(Caller(user="richard"))
+    await richard.write_episodic(GOLD)
+    await indexed(searchable)
+    monkeypatch.setattr(searchable.vectors, "search", fail)
+
+    result = await richard.search_episodic("What was the symbol of gold?")
+
+    assert [hit.content for hit in result.hits] == [GOLD]
+    assert (result.degraded, result.reason) == (True, "The answer cannot be read.")
 
 
 async def test_records_are_indexed_as_soon_as_a_worker_comes(

@@ -8,6 +8,7 @@ from indexed import indexed
 from local.errors import InvalidArgumentsError
 from local.memory.recall import candidates, retrieval
 from local.memory.recall.recaller import Ask
+from local.memory.records import Fact
 from local.memory.service import Memory, MemoryService
 from local.protocol.caller import Caller
 from recalling import recall, said
@@ -17,6 +18,8 @@ BETWEEN = datetime(2025, 1, 1, tzinfo=UTC)
 GOLD = "Gold is Au."
 ASKED = "Which letters stand for that precious stuff?"
 MUCH = 80
+LONG = "This is what somebody said at length about a metal by the name of osmium."
+"""Found by its words after all shorter texts."""
 
 
 async def owner_of_much(searchable: Memory, monkeypatch: pytest.MonkeyPatch) -> MemoryService:
@@ -53,11 +56,42 @@ async def test_a_time_is_searched_by_words_however_often_they_were_said_at_other
     richard = memory.of(Caller(user="richard"))
     often = [f"Osmium {n}." for n in range(800)]
     await richard.ingest([said(text, timestamp=OLD) for text in often], "s1")
-    once = "This is what somebody said at length about a metal by the name of osmium."
-    await richard.ingest([said(once, timestamp=NEW)], "s2")
+    await richard.ingest([said(LONG, timestamp=NEW)], "s2")
 
-    assert await recall(richard, "osmium", since=BETWEEN) == [once]
-    assert once not in await recall(richard, "osmium", until=BETWEEN)
+    assert await recall(richard, "osmium", since=BETWEEN) == [LONG]
+    assert LONG not in await recall(richard, "osmium", until=BETWEEN)
+
+
+async def test_past_sessions_are_searched_by_words_whatever_was_said_in_this_one(
+    memory: Memory,
+) -> None:
+    richard = memory.of(Caller(user="richard", session_id="now"))
+    await richard.ingest([said(f"Osmium {n}.") for n in range(MUCH * 4)], "now")
+    await richard.ingest([said(LONG)], "past")
+
+    assert await recall(richard, "osmium", scope="history") == [LONG]
+
+
+async def test_what_was_retired_does_not_hide_what_holds(memory: Memory) -> None:
+    richard = memory.of(Caller(user="richard"))
+    await richard.ingest([said(f"Ann walks, {n}.") for n in range(MUCH * 4)])
+    versions = [f"Osmium {n}." for n in range(MUCH * 2)]
+    for version in versions:
+        await richard.remember_fact(Fact(content=version, scope="user", topic="user.metal"))
+
+    assert await recall(richard, "osmium") == [versions[-1]]
+    assert await recall(richard, "osmium", since=OLD) == [versions[-1]]
+
+
+async def test_what_others_said_does_not_hide_what_most_of_the_ledgers_owner_said(
+    memory: Memory,
+) -> None:
+    eve, richard = memory.of(Caller(user="eve")), memory.of(Caller(user="richard"))
+    await eve.ingest([said(f"Osmium {n}.") for n in range(MUCH * 4)])
+    await richard.ingest([said(f"Ann walks, {n}.") for n in range(MUCH * 8)], "s1")
+    await richard.ingest([said(LONG)], "s2")
+
+    assert await recall(richard, "osmium") == [LONG]
 
 
 async def test_a_time_that_ends_before_it_begins_is_refused(memory: Memory) -> None:

@@ -1,6 +1,8 @@
 """The tool `recall`: what it answers, what it refuses, and that nothing is found twice."""
 
-from datetime import UTC, datetime
+import asyncio
+from datetime import UTC, datetime, timedelta, timezone
+from typing import Any
 
 import pytest
 
@@ -9,10 +11,12 @@ from local.bus.connection import Connection
 from local.bus.tool_client import call_tool
 from local.bus.tool_host import ToolHost
 from local.memory.ingestion import Turn
+from local.memory.recall.retrieval import Retrieval
 from local.memory.records import Fact
 from local.memory.service import Memory, MemoryService
 from local.protocol.caller import Caller
 from local.protocol.payloads import Json, ToolCallRecord, ToolResult
+from local.protocol.vectors import VectorHits
 from local.tools import recall as recall_tool
 from recalling import DAY, recall, said
 
@@ -200,6 +204,17 @@ async def test_nothing_from_outside_the_times_asked_for_is_found(
     assert set(found) == {f"Osmium, day {day}." for day in expected}
 
 
+@pytest.mark.parametrize("hours", [-5, 0, 5])
+async def test_the_offset_of_a_time_changes_nothing(richard: MemoryService, hours: int) -> None:
+    await richard.ingest([said("Osmium.", timestamp=DAY)])
+    moment = DAY.astimezone(timezone(timedelta(hours=hours)))
+
+    assert await recall(richard, "osmium", since=moment, until=DAY.replace(tzinfo=None))
+    assert await recall(richard, "osmium", since=DAY.replace(tzinfo=None), until=moment)
+    assert not await recall(richard, "osmium", since=moment + timedelta(seconds=1))
+    assert not await recall(richard, "osmium", until=moment - timedelta(seconds=1))
+
+
 async def test_times_with_an_offset_are_compared_as_moments(
     bus: Connection, memory: Memory, richard: MemoryService
 ) -> None:
@@ -227,6 +242,31 @@ async def test_a_turn_is_found_as_its_messages_and_not_as_its_episode_as_well(
     assert sorted(found) == ["How dense is osmium?", "Osmium is densest.", "Osmium: 22.59 g/cm³"]
 
 
+async def test_what_is_retired_while_the_question_is_embedded_is_not_recalled(
+    searchable: Memory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    richard = searchable.of(RICHARD)
+    worded, search = Retrieval._worded, searchable.vectors.search
+    found_by_words = asyncio.Event()
+
+    async def find_words(*args: Any) -> Any:
+        found = await worded(*args)
+        found_by_words.set()
+        return found
+
+    async def retire_then_search(*args: Any, **named: Any) -> VectorHits:
+        await found_by_words.wait()
+        await richard.remember_fact(Fact(content="Iridium", scope="user", topic="user.metal"))
+        return await search(*args, **named)
+
+    await richard.remember_fact(Fact(content="Osmium", scope="user", topic="user.metal"))
+    await indexed(searchable)
+    monkeypatch.setattr(Retrieval, "_worded", find_words)
+    monkeypatch.setattr(searchable.vectors, "search", retire_then_search)
+
+    assert "Osmium" not in await recall(richard, "osmium")
+
+
 async def test_texts_that_say_the_same_take_one_place(richard: MemoryService) -> None:
     for session in ("s1", "s2", "s3"):
         await richard.ingest([said("Osmium is the densest of all metals.")], session)
@@ -238,6 +278,15 @@ async def test_texts_that_say_the_same_take_one_place(richard: MemoryService) ->
 
     assert len(found) == 2
     assert found[1] == "Iridium comes next to osmium."
+
+
+async def test_the_same_words_under_two_topics_are_recalled_as_two_facts(
+    richard: MemoryService,
+) -> None:
+    for topic in ("user.name_of_mother", "user.name_of_daughter"):
+        await richard.remember_fact(Fact(content="Anna", scope="user", topic=topic))
+
+    assert await recall(richard, "names of mother and daughter") == ["Anna", "Anna"]
 
 
 async def test_texts_with_other_numbers_do_not_say_the_same(richard: MemoryService) -> None:

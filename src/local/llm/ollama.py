@@ -232,7 +232,7 @@ def _decoded(content: str, into: type[T]) -> T | None:
     json = content[content.find("{") : content.rfind("}") + 1]
     try:
         return msgspec.json.decode(json, type=into)
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, RecursionError):
         return None
 
 
@@ -248,7 +248,7 @@ def _as_model_errors(model: str, url: str) -> Iterator[None]:
             f"No answer from Ollama at {url} ({type(error).__name__}).",
             remedy="Start it with `ollama serve`, or set LOCAL2_GENERATOR__CHAT=rules.",
         ) from error
-    except (ValueError, AttributeError) as error:
+    except (ValueError, AttributeError, RecursionError) as error:
         # Not JSON, JSON of another shape, or JSON that is no object. What it was is not for logs.
         reason = type(error).__name__
         raise ModelError(f"Ollama at {url} sent a reply that cannot be read ({reason}).") from error

@@ -236,15 +236,7 @@ class MemoryService:
 
     async def synthesize(self, query: str, recalled: Recalled) -> Answer:
         """An answer that rests on what was recalled alone; empty if that does not answer."""
-        items = [
-            SynthesisItem(
-                id=item.record.id,
-                content=item.record.content,
-                event_time=item.record.event_time,
-                speaker=item.record.label or item.record.role,
-            )
-            for item in recalled.items
-        ]
+        items = [SynthesisItem.of(item.record) for item in recalled.items]
         return await self._memory.synthesis.answer(query, items)
 
     async def search_episodic(self, query: str, top_k: int | None = None) -> SearchResult:

@@ -97,6 +97,15 @@ async def test_a_malformed_answer_expands_nothing_and_the_log_does_not_show_it(
     assert "Vim" not in str(logs)
 
 
+async def test_an_answer_too_deep_to_be_read_expands_nothing(
+    ollama: OllamaStandIn, expander: Expander
+) -> None:
+    deep = Reply(content=f'{{"more": {"[" * 9_999}{"]" * 9_999}}}')
+    ollama.script_json(deep, deep)
+
+    assert await expander.expand(QUESTION) == Expansion()
+
+
 async def test_a_search_does_not_wait_for_a_slow_model(
     ollama: OllamaStandIn, model: StructuredModel
 ) -> None:

@@ -84,6 +84,17 @@ async def test_where_every_word_is_common_the_rarest_is_looked_for(
     assert set(found) == {BOTH, *nothing}
 
 
+@pytest.mark.usefixtures("few_are_many")
+async def test_a_word_that_no_row_has_does_not_hide_the_others(
+    memory: Memory, richard: MemoryService
+) -> None:
+    await talk(richard, about_osmium=15, rows=50)
+
+    found = await search(memory, FullText(memory.rows), "osmium iridium")
+
+    assert len(found) == 15
+
+
 async def test_a_few_rows_are_all_ranked_whatever_their_words(
     memory: Memory, richard: MemoryService
 ) -> None:

@@ -7,6 +7,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from local.memory.recall.query import analyse
+from local.memory.recall.recaller import Ask
 from local.memory.service import Memory, MemoryService
 from local.protocol.caller import Caller
 from recalling import recall, said
@@ -25,6 +26,8 @@ def richard(memory: Memory) -> MemoryService:
         pytest.param("What did I say about gold?", ["gold"], id="stop words"),
         pytest.param("gold, Gold and GOLD", ["gold"], id="each once"),
         pytest.param("Größe von Gold", ["größe", "von", "gold"], id="letters beyond ASCII"),
+        pytest.param("two cafe\u0301s", ["two", "cafés"], id="an accent of its own"),
+        pytest.param("İstanbul", ["i\u0307stanbul"], id="a letter that is two in lower case"),
         pytest.param("What did I say about it?", [], id="stop words only"),
         pytest.param("???", [], id="no words"),
     ],
@@ -49,11 +52,23 @@ def test_a_question_without_end_has_a_bounded_number_of_words() -> None:
         pytest.param("Who said “moon cheese”?", "moon cheese", id="other quotes"),
         pytest.param("What is in src/local/app.py?", "src local app py", id="path"),
         pytest.param("Why v1.2.3?", "v1 2 3", id="version"),
+        pytest.param('Is the "cafe\u0301 noir" open?', "café noir", id="accents"),
         pytest.param("mail ann@example.org", "ann example org", id="address"),
     ],
 )
 def test_what_belongs_together_is_looked_for_together(question: str, phrase: str) -> None:
     assert phrase in analyse(question, NOW).phrases
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        pytest.param('Is "AI" the same as "ML"?', id="short ones"),
+        pytest.param(f'Is "{"gold " * 20}" not what "iron" is?', id="a long one"),
+    ],
+)
+def test_what_stands_between_two_quotations_is_none(question: str) -> None:
+    assert analyse(question, NOW).phrases == ()
 
 
 @pytest.mark.parametrize(
@@ -117,6 +132,31 @@ async def test_quoted_words_are_found_where_they_stand_together(richard: MemoryS
     assert found[0].startswith("They say")
 
 
+@pytest.mark.parametrize("question", ["İstanbul", "istanbul", "cafe\u0301s", "cafés", "CAFÉS"])
+async def test_words_are_found_however_their_accents_are_written(
+    richard: MemoryService, question: str
+) -> None:
+    text = "İstanbul has many cafés."
+    await richard.ingest([said(text)])
+
+    (item,) = (await richard.recall(Ask(query=question, top_k=5))).items
+
+    assert item.record.content == text
+    assert item.shares.words > 0
+
+
+@pytest.mark.parametrize("text", ["Two cafés.", "Two cafe\u0301s."])
+@pytest.mark.parametrize("question", ["cafés", "cafe\u0301s"])
+async def test_words_cover_a_question_however_their_accents_are_written(
+    richard: MemoryService, text: str, question: str
+) -> None:
+    await richard.ingest([said(text)])
+
+    (item,) = (await richard.recall(Ask(query=question, top_k=5))).items
+
+    assert item.shares.coverage > 0
+
+
 async def test_words_are_found_in_other_endings(richard: MemoryService) -> None:
     await richard.ingest([said("We migrated both databases.")])
 
@@ -140,6 +180,7 @@ SYNTAX = st.text(alphabet="\"*^:(){}+-~AND OR NOT NEAR'_\x00,;%.[]\\“”«»",
 @example(question="content: moon")
 @example(question="places : p64")
 @example(question="a.b.c.d.e " * 400)
+@example(question="x" * 100_000)
 @example(question="NEAR(moon cheese, 2)")
 @example(question="\u0345_\u0300 ²³ ①② \U0001d7d8\U0001d7d9")
 async def test_no_question_upsets_the_search(memory: Memory, question: str) -> None:

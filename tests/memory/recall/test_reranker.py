@@ -222,6 +222,8 @@ async def test_a_server_that_is_down_is_an_error(server: RerankStandIn, reranker
             b'{"results": [{"index": 0, "score": 1}, {"index": 0, "score": 2}]}', id="twice"
         ),
         pytest.param(b"\xff", id="not UTF-8"),
+        pytest.param(b'{"results": %s%s}' % (b"[" * 9_999, b"]" * 9_999), id="lists in lists"),
+        pytest.param(b'{"more": %s%s}' % (b"[" * 9_999, b"]" * 9_999), id="lists beside"),
     ],
 )
 async def test_an_answer_that_cannot_be_used_is_an_error_and_not_repeated(

@@ -5,16 +5,17 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 
 from local.database import Database
 from local.memory.ingestion import Turn
-from local.memory.places import ALIKE, Reach
+from local.memory.places import ALIKE, Reach, Weights
 from local.memory.recall import ranking
 from local.memory.recall.candidates import Candidate
 from local.memory.recall.query import analyse
-from local.memory.recall.ranking import Shares, rank
+from local.memory.recall.ranking import Ranked, Shares, rank
 from local.memory.recall.recaller import Ask
 from local.memory.recall.retrieval import Found
 from local.memory.records import stamp
@@ -26,7 +27,6 @@ from local.settings import MemorySettings
 DOCS = Path(__file__).parents[3] / "docs" / "recall.md"
 MINUS = "\N{MINUS SIGN}"
 NOW = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
-REACH = Reach(caller=Caller(user="richard"), weights=ALIKE, places=())
 QUESTION = "dense metal osmium"
 VECTOR = np.array([1, 0], np.float32).tobytes()
 ASIDE = np.array([0.6, 0.8], np.float32).tobytes()
@@ -50,10 +50,19 @@ def candidate(row: int, text: str = "", **fields: Any) -> Candidate:
     return Candidate(**{**usual, **fields})
 
 
-def shares(
-    *candidates: Candidate, asked: str = QUESTION, feedback_weight: float = 0.1, **found: Any
-) -> dict[int, Shares]:
-    """By their rows, of candidates that full text found, all with the same BM25."""
+def shares(*candidates: Candidate, **asked: Any) -> dict[int, Shares]:
+    """By their rows, best first."""
+    return {one.candidate.row: one.shares for one in ranked(*candidates, **asked)}
+
+
+def ranked(
+    *candidates: Candidate,
+    asked: str = QUESTION,
+    feedback_weight: float = 0.1,
+    weights: Weights = ALIKE,
+    **found: Any,
+) -> list[Ranked]:
+    """Candidates that full text found, all with the same BM25."""
     usual: dict[str, Any] = {
         "words": {one.row: 1.0 for one in candidates},
         "topics": frozenset(),
@@ -66,8 +75,23 @@ def shares(
     }
     every = Found(candidates=list(candidates), **{**usual, **found})
     query = analyse(asked, NOW)
-    best = rank(every, query, REACH, now=NOW, min_score=0, feedback_weight=feedback_weight)
-    return {one.candidate.row: one.shares for one in best}
+    reach = Reach(caller=Caller(user="richard"), weights=weights, places=())
+    best = rank(every, query, reach, now=NOW, min_score=0, feedback_weight=feedback_weight)
+    return list(best)
+
+
+@pytest.mark.parametrize("rating", [1.0, -1.0])
+def test_a_greater_weight_never_lowers(rating: float) -> None:
+    """Not even what has less than nothing."""
+    weights = msgspec.structs.replace(ALIKE, user=2.0)
+    facts = [
+        candidate(row, scope=scope, feedback=rating) for row, scope in ((1, "tenant"), (2, "user"))
+    ]
+
+    best = ranked(*facts, weights=weights, feedback_weight=1.0)
+
+    assert [one.candidate.row for one in best] == [2, 1]
+    assert sum(msgspec.structs.astuple(best[0].shares)) * rating > 0
 
 
 def test_words_count_against_the_best_ones() -> None:

@@ -39,6 +39,8 @@ EXPRESSIONS = [
     # Seasons
     ("the trip last summer", "2023-06-01", "2023-09-01"),
     ("the trip last winter", "2023-12-01", "2024-03-01"),
+    ("What did we read this winter?", "2023-12-01", "2024-03-01"),
+    ("What did I learn this April?", "2024-04-01", "2024-05-01"),
     ("What did we plant this spring?", "2024-03-01", "2024-06-01"),
     ("in summer 2023", "2023-06-01", "2023-09-01"),
     ("in the fall of 2022", "2022-09-01", "2022-12-01"),
@@ -78,6 +80,9 @@ EXPRESSIONS = [
     ("between November and February 2024", "2023-11-01", "2024-03-01"),
     ("between August 11 and August 15 2023", "2023-08-11", "2023-08-16"),
     ("between August 11 and 15, 2023", "2023-08-11", "2023-08-16"),
+    ("between 11 and 15 August 2023", "2023-08-11", "2023-08-16"),
+    ("from the 11th to the 15th of August, 2023", "2023-08-11", "2023-08-16"),
+    ("on 3-5 May 2023", "2023-05-03", "2023-05-06"),
     ("on May 3-5, 2023", "2023-05-03", "2023-05-06"),
     ("from 3 May 2023 to 2 January 2024", "2023-05-03", "2024-01-03"),
     ("between March and April", "2024-03-01", "2024-05-01"),
@@ -92,6 +97,9 @@ EXPRESSIONS = [
     ("since June 2023", "2023-06-01", None),
     ("since last Friday", "2024-05-10", None),
     ("since March", "2024-03-01", None),
+    ("more than two weeks ago", None, "2024-05-08"),
+    ("over a  year ago", None, "2024-01-08"),
+    ("What did I say less than two weeks ago?", "2024-04-27", None),
     # Near a date
     ("the week before August 3, 2023", "2023-07-27", "2023-08-04"),
     ("two weeks before August 11, 2023", "2023-07-28", "2023-08-12"),
@@ -162,6 +170,8 @@ NO_EXPRESSIONS = [
     "on 16 May 2024",
     "in 2025",
     "before June 2025",
+    "What shall we plant this autumn?",
+    "Where do we go this June?",
     "What will we do between March and April?",
     "after June 2025",
     "after today, what did I say?",
@@ -169,6 +179,7 @@ NO_EXPRESSIONS = [
     # Ambiguous
     "on 05/08/2023",
     "on May 8 and 3",
+    "on 8 to 3 May",
     "from 3 May 2023 to 31 June 2023",
     "on May 8, 2023 or on May 9, 2023",
     "yesterday or last week",
@@ -218,6 +229,8 @@ def test_the_words_that_name_it_are_given(text: str, words: str) -> None:
         ("10 minutes ago", 1 / 3),
         ("the last 24 hours", 24),
         ("this past week", 168),
+        ("What did I say in the last week?", 168),
+        ("within the last month", 24 * 31),
     ],
 )
 def test_what_is_counted_back_from_now_ends_now(text: str, hours: float) -> None:

@@ -14,8 +14,9 @@ import numpy as np
 import numpy.typing as npt
 
 from local.database import Connection
+from local.errors import InvalidArgumentsError
 from local.memory.places import Reach
-from local.memory.records import Owning, stamp
+from local.memory.records import Owning, in_utc, stamp
 from local.memory.rows import TenantRows
 from local.protocol.vectors import VectorHits
 
@@ -65,12 +66,21 @@ class Filter(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def of(cls, reach: Reach, since: datetime | None, until: datetime | None) -> Self:
+        """Times without an offset are UTC's.
+
+        Raises:
+            InvalidArgumentsError: The time ends before it begins, or outside of our calendar.
+        """
+        first = stamp(in_utc(since, "since")) if since else None
+        last = stamp(in_utc(until, "until")) if until else None
+        if first and last and first > last:
+            raise InvalidArgumentsError(f"since: {since} is after until, {until}.")
         return cls(
             places=_json(reach.places),
             only_session=reach.only_session,
             but_session=reach.but_session,
-            since=stamp(since) if since else None,
-            until=stamp(until) if until else None,
+            since=first,
+            until=last,
         )
 
 
@@ -96,9 +106,15 @@ class Pool:
 
     def add(self, rows: Sequence[int]) -> None:
         """Take those of the rows, best first, that are visible, and what was said around them."""
-        self._take(rows=rows)
+        self._take(rows=sorted(set(rows)))
         first = [self.candidates[row] for row in rows[:NEIGHBOURED] if row in self.candidates]
-        self._take(rows=[row for c in first for row in (c.previous, c.next) if row is not None])
+        around = {row for c in first for row in (c.previous, c.next) if row is not None}
+        self._take(rows=sorted(around))
+
+    def first(self, rows: Sequence[int], limit: int) -> list[int]:
+        """The first of the rows that are visible, candidates all of them."""
+        self._take(rows=rows, limit=limit)
+        return [row for row in rows if row in self.candidates][:limit]
 
     def nearest(self, hits: VectorHits, limit: int) -> list[int]:
         """Rows of the first hits that are visible, candidates all of them."""
@@ -129,7 +145,7 @@ class Pool:
 
     def _take(self, rows: Iterable[int] = (), ids: Sequence[str] = (), limit: int = -1) -> None:
         """Read records by row or by id; the first so many that are visible become candidates."""
-        new = sorted(set(rows) - self.candidates.keys())
+        new = [row for row in rows if row not in self.candidates]
         if new or ids:
             asked = {"rows": _json(new), "ids": _json(ids), "limit": limit}
             for row in self._all("visible", **asked, **self._asked):

@@ -33,10 +33,20 @@ class FullText:
         self._known: dict[str, float] = {}
         self._counted = self._last = 1
 
-    def search(
-        self, connection: Connection, query: Query, reach: Reach, filter_: Filter, limit: int
+    def search(  # noqa: PLR0913 - what is looked for, and where
+        self,
+        connection: Connection,
+        query: Query,
+        reach: Reach,
+        filter_: Filter,
+        limit: int,
+        *,
+        narrow: bool = False,
     ) -> dict[int, float]:
-        """The best rows first, with their BM25; at most `limit` within reach, maybe others' too."""
+        """The best rows first, with their BM25; at most `limit` within reach, maybe others' too.
+
+        `narrow`: none that others own or that are retired, whatever that costs.
+        """
         words = [f'"{word}"' for word in (*query.terms, *query.phrases)]
         if not words or not reach.places:
             return {}
@@ -44,7 +54,7 @@ class FullText:
         share = sum(self._count(connection, f'places: "{place}"') for place in reach.places)
         share = min(share / self._counted, 1.0)
         within = ""
-        if reach.session_word is not None or share < BROAD:
+        if narrow or reach.session_word is not None or share < BROAD:
             within = f" AND places: ({reach.expression()})"
         elif not filter_.in_time:
             limit = int(limit / share) + 1
@@ -63,9 +73,9 @@ class FullText:
         rare: list[str] = []
         total = 0.0
         for word in sorted(words, key=lambda w: counts[w]):
-            total += counts[word]
-            if total > SCORED and rare:
+            if total > 0 and total + counts[word] > SCORED:  # words that no row has find nothing
                 break
+            total += counts[word]
             rare.append(word)
         common = [word for word in words if word not in rare]
         if not common:

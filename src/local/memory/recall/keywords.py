@@ -1,6 +1,7 @@
-"""Words of a question to a full-text expression."""
+"""The words of a question that say what it is about, and whether a text has them."""
 
 import re
+import unicodedata
 
 MAX_TERMS = 32
 SHORT_WORD = 3
@@ -25,13 +26,14 @@ _STOP_WORDS = frozenset(
 
 def terms(text: str) -> list[str]:
     """The words that say what a text is about: no stop words, each once."""
-    words = dict.fromkeys(word for word in _WORD.findall(text.lower()) if word not in _STOP_WORDS)
-    return list(words)[:MAX_TERMS]
+    # Lowered one by one: "\u0130" becomes two characters, of which the second is no part of a word.
+    words = dict.fromkeys(word.lower() for word in _WORD.findall(composed(text)))
+    return [word for word in words if word not in _STOP_WORDS][:MAX_TERMS]
 
 
-def match_expression(text: str) -> str | None:
-    """The terms of `text` joined with OR, for FTS5; None where only stop words are left."""
-    return " OR ".join(f'"{term}"' for term in terms(text)) or None
+def composed(text: str) -> str:
+    """The text with one character a letter: an accent alone would end the word."""
+    return unicodedata.normalize("NFC", text)
 
 
 def stem(term: str) -> str:
@@ -49,5 +51,5 @@ def stem(term: str) -> str:
 def coverage(query: str, content: str) -> float:
     """The share of the query's terms that the content has, in this or another ending."""
     asked = terms(query)
-    text = f" {content}".lower()
+    text = f" {composed(content)}".lower()
     return sum(stem(term) in text for term in asked) / max(len(asked), 1)

@@ -6,15 +6,17 @@ from datetime import datetime
 
 import msgspec
 
-from local.memory.recall.keywords import terms
+from local.memory.recall.keywords import composed, terms
 from local.memory.recall.timewords import Window, find_window
 from local.memory.records import is_topic
 
 MAX_PHRASES = 8
+LONGEST_PHRASE = 80
 
-_QUOTED = re.compile(r"[\"“”«»]([^\"“”«»]{3,80})[\"“”«»]")
-_IDENTIFIER = re.compile(r"\w+(?:[./:@#-]\w+)+")
-_DOTTED = re.compile(r"[a-z]+(?:\.[a-z0-9_]+)+")
+# None of them looks at a long word once for each of its letters.
+_QUOTED = re.compile(r"[\"“”«»]([^\"“”«»]*)[\"“”«»]")
+_IDENTIFIER = re.compile(r"\b\w++(?:[./:@#-]\w+)+")
+_DOTTED = re.compile(r"(?<![a-z])[a-z]++(?:\.[a-z0-9_]+)+")
 _WORD = re.compile(r"\w+")
 
 
@@ -42,9 +44,10 @@ class Query(msgspec.Struct, frozen=True, kw_only=True):
 
 def analyse(text: str, now: datetime) -> Query:
     """Analyse a question without a model."""
-    quoted = [" ".join(_WORD.findall(phrase)) for phrase in _QUOTED.findall(text)]
-    identifiers = [" ".join(_WORD.findall(word)) for word in _IDENTIFIER.findall(text)]
-    phrases = dict.fromkeys(phrase for phrase in (*quoted, *identifiers) if " " in phrase)
+    whole = composed(text)
+    quoted = [words for words in _QUOTED.findall(whole) if len(words) <= LONGEST_PHRASE]
+    together = [" ".join(_WORD.findall(one)) for one in (*quoted, *_IDENTIFIER.findall(whole))]
+    phrases = dict.fromkeys(phrase for phrase in together if " " in phrase)
     topics = dict.fromkeys(key for key in _DOTTED.findall(text) if is_topic(key))
     return Query(
         text=text,

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from local.memory.places import Reach
 from local.memory.recall.candidates import Candidate
-from local.memory.recall.keywords import stem
+from local.memory.recall.keywords import composed, stem
 from local.memory.recall.query import Query
 from local.memory.recall.retrieval import Found
 
@@ -115,7 +115,8 @@ def rank(  # noqa: PLR0913 - what an order depends on
     shares["related"] = RELATED * np.maximum(led - own, 0.0)
     summands = np.array(list(shares.values()))
     weights = _weights(reach, column)
-    scores = summands.sum(axis=0) * weights
+    sums = summands.sum(axis=0)
+    scores = np.where(sums < 0, sums / weights, sums * weights)  # a weight never does harm
     relevant = hit | (led > 0)
     order = [i for i in np.argsort(-scores, kind="stable").tolist() if relevant[i]]
     shown = np.clip(scores / FULL_SCORE, 0.0, 1.0).round(4).tolist()
@@ -233,7 +234,7 @@ class _Around:
 
 def _presence(terms: Sequence[str], texts: Sequence[str]) -> Array:
     """Which terms, a row each, stand in which texts, in this or another ending."""
-    lowered = [f" {text}".lower() for text in texts]
+    lowered = [f" {composed(text)}".lower() for text in texts]
     has = [[beginning in text for text in lowered] for beginning in map(stem, terms)]
     return np.array(has, dtype=np.float64).reshape(len(terms), len(texts))
 

@@ -12,7 +12,7 @@ import msgspec
 import structlog
 
 from local.database import Connection
-from local.errors import InvalidArgumentsError, RerankError
+from local.errors import RerankError
 from local.memory.places import Reach, Scope, Weights, reach
 from local.memory.recall.candidates import Filter
 from local.memory.recall.expansion import Expander
@@ -113,11 +113,10 @@ class Recaller:
                 caller lacks, or the time ends before it begins.
             StorageError: The ledger cannot be read.
         """
-        _check_times(ask)
         within = reach(ask.scope, ask.kinds, caller, ask.weights or self._weights)
+        filter_ = Filter.of(within, ask.since, ask.until)
         query = await self._analysed(checked_text(ask.query, "query"))
         items_of = partial(self._recalled, ask, query, within)
-        filter_ = Filter.of(within, ask.since, ask.until)
         recalled = await self._retrieval.find(query, within, filter_, items_of)
         return await self._reranked(ask, recalled)
 
@@ -152,21 +151,21 @@ class Recaller:
     def _first(
         self, connection: Connection, ranked: Iterator[Ranked], wanted: int, *, repetitions: bool
     ) -> list[Item]:
-        """The best items with their records, each text once."""
+        """The best items with their records, each text once; none that was retired meanwhile."""
         first: list[Item] = []
-        said: set[tuple[str, ...]] = set()
+        said: dict[tuple[str, ...], set[str | None]] = {}
         while len(first) < wanted and (page := list(islice(ranked, wanted + SPARE))):
             for item in self._items(connection, page):
-                saying = _saying(item.record.content)
-                if repetitions or saying not in said:
-                    said.add(saying)
+                topics = said.setdefault(_saying(item.record.content), set())
+                if repetitions or not _repeats(item.record.topic, topics):
+                    topics.add(item.record.topic)
                     first.append(item)
         return first[:wanted]
 
     def _items(self, connection: Connection, ranked: Sequence[Ranked]) -> list[Item]:
         wanted = msgspec.json.encode([one.candidate.row for one in ranked]).decode()
         rows = self._rows.execute(connection, "records", rows=wanted)
-        records = {row["row"]: Record.from_row(row) for row in rows}
+        records = {r["row"]: Record.from_row(r) for r in rows if r["superseded_by"] is None}
         return [
             Item(
                 record=records[one.candidate.row],
@@ -197,11 +196,6 @@ class Recaller:
         return msgspec.structs.replace(recalled, items=items[: ask.top_k])
 
 
-def _check_times(ask: Ask) -> None:
-    if ask.since is not None and ask.until is not None and ask.since > ask.until:
-        raise InvalidArgumentsError(f"since: {ask.since} is after until, {ask.until}.")
-
-
 def _scored(item: Item, score: float | None) -> Item:
     return item if score is None else msgspec.structs.replace(item, score=score)
 
@@ -209,6 +203,11 @@ def _scored(item: Item, score: float | None) -> Item:
 def _saying(text: str) -> tuple[str, ...]:
     """What the text says, whatever its capitals and the punctuation around its words."""
     return tuple(word.lstrip(BEFORE).rstrip(BEHIND) for word in text.casefold().split())
+
+
+def _repeats(topic: str | None, topics: Collection[str | None]) -> bool:
+    """Whether the same words say the same here: under another topic they are another fact."""
+    return topic in topics or None in topics or (topic is None and bool(topics))
 
 
 def _as_said(record: Record) -> str:

@@ -225,7 +225,8 @@ def _authorization(key: str | None) -> dict[str, str]:
 def _ranking(answer: bytes, count: int) -> list[Ranked]:
     try:
         results = msgspec.json.decode(answer, type=_Answer).results
-    except msgspec.MsgspecError as error:  # where it went wrong, never what stood there
+    except (msgspec.MsgspecError, RecursionError) as error:
+        # Where it went wrong, never what stood there.
         raise RerankError(f"The reranker's answer cannot be read: {error}.") from error
     scores: dict[int, float] = {}
     for result in results:

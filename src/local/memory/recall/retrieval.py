@@ -10,7 +10,7 @@ import numpy as np
 import structlog
 
 from local.database import Connection
-from local.errors import VectorError
+from local.errors import Local2Error
 from local.memory.indexer import Indexer, Vectors
 from local.memory.places import Reach
 from local.memory.recall.candidates import Candidate, Filter, Floats, Pool, matrix, vector_of
@@ -22,7 +22,7 @@ from local.protocol.vectors import VectorHits
 BY_WORDS = 70
 LOOK = 50
 ENOUGH = 20
-"""Of the nearest vectors so many must be the caller's; else a further look is taken."""
+"""Of the nearest vectors, or the best rows, so many must be visible; else we look further."""
 FURTHER_LOOK = 1_500
 TURNS_TO_SEND = 5
 """Turns of the event loop until a question has left for the worker; a thread that reads the ledger
@@ -134,7 +134,7 @@ class Retrieval:
             return _Looked(waiting=waiting, problem=problem)
         try:
             hits = await self._vectors.search(text, limit, tenant=self._rows.tenant)
-        except VectorError as error:
+        except Local2Error as error:
             log.warning("search_degraded", reason=str(error))
             return _Looked(waiting=waiting, problem=str(error))
         return _Looked(waiting=waiting, hits=hits)
@@ -152,6 +152,13 @@ class Retrieval:
         words = self._full_text.search(connection, query, reach, filter_, BY_WORDS)
         topics = pool.by_topics(query.topics)
         pool.add([*words, *topics])
+        if len(words) >= BY_WORDS and len(words.keys() & pool.candidates.keys()) < ENOUGH:
+            # The best are others', retired, or of a session or a time that was not asked for.
+            words = self._full_text.search(
+                connection, query, reach, filter_, FURTHER_LOOK, narrow=True
+            )
+            words = {row: words[row] for row in pool.first(list(words), BY_WORDS)}
+            pool.add(list(words))
         return _Worded(words=words, topics=frozenset(topics), candidates=pool.candidates)
 
     def _selected(

@@ -2,12 +2,14 @@
 
 from collections.abc import Iterator, Sequence
 from datetime import datetime
+from typing import Self
 
 import structlog
 from msgspec import Struct
 
 from local.errors import ModelError
 from local.llm.structured import StructuredModel
+from local.memory.records import Record
 
 ITEM_CHARACTERS = 2_000
 ALL_CHARACTERS = 12_000
@@ -15,10 +17,10 @@ ALL_CHARACTERS = 12_000
 
 INSTRUCTION = """\
 Answer the question from the numbered items of a memory, and from nothing else that you know. \
-`said` is when an item was said and `speaker` by whom; where items contradict each other, the one \
-said last holds. Answer briefly, in the language of the question, and give the numbers of the \
-items that your answer rests on. If the items do not answer the question, give an empty answer \
-and no numbers."""
+`said` is when an item was said, `speaker` by whom, and `topic` what it is the value of; where \
+items contradict each other, the one said last holds. Answer briefly, in the language of the \
+question, and give the numbers of the items that your answer rests on. If the items do not answer \
+the question, give an empty answer and no numbers."""
 
 log = structlog.get_logger()
 
@@ -30,6 +32,17 @@ class Item(Struct, frozen=True, kw_only=True):
     content: str
     event_time: datetime
     speaker: str | None = None
+    topic: str | None = None
+
+    @classmethod
+    def of(cls, record: Record) -> Self:
+        return cls(
+            id=record.id,
+            content=record.content,
+            event_time=record.event_time,
+            speaker=record.label or record.role,
+            topic=record.topic,
+        )
 
 
 class Answer(Struct, frozen=True, kw_only=True):
@@ -44,6 +57,7 @@ class _ShownItem(Struct, frozen=True, kw_only=True, omit_defaults=True):
     number: int
     said: datetime
     speaker: str | None = None
+    topic: str | None = None
     text: str
 
 
@@ -106,5 +120,11 @@ def _shown(items: Sequence[Item]) -> Iterator[_ShownItem]:
         if left == 0:
             return
         text = item.content[: min(ITEM_CHARACTERS, left)]
-        yield _ShownItem(number=number, said=item.event_time, speaker=item.speaker, text=text)
+        yield _ShownItem(
+            number=number,
+            said=item.event_time,
+            speaker=item.speaker,
+            topic=item.topic,
+            text=text,
+        )
         left -= len(text)

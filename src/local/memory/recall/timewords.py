@@ -104,12 +104,14 @@ def _between(found: _Match, now: datetime) -> Window | None:
 
 def _window(found: _Match, now: datetime) -> Window | None:
     lead = LEAD.search(found.string, max(0, found.start() - LEAD_CHARACTERS), found.start())
-    word = " ".join((lead["word"] or "").lower().split()) if lead else ""
+    word = " ".join((found["than"] or (lead and lead["word"]) or "").lower().split())
     if not _is_meant(found, word):
         return None
     span = _span(found, whole("month", now).since - DAY if word == "last" else now)
     if span is None or span.since > now:
         return None
+    if "this" in {word, (found["which"] or "").lower()} and span.until.year < now.year:
+        return None  # the one to come
     bounds = _near(span, lead) if lead and lead["side"] else _bounds(span, word)
     if bounds[0] is not None and bounds[0] > now:
         return None
@@ -195,7 +197,7 @@ def _month_day_year(first: int, second: int, year: int) -> tuple[int, int, int]:
 
 def _calendar(found: _Match, today: datetime) -> Span | None:
     month = MONTHS.index(found["month"][:3].lower()) + 1
-    day = int(found["day_after"] or found["day"] or 1)
+    day = int(found["first_day"] or found["day_after"] or found["day"] or 1)
     if (told := found["date_year"]) is None:
         start = last_date(month, day, today)
     else:
@@ -205,7 +207,8 @@ def _calendar(found: _Match, today: datetime) -> Span | None:
         return None
     if not (found["day"] or found["day_after"]):
         return whole("month", start)
-    last = start.replace(day=int(found["last_day"] or day))
+    to = found["day"] if found["first_day"] else found["last_day"]
+    last = start.replace(day=int(to or day))
     return Span(start, last + DAY) if last >= start else None
 
 
@@ -248,13 +251,13 @@ def _named(words: list[str], now: datetime) -> Span:
 
 def _bounds(span: Span, word: str) -> _Bounds:
     match word:
-        case "since":
+        case "since" | "less than" | "under":
             return span.since, None
         case "after":
             return span.until, None
         case "before" | "prior to":
             return None, span.since
-        case "until" | "till" | "up to" | "by":
+        case "until" | "till" | "up to" | "by" | "more than" | "over" | "at least":
             return None, span.until
         case _:
             return span
