@@ -2,7 +2,13 @@
 
 import pytest
 
-from local.memory.recall.keywords import coverage, stem
+from local.memory.recall.keywords import coverage, stem, terms
+
+
+def test_of_a_long_text_the_first_and_the_last_words_count() -> None:
+    words = [f"word{number}" for number in range(100)]
+
+    assert terms(" ".join(words)) == [*words[:16], *words[-16:]]
 
 
 @pytest.mark.parametrize(

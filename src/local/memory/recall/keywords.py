@@ -3,7 +3,8 @@
 import re
 import unicodedata
 
-MAX_TERMS = 32
+MOST_TERMS = 32
+"""Of a longer text the first and the last: people ask before what they paste, or behind it."""
 SHORT_WORD = 3
 
 _ENDINGS = (("ies", "es", "s"), ("ing", "ed", "ly"))
@@ -25,10 +26,13 @@ _STOP_WORDS = frozenset(
 
 
 def terms(text: str) -> list[str]:
-    """The words that say what a text is about: no stop words, each once."""
+    """The words that say what a text is about: no stop words, each once, at most MOST_TERMS."""
     # Lowered one by one: "\u0130" becomes two characters, of which the second is no part of a word.
     words = dict.fromkeys(word.lower() for word in _WORD.findall(composed(text)))
-    return [word for word in words if word not in _STOP_WORDS][:MAX_TERMS]
+    telling = [word for word in words if word not in _STOP_WORDS]
+    if len(telling) <= MOST_TERMS:
+        return telling
+    return telling[: MOST_TERMS // 2] + telling[-MOST_TERMS // 2 :]
 
 
 def composed(text: str) -> str:
