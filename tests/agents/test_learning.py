@@ -85,3 +85,23 @@ async def test_a_model_that_fails_to_extract_fails_no_turn(
     second = await client.ask("Hello", caller=RICHARD)
 
     assert (first.error, second.error) == (None, None)
+
+
+@pytest.mark.usefixtures("adding")
+async def test_more_facts_than_the_tool_takes_at_once_are_all_kept_once(
+    start: StartGenerator, client: QueryClient, ollama: OllamaStandIn, memory: Memory
+) -> None:
+    triplets = [
+        {"subject": f"Bob {number}", "predicate": "works for", "object": "Northwind"}
+        for number in range(130)
+    ]
+    ollama.script_json({"facts": triplets}, {"facts": triplets})
+    await start(tools=1, knowledge=True)
+
+    async def kept() -> bool:
+        return (await memory.ledger.counts()).records == len(triplets) + 3 * asked
+
+    for asked in (1, 2):
+        await client.ask(STATED, caller=RICHARD)
+        await eventually(lambda: len(ollama.materials()) == asked)  # noqa: B023 - at once
+        await eventually(kept)

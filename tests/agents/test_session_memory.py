@@ -1,12 +1,15 @@
 """The GeneratorAgent's conversations: shown whole, compressed, restored, recovered, compacted."""
 
+import asyncio
 import json
+import threading
 from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
 
 from factories import Listen, StartGenerator
+from local.agents import generator_agent
 from local.bus.connection import Connection, Message
 from local.bus.query_client import QueryClient
 from local.bus.tool_host import ToolHost
@@ -296,3 +299,116 @@ async def test_a_session_that_cannot_be_loaded_is_begun_without_it(
 
     assert (turn.answer, turn.error) == ("Understood.", None)
     assert last_chat(ollama)[1] == ["Hello"]
+
+
+async def test_a_session_that_could_not_be_loaded_at_first_is_loaded_later(
+    bus: Connection,
+    start: StartGenerator,
+    client: QueryClient,
+    ollama: OllamaStandIn,
+    memory: Memory,
+) -> None:
+    async with await start(tools=0):
+        await client.ask("My pin is 4714.", caller=RICHARD)
+        await remembered(memory, 2)
+    await start(tools=0)
+    await client.ask("Hello", caller=RICHARD)
+    assert last_chat(ollama)[1] == ["Hello"]
+    await remembered(memory, 4)
+
+    async with ToolHost(bus, load_session.TOOL.over(memory)):
+        await client.ask("What is my pin?", caller=RICHARD)
+
+    said = ["My pin is 4714.", "Understood.", "Hello", "Understood.", "What is my pin?"]
+    assert last_chat(ollama)[1] == said
+    await client.ask("And now?", caller=RICHARD)
+    assert last_chat(ollama)[1] == [*said, "Understood.", "And now?"]
+
+
+async def test_a_turn_that_fails_after_it_was_summarised_leaves_nothing_behind(
+    start: StartGenerator, client: QueryClient, ollama: OllamaStandIn, listen: Listen
+) -> None:
+    compactions = await listen("session.compaction")
+    await start(tools=0, max_rounds=9)
+    await client.ask("Good morning", caller=RICHARD)
+
+    def respond(messages: list[Json], _: list[Json]) -> Reply:
+        if messages[0]["content"].startswith("Summarise"):
+            return Reply(content="A summary of a secret.")
+        if ollama.context_tokens is not None:
+            return Reply(raw=b"broken")
+        if len(messages) == 10:
+            ollama.context_tokens = 600
+        return Reply(content="A secret. " * 50, tool_calls=(("weather", {}),))
+
+    ollama.responder = respond
+    failed = await client.ask("How is the weather?", caller=RICHARD)
+    await eventually(lambda: len(compactions) >= 2)
+    ollama.responder = ollama.context_tokens = None
+    await client.ask("And now?", caller=RICHARD)
+
+    assert failed.error is not None
+    assert last_chat(ollama)[1] == ["Good morning", "Understood.", "And now?"]
+
+
+async def test_a_session_in_use_is_not_forgotten_however_many_others_there_are(
+    start: StartGenerator,
+    client: QueryClient,
+    ollama: OllamaStandIn,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(generator_agent, "SESSIONS_KEPT", 1)
+    await start(tools=0)
+    may_finish = threading.Event()
+    ollama.script(Reply(content="First answer.", hold=may_finish))
+    first = asyncio.create_task(client.ask("first", caller=RICHARD))
+    await eventually(lambda: ollama.bodies("/api/chat"))
+    for number in range(3):
+        await client.ask("other", caller=Caller(session_id=f"other {number}"))
+
+    second = asyncio.create_task(client.ask("second", caller=RICHARD))
+    await client.ask("other", caller=Caller(session_id="other"))
+    may_finish.set()
+    await asyncio.gather(first, second)
+
+    assert last_chat(ollama)[1] == ["first", "First answer.", "second"]
+
+
+async def test_sessions_beyond_those_kept_are_forgotten(
+    start: StartGenerator, client: QueryClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(generator_agent, "SESSIONS_KEPT", 2)
+    agent = await start(tools=0)
+
+    for number in range(5):
+        await client.ask("Hello", caller=Caller(user="richard", session_id=str(number)))
+
+    await eventually(lambda: set(agent._sessions) == {("richard", "3"), ("richard", "4")})
+
+
+async def test_what_a_summary_stands_for_is_not_kept_beside_it(
+    start: StartGenerator, client: QueryClient
+) -> None:
+    agent = await start(tools=0, compaction_threshold=400)
+    for number in range(30):
+        await client.ask(f"Question {number}: {'word ' * 30}", caller=RICHARD)
+
+    memory = agent._sessions["richard", "s1"].memory
+    async with agent._sessions["richard", "s1"].turn:
+        assert len(memory) == len(memory.context) < 20
+
+
+@pytest.mark.usefixtures("loading")
+async def test_an_important_memory_that_is_larger_than_the_context_fails_no_turn(
+    start: StartGenerator, client: QueryClient, ollama: OllamaStandIn, memory: Memory
+) -> None:
+    await memory.of(RICHARD).remember_fact(
+        Fact(content="Nuts are bad. " * 4_000, scope="user", importance=0.9)
+    )
+    agent = await start(tools=1)
+    ollama.context_tokens = agent._settings.context_size
+
+    turn = await client.ask("Hello", caller=RICHARD)
+
+    assert (turn.answer, turn.error) == ("Understood.", None)
+    assert "- Nuts are bad. Nuts are bad." in last_chat(ollama)[0]

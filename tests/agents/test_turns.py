@@ -1,16 +1,22 @@
 """A turn ends, whatever its model says or does, and whatever tools are announced."""
 
+import asyncio
 import json
+import threading
 from collections.abc import AsyncGenerator, Sequence
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from factories import Listen, StartGenerator
 from local.agents.generator_agent import GeneratorAgent
-from local.bus.connection import Connection
+from local.agents.publication import publish_turn
+from local.bus import participant
+from local.bus.connection import Connection, Message
 from local.bus.query_client import QueryClient
-from local.llm.chat import ChatChunk, ChatMessage, ToolDefinition
+from local.errors import BusError, ModelError, TooLargeError
+from local.llm.chat import ChatChunk, ChatMessage, ToolCall, ToolDefinition, Usage
 from local.memory.service import Memory
 from local.protocol.caller import Caller
 from local.protocol.codec import decode
@@ -124,11 +130,14 @@ class TalksForEver:
 
     name = "talks for ever"
 
+    def __init__(self) -> None:
+        self.heard: list[Sequence[ChatMessage]] = []
+
     async def stream(
         self, messages: Sequence[ChatMessage], tools: Sequence[ToolDefinition]
     ) -> AsyncGenerator[ChatChunk, None]:
-        assert messages
         assert tools == []
+        self.heard.append(messages)
         for _ in range(3):
             yield ChatChunk(content="x" * 500_000)
 
@@ -146,3 +155,186 @@ async def test_an_answer_larger_than_a_message_ends_the_turn_as_too_large(
     assert turn.error is not None
     assert turn.error.code == "too_large"
     assert turn.query == "Tell me all."
+
+
+@pytest.mark.usefixtures("memory_agent")
+async def test_a_turn_that_is_too_large_to_be_published_is_taken_back(
+    bus: Connection, client: QueryClient
+) -> None:
+    model = TalksForEver()
+    async with GeneratorAgent(bus, model, GeneratorSettings()):
+        for _ in range(2):
+            await client.ask("Tell me all.", caller=RICHARD, timeout=20)
+
+    assert len(model.heard) == 2
+    assert model.heard[0] == model.heard[1]
+
+
+async def test_a_model_that_says_nothing_ends_the_turn_with_an_error(
+    start: StartGenerator, client: QueryClient, ollama: OllamaStandIn, memory: Memory
+) -> None:
+    await start(tools=0)
+    ollama.script(Reply(thinking="Hm.", content=" "))
+
+    silent = await client.ask("First?", caller=RICHARD)
+    await client.ask("Second?", caller=RICHARD)
+
+    assert silent.error is not None
+    assert (silent.error.code, silent.answer) == (ModelError.code, "")
+    assert "no answer" in silent.error.message
+    messages = ollama.bodies("/api/chat")[-1]["messages"]
+    assert [m["content"] for m in messages[1:]] == ["Second?"]
+
+    async def one_turn() -> bool:
+        return (await memory.ledger.counts()).records == 3
+
+    await eventually(one_turn)
+
+
+async def test_the_tools_that_the_context_has_no_room_for_are_left_out(
+    bus: Connection, start: StartGenerator, client: QueryClient, ollama: OllamaStandIn
+) -> None:
+    agent = await start(tools=0)
+    large = {"type": "object", "properties": {"x": {"description": "word " * 3_000}}}
+    for number in range(3):
+        await announce(bus, f"large{number}", large)
+    await announce(bus, "recall", {"type": "object", "properties": {"query": {}}})
+    await announce(bus, "small", {"type": "object", "properties": {}})
+    await eventually(lambda: len(agent._toolbox.schemas) == 5)
+
+    turn = await client.ask("Hello?", caller=RICHARD, timeout=20)
+
+    (chat,) = ollama.bodies("/api/chat")
+    assert turn.error is None
+    assert [tool["function"]["name"] for tool in chat["tools"]] == ["large0", "recall", "small"]
+    assert ollama.tokens_of(chat) < GeneratorSettings().context_size
+
+
+class CallsOnAndOn:
+    """A chat model that finds twice as many tokens in everything as an estimate does."""
+
+    name = "calls on and on"
+
+    def __init__(self) -> None:
+        self.prompts: list[int] = []
+
+    async def stream(
+        self, messages: Sequence[ChatMessage], tools: Sequence[ToolDefinition]
+    ) -> AsyncGenerator[ChatChunk, None]:
+        self.prompts.append(len(msgspec.json.encode([messages, tools])) // 2)
+        call = ToolCall(id=f"c{len(self.prompts)}", name="missing", arguments={})
+        yield ChatChunk(content="word " * 100, tool_calls=(call,))
+        yield ChatChunk(usage=Usage(prompt_tokens=self.prompts[-1], answer_tokens=1))
+
+    async def close(self) -> None:
+        """Nothing is open."""
+
+
+@pytest.mark.usefixtures("memory_agent")
+async def test_what_the_tools_take_is_counted_as_the_model_counts(
+    bus: Connection, client: QueryClient
+) -> None:
+    model = CallsOnAndOn()
+    settings = GeneratorSettings(max_rounds=40)
+    async with GeneratorAgent(bus, model, settings) as agent:
+        await announce(bus, "tool", {"type": "object", "description": "word " * 1_000})
+        await eventually(lambda: agent._toolbox.schemas)
+        turn = await client.ask("Go on!", caller=RICHARD, timeout=20)
+
+    assert turn.error is None
+    with_tools = model.prompts[20:-1]
+    upper = settings.context_size * settings.compressed_above
+    assert upper * 0.8 < max(with_tools) < upper * 1.05
+
+
+async def test_a_turn_tells_its_calls_in_the_order_in_which_they_were_asked(
+    bus: Connection, start: StartGenerator, client: QueryClient, ollama: OllamaStandIn
+) -> None:
+    second_answered = asyncio.Event()
+
+    async def slow(message: Message) -> None:
+        await second_answered.wait()
+        await bus.publish(message.reply, b'{"payload": {"ok": true, "content": "1"}}')
+
+    async def fast(message: Message) -> None:
+        await bus.publish(message.reply, b'{"payload": {"ok": true, "content": "2"}}')
+        await bus.flush()
+        second_answered.set()
+
+    agent = await start(tools=0)
+    for name, answer in (("slow", slow), ("fast", fast)):
+        await bus.subscribe(f"tool.request.{name}", answer)
+        await announce(bus, name, {"type": "object", "properties": {}})
+    await eventually(lambda: len(agent._toolbox.schemas) == 2)
+    ollama.script(Reply(tool_calls=(("slow", {}), ("fast", {}))))
+
+    turn = await client.ask("Both?", caller=RICHARD, timeout=20)
+
+    assert [(call.name, call.content) for call in turn.tool_calls] == [("slow", "1"), ("fast", "2")]
+
+
+async def test_turns_of_two_users_with_the_same_query_id_are_both_remembered(
+    bus: Connection, start: StartGenerator, memory: Memory
+) -> None:
+    await start(tools=0)
+    for user in ("richard", "eve"):
+        envelope = {"user": user, "session_id": "s1", "query_id": "1", "payload": {"query": "Hi?"}}
+        await bus.publish("query.received", json.dumps(envelope).encode())
+
+    async def two_turns() -> bool:
+        return (await memory.ledger.counts()).records == 6
+
+    await eventually(two_turns)
+
+
+async def test_a_turn_that_a_stop_interrupts_ends_with_an_error_that_is_not_remembered(
+    start: StartGenerator,
+    client: QueryClient,
+    ollama: OllamaStandIn,
+    memory: Memory,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(participant, "STOP_GRACE", 0.01)
+    may_finish = threading.Event()
+    ollama.script(Reply(content="Half an answer.", hold=may_finish))
+    agent = await start(tools=0)
+    asked = asyncio.create_task(client.ask("Hello?", caller=RICHARD, timeout=20))
+    await eventually(lambda: ollama.bodies("/api/chat"))
+
+    await agent.__aexit__(None, None, None)
+    turn = await asked
+    may_finish.set()
+
+    assert turn.error is not None
+    assert (turn.error.code, turn.answer) == ("unavailable", "")
+    assert "stopped" in turn.error.message
+    assert (await memory.ledger.counts()).records == 0
+
+
+async def test_a_turn_of_which_nothing_can_be_published_is_an_error(
+    bus: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(_data: bytes, _headers: object) -> None:
+        raise TooLargeError("The bus carries nothing.")
+
+    monkeypatch.setattr(bus, "check_size", refuse)
+
+    with pytest.raises(BusError, match="q1"):
+        await publish_turn(bus, Generation(answer="Au.", query="Gold?", query_id="q1"), RICHARD)
+
+
+async def test_a_query_that_failed_and_is_asked_again_under_its_id_is_remembered(
+    bus: Connection, start: StartGenerator, ollama: OllamaStandIn, memory: Memory, listen: Listen
+) -> None:
+    heard = await listen("response.generation")
+    await start(tools=0)
+    ollama.fail_next(error="out of memory")
+    query = b'{"query_id": "q5", "session_id": "s5", "payload": {"query": "Hi?"}}'
+    for times in (1, 2):
+        await bus.publish("query.received", query)
+        await eventually(lambda: len(heard) == times)  # noqa: B023 - at once
+
+    async def one_turn() -> bool:
+        return (await memory.ledger.counts()).records == 3
+
+    await eventually(one_turn)

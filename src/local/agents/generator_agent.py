@@ -3,6 +3,7 @@
 import asyncio
 from collections import OrderedDict
 from contextlib import AsyncExitStack
+from weakref import WeakValueDictionary
 
 import structlog
 
@@ -25,6 +26,9 @@ from local.protocol.payloads import ClearSession, Query, ToolResult, ToolSchema
 from local.settings import GeneratorSettings
 
 SESSIONS_KEPT = 1_000
+"""Beside those that are in use."""
+
+Whose = tuple[str | None, str | None]
 
 log = structlog.get_logger()
 
@@ -36,7 +40,8 @@ class GeneratorAgent(Participant):
         super().__init__(bus, name=NAME, description=f"Answers queries ({model.name}).")
         self._model = model
         self._settings = settings
-        self._sessions: OrderedDict[tuple[str | None, str | None], Session] = OrderedDict()
+        self._sessions = WeakValueDictionary[Whose, Session]()
+        self._recent = OrderedDict[Whose, Session]()
         self._announcements = Announcements(bus)
         self._toolbox = Toolbox(bus, source=NAME)
         self._tools_heard = asyncio.Event()
@@ -119,9 +124,10 @@ class GeneratorAgent(Participant):
         if (session := self._sessions.get(key)) is None:
             events = self._announcements.of(caller)
             session = self._sessions[key] = Session(self.bus, self._settings, caller, events)
-        self._sessions.move_to_end(key)
-        if len(self._sessions) > SESSIONS_KEPT:
-            self._sessions.popitem(last=False)
+        self._recent[key] = session
+        self._recent.move_to_end(key)
+        if len(self._recent) > SESSIONS_KEPT:
+            self._recent.popitem(last=False)
         return session
 
     def _tools(self) -> list[ToolSchema]:

@@ -11,6 +11,8 @@ from local.llm.structured import StructuredModel
 from local.protocol.caller import Caller
 
 TOOL = "add_knowledge"
+AT_ONCE = 100
+"""As many facts as the tool takes."""
 
 log = structlog.get_logger()
 
@@ -35,10 +37,10 @@ async def learn(
     except ModelError as error:
         log.warning("nothing_learned", reason=str(error))
         return
-    if not triplets:
-        return
     facts = [msgspec.to_builtins(triplet) for triplet in triplets]
-    arguments = {"facts": facts[:100], "scope": "user"}
-    result = await call_tool(bus, TOOL, arguments, caller=caller, timeout=within)
-    if not result.ok:
-        log.warning("nothing_learned", reason=result.content)
+    for start in range(0, len(facts), AT_ONCE):
+        arguments = {"facts": facts[start : start + AT_ONCE], "scope": "user"}
+        result = await call_tool(bus, TOOL, arguments, caller=caller, timeout=within)
+        if not result.ok:
+            log.warning("not_learned", facts=len(facts) - start, reason=result.content)
+            return

@@ -9,9 +9,12 @@ from local.conversation.message import Message
 from local.conversation.packing import packed
 from local.conversation.rounds import rounds
 from local.conversation.tokens import TokenCounter
+from local.conversation.truncation import shortened
 from local.llm.chat import ChatMessage, ToolCall
 from local.protocol.payloads import Json
 
+BACKGROUND_PART = 2
+"""Of the room half is for the background, so that the conversation has the other."""
 COMPRESSED = (
     "This conversation has grown too long to be shown whole: you see only its last messages. What "
     "was said before is in your memory. Call recall whenever the user refers to something that you "
@@ -81,15 +84,16 @@ class PromptWriter(msgspec.Struct, frozen=True, kw_only=True):
         return self.count(system) + sum(map(self.count, messages))
 
     def _system(self, *, compressed: bool) -> Message:
+        facts = [_fact(memory) for memory in self.background.memories]
+        notes = [f"{note.role}: {note.content}" for note in self.background.notes]
+        lines = _fitting([*facts, *notes], self.room // BACKGROUND_PART, self.count)
         parts = [self.system_prompt]
         if compressed:
             parts.append(COMPRESSED)
-        if self.background.memories:
-            lines = [_fact(memory) for memory in self.background.memories]
-            parts.append(_section("pre-seeded-memories", lines))
-        if self.background.notes:
-            lines = [f"{note.role}: {note.content}" for note in self.background.notes]
-            parts.append(_section("notes-of-this-session", lines))
+        if facts:
+            parts.append(_section("pre-seeded-memories", lines[: len(facts)]))
+        if notes:
+            parts.append(_section("notes-of-this-session", lines[len(facts) :]))
         return Message(role="system", content="\n\n".join(parts))
 
 
@@ -118,6 +122,19 @@ def _end_of(messages: Sequence[Message], tail: int) -> list[Message]:
             break
         before[:0] = piece
     return [*before, *messages[asked:]]
+
+
+def _fitting(lines: Sequence[str], budget: int, count: TokenCounter) -> list[str]:
+    """The lines in their order; the longest are cut, so that together they fit the budget."""
+    messages = [Message(role="system", content=line) for line in lines]
+    fitting = list(lines)
+    by_length = sorted(range(len(lines)), key=lambda place: count(messages[place]))
+    for done, place in enumerate(by_length):
+        share = budget // (len(lines) - done)
+        message = shortened(messages[place], share, count)
+        fitting[place] = parted(message.content)[0]
+        budget -= count(message)
+    return fitting
 
 
 def _fact(memory: Known) -> str:

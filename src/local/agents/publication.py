@@ -1,6 +1,7 @@
 """A finished turn on its way to whoever remembers it."""
 
 import asyncio
+import hashlib
 from collections.abc import Iterator
 
 import msgspec
@@ -23,8 +24,10 @@ RECORDED_CHARACTERS = 10_000
 log = structlog.get_logger()
 
 
-async def publish_turn(bus: Connection, turn: Generation, caller: Caller) -> None:
+async def publish_turn(bus: Connection, turn: Generation, caller: Caller) -> Generation:
     """Store the turn in the stream, shortened if the bus does not carry it whole.
+
+    Returns it as it was stored: a turn that is too large at its shortest becomes an error.
 
     Raises:
         BusError: The stream did not take it.
@@ -35,7 +38,8 @@ async def publish_turn(bus: Connection, turn: Generation, caller: Caller) -> Non
         except TooLargeError as failure:
             log.warning("turn_shortened", query_id=turn.query_id, reason=str(failure))
         else:
-            return
+            return shorter
+    raise BusError(f"The turn {turn.query_id} is too large for the bus; nobody will remember it.")
 
 
 async def _store(bus: Connection, turn: Generation, caller: Caller) -> None:
@@ -47,10 +51,11 @@ async def _store(bus: Connection, turn: Generation, caller: Caller) -> None:
         session_id=turn.session_id,
         query_id=turn.query_id,
     )
+    message_id = _message_id(turn, caller)
     for attempt in range(1, ATTEMPTS + 1):
         try:
             await publish_durably(
-                bus, subjects.RESPONSE_GENERATION, encode(envelope), message_id=turn.query_id
+                bus, subjects.RESPONSE_GENERATION, encode(envelope), message_id=message_id
             )
         except BusError as failure:
             log.warning("turn_not_stored", attempt=attempt, reason=str(failure))
@@ -58,6 +63,12 @@ async def _store(bus: Connection, turn: Generation, caller: Caller) -> None:
         else:
             return
     raise BusError(f"The turn {turn.query_id} could not be stored; nobody will remember it.")
+
+
+def _message_id(turn: Generation, caller: Caller) -> str:
+    """One for each query of somebody's session; an answer is none with the failure before it."""
+    parts = [caller.user, turn.session_id, turn.query_id, turn.error is None]
+    return hashlib.blake2b(msgspec.json.encode(parts), digest_size=16).hexdigest()
 
 
 def _ever_shorter(turn: Generation) -> Iterator[Generation]:

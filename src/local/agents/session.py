@@ -1,6 +1,7 @@
 """One user's conversation as the generator keeps it: restored over the bus, counted, compacted."""
 
 import asyncio
+from collections.abc import Sequence
 
 import msgspec
 import structlog
@@ -10,6 +11,7 @@ from local.bus.connection import Connection
 from local.bus.tool_client import call_tool
 from local.conversation.compaction import CompactionRuntime
 from local.conversation.config import ManagedMemoryConfig
+from local.conversation.conversation import Snapshot
 from local.conversation.events import EventBus, EventContext
 from local.conversation.managed import ManagedConversationMemory
 from local.conversation.message import Message, Role, ToolCallMsg
@@ -38,6 +40,7 @@ class LoadedMessage(msgspec.Struct, frozen=True, kw_only=True):
     role: Role
     content: str
     name: str | None = None
+    query_id: str | None = None
     tool_calls: list[LoadedCall] = []
     tool_call_id: str | None = None
 
@@ -86,37 +89,58 @@ class Session:
         self._bus = bus
         self._caller = caller
         self._to_restore = settings.restored_messages
+        self._turns_since: set[str] = set()
+        """The turns that went on without what was said before them."""
 
-    async def begin_turn(self) -> Background:
+    async def begin_turn(self, query_id: str) -> Background:
         """Notes and memories as they are now; at first, what was said before a restart as well.
 
         Without a memory on the bus the turn goes on without them, and the next one asks again.
         """
-        result = await call_tool(
-            self._bus, LOAD, {"limit": self._to_restore}, caller=self._caller, timeout=LOAD_SECONDS
-        )
-        if not result.ok:
-            log.warning("session_not_loaded", reason=result.content)
+        loaded = await self._load()
+        if loaded is None:
+            if self._to_restore:
+                self._turns_since.add(query_id)
             return Background()
-        try:
-            loaded = msgspec.convert(result.data, Loaded)
-        except msgspec.ValidationError as error:
-            log.warning("session_not_loaded", reason=str(error))
-            return Background()
-        if self._to_restore and not len(self.memory):
-            for message in loaded.messages:
-                self.memory.add(message.message())
-        self._to_restore = 0
+        if self._to_restore:
+            self._restore(loaded.messages)
         return Background(notes=loaded.notes, memories=loaded.memories)
 
     def clear(self) -> None:
         """Begin anew: nothing said so far is in a prompt again until the generator restarts."""
         self._to_restore = 0
+        self._turns_since.clear()
         self.memory.reset_memory()
 
     async def end_turn(self, runtime: CompactionRuntime) -> None:
-        """Compact what has become too long; failing leaves the conversation as it is."""
+        """Compact what has become too long; failing leaves the conversation as it is.
+
+        What a summary stands for is forgotten here; the memory on the bus has it.
+        """
         try:
             await self.memory.compact_if_needed(runtime)
         except Local2Error as error:
             log.warning("not_compacted", reason=str(error))
+        if (context := self.memory.snapshot().context) is not None:
+            self.memory.restore(Snapshot(messages=context))
+
+    async def _load(self) -> Loaded | None:
+        """None where the memory is not there, or is none."""
+        result = await call_tool(
+            self._bus, LOAD, {"limit": self._to_restore}, caller=self._caller, timeout=LOAD_SECONDS
+        )
+        try:
+            if result.ok:
+                return msgspec.convert(result.data, Loaded)
+            log.warning("session_not_loaded", reason=result.content)
+        except msgspec.ValidationError as error:
+            log.warning("session_not_loaded", reason=str(error))
+        return None
+
+    def _restore(self, loaded: Sequence[LoadedMessage]) -> None:
+        """Put what was said before the restart in front of what has been said since."""
+        since = self.memory.snapshot().messages
+        before = {m.id: m.message() for m in loaded if m.query_id not in self._turns_since}
+        self.memory.restore(Snapshot(messages=[*before.values(), *since]))
+        self._to_restore = 0
+        self._turns_since.clear()

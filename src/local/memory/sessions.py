@@ -126,7 +126,7 @@ class Sessions:
 
         def load(connection: Connection) -> Session:
             rows, earlier = self._newest(connection, known, limit)
-            told = conversation(rows)
+            told = conversation(in_order(rows))
             messages = from_answered(told[-limit:])
             return Session(
                 session_id=known,
@@ -180,6 +180,14 @@ class Sessions:
             "session_id: the request's envelope has none.",
             remedy="Send session_id in the envelope.",
         )
+
+
+def in_order(rows: Sequence[Row]) -> list[Row]:
+    """The rows with turns by their time: one that was delivered again was written late."""
+    runs = [list(group) for _, group in groupby(rows, key=lambda row: row["query_id"])]
+    turns = (run for run in runs if run[0]["query_id"] is not None)
+    sooner = iter(sorted(turns, key=lambda turn: str(turn[0]["event_time"])))
+    return [row for run in runs for row in (run if run[0]["query_id"] is None else next(sooner))]
 
 
 def conversation(rows: Sequence[Row]) -> list[SessionMessage]:
