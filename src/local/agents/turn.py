@@ -8,14 +8,12 @@ import msgspec
 import structlog
 
 from local.agents.prompt import Background, PromptWriter
-from local.agents.publication import RECORDED_CHARACTERS, publish_turn
+from local.agents.publication import publish_turn
 from local.agents.session import Session
+from local.agents.toolset import Toolset, as_message, asked, fitting
 from local.bus.connection import Connection
-from local.bus.outputs import with_preview
-from local.bus.tool_client import call_tool
 from local.conversation.compaction import CompactionRuntime
 from local.conversation.conversation import Snapshot
-from local.conversation.message import Message, ToolCallMsg
 from local.errors import Local2Error, ModelError, PromptTooLargeError
 from local.llm.chat import ChatModel, ToolCall, ToolDefinition, Usage
 from local.llm.rules import RulesModel
@@ -28,14 +26,11 @@ from local.protocol.payloads import (
     ErrorReply,
     Generation,
     ToolCallRecord,
-    ToolResult,
     ToolSchema,
 )
 from local.settings import GeneratorSettings
 
 NAME = "generator_agent"
-RECALL = "recall"
-"""The tool that reaches what a compressed prompt does not show."""
 LEAST_PART = 4
 """Of the context a quarter is for the conversation, however many tools there are."""
 SMALLER = 0.5
@@ -67,9 +62,9 @@ class Turn:
         self._query = query
         self._query_id = query_id
         self._session_id = caller.session_id or ""
-        self._offered = self._fitting([_definition(tool) for tool in tools])
-        offered = {tool.name for tool in self._offered}
-        self._tools = {tool.name: tool for tool in tools if tool.name in offered}
+        room = settings.context_size - settings.context_size // LEAST_PART
+        offered = fitting(tools, room, session.count)
+        self._tools = Toolset(bus, settings, offered, caller, query_id)
         self._pieces = 0
         self._thinking: list[str] = []
         self._calls: list[ToolCallRecord] = []
@@ -79,19 +74,6 @@ class Turn:
             context_tokens=settings.context_size,
         )
         self.answer = ""
-
-    def _fitting(self, tools: Sequence[ToolDefinition]) -> list[ToolDefinition]:
-        """The tools that the context has room for: recall, and then rather many than large ones."""
-        room = self._settings.context_size - self._settings.context_size // LEAST_PART
-        sizes = {tool.name: self._session.count(_as_message([tool])) for tool in tools}
-        kept: set[str] = set()
-        for name in sorted(sizes, key=lambda name: (name != RECALL, sizes[name])):
-            if (room := room - sizes[name]) < 0:
-                break
-            kept.add(name)
-        if left_out := sizes.keys() - kept:
-            log.warning("tools_left_out", query_id=self._query_id, tools=sorted(left_out))
-        return [tool for tool in tools if tool.name in kept]
 
     async def run(self) -> None:
         """Answer, and publish the turn whether or not that worked.
@@ -146,14 +128,13 @@ class Turn:
         memory.add(role="user", content=self._query)
         for round_number in range(most + 1):
             last = round_number == most
-            offered = [] if last else self._offered
+            offered = [] if last else self._tools.definitions
             text, calls = await self._ask_fitting(self._writer(background), offered)
             if not calls or last:
                 self._answered(text)
                 return
-            asked = [_tool_call(call) for call in calls]
-            memory.add(role="assistant", content=text, tool_calls=asked)
-            for message, record in await asyncio.gather(*map(self._call, calls)):
+            memory.add(role="assistant", content=text, tool_calls=asked(calls))
+            for message, record in await asyncio.gather(*map(self._tools.call, calls)):
                 memory.add(message)
                 self._calls.append(record)
 
@@ -172,7 +153,8 @@ class Turn:
             background=background,
             count=count,
             room=max(
-                upper - count(_as_message(self._offered)), settings.context_size // LEAST_PART
+                upper - count(as_message(self._tools.definitions)),
+                settings.context_size // LEAST_PART,
             ),
             tail=settings.compressed_messages,
         )
@@ -214,44 +196,8 @@ class Turn:
 
     def _learn(self, counted: int, tools: Sequence[ToolDefinition], usage: Usage) -> None:
         count = self._session.count
-        count.observe(counted + count(_as_message(tools)), usage.prompt_tokens)
+        count.observe(counted + count(as_message(tools)), usage.prompt_tokens)
         self._session.memory.recount()
-
-    async def _call(self, call: ToolCall) -> tuple[Message, ToolCallRecord]:
-        """Call one tool; failing or missing, it becomes a message that the model can read."""
-        result = await self._result(call)
-        recorded = await self._previewed(call, result, RECORDED_CHARACTERS)
-        record = ToolCallRecord(
-            id=call.id,
-            name=call.name,
-            args=call.arguments,
-            ok=result.ok,
-            content=recorded.content[:RECORDED_CHARACTERS],
-            tool_output_key=recorded.tool_output_key,
-        )
-        said = Message(role="tool", content=result.content, tool_call_id=call.id, name=call.name)
-        return said, record
-
-    async def _result(self, call: ToolCall) -> ToolResult:
-        """What the tool answers; a preview of it if it is long, whoever hosts the tool."""
-        if call.name not in self._tools:
-            names = ", ".join(self._tools) or "none"
-            return ToolResult(ok=False, content=f"Error: no tool {call.name}. Tools: {names}.")
-        result = await call_tool(
-            self._bus,
-            call.name,
-            call.arguments,
-            caller=self._caller,
-            query_id=self._query_id,
-            timeout=self._settings.tool_timeout,
-        )
-        return await self._previewed(call, result, self._settings.tool_output_limit)
-
-    async def _previewed(self, call: ToolCall, result: ToolResult, limit: int) -> ToolResult:
-        tool = self._tools.get(call.name)
-        if tool is None or tool.whole:
-            return result
-        return await with_preview(self._bus, result, caller=self._caller, limit=limit)
 
     async def _stream(self, text: str) -> None:
         delta = Delta(
@@ -267,23 +213,3 @@ class Turn:
             query_id=self._query_id,
         )
         await self._bus.publish(subjects.RESPONSE_DELTA, encode(envelope))
-
-
-def _definition(tool: ToolSchema) -> ToolDefinition:
-    return ToolDefinition(
-        name=tool.name,
-        description=tool.description,
-        parameters=tool.tool_schema.function.parameters,
-    )
-
-
-def _tool_call(call: ToolCall) -> ToolCallMsg:
-    arguments = msgspec.json.encode(call.arguments).decode()
-    return ToolCallMsg(
-        id=call.id, call_id=call.id, type="function", name=call.name, arguments=arguments
-    )
-
-
-def _as_message(tools: Sequence[ToolDefinition]) -> Message:
-    """What the tools are to a counter of tokens."""
-    return Message(role="system", content=msgspec.json.encode(tools).decode())

@@ -178,7 +178,7 @@ class Sessions:
             return known
         raise InvalidArgumentsError(
             "session_id: the request's envelope has none.",
-            remedy="Send session_id in the envelope.",
+            remedy="Send session_id in the envelope (`local2`: --session).",
         )
 
 

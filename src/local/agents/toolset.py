@@ -1,0 +1,117 @@
+"""The tools that a model may call in a turn: as many as it has room for, called over the bus."""
+
+from collections.abc import Sequence
+
+import msgspec
+import structlog
+
+from local.agents.publication import RECORDED_CHARACTERS
+from local.bus.connection import Connection
+from local.bus.outputs import with_preview
+from local.bus.tool_client import call_tool
+from local.conversation.message import Message, ToolCallMsg
+from local.conversation.tokens import TokenCounter
+from local.llm.chat import ToolCall, ToolDefinition
+from local.protocol.caller import Caller
+from local.protocol.payloads import ToolCallRecord, ToolResult, ToolSchema
+from local.settings import GeneratorSettings
+
+RECALL = "recall"
+"""The tool that reaches what a compressed prompt does not show."""
+
+log = structlog.get_logger()
+
+
+class Toolset:
+    """What a model is offered in one turn, and what becomes of its calls."""
+
+    def __init__(
+        self,
+        bus: Connection,
+        settings: GeneratorSettings,
+        tools: Sequence[ToolSchema],
+        caller: Caller,
+        query_id: str,
+    ) -> None:
+        self._bus = bus
+        self._settings = settings
+        self._tools = {tool.name: tool for tool in tools}
+        self._caller = caller
+        self._query_id = query_id
+        self.definitions = [_definition(tool) for tool in tools]
+
+    async def call(self, call: ToolCall) -> tuple[Message, ToolCallRecord]:
+        """Call one tool; failing or missing, it becomes a message that the model can read."""
+        result = await self._result(call)
+        recorded = await self._previewed(call, result, RECORDED_CHARACTERS)
+        record = ToolCallRecord(
+            id=call.id,
+            name=call.name,
+            args=call.arguments,
+            ok=result.ok,
+            content=recorded.content[:RECORDED_CHARACTERS],
+            tool_output_key=recorded.tool_output_key,
+        )
+        said = Message(role="tool", content=result.content, tool_call_id=call.id, name=call.name)
+        return said, record
+
+    async def _result(self, call: ToolCall) -> ToolResult:
+        """What the tool answers; a preview of it if it is long, whoever hosts the tool."""
+        if call.name not in self._tools:
+            names = ", ".join(self._tools) or "none"
+            return ToolResult(ok=False, content=f"Error: no tool {call.name}. Tools: {names}.")
+        result = await call_tool(
+            self._bus,
+            call.name,
+            call.arguments,
+            caller=self._caller,
+            query_id=self._query_id,
+            timeout=self._settings.tool_timeout,
+        )
+        return await self._previewed(call, result, self._settings.tool_output_limit)
+
+    async def _previewed(self, call: ToolCall, result: ToolResult, limit: int) -> ToolResult:
+        tool = self._tools.get(call.name)
+        if tool is None or tool.whole:
+            return result
+        return await with_preview(self._bus, result, caller=self._caller, limit=limit)
+
+
+def fitting(tools: Sequence[ToolSchema], room: int, count: TokenCounter) -> list[ToolSchema]:
+    """The tools that so many tokens hold: recall, and then rather many than large ones."""
+    sizes = {tool.name: count(as_message([_definition(tool)])) for tool in tools}
+    kept: set[str] = set()
+    for name in sorted(sizes, key=lambda name: (name != RECALL, sizes[name])):
+        if (room := room - sizes[name]) < 0:
+            break
+        kept.add(name)
+    if left_out := sizes.keys() - kept:
+        log.warning("tools_left_out", tools=sorted(left_out))
+    return [tool for tool in tools if tool.name in kept]
+
+
+def as_message(tools: Sequence[ToolDefinition]) -> Message:
+    """What the tools are to a counter of tokens."""
+    return Message(role="system", content=msgspec.json.encode(tools).decode())
+
+
+def asked(calls: Sequence[ToolCall]) -> list[ToolCallMsg]:
+    """The calls as a conversation keeps them."""
+    return [
+        ToolCallMsg(
+            id=call.id,
+            call_id=call.id,
+            type="function",
+            name=call.name,
+            arguments=msgspec.json.encode(call.arguments).decode(),
+        )
+        for call in calls
+    ]
+
+
+def _definition(tool: ToolSchema) -> ToolDefinition:
+    return ToolDefinition(
+        name=tool.name,
+        description=tool.description,
+        parameters=tool.tool_schema.function.parameters,
+    )
