@@ -54,6 +54,9 @@ from local.protocol.envelope import new_id, utc_now
 from local.protocol.payloads import Json
 from local.settings import MemorySettings
 
+MANY = 100
+"""So many messages are made into records in a thread: thousands would hold up everybody else."""
+
 Clock = Callable[[], datetime]
 
 
@@ -221,7 +224,8 @@ class MemoryService:
             session_id=session,
             now=self._memory.clock(),
         )
-        records = await asyncio.to_thread(list, records_of(conversation))  # there may be thousands
+        made = records_of(conversation)
+        records = list(made) if len(messages) < MANY else await asyncio.to_thread(list, made)
         written = await self._ledger.add_many(records)
         await self._memory.changes.written(written, records)
         return Ingested(
