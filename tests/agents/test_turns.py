@@ -18,6 +18,7 @@ from local.bus.query_client import QueryClient
 from local.errors import BusError, ModelError, TooLargeError
 from local.llm.chat import ChatChunk, ChatMessage, ToolCall, ToolDefinition, Usage
 from local.memory.service import Memory
+from local.protocol import subjects
 from local.protocol.caller import Caller
 from local.protocol.codec import decode
 from local.protocol.payloads import Generation, Json
@@ -309,6 +310,33 @@ async def test_a_turn_that_a_stop_interrupts_ends_with_an_error_that_is_not_reme
     assert (turn.error.code, turn.answer) == ("unavailable", "")
     assert "stopped" in turn.error.message
     assert (await memory.ledger.counts()).records == 0
+
+
+async def test_a_turn_that_waits_for_one_that_a_stop_interrupts_is_told_as_well(
+    start: StartGenerator,
+    bus: Connection,
+    listen: Listen,
+    ollama: OllamaStandIn,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(participant, "STOP_GRACE", 0.01)
+    may_finish = threading.Event()
+    ollama.script(Reply(content="Half an answer.", hold=may_finish))
+    agent = await start(tools=0)
+    published = await listen(subjects.RESPONSE_GENERATION)
+    for query in ("One", "Two"):
+        envelope = {"user": "richard", "session_id": "s1", "payload": {"query": query}}
+        await bus.request(subjects.QUERY_RECEIVED, json.dumps(envelope).encode())
+    await eventually(lambda: ollama.bodies("/api/chat"))
+
+    await agent.__aexit__(None, None, None)
+    await eventually(lambda: len(published) == 2)
+    may_finish.set()
+
+    turns = [decode(message.data, Generation).payload for message in published]
+    assert sorted(turn.query for turn in turns) == ["One", "Two"]
+    assert all(turn.error and "stopped" in turn.error.message for turn in turns)
+    assert len(ollama.bodies("/api/chat")) == 1
 
 
 async def test_a_turn_of_which_nothing_can_be_published_is_an_error(

@@ -83,8 +83,7 @@ class GeneratorAgent(Participant):
             query=query.query,
             query_id=query.query_id or envelope.query_id or new_id(),
         )
-        async with session.turn:
-            await turn.run()
+        await turn.run()
         if self._settings.knowledge and turn.answer and caller.user is not None:
             await self._learn(query.query, caller)
 

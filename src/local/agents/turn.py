@@ -73,20 +73,27 @@ class Turn:
             model=None if isinstance(model, RulesModel) else model,
             context_tokens=settings.context_size,
         )
+        self._told = False
         self.answer = ""
 
     async def run(self) -> None:
-        """Answer, and publish the turn whether or not that worked.
+        """Answer when the session's turns before are done, and publish whether or not that worked.
 
         A turn that fails leaves nothing in the session's memory.
         """
+        try:
+            async with self._session.turn:
+                await self._take()
+        except asyncio.CancelledError:
+            if not self._told:
+                message = "The generator was stopped before it had an answer."
+                await self._publish(ErrorReply(code=ModelError.code, message=message))
+            raise
+
+    async def _take(self) -> None:
         error: ErrorReply | None = None
         try:
             await self._rounds()
-        except asyncio.CancelledError:
-            message = "The generator was stopped before it had an answer."
-            await self._publish(ErrorReply(code=ModelError.code, message=message))
-            raise
         except Local2Error as failure:
             log.warning("turn_failed", query_id=self._query_id, reason=str(failure))
             error = ErrorReply(code=failure.code, message=str(failure))
@@ -99,6 +106,7 @@ class Turn:
 
     async def _publish(self, error: ErrorReply | None) -> None:
         """Tell everybody; what nobody will remember is taken back."""
+        self._told = True
         turn = Generation(
             answer=self.answer,
             thinking="".join(self._thinking) or None,
