@@ -17,6 +17,7 @@ from client import Asker, asking, data_of, request_of
 from local.tools.recall import RecalledItems
 from processes import running_stack
 from report import Figure, run
+from texts import choices_of
 
 _LISTS = """
 FIRST: Ada, Bruno, Cleo, Dario, Edda, Fabio, Greta, Hugo, Ines, Jonas, Kira, Leon, Mona, Nils, Olga
@@ -27,10 +28,7 @@ CITY: Bergen, Oslo, Turku, Malmo, Aarhus, Gdansk, Riga, Vilnius, Tallinn, Porto,
 HOBBY: chess, sailing, opera, climbing, pottery, tennis
 WARES: pumps, lenses, valves, carpets, sensors, bicycles
 """
-WORDS = {
-    name: choices.split(", ")
-    for name, choices in (line.split(": ") for line in _LISTS.strip().splitlines())
-}
+WORDS = choices_of(_LISTS)
 COUNT = 50
 A_REQUEST = 20
 TOP_K = 20

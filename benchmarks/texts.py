@@ -12,10 +12,15 @@ WHERE: Berlin, Oslo, staging, production, Lisbon, Kyoto, the office, the cellar,
 WHEN: Monday, Tuesday, Friday, spring, autumn, March, July, yesterday, October, midnight
 WHY: because tests failed, since nobody used it, to save money, after the outage, before the audit
 """
-WORDS = {
-    name: choices.split(", ")
-    for name, choices in (line.split(": ") for line in _LISTS.strip().splitlines())
-}
+
+
+def choices_of(lists: str) -> dict[str, list[str]]:
+    """Lines such as "WHO: Ada, Grace", by their names."""
+    named = (line.split(": ") for line in lists.strip().splitlines())
+    return {name: choices.split(", ") for name, choices in named}
+
+
+WORDS = choices_of(_LISTS)
 
 
 def notes(count: int, *, seed: int, words: tuple[int, int] = (10, 120)) -> list[str]:

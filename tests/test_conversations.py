@@ -43,9 +43,8 @@ def line(number: int) -> str:
     return TEAPOT if number == 3 else f"In turn {number} somebody says {'this and that, ' * 10}."
 
 
-async def test_two_hundred_turns_by_rules_and_turn_three_is_known(tmp_path: Path) -> None:
-    with_tools = SMALL + 2_500
-    async with asking(small(tmp_path, chat="rules", context_size=with_tools)) as client:
+async def turn_three_is_known_after_many(settings: Settings) -> None:
+    async with asking(settings) as client:
         for number in range(TURNS):
             turn = await client.ask(line(number), caller=RICHARD)
             assert turn.error is None
@@ -53,6 +52,12 @@ async def test_two_hundred_turns_by_rules_and_turn_three_is_known(tmp_path: Path
         answer = await client.ask(QUESTION, caller=RICHARD)
 
     assert TEAPOT in answer.answer
+
+
+async def test_two_hundred_turns_by_rules_and_turn_three_is_known(tmp_path: Path) -> None:
+    with_tools = SMALL + 2_500
+
+    await turn_three_is_known_after_many(small(tmp_path, chat="rules", context_size=with_tools))
 
 
 async def test_two_hundred_turns_with_a_model_and_turn_three_is_known(
@@ -70,14 +75,8 @@ async def test_two_hundred_turns_with_a_model_and_turn_three_is_known(
     ollama.responder = respond
     ollama.context_tokens = 2 * SMALL + 4_000  # the schemas of the tools have room as well
     generator = {"chat": "ollama", "ollama_url": ollama.url, "tools": ("recall",)}
-    async with asking(small(tmp_path, **generator)) as client:
-        for number in range(TURNS):
-            turn = await client.ask(line(number), caller=RICHARD)
-            assert turn.error is None
 
-        answer = await client.ask(QUESTION, caller=RICHARD)
-
-    assert TEAPOT in answer.answer
+    await turn_three_is_known_after_many(small(tmp_path, **generator))
 
 
 async def test_a_conversation_goes_on_after_a_restart_of_the_stack(

@@ -3,7 +3,7 @@
 import asyncio
 import json
 import threading
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Iterator, Sequence
 from pathlib import Path
 
 import msgspec
@@ -288,23 +288,29 @@ async def test_turns_of_two_users_with_the_same_query_id_are_both_remembered(
     await eventually(two_turns)
 
 
+@pytest.fixture
+def unfinished(ollama: OllamaStandIn, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The model begins an answer and does not end it; a stop does not wait for it."""
+    monkeypatch.setattr(participant, "STOP_GRACE", 0.01)
+    may_finish = threading.Event()
+    ollama.script(Reply(content="Half an answer.", hold=may_finish))
+    yield
+    may_finish.set()
+
+
+@pytest.mark.usefixtures("unfinished")
 async def test_a_turn_that_a_stop_interrupts_ends_with_an_error_that_is_not_remembered(
     start: StartGenerator,
     client: QueryClient,
     ollama: OllamaStandIn,
     memory: Memory,
-    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(participant, "STOP_GRACE", 0.01)
-    may_finish = threading.Event()
-    ollama.script(Reply(content="Half an answer.", hold=may_finish))
     agent = await start(tools=0)
     asked = asyncio.create_task(client.ask("Hello?", caller=RICHARD, timeout=20))
     await eventually(lambda: ollama.bodies("/api/chat"))
 
     await agent.__aexit__(None, None, None)
     turn = await asked
-    may_finish.set()
 
     assert turn.error is not None
     assert (turn.error.code, turn.answer) == ("unavailable", "")
@@ -312,16 +318,13 @@ async def test_a_turn_that_a_stop_interrupts_ends_with_an_error_that_is_not_reme
     assert (await memory.ledger.counts()).records == 0
 
 
+@pytest.mark.usefixtures("unfinished")
 async def test_a_turn_that_waits_for_one_that_a_stop_interrupts_is_told_as_well(
     start: StartGenerator,
     bus: Connection,
     listen: Listen,
     ollama: OllamaStandIn,
-    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(participant, "STOP_GRACE", 0.01)
-    may_finish = threading.Event()
-    ollama.script(Reply(content="Half an answer.", hold=may_finish))
     agent = await start(tools=0)
     published = await listen(subjects.RESPONSE_GENERATION)
     for query in ("One", "Two"):
@@ -331,7 +334,6 @@ async def test_a_turn_that_waits_for_one_that_a_stop_interrupts_is_told_as_well(
 
     await agent.__aexit__(None, None, None)
     await eventually(lambda: len(published) == 2)
-    may_finish.set()
 
     turns = [decode(message.data, Generation).payload for message in published]
     assert sorted(turn.query for turn in turns) == ["One", "Two"]

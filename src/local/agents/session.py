@@ -45,16 +45,7 @@ class LoadedMessage(msgspec.Struct, frozen=True, kw_only=True):
     tool_call_id: str | None = None
 
     def message(self) -> Message:
-        calls = [
-            ToolCallMsg(
-                id=call.id,
-                call_id=call.id,
-                type="function",
-                name=call.name,
-                arguments=msgspec.json.encode(call.args).decode(),
-            )
-            for call in self.tool_calls
-        ]
+        calls = [ToolCallMsg.calling(call.name, call.args, id_=call.id) for call in self.tool_calls]
         return Message(
             role=self.role,
             content=self.content,

@@ -9,7 +9,7 @@ from local.agents.publication import RECORDED_CHARACTERS
 from local.bus.connection import Connection
 from local.bus.outputs import with_preview
 from local.bus.tool_client import call_tool
-from local.conversation.message import Message, ToolCallMsg
+from local.conversation.message import Message
 from local.conversation.tokens import TokenCounter
 from local.llm.chat import ToolCall, ToolDefinition
 from local.protocol.caller import Caller
@@ -93,20 +93,6 @@ def fitting(tools: Sequence[ToolSchema], room: int, count: TokenCounter) -> list
 def as_message(tools: Sequence[ToolDefinition]) -> Message:
     """What the tools are to a counter of tokens."""
     return Message(role="system", content=msgspec.json.encode(tools).decode())
-
-
-def asked(calls: Sequence[ToolCall]) -> list[ToolCallMsg]:
-    """The calls as a conversation keeps them."""
-    return [
-        ToolCallMsg(
-            id=call.id,
-            call_id=call.id,
-            type="function",
-            name=call.name,
-            arguments=msgspec.json.encode(call.arguments).decode(),
-        )
-        for call in calls
-    ]
 
 
 def _definition(tool: ToolSchema) -> ToolDefinition:

@@ -10,10 +10,11 @@ import structlog
 from local.agents.prompt import Background, PromptWriter
 from local.agents.publication import publish_turn
 from local.agents.session import Session
-from local.agents.toolset import Toolset, as_message, asked, fitting
+from local.agents.toolset import Toolset, as_message, fitting
 from local.bus.connection import Connection
 from local.conversation.compaction import CompactionRuntime
 from local.conversation.conversation import Snapshot
+from local.conversation.message import ToolCallMsg
 from local.errors import Local2Error, ModelError, PromptTooLargeError
 from local.llm.chat import ChatModel, ToolCall, ToolDefinition, Usage
 from local.llm.rules import RulesModel
@@ -141,7 +142,8 @@ class Turn:
             if not calls or last:
                 self._answered(text)
                 return
-            memory.add(role="assistant", content=text, tool_calls=asked(calls))
+            asked = [ToolCallMsg.calling(one.name, one.arguments, id_=one.id) for one in calls]
+            memory.add(role="assistant", content=text, tool_calls=asked)
             for message, record in await asyncio.gather(*map(self._tools.call, calls)):
                 memory.add(message)
                 self._calls.append(record)

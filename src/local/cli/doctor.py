@@ -3,10 +3,10 @@
 import asyncio
 import os
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Coroutine, Iterator
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 from rich.table import Table
@@ -59,23 +59,7 @@ async def _examine(settings: Settings) -> list[Finding]:
         *[_folder(path) for path in (settings.memory.data_dir, settings.memory.chroma_path)],
         _minilm(),
     ]
-    findings += [
-        await _ollama(
-            "chat model",
-            settings.generator.ollama_url,
-            settings.generator.model,
-            needed=settings.generator.chat == "ollama",
-            without="the responder by rules answers",
-        ),
-        await _ollama(
-            "embedding model",
-            settings.memory.ollama_url,
-            settings.memory.embedding_model,
-            needed=settings.memory.embedder == "ollama",
-            without="MiniLM embeds",
-        ),
-    ]
-    findings += [finding async for finding in _optional(settings)]
+    findings += await asyncio.gather(*_models(settings))
     findings += [finding async for finding in _stack(settings)]
     return findings
 
@@ -136,18 +120,32 @@ async def _ollama(name: str, url: str, model: str, *, needed: bool, without: str
     )
 
 
-async def _optional(settings: Settings) -> AsyncIterator[Finding]:
-    """What the memory asks besides, as far as it is configured."""
+def _models(settings: Settings) -> Iterator[Coroutine[Any, Any, Finding]]:
+    """Those that the stack cannot do without, and what it asks besides, as far as configured."""
     memory, chat = settings.memory, settings.generator
+    yield _ollama(
+        "chat model",
+        chat.ollama_url,
+        chat.model,
+        needed=chat.chat == "ollama",
+        without="the responder by rules answers",
+    )
+    yield _ollama(
+        "embedding model",
+        memory.ollama_url,
+        memory.embedding_model,
+        needed=memory.embedder == "ollama",
+        without="MiniLM embeds",
+    )
     if memory.reranker_url:
-        yield await _reranker(memory)
+        yield _reranker(memory)
     for name, (model, without) in {
         "judge": (memory.judge_model, "facts are replaced by their topics only"),
         "synthesizer": (memory.synthesis_model, "the best item is the answer"),
         "query model": (memory.query_model, "questions are looked up as they are"),
     }.items():
         if model and chat.chat != "rules":
-            yield await _ollama(name, chat.ollama_url, model, needed=False, without=without)
+            yield _ollama(name, chat.ollama_url, model, needed=False, without=without)
 
 
 async def _reranker(memory: MemorySettings) -> Finding:

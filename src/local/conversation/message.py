@@ -39,6 +39,11 @@ class ToolCallMsg(msgspec.Struct, frozen=True):
         return {"id": self.call_id or self.id, "type": self.type, "function": function}
 
     @classmethod
+    def calling(cls, name: str, arguments: Dict, *, id_: str) -> Self:
+        """A call of a function with these arguments."""
+        return cls(id=id_, call_id=id_, type="function", name=name, arguments=as_json(arguments))
+
+    @classmethod
     def from_dict(cls, call: Dict) -> Self:
         """From OpenAI's form, or from this Struct's own fields; arguments may be an object.
 

@@ -160,8 +160,13 @@ def _check_identity(scope: Scope, caller: Caller, *, otherwise: str = "") -> Non
     if lacking is not None:
         raise InvalidArgumentsError(
             f"scope: {scope!r} needs to know whose; the request's envelope has no {lacking}.",
-            remedy=f"Send {lacking} in the envelope (`local2`: {OPTIONS[lacking]}){otherwise}.",
+            remedy=f"{how_to_send(lacking)}{otherwise}.",
         )
+
+
+def how_to_send(field: str) -> str:
+    """What to do where an envelope lacks a field that says who asks."""
+    return f"Send {field} in the envelope (`local2`: {OPTIONS[field]})"
 
 
 def _owner(class_: Owning, caller: Caller) -> str:

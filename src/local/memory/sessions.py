@@ -10,7 +10,7 @@ import msgspec
 from local.database import Connection, Row
 from local.errors import InvalidArgumentsError
 from local.memory.notes import Note, Noted, Notes
-from local.memory.places import own_places, place
+from local.memory.places import how_to_send, own_places, place
 from local.memory.records import TENANT_OWNED, checked_text, content_id
 from local.memory.rows import TenantRows
 from local.protocol.caller import Caller
@@ -178,7 +178,7 @@ class Sessions:
             return known
         raise InvalidArgumentsError(
             "session_id: the request's envelope has none.",
-            remedy="Send session_id in the envelope (`local2`: --session).",
+            remedy=f"{how_to_send('session_id')}.",
         )
 
 
