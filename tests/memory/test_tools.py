@@ -48,7 +48,12 @@ async def test_a_topic_is_saved_and_recalled_in_the_words_of_the_reference(memor
 
     assert saved.content == "Memory saved: user.language_preference"
     assert recalled.content == "[Memory: user.language_preference] Elixir"
-    assert msgspec.to_builtins(recalled.data) == {**topic, "found": True, "content": "Elixir"}
+    assert msgspec.to_builtins(recalled.data) == {
+        **topic,
+        "found": True,
+        "content": "Elixir",
+        "id": msgspec.to_builtins(saved.data)["id"],
+    }
 
 
 async def test_saving_tells_programs_what_it_replaced(memory: Memory) -> None:
@@ -73,6 +78,7 @@ async def test_an_unknown_topic_is_no_memory(memory: Memory) -> None:
         "topic": "user.name",
         "found": False,
         "content": None,
+        "id": None,
     }
 
 

@@ -72,6 +72,8 @@ class ToolHost(Participant):
         except Exception:  # noqa: BLE001 - the boundary: logged whole, answered in one line
             self._log.exception("tool_failed")
             result = ToolResult.failed(Local2Error(FAULT))
+        if request is not None and self._tool.answering is not None:
+            self._tool.answering(caller_of(request), result)
         result = await self._reply(message, request, result)
         elapsed = time.perf_counter() - begun
         await asyncio.sleep(0)  # lets the reply leave before the log line is made

@@ -47,6 +47,7 @@ from local.memory.records import (
     place_of_topic,
 )
 from local.memory.rows import TenantRows
+from local.memory.served import Served
 from local.memory.sessions import Sessions
 from local.memory.supersession import Closeness, Supersession
 from local.protocol.caller import Caller
@@ -88,6 +89,7 @@ class Memory:
         self.vectors = vectors
         self.settings = settings
         self.clock = clock
+        self.served = Served(since=clock())
         self.changes = Changes(self.indexer, announce)
         self.synthesis = Synthesis(models.synthesizer, within=settings.synthesis_timeout)
         retrieval = Retrieval(self.rows, self.indexer, vectors)
@@ -148,9 +150,17 @@ class MemoryService:
 
     async def recall_topic(self, topic: str) -> str | None:
         """The value of a standing fact, or None. Exact: neither index nor embedder is asked."""
-        scope, owner = place_of_topic(checked_topic(topic), self.caller.user)
-        record = await self._ledger.topic(scope, owner, topic)
+        record = await self.topic(topic)
         return record.content if record else None
+
+    async def topic(self, topic: str) -> Record | None:
+        """The active version of a standing fact.
+
+        Raises:
+            InvalidArgumentsError: The key breaks the rule for topics.
+        """
+        scope, owner = place_of_topic(checked_topic(topic), self.caller.user)
+        return await self._ledger.topic(scope, owner, topic)
 
     async def remember_fact(self, fact: Fact) -> Written:
         """Keep a fact for as long as nothing contradicts it.

@@ -8,7 +8,7 @@ import msgspec
 
 from local.errors import InvalidArgumentsError
 from local.protocol.caller import Caller
-from local.protocol.payloads import Function, FunctionSchema, ToolSchema
+from local.protocol.payloads import Function, FunctionSchema, ToolResult, ToolSchema
 
 _NO_CHOICE = re.compile(r"^Invalid enum value .* at `args\.([^`]+)`")
 _INDEX = re.compile(r"\[[^\]]*\]")
@@ -30,7 +30,10 @@ class McpTool(msgspec.Struct, kw_only=True, rename="camel"):
 
 
 class Tool(msgspec.Struct, frozen=True, kw_only=True):
-    """`whole`: its results are never kept and never cut to a preview, as those of the memory."""
+    """`whole`: its results are never kept and never cut to a preview, as those of the memory.
+
+    `answering` hears of every result, failures included, just before it is sent.
+    """
 
     name: str
     description: str
@@ -38,6 +41,7 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True):
     args: type[msgspec.Struct]
     run: Callable[[Caller, Any], Awaitable[ToolOutput]]
     whole: bool = False
+    answering: Callable[[Caller, ToolResult], None] | None = None
 
     def schema(self) -> ToolSchema:
         """The announcement of `tool.schema`; its parameters come from the arguments' type."""

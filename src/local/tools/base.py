@@ -1,13 +1,14 @@
 """From a tool's own file (Args, description, function) to the Tool that a host serves."""
 
-from collections.abc import Awaitable, Callable
-from typing import Annotated, Generic, TypeVar
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Annotated, Any, Generic, TypeVar
 
 import msgspec
 
 from local import __version__
 from local.memory.service import Memory, MemoryService
 from local.protocol.caller import Caller
+from local.protocol.payloads import ToolResult
 from local.protocol.tool import Tool, ToolOutput
 
 A = TypeVar("A", bound=msgspec.Struct)
@@ -33,18 +34,26 @@ class Args(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 
 class MemoryTool(msgspec.Struct, Generic[A], frozen=True, kw_only=True):
-    """What a tool's file declares; over a memory it becomes a Tool."""
+    """What a tool's file declares; over a memory it becomes a Tool.
+
+    `shows`: the ids of the records that the data of a result shows.
+    """
 
     name: str
     description: str
     args: type[A]
     function: Callable[[MemoryService, A], Awaitable[ToolOutput]]
+    shows: Callable[[Any], Iterable[str]] = lambda _: ()
 
     def over(self, memory: Memory) -> Tool:
         """The Tool; its caller comes from the bus and cannot be chosen by arguments."""
 
         async def run(caller: Caller, arguments: A) -> ToolOutput:
             return await self.function(memory.of(caller), arguments)
+
+        def answering(caller: Caller, result: ToolResult) -> None:
+            ids = self.shows(result.data) if result.ok else ()
+            memory.served.add(caller, self.name, result.content, ids)
 
         return Tool(
             name=self.name,
@@ -53,4 +62,5 @@ class MemoryTool(msgspec.Struct, Generic[A], frozen=True, kw_only=True):
             args=self.args,
             run=run,
             whole=True,
+            answering=answering,
         )

@@ -81,6 +81,14 @@ def _lines(session: Session) -> Iterator[str]:
         yield from (f"- {memory.content}" for memory in shortened(session.memories, share))
 
 
-TOOL = MemoryTool(
-    name="load_session", description=DESCRIPTION, args=LoadSession, function=load_session
+def _shown(data: Session) -> list[str]:
+    return [memory.id for memory in data.memories] + [message.id for message in data.messages]
+
+
+TOOL = MemoryTool[LoadSession](
+    name="load_session",
+    description=DESCRIPTION,
+    args=LoadSession,
+    function=load_session,
+    shows=_shown,
 )

@@ -69,6 +69,14 @@ def _version(record: Record) -> Version:
     )
 
 
+def _shown(data: Versions) -> list[str]:
+    return [version.id for version in data.versions]
+
+
 TOOL = MemoryTool[MemoryHistory](
-    name="memory_history", description=DESCRIPTION, args=MemoryHistory, function=memory_history
+    name="memory_history",
+    description=DESCRIPTION,
+    args=MemoryHistory,
+    function=memory_history,
+    shows=_shown,
 )

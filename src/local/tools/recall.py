@@ -164,4 +164,10 @@ def _item(item: Item, *, explain: bool) -> RecalledItem:
     )
 
 
-TOOL = MemoryTool[Recall](name="recall", description=DESCRIPTION, args=Recall, function=recall)
+def _shown(data: RecalledItems) -> list[str]:
+    return [item.id for item in data.items]
+
+
+TOOL = MemoryTool[Recall](
+    name="recall", description=DESCRIPTION, args=Recall, function=recall, shows=_shown
+)

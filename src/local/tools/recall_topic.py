@@ -21,16 +21,28 @@ class RecalledTopic(msgspec.Struct, frozen=True, kw_only=True):
     topic: str
     found: bool
     content: str | None
+    id: str | None = None
 
 
 async def recall_topic(memory: MemoryService, args: RecallTopic) -> ToolOutput:
-    content = await memory.recall_topic(args.topic)
+    record = await memory.topic(args.topic)
+    if record is None:
+        data = RecalledTopic(topic=args.topic, found=False, content=None)
+        return ToolOutput(content=NOTHING_FOUND, data=data)
     return ToolOutput(
-        content=NOTHING_FOUND if content is None else f"[Memory: {args.topic}] {content}",
-        data=RecalledTopic(topic=args.topic, found=content is not None, content=content),
+        content=f"[Memory: {args.topic}] {record.content}",
+        data=RecalledTopic(topic=args.topic, found=True, content=record.content, id=record.id),
     )
 
 
-TOOL = MemoryTool(
-    name="recall_topic", description=DESCRIPTION, args=RecallTopic, function=recall_topic
+def _shown(data: RecalledTopic) -> list[str]:
+    return [data.id] if data.id else []
+
+
+TOOL = MemoryTool[RecallTopic](
+    name="recall_topic",
+    description=DESCRIPTION,
+    args=RecallTopic,
+    function=recall_topic,
+    shows=_shown,
 )

@@ -66,6 +66,14 @@ def formatted(hits: Sequence[Hit]) -> str:
     )
 
 
-TOOL = MemoryTool(
-    name="search_memory", description=DESCRIPTION, args=SearchMemory, function=search_memory
+def _shown(data: FoundMemories) -> list[str]:
+    return [hit.id for hit in data.hits]
+
+
+TOOL = MemoryTool[SearchMemory](
+    name="search_memory",
+    description=DESCRIPTION,
+    args=SearchMemory,
+    function=search_memory,
+    shows=_shown,
 )

@@ -1,0 +1,97 @@
+"""What the memory answered lately is known by whom it was answered to, and by its words."""
+
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+
+import pytest
+
+from local.bus.connection import Connection
+from local.bus.tool_client import call_tool
+from local.bus.tool_host import ToolHost
+from local.memory import served
+from local.memory.served import Served
+from local.memory.service import Memory
+from local.protocol.caller import Caller
+from local.protocol.envelope import utc_now
+from local.protocol.payloads import ToolResult
+from local.tools.catalog import memory_tools
+
+RICHARD = Caller(user="richard", agent="shell", session_id="s1")
+
+
+@pytest.fixture
+async def tools(bus: Connection, memory: Memory) -> AsyncIterator[Memory]:
+    async with AsyncExitStack() as hosts:
+        for tool in memory_tools(memory):
+            await hosts.enter_async_context(ToolHost(bus, tool))
+        yield memory
+
+
+async def call(bus: Connection, tool: str, **args: object) -> ToolResult:
+    return await call_tool(bus, tool, args, caller=RICHARD)
+
+
+@pytest.mark.parametrize(
+    ("tool", "args"),
+    [
+        ("recall_topic", {"topic": "user.language"}),
+        ("recall", {"query": "Elixir"}),
+        ("memory_history", {"topic_or_id": "user.language"}),
+    ],
+)
+async def test_what_a_tool_showed_is_known_by_its_words(
+    bus: Connection, tools: Memory, tool: str, args: dict[str, object]
+) -> None:
+    saved = (await call(bus, "save_topic", topic="user.language", content="Elixir")).data
+
+    answer = await call(bus, tool, **args)
+
+    assert tools.served.shown("richard", tool, answer.content) == (saved["id"],)
+    assert tools.served.to_session("richard", "s1") == (saved["id"],)
+
+
+async def test_episodes_that_were_found_are_known(bus: Connection, tools: Memory) -> None:
+    noted = (await call(bus, "save_memory", content="We chose Postgres.")).data
+
+    answer = await call(bus, "search_memory", query="Postgres")
+
+    assert tools.served.shown("richard", "search_memory", answer.content) == (noted["id"],)
+
+
+async def test_a_failure_of_an_own_tool_is_its_answer_too(bus: Connection, tools: Memory) -> None:
+    answer = await call(bus, "recall", query=" ")
+
+    assert not answer.ok
+    assert tools.served.shown("richard", "recall", answer.content) == ()
+
+
+async def test_an_answer_is_nobody_elses_and_no_other_tools(bus: Connection, tools: Memory) -> None:
+    await call(bus, "save_topic", topic="user.language", content="Elixir")
+    answer = await call(bus, "recall", query="Elixir")
+
+    assert tools.served.shown("eve", "recall", answer.content) is None
+    assert tools.served.shown("richard", "search", answer.content) is None
+    assert tools.served.shown("richard", "recall", "Something else.") is None
+    assert tools.served.to_session("eve", "s1") == ()
+
+
+def test_a_result_is_known_cut_and_with_other_white_space() -> None:
+    answered = Served(since=utc_now())
+    text = "word " * 3_000
+
+    answered.add(RICHARD, "recall", text, ["a"])
+
+    assert answered.shown("richard", "recall", "word\n" * 2_000) == ("a",)
+
+
+def test_what_is_held_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(served, "MOST_RESULTS", 2)
+    monkeypatch.setattr(served, "MOST_SHOWN", 2)
+    answered = Served(since=utc_now())
+
+    for id_ in "abc":
+        answered.add(RICHARD, "recall", f"The answer {id_}", [id_])
+
+    assert answered.shown("richard", "recall", "The answer a") is None
+    assert answered.shown("richard", "recall", "The answer c") == ("c",)
+    assert answered.to_session("richard", "s1") == ("b", "c")
