@@ -26,13 +26,18 @@ _STOP_WORDS = frozenset(
 
 
 def terms(text: str) -> list[str]:
-    """The words that say what a text is about: no stop words, each once, at most MOST_TERMS."""
-    # Lowered one by one: "\u0130" becomes two characters, of which the second is no part of a word.
-    words = dict.fromkeys(word.lower() for word in _WORD.findall(composed(text)))
-    telling = [word for word in words if word not in _STOP_WORDS]
+    """As `every_term`, at most MOST_TERMS of them."""
+    telling = every_term(text)
     if len(telling) <= MOST_TERMS:
         return telling
     return telling[: MOST_TERMS // 2] + telling[-MOST_TERMS // 2 :]
+
+
+def every_term(text: str) -> list[str]:
+    """The words that say what a text is about: no stop words, each once."""
+    # Lowered one by one: "\u0130" becomes two characters, of which the second is no part of a word.
+    words = dict.fromkeys(word.lower() for word in _WORD.findall(composed(text)))
+    return [word for word in words if word not in _STOP_WORDS]
 
 
 def composed(text: str) -> str:

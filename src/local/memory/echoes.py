@@ -1,0 +1,146 @@
+"""Echoes: what a turn repeats of the memories that it was answered from, and what it adds to them.
+
+Everything is stored word for word. But a question asked again is nearer to itself than to what
+answers it, and its answer says again what a memory said: in a search both give way to the memories
+behind them, by what is noted here when the turn is stored.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+
+import msgspec
+
+from local.memory.recall.keywords import every_term, stem
+from local.protocol.payloads import Json
+
+DERIVED_FROM = "derived_from"
+ADDS, UNANSWERED = "adds", "unanswered"
+"""In the metadata: the words that are its own; that it asks, or says that nothing is known."""
+
+READ = 20_000
+"""Characters of a text that are compared; the rest of a longer one counts as its own."""
+MOST_ADDED = 64
+SHARED, LEAST_SHARED = 0.3, 2
+"""How much of what a memory tells an answer has, or the other way round, if it rests on it."""
+MOST_BESIDE = 3
+"""Words that a refusal may have besides those of its question and of refusing."""
+
+_SENTENCE = re.compile(r"[^.!?…。！？؟\n]*[.!?…。！？؟\n]*")  # noqa: RUF001 - ends of sentences
+_ASKING = re.compile(
+    r"\W*(?:who|whom|whose|what|which|when|where|why|how|do|does|did|is|are|was|were|am|can|could|"
+    r"will|would|should|shall|may|has|have|had|tell me|remind me)\b",
+    re.IGNORECASE,
+)
+_SAVING = re.compile(r"\b(?:remember|note|save|mind|forget)\b[:,]? that\b", re.IGNORECASE)
+"""Politely asked for, it is stated: "Could you remember that …?"."""
+_REFUSAL = re.compile(
+    r"\b(?:no|not|nothing|never|cannot|unable|\w{2,7}n['\u2019]t)\b[^.!?\n]{0,60}?\b(?:know|remember|"
+    r"recall|aware|information|memor(?:y|ies)|record(?:s|ed)?|mention(?:ed)?|found|find|saved|stored|"
+    r"details?|context|sure|told|access|answer|anything)\b"
+    r"|\b(?:know|remember|recall|found|find|have|see) (?:nothing|no|none|neither)\b",
+    re.IGNORECASE,
+)
+_TALK = frozenset(
+    stem(word)
+    for word in re.findall(
+        r"\w+",
+        """
+    access across again ahead anything answer asked available aware cannot check chat clear confirm
+    context conversation could couldn currently detail details did didn doesn don earlier far feel
+    find found free give glad happy haven help here hope information isn know known let like ll look
+    looked looking may maybe memories memory mention might more moment need never nothing now old
+    one past perhaps personal previous provide provided re record recorded records remember right
+    save saved search searched see seem session sessions share shared something sorry specific
+    specifically store stored sure there time topic try unable unfortunately ve wasn yet
+    """,
+    )
+)
+
+
+class Shown(msgspec.Struct, frozen=True, kw_only=True):
+    """A record that a memory tool showed while the turn was under way."""
+
+    id: str
+    content: str
+
+
+class Reading(msgspec.Struct, frozen=True, kw_only=True):
+    """What a turn is beside a new memory; `sources` are ids of what its answer rests on."""
+
+    sources: tuple[str, ...]
+    of_question: Json
+    of_answer: Json
+    """Metadata of the records made of the question, and of the answer; an episode has both."""
+
+    @property
+    def of_episode(self) -> Json:
+        """Nothing is unanswered in an episode unless all of it is."""
+        adds = [*self.of_question.get(ADDS, ()), *self.of_answer.get(ADDS, ())]
+        if UNANSWERED in self.of_question and UNANSWERED in self.of_answer:
+            return {UNANSWERED: True}
+        return {ADDS: adds[:MOST_ADDED]} if self.sources else {}
+
+
+def read(query: str, answer: str, shown: Sequence[Shown], results: Sequence[str]) -> Reading:
+    """Compare a turn with what was shown to whoever answered it.
+
+    Args:
+        query: What was asked.
+        answer: What was answered.
+        shown: The records that memory tools showed meanwhile.
+        results: What those tools answered, as text.
+    """
+    asked, answered = words_of(query), words_of(answer)
+    stated = words_of(statements(query))
+    told = answered - asked
+    used = [
+        (one.id, words) for one in shown if _rests_on(words := words_of(one.content), asked, told)
+    ]
+    if used:
+        known = _TALK.union(*(words for _, words in used), *map(words_of, results))
+        return Reading(
+            sources=tuple(dict.fromkeys(id_ for id_, _ in used)),
+            of_question=_adding(stated - known),
+            of_answer=_adding(told - known),
+        )
+    refused = _REFUSAL.search(answer[:READ]) and len(told - _TALK) <= MOST_BESIDE
+    return Reading(
+        sources=(),
+        of_question={UNANSWERED: True} if refused and not stated else {},
+        of_answer={UNANSWERED: True} if refused else {},
+    )
+
+
+def statements(text: str) -> str:
+    """The sentences that ask nothing."""
+    return " ".join(one for one in _sentences(text[:READ]) if not _asks(one))
+
+
+def words_of(text: str) -> frozenset[str]:
+    """The stems of the words that say what a text is about."""
+    return frozenset(map(stem, every_term(text[:READ])))
+
+
+def _rests_on(source: frozenset[str], asked: frozenset[str], told: frozenset[str]) -> bool:
+    """Whether an answer that tells this beside its question has it from the source."""
+    news = source - asked
+    if not news:
+        return bool(source) and source <= asked | told
+    shared = len(news & told)
+    return shared >= min(LEAST_SHARED, len(news)) and shared >= SHARED * min(len(news), len(told))
+
+
+def _adding(words: frozenset[str]) -> Json:
+    return {ADDS: sorted(words)[:MOST_ADDED]}
+
+
+def _sentences(text: str) -> Iterator[str]:
+    return (found[0].strip() for found in _SENTENCE.finditer(text) if found[0].strip())
+
+
+def _asks(sentence: str) -> bool:
+    if _SAVING.search(sentence):
+        return False
+    return sentence.rstrip("\"'”’)»*_ ").endswith(("?", "？", "؟")) or bool(  # noqa: RUF001
+        _ASKING.match(sentence)
+    )

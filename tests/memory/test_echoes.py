@@ -1,0 +1,108 @@
+"""What a turn repeats of the memories that it was answered from, and what is its own."""
+
+import pytest
+
+from local.memory.echoes import Shown, read, statements
+
+CANBERRA = Shown(id="canberra", content="The capital of Australia is Canberra, not Sydney.")
+BREAD = Shown(id="bread", content="Richard bakes sourdough bread every Saturday morning.")
+ASKED = "What do you remember about Australian geography?"
+RESULT = "[Memory recall — 2026-11-20]\n1. (relevance: 0.88) 2026-11-01\n   " + CANBERRA.content
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        pytest.param(f"Here is what I remember: {RESULT}", id="quoted"),
+        pytest.param("Canberra is the capital of Australia, rather than Sydney.", id="paraphrased"),
+        pytest.param("You said that Australia's capital is Canberra.", id="in part"),
+    ],
+)
+def test_an_answer_rests_on_what_it_repeats_and_on_nothing_else(answer: str) -> None:
+    reading = read(ASKED, answer, [BREAD, CANBERRA], [RESULT])
+
+    assert reading.sources == ("canberra",)
+    assert reading.of_question == {"adds": []}
+    assert "unanswered" not in reading.of_episode
+
+
+def test_a_value_of_one_word_is_enough_to_rest_on() -> None:
+    fact = Shown(id="language", content="Elixir")
+
+    reading = read("What language do I prefer?", "I remember: Elixir.", [fact], [])
+
+    assert reading.sources == ("language",)
+    assert reading.of_answer == {"adds": []}
+
+
+def test_what_an_answer_adds_of_its_own_is_noted() -> None:
+    answer = "It is Canberra, not Sydney. The flight to Perth leaves on Tuesday."
+
+    reading = read(ASKED, answer, [CANBERRA], [RESULT])
+
+    assert {"perth", "tuesday"} <= {word.strip() for word in reading.of_answer["adds"]}
+    assert reading.of_question == {"adds": []}
+    assert reading.of_episode["adds"] == reading.of_answer["adds"]
+
+
+def test_what_a_user_states_beside_the_question_is_the_turns_own() -> None:
+    query = f"My new dog is called Rex. {ASKED}"
+
+    reading = read(query, "The capital is Canberra, not Sydney.", [CANBERRA], [RESULT])
+
+    assert {"dog", "rex"} <= {word.strip() for word in reading.of_question["adds"]}
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "I remember nothing about that.",
+        "I'm sorry, I don't have any information about that in my memory.",
+        "I don’t know. Could you tell me?",
+        "Unfortunately I couldn't find anything in our earlier conversations.",
+        "I have no record of Australian geography.",
+    ],
+)
+def test_a_refusal_to_a_bare_question_answers_nothing(answer: str) -> None:
+    reading = read(ASKED, answer, [BREAD], [])
+
+    assert reading.sources == ()
+    assert reading.of_question == reading.of_answer == reading.of_episode == {"unanswered": True}
+
+
+@pytest.mark.parametrize(
+    ("query", "answer"),
+    [
+        ("What is the capital of France?", "Paris."),
+        ("Why is the sky blue?", "I am not sure, but Rayleigh scattering explains most of it."),
+        ("The capital of Australia is Canberra.", "Understood."),
+        ("Is it safe?", "No, never mix bleach with ammonia: you must know that chlorine is toxic."),
+    ],
+)
+def test_an_answer_of_ones_own_is_a_memory_like_any_other(query: str, answer: str) -> None:
+    reading = read(query, answer, [BREAD], [])
+
+    assert (reading.sources, reading.of_episode, reading.of_answer) == ((), {}, {})
+
+
+def test_what_is_stated_beside_a_refused_question_is_no_question() -> None:
+    query = "My sister cannot eat peanuts. What do you know about her?"
+
+    reading = read(query, "I remember nothing about that.", [], [])
+
+    assert reading.of_answer == {"unanswered": True}
+    assert reading.of_question == reading.of_episode == {}
+
+
+@pytest.mark.parametrize(
+    ("text", "stated"),
+    [
+        ("What is it? I like tea.", "I like tea."),
+        ("Could you remember that I like tea?", "Could you remember that I like tea?"),
+        ("Tell me about tea.", ""),
+        ("お茶は好きですか？", ""),
+        ("Nothing but words", "Nothing but words"),
+    ],
+)
+def test_statements_are_the_sentences_that_ask_nothing(text: str, stated: str) -> None:
+    assert statements(text) == stated
