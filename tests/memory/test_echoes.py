@@ -58,7 +58,7 @@ def test_what_a_user_states_beside_the_question_is_the_turns_own() -> None:
     [
         "I remember nothing about that.",
         "I'm sorry, I don't have any information about that in my memory.",
-        "I don’t know. Could you tell me?",
+        "I don\u2019t know. Could you tell me?",
         "Unfortunately I couldn't find anything in our earlier conversations.",
         "I have no record of Australian geography.",
     ],
@@ -100,7 +100,7 @@ def test_what_is_stated_beside_a_refused_question_is_no_question() -> None:
         ("What is it? I like tea.", "I like tea."),
         ("Could you remember that I like tea?", "Could you remember that I like tea?"),
         ("Tell me about tea.", ""),
-        ("お茶は好きですか？", ""),
+        ("お茶は好きですか\uff1f", ""),
         ("Nothing but words", "Nothing but words"),
     ],
 )
