@@ -348,7 +348,7 @@ async def test_a_session_that_never_was_has_its_memories_and_nothing_else(
     [
         ("notes", "note_active"),
         ("merge_notes", "note_active"),
-        ("session_messages", "record_session"),
+        ("session_messages", "record_standing"),
         ("important_facts", "record_important"),
     ],
 )

@@ -11,6 +11,7 @@ from local.database import Connection as Sql
 from local.database import Database
 from local.memory.index_queue import IndexQueue
 from local.memory.indexer import Indexer
+from local.memory.ingestion import Turn, records_of_turn
 from local.memory.ledger import Ledger
 from local.memory.places import ALIKE
 from local.memory.recall.recaller import Ask, Recalled, Recaller, RecallModels
@@ -18,6 +19,7 @@ from local.memory.recall.retrieval import Retrieval
 from local.memory.records import Fact, NewRecord, Rating
 from local.memory.rows import TenantRows
 from local.memory.service import Memory
+from local.memory.turns import Turns
 from local.protocol.caller import Caller
 from local.protocol.envelope import new_id
 from local.protocol.vectors import VectorHits
@@ -51,6 +53,7 @@ class Other:
     def __init__(self, memory: Memory, database: Database, bus: Connection) -> None:
         rows = TenantRows(database, "other")
         self.ledger = Ledger(rows)
+        self.turns = Turns(rows, self.ledger)
         self.queue = IndexQueue(rows)
         index = OneIndex(bus, search_timeout=5)
         self._recaller = Recaller(
@@ -181,13 +184,16 @@ async def test_an_id_in_the_index_is_nothing_but_the_tenants_own_record(
 async def test_ratings_of_another_tenant_count_for_nothing(
     searchable: Memory, other: Other
 ) -> None:
-    await other.ledger.add(message("My osmium.", query_id="q1"))
-    rating = Rating(owner="richard", query_id="q1", score=-1, comment=None, event_time=DAY)
-    await searchable.ledger.rate(rating)
+    turn = Turn(query="My osmium?", answer="Yes.", query_id="q1", at=DAY)
+    await other.turns.put(list(records_of_turn(turn, NAMESAKE)))
+    rating = Rating(
+        owner="richard", query_id="q1", session_id=None, score=-1, comment=None, event_time=DAY
+    )
+    await searchable.turns.rate(rating)
 
-    (unrated,) = (await other.recall("osmium")).items
-    await other.ledger.rate(rating)
-    (rated,) = (await other.recall("osmium")).items
+    unrated, *_ = (await other.recall("osmium")).items
+    await other.turns.rate(rating)
+    rated, *_ = (await other.recall("osmium")).items
 
     assert (unrated.record.score, rated.record.score) == (None, -1)
     assert rated.score < unrated.score

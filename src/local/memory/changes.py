@@ -33,7 +33,9 @@ class Changes:
                 saved = MemoryChange(id=one.id, kind=record.kind, topic=record.topic)
                 await self._announce(subjects.MEMORY_SAVED, saved)
                 for replaced in one.replaced:
-                    await self._tell_replaced(replaced, record)
+                    await self._tell_replaced(replaced, record, one.id)
+                if one.superseded_by:
+                    await self._tell_replaced(one.id, record, one.superseded_by)
         except BusError as error:
             log.warning("change_not_announced", count=len(new), reason=str(error))
 
@@ -41,10 +43,11 @@ class Changes:
         """One record took the place of another."""
         self._indexer.wake()
         try:
-            await self._tell_replaced(record_id, by)
+            await self._tell_replaced(record_id, by, by.id)
         except BusError as error:
             log.warning("change_not_announced", id=record_id, reason=str(error))
 
-    async def _tell_replaced(self, record_id: str, by: NewRecord) -> None:
-        change = MemoryChange(id=record_id, kind=by.kind, topic=by.topic, superseded_by=by.id)
+    async def _tell_replaced(self, record_id: str, like: NewRecord, by: str) -> None:
+        """Both are of one kind, and of one topic if they have any."""
+        change = MemoryChange(id=record_id, kind=like.kind, topic=like.topic, superseded_by=by)
         await self._announce(subjects.MEMORY_SUPERSEDED, change)

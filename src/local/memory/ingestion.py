@@ -89,8 +89,16 @@ class Turn(msgspec.Struct, frozen=True, kw_only=True):
         ]
 
 
+def question_of(query: str, query_id: str, *, owner: str, session_id: str | None) -> str:
+    """The id of a turn's question, which tells the turn from others of the same query id."""
+    return content_id("question", owner, session_id, query_id, query)
+
+
 def records_of_turn(turn: Turn, caller: Caller) -> Iterator[NewRecord]:
-    """The turn's episode, and its messages and tool results."""
+    """The turn's episode, and its messages and tool results.
+
+    Only episode and answer depend on what was answered; another answer makes others of them.
+    """
     metadata: Json = {
         "session_id": turn.session_id,
         "query_id": turn.query_id,
@@ -99,18 +107,21 @@ def records_of_turn(turn: Turn, caller: Caller) -> Iterator[NewRecord]:
         **({RECALLED: True} if turn.recalled else {}),
     }
     episode = new_episode(f"Q: {turn.query}\nA: {turn.answer}", metadata, caller, turn.at)
-    yield episode
-    yield from records_of(
-        Conversation(
-            messages=turn.messages(turn.query_id or episode.id),
-            owner=episode.owner,
-            agent=caller.agent,
-            session_id=episode.session_id,
-            query_id=episode.query_id,
-            now=turn.at,
-            recalled=turn.recalled,
-        )
+    named, owner, session_id = turn.query_id or episode.id, episode.owner, episode.session_id
+    question = question_of(turn.query, named, owner=owner, session_id=session_id)
+    conversation = Conversation(
+        messages=turn.messages(named),
+        owner=owner,
+        agent=caller.agent,
+        session_id=session_id,
+        query_id=episode.query_id,
+        now=turn.at,
+        recalled=turn.recalled,
     )
+    for record in (episode, *records_of(conversation)):
+        own = content_id(question, record.id, record.content)
+        id_ = question if record.role == "user" else own
+        yield msgspec.structs.replace(record, id=id_, turn=question)
 
 
 def session_of(messages: Sequence[Message]) -> str:

@@ -10,7 +10,6 @@ from local.memory.records import (
     Counts,
     NewRecord,
     Owning,
-    Rating,
     Record,
     Written,
     stamp,
@@ -74,8 +73,8 @@ class Ledger:
         cause = Cause(agent=record.agent, superseded_by=record.id, at=record.event_time)
         replaced = [row["id"] for row in (older, same) if row is not None]
         for record_id in replaced:
-            self._supersede(connection, record_id, cause)
-        self._insert(connection, record)
+            self.supersede_in(connection, record_id, cause)
+        self.add_in(connection, record)
         return Written(id=record.id, was_new=True, replaced=tuple(replaced))
 
     async def retire(self, older: Record, newer: Record, *, agent: str) -> bool:
@@ -84,7 +83,7 @@ class Ledger:
 
         def retire(connection: Connection) -> bool:
             still = self._rows.execute(connection, "active_fact", id=newer.id).fetchone()
-            return bool(still) and self._supersede(connection, older.id, cause)
+            return bool(still) and self.supersede_in(connection, older.id, cause)
 
         try:
             return await self._rows.write(retire)
@@ -93,11 +92,11 @@ class Ledger:
 
     async def add(self, record: NewRecord) -> Written:
         """Add a record unless its id is there already."""
-        return await self._rows.write(lambda c: self._insert(c, record))
+        return await self._rows.write(lambda c: self.add_in(c, record))
 
     async def add_all(self, records: Sequence[NewRecord]) -> list[Written]:
         """Add records, all or none; those whose ids are there already stay as they are."""
-        return await self._rows.write(lambda c: [self._insert(c, record) for record in records])
+        return await self._rows.write(lambda c: [self.add_in(c, record) for record in records])
 
     async def add_many(self, records: Sequence[NewRecord]) -> list[Written]:
         """As `add_all`, in several transactions, so that nobody's write waits long behind them."""
@@ -110,17 +109,6 @@ class Ledger:
         A chunk that is there already, in the same place, stays as it is.
         """
         return await self._rows.write(lambda c: self._put_document(c, source, chunks))
-
-    async def rate(self, rating: Rating) -> None:
-        """Keep the rating of an answer, whether or not its episode is here yet; the last counts."""
-        await self._rows.change(
-            "rate",
-            owner=rating.owner,
-            query_id=rating.query_id,
-            score=rating.score,
-            comment=rating.comment,
-            event_time=stamp(rating.event_time),
-        )
 
     async def unjudged(self, limit: int, *, after: int = 0) -> list[Record]:
         """The oldest facts behind a row that nobody has compared with older ones yet."""
@@ -158,27 +146,29 @@ class Ledger:
         )
         surplus = [row["id"] for row in older.values()]
         for record_id in surplus:
-            self._supersede(connection, record_id, cause)
+            self.supersede_in(connection, record_id, cause)
         return Rewritten(written=written, surplus=surplus)
 
     def _put_chunk(self, connection: Connection, chunk: NewRecord, older: Row | None) -> Written:
         if older is None:
-            return self._insert(connection, chunk)
+            return self.add_in(connection, chunk)
         if (older["label"], older["content"]) == (chunk.label, chunk.content):
             return Written(id=older["id"], was_new=False)
         cause = Cause(agent=chunk.agent, superseded_by=chunk.id, at=chunk.event_time)
-        self._supersede(connection, older["id"], cause)
-        self._insert(connection, chunk)
+        self.supersede_in(connection, older["id"], cause)
+        self.add_in(connection, chunk)
         return Written(id=chunk.id, was_new=True, replaced=(older["id"],))
 
-    def _insert(self, connection: Connection, record: NewRecord) -> Written:
+    def add_in(self, connection: Connection, record: NewRecord) -> Written:
+        """As `add`, inside a write."""
         values = {name: getattr(record, name) for name in NewRecord.__struct_fields__}
         values["metadata"] = msgspec.json.encode(record.metadata).decode()
         values["event_time"] = stamp(record.event_time)
         added = self._rows.execute(connection, "insert_record", **values).rowcount
         return Written(id=record.id, was_new=added == 1)
 
-    def _supersede(self, connection: Connection, record_id: str, cause: "Cause") -> bool:
+    def supersede_in(self, connection: Connection, record_id: str, cause: "Cause") -> bool:
+        """Let another record take its place, inside a write; False if it is active no more."""
         changed = self._rows.execute(
             connection, "supersede", id=record_id, superseded_by=cause.superseded_by
         ).rowcount

@@ -39,7 +39,9 @@ class NewRecord(msgspec.Struct, frozen=True, kw_only=True):
     """A record to be written. Its columns are the ledger's, but for the tenant.
 
     `label` says who said it, which tool or document it comes from; `source_ref` is the caller's
-    own id of it. `unjudged`: it may contradict older facts, and nobody has looked yet.
+    own id of it. `unjudged`: it may contradict older facts, and nobody has looked yet. `turn` is
+    the id of the question of the turn it belongs to. `stands_at` is the row whose place in its
+    session it takes, of a later version of a message.
     """
 
     id: str
@@ -60,6 +62,8 @@ class NewRecord(msgspec.Struct, frozen=True, kw_only=True):
     agent: str | None = None
     session_id: str | None = None
     query_id: str | None = None
+    turn: str | None = None
+    stands_at: int | None = None
 
 
 class Record(NewRecord, frozen=True, kw_only=True):
@@ -91,21 +95,26 @@ class Fact(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Rating(msgspec.Struct, frozen=True, kw_only=True):
-    """What somebody thinks of the answer to a query of theirs."""
+    """What somebody thinks of the answer to a query of theirs; without a session, of any."""
 
     owner: str
     query_id: str
+    session_id: str | None
     score: float
     comment: str | None
     event_time: datetime
 
 
 class Written(msgspec.Struct, frozen=True, kw_only=True):
-    """What a write came to; `replaced` are the ids of the records whose place it took."""
+    """What a write came to; `replaced` are the ids of the records whose place it took.
+
+    `superseded_by`: a newer version was there already.
+    """
 
     id: str
     was_new: bool
     replaced: tuple[str, ...] = ()
+    superseded_by: str | None = None
 
     @property
     def superseded(self) -> str | None:

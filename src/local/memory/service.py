@@ -50,6 +50,7 @@ from local.memory.rows import TenantRows
 from local.memory.served import Served
 from local.memory.sessions import Sessions
 from local.memory.supersession import Closeness, Supersession
+from local.memory.turns import Turns
 from local.protocol.caller import Caller
 from local.protocol.envelope import new_id, utc_now
 from local.protocol.payloads import Json
@@ -85,6 +86,7 @@ class Memory:
         models = models or Models()
         self.rows = TenantRows(database, "default")
         self.ledger = Ledger(self.rows)
+        self.turns = Turns(self.rows, self.ledger)
         self.indexer = Indexer(IndexQueue(self.rows), vectors)
         self.vectors = vectors
         self.settings = settings
@@ -213,14 +215,17 @@ class MemoryService:
             InvalidArgumentsError: The content is blank, or `timestamp_utc` is no time.
         """
         record = new_episode(content, metadata or {}, self.caller, self._memory.clock())
-        written = await self._ledger.add(record)
+        (written,) = await self._memory.turns.put([record])
         await self._memory.changes.written([written], [record])
         return written
 
     async def put_turn(self, turn: Turn) -> Written:
-        """Remember a turn: the episode, and its messages and tool results beside it."""
+        """Remember a turn: the episode, and its messages and tool results beside it.
+
+        Another answer to the same question of the same query id takes the older one's place.
+        """
         records = list(records_of_turn(turn, self.caller))
-        written = await self._ledger.add_all(records)
+        written = await self._memory.turns.put(records)
         await self._memory.changes.written(written, records)
         return written[0]
 
@@ -270,16 +275,28 @@ class MemoryService:
         )
         return search_result(query, await self.recall(ask))
 
-    async def rate(self, query_id: str, score: float, comment: str | None = None) -> None:
-        """Rate the answer to a query, from -1 to 1; the rating travels with its episode."""
+    async def rate(
+        self,
+        query_id: str,
+        score: float,
+        comment: str | None = None,
+        *,
+        session_id: str | None = None,
+        at: datetime | None = None,
+    ) -> None:
+        """Rate the answer that stood `at` a time, by default now, from -1 to 1.
+
+        Without a session it is the newest of the query id in any of the caller's.
+        """
         rating = Rating(
             owner=self._owner,
             query_id=query_id,
+            session_id=session_id,
             score=score,
             comment=comment,
-            event_time=self._memory.clock(),
+            event_time=at or self._memory.clock(),
         )
-        await self._ledger.rate(rating)
+        await self._memory.turns.rate(rating)
 
     @property
     def _owner(self) -> str:

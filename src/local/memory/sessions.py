@@ -183,11 +183,17 @@ class Sessions:
 
 
 def in_order(rows: Sequence[Row]) -> list[Row]:
-    """The rows with turns by their time: one that was delivered again was written late."""
-    runs = [list(group) for _, group in groupby(rows, key=lambda row: row["query_id"])]
-    turns = (run for run in runs if run[0]["query_id"] is not None)
-    sooner = iter(sorted(turns, key=lambda turn: str(turn[0]["event_time"])))
-    return [row for run in runs for row in (run if run[0]["query_id"] is None else next(sooner))]
+    """The rows of each turn together, and turns by their time: some are written late."""
+    runs: dict[str | int, list[Row]] = {}
+    for number, row in enumerate(rows):
+        runs.setdefault(row["turn"] or number, []).append(row)
+    turns = (run for key, run in runs.items() if isinstance(key, str))
+    sooner = iter(sorted(turns, key=lambda turn: str(turn[0]["asked_at"])))
+    return [
+        row
+        for key, run in runs.items()
+        for row in (next(sooner) if isinstance(key, str) else run)
+    ]
 
 
 def conversation(rows: Sequence[Row]) -> list[SessionMessage]:

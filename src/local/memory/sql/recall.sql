@@ -19,7 +19,7 @@ SELECT count(*), min(rowid) FROM (
 -- name: visible
 SELECT record.row, record.id, record.scope, record.session_id, record.role, record.label,
        record.importance, record.durability, record.event_time, length(record.content) AS length,
-       json_extract(record.metadata, '$.recalled') AS recalled, feedback.score, vector.embedder,
+       json_extract(record.metadata, '$.recalled') AS recalled, record.score, vector.embedder,
        vector.data,
        substr(ifnull(record.topic || ': ', '') || ifnull(record.label || ': ', '') || record.content,
               1, 800) || ' ' || record.said AS text,
@@ -39,8 +39,6 @@ FROM (SELECT value AS row FROM json_each(:rows)
       CROSS JOIN record AS found ON found.tenant = :tenant AND found.id = id.value) AS wanted
 CROSS JOIN record ON record.row = wanted.row
 LEFT JOIN vector ON vector.record = record.row
-LEFT JOIN feedback ON feedback.tenant = record.tenant AND feedback.owner = record.owner
-     AND feedback.query_id = record.query_id
 WHERE +record.tenant = :tenant AND record.superseded_by IS NULL
   AND +record.place IN (SELECT value FROM json_each(:places))
   AND (record.scope != 'session' OR (
@@ -98,7 +96,5 @@ CROSS JOIN relation INDEXED BY relation_target
 JOIN record ON record.tenant = :tenant AND record.id = relation.source;
 
 -- name: records
-SELECT record.*, feedback.score FROM json_each(:rows) AS wanted
-CROSS JOIN record ON +record.tenant = :tenant AND record.row = wanted.value
-LEFT JOIN feedback ON feedback.tenant = record.tenant AND feedback.owner = record.owner
-     AND feedback.query_id = record.query_id;
+SELECT record.* FROM json_each(:rows) AS wanted
+CROSS JOIN record ON +record.tenant = :tenant AND record.row = wanted.value;

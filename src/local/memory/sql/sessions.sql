@@ -13,11 +13,13 @@ WHERE tenant = :tenant AND owner = :owner AND session_id = :session_id AND merge
   AND position <= :position;
 
 -- name: session_messages
-SELECT id, kind, role, label, source_ref, query_id, content, metadata, event_time
-FROM record INDEXED BY record_session
+SELECT id, kind, role, label, source_ref, query_id, turn, content, metadata, event_time,
+       (SELECT question.event_time FROM record AS question
+        WHERE question.tenant = record.tenant AND question.id = record.turn) AS asked_at
+FROM record INDEXED BY record_standing
 WHERE tenant = :tenant AND owner = :owner AND session_id = :session_id
   AND kind IN ('chat_message', 'tool_output') AND superseded_by IS NULL
-ORDER BY row DESC LIMIT :limit;
+ORDER BY ifnull(stands_at, row) DESC LIMIT :limit;
 
 -- name: important_facts
 SELECT record.id, record.topic, record.content, record.importance, record.event_time

@@ -1,14 +1,14 @@
 -- name: insert_record
 INSERT INTO record (tenant, id, kind, scope, owner, topic, label, role, source_ref, memory_type,
                     durability, importance, unjudged, content, metadata, agent, session_id,
-                    query_id, event_time)
+                    query_id, turn, stands_at, event_time)
 VALUES (:tenant, :id, :kind, :scope, :owner, :topic, :label, :role, :source_ref, :memory_type,
         :durability, :importance, :unjudged, :content, :metadata, :agent, :session_id,
-        :query_id, :event_time)
+        :query_id, :turn, :stands_at, :event_time)
 ON CONFLICT (tenant, id) DO NOTHING;
 
 -- name: active_topic
-SELECT record.*, NULL AS score FROM record
+SELECT record.* FROM record
 WHERE tenant = :tenant AND scope = :scope AND owner = :owner AND topic = :topic
   AND superseded_by IS NULL;
 
@@ -24,7 +24,7 @@ SELECT 1 FROM record
 WHERE tenant = :tenant AND id = :id AND kind = 'fact' AND superseded_by IS NULL;
 
 -- name: topic_history
-SELECT record.*, NULL AS score FROM record
+SELECT record.* FROM record
 WHERE tenant = :tenant AND scope = :scope AND owner = :owner AND topic = :topic
 ORDER BY row DESC;
 
@@ -38,7 +38,7 @@ WITH RECURSIVE newer (id) AS (
     SELECT record.id FROM record JOIN versions ON record.superseded_by = versions.id
     WHERE record.tenant = :tenant
 )
-SELECT record.*, NULL AS score FROM record JOIN versions USING (id)
+SELECT record.* FROM record JOIN versions USING (id)
 WHERE tenant = :tenant ORDER BY row DESC;
 
 -- name: supersede
@@ -55,7 +55,7 @@ WHERE tenant = :tenant AND kind = 'document_chunk' AND superseded_by IS NULL
   AND source_ref BETWEEN :first AND :last;
 
 -- name: unjudged
-SELECT record.*, NULL AS score FROM record
+SELECT record.* FROM record
 WHERE tenant = :tenant AND unjudged = 1 AND row > :after ORDER BY row LIMIT :limit;
 
 -- name: judged
@@ -64,12 +64,6 @@ UPDATE record SET unjudged = 0 WHERE tenant = :tenant AND id = :id;
 -- name: relate
 INSERT INTO relation (tenant, source, type, target) VALUES (:tenant, :source, :type, :target)
 ON CONFLICT DO NOTHING;
-
--- name: rate
-INSERT INTO feedback (tenant, owner, query_id, score, comment, event_time)
-VALUES (:tenant, :owner, :query_id, :score, :comment, :event_time)
-ON CONFLICT (tenant, owner, query_id) DO UPDATE
-SET score = excluded.score, comment = excluded.comment, event_time = excluded.event_time;
 
 -- name: counts
 SELECT (SELECT count(*) FROM record WHERE tenant = :tenant) AS records,

@@ -1,0 +1,52 @@
+-- name: known_question
+SELECT id FROM record INDEXED BY record_by_query
+WHERE tenant = :tenant AND owner = :owner AND query_id = :query_id AND session_id IS :session_id
+  AND kind = 'chat_message' AND role = 'user' AND content = :content LIMIT 1;
+
+-- name: known_in_turn
+SELECT id FROM record INDEXED BY record_turn
+WHERE tenant = :tenant AND turn = :turn AND kind = :kind AND role IS :role AND label IS :label
+  AND source_ref IS :source_ref AND content = :content LIMIT 1;
+
+-- name: standing_answer
+SELECT id, content, event_time, ifnull(stands_at, row) AS stands_at
+FROM record INDEXED BY record_turn
+WHERE tenant = :tenant AND turn = :turn AND kind = :kind AND role IS :role
+  AND superseded_by IS NULL;
+
+-- name: is_there
+SELECT 1 FROM record WHERE tenant = :tenant AND id = :id;
+
+-- name: answer_at
+SELECT id FROM record INDEXED BY record_by_query
+WHERE tenant = :tenant AND owner = :owner AND query_id = :query_id AND kind = 'episode'
+  AND (:session_id IS NULL OR session_id = :session_id) AND event_time <= :event_time
+ORDER BY event_time DESC, row DESC LIMIT 1;
+
+-- name: first_answer
+SELECT id FROM record INDEXED BY record_by_query
+WHERE tenant = :tenant AND owner = :owner AND query_id = :query_id AND kind = 'episode'
+  AND (:session_id IS NULL OR session_id = :session_id)
+ORDER BY row LIMIT 1;
+
+-- name: rate
+INSERT INTO feedback (tenant, owner, query_id, session_id, answer, score, comment, event_time)
+VALUES (:tenant, :owner, :query_id, :session_id, :answer, :score, :comment, :event_time)
+ON CONFLICT (tenant, answer) WHERE answer IS NOT NULL DO UPDATE
+SET score = excluded.score, comment = excluded.comment, event_time = excluded.event_time
+WHERE excluded.event_time >= event_time
+ON CONFLICT (tenant, owner, query_id, ifnull(session_id, '')) WHERE answer IS NULL DO UPDATE
+SET score = excluded.score, comment = excluded.comment, event_time = excluded.event_time
+WHERE excluded.event_time >= event_time;
+
+-- name: waiting_ratings
+DELETE FROM feedback
+WHERE tenant = :tenant AND owner = :owner AND query_id = :query_id AND answer IS NULL
+  AND (session_id IS NULL OR session_id IS :session_id)
+RETURNING owner, query_id, session_id, score, comment, event_time;
+
+-- name: score_answer
+UPDATE record SET score = (
+    SELECT score FROM feedback WHERE tenant = :tenant AND answer = :answer)
+WHERE tenant = :tenant AND (id = :answer OR (superseded_by IS NULL AND turn = (
+    SELECT turn FROM record WHERE tenant = :tenant AND id = :answer AND superseded_by IS NULL)));

@@ -1,0 +1,135 @@
+"""Turns in the ledger: each of them once, of its answers the newest, and the ratings of answers."""
+
+from collections.abc import Sequence
+
+import msgspec
+
+from local.database import Connection
+from local.memory.ledger import Cause, Ledger
+from local.memory.records import NewRecord, Rating, Written, content_id, stamp
+from local.memory.rows import TenantRows
+
+
+class Turns:
+    """One tenant's turns."""
+
+    def __init__(self, rows: TenantRows, ledger: Ledger) -> None:
+        self._rows = rows
+        self._ledger = ledger
+
+    async def put(self, records: Sequence[NewRecord]) -> list[Written]:
+        """Add the records of a turn, or an episode alone; the episode is the first of them.
+
+        What is there already stays as it is. Another answer to the question of the same query id
+        takes the place of the older one; it is the newer one whose time is later, or which came
+        later. Ratings that came before go to the first answer to a query id.
+        """
+        return await self._rows.write(lambda c: self._put(c, records))
+
+    async def rate(self, rating: Rating) -> None:
+        """Keep the rating of the answer that stood when it was given; the last one counts.
+
+        That is the newest turn of the query id then, the first of those that came later where
+        there was none, and the next one to come where there is none yet.
+        """
+        await self._rows.write(lambda c: self._rate(c, rating))
+
+    def _put(self, connection: Connection, records: Sequence[NewRecord]) -> list[Written]:
+        records = self._in_known_turn(connection, records)
+        written = [self._put_record(connection, record) for record in records]
+        if written[0].was_new:
+            self._take_ratings(connection, records[0], written[0])
+        return written
+
+    def _in_known_turn(
+        self, connection: Connection, records: Sequence[NewRecord]
+    ) -> Sequence[NewRecord]:
+        """The records under the id that older ledgers gave the question, if it is there."""
+        for record in records:
+            if record.id == record.turn and record.query_id is not None:
+                known = self._rows.execute(
+                    connection,
+                    "known_question",
+                    owner=record.owner,
+                    query_id=record.query_id,
+                    session_id=record.session_id,
+                    content=record.content,
+                ).fetchone()
+                if known is not None and known["id"] != record.turn:
+                    return [msgspec.structs.replace(one, turn=known["id"]) for one in records]
+        return records
+
+    def _put_record(self, connection: Connection, record: NewRecord) -> Written:
+        if record.turn is None:
+            return self._ledger.add_in(connection, record)
+        if record.kind == "episode" or record.role == "assistant":
+            return self._put_answer(connection, record)
+        same = self._rows.execute(
+            connection,
+            "known_in_turn",
+            turn=record.turn,
+            kind=record.kind,
+            role=record.role,
+            label=record.label,
+            source_ref=record.source_ref,
+            content=record.content,
+        ).fetchone()
+        if same is not None:
+            return Written(id=same["id"], was_new=False)
+        return self._ledger.add_in(connection, record)
+
+    def _put_answer(self, connection: Connection, record: NewRecord) -> Written:
+        standing = self._rows.execute(
+            connection, "standing_answer", turn=record.turn, kind=record.kind, role=record.role
+        ).fetchone()
+        if standing is None:
+            return self._ledger.add_in(connection, record)
+        if standing["content"] == record.content:
+            return Written(id=standing["id"], was_new=False)
+        said_at = stamp(record.event_time)
+        if self._rows.execute(connection, "is_there", id=record.id).fetchone():
+            if said_at <= standing["event_time"]:
+                return Written(id=record.id, was_new=False)
+            again = content_id(record.id, said_at)  # what was answered before is said once more
+            record = msgspec.structs.replace(record, id=again)
+        self._ledger.add_in(
+            connection, msgspec.structs.replace(record, stands_at=standing["stands_at"])
+        )
+        if said_at < standing["event_time"]:
+            self._supersede(connection, record.id, by=standing["id"], like=record)
+            return Written(id=record.id, was_new=True, superseded_by=standing["id"])
+        self._supersede(connection, standing["id"], by=record.id, like=record)
+        return Written(id=record.id, was_new=True, replaced=(standing["id"],))
+
+    def _supersede(
+        self, connection: Connection, record_id: str, *, by: str, like: NewRecord
+    ) -> None:
+        cause = Cause(agent=like.agent, superseded_by=by, at=like.event_time)
+        self._ledger.supersede_in(connection, record_id, cause)
+
+    def _take_ratings(self, connection: Connection, episode: NewRecord, answer: Written) -> None:
+        """Give a new answer the ratings that waited for it; that of an older one is not its."""
+        waiting = self._rows.execute(
+            connection,
+            "waiting_ratings",
+            owner=episode.owner,
+            query_id=episode.query_id,
+            session_id=episode.session_id,
+        ).fetchall()
+        for row in waiting:
+            self._rows.execute(connection, "rate", **dict(row), answer=answer.id)
+        if waiting or answer.replaced:
+            self._rows.execute(connection, "score_answer", answer=answer.id)
+
+    def _rate(self, connection: Connection, rating: Rating) -> None:
+        values = msgspec.structs.asdict(rating) | {"event_time": stamp(rating.event_time)}
+        asked = {key: values[key] for key in ("owner", "query_id", "session_id")}
+        found = (
+            self._rows.execute(
+                connection, "answer_at", **asked, event_time=values["event_time"]
+            ).fetchone()
+            or self._rows.execute(connection, "first_answer", **asked).fetchone()
+        )
+        answer = found["id"] if found else None
+        self._rows.execute(connection, "rate", **values, answer=answer)
+        self._rows.execute(connection, "score_answer", answer=answer)
