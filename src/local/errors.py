@@ -12,6 +12,7 @@ Local2Error
 │   ├── NoRespondersError
 │   ├── BusTimeoutError
 │   └── StackNotRunningError
+├── ToolFailedError           tool_failed        a tool of another team says that it failed
 ├── StorageError              unavailable        the ledger or its folder
 │   └── FolderLockedError
 ├── VectorError               unavailable        the vector index or its embedder
@@ -33,6 +34,7 @@ ErrorCode = Literal[
     "deadline_exceeded",
     "unavailable",
     "embedder_mismatch",
+    "tool_failed",
     "internal",
 ]
 
@@ -93,6 +95,10 @@ class BusTimeoutError(BusError):
 
 class StackNotRunningError(BusError):
     pass
+
+
+class ToolFailedError(Local2Error):
+    code: ClassVar[ErrorCode] = "tool_failed"
 
 
 class StorageError(Local2Error):

@@ -30,7 +30,9 @@ VECTOR_RESET = "vector.reset"
 VECTOR_READY = "vector.ready"
 
 
-_TOOL_NAME = re.compile(r"[a-z][a-z0-9_]{0,63}")
+TOOL_NAME = r"[A-Za-z0-9_-]{1,64}"
+"""What APIs of models take as the name of a function; a token of a subject, too."""
+_TOOL_NAME = re.compile(TOOL_NAME)
 
 
 def tool_request(tool: str) -> str:
@@ -51,6 +53,6 @@ def checked_tool_name(tool: str) -> str:
     if not _TOOL_NAME.fullmatch(tool):
         raise BadRequestError(
             f"{tool!r} is not a tool name.",
-            remedy="Tool names are lower-case letters, digits and underscores.",
+            remedy="Tool names are letters of a to z, digits, `_` and `-`, 64 at most.",
         )
     return tool
