@@ -46,9 +46,10 @@ def read_result(data: bytes, headers: Mapping[str, str] | None = None) -> Envelo
     result = None
     try:
         envelope = decode(data, ToolResult)
-        if envelope.correlation_id:
-            return envelope
-        result = envelope.payload
+        if envelope.payload.ok or envelope.payload.error:
+            if envelope.correlation_id:
+                return envelope
+            result = envelope.payload
     except RequestError:
         pass  # not ours, but perhaps another's
     whole = _value(data)
