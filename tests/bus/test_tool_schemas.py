@@ -1,6 +1,8 @@
 """Tools announce their schemas, and toolboxes learn them."""
 
 import json
+from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -11,11 +13,12 @@ from local.bus.tool_host import ToolHost
 from local.bus.toolbox import Toolbox
 from local.protocol.caller import Caller
 from local.protocol.codec import decode
-from local.protocol.payloads import ToolSchema
+from local.protocol.payloads import Function, FunctionSchema, ToolSchema
 from note_tool import Notes
 from waiting import eventually
 
 RICHARD = Caller(user="richard", agent="shell", session_id="s1")
+CITY = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
 
 
 async def test_a_tool_announces_itself_when_it_starts(
@@ -78,24 +81,92 @@ async def test_a_toolbox_settles_when_no_more_schemas_come(bus: Connection, note
             assert [schema.name for schema in await toolbox.settle(quiet=0.01)] == ["note"]
 
 
+FUNCTION: dict[str, Any] = {
+    "name": "get-Weather_2",
+    "description": "The weather.",
+    "parameters": CITY,
+}
+ANNOUNCED = ToolSchema(
+    name="get-Weather_2",
+    description="The weather.",
+    version="",
+    tool_schema=FunctionSchema(function=Function(**FUNCTION)),
+)
+
+
 @pytest.mark.parametrize(
-    "announcement",
+    "payload",
     [
-        pytest.param(b"nonsense", id="text"),
-        pytest.param(b'{"payload": {"name": "half"}}', id="half a schema"),
+        pytest.param({"type": "function", "function": FUNCTION}, id="the schema of LLM APIs"),
+        pytest.param({"function": FUNCTION}, id="without a type"),
+        pytest.param({"schema": {"type": "function", "function": FUNCTION}}, id="without version"),
+        pytest.param({"schema": FUNCTION, "version": None}, id="its function as schema"),
+        pytest.param({"type": "function", **FUNCTION}, id="a flat schema"),
+        pytest.param({**FUNCTION, "parameters": None, "schema": CITY}, id="parameters as schema"),
         pytest.param(
-            b'{"payload": {"name": "a.*", "description": "", "version": "1", "schema": '
-            b'{"function": {"name": "a", "description": "", "parameters": {}}}}}',
-            id="a name with a wildcard",
+            {"name": "get-Weather_2", "description": "The weather.", "inputSchema": CITY}, id="MCP"
         ),
     ],
 )
-async def test_a_toolbox_ignores_what_is_no_schema(
-    bus: Connection, notes: Notes, announcement: bytes
+@pytest.mark.parametrize("enveloped", [True, False])
+async def test_a_toolbox_takes_every_reasonable_announcement(
+    bus: Connection, payload: dict[str, Any], enveloped: bool
 ) -> None:
     async with Toolbox(bus, source="test") as toolbox:
-        await bus.publish("tool.schema", announcement)
+        message = {"id": "1", "payload": payload} if enveloped else payload
+        await bus.publish("tool.schema", json.dumps(message).encode())
+        await eventually(lambda: toolbox.schemas)
+
+        assert toolbox.schemas == [ANNOUNCED]
+
+
+@pytest.mark.parametrize("parameters", [{}, {"parameters": None}, {"parameters": {}}])
+async def test_a_toolbox_takes_a_tool_that_says_little(
+    bus: Connection, parameters: dict[str, Any]
+) -> None:
+    async with Toolbox(bus, source="test") as toolbox:
+        message = {"payload": {"type": "function", "function": {"name": "ping", **parameters}}}
+        await bus.publish("tool.schema", json.dumps(message).encode())
+        await eventually(lambda: toolbox.schemas)
+
+        (schema,) = toolbox.schemas
+    assert (schema.name, schema.description) == ("ping", "")
+    assert schema.tool_schema.function.parameters["type"] == "object"
+
+
+@pytest.mark.parametrize(
+    ("announcement", "reason"),
+    [
+        pytest.param(b"nonsense", "not JSON", id="text"),
+        pytest.param(b"[" * 100_000, "not JSON", id="nested without end"),
+        pytest.param(b'{"payload": []}', "no JSON object", id="a list"),
+        pytest.param(b'{"payload": {"description": "What?"}}', "names no tool", id="no name"),
+        pytest.param(b'{"payload": {"name": "a.*"}}', "'a.*' is not a tool name", id="a wildcard"),
+        pytest.param(
+            b'{"payload": {"name": "a", "parameters": ["city"]}}', "`object`", id="a list of names"
+        ),
+        pytest.param(
+            b'{"payload": {"name": "a", "parameters": {"properties": {"city": "text"}}}}',
+            "`$.properties[...]`",
+            id="properties that are no schemas",
+        ),
+    ],
+)
+async def test_a_toolbox_logs_once_why_it_takes_no_announcement(
+    bus: Connection, notes: Notes, logs: Path, announcement: bytes, reason: str
+) -> None:
+    def refusals() -> list[str]:
+        lines = map(json.loads, logs.read_text().splitlines())
+        return [line["reason"] for line in lines if line["event"] == "announcement_refused"]
+
+    before = len(refusals())
+    async with Toolbox(bus, source="test") as toolbox:
+        for _ in range(3):
+            await bus.publish("tool.schema", announcement)
         async with ToolHost(bus, notes.tool()):
             await eventually(lambda: toolbox.schemas)
 
         assert [schema.name for schema in toolbox.schemas] == ["note"]
+        await eventually(lambda: len(refusals()) > before)
+    (told,) = refusals()[before:]
+    assert reason in told

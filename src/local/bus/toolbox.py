@@ -4,12 +4,20 @@ import asyncio
 from contextlib import suppress
 from typing import Self
 
+import structlog
+
 from local.bus.connection import Connection, Message, Subscription
-from local.errors import RequestError
+from local.errors import BadRequestError
 from local.protocol import subjects
-from local.protocol.codec import decode, encode
+from local.protocol.announcement import read_schema
+from local.protocol.codec import encode, header_of
 from local.protocol.envelope import seal
 from local.protocol.payloads import Empty, ToolSchema
+
+MOST_REFUSALS = 1_000
+"""Different ones, of which each is logged once."""
+
+log = structlog.get_logger()
 
 
 class Toolbox:
@@ -19,6 +27,7 @@ class Toolbox:
         self._bus = bus
         self._source = source
         self._schemas: dict[str, ToolSchema] = {}
+        self._refused: set[tuple[str, str]] = set()
         self._changed = asyncio.Event()
         self._subscription: Subscription | None = None
 
@@ -62,9 +71,17 @@ class Toolbox:
 
     async def _heard(self, message: Message) -> None:
         try:
-            schema = decode(message.data, ToolSchema).payload
-            subjects.checked_tool_name(schema.name)
-        except RequestError:
-            return  # not a schema; somebody else's message on this subject is not ours to judge
+            schema = read_schema(message.data)
+        except BadRequestError as error:
+            self._refuse(message, str(error))
+            return
         self._schemas[schema.name] = schema
         self._changed.set()
+
+    def _refuse(self, message: Message, reason: str) -> None:
+        """Log it once: a tool announces itself again and again."""
+        header = header_of(message.data)
+        refusal = (header.source if header else "", reason)
+        if refusal not in self._refused and len(self._refused) < MOST_REFUSALS:
+            self._refused.add(refusal)
+            log.warning("announcement_refused", source=refusal[0], reason=reason)

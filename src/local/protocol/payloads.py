@@ -28,7 +28,7 @@ class ToolResult(msgspec.Struct, kw_only=True, omit_defaults=True):
     """`tool.result.<tool>`: `content` is text for a model, `data` is structured.
 
     With `tool_output_key`, `content` is a preview of what `read_tool_output` reads under that key;
-    `total_chars` says how long that is.
+    `total_chars` says how long that is. `result.read_result` reads what other tools answer.
     """
 
     ok: bool
@@ -58,7 +58,10 @@ class FunctionSchema(msgspec.Struct, kw_only=True):
 
 
 class ToolSchema(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """`tool.schema`; `whole`: no preview takes the place of its results, however long they are."""
+    """`tool.schema`; `whole`: no preview takes the place of its results, however long they are.
+
+    This is how our tools announce themselves; `announcement.read_schema` reads those of others.
+    """
 
     name: str
     description: str
