@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
@@ -13,6 +13,7 @@ from nats.aio.client import Client
 from nats.aio.msg import Msg
 from nats.aio.subscription import Subscription as NatsSubscription
 
+from local.bus.tool_results import ToolResults
 from local.errors import (
     BusError,
     BusTimeoutError,
@@ -75,6 +76,14 @@ class Subscription:
                 log.warning("requests_cancelled", count=len(late))
                 await asyncio.wait(late)
 
+    async def leave(self) -> None:
+        """Take no more messages, without asking the server; wait for those under way."""
+        if self._source is not None and not self._source._closed:  # noqa: SLF001
+            with suppress(nats.errors.Error):  # there is no connection, so nothing comes
+                await self._source.unsubscribe()
+        if self._tasks:
+            await asyncio.wait(self._tasks)
+
     async def _run(self, message: Msg) -> None:
         try:
             await self._handler(
@@ -92,6 +101,7 @@ class Connection:
     def __init__(self, client: Client, request_timeout: float, lost: asyncio.Event) -> None:
         self.client = client
         self.lost = lost
+        self.tool_results = ToolResults(self)
         self._request_timeout = request_timeout
 
     @property

@@ -2,11 +2,11 @@
 
 from datetime import timedelta
 
+import msgspec
+
 from local.bus.connection import Connection
 from local.errors import BusTimeoutError, Local2Error, NoRespondersError, UnknownToolError
-from local.protocol import subjects
 from local.protocol.caller import Caller
-from local.protocol.codec import decode, encode
 from local.protocol.envelope import seal, utc_now
 from local.protocol.payloads import Json, ToolRequest, ToolResult
 
@@ -30,24 +30,24 @@ async def call_tool(  # noqa: PLR0913 - one keyword a field of the envelope
         query_id: The turn this call belongs to.
         timeout: Seconds to wait; the tool will not begin after them.
     """
+    request = seal(
+        ToolRequest(args=args),
+        type="request",
+        source=caller.agent or "client",
+        user=caller.user,
+        session_id=caller.session_id,
+        query_id=query_id,
+        deadline_utc=utc_now() + timedelta(seconds=timeout),
+    )
+    # Some tools put the request's id into the answer's correlation_id, others copy the field.
+    request = msgspec.structs.replace(request, correlation_id=request.id)
     try:
-        request = seal(
-            ToolRequest(args=args),
-            type="request",
-            source=caller.agent or "client",
-            user=caller.user,
-            session_id=caller.session_id,
-            query_id=query_id,
-            deadline_utc=utc_now() + timedelta(seconds=timeout),
-        )
-        answer = await bus.request(subjects.tool_request(tool), encode(request), timeout=timeout)
-        return decode(answer.data, ToolResult).payload
+        return await bus.tool_results.ask(tool, request, timeout)
     except NoRespondersError:
         return ToolResult.failed(_unknown(tool))
-    except BusTimeoutError:
-        return ToolResult.failed(
-            BusTimeoutError(f"The tool {tool!r} did not answer within {timeout:g} s.")
-        )
+    except BusTimeoutError as error:
+        message = f"The tool {tool!r} did not answer within {timeout:g} s."
+        return ToolResult.failed(BusTimeoutError(message, remedy=error.remedy))
     except Local2Error as error:
         return ToolResult.failed(error)
 

@@ -14,6 +14,7 @@ from local.bus.tool_client import call_tool
 from local.cli.output import FAILED, Output, printable
 from local.errors import BusError
 from local.protocol.caller import Caller
+from local.protocol.envelope import new_id
 from local.protocol.payloads import Json, ToolResult
 from local.runtime import running_url
 from local.settings import Settings
@@ -36,8 +37,10 @@ async def answer(settings: Settings, tool: str, args: Json, caller: Caller) -> T
 
 
 async def answer_on(bus: Connection, tool: str, args: Json, caller: Caller) -> ToolResult:
-    """Call one tool; a connection that is lost meanwhile is not waited for."""
-    asked = asyncio.create_task(call_tool(bus, tool, args, caller=caller, timeout=PATIENCE))
+    """Call one tool, as a turn of its own; a connection that is lost is not waited for."""
+    asked = asyncio.create_task(
+        call_tool(bus, tool, args, caller=caller, query_id=new_id(), timeout=PATIENCE)
+    )
     lost = asyncio.create_task(bus.lost.wait())
     try:
         await asyncio.wait((asked, lost), return_when=asyncio.FIRST_COMPLETED)

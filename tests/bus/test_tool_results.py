@@ -1,0 +1,187 @@
+"""Tools of other teams may answer on `tool.result.<tool>` only, as the protocol allows."""
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from factories import ConnectBus
+from local.bus.connection import Connection, Message
+from local.bus.tool_client import call_tool
+from local.protocol.caller import Caller
+from local.protocol.payloads import ToolResult
+from waiting import eventually
+
+RICHARD = Caller(user="richard", agent="shell", session_id="s1")
+Answer = Callable[[dict[str, Any]], Awaitable[None]]
+Serve = Callable[[Answer], Awaitable[Connection]]
+
+
+@pytest.fixture
+async def serve(connect_bus: ConnectBus) -> Serve:
+    """Serve `weather` from another connection; `answer` gets each request."""
+
+    async def start(answer: Answer) -> Connection:
+        theirs = await connect_bus()
+
+        async def requested(message: Message) -> None:
+            await answer({**json.loads(message.data), "reply": message.reply})
+
+        await theirs.subscribe("tool.request.weather", requested)
+        await theirs.flush()
+        return theirs
+
+    return start
+
+
+async def publish(bus: Connection, payload: object, **envelope: object) -> None:
+    message = json.dumps({**envelope, "payload": payload}).encode()
+    await bus.publish("tool.result.weather", message)
+
+
+async def weather(bus: Connection, city: str = "Berlin", **options: Any) -> ToolResult:
+    return await call_tool(bus, "weather", {"city": city}, caller=RICHARD, **options)
+
+
+def subscriptions(bus: Connection) -> set[str]:
+    return {each.subject for each in bus.client._subs.values() if "_INBOX" not in each.subject}
+
+
+@pytest.mark.parametrize("names", [("correlation_id", "id"), ("correlation_id", "correlation_id")])
+async def test_a_result_that_is_only_published_is_the_answer(
+    bus: Connection, serve: Serve, names: tuple[str, str]
+) -> None:
+    async def answer(request: dict[str, Any]) -> None:
+        await publish(theirs, {"content": "Sunny."}, **{names[0]: request[names[1]]})
+
+    theirs = await serve(answer)
+
+    for _ in range(3):
+        assert await weather(bus) == ToolResult(ok=True, content="Sunny.")
+    assert subscriptions(bus) == set()
+
+
+async def test_calls_at_once_get_each_its_own_result(bus: Connection, serve: Serve) -> None:
+    asked: list[dict[str, Any]] = []
+
+    async def answer(request: dict[str, Any]) -> None:
+        asked.append(request)
+        if len(asked) == 3:
+            for one in reversed(asked):
+                await publish(theirs, one["payload"]["args"]["city"], correlation_id=one["id"])
+
+    theirs = await serve(answer)
+
+    results = await asyncio.gather(*(weather(bus, city) for city in ("Berlin", "Oslo", "Rome")))
+
+    assert [result.content for result in results] == ["Berlin", "Oslo", "Rome"]
+
+
+@pytest.mark.parametrize("where", ["envelope", "payload"])
+async def test_a_result_without_correlation_id_is_taken_by_its_session_and_query(
+    bus: Connection, serve: Serve, where: str
+) -> None:
+    async def answer(request: dict[str, Any]) -> None:
+        await publish(theirs, {"result": "Rain."}, session_id="s1", query_id="another")
+        await publish(theirs, {"result": "Fog."}, session_id="s1", query_id="q1", user="ada")
+        await publish(theirs, {"result": "Snow."})
+        turn = {name: request[name] for name in ("session_id", "query_id")}
+        if where == "payload":
+            await publish(theirs, {"result": "Sunny.", **turn})
+        else:
+            await publish(theirs, {"result": "Sunny."}, **turn)
+
+    theirs = await serve(answer)
+
+    assert (await weather(bus, query_id="q1")).content == "Sunny."
+
+
+async def test_results_that_could_be_of_either_call_are_taken_for_neither(
+    bus: Connection, serve: Serve
+) -> None:
+    async def answer(request: dict[str, Any]) -> None:
+        asked.append(request)
+        if len(asked) == 2:
+            for one in asked:
+                city = one["payload"]["args"]["city"]
+                await publish(theirs, city, session_id="s1", query_id="q1")
+
+    asked: list[dict[str, Any]] = []
+    theirs = await serve(answer)
+
+    results = await asyncio.gather(
+        *(weather(bus, city, query_id="q1", timeout=0.5) for city in ("Berlin", "Oslo"))
+    )
+
+    for result in results:
+        assert result.error is not None
+        assert result.error.code == "unavailable"
+        assert "did not say whom they answer" in result.error.message
+
+
+async def test_the_result_of_somebody_elses_call_is_not_taken(
+    bus: Connection, serve: Serve
+) -> None:
+    async def answer(request: dict[str, Any]) -> None:
+        await publish(theirs, "Rain.", correlation_id="another", session_id="s1")
+        await publish(theirs, "Sunny.", correlation_id=request["id"])
+
+    theirs = await serve(answer)
+
+    assert (await weather(bus)).content == "Sunny."
+
+
+async def test_a_tool_that_replies_is_heard_once_and_not_listened_to(
+    bus: Connection, serve: Serve
+) -> None:
+    async def answer(request: dict[str, Any]) -> None:
+        heard.append(subscriptions(bus))
+        await theirs.publish(request["reply"], b'{"payload": {"content": "Sunny."}}')
+
+    heard: list[set[str]] = []
+    theirs = await serve(answer)
+
+    assert [(await weather(bus)).content for _ in range(3)] == ["Sunny."] * 3
+    assert heard == [{"tool.result.weather"}, set(), set()]
+
+
+async def test_a_tool_that_no_longer_replies_is_listened_to_again(
+    bus: Connection, serve: Serve
+) -> None:
+    async def answer(request: dict[str, Any]) -> None:
+        if request["payload"]["args"]["city"] == "Berlin":
+            await theirs.publish(request["reply"], b'"Sunny."')
+        else:
+            await publish(theirs, "Rain.", correlation_id=request["id"])
+
+    theirs = await serve(answer)
+
+    assert (await weather(bus)).content == "Sunny."
+    assert not (await weather(bus, "Oslo", timeout=0.1)).ok
+    assert (await weather(bus, "Oslo")).content == "Rain."
+    assert (await weather(bus)).content == "Sunny."
+    assert (await weather(bus, "Oslo")).content == "Rain."
+
+
+async def test_nothing_is_listened_to_once_a_call_was_given_up(
+    bus: Connection, serve: Serve
+) -> None:
+    async def answer(request: dict[str, Any]) -> None:
+        asked.append(request)
+
+    asked: list[dict[str, Any]] = []
+    await serve(answer)
+    call = asyncio.create_task(weather(bus))
+    await eventually(lambda: asked)
+    assert subscriptions(bus) == {"tool.result.weather"}
+
+    call.cancel()
+    await asyncio.wait((call,))
+    assert subscriptions(bus) == set()
+
+    result = await weather(bus, timeout=0.05)
+    assert result.error is not None
+    assert result.error.message == "The tool 'weather' did not answer within 0.05 s."
+    assert subscriptions(bus) == set()
