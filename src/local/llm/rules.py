@@ -170,7 +170,7 @@ def _topic(template: str, found: re.Match[str]) -> str | None:
     """The key, such as `user.language_preference`; None where no letter of it is left."""
     if "{thing}" not in template:
         return template
-    thing = re.sub(r"[^a-z0-9]+", "_", found["thing"].lower()).strip("_")
+    thing = re.sub(r"\W+", "_", found["thing"].lower()).strip("_")
     return template.format(thing=thing) if thing else None
 
 
@@ -191,12 +191,13 @@ def _report(outcomes: Sequence[tuple[str, dict[str, Any], str]]) -> str:
         if result.startswith("Error"):
             lines.append(f"{tool} failed: {result}")
         elif tool == "save_topic":
-            lines.append(f"Saved: {arguments['content']} ({arguments['topic']}).")
+            topic = result.removeprefix("Memory saved:").strip()
+            lines.append(f"Saved: {arguments['content']} ({topic}).")
         elif tool == "save_memory":
             lines.append(f"Saved: {arguments['content']}")
         elif tool == "recall_topic" and not _is_empty(result):
-            value = result.removeprefix(f"[Memory: {arguments['topic']}]").strip()
-            lines.append(f"I remember: {value} ({arguments['topic']}).")
+            topic, _, value = result.removeprefix("[Memory:").partition("]")
+            lines.append(f"I remember: {value.strip()} ({topic.strip()}).")
         elif tool not in {"recall_topic", "search_memory"}:
             lines.append(f"{tool} answered: {result.strip()}")
         elif not _is_empty(result):

@@ -12,6 +12,7 @@ from local.memory.records import (
     Owning,
     Record,
     Written,
+    folded,
     stamp,
 )
 from local.memory.rows import TenantRows
@@ -32,6 +33,7 @@ class Ledger:
 
     async def topic(self, scope: Owning, owner: str, topic: str) -> Record | None:
         """The active version of a standing fact, from memory if it was asked for lately."""
+        topic = folded(topic)
         if (kept := self._topics.get((scope, owner, topic))) is not None:
             return kept
         version = self._topics.version
@@ -43,7 +45,7 @@ class Ledger:
 
     async def history(self, scope: Owning, owner: str, topic: str) -> list[Record]:
         """Every version of a standing fact, newest first."""
-        rows = await self._rows.all("topic_history", scope=scope, owner=owner, topic=topic)
+        rows = await self._rows.all("topic_history", scope=scope, owner=owner, topic=folded(topic))
         return [Record.from_row(row) for row in rows]
 
     async def chain(self, *record_ids: str) -> list[Record]:
@@ -63,19 +65,31 @@ class Ledger:
 
     def put_fact_in(self, connection: Connection, record: NewRecord) -> Written:
         """As `put_fact`, inside a write; for facts without a topic."""
-        place = {"scope": record.scope, "owner": record.owner, "topic": record.topic}
+        record = self._with_known_topic(connection, record)
+        topic = folded(record.topic) if record.topic else None
+        place = {"scope": record.scope, "owner": record.owner, "topic": topic}
         same = self._rows.execute(
             connection, "same_fact", **place, content=record.content
         ).fetchone()
-        if same is not None and record.topic in {None, same["topic"]}:
-            return Written(id=same["id"], was_new=False)
+        if same is not None and topic in {None, same["folded_topic"]}:
+            return Written(id=same["id"], was_new=False, topic=record.topic)
         older = self._rows.execute(connection, "active_topic", **place).fetchone()
         cause = Cause(agent=record.agent, superseded_by=record.id, at=record.event_time)
         replaced = [row["id"] for row in (older, same) if row is not None]
         for record_id in replaced:
             self.supersede_in(connection, record_id, cause)
         self.add_in(connection, record)
-        return Written(id=record.id, was_new=True, replaced=tuple(replaced))
+        return Written(
+            id=record.id, was_new=True, replaced=tuple(replaced), topic=record.topic
+        )
+
+    def _with_known_topic(self, connection: Connection, record: NewRecord) -> NewRecord:
+        """The record under its topic as that was first written."""
+        if record.topic is None:
+            return record
+        place = {"scope": record.scope, "owner": record.owner, "topic": folded(record.topic)}
+        known = self._rows.execute(connection, "topic_as_written", **place).fetchone()
+        return msgspec.structs.replace(record, topic=known["topic"]) if known else record
 
     async def retire(self, older: Record, newer: Record, *, agent: str) -> bool:
         """Let `newer` take the place of `older`; False if either is active no more."""
@@ -164,6 +178,7 @@ class Ledger:
         values = {name: getattr(record, name) for name in NewRecord.__struct_fields__}
         values["metadata"] = msgspec.json.encode(record.metadata).decode()
         values["event_time"] = stamp(record.event_time)
+        values["folded_topic"] = folded(record.topic) if record.topic else None
         added = self._rows.execute(connection, "insert_record", **values).rowcount
         return Written(id=record.id, was_new=added == 1)
 

@@ -2,6 +2,7 @@
 
 import hashlib
 import re
+import unicodedata
 from contextlib import suppress
 from datetime import UTC, datetime, time
 from typing import Any, Literal, Self
@@ -26,10 +27,10 @@ TENANT_OWNED = ""
 """Owner of what belongs to the whole tenant, and of what a caller without a user writes."""
 
 TOPIC_RULE = (
-    "A topic key starts with user., project. or constraint. and goes on in lower-case words "
-    "joined by dots, e.g. user.language_preference."
+    "A topic key starts with user., project. or constraint. and goes on in words of letters, digits, "
+    "hyphens and underscores, joined by dots, e.g. user.language_preference."
 )
-_TOPIC = re.compile(r"(user|project|constraint)(\.[a-z0-9]+(_[a-z0-9]+)*)+")
+_TOPIC_PREFIXES = frozenset({"user", "project", "constraint"})
 _TOPIC_LENGTH = 200
 TIME_RULE = "Write it as 2026-05-01 or 2026-05-01T14:30."
 _TIME = re.compile(r"\d{4}-\d{2}-\d{2}([T ].+)?")
@@ -108,13 +109,15 @@ class Rating(msgspec.Struct, frozen=True, kw_only=True):
 class Written(msgspec.Struct, frozen=True, kw_only=True):
     """What a write came to; `replaced` are the ids of the records whose place it took.
 
-    `superseded_by`: a newer version was there already.
+    `superseded_by`: a newer version was there already. `topic` is the fact's key as it was first
+    written.
     """
 
     id: str
     was_new: bool
     replaced: tuple[str, ...] = ()
     superseded_by: str | None = None
+    topic: str | None = None
 
     @property
     def superseded(self) -> str | None:
@@ -139,7 +142,26 @@ class Counts(msgspec.Struct, frozen=True, kw_only=True):
 
 def is_topic(text: str) -> bool:
     """Whether the text can be a topic key."""
-    return len(text) <= _TOPIC_LENGTH and _TOPIC.fullmatch(text) is not None
+    prefix, *words = text.split(".")
+    return (
+        len(text) <= _TOPIC_LENGTH
+        and prefix.lower() in _TOPIC_PREFIXES
+        and bool(words)
+        and all(map(_is_topic_word, words))
+    )
+
+
+def _is_topic_word(word: str) -> bool:
+    """Letters of any script with their marks, and digits, as in identifiers; and hyphens."""
+    return bool(word.strip("-_")) and f"_{word.replace('-', '_')}".isidentifier()
+
+
+def folded(topic: str) -> str:
+    """The key as it is compared: neither capitals nor forms of a letter make another one."""
+    if topic.isascii():
+        return topic.lower()
+    normal = unicodedata.normalize("NFKC", topic)
+    return unicodedata.normalize("NFKC", normal.casefold())
 
 
 def checked_topic(topic: str) -> str:
@@ -155,7 +177,7 @@ def checked_topic(topic: str) -> str:
 
 def place_of_topic(topic: str, user: str | None) -> tuple[Owning, str]:
     """`user.*` belongs to the user, the rest to the tenant: scope and owner."""
-    if topic.startswith("user."):
+    if folded(topic).startswith("user."):
         return "user", user or TENANT_OWNED
     return "tenant", TENANT_OWNED
 

@@ -156,7 +156,7 @@ class MemoryService:
         return record.content if record else None
 
     async def topic(self, topic: str) -> Record | None:
-        """The active version of a standing fact.
+        """The active version of a standing fact, with its key as it was first written.
 
         Raises:
             InvalidArgumentsError: The key breaks the rule for topics.
@@ -317,6 +317,7 @@ class MemoryService:
 
     async def _put_fact(self, record: NewRecord) -> Written:
         written = await self._ledger.put_fact(record)
+        record = msgspec.structs.replace(record, topic=written.topic)
         await self._memory.changes.written([written], [record])
         if record.unjudged and self._memory.supersession is not None:
             self._memory.supersession.wake()

@@ -2,7 +2,7 @@
 
 from collections import OrderedDict
 
-from local.memory.records import NewRecord, Record
+from local.memory.records import NewRecord, Record, folded
 
 Key = tuple[str, str, str]
 
@@ -23,7 +23,7 @@ class RecentTopics:
         self._records: OrderedDict[Key, Record] = OrderedDict()
 
     def get(self, key: Key) -> Record | None:
-        """The fact under (scope, owner, topic), if it is kept."""
+        """The fact under (scope, owner, folded topic), if it is kept."""
         record = self._records.get(key)
         if record is not None:
             self._records.move_to_end(key)
@@ -32,11 +32,15 @@ class RecentTopics:
     def keep(self, record: Record) -> None:
         if len(record.content) > LARGEST:
             return
-        self._records[record.scope, record.owner, str(record.topic)] = record
+        self._records[_key(record)] = record
         if len(self._records) > KEPT:
             self._records.popitem(last=False)
 
     def forget(self, record: NewRecord) -> None:
         """This fact was replaced, or another took its place."""
         self.version += 1
-        self._records.pop((record.scope, record.owner, str(record.topic)), None)
+        self._records.pop(_key(record), None)
+
+
+def _key(record: NewRecord) -> Key:
+    return record.scope, record.owner, folded(record.topic or "")

@@ -20,8 +20,9 @@ TopicKey = Annotated[
     msgspec.Meta(
         min_length=1,
         max_length=200,
-        description="Dotted key that starts with user., project. or constraint., "
-        "e.g. 'user.name', 'user.language_preference', 'project.deadline'.",
+        description="Dotted key that starts with user., project. or constraint., in any script; "
+        "capitals make no difference. E.g. 'user.name', 'user.language_preference', "
+        "'project.deadline'.",
     ),
 ]
 MAX_CONTENT = 65_536

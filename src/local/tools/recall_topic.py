@@ -27,11 +27,12 @@ class RecalledTopic(msgspec.Struct, frozen=True, kw_only=True):
 async def recall_topic(memory: MemoryService, args: RecallTopic) -> ToolOutput:
     record = await memory.topic(args.topic)
     if record is None:
-        data = RecalledTopic(topic=args.topic, found=False, content=None)
-        return ToolOutput(content=NOTHING_FOUND, data=data)
+        nothing = RecalledTopic(topic=args.topic, found=False, content=None)
+        return ToolOutput(content=NOTHING_FOUND, data=nothing)
+    topic = record.topic or args.topic
     return ToolOutput(
-        content=f"[Memory: {args.topic}] {record.content}",
-        data=RecalledTopic(topic=args.topic, found=True, content=record.content, id=record.id),
+        content=f"[Memory: {topic}] {record.content}",
+        data=RecalledTopic(topic=topic, found=True, content=record.content, id=record.id),
     )
 
 

@@ -26,7 +26,7 @@ class SaveTopic(Args, frozen=True):
 
 
 class SavedTopic(msgspec.Struct, frozen=True, kw_only=True):
-    """`superseded` is the id of the version that this one replaced."""
+    """`topic` is the key as it was first written, `superseded` the id of the version replaced."""
 
     id: str
     topic: str
@@ -36,11 +36,12 @@ class SavedTopic(msgspec.Struct, frozen=True, kw_only=True):
 
 async def save_topic(memory: MemoryService, args: SaveTopic) -> ToolOutput:
     written = await memory.put_topic(args.topic, args.content)
+    topic = written.topic or args.topic
     return ToolOutput(
-        content=f"Memory saved: {args.topic}",
+        content=f"Memory saved: {topic}",
         data=SavedTopic(
             id=written.id,
-            topic=args.topic,
+            topic=topic,
             was_new=written.was_new,
             superseded=written.superseded,
         ),

@@ -78,6 +78,10 @@ def test_what_stands_between_two_quotations_is_none(question: str) -> None:
         ("Compare project.deadline, project.budget.", ["project.deadline", "project.budget"]),
         ("Is it (user.name)", ["user.name"]),
         ("What is agent.name or user. name?", []),
+        ("Compare User.Name with PROJECT.dead-line.", ["User.Name", "PROJECT.dead-line"]),
+        ("“user.любимый_язык”, user.Größe!", ["user.любимый_язык", "user.Größe"]),
+        ("user.पसंदीदा_भाषा?", ["user.पसंदीदा_भाषा"]),
+        ("user.name's, myuser.name, project.a—b", ["user.name", "project.a"]),
     ],
 )
 def test_topic_keys_are_found_wherever_they_stand(question: str, topics: list[str]) -> None:

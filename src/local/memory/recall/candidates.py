@@ -16,7 +16,7 @@ import numpy.typing as npt
 from local.database import Connection
 from local.errors import InvalidArgumentsError
 from local.memory.places import Reach
-from local.memory.records import Owning, in_utc, stamp
+from local.memory.records import Owning, folded, in_utc, stamp
 from local.memory.rows import TenantRows
 from local.protocol.vectors import VectorHits
 
@@ -101,7 +101,7 @@ class Pool:
 
     def by_topics(self, topics: Sequence[str]) -> list[int]:
         """Rows of the facts under these keys."""
-        asked = {"topics": _json(topics), "places": self._asked["places"]}
+        asked = {"topics": _json([folded(topic) for topic in topics]), "places": self._asked["places"]}
         return [row for (row,) in self._all("topic_rows", **asked)] if topics else []
 
     def add(self, rows: Sequence[int]) -> None:

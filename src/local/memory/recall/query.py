@@ -3,6 +3,7 @@
 import re
 from collections.abc import Sequence
 from datetime import datetime
+from itertools import takewhile
 
 import msgspec
 
@@ -16,7 +17,7 @@ LONGEST_PHRASE = 80
 # None of them looks at a long word once for each of its letters.
 _QUOTED = re.compile(r"[\"“”«»]([^\"“”«»]*)[\"“”«»]")
 _IDENTIFIER = re.compile(r"\b\w++(?:[./:@#-]\w+)+")
-_DOTTED = re.compile(r"(?<![a-z])[a-z]++(?:\.[a-z0-9_]+)+")
+_DOTTED = re.compile(r"(?<!\w)(?:user|project|constraint)\.\S+", re.IGNORECASE)
 _WORD = re.compile(r"\w+")
 
 
@@ -48,7 +49,8 @@ def analyse(text: str, now: datetime) -> Query:
     quoted = [words for words in _QUOTED.findall(whole) if len(words) <= LONGEST_PHRASE]
     together = [" ".join(_WORD.findall(one)) for one in (*quoted, *_IDENTIFIER.findall(whole))]
     phrases = dict.fromkeys(phrase for phrase in together if " " in phrase)
-    topics = dict.fromkeys(key for key in _DOTTED.findall(text) if is_topic(key))
+    dotted = ("".join(takewhile(_of_a_key, found)).rstrip(".-") for found in _DOTTED.findall(text))
+    topics = dict.fromkeys(key for key in dotted if is_topic(key))
     return Query(
         text=text,
         terms=tuple(terms(text)),
@@ -56,3 +58,8 @@ def analyse(text: str, now: datetime) -> Query:
         topics=tuple(topics),
         window=find_window(text, now),
     )
+
+
+def _of_a_key(character: str) -> bool:
+    """Whether it can stand in a topic key: a mark is no word character, but part of a letter."""
+    return character in ".-" or f"_{character}".isidentifier()

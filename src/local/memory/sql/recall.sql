@@ -82,7 +82,8 @@ SELECT EXISTS (
 
 -- name: topic_rows
 SELECT record.row FROM json_each(:topics) AS wanted
-CROSS JOIN record INDEXED BY record_topic ON record.tenant = :tenant AND record.topic = wanted.value
+CROSS JOIN record INDEXED BY record_topic
+     ON record.tenant = :tenant AND record.folded_topic = wanted.value
 WHERE +record.place IN (SELECT value FROM json_each(:places));
 
 -- name: related

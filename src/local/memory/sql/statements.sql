@@ -1,23 +1,28 @@
 -- name: insert_record
-INSERT INTO record (tenant, id, kind, scope, owner, topic, label, role, source_ref, memory_type,
-                    durability, importance, unjudged, content, metadata, agent, session_id,
+INSERT INTO record (tenant, id, kind, scope, owner, topic, folded_topic, label, role, source_ref,
+                    memory_type, durability, importance, unjudged, content, metadata, agent, session_id,
                     query_id, turn, stands_at, event_time)
-VALUES (:tenant, :id, :kind, :scope, :owner, :topic, :label, :role, :source_ref, :memory_type,
-        :durability, :importance, :unjudged, :content, :metadata, :agent, :session_id,
-        :query_id, :turn, :stands_at, :event_time)
+VALUES (:tenant, :id, :kind, :scope, :owner, :topic, :folded_topic, :label, :role, :source_ref,
+        :memory_type, :durability, :importance, :unjudged, :content, :metadata, :agent,
+        :session_id, :query_id, :turn, :stands_at, :event_time)
 ON CONFLICT (tenant, id) DO NOTHING;
 
 -- name: active_topic
 SELECT record.* FROM record
-WHERE tenant = :tenant AND scope = :scope AND owner = :owner AND topic = :topic
-  AND superseded_by IS NULL;
+WHERE tenant = :tenant AND scope = :scope AND owner = :owner
+  AND folded_topic = :topic AND superseded_by IS NULL;
+
+-- name: topic_as_written
+SELECT topic FROM record
+WHERE tenant = :tenant AND scope = :scope AND owner = :owner AND folded_topic = :topic
+ORDER BY row LIMIT 1;
 
 -- name: same_fact
-SELECT id, topic FROM record
+SELECT id, folded_topic FROM record
 WHERE tenant = :tenant AND scope = :scope AND owner = :owner AND content = :content
   AND kind = 'fact' AND superseded_by IS NULL
-  AND (:topic IS NULL OR topic IS NULL OR topic = :topic)
-ORDER BY topic IS NULL LIMIT 1;
+  AND (:topic IS NULL OR folded_topic IS NULL OR folded_topic = :topic)
+ORDER BY folded_topic IS NULL LIMIT 1;
 
 -- name: active_fact
 SELECT 1 FROM record
@@ -25,7 +30,7 @@ WHERE tenant = :tenant AND id = :id AND kind = 'fact' AND superseded_by IS NULL;
 
 -- name: topic_history
 SELECT record.* FROM record
-WHERE tenant = :tenant AND scope = :scope AND owner = :owner AND topic = :topic
+WHERE tenant = :tenant AND scope = :scope AND owner = :owner AND folded_topic = :topic
 ORDER BY row DESC;
 
 -- name: chain
