@@ -20,6 +20,17 @@ from local.protocol.caller import Caller
 from local.protocol.payloads import Json
 
 EPISODE: Kind = "episode"
+MAX_METADATA = 4_096
+"""Bytes, as JSON, of what a caller lets an episode carry."""
+MAX_ID = 256
+GIVEN = {
+    "agent": "It is who calls.",
+    "score": "Rate the answer with response.feedback.",
+    "recalled": "The memory finds out by itself.",
+}
+"""Names in metadata that only the memory fills in, and what to do instead."""
+OF_TURNS = frozenset({"tool_calls", "recalled"})
+"""What the MemoryAgent adds to a turn's; no other turn because of them."""
 STRONG = 0.3
 """An episode with this share of the question's words stands by itself, near in meaning or not."""
 
@@ -41,8 +52,29 @@ class SearchResult(msgspec.Struct, frozen=True, kw_only=True):
     reason: str | None = None
 
 
+def checked_metadata(metadata: Json) -> Json:
+    """Return the metadata if an episode can carry them.
+
+    Raises:
+        InvalidArgumentsError: They are too large, or one has a name that only the memory fills in.
+    """
+    for name, instead in GIVEN.items():
+        if name in metadata:
+            raise InvalidArgumentsError(
+                f"metadata.{name}: only the memory says this.", remedy=f"{instead} Leave it out."
+            )
+    if (size := len(msgspec.json.encode(metadata))) > MAX_METADATA:
+        raise InvalidArgumentsError(
+            f"metadata: has {size:,} bytes as JSON; at most {MAX_METADATA:,}.",
+            remedy="Put what is to be found into the content.",
+        )
+    return metadata
+
+
 def new_episode(content: str, metadata: Json, caller: Caller, now: datetime) -> NewRecord:
     """The record of an episode; the same content and query_id make the same id.
+
+    Without a query_id other metadata make it another episode: nothing of them is lost.
 
     Args:
         content: The text to be found by its meaning.
@@ -51,20 +83,26 @@ def new_episode(content: str, metadata: Json, caller: Caller, now: datetime) -> 
         now: When it happened, if `timestamp_utc` does not say so.
 
     Raises:
-        InvalidArgumentsError: The content is blank, or `timestamp_utc` is no time.
+        InvalidArgumentsError: The content is blank, an id is none, or `timestamp_utc` is no time.
     """
     extra = dict(metadata)
-    query_id = extra.pop("query_id", None)
+    query_id = _id(extra, "query_id")
+    session_id = _id(extra, "session_id") or caller.session_id
+    moment = _moment(extra.pop("timestamp_utc", None)) or now
     owner = caller.user or TENANT_OWNED
+    what = [EPISODE, owner, query_id, checked_text(content, "content")]
+    told = {name: value for name, value in extra.items() if name not in OF_TURNS}
+    if told and query_id is None:
+        what.append(msgspec.json.encode(told, order="deterministic").decode())
     return NewRecord(
-        id=content_id(EPISODE, owner, query_id, checked_text(content, "content")),
+        id=content_id(*what),
         kind=EPISODE,
         owner=owner,
         content=content,
         agent=caller.agent,
-        session_id=extra.pop("session_id", None) or caller.session_id,
+        session_id=session_id,
         query_id=query_id,
-        event_time=_moment(extra.pop("timestamp_utc", None)) or now,
+        event_time=moment,
         metadata=extra,
     )
 
@@ -96,10 +134,21 @@ def _hit(item: Item) -> Hit:
     return Hit(id=record.id, content=record.content, score=item.score, metadata=metadata)
 
 
-def _moment(text: str | None) -> datetime | None:
+def _id(metadata: Json, name: str) -> str | None:
+    """Take an id out of the metadata."""
+    given = metadata.pop(name, None)
+    if given is None or (isinstance(given, str) and len(given) <= MAX_ID):
+        return given or None
+    raise InvalidArgumentsError(
+        f"metadata.{name}: {str(given)[:80]!r} is no id.",
+        remedy=f"Write a text of at most {MAX_ID} characters.",
+    )
+
+
+def _moment(text: Any) -> datetime | None:
     if text is None:
         return None
     try:
         return in_utc(datetime.fromisoformat(text), "timestamp_utc")
-    except (ValueError, InvalidArgumentsError) as error:
+    except (TypeError, ValueError, InvalidArgumentsError) as error:
         raise InvalidArgumentsError(f"timestamp_utc: {text!r} is not an ISO 8601 time.") from error

@@ -12,7 +12,13 @@ from local.errors import InvalidArgumentsError
 from local.llm.structured import StructuredModel
 from local.memory.changes import Announce, Changes
 from local.memory.documents import Documents
-from local.memory.episodes import EPISODE, SearchResult, new_episode, search_result
+from local.memory.episodes import (
+    EPISODE,
+    SearchResult,
+    checked_metadata,
+    new_episode,
+    search_result,
+)
 from local.memory.index_queue import IndexQueue
 from local.memory.indexer import Indexer, Vectors
 from local.memory.ingestion import (
@@ -208,13 +214,15 @@ class MemoryService:
 
         Args:
             content: The text to be found by its meaning.
-            metadata: Kept with it. `session_id`, `query_id` and `timestamp_utc` (ISO 8601) have
-                their meaning; the rest is the caller's own.
+            metadata: Kept with it, up to 4,096 bytes as JSON. `session_id`, `query_id` and
+                `timestamp_utc` (ISO 8601) have their meaning; the rest is the caller's own.
 
         Raises:
-            InvalidArgumentsError: The content is blank, or `timestamp_utc` is no time.
+            InvalidArgumentsError: The content is blank, an id is none, `timestamp_utc` is no time,
+                or the metadata are too large or have a name that only the memory fills in.
         """
-        record = new_episode(content, metadata or {}, self.caller, self._memory.clock())
+        checked = checked_metadata(metadata or {})
+        record = new_episode(content, checked, self.caller, self._memory.clock())
         (written,) = await self._memory.turns.put([record])
         await self._memory.changes.written([written], [record])
         return written

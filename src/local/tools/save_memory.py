@@ -4,7 +4,10 @@ from typing import Annotated
 
 import msgspec
 
+from local.errors import InvalidArgumentsError
+from local.memory.places import how_to_send
 from local.memory.service import MemoryService
+from local.protocol.payloads import Json
 from local.protocol.tool import ToolOutput
 from local.tools.base import MAX_CONTENT, Args, MemoryTool
 
@@ -26,13 +29,28 @@ class SaveMemory(Args, frozen=True):
     ]
 
 
+    metadata: Annotated[
+        Json | None,
+        msgspec.Meta(
+            description="What else to keep with it and return when it is found, e.g. "
+            "{'source': 'code review'}. timestamp_utc: when it happened."
+        ),
+    ] = None
+
+
 class SavedMemory(msgspec.Struct, frozen=True, kw_only=True):
     id: str
     was_new: bool
 
 
 async def save_memory(memory: MemoryService, args: SaveMemory) -> ToolOutput:
-    written = await memory.put_episode(args.content)
+    metadata = args.metadata or {}
+    if "session_id" in metadata:
+        raise InvalidArgumentsError(
+            "metadata.session_id: the envelope says which session it is.",
+            remedy=f"{how_to_send('session_id')}.",
+        )
+    written = await memory.put_episode(args.content, metadata)
     return ToolOutput(
         content="Memory saved." if written.was_new else "Memory saved before.",
         data=SavedMemory(id=written.id, was_new=written.was_new),

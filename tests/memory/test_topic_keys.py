@@ -1,0 +1,110 @@
+"""Topic keys over the bus: in any script and any case, each shown as it was first written."""
+
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+from typing import Any
+
+import pytest
+
+from local.bus.connection import Connection
+from local.bus.tool_client import call_tool
+from local.bus.tool_host import ToolHost
+from local.memory.service import Memory
+from local.protocol.caller import Caller
+from local.protocol.payloads import Json, MemoryChange
+from local.tools.catalog import memory_tools
+
+RICHARD = Caller(user="richard", agent="shell", session_id="s1")
+EVE = Caller(user="eve", agent="shell")
+
+
+@pytest.fixture(autouse=True)
+async def hosts(bus: Connection, memory: Memory) -> AsyncIterator[None]:
+    async with AsyncExitStack() as serving:
+        for tool in memory_tools(memory):
+            await serving.enter_async_context(ToolHost(bus, tool))
+        yield
+
+
+async def ask(bus: Connection, tool: str, args: Json, caller: Caller = RICHARD) -> Any:
+    result = await call_tool(bus, tool, args, caller=caller)
+    assert result.ok, result.content
+    return result
+
+
+@pytest.mark.parametrize(
+    ("first", "other"),
+    [
+        ("user.Name", "USER.name"),
+        ("user.Lieblingsmusikstück", "user.lieblingsmusikstu\u0308ck"),
+        ("User.любимый-Язык", "user.ЛЮБИМЫЙ-язык"),
+        ("user.पसंदीदा_भाषा", "User.पसंदीदा_भाषा"),
+        ("Project.締め切り", "project.締め切り"),
+    ],
+)
+async def test_one_topic_has_one_value_and_the_key_it_was_first_written_under(
+    bus: Connection,
+    announced: list[tuple[str, MemoryChange]],
+    first: str,
+    other: str,
+) -> None:
+    saved = await ask(bus, "save_topic", {"topic": first, "content": "one"})
+    again = await ask(bus, "save_topic", {"topic": other, "content": "one"})
+    replaced = await ask(bus, "save_topic", {"topic": other, "content": "two"})
+    recalled = [await ask(bus, "recall_topic", {"topic": topic}) for topic in (first, other)]
+    history = await ask(bus, "memory_history", {"topic_or_id": other})
+
+    assert (again.data["id"], again.data["was_new"]) == (saved.data["id"], False)
+    assert replaced.data["superseded"] == saved.data["id"]
+    for result in (saved, again, replaced):
+        assert (result.content, result.data["topic"]) == (f"Memory saved: {first}", first)
+    for result in recalled:
+        assert result.content == f"[Memory: {first}] two"
+        assert result.data == {"topic": first, "found": True, "content": "two"}
+    versions = [(one["content"], one["topic"]) for one in history.data["versions"]]
+    assert versions == [("two", first), ("one", first)]
+    assert {change.topic for _, change in announced} == {first}
+
+
+async def test_a_key_in_a_question_is_found_in_any_case(bus: Connection) -> None:
+    await ask(bus, "save_topic", {"topic": "user.Любимый_Язык", "content": "Elixir"})
+    for n in range(5):
+        await ask(bus, "save_topic", {"topic": f"user.key_{n}", "content": f"Rust {n}"})
+
+    found = await ask(bus, "recall", {"query": "USER.любимый_язык?", "explain": True})
+
+    item = found.data["items"][0]
+    assert (item["content"], item["topic"]) == ("Elixir", "user.Любимый_Язык")
+    assert item["explanation"]["shares"]["topic"] == 1
+
+
+async def test_a_fact_of_the_topic_in_another_case_replaces_the_older_one(bus: Connection) -> None:
+    fact = {"scope": "user", "topic": "User.Editor", "importance": 1.0}
+    await ask(bus, "remember_fact", {**fact, "content": "Vim"})
+    await ask(bus, "remember_fact", {**fact, "content": "Emacs", "topic": "user.EDITOR"})
+
+    recalled = await ask(bus, "recall_topic", {"topic": "user.editor"})
+    session = await ask(bus, "load_session", {})
+
+    assert recalled.content == "[Memory: User.Editor] Emacs"
+    (known,) = session.data["memories"]
+    assert (known["topic"], known["content"]) == ("User.Editor", "Emacs")
+
+
+async def test_a_user_topic_is_the_users_own_in_any_case(bus: Connection) -> None:
+    await ask(bus, "save_topic", {"topic": "USER.Name", "content": "Richard"})
+
+    theirs = await ask(bus, "recall_topic", {"topic": "User.Name"}, EVE)
+    await ask(bus, "save_topic", {"topic": "user.NAME", "content": "Eve"}, EVE)
+    mine = await ask(bus, "recall_topic", {"topic": "user.name"})
+
+    assert theirs.data["found"] is False
+    assert mine.content == "[Memory: USER.Name] Richard"
+
+
+async def test_what_is_no_key_is_refused_with_the_rule(bus: Connection) -> None:
+    result = await call_tool(bus, "save_topic", {"topic": "name", "content": "x"}, caller=RICHARD)
+
+    assert result.error is not None
+    assert result.error.code == "invalid_arguments"
+    assert "letters, digits, hyphens and underscores" in result.error.message
