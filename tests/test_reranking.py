@@ -55,6 +55,26 @@ async def test_twenty_are_reranked_where_one_is_wanted(
     assert [item["content"] for item in twenty["items"]] == documents[1][::-1]
 
 
+async def test_a_reranker_orders_what_is_near_the_best_and_nothing_else(
+    tmp_path: Path, reranking: RerankStandIn
+) -> None:
+    """Its scores may be on any scale: what is left out is decided before, by recall's own."""
+    settings = configured(tmp_path, reranker_url=reranking.url, reranker_timeout=30)
+    asked = {"query": "Which osmium lot is the heaviest?", "top_k": 20, "min_relevance": 0.8}
+    async with open_stack(settings, with_generator=False) as stack:
+        for content in ("Osmium is rare.", "The heaviest osmium lot is lot 7.", "A lot happened."):
+            await call(stack, "remember_fact", content=content, scope="user")
+        reranking.script(Answer(results=[(0, -7.5)]))
+
+        found = await call(stack, "recall", **asked)
+
+    (request,) = reranking.requests
+    assert request.body["documents"] == ["The heaviest osmium lot is lot 7."]
+    assert [(item["content"], item["score"]) for item in found["items"]] == [
+        ("The heaviest osmium lot is lot 7.", -7.5)
+    ]
+
+
 async def test_a_document_goes_under_its_speaker_tool_or_topic(
     tmp_path: Path, reranking: RerankStandIn
 ) -> None:

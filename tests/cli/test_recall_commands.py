@@ -120,6 +120,8 @@ def test_recall_passes_on_what_its_options_say(running: Running, tmp_path: Path,
     assert found(*own, "--since", "2023-05-08T13:57", "--until", "2023-05-08T16:57+03:00") == [
         "Osmium."
     ]
+    assert set(found(*own, "--as-of", "2023-05-08")) == on_the_8th
+    assert found(*own, "--min-relevance", "1") == [found(*own)[0]]
     assert found(*own, "--scope", "session", "--session", "other") == []
     assert found("--user", user, "--kind", "fact", "--kind", "tool_output") == []
     assert found("--user", f"not {user}", "--kind", "chat_message") == []
@@ -130,6 +132,8 @@ def test_recall_passes_on_what_its_options_say(running: Running, tmp_path: Path,
     [
         pytest.param(["--since", "noon"], 1, "since: 'noon' is no date", id="since"),
         pytest.param(["--until", "2023-02-30"], 1, "until: '2023-02-30'", id="until"),
+        pytest.param(["--as-of", "noon"], 1, "as_of: 'noon'", id="as-of"),
+        pytest.param(["--min-relevance", "2"], 1, "min_relevance", id="min-relevance"),
         pytest.param(["--kind", "episode"], 1, "episode", id="kind"),
         pytest.param(["--top-k", "21"], 1, "top_k", id="top-k"),
         pytest.param(["--scope", "world"], 2, "world", id="scope"),

@@ -111,6 +111,12 @@ def recall(  # noqa: PLR0913, PLR0917 - one parameter an option
     ] = None,
     since: Annotated[str | None, typer.Option(help="From this date or time on, in UTC.")] = None,
     until: Annotated[str | None, typer.Option(help="Up to this date or time, in UTC.")] = None,
+    as_of: Annotated[
+        str | None, typer.Option(help="As at this date or time: nothing later is there yet.")
+    ] = None,
+    min_relevance: Annotated[
+        float, typer.Option(help="Leave out what scores less than this share of the best, 0 to 1.")
+    ] = 0.0,
     rerank: Annotated[
         bool, typer.Option("--rerank/--no-rerank", help="Let a reranker decide, if there is one.")
     ] = True,
@@ -138,6 +144,8 @@ def recall(  # noqa: PLR0913, PLR0917 - one parameter an option
             source_kinds=kind or None,
             since=since,
             until=until,
+            as_of=as_of,
+            min_relevance=min_relevance,
             enable_rerank=rerank,
             synthesize=synthesize,
             explain=explain,

@@ -26,6 +26,8 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
     source_kinds: Sequence[str] | None
     since: str | None
     until: str | None
+    as_of: str | None
+    min_relevance: float
     enable_rerank: bool
     synthesize: bool
     explain: bool

@@ -79,9 +79,7 @@ class Ledger:
         for record_id in replaced:
             self.supersede_in(connection, record_id, cause)
         self.add_in(connection, record)
-        return Written(
-            id=record.id, was_new=True, replaced=tuple(replaced), topic=record.topic
-        )
+        return Written(id=record.id, was_new=True, replaced=tuple(replaced), topic=record.topic)
 
     def _with_known_topic(self, connection: Connection, record: NewRecord) -> NewRecord:
         """The record under its topic as that was first written."""

@@ -59,6 +59,22 @@ class Recall(Args, frozen=True):
             description="Nothing from after this date or time, e.g. 2026-05-01T14:30:00Z."
         ),
     ] = None
+    as_of: Annotated[
+        str | None,
+        msgspec.Meta(
+            description="Answer as at this date or time: 'last week' counts from there, and what "
+            "happened later is left out."
+        ),
+    ] = None
+    min_relevance: Annotated[
+        float,
+        msgspec.Meta(
+            ge=0,
+            le=1,
+            description="Leave out items that score less than this share of the best one's score; "
+            "0 leaves out none.",
+        ),
+    ] = 0.0
     synthesize: Annotated[
         bool, msgspec.Meta(description="Also answer the query from what was found.")
     ] = False
@@ -110,6 +126,8 @@ async def recall(memory: MemoryService, args: Recall) -> ToolOutput:
             scope=args.scope,
             since=time_of(args.since, "since") if args.since else None,
             until=time_of(args.until, "until", ends=True) if args.until else None,
+            as_of=time_of(args.as_of, "as_of", ends=True) if args.as_of else None,
+            min_relevance=args.min_relevance,
             rerank=args.enable_rerank,
         )
     )

@@ -28,7 +28,6 @@ class SaveMemory(Args, frozen=True):
         ),
     ]
 
-
     metadata: Annotated[
         Json | None,
         msgspec.Meta(

@@ -74,7 +74,7 @@ class Filter(msgspec.Struct, frozen=True, kw_only=True):
         first = stamp(in_utc(since, "since")) if since else None
         last = stamp(in_utc(until, "until")) if until else None
         if first and last and first > last:
-            raise InvalidArgumentsError(f"since: {since} is after until, {until}.")
+            raise InvalidArgumentsError(f"since: {since} is after {until}, where the time ends.")
         return cls(
             places=_json(reach.places),
             only_session=reach.only_session,
@@ -101,7 +101,10 @@ class Pool:
 
     def by_topics(self, topics: Sequence[str]) -> list[int]:
         """Rows of the facts under these keys."""
-        asked = {"topics": _json([folded(topic) for topic in topics]), "places": self._asked["places"]}
+        asked = {
+            "topics": _json([folded(topic) for topic in topics]),
+            "places": self._asked["places"],
+        }
         return [row for (row,) in self._all("topic_rows", **asked)] if topics else []
 
     def add(self, rows: Sequence[int]) -> None:

@@ -20,7 +20,7 @@ from local.memory.recall.query import Query, analyse
 from local.memory.recall.ranking import Ranked, Shares, rank
 from local.memory.recall.reranker import Reranker
 from local.memory.recall.retrieval import Found, Retrieval
-from local.memory.records import Kind, Record, checked_text
+from local.memory.records import Kind, Record, checked_text, in_utc
 from local.memory.rows import TenantRows
 from local.protocol.caller import Caller
 
@@ -45,6 +45,10 @@ class Ask(msgspec.Struct, frozen=True, kw_only=True):
     scope: Scope = "any"
     since: datetime | None = None
     until: datetime | None = None
+    as_of: datetime | None = None
+    """The moment from which "last week" counts, and after which nothing has happened yet."""
+    min_relevance: float = 0.0
+    """The share of the best item's score, before a reranker, that an item needs."""
     rerank: bool = True
     repetitions: bool = False
     """Whether texts that say the same are all wanted."""
@@ -108,40 +112,50 @@ class Recaller:
     async def recall(self, caller: Caller, ask: Ask) -> Recalled:
         """Find what the caller may see and the question asks for.
 
+        `as_of` hides what happened later. Facts that were replaced since stay hidden, too.
+
         Raises:
             InvalidArgumentsError: The question is blank, the scope needs an identity that the
                 caller lacks, or the time ends before it begins.
             StorageError: The ledger cannot be read.
         """
         within = reach(ask.scope, ask.kinds, caller, ask.weights or self._weights)
-        filter_ = Filter.of(within, ask.since, ask.until)
-        query = await self._analysed(checked_text(ask.query, "query"))
-        items_of = partial(self._recalled, ask, query, within)
+        now = in_utc(ask.as_of, "as_of") if ask.as_of else self._clock()
+        filter_ = Filter.of(within, ask.since, _until(ask))
+        query = await self._analysed(checked_text(ask.query, "query"), now)
+        items_of = partial(self._recalled, ask, query, within, now)
         recalled = await self._retrieval.find(query, within, filter_, items_of)
         return await self._reranked(ask, recalled)
 
-    async def _analysed(self, text: str) -> Query:
-        query = analyse(text, self._clock())
+    async def _analysed(self, text: str, now: datetime) -> Query:
+        query = analyse(text, now)
         if self._models.expander is None:
             return query
         expansion = await self._models.expander.expand(text)
         return query.expanded(expansion.keywords, expansion.topics)
 
-    def _recalled(
-        self, ask: Ask, query: Query, within: Reach, connection: Connection, found: Found
+    def _recalled(  # noqa: PLR0913, PLR0917 - what it is made of
+        self,
+        ask: Ask,
+        query: Query,
+        within: Reach,
+        now: datetime,
+        connection: Connection,
+        found: Found,
     ) -> Recalled:
         min_score = found.min_score if self.min_score is None else self.min_score
         ranked = rank(
             found,
             query,
             within,
-            now=self._clock(),
+            now=now,
             min_score=min_score,
             feedback_weight=self._feedback_weight,
         )
         wanted = max(RERANKED, ask.top_k) if self._reranks(ask) else ask.top_k
+        items = self._first(connection, ranked, wanted, repetitions=ask.repetitions)
         return Recalled(
-            items=self._first(connection, ranked, wanted, repetitions=ask.repetitions),
+            items=_relevant(items, ask.min_relevance),
             degraded=found.waiting or found.problem is not None,
             reason=found.problem or (NOT_INDEXED if found.waiting else None),
             rerank_used=False,
@@ -194,6 +208,18 @@ class Recaller:
                 items = [_scored(items[position], score) for position, score in order]
                 recalled = msgspec.structs.replace(recalled, rerank_used=True)
         return msgspec.structs.replace(recalled, items=items[: ask.top_k])
+
+
+def _until(ask: Ask) -> datetime | None:
+    """When the time that is searched ends."""
+    ends = [in_utc(end, name) for name, end in (("until", ask.until), ("as_of", ask.as_of)) if end]
+    return min(ends, default=None)
+
+
+def _relevant(items: Sequence[Item], min_relevance: float) -> list[Item]:
+    """The items with at least such a share of the best one's score."""
+    least = min_relevance * max((item.score for item in items), default=0.0)
+    return [item for item in items if item.score >= least]
 
 
 def _scored(item: Item, score: float | None) -> Item:
