@@ -101,6 +101,7 @@ async def open_stack(
             vectors.worker_lost()
 
         config = _worker_config(settings.memory, url, log_folder).to_line()
+        memory.indexer.worker_starting()
         worker = await resources.enter_async_context(
             supervised(VECTOR_WORKER, config, inherit=(lock,), ended=worker_lost)
         )

@@ -50,6 +50,7 @@ class MemorySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     preseed_importance: Annotated[float, msgspec.Meta(ge=0, le=1)] = 0.8
     preseed_count: Annotated[int, msgspec.Meta(ge=0, le=50)] = 10
     vector_timeout: Seconds = 5.0
+    starting_timeout: Annotated[float, msgspec.Meta(ge=0)] = 5.0
     reranker_url: str | None = None
     reranker_key: str | None = None
     reranker_model: str | None = None

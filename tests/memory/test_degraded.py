@@ -204,3 +204,29 @@ async def test_many_searches_at_once_answer_without_a_worker(richard: MemoryServ
     results = await asyncio.gather(*(richard.search_episodic("gold") for _ in range(50)))
 
     assert all(result.degraded and len(result.hits) == 1 for result in results)
+
+
+async def test_a_worker_that_died_or_cannot_serve_is_not_waited_for(
+    memory: Memory, richard: MemoryService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(memory.indexer, "_patience", 600.0)
+
+    async def mismatched(**_: object) -> VectorStatus:
+        return VectorStatus(
+            worker="w", count=0, embedder="x", clean=True, dimensions=0, problem="Another embedder."
+        )
+
+    memory.indexer.worker_starting()
+    searching = asyncio.create_task(richard.search_episodic("gold"))
+    await asyncio.wait({searching}, timeout=0.05)
+    assert not searching.done()
+    memory.indexer.worker_lost()
+    died = await asyncio.wait_for(searching, 10)
+
+    monkeypatch.setattr(memory.vectors, "status", mismatched)
+    memory.indexer.worker_starting()
+    memory.indexer.worker_started("w")
+    cannot = await asyncio.wait_for(richard.search_episodic("gold"), 10)
+
+    assert (died.degraded, died.reason != "The memory is still starting.") == (True, True)
+    assert (cannot.degraded, cannot.reason) == (True, "Another embedder.")

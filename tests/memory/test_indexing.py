@@ -118,7 +118,7 @@ async def test_a_worker_that_is_not_ready_is_a_warning_only_once_it_was(
         return [one["level"] for one in heard if one["event"] == "indexing_delayed"]
 
     vectors = _Moody(bus)
-    indexer = Indexer(IndexQueue(TenantRows(database, "default")), vectors)
+    indexer = Indexer(IndexQueue(TenantRows(database, "default")), vectors, patience=0)
     with logging_to(log):
         running = asyncio.create_task(indexer.run())
         await eventually(lambda: levels() == ["info"])
@@ -175,7 +175,7 @@ async def test_an_indexer_that_is_cancelled_while_a_batch_fails_ends(
     """As when the stack stops: the worker goes first."""
     await memory.of(RICHARD).write_episodic("A note.")
     worker = _FailsOnDemand(bus)
-    indexing = asyncio.create_task(Indexer(IndexQueue(memory.rows), worker).run())
+    indexing = asyncio.create_task(Indexer(IndexQueue(memory.rows), worker, patience=0).run())
     await worker.asked.wait()
 
     worker.may_fail.set()

@@ -184,7 +184,7 @@ async def test_a_search_that_finds_nothing_says_so(searchable: Memory) -> None:
 async def test_a_degraded_search_that_finds_nothing_says_why(memory: Memory) -> None:
     found = await call(memory, "search_memory", {"query": "gold"})
 
-    assert found.content.startswith("No memories found.\n(Some were searched by their words only: ")
+    assert found.content.startswith("No memories found.\n(Not everything could be searched, ")
     assert "vector" in found.content
     assert msgspec.to_builtins(found.data)["degraded"] is True
 

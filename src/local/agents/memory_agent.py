@@ -19,6 +19,8 @@ from local.bus.streams import (
     publish_durably,
 )
 from local.errors import Local2Error, RequestError
+from local.llm.nothing import is_nothing, why_in_part
+from local.memory.echoes import UNANSWERED, read
 from local.memory.ingestion import Turn
 from local.memory.records import in_utc
 from local.memory.service import Memory
@@ -71,7 +73,8 @@ class MemoryAgent(Participant):
         turn = envelope.payload
         if turn.error is not None:
             return  # a turn without an answer is nothing to remember
-        answer = without_echoes(turn)
+        unsure = is_unsure(turn)
+        answer = None if unsure else without_echoes(turn)
         remembered = Turn(
             query=turn.query,
             answer=answer,
@@ -79,13 +82,14 @@ class MemoryAgent(Participant):
             tool_calls=turn.tool_calls,
             session_id=turn.session_id or envelope.session_id,
             query_id=turn.query_id or envelope.query_id,
-            recalled=answer != turn.answer,
+            recalled=not unsure and answer != turn.answer,
         )
         written = await self._memory.of(caller_of(envelope)).put_turn(remembered)
         log.info(
             "turn_remembered",
             id=written.id,
             was_new=written.was_new,
+            answered=not unsure,
             session_id=remembered.session_id,
             query_id=remembered.query_id,
         )
@@ -103,6 +107,14 @@ class MemoryAgent(Participant):
         letter = DeadLetter(subject=message.subject, reason=str(error), message=text)
         data = encode(seal(letter, type="dead_letter", source=NAME))
         await publish_durably(self.bus, subjects.MEMORY_DEAD_LETTER, data)
+
+
+def is_unsure(turn: Generation) -> bool:
+    """Whether the answer says no more than that nothing was found where not all was searched."""
+    results = [call.content for call in turn.tool_calls]
+    if not (any(map(why_in_part, results)) and all(map(is_nothing, results))):
+        return False
+    return UNANSWERED in read(turn.query, turn.answer, (), results).of_answer
 
 
 def without_echoes(turn: Generation) -> str:

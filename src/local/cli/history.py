@@ -4,9 +4,9 @@ from rich.text import Text
 
 from local.cli.answers import answer, data_of, show_entry, shown_time
 from local.cli.output import Output, run_async
+from local.llm.nothing import NOTHING_FOUND
 from local.protocol.caller import Caller
 from local.settings import Settings
-from local.tools.base import NOTHING_FOUND
 from local.tools.memory_history import Version, Versions
 
 

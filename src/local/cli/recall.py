@@ -9,11 +9,11 @@ from rich.text import Text
 
 from local.cli.answers import INDENT, answer, data_of, show_entry, shown_time
 from local.cli.output import Output, printable, run_async
+from local.llm.nothing import NOTHING_FOUND
 from local.memory.places import Scope
 from local.memory.recall.synthesis import Answer
 from local.protocol.caller import Caller
 from local.settings import Settings
-from local.tools.base import NOTHING_FOUND
 from local.tools.recall import Explanation, RecalledItem, RecalledItems
 
 

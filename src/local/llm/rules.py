@@ -10,6 +10,7 @@ from typing import Any
 from uuid import uuid4
 
 from local.llm.chat import ChatChunk, ChatMessage, ToolCall, ToolDefinition
+from local.llm.nothing import is_nothing, why_in_part
 
 HELP = (
     "I answer by rules, without a language model: tell me “Remember that my preferred language is "
@@ -19,6 +20,7 @@ HELP = (
 # Short, because every answer is remembered with its question and searched with it.
 ACKNOWLEDGED = "Understood. (I answer by rules, without a language model.)"
 NOTHING = "I remember nothing about that."
+NOTHING_YET = "I found nothing, but I could not search everything that I remember: {reason}"
 
 THING = r"(?P<thing>\w+(?:[ '-]\w+){0,3}?)"
 VALUE = r"(?P<value>\S.*)"
@@ -105,7 +107,7 @@ def _respond(messages: Sequence[ChatMessage], served: set[str]) -> tuple[str, li
         return HELP, []
     text, outcomes = messages[asked_at].content, _outcomes(messages[asked_at + 1 :])
     if outcomes:
-        missed = any(name == "recall_topic" and _is_empty(said) for name, _, said in outcomes)
+        missed = any(name == "recall_topic" and is_nothing(said) for name, _, said in outcomes)
         searched = any(name == "search_memory" for name, _, _ in outcomes)
         if missed and not searched and "search_memory" in served:
             return "", [("search_memory", {"query": text})]
@@ -181,10 +183,6 @@ def _outcomes(turn: Sequence[ChatMessage]) -> list[tuple[str, dict[str, Any], st
     return [(call.name, call.arguments, content) for call, content in results if call]
 
 
-def _is_empty(result: str) -> bool:
-    return not result.strip() or result.startswith("No memories found")
-
-
 def _report(outcomes: Sequence[tuple[str, dict[str, Any], str]]) -> str:
     lines = []
     for tool, arguments, result in outcomes:
@@ -195,11 +193,13 @@ def _report(outcomes: Sequence[tuple[str, dict[str, Any], str]]) -> str:
             lines.append(f"Saved: {arguments['content']} ({topic}).")
         elif tool == "save_memory":
             lines.append(f"Saved: {arguments['content']}")
-        elif tool == "recall_topic" and not _is_empty(result):
+        elif tool == "recall_topic" and not is_nothing(result):
             topic, _, value = result.removeprefix("[Memory:").partition("]")
             lines.append(f"I remember: {value.strip()} ({topic.strip()}).")
         elif tool not in {"recall_topic", "search_memory"}:
             lines.append(f"{tool} answered: {result.strip()}")
-        elif not _is_empty(result):
+        elif not is_nothing(result):
             lines.append(f"Here is what I remember: {result.strip()}")
-    return "\n".join(lines) or NOTHING
+    unsure = (why_in_part(result) for _, _, result in outcomes)
+    nothing = next((NOTHING_YET.format(reason=reason) for reason in unsure if reason), NOTHING)
+    return "\n".join(lines) or nothing

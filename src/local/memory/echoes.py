@@ -96,14 +96,15 @@ def read(query: str, answer: str, shown: Sequence[Shown], results: Sequence[str]
     used = [
         (one.id, words) for one in shown if _rests_on(words := words_of(one.content), asked, told)
     ]
+    known = _TALK.union(*map(words_of, results))
     if used:
-        known = _TALK.union(*(words for _, words in used), *map(words_of, results))
+        known = known.union(*(words for _, words in used))
         return Reading(
             sources=tuple(dict.fromkeys(id_ for id_, _ in used)),
             of_question=_adding(stated - known),
             of_answer=_adding(told - known),
         )
-    refused = _REFUSAL.search(answer[:READ]) and len(told - _TALK) <= MOST_BESIDE
+    refused = _REFUSAL.search(answer[:READ]) and len(told - known) <= MOST_BESIDE
     return Reading(
         sources=(),
         of_question={UNANSWERED: True} if refused and not stated else {},

@@ -29,6 +29,7 @@ ID_PAGE = 10_000
 SAMPLE = 300
 TOLERATED_LOSSES = 2
 """A sound index misses about one vector in ten thousand: its neighbour graph is approximate."""
+STARTING = "The memory is still starting."
 FIRST_RETRY = 0.1
 LAST_RETRY = 5.0
 
@@ -50,7 +51,8 @@ class Vectors(Protocol):
 class Indexer:
     """Indexes one tenant's records while `run` runs; `wake` it after every write."""
 
-    def __init__(self, queue: IndexQueue, vectors: Vectors) -> None:
+    def __init__(self, queue: IndexQueue, vectors: Vectors, *, patience: float) -> None:
+        """`patience`: seconds that a search waits for a worker that is starting."""
         self._queue = queue
         self._vectors = vectors
         self._work = asyncio.Event()
@@ -62,18 +64,35 @@ class Indexer:
         self._slots = asyncio.Semaphore(IN_FLIGHT)
         self._reported = ""
         self._was_ready = False
+        self._patience = patience
+        self._settled = asyncio.Event()
+        """No worker is starting: one is ready, or has died, or says why it cannot serve."""
+        self._settled.set()
 
     @property
     def problem(self) -> str | None:
         """Why the index cannot be trusted to hold what the ledger says it holds."""
         if self._worker is not None:
             return None
+        if not self._settled.is_set():
+            return STARTING
         return self._reported or "The vector index is not ready yet."
 
     def wake(self) -> None:
         """There is something to index, or to remove."""
         self.caught_up = False
         self._work.set()
+
+    def worker_starting(self) -> None:
+        """A vector worker's process was started: searches wait for it, but not for the next one."""
+        self._settled.clear()
+
+    async def settled(self) -> None:
+        """Wait until the worker that is starting is ready, or has failed, or patience ends."""
+        if not self._settled.is_set():
+            with suppress(TimeoutError):
+                async with asyncio.timeout(self._patience):
+                    await self._settled.wait()
 
     def worker_started(self, worker: str) -> None:
         """A vector worker of this id is on the bus: its index is compared before anything else."""
@@ -82,6 +101,10 @@ class Indexer:
 
     def worker_lost(self) -> None:
         """The vector worker has ended: the next one's index is not to be trusted untested."""
+        self._settled.set()
+        self._distrust()
+
+    def _distrust(self) -> None:
         self._losses += 1
         self._worker = None
         self.caught_up = False
@@ -95,7 +118,7 @@ class Indexer:
             self._start_over()
 
     def _start_over(self) -> None:
-        self.worker_lost()
+        self._distrust()
         self._new_worker.set()
         self._work.set()
 
@@ -144,6 +167,7 @@ class Indexer:
                 return  # the worker that was compared is gone
             self._worker = status
             self._was_ready = True
+            self._settled.set()
         worker = self._worker
         while waiting := await self._queue.waiting(ROUND, embedder=worker.embedder):
             # Not a TaskGroup: it swallows a cancellation that comes while a task of it fails.
@@ -165,6 +189,7 @@ class Indexer:
         """Find what the index lacks, or has too much, after a restart or a crash."""
         status = await self._vectors.status(tenant=self._queue.tenant)
         if status.problem is not None:
+            self._settled.set()
             raise VectorError(status.problem)
         if status.clean and status.count == await self._queue.indexed():
             return status

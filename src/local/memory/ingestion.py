@@ -66,13 +66,13 @@ class Ingested(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Turn(msgspec.Struct, frozen=True, kw_only=True):
-    """One question with its answer.
+    """One question with its answer; None: it is not worth remembering, and the question is.
 
     `recalled`: what memory tools had put into the answer is cut out of it.
     """
 
     query: str
-    answer: str
+    answer: str | None
     at: datetime
     tool_calls: list[ToolCallRecord] = []
     session_id: str | None = None
@@ -118,7 +118,8 @@ def records_of_turn(turn: Turn, caller: Caller) -> Iterator[NewRecord]:
         now=turn.at,
         recalled=turn.recalled,
     )
-    for record in (episode, *records_of(conversation)):
+    answered = () if turn.answer is None else (episode,)
+    for record in (*answered, *records_of(conversation)):
         own = content_id(question, record.id, record.content)
         id_ = question if record.role == "user" else own
         yield msgspec.structs.replace(record, id=id_, turn=question)

@@ -93,7 +93,7 @@ class Memory:
         self.rows = TenantRows(database, "default")
         self.ledger = Ledger(self.rows)
         self.turns = Turns(self.rows, self.ledger)
-        self.indexer = Indexer(IndexQueue(self.rows), vectors)
+        self.indexer = Indexer(IndexQueue(self.rows), vectors, patience=settings.starting_timeout)
         self.vectors = vectors
         self.settings = settings
         self.clock = clock

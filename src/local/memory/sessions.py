@@ -190,9 +190,7 @@ def in_order(rows: Sequence[Row]) -> list[Row]:
     turns = (run for key, run in runs.items() if isinstance(key, str))
     sooner = iter(sorted(turns, key=lambda turn: str(turn[0]["asked_at"])))
     return [
-        row
-        for key, run in runs.items()
-        for row in (next(sooner) if isinstance(key, str) else run)
+        row for key, run in runs.items() for row in (next(sooner) if isinstance(key, str) else run)
     ]
 
 

@@ -18,7 +18,7 @@ class Turns:
         self._ledger = ledger
 
     async def put(self, records: Sequence[NewRecord]) -> list[Written]:
-        """Add the records of a turn, or an episode alone; the episode is the first of them.
+        """Add the records of a turn, or an episode alone; the first of them is its episode, if any.
 
         What is there already stays as it is. Another answer to the question of the same query id
         takes the place of the older one; it is the newer one whose time is later, or which came
@@ -37,7 +37,7 @@ class Turns:
     def _put(self, connection: Connection, records: Sequence[NewRecord]) -> list[Written]:
         records = self._in_known_turn(connection, records)
         written = [self._put_record(connection, record) for record in records]
-        if written[0].was_new:
+        if records[0].kind == "episode" and written[0].was_new:
             self._take_ratings(connection, records[0], written[0])
         return written
 

@@ -13,8 +13,6 @@ from local.protocol.tool import Tool, ToolOutput
 
 A = TypeVar("A", bound=msgspec.Struct)
 
-NOTHING_FOUND = "No memories found."
-
 TopicKey = Annotated[
     str,
     msgspec.Meta(

@@ -5,10 +5,11 @@ from typing import Annotated
 
 import msgspec
 
+from local.llm.nothing import NOTHING_FOUND
 from local.memory.records import Record
 from local.memory.service import MemoryService
 from local.protocol.tool import ToolOutput
-from local.tools.base import NOTHING_FOUND, Args, MemoryTool
+from local.tools.base import Args, MemoryTool
 from local.tools.excerpts import DATA_BYTES, TEXT_BYTES, shortened
 
 DESCRIPTION = (

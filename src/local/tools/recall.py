@@ -5,6 +5,7 @@ from typing import Annotated
 
 import msgspec
 
+from local.llm.nothing import nothing_found
 from local.memory.places import Scope
 from local.memory.recall.ranking import Shares
 from local.memory.recall.recaller import RECALLED_KINDS, Ask, Item, Recalled
@@ -12,7 +13,7 @@ from local.memory.recall.synthesis import Answer
 from local.memory.records import SourceKind, time_of
 from local.memory.service import MemoryService
 from local.protocol.tool import ToolOutput
-from local.tools.base import MAX_QUERY, NOTHING_FOUND, Args, MemoryTool
+from local.tools.base import MAX_QUERY, Args, MemoryTool
 from local.tools.excerpts import DATA_BYTES, TEXT_BYTES, numbered, shortened
 
 DESCRIPTION = (
@@ -150,11 +151,10 @@ def _as_text(items: list[RecalledItem], recalled: Recalled, answer: Answer | Non
     parts = []
     if answer is not None and answer.text and answer.by_model:
         parts.append(answer.text)
-    if items:
-        short = shortened(items, TEXT_BYTES)
-        parts.append(numbered([(item.score, item.event_time, _said(item)) for item in short]))
-    else:
-        parts.append(NOTHING_FOUND)
+    if not items:
+        return nothing_found(recalled.reason)
+    short = shortened(items, TEXT_BYTES)
+    parts.append(numbered([(item.score, item.event_time, _said(item)) for item in short]))
     if recalled.degraded:
         parts.append(f"(Some were searched by their words only: {recalled.reason})")
     return "\n".join(parts)

@@ -2,9 +2,10 @@
 
 import msgspec
 
+from local.llm.nothing import NOTHING_FOUND
 from local.memory.service import MemoryService
 from local.protocol.tool import ToolOutput
-from local.tools.base import NOTHING_FOUND, Args, MemoryTool, TopicKey
+from local.tools.base import Args, MemoryTool, TopicKey
 
 DESCRIPTION = (
     "Look up one standing fact by its exact key, when you know the key or can infer it, e.g. "

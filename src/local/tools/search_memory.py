@@ -6,10 +6,11 @@ from typing import Annotated
 
 import msgspec
 
-from local.memory.episodes import Hit
+from local.llm.nothing import nothing_found
+from local.memory.episodes import Hit, SearchResult
 from local.memory.service import MemoryService
 from local.protocol.tool import ToolOutput
-from local.tools.base import MAX_QUERY, NOTHING_FOUND, Args, MemoryTool
+from local.tools.base import MAX_QUERY, Args, MemoryTool
 from local.tools.excerpts import DATA_BYTES, TEXT_BYTES, numbered, shortened
 
 DESCRIPTION = (
@@ -43,17 +44,23 @@ class FoundMemories(msgspec.Struct, frozen=True, kw_only=True):
 
 async def search_memory(memory: MemoryService, args: SearchMemory) -> ToolOutput:
     result = await memory.search_episodic(args.query, args.top_k)
-    content = formatted(shortened(result.hits, TEXT_BYTES)) if result.hits else NOTHING_FOUND
-    if result.degraded:
-        content += f"\n(Some were searched by their words only: {result.reason})"
     return ToolOutput(
-        content=content,
+        content=_as_text(result),
         data=FoundMemories(
             hits=shortened(result.hits, DATA_BYTES),
             degraded=result.degraded,
             reason=result.reason,
         ),
     )
+
+
+def _as_text(result: SearchResult) -> str:
+    if not result.hits:
+        return nothing_found(result.reason)
+    found = formatted(shortened(result.hits, TEXT_BYTES))
+    if result.degraded:
+        found += f"\n(Some were searched by their words only: {result.reason})"
+    return found
 
 
 def formatted(hits: Sequence[Hit]) -> str:

@@ -128,6 +128,7 @@ class Retrieval:
 
     async def _look(self, text: str, limit: int, filter_: Filter) -> _Looked:
         """The nearest vectors, or why they cannot be asked for."""
+        await self._indexer.settled()
         # Asked first: what is indexed during the search may be missing from the answer, too.
         waiting = await self._waits(filter_)
         if (problem := self._indexer.problem) is not None:
