@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from factories import Listen
-from local.agents.memory_agent import MemoryAgent, without_echoes
+from local.agents.memory_agent import MemoryAgent
 from local.bus import streams
 from local.bus.connection import Connection
 from local.bus.streams import publish_durably
@@ -17,7 +17,7 @@ from local.errors import StorageError
 from local.memory.service import Memory, MemoryService
 from local.protocol.caller import Caller
 from local.protocol.codec import decode
-from local.protocol.payloads import DeadLetter, Generation, ToolCallRecord
+from local.protocol.payloads import DeadLetter
 from turns import GENERATION, TURN, all_done, episodes, rows, turn
 from waiting import eventually
 
@@ -85,54 +85,6 @@ async def test_a_turn_that_failed_is_not_remembered(bus: Connection, database: D
     await all_done(bus)
 
     assert await rows(database) == []
-
-
-RECALL = "[Memory: user.language_preference] Elixir"
-FOUND = "[Memory recall — 2026-11-20]\n1. (relevance: 0.88) 2026-11-01\n   Q: Metal?\n   A: Gold."
-
-
-@pytest.mark.parametrize(
-    ("answer", "remembered"),
-    [
-        pytest.param(f"I know: {RECALL}. Nice!", "I know: (recalled). Nice!", id="a fact"),
-        pytest.param(f"Earlier:\n{FOUND}\nSo?", "Earlier:\n(recalled)\nSo?", id="a search"),
-        pytest.param(f"{RECALL}\n{FOUND}", "(recalled)\n(recalled)", id="both"),
-        pytest.param(f"{RECALL} {RECALL}", "(recalled) (recalled)", id="a fact told twice"),
-        pytest.param("You prefer Elixir.", "You prefer Elixir.", id="own words"),
-        pytest.param(
-            "Saved: gold 42", "Saved: gold 42", id="what a tool that recalls nothing said"
-        ),
-    ],
-)
-def test_what_was_recalled_is_not_remembered_again_and_the_rest_is(
-    answer: str, remembered: str
-) -> None:
-    calls = [
-        ToolCallRecord(name="recall_topic", content=RECALL),
-        ToolCallRecord(name="search_memory", content=f"{FOUND}\n"),
-        ToolCallRecord(name="recall_topic", content=" \n"),
-        ToolCallRecord(name="weigh", content="gold 42"),
-    ]
-
-    assert without_echoes(Generation(answer=answer, query="?", tool_calls=calls)) == remembered
-
-
-@pytest.mark.usefixtures("memory_agent")
-async def test_an_answer_that_quotes_memory_is_marked_as_recalled(
-    bus: Connection, database: Database
-) -> None:
-    calls = [{"name": "recall_topic", "content": RECALL}]
-    quoting = turn(answer=f"It is {RECALL}.", tool_calls=calls, query_id="q1")
-    telling = turn(answer="It is Elixir.", tool_calls=calls, query_id="q2")
-    for message in (quoting, telling):
-        await publish_durably(bus, GENERATION, message)
-    await all_done(bus)
-
-    kept = {row["query_id"]: row for row in await episodes(database)}
-    assert kept["q1"]["content"] == "Q: What is the symbol of gold?\nA: It is (recalled)."
-    assert json.loads(kept["q1"]["metadata"]) == {"tool_calls": 1, "recalled": True}
-    assert kept["q2"]["content"] == "Q: What is the symbol of gold?\nA: It is Elixir."
-    assert json.loads(kept["q2"]["metadata"]) == {"tool_calls": 1}
 
 
 @pytest.mark.parametrize(
@@ -232,10 +184,3 @@ async def test_turns_wait_while_no_agent_runs(
 
     assert {row["query_id"] for row in await episodes(database)} == {f"q{n}" for n in range(50)}
     assert len(await episodes(database)) == 50
-
-
-def test_an_echo_is_cut_as_whole_words_only() -> None:
-    grade = ToolCallRecord(name="recall_topic", content="A")
-    turn = Generation(answer="A great day, Ada: grade A.", tool_calls=[grade], query="Grade?")
-
-    assert without_echoes(turn) == "(recalled) great day, Ada: grade (recalled)."

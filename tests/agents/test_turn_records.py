@@ -1,6 +1,5 @@
 """Beside the episode of a turn: its messages and tool results, once, and without echoes."""
 
-import json
 from typing import Any
 
 import pytest
@@ -74,18 +73,6 @@ async def test_the_same_words_in_two_turns_are_kept_twice(
     kept = [(row["query_id"], row["kind"]) for row in await rows(database)]
     kinds = ["episode", "chat_message", "tool_output", "chat_message"]
     assert kept == [(query_id, kind) for query_id in ("q1", "q2") for kind in kinds]
-
-
-@pytest.mark.usefixtures("memory_agent")
-async def test_what_was_recalled_is_kept_nowhere_again(bus: Connection, database: Database) -> None:
-    calls = [{"name": "recall_topic", "id": "c1", "content": RECALL}]
-    await publish_durably(bus, GENERATION, turn(answer=f"It is {RECALL}.", tool_calls=calls))
-    await all_done(bus)
-
-    kept = await rows(database)
-    assert [row["kind"] for row in kept] == ["episode", "chat_message", "chat_message"]
-    assert not any("Elixir" in row["content"] for row in kept)
-    assert all(json.loads(row["metadata"])["recalled"] for row in kept)
 
 
 @pytest.mark.usefixtures("memory_agent")

@@ -4,8 +4,6 @@ Turns come from JetStream and are acknowledged after the ledger has committed th
 middle and started again, the agent misses nothing, and the ledger's ids double nothing.
 """
 
-import re
-
 import structlog
 
 from local.bus.connection import Connection, Message
@@ -31,10 +29,6 @@ from local.protocol.payloads import DeadLetter, Feedback, Generation
 
 NAME = "memory_agent"
 DEAD_LETTER_CHARACTERS = 100_000
-RECALLING = frozenset({
-    "load_session", "memory_history", "note", "read_tool_output", "recall", "recall_topic",
-    "search_memory",
-})  # fmt: skip
 
 log = structlog.get_logger()
 
@@ -74,15 +68,13 @@ class MemoryAgent(Participant):
         if turn.error is not None:
             return  # a turn without an answer is nothing to remember
         unsure = is_unsure(turn)
-        answer = None if unsure else without_echoes(turn)
         remembered = Turn(
             query=turn.query,
-            answer=answer,
+            answer=None if unsure else turn.answer,
             at=in_utc(envelope.timestamp_utc or utc_now(), "timestamp_utc"),
             tool_calls=turn.tool_calls,
             session_id=turn.session_id or envelope.session_id,
             query_id=turn.query_id or envelope.query_id,
-            recalled=not unsure and answer != turn.answer,
         )
         written = await self._memory.of(caller_of(envelope)).put_turn(remembered)
         log.info(
@@ -115,13 +107,3 @@ def is_unsure(turn: Generation) -> bool:
     if not (any(map(why_in_part, results)) and all(map(is_nothing, results))):
         return False
     return UNANSWERED in read(turn.query, turn.answer, (), results).of_answer
-
-
-def without_echoes(turn: Generation) -> str:
-    """The answer without what memory tools had put into it: that is remembered already."""
-    answer = turn.answer
-    for call in turn.tool_calls:
-        if call.name in RECALLING and call.content.strip():
-            echo = rf"(?<!\w){re.escape(call.content.strip())}(?!\w)"
-            answer = re.sub(echo, "(recalled)", answer)
-    return answer

@@ -11,7 +11,10 @@ from collections.abc import Iterator, Sequence
 import msgspec
 
 from local.memory.recall.keywords import every_term, stem
-from local.protocol.payloads import Json
+from local.memory.records import NewRecord
+from local.memory.rows import TenantRows
+from local.memory.served import Served
+from local.protocol.payloads import Json, ToolCallRecord
 
 DERIVED_FROM = "derived_from"
 ADDS, UNANSWERED = "adds", "unanswered"
@@ -65,20 +68,63 @@ class Shown(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Reading(msgspec.Struct, frozen=True, kw_only=True):
-    """What a turn is beside a new memory; `sources` are ids of what its answer rests on."""
+    """What a turn is beside a new memory; `sources` are ids of what its answer rests on.
 
-    sources: tuple[str, ...]
-    of_question: Json
-    of_answer: Json
-    """Metadata of the records made of the question, and of the answer; an episode has both."""
+    The others are metadata of the records made of the question, and of the answer.
+    """
+
+    sources: tuple[str, ...] = ()
+    of_question: Json = {}
+    of_answer: Json = {}
+
+    def of(self, record: NewRecord) -> Json:
+        """Metadata of a record of the turn."""
+        if record.kind == "episode":
+            return self.of_episode
+        return {"user": self.of_question, "assistant": self.of_answer}.get(record.role or "", {})
 
     @property
     def of_episode(self) -> Json:
-        """Nothing is unanswered in an episode unless all of it is."""
+        """It has both, and is unanswered only if nothing is stated beside."""
         adds = [*self.of_question.get(ADDS, ()), *self.of_answer.get(ADDS, ())]
         if UNANSWERED in self.of_question and UNANSWERED in self.of_answer:
             return {UNANSWERED: True}
         return {ADDS: adds[:MOST_ADDED]} if self.sources else {}
+
+
+class Echoes:
+    """Compares the turns of one tenant with what its memory showed."""
+
+    def __init__(self, rows: TenantRows, served: Served) -> None:
+        self._rows = rows
+        self._served = served
+
+    async def read(
+        self, query: str, answer: str | None, calls: Sequence[ToolCallRecord], record: NewRecord
+    ) -> Reading:
+        """Compare a turn, whose records are like this one, with what its session was shown."""
+        if answer is None:
+            return Reading(of_question=unanswered(query))
+        owner, session_id = record.owner, record.session_id
+        results = []
+        ids = dict.fromkeys(self._served.to_session(owner, session_id) if session_id else ())
+        for call in calls:
+            if (shown := self._served.shown(owner, call.name, call.content)) is not None:
+                results.append(call.content)
+                ids |= dict.fromkeys(shown)
+        return read(query, answer, await self._shown(list(ids), record.turn), results)
+
+    async def _shown(self, ids: Sequence[str], turn: str | None) -> list[Shown]:
+        if not ids:
+            return []
+        rows = await self._rows.all(
+            "shown",
+            ids=msgspec.json.encode(ids).decode(),
+            turn=turn,
+            characters=READ,
+            derived_from=DERIVED_FROM,
+        )
+        return [Shown(id=row["id"], content=row["content"]) for row in rows]
 
 
 def read(query: str, answer: str, shown: Sequence[Shown], results: Sequence[str]) -> Reading:
@@ -105,11 +151,14 @@ def read(query: str, answer: str, shown: Sequence[Shown], results: Sequence[str]
             of_answer=_adding(told - known),
         )
     refused = _REFUSAL.search(answer[:READ]) and len(told - known) <= MOST_BESIDE
-    return Reading(
-        sources=(),
-        of_question={UNANSWERED: True} if refused and not stated else {},
-        of_answer={UNANSWERED: True} if refused else {},
-    )
+    if not refused:
+        return Reading()
+    return Reading(of_question=unanswered(query), of_answer={UNANSWERED: True})
+
+
+def unanswered(query: str) -> Json:
+    """Metadata of a question without an answer; none if something is stated beside."""
+    return {} if words_of(statements(query)) else {UNANSWERED: True}
 
 
 def statements(text: str) -> str:

@@ -24,8 +24,6 @@ OWN_TOOLS = frozenset({
     "search_memory",
 })  # fmt: skip
 """Tools of the memory itself: what they answer is remembered already."""
-RECALLED = "recalled"
-"""In the metadata of what was itself answered from memory."""
 FIRST_MESSAGES = 3
 """As many tell one conversation from another."""
 
@@ -53,8 +51,6 @@ class Conversation(msgspec.Struct, frozen=True, kw_only=True):
     session_id: str | None
     now: datetime
     query_id: str | None = None
-    recalled: bool = False
-    """The question was answered from memory."""
 
 
 class Ingested(msgspec.Struct, frozen=True, kw_only=True):
@@ -66,10 +62,7 @@ class Ingested(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Turn(msgspec.Struct, frozen=True, kw_only=True):
-    """One question with its answer; None: it is not worth remembering, and the question is.
-
-    `recalled`: what memory tools had put into the answer is cut out of it.
-    """
+    """One question with its answer; None: it is not worth remembering, and the question is."""
 
     query: str
     answer: str | None
@@ -77,7 +70,6 @@ class Turn(msgspec.Struct, frozen=True, kw_only=True):
     tool_calls: list[ToolCallRecord] = []
     session_id: str | None = None
     query_id: str | None = None
-    recalled: bool = False
 
     def messages(self, turn_id: str) -> list[Message]:
         """The turn as the messages that it was."""
@@ -104,7 +96,6 @@ def records_of_turn(turn: Turn, caller: Caller) -> Iterator[NewRecord]:
         "query_id": turn.query_id,
         "timestamp_utc": turn.at.isoformat(),
         "tool_calls": len(turn.tool_calls),
-        **({RECALLED: True} if turn.recalled else {}),
     }
     episode = new_episode(f"Q: {turn.query}\nA: {turn.answer}", metadata, caller, turn.at)
     named, owner, session_id = turn.query_id or episode.id, episode.owner, episode.session_id
@@ -116,7 +107,6 @@ def records_of_turn(turn: Turn, caller: Caller) -> Iterator[NewRecord]:
         session_id=session_id,
         query_id=episode.query_id,
         now=turn.at,
-        recalled=turn.recalled,
     )
     answered = () if turn.answer is None else (episode,)
     for record in (*answered, *records_of(conversation)):
@@ -269,14 +259,12 @@ def _record(
 ) -> NewRecord:
     """What every record of a conversation shares."""
     said_at = in_utc(message.timestamp, "timestamp") if message.timestamp else conversation.now
-    echoes = conversation.recalled and columns.get("role") != "tool"
-    recalled = {RECALLED: True} if echoes else {}
     return NewRecord(
         owner=conversation.owner,
         agent=conversation.agent,
         session_id=conversation.session_id,
         query_id=conversation.query_id,
         event_time=said_at,
-        metadata={**recalled, **(metadata or {})},
+        metadata=metadata or {},
         **columns,
     )

@@ -84,6 +84,10 @@ class Record(NewRecord, frozen=True, kw_only=True):
         return cls(**columns)
 
 
+def with_metadata(record: NewRecord, more: Json) -> NewRecord:
+    return msgspec.structs.replace(record, metadata={**record.metadata, **more}) if more else record
+
+
 class Fact(msgspec.Struct, frozen=True, kw_only=True):
     """A fact to remember. `importance` runs from 0 to 1."""
 

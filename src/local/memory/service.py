@@ -12,6 +12,7 @@ from local.errors import InvalidArgumentsError
 from local.llm.structured import StructuredModel
 from local.memory.changes import Announce, Changes
 from local.memory.documents import Documents
+from local.memory.echoes import Echoes
 from local.memory.episodes import (
     EPISODE,
     SearchResult,
@@ -51,6 +52,7 @@ from local.memory.records import (
     checked_topic,
     is_topic,
     place_of_topic,
+    with_metadata,
 )
 from local.memory.rows import TenantRows
 from local.memory.served import Served
@@ -98,6 +100,7 @@ class Memory:
         self.settings = settings
         self.clock = clock
         self.served = Served(since=clock())
+        self.echoes = Echoes(self.rows, self.served)
         self.changes = Changes(self.indexer, announce)
         self.synthesis = Synthesis(models.synthesizer, within=settings.synthesis_timeout)
         retrieval = Retrieval(self.rows, self.indexer, vectors)
@@ -232,8 +235,10 @@ class MemoryService:
 
         Another answer to the same question of the same query id takes the older one's place.
         """
-        records = list(records_of_turn(turn, self.caller))
-        written = await self._memory.turns.put(records)
+        made = list(records_of_turn(turn, self.caller))
+        reading = await self._memory.echoes.read(turn.query, turn.answer, turn.tool_calls, made[0])
+        records = [with_metadata(record, reading.of(record)) for record in made]
+        written = await self._memory.turns.put(records, derived_from=reading.sources)
         await self._memory.changes.written(written, records)
         return written[0]
 

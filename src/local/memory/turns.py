@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import msgspec
 
 from local.database import Connection
+from local.memory.echoes import DERIVED_FROM
 from local.memory.ledger import Cause, Ledger
 from local.memory.records import NewRecord, Rating, Written, content_id, stamp
 from local.memory.rows import TenantRows
@@ -17,14 +18,17 @@ class Turns:
         self._rows = rows
         self._ledger = ledger
 
-    async def put(self, records: Sequence[NewRecord]) -> list[Written]:
+    async def put(
+        self, records: Sequence[NewRecord], *, derived_from: Sequence[str] = ()
+    ) -> list[Written]:
         """Add the records of a turn, or an episode alone; the first of them is its episode, if any.
 
         What is there already stays as it is. Another answer to the question of the same query id
         takes the place of the older one; it is the newer one whose time is later, or which came
-        later. Ratings that came before go to the first answer to a query id.
+        later. Ratings that came before go to the first answer to a query id. `derived_from` are ids
+        of the records that the answer rests on.
         """
-        return await self._rows.write(lambda c: self._put(c, records))
+        return await self._rows.write(lambda c: self._put(c, records, derived_from))
 
     async def rate(self, rating: Rating) -> None:
         """Keep the rating of the answer that stood when it was given; the last one counts.
@@ -34,12 +38,29 @@ class Turns:
         """
         await self._rows.write(lambda c: self._rate(c, rating))
 
-    def _put(self, connection: Connection, records: Sequence[NewRecord]) -> list[Written]:
+    def _put(
+        self, connection: Connection, records: Sequence[NewRecord], derived_from: Sequence[str]
+    ) -> list[Written]:
         records = self._in_known_turn(connection, records)
         written = [self._put_record(connection, record) for record in records]
         if records[0].kind == "episode" and written[0].was_new:
             self._take_ratings(connection, records[0], written[0])
+            for record, one in zip(records, written, strict=True):
+                self._annotate(connection, record, one, derived_from)
         return written
+
+    def _annotate(
+        self, connection: Connection, record: NewRecord, one: Written, sources: Sequence[str]
+    ) -> None:
+        """Note what a new answer makes of its turn, of a question that was there before, too."""
+        if record.role == "tool":
+            return
+        if not one.was_new and record.role == "user":
+            metadata = msgspec.json.encode(record.metadata).decode()
+            self._rows.execute(connection, "annotate", id=one.id, metadata=metadata)
+        for source in sources:
+            relation = {"source": one.id, "type": DERIVED_FROM, "target": source}
+            self._rows.execute(connection, "relate", **relation)
 
     def _in_known_turn(
         self, connection: Connection, records: Sequence[NewRecord]

@@ -1,0 +1,151 @@
+"""A turn that was answered from memory knows what it was answered from, and is stored as it was."""
+
+import json
+from typing import Any
+
+import pytest
+
+from local.bus.connection import Connection
+from local.bus.streams import publish_durably
+from local.bus.tool_client import call_tool
+from local.database import Connection as Sql
+from local.database import Database
+from local.protocol.caller import Caller
+from local.protocol.payloads import ToolResult
+from turns import GENERATION, all_done, rows, turn
+
+LATER = Caller(user="richard", session_id="s2")
+ASKED = "What language do I prefer?"
+
+
+async def call(bus: Connection, tool: str, caller: Caller = LATER, **args: object) -> ToolResult:
+    return await call_tool(bus, tool, args, caller=caller)
+
+
+async def answered(bus: Connection, answer: str, *, query: str = ASKED, **more: Any) -> None:
+    payload = {"query": query, "answer": answer, "session_id": "s2", "query_id": "q2", **more}
+    await publish_durably(bus, GENERATION, turn(**payload))
+    await all_done(bus)
+
+
+async def sources(database: Database) -> dict[str, set[str]]:
+    """What the records of the later turn were derived from, by kind and role."""
+
+    def read(connection: Sql) -> list[dict[str, Any]]:
+        statement = (
+            "SELECT record.kind, record.role, relation.target FROM relation "
+            "JOIN record ON record.id = relation.source WHERE relation.type = 'derived_from'"
+        )
+        return [dict(row) for row in connection.execute(statement)]
+
+    found: dict[str, set[str]] = {}
+    for row in await database.read(read):
+        found.setdefault(row["role"] or row["kind"], set()).add(row["target"])
+    return found
+
+
+async def noted(database: Database) -> dict[str, dict[str, Any]]:
+    """Metadata of the later turn's records."""
+    found = {row["role"] or row["kind"]: row for row in await rows(database)}
+    return {name: json.loads(row["metadata"]) for name, row in found.items()}
+
+
+@pytest.mark.usefixtures("memory_agent", "tools")
+async def test_an_answer_from_a_fact_is_stored_as_it_was_with_its_source(
+    bus: Connection, database: Database
+) -> None:
+    saved = await call(bus, "save_topic", topic="user.language", content="Elixir")
+    shown = await call(bus, "recall_topic", topic="user.language")
+
+    reported = [{"name": "recall_topic", "content": shown.content}]
+    await answered(bus, f"I know: {shown.content}.", tool_calls=reported)
+
+    (answer,) = [row for row in await rows(database) if row["role"] == "assistant"]
+    assert answer["content"] == "I know: [Memory: user.language] Elixir."
+    fact = saved.data["id"]
+    assert await sources(database) == {"episode": {fact}, "user": {fact}, "assistant": {fact}}
+
+
+@pytest.mark.usefixtures("memory_agent", "tools")
+@pytest.mark.parametrize(
+    "reported", [[], [{"name": "recall"}], [{"name": "recall", "content": "{}"}]]
+)
+async def test_an_agent_need_not_report_what_it_was_shown(
+    bus: Connection, database: Database, reported: list[dict[str, str]]
+) -> None:
+    saved = await call(bus, "save_topic", topic="user.language", content="Elixir")
+    await call(bus, "recall", query=ASKED)
+
+    await answered(bus, "You prefer Elixir.", tool_calls=reported)
+
+    assert (await sources(database))["assistant"] == {saved.data["id"]}
+
+
+@pytest.mark.usefixtures("memory_agent", "tools")
+async def test_what_was_shown_and_not_used_is_no_source(
+    bus: Connection, database: Database
+) -> None:
+    saved = await call(bus, "save_topic", topic="user.language", content="Elixir")
+    await call(bus, "save_topic", topic="user.bread", content="Sourdough, baked on Saturdays")
+    for topic in ("user.language", "user.bread"):
+        await call(bus, "recall_topic", topic=topic)
+
+    await answered(bus, "You prefer Elixir.")
+
+    assert (await sources(database))["episode"] == {saved.data["id"]}
+
+
+@pytest.mark.usefixtures("memory_agent", "tools")
+async def test_another_users_or_sessions_results_are_no_source(
+    bus: Connection, database: Database
+) -> None:
+    for user, session in (("eve", "s2"), ("richard", "s3")):
+        caller = Caller(user=user, session_id=session)
+        await call(bus, "save_topic", caller, topic="user.language", content="Elixir")
+        await call(bus, "recall_topic", caller, topic="user.language")
+
+    await answered(bus, "You prefer Elixir.")
+
+    assert await sources(database) == {}
+
+
+@pytest.mark.usefixtures("memory_agent", "tools")
+async def test_an_echo_of_an_echo_goes_back_to_what_was_said_first(
+    bus: Connection, database: Database
+) -> None:
+    first = turn(query="I prefer the language Elixir.", answer="Noted.", session_id="s1")
+    await publish_durably(bus, GENERATION, first)
+    await all_done(bus)
+    (said,) = [row["id"] for row in await rows(database) if row["role"] == "user"]
+    await call(bus, "search_memory", query="language")
+    await answered(bus, "You prefer Elixir.", query_id="q2")
+    (echo,) = [row for row in await rows(database) if row["content"] == "You prefer Elixir."]
+
+    again = Caller(user="richard", session_id="s4")
+    await call(bus, "memory_history", again, topic_or_id=echo["id"])
+    await answered(bus, "It is Elixir.", session_id="s4", query_id="q4")
+
+    assert {said, echo["id"]} <= (await sources(database))["assistant"]
+
+
+@pytest.mark.usefixtures("memory_agent", "tools")
+async def test_what_an_answer_adds_is_noted(bus: Connection, database: Database) -> None:
+    await call(bus, "save_topic", topic="user.language", content="Elixir")
+    await call(bus, "recall_topic", topic="user.language")
+
+    await answered(bus, "You prefer Elixir. The meetup in Lisbon starts at noon.")
+
+    assert "lisbon" in (await noted(database))["assistant"]["adds"]
+    assert (await noted(database))["user"]["adds"] == []
+
+
+@pytest.mark.usefixtures("memory_agent", "tools")
+async def test_a_refusal_and_its_question_are_noted_until_the_question_is_answered(
+    bus: Connection, database: Database
+) -> None:
+    await answered(bus, "I remember nothing about that.")
+    unanswered = await noted(database)
+    await answered(bus, "Elixir, since you build telephone switches.")
+
+    assert all(unanswered[kind]["unanswered"] for kind in ("episode", "user", "assistant"))
+    assert not any("unanswered" in metadata for metadata in (await noted(database)).values())
