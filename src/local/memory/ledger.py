@@ -6,6 +6,7 @@ from datetime import datetime
 import msgspec
 
 from local.database import Connection, Row
+from local.memory.recall.features import features
 from local.memory.records import (
     Counts,
     NewRecord,
@@ -175,8 +176,15 @@ class Ledger:
         values = {name: getattr(record, name) for name in NewRecord.__struct_fields__}
         values["metadata"] = msgspec.json.encode(record.metadata).decode()
         values["event_time"] = stamp(record.event_time)
-        added = self._rows.execute(connection, "insert_record", **values).rowcount
-        return Written(id=record.id, was_new=added == 1)
+        added = self._rows.execute(connection, "insert_record", **values)
+        if added.rowcount == 1:
+            read = features(
+                record.content, topic=record.topic, label=record.label, at=record.event_time
+            )
+            self._rows.execute(
+                connection, "keep_features", record=added.lastrowid, **read._asdict()
+            )
+        return Written(id=record.id, was_new=added.rowcount == 1)
 
     def _supersede(self, connection: Connection, record_id: str, cause: "Cause") -> bool:
         changed = self._rows.execute(
