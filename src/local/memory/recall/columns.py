@@ -230,7 +230,7 @@ class Columns:
     def _index(self, position: int, stems: str) -> None:
         head = stems.index(HEAD_ENDS)
         if self._only is None:
-            for part, ahead in ((stems[:head], 1), (stems[head + len(HEAD_ENDS) :], 0)):
+            for part, ahead in ((stems[:head], True), (stems[head + len(HEAD_ENDS) :], False)):
                 for token in part.split():
                     stem, _, count = token.rpartition("=")
                     self._post(stem, position, int(count), ahead)
@@ -239,8 +239,8 @@ class Columns:
                 token = f" {stem}="
                 if (at := stems.find(token)) >= 0:
                     begins = at + len(token)
-                    count = int(stems[begins : stems.index(" ", begins)])
-                    self._post(stem, position, count, at < head)
+                    times = int(stems[begins : stems.index(" ", begins)])
+                    self._post(stem, position, times, at < head)
 
     def _post(self, stem: str, position: int, count: int, ahead: int) -> None:
         packed = position << COUNT_BITS | min(count, MOST_COUNTED) << 1 | ahead

@@ -6,7 +6,9 @@ a time; what they ask, greet and agree to seldom is.
 
 import re
 from collections import Counter
+from collections.abc import Sequence
 from datetime import datetime
+from itertools import pairwise, product
 from typing import NamedTuple
 
 from local.memory.recall.keywords import density, stems, words
@@ -24,18 +26,26 @@ MONTHS = (
     "October", "November", "December",
 )  # fmt: skip
 
-_FIRST_PERSON = re.compile(r"\b(?:i|my|me|mine|myself|we|our|ours|us)\b", re.IGNORECASE)
-_UNITS = "days?|weeks?|months?|years?"
-_TIME = re.compile(
-    r"\b(?:yesterday|today|tonight|tomorrow|ago|recently|lately"
-    r"|(?:last|next|this|past|coming|previous)\s+(?:night|morning|evening|week|weekend|month|year"
-    r"|summer|winter|spring|fall|autumn|(?:mon|tues|wednes|thurs|fri|satur|sun)day|few\s+\w+)"
-    r"|(?:mon|tues|wednes|thurs|fri|satur|sun)day"
-    r"|january|february|april|june|july|august|september|october|november|december"
-    r"|(?:in|on|of|since|until|by|march|may)\s+(?:march|may|\d{1,2}(?:st|nd|rd|th)?)"
-    rf"|(?:19|20)\d\d|(?:\d+|a|two|three|four|five|six|few|couple\s+of)\s+(?:{_UNITS}))\b",
-    re.IGNORECASE,
-)
+_FIRST_PERSON = frozenset({"i", "my", "me", "mine", "myself", "we", "our", "ours", "us"})
+_WEEKDAYS = (
+    "monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday",
+)  # fmt: skip
+_MOMENTS = frozenset({
+    "yesterday", "today", "tonight", "tomorrow", "ago", "recently", "lately", *_WEEKDAYS,
+    *(month.lower() for month in MONTHS if month not in {"March", "May"}),
+    *map(str, range(1950, 2100)),
+})  # fmt: skip
+_SPANS = (
+    "night", "morning", "evening", "week", "weekend", "month", "year", "summer", "winter", "spring",
+    "fall", "autumn",
+)  # fmt: skip
+_COUNTS = ("a", "two", "three", "four", "five", "six", "few", "couple", *map(str, range(1, 100)))
+_UNITS = ("day", "days", "week", "weeks", "month", "months", "year", "years")
+_IN_PAIRS = frozenset({
+    *product(("last", "next", "this", "past", "coming", "previous"), _SPANS),
+    *product(("in", "on", "of", "since", "until", "by"), ("march", "may")),
+    *product(_COUNTS, _UNITS),
+})  # fmt: skip
 _WISH = re.compile(
     r"\W*(?:please\s+)?(?:always|never|whenever|make\s+sure|from\s+now\s+on|remember\s+to"
     r"|be\s+sure\s+to)\b",
@@ -56,25 +66,28 @@ class Features(NamedTuple):
 
 def features(content: str, *, topic: str | None, label: str | None, at: datetime) -> Features:
     """Read a record: topic and label count as said before it, its day as said at the beginning."""
-    named = "".join(f"{name}: " for name in (topic, label) if name)
-    stated = sentences(content[:STATED])
-    statements = [sentence for sentence in stated if not is_question(sentence)]
-    firsthand = sum(len(_FIRST_PERSON.findall(sentence)) for sentence in statements)
+    named = words(" ".join(name for name in (topic, label) if name))
     day = f"{at.day} {MONTHS[at.month - 1]} {at.year}"
+    head = words(content[:HEAD])
+    stated = sentences(content[:STATED])
+    statements = words("\n".join(one for one in stated if not is_question(one)))
     return Features(
-        stems=_counted(f"{named}{content[:HEAD]} {day}", content[HEAD:]),
+        stems=_counted([*named, *head, *words(day)], words(content[HEAD:])),
         length=len(content),
-        density=density(content[:HEAD]),
-        firsthand=min(firsthand, MOST_FIRSTHAND),
-        timed=any(map(_TIME.search, statements)),
+        density=density(head),
+        firsthand=min(sum(word in _FIRST_PERSON for word in statements), MOST_FIRSTHAND),
+        timed=_speaks_of_a_time(statements),
         wish=any(map(_WISH.match, stated)),
     )
 
 
-def _counted(head: str, rest: str) -> str:
+def _speaks_of_a_time(statements: Sequence[str]) -> bool:
+    return not (_MOMENTS.isdisjoint(statements) and _IN_PAIRS.isdisjoint(pairwise(statements)))
+
+
+def _counted(head: Sequence[str], rest: Sequence[str]) -> str:
     """Every stem with how often it stands in both; first those of the head."""
-    first = Counter(stems(words(head)))
-    every = first + Counter(stems(words(rest)))
-    told = [f"{stem}={every[stem]}" for stem in first]
-    behind = [f"{stem}={count}" for stem, count in every.items() if stem not in first]
-    return f" {' '.join(told)}{HEAD_ENDS}{' '.join(behind)} "
+    first, every = Counter(stems(head)), Counter(stems(rest))
+    ahead = [f"{stem}={count + every.pop(stem, 0)}" for stem, count in first.items()]
+    behind = [f"{stem}={count}" for stem, count in every.items()]
+    return f" {' '.join(ahead)}{HEAD_ENDS}{' '.join(behind)} "

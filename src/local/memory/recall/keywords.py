@@ -5,12 +5,13 @@ The stems are Porter's, as in the full-text index, so that both find the same.
 
 import re
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from Stemmer import Stemmer
 
 MOST_TERMS = 32
 """Of a longer text the first and the last: people ask before what they paste, or behind it."""
+FEW_WORDS = 5
 
 _WORD = re.compile(r"[^\W_]+")
 _CLITIC = re.compile(r"(?<=\w)['\u2019](?:s|t|d|m|ll|re|ve)\b", re.IGNORECASE)
@@ -41,15 +42,10 @@ def terms(text: str) -> list[str]:
 
 
 def words(text: str) -> list[str]:
-    """The words of a text in their order, in small letters, without accents and clitics."""
-    return _WORD.findall(_CLITIC.sub("", folded(text)))
-
-
-def folded(text: str) -> str:
-    """The text in small letters and without accents."""
-    if not text.isascii():
-        text = _ACCENTS.sub("", unicodedata.normalize("NFD", text))
-    return text.lower()
+    """The words of a text in their order, in small letters and without clitics."""
+    found: list[str] = _WORD.findall(_CLITIC.sub("", composed(text)))
+    # Lowered one by one: "\u0130" becomes two characters, of which the second is no part of a word.
+    return " ".join(found).lower().split(" ") if found else found
 
 
 def composed(text: str) -> str:
@@ -58,16 +54,19 @@ def composed(text: str) -> str:
 
 
 def stems(words_: Iterable[str]) -> list[str]:
-    """The stem of each word. Stemmers are no thread's but their maker's, and cost nothing."""
-    found: list[str] = Stemmer("porter", 0).stemWords(list(words_))
+    """The stem of each word, without accents. A stemmer is no two threads', and made in no time."""
+    found: list[str] = Stemmer("porter", 0).stemWords([_plain(word) for word in words_])
     return found
 
 
-def density(text: str) -> float:
-    """The share of its words that say what a text is about; 0 without words."""
-    every = words(text)
-    telling = sum(len(word) > 1 and word not in _STOP_WORDS for word in every)
-    return telling / max(len(every), 1)
+def _plain(word: str) -> str:
+    return word if word.isascii() else _ACCENTS.sub("", unicodedata.normalize("NFD", word))
+
+
+def density(words_: Sequence[str]) -> float:
+    """The share of the words that say what a text is about; of a few words it is less."""
+    telling = sum(len(word) > 1 and word not in _STOP_WORDS for word in words_)
+    return telling / (len(words_) + FEW_WORDS)
 
 
 def coverage(query: str, content: str) -> float:

@@ -97,7 +97,7 @@ class Likeness:
         for distance, neighbours in enumerate(self._view.near):
             for each in neighbours:
                 np.maximum(best, AROUND_ON**distance * values[each], out=best)
-        return best * self._damped
+        return np.asarray(best * self._damped)
 
     def _session(self, terms: list[_Term]) -> Array:
         session = self._view.column["session"]

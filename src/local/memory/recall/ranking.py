@@ -7,7 +7,7 @@ means. A turn that goes on with a conversation wants something else than a quest
 was said lately, by whomever.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import partial
 from typing import Any
@@ -43,7 +43,7 @@ FADING = {"standard": (0.05, 365.0), "ephemeral": (0.3, 14.0)}
 """What age takes away in the end, and the days after which half of it is gone."""
 RECALLED = -0.3
 """A question asked again and again is nearer to itself than to what answers it."""
-FULL_SCORE = 2.0
+FULL_SCORE = 2.5
 """The sum of shares that is shown as a score of 1."""
 NEW_SESSION, SURE, SPREAD = 0.2, 10, 20
 """From the 11th place to the 20th, what a session gains that has no place before."""
@@ -140,24 +140,27 @@ def _ordered(scores: Array, relevant: Positions, column: Any) -> Iterator[int]:
             least = np.partition(scores[relevant], -AHEAD)[-AHEAD]
             chosen = relevant[scores[relevant] >= least]
         best = chosen[np.lexsort((column["row"][chosen], -scores[chosen]))].tolist()
-        yield from _spread(best, scores[best].tolist(), column["session"][best].tolist())
+        yield from _spread(
+            best,
+            dict(zip(best, scores[best].tolist(), strict=True)),
+            dict(zip(best, column["session"][best].tolist(), strict=True)),
+        )
         relevant = np.setdiff1d(relevant, chosen)
 
 
 def _spread(
-    order: Sequence[int], scores: Sequence[float], sessions: Sequence[int | None]
+    order: Sequence[int], scores: Mapping[int, float], sessions: Mapping[int, int]
 ) -> list[int]:
     """Behind the surest places, prefer sessions that have none yet: questions may need several."""
-    places = range(len(order))
-    chosen, rest = list(places[:SURE]), list(places[SURE:])
-    seen = {sessions[place] for place in chosen}
+    chosen, rest = list(order[:SURE]), list(order[SURE:])
+    seen = {sessions[i] for i in chosen}
     while rest and len(chosen) < SPREAD:
         ahead = rest[: SPREAD + SURE]
         best = max(ahead, key=lambda i: scores[i] + NEW_SESSION * (sessions[i] not in seen))
         rest.remove(best)
         chosen.append(best)
         seen.add(sessions[best])
-    return [order[place] for place in chosen + rest]
+    return chosen + rest
 
 
 def _weights(view: View, reach: Reach) -> Array:
