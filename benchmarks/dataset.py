@@ -43,11 +43,15 @@ class Session(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Question(msgspec.Struct, frozen=True, kw_only=True):
-    """`evidence` are the ids of the messages that hold the answer."""
+    """`evidence` are the ids of the messages that hold the answer.
+
+    `before` names the session that the question opened: it is asked before that one is stored.
+    """
 
     text: str
     evidence: list[str]
     category: str | int
+    before: str | None = None
 
 
 class Conversation(msgspec.Struct, frozen=True, kw_only=True):
@@ -103,6 +107,10 @@ def load(path: Path) -> Dataset:
     for conversation in dataset.conversations:
         where = f"{path}: conversation {conversation.id!r}:"
         _unique(f"{where} session", [session.id for session in conversation.sessions])
+        sessions = {session.id for session in conversation.sessions}
+        for question in conversation.questions:
+            if question.before is not None and question.before not in sessions:
+                raise DataError(f"{where} there is no session {question.before!r} to ask before.")
         messages = [m for session in conversation.sessions for m in session.messages]
         _unique(f"{where} message", [message.id for message in messages])
         for message in messages:

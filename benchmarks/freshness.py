@@ -11,7 +11,8 @@ from pathlib import Path
 import msgspec
 
 from client import Asker, data_of, request_of, stack_and_echo
-from local.memory.recall.ranking import COVERAGE, FULL_SCORE, RECENT, TIME, WORDS
+from local.memory.recall.likeness import COVERAGE, WORDS
+from local.memory.recall.ranking import DENSITY, FIRSTHAND, FULL_SCORE, NEW, TIME, TIMED
 from local.tools.save_memory import SavedMemory
 from local.tools.search_memory import FoundMemories
 from report import Figure, milliseconds, percentile, run
@@ -24,7 +25,7 @@ SEARCHED_EVERY = 4
 PATIENCE = 10.0
 POLL = 0.1
 LENGTH = 10, 40
-WITHOUT_MEANING = (WORDS + COVERAGE + TIME + RECENT) / FULL_SCORE
+WITHOUT_MEANING = (WORDS + COVERAGE + DENSITY + FIRSTHAND + TIMED + TIME + NEW) / FULL_SCORE
 """The best score of a note that has no vector yet."""
 
 

@@ -1,7 +1,8 @@
 """How much of the evidence recall finds: local2, plain Chroma, FTS5, and a fusion of the two.
 
 Every conversation of a file is a user's: added over the bus with `ingest`, a request a session, and
-asked with `recall`. The others get the very vectors that local2 made.
+asked with `recall`. A question that opened a session is asked before that session is added. The
+others get the very vectors that local2 made.
 """
 
 import argparse
@@ -40,6 +41,14 @@ Search = Callable[[str], list[str]]
 Vectors = defaultdict[str, dict[str, np.ndarray]]
 """By conversation and message."""
 T = TypeVar("T")
+
+
+class Step(msgspec.Struct, frozen=True, kw_only=True):
+    """What of a conversation is added next, and the numbers of the questions asked then."""
+
+    conversation: Conversation
+    pieces: Sequence[Piece]
+    numbers: Sequence[int]
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True):
@@ -94,20 +103,22 @@ def measure(dataset: Dataset, progress: Progress) -> Report:
 async def run_local2(
     dataset: Dataset, asked: Sequence[Task], folder: Path, progress: Progress
 ) -> Run:
-    """Add everything, wait until it is indexed, then ask."""
-    run = Run()
+    """Add every conversation, each question asked as soon as what comes before it is indexed."""
+    run = Run(rankings=[[] for _ in asked])
+    steps = [step for conversation in dataset.conversations for step in _steps(conversation, asked)]
     async with running_stack(folder) as url, asking(url) as asker:
-        sent = [(c.id, piece) for c in dataset.conversations for piece in _pieces(c)]
-        for user, piece in progress.track(sent, description=f"{dataset.name}: add"):
-            request = request_as(user, messages=piece.sent, session_id=piece.session_id)
-            run.adds.append(await seconds(asker.tool("ingest", request)))
-        bar = progress.add_task(f"{dataset.name}: index", total=(await asker.status()).records)
-        await asker.all_indexed(lambda count: progress.update(bar, completed=count))
-        for task in progress.track(asked, description=f"{dataset.name}: ask local2"):
-            begun = time.perf_counter()
-            ranking = await recall(asker, task)
-            run.queries.append(time.perf_counter() - begun)
-            run.rankings.append(ranking)
+        for step in progress.track(steps, description=f"{dataset.name}: local2"):
+            user = step.conversation.id
+            for piece in step.pieces:
+                request = request_as(user, messages=piece.sent, session_id=piece.session_id)
+                run.adds.append(await seconds(asker.tool("ingest", request)))
+            if step.numbers:
+                await asker.all_indexed()
+            for number in step.numbers:
+                begun = time.perf_counter()
+                run.rankings[number] = await recall(asker, asked[number])
+                run.queries.append(time.perf_counter() - begun)
+        await asker.all_indexed()  # the others take the vectors of all
     return run
 
 
@@ -128,14 +139,16 @@ def run_baselines(
     runs = Run(), Run(), Run()
     numbered = enumerate(dataset.conversations)
     about = f"{dataset.name}: ask the others"
+    for run in runs:
+        run.rankings.extend([] for _ in asked)
     for number, conversation in progress.track(list(numbered), description=about):
         own = folder / f"plain{number}"
         with plain_chroma(own) as chroma, full_text(folder / f"plain{number}.sqlite3") as words:
-            add_plainly(conversation, vectors[conversation.id], chroma, words, runs)
-            of_it = [task for task in asked if task.conversation is conversation]
-            for search, run in zip(searches(embedder, chroma, words), runs, strict=True):
-                for task in of_it:
-                    run.rankings.append(_timed(partial(search, task.text), run.queries))
+            for step in _steps(conversation, asked):
+                add_plainly(step.pieces, vectors[conversation.id], chroma, words, runs)
+                for search, run in zip(searches(embedder, chroma, words), runs, strict=True):
+                    for task in step.numbers:
+                        run.rankings[task] = _timed(partial(search, asked[task].text), run.queries)
     return runs
 
 
@@ -151,7 +164,7 @@ def vectors_of(folder: Path) -> Vectors:
 
 
 def add_plainly(
-    conversation: Conversation,
+    pieces_: Sequence[Piece],
     vectors: dict[str, np.ndarray],
     chroma: PlainChroma,
     words: FullText,
@@ -159,7 +172,7 @@ def add_plainly(
 ) -> None:
     """Add what local2 was sent, as much of it at a time."""
     chromas, texts, both = (run.adds for run in runs)
-    for piece in _pieces(conversation):
+    for piece in pieces_:
         messages = [message for message in piece.messages if message.id in vectors]
         if not messages:
             continue  # nothing but blank ones, which local2 does not keep
@@ -182,9 +195,19 @@ def searches(
     return by_meaning, partial(words.best, limit=TOP_K), by_both
 
 
-def _pieces(conversation: Conversation) -> Iterator[Piece]:
+def _steps(conversation: Conversation, asked: Sequence[Task]) -> Iterator[Step]:
+    """A conversation in the order in which it came, with its questions where they were asked."""
+    waiting: defaultdict[str | None, list[int]] = defaultdict(list)
+    for number, task in enumerate(asked):
+        if task.conversation is conversation:
+            waiting[task.before].append(number)
+    arrived: list[Piece] = []
     for session in conversation.sessions:
-        yield from pieces(session)
+        if numbers := waiting.pop(session.id, None):
+            yield Step(conversation=conversation, pieces=arrived, numbers=numbers)
+            arrived = []
+        arrived += pieces(session)
+    yield Step(conversation=conversation, pieces=arrived, numbers=waiting[None])
 
 
 def _timed(work: Callable[[], T], into: list[float]) -> T:

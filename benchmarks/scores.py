@@ -21,6 +21,8 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
     evidence: frozenset[str]
     missing: int
     """Messages named as evidence that are not there."""
+    before: str | None = None
+    """The session before which it is asked; None: when all are there."""
 
 
 class Run(msgspec.Struct, frozen=True, kw_only=True):
@@ -74,6 +76,7 @@ def tasks(dataset: Dataset) -> Iterator[Task]:
                 category=str(question.category),
                 evidence=evidence & known.keys(),
                 missing=len(evidence - known.keys()),
+                before=question.before,
             )
 
 

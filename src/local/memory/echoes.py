@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from local.memory.recall.keywords import every_term, stem
+from local.memory.recall.keywords import stems, telling_words, words
 from local.memory.records import NewRecord
 from local.memory.rows import TenantRows
 from local.memory.served import Served
@@ -44,10 +44,8 @@ _REFUSAL = re.compile(
     re.IGNORECASE,
 )
 _TALK = frozenset(
-    stem(word)
-    for word in re.findall(
-        r"\w+",
-        """
+    stems(
+        words("""
     access across again ahead anything answer asked available aware cannot check chat clear confirm
     context conversation could couldn currently detail details did didn doesn don earlier far feel
     find found free give glad happy haven help here hope information isn know known let like ll look
@@ -55,7 +53,7 @@ _TALK = frozenset(
     one past perhaps personal previous provide provided re record recorded records remember right
     save saved search searched see seem session sessions share shared something sorry specific
     specifically store stored sure there time topic try unable unfortunately ve wasn yet
-    """,
+    """)
     )
 )
 
@@ -168,7 +166,7 @@ def statements(text: str) -> str:
 
 def words_of(text: str) -> frozenset[str]:
     """The stems of the words that say what a text is about."""
-    return frozenset(map(stem, every_term(text[:READ])))
+    return frozenset(stems(telling_words(text[:READ])))
 
 
 def _rests_on(source: frozenset[str], asked: frozenset[str], told: frozenset[str]) -> bool:

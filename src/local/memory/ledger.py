@@ -6,6 +6,7 @@ from datetime import datetime
 import msgspec
 
 from local.database import Connection, Row
+from local.memory.recall.features import features
 from local.memory.records import (
     Counts,
     NewRecord,
@@ -177,8 +178,15 @@ class Ledger:
         values["metadata"] = msgspec.json.encode(record.metadata).decode()
         values["event_time"] = stamp(record.event_time)
         values["folded_topic"] = folded(record.topic) if record.topic else None
-        added = self._rows.execute(connection, "insert_record", **values).rowcount
-        return Written(id=record.id, was_new=added == 1)
+        added = self._rows.execute(connection, "insert_record", **values)
+        if added.rowcount == 1:
+            read = features(
+                record.content, topic=record.topic, label=record.label, at=record.event_time
+            )
+            self._rows.execute(
+                connection, "keep_features", record=added.lastrowid, **read._asdict()
+            )
+        return Written(id=record.id, was_new=added.rowcount == 1)
 
     def supersede_in(self, connection: Connection, record_id: str, cause: "Cause") -> bool:
         """Let another record take its place, inside a write; False if it is active no more."""

@@ -139,9 +139,9 @@ class Supersession:
         if found.problem is not None or found.waiting:
             return None
         near = [
-            (cosine, candidate.row)
-            for candidate, cosine in zip(found.candidates, found.cosines(), strict=True)
-            if candidate.row < fact.row and cosine >= 1 - self._closeness.distance
+            (cosine, row)
+            for row, cosine in zip(found.view.rows, found.cosines().tolist(), strict=True)
+            if row < fact.row and cosine >= 1 - self._closeness.distance
         ]
         rows = [row for _, row in sorted(near, reverse=True)[: self._closeness.top_k]]
         asked = msgspec.json.encode(rows).decode()

@@ -9,7 +9,7 @@ class VectorHit(msgspec.Struct, array_like=True, frozen=True):
 
 
 class VectorSearch(msgspec.Struct, kw_only=True):
-    """`patience`: seconds after which nobody waits for the answer."""
+    """`limit` 0 asks for the text's vector only. After `patience` seconds nobody waits for it."""
 
     text: str
     limit: int

@@ -138,7 +138,7 @@ class VectorStore:
             return []
         if recorded != self._embedder.name:
             raise _mismatch(recorded, self._embedder.name)
-        return self._index.search(tenant, vector, limit)[0]
+        return self._index.search(tenant, vector, limit)[0] if limit else []
 
     def _alone(self, function: Callable[..., T], *args: Any) -> T:
         with self._index_free:

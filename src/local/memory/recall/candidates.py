@@ -4,19 +4,18 @@ Channels find records by their words or their vectors alone, whoever owns them. 
 passes the statement `visible` before anybody looks at it.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
-from types import MappingProxyType
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import msgspec
 import numpy as np
-import numpy.typing as npt
 
 from local.database import Connection
 from local.errors import InvalidArgumentsError
 from local.memory.places import Reach
-from local.memory.records import Owning, folded, in_utc, stamp
+from local.memory.recall.columns import SPAN, Candidate, Floats, Link
+from local.memory.records import folded, in_utc, stamp
 from local.memory.rows import TenantRows
 from local.protocol.vectors import VectorHits
 
@@ -24,30 +23,6 @@ NEIGHBOURED = 25
 """Of a channel's best so many get the messages around them."""
 OWN = 3_000
 """No more records than these are all compared where the nearest of the index are others'."""
-
-Floats = npt.NDArray[np.float32]
-
-
-class Candidate(NamedTuple):
-    """What ranking needs to know of a record; in the order of the statement `visible`."""
-
-    row: int
-    id: str
-    scope: Owning
-    session_id: str | None
-    role: str | None
-    label: str | None
-    importance: float
-    durability: str
-    event_time: str
-    length: int
-    recalled: int | None
-    feedback: float | None
-    embedder: str | None
-    vector: bytes | None
-    text: str
-    previous: int | None
-    next: int | None
 
 
 class Filter(msgspec.Struct, frozen=True, kw_only=True):
@@ -63,6 +38,11 @@ class Filter(msgspec.Struct, frozen=True, kw_only=True):
     def in_time(self) -> bool:
         """Whether only some times are asked for."""
         return self.since is not None or self.until is not None
+
+    @property
+    def is_open(self) -> bool:
+        """Whether everything in the places is asked for."""
+        return not self.in_time and self.only_session is None and self.but_session is None
 
     @classmethod
     def of(cls, reach: Reach, since: datetime | None, until: datetime | None) -> Self:
@@ -92,12 +72,14 @@ class Pool:
         rows: TenantRows,
         connection: Connection,
         filter_: Filter,
-        candidates: Mapping[int, Candidate] = MappingProxyType({}),
+        former: "Pool | None" = None,
     ) -> None:
+        """`former`: whose candidates it begins with."""
         self._rows = rows
         self._connection = connection
         self._asked = msgspec.structs.asdict(filter_)
-        self.candidates = dict(candidates)
+        self.candidates: dict[int, Candidate] = dict(former.candidates) if former else {}
+        self.links: list[Link] = list(former.links) if former else []
 
     def by_topics(self, topics: Sequence[str]) -> list[int]:
         """Rows of the facts under these keys."""
@@ -110,9 +92,10 @@ class Pool:
     def add(self, rows: Sequence[int]) -> None:
         """Take those of the rows, best first, that are visible, and what was said around them."""
         self._take(rows=sorted(set(rows)))
-        first = [self.candidates[row] for row in rows[:NEIGHBOURED] if row in self.candidates]
-        around = {row for c in first for row in (c.previous, c.next) if row is not None}
-        self._take(rows=sorted(around))
+        first = [row for row in rows[:NEIGHBOURED] if row in self.candidates]
+        links = [Link(*link) for link in self._all("around", rows=_json(first), span=SPAN)]
+        self.links += links
+        self._take(rows=sorted({row for link in links for row in (link.row, link.behind)}))
 
     def first(self, rows: Sequence[int], limit: int) -> list[int]:
         """The first of the rows that are visible, candidates all of them."""
@@ -126,24 +109,27 @@ class Pool:
         rows = {candidate.id: candidate.row for candidate in self.candidates.values()}
         return [rows[hit.id] for hit in hits.hits if hit.id in rows][:limit]
 
+    def own(self, limit: int = -1) -> list[int]:
+        """Rows that are visible, every one unless there are more than the limit."""
+        return [row for (row,) in self._all("own_rows", limit=limit, **self._asked)]
+
     def nearest_own(self, hits: VectorHits, limit: int) -> list[int] | None:
         """The nearest of all that the caller may see; None if that is too much to compare."""
-        own = self._all("own_rows", limit=OWN + 1, **self._asked)
+        own = self.own(OWN + 1)
         if len(own) > OWN:
             return None
-        rows = _json([row for (row,) in own])
+        rows = _json(own)
         compared = self._all("own_vectors", rows=rows, embedder=hits.embedder, **self._asked)
         if not compared:
             return []
         cosines = matrix([data for _, data in compared]) @ vector_of(hits.question)
         return [compared[position][0] for position in np.argsort(-cosines)[:limit].tolist()]
 
-    def related(self) -> dict[int, list[int]]:
-        """Rows related to each candidate's row."""
-        rows = {candidate.id: candidate.row for candidate in self.candidates.values()}
+    def related(self, rows: Sequence[int]) -> dict[int, list[int]]:
+        """Rows related to each of these."""
         related: dict[int, list[int]] = {}
-        for of, row in self._all("related", ids=_json(list(rows))):
-            related.setdefault(rows[of], []).append(row)
+        for of, row in self._all("related", rows=_json(rows)):
+            related.setdefault(of, []).append(row)
         return related
 
     def _take(self, rows: Iterable[int] = (), ids: Sequence[str] = (), limit: int = -1) -> None:

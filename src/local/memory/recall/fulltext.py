@@ -6,9 +6,12 @@ the question come last anyway, so where all matches would be too many they are l
 
 from collections.abc import Sequence
 
+import msgspec
+
 from local.database import Connection
 from local.memory.places import Reach
 from local.memory.recall.candidates import Filter
+from local.memory.recall.keywords import stems
 from local.memory.recall.query import Query
 from local.memory.rows import TenantRows
 
@@ -42,14 +45,14 @@ class FullText:
         limit: int,
         *,
         narrow: bool = False,
-    ) -> dict[int, float]:
-        """The best rows first, with their BM25; at most `limit` within reach, maybe others' too.
+    ) -> list[int]:
+        """The best rows first; at most `limit` within reach, maybe others' too.
 
         `narrow`: none that others own or that are retired, whatever that costs.
         """
         words = [f'"{word}"' for word in (*query.terms, *query.phrases)]
         if not words or not reach.places:
-            return {}
+            return []
         self._refresh(connection)
         share = sum(self._count(connection, f'places: "{place}"') for place in reach.places)
         share = min(share / self._counted, 1.0)
@@ -65,7 +68,31 @@ class FullText:
             asked = {"match": f"({words_}){within}", "limit": limit, **times}
             for row, bm25 in self._rows.execute(connection, statement, **asked):
                 found[row] = max(bm25, found.get(row, 0.0))
-        return dict(sorted(found.items(), key=lambda row: -row[1]))
+        return sorted(found, key=found.__getitem__, reverse=True)
+
+    def phrases(self, connection: Connection, query: Query, reach: Reach) -> list[list[int]]:
+        """The rows within reach that have each of the question's phrases."""
+        within = _any_of(reach.places)
+        asked = [f'({COLUMNS}: "{phrase}") AND {within}' for phrase in query.phrases]
+        found = (
+            self._rows.execute(connection, "search_phrase", match=match, limit=PROBE)
+            for match in (asked if reach.places else ())
+        )
+        return [[row for (row,) in rows] for rows in found]
+
+    def counts(self, connection: Connection, query: Query, reach: Reach) -> "Counts":
+        """How many records within reach have each of the question's stems, and are there at all."""
+        if not reach.places:
+            return Counts(total=0.0, having={})
+        self._refresh(connection)
+        within = _any_of(reach.places)
+        return Counts(
+            total=sum(self._count(connection, f'places: "{place}"') for place in reach.places),
+            having={
+                stem: self._count(connection, f'({COLUMNS}: "{word}") AND {within}')
+                for word, stem in zip(query.terms, stems(query.terms), strict=True)
+            },
+        )
 
     def _parts(self, connection: Connection, words: Sequence[str], share: float) -> list[str]:
         """One match for all words; or rows with a rare one, without any other and with some."""
@@ -96,6 +123,17 @@ class FullText:
         if self._last > self._counted * GROWTH or len(self._known) > KEPT:
             self._counted = self._last
             self._known.clear()
+
+
+class Counts(msgspec.Struct, frozen=True, kw_only=True):
+    """Of a memory's records; of many they are estimates."""
+
+    total: float
+    having: dict[str, float]
+
+
+def _any_of(places: Sequence[str]) -> str:
+    return f"places: ({' OR '.join(places)})"
 
 
 def _any(words: Sequence[str]) -> str:

@@ -8,6 +8,7 @@ from itertools import takewhile
 import msgspec
 
 from local.memory.recall.keywords import composed, terms
+from local.memory.recall.sentences import telling
 from local.memory.recall.timewords import Window, find_window
 from local.memory.records import is_topic
 
@@ -19,12 +20,18 @@ _QUOTED = re.compile(r"[\"“”«»]([^\"“”«»]*)[\"“”«»]")
 _IDENTIFIER = re.compile(r"\b\w++(?:[./:@#-]\w+)+")
 _DOTTED = re.compile(r"(?<!\w)(?:user|project|constraint)\.\S+", re.IGNORECASE)
 _WORD = re.compile(r"\w+")
+_WHEN = re.compile(
+    r"\bwhen\b|\b(?:what|which)\s+(?:date|day|month|year|time)\b"
+    r"|\bhow\s+(?:long|many\s+(?:days|weeks|months|years))\b",
+    re.IGNORECASE,
+)
 
 
 class Query(msgspec.Struct, frozen=True, kw_only=True):
     """A question as the channels take it.
 
     `phrases` are quoted words and identifiers such as `foo-bar.py`; they count beside their words.
+    `telling`, from 0 to 1: it goes on with a conversation rather than ask about one.
     """
 
     text: str
@@ -32,6 +39,8 @@ class Query(msgspec.Struct, frozen=True, kw_only=True):
     phrases: tuple[str, ...]
     topics: tuple[str, ...]
     window: Window | None
+    asks_when: bool = False
+    telling: float = 0.0
 
     def expanded(self, keywords: Sequence[str], topics: Sequence[str]) -> "Query":
         """With what a model adds."""
@@ -57,6 +66,8 @@ def analyse(text: str, now: datetime) -> Query:
         phrases=tuple(phrases)[:MAX_PHRASES],
         topics=tuple(topics),
         window=find_window(text, now),
+        asks_when=_WHEN.search(text) is not None,
+        telling=telling(text),
     )
 
 

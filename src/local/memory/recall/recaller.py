@@ -177,19 +177,19 @@ class Recaller:
         return first[:wanted]
 
     def _items(self, connection: Connection, ranked: Sequence[Ranked]) -> list[Item]:
-        wanted = msgspec.json.encode([one.candidate.row for one in ranked]).decode()
+        wanted = msgspec.json.encode([one.row for one in ranked]).decode()
         rows = self._rows.execute(connection, "records", rows=wanted)
         records = {r["row"]: Record.from_row(r) for r in rows if r["superseded_by"] is None}
         return [
             Item(
-                record=records[one.candidate.row],
+                record=records[one.row],
                 score=one.score,
                 shares=one.shares,
                 weight=one.weight,
                 compared=one.compared,
             )
             for one in ranked
-            if one.candidate.row in records
+            if one.row in records
         ]
 
     def _reranks(self, ask: Ask) -> bool:

@@ -1,9 +1,9 @@
 """Asks all channels for a question at once: words, meaning, topic keys, relations."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 import numpy as np
@@ -13,9 +13,12 @@ from local.database import Connection
 from local.errors import Local2Error
 from local.memory.indexer import Indexer, Vectors
 from local.memory.places import Reach
-from local.memory.recall.candidates import Candidate, Filter, Floats, Pool, matrix, vector_of
-from local.memory.recall.fulltext import FullText
+from local.memory.recall.candidates import Filter, Pool
+from local.memory.recall.columns import Array, Columns, Flags, View
+from local.memory.recall.fulltext import Counts, FullText
+from local.memory.recall.keywords import stems
 from local.memory.recall.query import Query
+from local.memory.recall.working_sets import WorkingSets
 from local.memory.rows import TenantRows
 from local.protocol.vectors import VectorHits
 
@@ -34,43 +37,53 @@ log = structlog.get_logger()
 
 
 class Found(msgspec.Struct, frozen=True, kw_only=True):
-    """Candidates, and what the channels say of them.
+    """What ranking chooses from, and what the channels say of it.
 
-    `words` is the BM25 of a row, higher is better. `related` says which rows a row is related to.
-    `question` is the query's vector, float32, empty where there is none, and `embedder` made it.
-    `problem` says why the vectors could not be asked, `waiting` that some records have none yet.
+    `phrases` are the rows that have each of the question's. `related` says which rows each of some
+    rows is related to. `question` is the query's vector, float32, empty where there is none, and
+    `embedder` made it. `problem` says why the vectors could not be asked, `waiting` that some
+    records have none yet.
     """
 
-    candidates: list[Candidate]
-    words: dict[int, float]
-    topics: frozenset[int]
-    related: dict[int, list[int]]
+    view: View
+    phrases: list[list[int]]
+    topics: list[int]
+    related: Callable[[list[int]], Mapping[int, list[int]]]
+    counts: Counts | None = None
+    """Of the caller's memory, where the view is not all of it."""
     question: bytes
     embedder: str
     min_score: float
     waiting: bool
     problem: str | None
 
-    def compared(self) -> list[bool]:
-        """Whether each candidate has a vector that the question's can be compared with."""
-        return [bool(self.question) and c.embedder == self.embedder for c in self.candidates]
+    @property
+    def total(self) -> float:
+        """Records of the memory that is searched."""
+        return self.counts.total if self.counts else float(self.view.size)
 
-    def cosines(self) -> Floats:
-        """Of the question with each candidate; 0 where they cannot be compared."""
-        cosines = np.zeros(len(self.candidates), np.float32)
-        having = np.flatnonzero(self.compared()).tolist()
-        if having:
-            vectors = [self.candidates[i].vector or b"" for i in having]
-            cosines[having] = matrix(vectors) @ vector_of(self.question)
-        return cosines
+    def having(self, stem: str, viewed: int) -> float:
+        """How many of them have a stem, of which `viewed` are in the view."""
+        return max(self.counts.having.get(stem, 0.0), viewed) if self.counts else viewed
+
+    def compared(self) -> Flags:
+        """Whether each record has a vector that the question's can be compared with."""
+        if not self.question:
+            return np.zeros(self.view.size, bool)
+        return self.view.compared(self.embedder)
+
+    def cosines(self) -> Array:
+        """Of the question with each record; 0 where they cannot be compared."""
+        return self.view.cosines(self.question, self.embedder)
 
 
 class _Worded(msgspec.Struct, frozen=True, kw_only=True):
     """What the ledger finds without vectors."""
 
-    words: dict[int, float]
-    topics: frozenset[int]
-    candidates: dict[int, Candidate]
+    pool: Pool
+    topics: list[int]
+    phrases: list[list[int]]
+    counts: Counts
 
 
 class _Looked(msgspec.Struct, frozen=True, kw_only=True):
@@ -80,6 +93,17 @@ class _Looked(msgspec.Struct, frozen=True, kw_only=True):
     hits: VectorHits | None = None
     problem: str | None = None
     last: bool = False
+
+    def found(self, **channels: Any) -> Found:
+        hits = self.hits
+        return Found(
+            **channels,
+            question=hits.question if hits else b"",
+            embedder=hits.embedder if hits else "",
+            min_score=hits.min_score if hits else 0.0,
+            waiting=self.waiting,
+            problem=self.problem,
+        )
 
 
 class _BehindOthersError(Exception):
@@ -94,19 +118,29 @@ class Retrieval:
         self._indexer = indexer
         self._vectors = vectors
         self._full_text = FullText(rows)
+        self._working_sets = WorkingSets(rows)
 
     async def find(
         self, query: Query, reach: Reach, filter_: Filter, select: Callable[[Connection, Found], T]
     ) -> T:
         """Ask every channel, and have `select` choose from what they found, while it is being read.
 
+        A small memory is looked at whole, of a large one what its words and vectors point to.
+
         Raises:
             StorageError: The ledger cannot be read. A missing vector worker is no error.
         """
+        if await self._working_sets.fits(reach.places):
+            looked, columns = await asyncio.gather(
+                self._look(query.text, 0, filter_), self._columns(reach)
+            )
+            if columns is not None:
+                chosen = partial(self._of_all, columns, query, reach, filter_, looked, select)
+                return await self._rows.read(chosen)
         looked, worded = await asyncio.gather(
             self._look(query.text, LOOK, filter_), self._worded(query, reach, filter_)
         )
-        selected = partial(self._selected, filter_, worded, select)
+        selected = partial(self._selected, query, filter_, worded, select)
         try:
             return await self._rows.read(partial(selected, looked))
         except _BehindOthersError:
@@ -114,6 +148,11 @@ class Retrieval:
             hits = looked.hits if further.hits is None else further.hits
             further = msgspec.structs.replace(further, hits=hits, last=True)
             return await self._rows.read(partial(selected, further))
+
+    async def _columns(self, reach: Reach) -> Columns | None:
+        """Done while the vector worker embeds the question."""
+        await _question_has_left()
+        return await self._working_sets.of(reach.places)
 
     async def _waits(self, filter_: Filter) -> bool:
         if self._indexer.caught_up:
@@ -142,8 +181,7 @@ class Retrieval:
 
     async def _worded(self, query: Query, reach: Reach, filter_: Filter) -> _Worded:
         """Done while the vector worker embeds the question."""
-        for _ in range(TURNS_TO_SEND):
-            await asyncio.sleep(0)
+        await _question_has_left()
         return await self._rows.read(partial(self._by_words, query, reach, filter_))
 
     def _by_words(
@@ -153,39 +191,62 @@ class Retrieval:
         words = self._full_text.search(connection, query, reach, filter_, BY_WORDS)
         topics = pool.by_topics(query.topics)
         pool.add([*words, *topics])
-        if len(words) >= BY_WORDS and len(words.keys() & pool.candidates.keys()) < ENOUGH:
+        if len(words) >= BY_WORDS and len(pool.candidates.keys() & set(words)) < ENOUGH:
             # The best are others', retired, or of a session or a time that was not asked for.
             words = self._full_text.search(
                 connection, query, reach, filter_, FURTHER_LOOK, narrow=True
             )
-            words = {row: words[row] for row in pool.first(list(words), BY_WORDS)}
-            pool.add(list(words))
-        return _Worded(words=words, topics=frozenset(topics), candidates=pool.candidates)
+            pool.add(pool.first(words, BY_WORDS))
+        return _Worded(
+            pool=pool,
+            topics=topics,
+            phrases=self._full_text.phrases(connection, query, reach),
+            counts=self._full_text.counts(connection, query, reach),
+        )
 
-    def _selected(
+    def _of_all(  # noqa: PLR0913, PLR0917 - what is looked at, and for what
         self,
+        columns: Columns,
+        query: Query,
+        reach: Reach,
+        filter_: Filter,
+        looked: _Looked,
+        select: Callable[[Connection, Found], T],
+        connection: Connection,
+    ) -> T:
+        """The ledger decides what of a memory lies in a session or a time."""
+        pool = Pool(self._rows, connection, filter_)
+        view = columns.whole() if filter_.is_open else columns.within(pool.own())
+        found = looked.found(
+            view=view,
+            topics=pool.by_topics(query.topics),
+            phrases=self._full_text.phrases(connection, query, reach),
+            related=pool.related,
+        )
+        return select(connection, found)
+
+    def _selected(  # noqa: PLR0913, PLR0917 - as above
+        self,
+        query: Query,
         filter_: Filter,
         worded: _Worded,
         select: Callable[[Connection, Found], T],
         looked: _Looked,
         connection: Connection,
     ) -> T:
-        pool = Pool(self._rows, connection, filter_, worded.candidates)
-        hits = looked.hits
-        if hits is not None:
-            self._add_nearest(pool, hits, last=looked.last)
-        related = pool.related()
+        pool = Pool(self._rows, connection, filter_, worded.pool)
+        if looked.hits is not None:
+            self._add_nearest(pool, looked.hits, last=looked.last)
+        related = pool.related(list(pool.candidates))
         pool.add([row for others in related.values() for row in others])
-        found = Found(
-            candidates=list(pool.candidates.values()),
-            words=worded.words,
+        columns = Columns(only=frozenset(stems(query.terms)))
+        columns.add(pool.candidates.values())
+        found = looked.found(
+            view=columns.linked(pool.links),
             topics=worded.topics,
-            related=related,
-            question=hits.question if hits else b"",
-            embedder=hits.embedder if hits else "",
-            min_score=hits.min_score if hits else 0.0,
-            waiting=looked.waiting,
-            problem=looked.problem,
+            phrases=worded.phrases,
+            counts=worded.counts,
+            related=lambda rows: {row: related[row] for row in rows if row in related},
         )
         return select(connection, found)
 
@@ -198,3 +259,8 @@ class Retrieval:
                 raise _BehindOthersError
             nearest = nearest if own is None else own
         pool.add(nearest)
+
+
+async def _question_has_left() -> None:
+    for _ in range(TURNS_TO_SEND):
+        await asyncio.sleep(0)

@@ -12,32 +12,26 @@ WHERE record_text MATCH :match AND +record.tenant = :tenant
   AND record.event_time >= ifnull(:since, '') AND record.event_time <= ifnull(:until, '9')
 ORDER BY bm25(record_text, 1, 1, 1, 1, 0) LIMIT :limit;
 
+-- name: search_phrase
+SELECT rowid AS row FROM record_text WHERE record_text MATCH :match LIMIT :limit;
+
 -- name: count_text
 SELECT count(*), min(rowid) FROM (
     SELECT rowid FROM record_text WHERE record_text MATCH :match ORDER BY rowid DESC LIMIT :probe);
 
 -- name: visible
-SELECT record.row, record.id, record.scope, record.session_id, record.role, record.label,
-       record.importance, record.durability, record.event_time, length(record.content) AS length,
+SELECT record.row, record.id, record.kind, record.scope, record.session_id, record.role, record.label,
+       record.importance, record.durability, record.event_time,
        json_extract(record.metadata, '$.recalled') AS recalled, record.score, vector.embedder,
-       vector.data,
-       substr(ifnull(record.topic || ': ', '') || ifnull(record.label || ': ', '') || record.content,
-              1, 800) || ' ' || record.said AS text,
-       CASE WHEN record.kind IN ('chat_message', 'tool_output') THEN (
-            SELECT max(before.row) FROM record AS before INDEXED BY record_session
-            WHERE before.tenant = record.tenant AND before.owner = record.owner
-              AND before.session_id = record.session_id
-              AND before.kind IN ('chat_message', 'tool_output') AND before.row < record.row) END,
-       CASE WHEN record.kind IN ('chat_message', 'tool_output') THEN (
-            SELECT min(after.row) FROM record AS after INDEXED BY record_session
-            WHERE after.tenant = record.tenant AND after.owner = record.owner
-              AND after.session_id = record.session_id
-              AND after.kind IN ('chat_message', 'tool_output') AND after.row > record.row) END
+       vector.data, feature.stems, feature.length, feature.density, feature.firsthand, feature.timed,
+       feature.wish, record.topic,
+       CASE WHEN feature.record IS NULL THEN record.content END AS content
 FROM (SELECT value AS row FROM json_each(:rows)
       UNION ALL
       SELECT found.row FROM json_each(:ids) AS id
       CROSS JOIN record AS found ON found.tenant = :tenant AND found.id = id.value) AS wanted
 CROSS JOIN record ON record.row = wanted.row
+LEFT JOIN feature ON feature.record = record.row
 LEFT JOIN vector ON vector.record = record.row
 WHERE +record.tenant = :tenant AND record.superseded_by IS NULL
   AND +record.place IN (SELECT value FROM json_each(:places))
@@ -47,6 +41,57 @@ WHERE +record.tenant = :tenant AND record.superseded_by IS NULL
   AND (:since IS NULL OR record.event_time >= :since)
   AND (:until IS NULL OR record.event_time <= :until)
 LIMIT :limit;
+
+-- name: changed
+SELECT record.row, record.id, record.kind, record.scope, record.session_id, record.role, record.label,
+       record.importance, record.durability, record.event_time,
+       json_extract(record.metadata, '$.recalled') AS recalled, record.score, vector.embedder,
+       vector.data, feature.stems, feature.length, feature.density, feature.firsthand, feature.timed,
+       feature.wish, record.topic,
+       CASE WHEN feature.record IS NULL THEN record.content END AS content,
+       record.superseded_by IS NULL AS active, record.revision
+FROM record INDEXED BY record_revision
+LEFT JOIN feature ON feature.record = record.row
+LEFT JOIN vector ON vector.record = record.row
+WHERE record.tenant = :tenant AND record.place = :place
+  AND (record.revision, record.row) > (:revision, :after)
+  AND (record.superseded_by IS NULL OR :revision >= 0)
+ORDER BY record.revision, record.row LIMIT :limit;
+
+-- name: count_in
+SELECT count(*) FROM (
+    SELECT 1 FROM record INDEXED BY record_place
+    WHERE tenant = :tenant AND place IN (SELECT value FROM json_each(:places))
+      AND superseded_by IS NULL LIMIT :limit);
+
+-- name: around
+SELECT here.row, near.row AS behind,
+       (SELECT count(*) FROM record AS other INDEXED BY record_session
+        WHERE other.tenant = here.tenant AND other.owner = here.owner
+          AND other.session_id = here.session_id AND other.kind IN ('chat_message', 'tool_output')
+          AND other.row > here.row AND other.row <= near.row) AS distance
+FROM json_each(:rows) AS wanted
+CROSS JOIN record AS here ON here.row = wanted.value AND here.kind IN ('chat_message', 'tool_output')
+CROSS JOIN record AS near ON near.row IN (
+     SELECT row FROM record AS other INDEXED BY record_session
+     WHERE other.tenant = here.tenant AND other.owner = here.owner
+       AND other.session_id = here.session_id AND other.kind IN ('chat_message', 'tool_output')
+       AND other.row > here.row ORDER BY row LIMIT :span)
+WHERE +here.tenant = :tenant
+UNION ALL
+SELECT near.row, here.row AS behind,
+       (SELECT count(*) FROM record AS other INDEXED BY record_session
+        WHERE other.tenant = here.tenant AND other.owner = here.owner
+          AND other.session_id = here.session_id AND other.kind IN ('chat_message', 'tool_output')
+          AND other.row > near.row AND other.row <= here.row) AS distance
+FROM json_each(:rows) AS wanted
+CROSS JOIN record AS here ON here.row = wanted.value AND here.kind IN ('chat_message', 'tool_output')
+CROSS JOIN record AS near ON near.row IN (
+     SELECT row FROM record AS other INDEXED BY record_session
+     WHERE other.tenant = here.tenant AND other.owner = here.owner
+       AND other.session_id = here.session_id AND other.kind IN ('chat_message', 'tool_output')
+       AND other.row < here.row ORDER BY row DESC LIMIT :span)
+WHERE +here.tenant = :tenant;
 
 -- name: own_rows
 SELECT row FROM record INDEXED BY record_place
@@ -87,13 +132,15 @@ CROSS JOIN record INDEXED BY record_topic
 WHERE +record.place IN (SELECT value FROM json_each(:places));
 
 -- name: related
-SELECT wanted.value AS of, record.row FROM json_each(:ids) AS wanted
-CROSS JOIN relation ON relation.tenant = :tenant AND relation.source = wanted.value
+SELECT wanted.value AS of, record.row FROM json_each(:rows) AS wanted
+CROSS JOIN record AS here ON here.row = wanted.value AND +here.tenant = :tenant
+CROSS JOIN relation ON relation.tenant = :tenant AND relation.source = here.id
 JOIN record ON record.tenant = :tenant AND record.id = relation.target
 UNION ALL
-SELECT wanted.value AS of, record.row FROM json_each(:ids) AS wanted
+SELECT wanted.value AS of, record.row FROM json_each(:rows) AS wanted
+CROSS JOIN record AS here ON here.row = wanted.value AND +here.tenant = :tenant
 CROSS JOIN relation INDEXED BY relation_target
-     ON relation.tenant = :tenant AND relation.target = wanted.value
+     ON relation.tenant = :tenant AND relation.target = here.id
 JOIN record ON record.tenant = :tenant AND record.id = relation.source;
 
 -- name: records

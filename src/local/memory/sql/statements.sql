@@ -7,6 +7,11 @@ VALUES (:tenant, :id, :kind, :scope, :owner, :topic, :folded_topic, :label, :rol
         :session_id, :query_id, :turn, :stands_at, :event_time)
 ON CONFLICT (tenant, id) DO NOTHING;
 
+-- name: keep_features
+INSERT INTO feature (record, stems, length, density, firsthand, timed, wish)
+VALUES (:record, :stems, :length, :density, :firsthand, :timed, :wish)
+ON CONFLICT DO NOTHING;
+
 -- name: active_topic
 SELECT record.* FROM record
 WHERE tenant = :tenant AND scope = :scope AND owner = :owner

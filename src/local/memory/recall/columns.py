@@ -1,0 +1,340 @@
+"""Records as ranking takes them: column by column, with their stems and vectors.
+
+A record keeps its position for as long as the columns live. What a search may not find is left out
+of a `View`, which is all that ranking sees.
+"""
+
+from array import array
+from collections.abc import Callable, Collection, Iterable
+from datetime import datetime
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from local.memory.recall.features import HEAD_ENDS, Features, features
+from local.memory.records import Kind, Owning
+
+SPOKEN = frozenset({"chat_message", "tool_output"})
+MACHINES = frozenset({"assistant", "tool"})
+SPAN = 3
+"""As many messages before and after one are around it."""
+MOST_COUNTED = 15
+"""A stem that stands more often in a text counts no more."""
+COUNT_BITS = 5
+"""Of a posting: a count up to that, and whether it is ahead."""
+FIRST = 1_024
+
+Floats = npt.NDArray[np.float32]
+Array = npt.NDArray[np.float64]
+Positions = npt.NDArray[np.int64]
+Flags = npt.NDArray[np.bool_]
+
+_COLUMNS = np.dtype([
+    ("row", np.int64),
+    ("active", np.bool_),
+    ("session", np.int32),       # a number; -1: none
+    ("spoken", np.bool_),
+    ("machine", np.bool_),
+    ("scope", np.int32),
+    ("label", np.int32),
+    ("durability", np.int32),
+    ("importance", np.float64),
+    ("time", np.float64),        # seconds since 1970
+    ("recalled", np.bool_),
+    ("feedback", np.float64),
+    ("embedder", np.int32),
+    ("length", np.float64),
+    ("density", np.float64),
+    ("firsthand", np.float64),
+    ("timed", np.bool_),
+    ("wish", np.bool_),
+])  # fmt: skip
+
+
+class Candidate(NamedTuple):
+    """A record as the statements `visible` and `changed` tell it; the features may be missing."""
+
+    row: int
+    id: str
+    kind: Kind
+    scope: Owning
+    session_id: str | None
+    role: str | None
+    label: str | None
+    importance: float
+    durability: str
+    event_time: str
+    recalled: int | None
+    feedback: float | None
+    embedder: str | None
+    vector: bytes | None
+    stems: str | None
+    length: int
+    density: float
+    firsthand: int
+    timed: int
+    wish: int
+    topic: str | None
+    content: str | None
+    """Where there are no features: they are read from it."""
+    active: int = 1
+
+    def read(self) -> Features:
+        if self.stems is not None:
+            return Features._make(self[14:20])
+        at = datetime.fromisoformat(self.event_time)
+        return features(self.content or "", topic=self.topic, label=self.label, at=at)
+
+
+class Postings(NamedTuple):
+    """Where a stem stands, how often, and whether in the beginning of the text."""
+
+    positions: Positions
+    counts: Array
+    ahead: Flags
+
+
+class Numbers:
+    """Numbers for what repeats."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[Any, int] = {}
+
+    def of(self, name: Any) -> int:
+        """Its number, a new one if it has none yet."""
+        return self._numbers.setdefault(name, len(self._numbers))
+
+    def each(self, function: Callable[[Any], float]) -> Array:
+        """What a function makes of every name, by their numbers."""
+        return np.array([function(name) for name in self._numbers], np.float64)
+
+
+class Names(NamedTuple):
+    """What the numbers in the columns stand for."""
+
+    sessions: Numbers
+    labels: Numbers
+    scopes: Numbers
+    durabilities: Numbers
+    embedders: Numbers
+
+
+class Columns:
+    """Grows by `add`; a record that comes again takes the place of what it was."""
+
+    def __init__(self, *, only: Collection[str] | None = None) -> None:
+        """`only`: the stems that will be asked for; every one if it is None."""
+        self._only = only
+        self._records = np.zeros(FIRST, _COLUMNS)
+        self._vectors = np.zeros((FIRST, 0), np.float32)
+        self._position: dict[int, int] = {}
+        self._postings: dict[str, array[int]] = {}
+        self._stems: list[str] = []
+        self._view: View | None = None
+        self.names = Names(*(Numbers() for _ in Names._fields))
+        self.outdated = 0
+        """Positions that stand for nothing any more."""
+
+    def __len__(self) -> int:
+        return len(self._stems)
+
+    @property
+    def records(self) -> Any:
+        """Of every position, the columns side by side."""
+        return self._records[: len(self)]
+
+    @property
+    def vectors(self) -> Floats:
+        return self._vectors[: len(self)]
+
+    def position(self, row: int) -> int | None:
+        return self._position.get(row)
+
+    def add(self, candidates: Iterable[Candidate]) -> None:
+        """Take records as they are now; those that are active no more go."""
+        for candidate in candidates:
+            self._view = None
+            read = candidate.read() if candidate.active else None
+            position = self._position.get(candidate.row)
+            if position is not None and (read is None or self._stems[position] != read.stems):
+                self._records[position]["active"] = False
+                self.outdated += 1
+                position = None
+            if read is not None:
+                self._put(self._new(read.stems) if position is None else position, candidate, read)
+
+    def whole(self) -> "View":
+        """Everything in it."""
+        if self._view is None:
+            self._view = View(self, np.flatnonzero(self.records["active"]))
+        return self._view
+
+    def within(self, rows: Collection[int]) -> "View":
+        """These rows, as far as they are in it."""
+        asked = np.isin(self.records["row"], np.fromiter(rows, np.int64, len(rows)))
+        return View(self, np.flatnonzero(self.records["active"] & asked))
+
+    def linked(self, links: Iterable["Link"]) -> "View":
+        """Everything, with neighbours as they are told."""
+        return View(self, np.arange(len(self)), links)
+
+    def postings(self, stem: str) -> Postings:
+        """At every position, whether or not anything stands there still."""
+        packed = np.array(self._postings.get(stem, ()), np.int64)
+        counts = packed >> 1 & MOST_COUNTED
+        return Postings(packed >> COUNT_BITS, counts.astype(np.float64), (packed & 1).astype(bool))
+
+    def _new(self, stems: str) -> int:
+        position = len(self)
+        if position == len(self._records):
+            self._records = np.concatenate([self._records, np.zeros_like(self._records)])
+            self._vectors = np.concatenate([self._vectors, np.zeros_like(self._vectors)])
+        self._stems.append(stems)
+        self._index(position, stems)
+        return position
+
+    def _put(self, position: int, candidate: Candidate, read: Features) -> None:
+        names, session = self.names, (candidate.scope, candidate.session_id)
+        self._position[candidate.row] = position
+        self._records[position] = (
+            candidate.row,
+            True,
+            -1 if candidate.session_id is None else names.sessions.of(session),
+            candidate.kind in SPOKEN,
+            candidate.role in MACHINES,
+            names.scopes.of(candidate.scope),
+            names.labels.of(candidate.label),
+            names.durabilities.of(candidate.durability),
+            candidate.importance,
+            datetime.fromisoformat(candidate.event_time).timestamp(),
+            bool(candidate.recalled),
+            candidate.feedback or 0.0,
+            names.embedders.of(self._embedder(position, candidate)),
+            *read[1:],
+        )
+
+    def _embedder(self, position: int, candidate: Candidate) -> str | None:
+        """Keep the vector, and say whose it is."""
+        if candidate.vector is None:
+            return None
+        vector = np.frombuffer(candidate.vector, np.float32)
+        if (
+            len(vector) != self._vectors.shape[1]
+        ):  # of a new embedder: the others' have had their day
+            self._vectors = np.zeros((len(self._records), len(vector)), np.float32)
+            self._records["embedder"] = self.names.embedders.of(None)
+        self._vectors[position] = vector
+        return candidate.embedder
+
+    def _index(self, position: int, stems: str) -> None:
+        head = stems.index(HEAD_ENDS)
+        if self._only is None:
+            for part, ahead in ((stems[:head], True), (stems[head + len(HEAD_ENDS) :], False)):
+                for token in part.split():
+                    stem, _, count = token.rpartition("=")
+                    self._post(stem, position, int(count), ahead)
+        else:
+            for stem in self._only:
+                token = f" {stem}="
+                if (at := stems.find(token)) >= 0:
+                    begins = at + len(token)
+                    times = int(stems[begins : stems.index(" ", begins)])
+                    self._post(stem, position, times, at < head)
+
+    def _post(self, stem: str, position: int, count: int, ahead: int) -> None:
+        packed = position << COUNT_BITS | min(count, MOST_COUNTED) << 1 | ahead
+        if (known := self._postings.get(stem)) is None:
+            known = self._postings[stem] = array("q")
+        known.append(packed)
+
+
+class View:
+    """The columns of what may be found; positions count from 0 without gaps."""
+
+    def __init__(
+        self, columns: "Columns", chosen: Positions, links: Iterable["Link"] | None = None
+    ) -> None:
+        """`links`: who stands around whom, where some messages between them may be missing."""
+        self._columns = columns
+        self._chosen = chosen
+        self._every = len(chosen) == len(columns)
+        self.size = len(chosen)
+        self.column: Any = columns.records if self._every else columns.records[chosen]
+        self._moved = np.full(len(columns), -1, np.int64)
+        self._moved[chosen] = np.arange(self.size)
+        self.near = _neighbours(self.column) if links is None else self._linked(links)
+        """By distance, from 1: the position before each one, and behind it; `size` for none."""
+
+    @property
+    def names(self) -> "Names":
+        return self._columns.names
+
+    @property
+    def rows(self) -> list[int]:
+        rows: list[int] = self.column["row"].tolist()
+        return rows
+
+    def postings(self, stem: str) -> Postings:
+        found = self._columns.postings(stem)
+        if self._every:
+            return found
+        positions = self._moved[found.positions]
+        kept = positions >= 0
+        return Postings(positions[kept], found.counts[kept], found.ahead[kept])
+
+    def compared(self, embedder: str) -> Flags:
+        """Whether each has a vector of this embedder."""
+        return np.asarray(self.column["embedder"] == self.names.embedders.of(embedder))
+
+    def cosines(self, question: bytes, embedder: str) -> Array:
+        """Of the question's vector with each; 0 where there is none to compare."""
+        compared = self.compared(embedder)
+        vector = np.frombuffer(question, np.float32)
+        if not compared.any() or len(vector) != self._columns.vectors.shape[1]:
+            return np.zeros(self.size)
+        cosines = self._columns.vectors @ vector
+        return np.where(compared, cosines if self._every else cosines[self._chosen], 0.0)
+
+    def positions(self, rows: Collection[int]) -> Positions:
+        """Of those of the rows that are there, in the order of the rows."""
+        found = [self._columns.position(row) for row in rows]
+        moved = self._moved[[position for position in found if position is not None]]
+        return moved[moved >= 0]
+
+    def _linked(self, links: Iterable["Link"]) -> list[tuple[Positions, Positions]]:
+        near = [(self._nobody(), self._nobody()) for _ in range(SPAN)]
+        for link in links:
+            ends = self.positions((link.row, link.behind))
+            if len(ends) == 2:  # noqa: PLR2004 - both of them
+                before, after = near[link.distance - 1]
+                after[ends[0]], before[ends[1]] = ends[1], ends[0]
+        return near
+
+    def _nobody(self) -> Positions:
+        return np.full(self.size, self.size, np.int64)
+
+
+class Link(NamedTuple):
+    """Two messages of a session, so many apart."""
+
+    row: int
+    behind: int
+    distance: int
+
+
+def _neighbours(column: Any) -> list[tuple[Positions, Positions]]:
+    """Of messages that are all there."""
+    size = len(column)
+    spoken = np.flatnonzero(column["spoken"] & (column["session"] >= 0))
+    sessions = column["session"][spoken]
+    order = np.lexsort((column["row"][spoken], sessions))
+    ordered, sessions = spoken[order], sessions[order]
+    near = []
+    for distance in range(1, SPAN + 1):
+        before, after = np.full((2, size), size, np.int64)
+        same = sessions[distance:] == sessions[:-distance]
+        first, second = ordered[:-distance][same], ordered[distance:][same]
+        after[first], before[second] = second, first
+        near.append((before, after))
+    return near

@@ -1,0 +1,93 @@
+"""What ranking reads of a record's text, once, when it is stored: its stems, and its traits.
+
+People state what is worth remembering in the first person, with words that say something, and with
+a time; what they ask, greet and agree to seldom is.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from datetime import datetime
+from itertools import pairwise, product
+from typing import NamedTuple
+
+from local.memory.recall.keywords import density, stems, words
+from local.memory.recall.sentences import is_question, sentences
+
+HEAD = 800
+"""Characters of the beginning, which coverage and density look at: the longer a text the more
+words it has by chance."""
+STATED = 4_000
+"""Characters that are looked through for statements."""
+MOST_FIRSTHAND = 4
+HEAD_ENDS = " | "
+MONTHS = (
+    "January", "February", "March", "April", "May", "June", "July", "August", "September",
+    "October", "November", "December",
+)  # fmt: skip
+
+_FIRST_PERSON = frozenset({"i", "my", "me", "mine", "myself", "we", "our", "ours", "us"})
+_WEEKDAYS = (
+    "monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday",
+)  # fmt: skip
+_MOMENTS = frozenset({
+    "yesterday", "today", "tonight", "tomorrow", "ago", "recently", "lately", *_WEEKDAYS,
+    *(month.lower() for month in MONTHS if month not in {"March", "May"}),
+    *map(str, range(1950, 2100)),
+})  # fmt: skip
+_SPANS = (
+    "night", "morning", "evening", "week", "weekend", "month", "year", "summer", "winter", "spring",
+    "fall", "autumn",
+)  # fmt: skip
+_COUNTS = ("a", "two", "three", "four", "five", "six", "few", "couple", *map(str, range(1, 100)))
+_UNITS = ("day", "days", "week", "weeks", "month", "months", "year", "years")
+_IN_PAIRS = frozenset({
+    *product(("last", "next", "this", "past", "coming", "previous"), _SPANS),
+    *product(("in", "on", "of", "since", "until", "by"), ("march", "may")),
+    *product(_COUNTS, _UNITS),
+})  # fmt: skip
+_WISH = re.compile(
+    r"\W*(?:please\s+)?(?:always|never|whenever|make\s+sure|from\s+now\s+on|remember\s+to"
+    r"|be\s+sure\s+to)\b",
+    re.IGNORECASE,
+)
+
+
+class Features(NamedTuple):
+    """In the order of the table's columns; its migration says what each is."""
+
+    stems: str
+    length: int
+    density: float
+    firsthand: int
+    timed: bool
+    wish: bool
+
+
+def features(content: str, *, topic: str | None, label: str | None, at: datetime) -> Features:
+    """Read a record: topic and label count as said before it, its day as said at the beginning."""
+    named = words(" ".join(name for name in (topic, label) if name))
+    day = f"{at.day} {MONTHS[at.month - 1]} {at.year}"
+    head = words(content[:HEAD])
+    stated = sentences(content[:STATED])
+    statements = words("\n".join(one for one in stated if not is_question(one)))
+    return Features(
+        stems=_counted([*named, *head, *words(day)], words(content[HEAD:])),
+        length=len(content),
+        density=density(head),
+        firsthand=min(sum(word in _FIRST_PERSON for word in statements), MOST_FIRSTHAND),
+        timed=_speaks_of_a_time(statements),
+        wish=any(map(_WISH.match, stated)),
+    )
+
+
+def _speaks_of_a_time(statements: Sequence[str]) -> bool:
+    return not (_MOMENTS.isdisjoint(statements) and _IN_PAIRS.isdisjoint(pairwise(statements)))
+
+
+def _counted(head: Sequence[str], rest: Sequence[str]) -> str:
+    """Every stem with how often it stands in both; first those of the head."""
+    first, every = Counter(stems(head)), Counter(stems(rest))
+    ahead = [f"{stem}={count + every.pop(stem, 0)}" for stem, count in first.items()]
+    behind = [f"{stem}={count}" for stem, count in every.items()]
+    return f" {' '.join(ahead)}{HEAD_ENDS}{' '.join(behind)} "

@@ -1,0 +1,127 @@
+"""How like a question each record is, in meaning and in words, with what was said around it."""
+
+import math
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from local.memory.recall.columns import Array, Flags, Positions, Postings, View
+from local.memory.recall.keywords import stems
+from local.memory.recall.query import Query
+from local.memory.recall.retrieval import Found
+
+WORDS, WORDS_TELLING = 0.35, 0.2
+"""BM25, over the best one's; and what it counts more the more the question tells."""
+COVERAGE = 0.6
+"""How much of the question the message covers, rare words first, with the messages around it."""
+LENT, LENT_ON = 0.6, 0.8
+"""What a word counts that only the next message has, and how much of that one step further."""
+AROUND, AROUND_ON = 0.4, 0.7
+"""Of what the best message around got for the three, and how much of that one step further."""
+AROUND_TELLING = 0.5
+"""How much less that is where the question tells."""
+LONG = 1_200.0
+"""Characters at which the messages around count half: long messages speak for themselves."""
+SESSION = 0.15
+"""How much of the question the session covers, against the best session."""
+SATURATION = 1.2
+"""BM25's k1. It has no b: that a text is short does not make it say more."""
+EPSILON = 1e-9
+
+
+class _Term(NamedTuple):
+    """A stem of the question: where it stands, and what it tells by how few have it."""
+
+    found: Postings
+    rarity: float
+    """As a share of all of the question's."""
+    idf: float
+
+
+class Likeness:
+    """`shares` are those of the score that come of it; `own` leaves out what is around."""
+
+    def __init__(self, found: Found, query: Query) -> None:
+        view = self._view = found.view
+        self._damped = 1 / (1 + (view.column["length"] / LONG) ** 2)
+        self.meaning = found.cosines()
+        self.compared = found.compared()
+        self.shares_a_word: Flags = np.zeros(view.size, bool)
+        terms = list(_terms(found, query))
+        words = (WORDS + WORDS_TELLING * query.telling) * self._bm25(found, terms)
+        coverage = COVERAGE * self._coverage(terms)
+        self.own: Array = self.meaning + words + coverage
+        self.shares: dict[str, Array] = {
+            "meaning": self.meaning,
+            "words": words,
+            "coverage": coverage,
+            "around": AROUND * (1 - AROUND_TELLING * query.telling) * self._around(),
+            "session": SESSION * self._session(terms),
+        }
+
+    def _bm25(self, found: Found, terms: list[_Term]) -> Array:
+        scores = np.zeros(self._view.size)
+        for positions, counts, _ in (term.found for term in terms):
+            self.shares_a_word[positions] = True
+        for term in terms:
+            counts = term.found.counts
+            scores[term.found.positions] += (
+                term.idf * counts * (SATURATION + 1) / (counts + SATURATION)
+            )
+        for rows in found.phrases:
+            positions = self._view.positions(rows)
+            self.shares_a_word[positions] = True
+            scores[positions] += _idf(len(positions), found.total)
+        return np.asarray(scores / max(scores.max(initial=0.0), EPSILON))
+
+    def _coverage(self, terms: list[_Term]) -> Array:
+        """In sums over the terms: 1, or what a message around lends to one that is not long."""
+        view = self._view
+        covered = np.zeros(view.size)
+        for term in terms:
+            ahead = term.found.positions[term.found.ahead]
+            has = np.zeros(view.size + 1)
+            for distance in reversed(range(len(view.near))):  # the nearest one is written last
+                for neighbours in view.near[distance]:
+                    has[neighbours[ahead]] = LENT * LENT_ON**distance
+            has = has[:-1] * self._damped
+            has[ahead] = 1.0
+            covered += term.rarity * has
+        return covered
+
+    def _around(self) -> Array:
+        """The best around, the nearer the better."""
+        values = np.append(np.maximum(self.own, 0.0), 0.0)
+        best = np.zeros(self._view.size)
+        for distance, neighbours in enumerate(self._view.near):
+            for each in neighbours:
+                np.maximum(best, AROUND_ON**distance * values[each], out=best)
+        return np.asarray(best * self._damped)
+
+    def _session(self, terms: list[_Term]) -> Array:
+        session = self._view.column["session"]
+        covered = np.zeros(session.max(initial=-1) + 2)  # the last is for what is in none
+        for term in terms:
+            ahead = term.found.positions[term.found.ahead]
+            has = np.zeros(len(covered), bool)
+            has[session[ahead]] = True
+            covered += term.rarity * has
+        covered[-1] = 0.0
+        return np.asarray(covered[session] / max(covered.max(), EPSILON))
+
+
+def _terms(found: Found, query: Query) -> Iterator[_Term]:
+    """Words that nobody has tell most, so what lacks them covers little of the question."""
+    each = dict.fromkeys(stems(query.terms))
+    postings = {stem: found.view.postings(stem) for stem in each}
+    having = {stem: found.having(stem, len(postings[stem].positions)) for stem in each}
+    ahead = {stem: found.having(stem, int(postings[stem].ahead.sum())) for stem in each}
+    rarity = {stem: math.log((found.total + 1) / (ahead[stem] + 0.5)) for stem in each}
+    every = max(sum(rarity.values()), EPSILON)
+    for stem in each:
+        yield _Term(postings[stem], rarity[stem] / every, _idf(having[stem], found.total))
+
+
+def _idf(having: float, total: float) -> float:
+    return max(math.log((total - having + 0.5) / (having + 0.5)), EPSILON)
