@@ -256,9 +256,11 @@ async def test_enabled_says_whether_a_policy_does_anything() -> None:
 async def test_mode_compaction_leaves_all_until_it_is_awaited() -> None:
     memory = filled(20, mode="compaction")
 
-    assert len(memory.get_messages()) == 40
+    assert len(memory.get_messages()) == 6
+    assert len(memory.context) == 40
     assert await memory.compact_if_needed()
-    assert len(memory.get_messages()) < 40
+    assert is_summary(memory.context[1])
+    assert len(memory.get_messages()) == len(memory.context) < 40
 
 
 def test_mode_sliding_window_leaves_old_rounds_out_at_once() -> None:

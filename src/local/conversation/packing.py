@@ -1,6 +1,6 @@
 """Backward packing: whole rounds are kept from the newest back, while they fit."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from local.conversation.compaction import Job
 from local.conversation.contents import is_question, is_summary
@@ -20,8 +20,13 @@ class BackwardPacking:
         return packed(messages, job.target_tokens, job.count)
 
 
-def packed(messages: Sequence[Message], budget: int, count: TokenCounter) -> list[Message]:
-    """As many of the newest rounds as fit into `budget` tokens.
+def packed(
+    messages: Sequence[Message],
+    budget: int,
+    count: TokenCounter,
+    shorten: Callable[[Message], Message] | None = None,
+) -> list[Message]:
+    """As many of the newest rounds as fit into `budget` tokens; `shorten` is asked of each message.
 
     Always kept: a leading system message, the newest round, one that waits for answers, and what
     the user said last; then a summary, cut to a quarter of the budget where it has to be. Where
@@ -42,6 +47,8 @@ def packed(messages: Sequence[Message], budget: int, count: TokenCounter) -> lis
     for index in reversed(range(len(pieces))):
         if index in kept:
             continue
+        if shorten is not None:
+            pieces[index] = [shorten(message) for message in pieces[index]]
         room -= sum(map(count, pieces[index]))
         if room < 0:
             break
