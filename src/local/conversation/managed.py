@@ -50,6 +50,7 @@ class ManagedConversationMemory(ConversationMemory):
         description: str | None = None,
     ) -> None:
         self.config = config or ManagedMemoryConfig()
+        self.config.check()
         self._count = self.config.token_counter or partial(
             estimate, image_tokens=self.config.image_token_estimate
         )
