@@ -47,6 +47,9 @@ def wanted(lengths: tuple[int, ...]) -> Iterator[tuple[str, str, str, float | No
     for length in lengths:
         yield f"get_us_{length}", f"get_messages at {length:,}, a window's worth", "µs", None
     yield "get_growth", f"get_messages at {lengths[-1]:,} to {lengths[1]:,}", "", 2.0
+    for length in lengths:
+        yield f"over_us_{length}", f"get_messages at {length:,}, never compacted", "µs", None
+    yield "over_growth", f"never compacted at {lengths[-1]:,} to {lengths[1]:,}", "", 2.0
     for length in COMPACTED:
         yield f"compact_us_{length}", f"compaction of {length:,}, a message", "µs", None
     yield "compact_growth", f"compaction at {COMPACTED[1]:,} to {COMPACTED[0]:,}", "", 2.0
@@ -56,12 +59,14 @@ async def one_block(said: list[Message], lengths: tuple[int, ...]) -> dict[str, 
     found: dict[str, float] = {}
     for length in lengths:
         found[f"add_us_{length}"] = adding(said, length)
-        found[f"get_us_{length}"] = handing_out(said, length)
+        found[f"get_us_{length}"] = handing_out(said, length, "sliding_window")
+        found[f"over_us_{length}"] = handing_out(said, length, "compaction")
     for length in COMPACTED:
         found[f"compact_us_{length}"] = await compacting(said, length)
     for name, first, last in (
         ("add", lengths[0], lengths[-1]),
         ("get", lengths[1], lengths[-1]),
+        ("over", lengths[1], lengths[-1]),
         ("compact", *COMPACTED),
     ):
         found[f"{name}_growth"] = found[f"{name}_us_{last}"] / found[f"{name}_us_{first}"]
@@ -81,9 +86,9 @@ def adding(said: list[Message], length: int) -> float:
     return timed(add) / len(added) / len(memories)
 
 
-def handing_out(said: list[Message], length: int) -> float:
+def handing_out(said: list[Message], length: int, mode: Mode) -> float:
     """µs for a window of the newest messages, after one more was added."""
-    memory = filled(said, length, threshold=WINDOW, mode="sliding_window")
+    memory = filled(said, length, threshold=WINDOW, mode=mode)
     memory.get_messages()
 
     def turns() -> None:

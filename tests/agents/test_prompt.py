@@ -1,9 +1,10 @@
 """What a prompt holds: the conversation or its end, and a background that leaves room for it."""
 
+import msgspec
 import pytest
 
-from local.agents.prompt import Background, Known, Note, PromptWriter
-from local.conversation.message import Message
+from local.agents.prompt import Background, Known, Note, Prompt, PromptWriter
+from local.conversation.message import Message, ToolCallMsg
 from local.conversation.tokens import estimate
 
 ROOM = 1_000
@@ -69,3 +70,68 @@ def test_a_background_that_fits_is_shown_as_it_is() -> None:
     system = writer(background).write([QUESTION]).messages[0]
 
     assert [f"- {line}" for line in lines] == system.content.split("\n")[3:-1]
+
+
+def exchange(number: int, *, results: int = 3, words: int = 200) -> list[Message]:
+    """A question, a round of tools, and the answer."""
+    calls = [ToolCallMsg.calling("look", {}, id_=f"{number}-{n}") for n in range(results)]
+    return [
+        Message(role="user", content=f"question {number}"),
+        Message(role="assistant", tool_calls=calls),
+        *(
+            Message(role="tool", content="word " * words, tool_call_id=call.id, name="look")
+            for call in calls
+        ),
+        Message(role="assistant", content=f"answer {number}"),
+    ]
+
+
+def said(prompt: Prompt) -> list[str]:
+    """What the user and the assistant said."""
+    return [m.content for m in prompt.messages[1:] if m.content and m.role != "tool"]
+
+
+def test_a_compressed_prompt_shows_each_answer_with_its_question_and_its_results() -> None:
+    talk = [message for number in range(9) for message in exchange(number)]
+
+    prompt = writer(Background(), room=2_000).write([*talk, QUESTION])
+
+    assert prompt.compressed
+    assert said(prompt) == ["question 8", "answer 8", "And now?"]
+    assert [m.role for m in prompt.messages[2:6]] == ["assistant", "tool", "tool", "tool"]
+    assert all(m.content == "word " * 200 for m in prompt.messages[3:6])
+
+
+def test_a_compressed_prompt_shows_at_least_so_many_messages_before_the_question() -> None:
+    talk = [
+        Message(role=role, content=f"{role} {number}")
+        for number in range(60)
+        for role in ("user", "assistant")
+    ]
+    enough = writer(Background(), room=300)
+
+    four = enough.write([*talk, QUESTION])
+    five = msgspec.structs.replace(enough, tail=5).write([*talk, QUESTION])
+
+    assert said(four) == ["user 58", "assistant 58", "user 59", "assistant 59", "And now?"]
+    assert said(five) == ["user 57", "assistant 57", *said(four)]
+
+
+def test_a_compressed_prompt_cuts_earlier_results_before_it_leaves_an_exchange_out() -> None:
+    talk = [message for number in range(9) for message in exchange(number, words=2_000)]
+
+    prompt = writer(Background(), room=1_000).write([*talk, *exchange(9, results=1)[:-1]])
+
+    assert prompt.tokens <= 1_000
+    assert said(prompt) == ["question 8", "answer 8", "question 9"]
+    *earlier, own = [m.content for m in prompt.messages if m.role == "tool"]
+    assert all("characters left out" in result for result in earlier)
+    assert own == "word " * 200
+
+
+def test_an_exchange_that_does_not_fit_is_left_out_whole() -> None:
+    long = [Message(role="user", content=LONG), Message(role="assistant", content="I see.")]
+
+    prompt = writer(Background()).write([*ANSWERED, *long, QUESTION])
+
+    assert said(prompt) == ["And now?"]

@@ -228,6 +228,31 @@ async def test_the_models_own_counts_decide_when_a_conversation_is_compressed(
     assert "Call recall" in last_chat(ollama)[0]
 
 
+@pytest.mark.usefixtures("loading")
+async def test_a_compressed_prompt_shows_the_last_answer_with_its_question_and_its_results(
+    start: StartGenerator, client: QueryClient, ollama: OllamaStandIn
+) -> None:
+    await start(tools=1, hidden_tools=(), context_size=1_500)
+    for number in range(12):
+        await client.ask(f"Question {number}: {'word ' * 40}", caller=RICHARD)
+    calls = (("load_session", {"limit": 0}),) * 4
+    ollama.script(Reply(tool_calls=calls), Reply(content="Nothing."))
+
+    await client.ask("What is noted?", caller=RICHARD)
+    await client.ask("And now?", caller=RICHARD)
+
+    system, *shown = ollama.bodies("/api/chat")[-1]["messages"]
+    assert "Call recall" in system["content"]
+    assert [m["role"] for m in shown[-8:]] == [
+        "user",
+        "assistant",
+        *["tool"] * 4,
+        "assistant",
+        "user",
+    ]
+    assert [m["content"] for m in shown if m["role"] == "user"] == ["What is noted?", "And now?"]
+
+
 async def clear(bus: Connection, caller: Caller) -> ToolResult:
     request = seal(
         ClearSession(),

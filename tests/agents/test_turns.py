@@ -40,9 +40,8 @@ async def announce(bus: Connection, name: str, parameters: Json) -> None:
 @pytest.mark.parametrize(
     "parameters",
     [
-        pytest.param({"type": "object", "properties": {"x": True}}, id="any value"),
-        pytest.param({"type": "object", "properties": ["x"]}, id="a list of properties"),
-        pytest.param({"type": "object", "required": "x"}, id="required is no list"),
+        pytest.param({"type": "object", "properties": {"x": {"type": 7}}}, id="no type"),
+        pytest.param({"type": "object", "properties": {"x": False}}, id="no value"),
     ],
 )
 @pytest.mark.usefixtures("tools")

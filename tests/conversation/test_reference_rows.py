@@ -3,6 +3,7 @@
 `docs/conversation.md` maps every row.
 """
 
+import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
@@ -102,9 +103,38 @@ async def stages_of(memory: ManagedConversationMemory) -> list[str]:
     ],
 )
 def test_a_default_is_the_references(form: Any, field: str, default: object) -> None:
-    value = getattr(form(), field)
+    assert getattr(form(), field) == default
 
-    assert (list(value) if isinstance(value, tuple) else value) == default
+
+@pytest.mark.parametrize("form", DEFAULTS, ids=lambda form: form.__name__)
+def test_a_configuration_is_a_dataclass_as_in_the_reference(form: Any) -> None:
+    names = [name for name in DEFAULTS[form] if name != "compaction_target_tokens"]
+    assert [field.name for field in dataclasses.fields(form)] == names
+    assert form(*(DEFAULTS[form][name] for name in names)) == form()
+    assert list(dataclasses.asdict(form())) == names
+
+
+def test_a_configuration_is_written_as_in_the_reference() -> None:
+    policy = ActiveContextPolicyConfig(True, "sliding_window", ["backward_packing"])
+    written = dataclasses.asdict(ManagedMemoryConfig(1_000, active_context=policy))
+
+    assert written["threshold_tokens"] == 1_000
+    assert written["active_context"]["processor_order"] == ["backward_packing"]
+    assert written["active_context"]["summarization"]["grace_recent_messages"] == 1
+
+
+def test_a_configuration_may_be_changed_until_a_memory_takes_it() -> None:
+    changed = ManagedMemoryConfig()
+    changed.threshold_tokens = 100
+    changed.trigger_events.append("update")
+
+    memory = ManagedConversationMemory(changed)
+
+    assert memory.config.compaction_target_tokens == 60
+    assert ManagedMemoryConfig().trigger_events == ["add", "get_messages"]
+    changed.active_context.summarization.grace_recent_messages = -1
+    with pytest.raises(ConversationError, match="grace_recent_messages is -1"):
+        ManagedConversationMemory(changed)
 
 
 @pytest.mark.parametrize(
@@ -256,9 +286,11 @@ async def test_enabled_says_whether_a_policy_does_anything() -> None:
 async def test_mode_compaction_leaves_all_until_it_is_awaited() -> None:
     memory = filled(20, mode="compaction")
 
-    assert len(memory.get_messages()) == 40
+    assert len(memory.get_messages()) == 6
+    assert len(memory.context) == 40
     assert await memory.compact_if_needed()
-    assert len(memory.get_messages()) < 40
+    assert is_summary(memory.context[1])
+    assert len(memory.get_messages()) == len(memory.context) < 40
 
 
 def test_mode_sliding_window_leaves_old_rounds_out_at_once() -> None:

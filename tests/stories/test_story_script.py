@@ -197,7 +197,9 @@ def test_a_mistake_is_named_with_its_file_and_field(
         pytest.param("- a\n- b", "Expected `object`, got `array`", id="a list"),
         pytest.param("name: n\ndescription: d", "missing required field `sessions`", id="no turns"),
         pytest.param("name: n\ndescription: d\nsessions: []", "length >= 1", id="no session"),
-        pytest.param(WHOLE + "  - {name: Ring, returns: a}", "matching regex", id="no tool's name"),
+        pytest.param(
+            WHOLE + "  - {name: ring.out, returns: a}", "matching regex", id="no tool's name"
+        ),
         pytest.param(WHOLE + "author: me", "unknown field `author`", id="unknown key"),
         pytest.param(
             WHOLE.replace("      - restart: true", "      - {say: Hi, label: greeting}"),

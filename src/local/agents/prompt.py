@@ -1,13 +1,13 @@
 """What a model is given of a conversation: all of it, or, where that is too much, its end."""
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 import msgspec
 
 from local.conversation.contents import is_question, parted
 from local.conversation.message import Message
-from local.conversation.packing import packed
-from local.conversation.rounds import rounds
+from local.conversation.packing import packed, with_cut_results
 from local.conversation.tokens import TokenCounter
 from local.conversation.truncation import shortened
 from local.llm.chat import ChatMessage, ToolCall
@@ -53,7 +53,7 @@ class PromptWriter(msgspec.Struct, frozen=True, kw_only=True):
     """How prompts of a turn are made.
 
     `room` is what the conversation, the system prompt and the background may have in tokens;
-    beyond it only `tail` messages before the turn's own are shown.
+    beyond it at least `tail` messages before the turn's own are shown, in whole exchanges.
     """
 
     system_prompt: str
@@ -70,9 +70,7 @@ class PromptWriter(msgspec.Struct, frozen=True, kw_only=True):
         compressed = tokens > self.room
         if compressed:
             system = self._system(compressed=True)
-            shown = _end_of(shown, self.tail)
-            if self._tokens(system, shown) > self.room:
-                shown = packed(shown, self.room - self.count(system), self.count)
+            shown = self._end_of(shown, self.room - self.count(system))
             tokens = self._tokens(system, shown)
         return Prompt(
             messages=[chat_message(message) for message in (system, *shown)],
@@ -82,6 +80,24 @@ class PromptWriter(msgspec.Struct, frozen=True, kw_only=True):
 
     def _tokens(self, system: Message, messages: Sequence[Message]) -> int:
         return self.count(system) + sum(map(self.count, messages))
+
+    def _end_of(self, messages: Sequence[Message], room: int) -> list[Message]:
+        """The last question and what followed, and before it whole exchanges, as far as they fit.
+
+        Where there is too little room, the results of tools in those are cut; then the oldest go.
+        """
+        *earlier, own = _exchanges(messages)
+        shown: list[Sequence[Message]] = []
+        while earlier and sum(map(len, shown)) < self.tail:
+            shown.insert(0, earlier.pop())
+        room -= sum(map(self.count, own))
+        while shown:
+            before = [message for exchange in shown for message in exchange]
+            before = with_cut_results(before, room, self.count)
+            if sum(map(self.count, before)) <= room:
+                return [*before, *own]
+            del shown[0]
+        return list(own) if room >= 0 else packed(own, room + sum(map(self.count, own)), self.count)
 
     def _system(self, *, compressed: bool) -> Message:
         facts = [_fact(memory) for memory in self.background.memories]
@@ -113,15 +129,11 @@ def chat_message(message: Message) -> ChatMessage:
     )
 
 
-def _end_of(messages: Sequence[Message], tail: int) -> list[Message]:
-    """The last question and what followed, and up to `tail` messages before it, in whole rounds."""
-    asked = max((i for i, m in enumerate(messages) if is_question(m)), default=0)
-    before: list[Message] = []
-    for piece in reversed(rounds(messages[:asked])):
-        if len(before) + len(piece) > tail:
-            break
-        before[:0] = piece
-    return [*before, *messages[asked:]]
+def _exchanges(messages: Sequence[Message]) -> list[Sequence[Message]]:
+    """Each question with what followed, up to the next; first what came before any."""
+    asked = [place for place, message in enumerate(messages) if is_question(message)]
+    cuts = [*dict.fromkeys([0, *asked]), len(messages)]
+    return [messages[start:end] for start, end in pairwise(cuts)]
 
 
 def _fitting(lines: Sequence[str], budget: int, count: TokenCounter) -> list[str]:

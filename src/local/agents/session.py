@@ -12,7 +12,7 @@ from local.bus.tool_client import call_tool
 from local.conversation.compaction import CompactionRuntime
 from local.conversation.config import ManagedMemoryConfig
 from local.conversation.conversation import Snapshot
-from local.conversation.events import EventBus, EventContext
+from local.conversation.events import EventContext, EventSink
 from local.conversation.managed import ManagedConversationMemory
 from local.conversation.message import Message, Role, ToolCallMsg
 from local.conversation.tokens import Calibrated
@@ -66,7 +66,7 @@ class Session:
     """A managed conversation, and a lock, since its turns come one by one."""
 
     def __init__(
-        self, bus: Connection, settings: GeneratorSettings, caller: Caller, events: EventBus
+        self, bus: Connection, settings: GeneratorSettings, caller: Caller, events: EventSink
     ) -> None:
         self.turn = asyncio.Lock()
         self.count = Calibrated()

@@ -1,10 +1,10 @@
 """What happens to a session's memory, told to everybody on the bus."""
 
-import asyncio
-
+import msgspec
 import structlog
 
 from local.bus.connection import Connection
+from local.conversation.event_bus import EventBus
 from local.conversation.events import CompactionEvent, MemoryEvent
 from local.errors import BusError
 from local.protocol import subjects
@@ -15,32 +15,30 @@ from local.protocol.envelope import seal
 log = structlog.get_logger()
 
 
+class _Announced(msgspec.Struct, frozen=True):
+    event: MemoryEvent
+    caller: Caller
+
+
 class Announcements:
-    """Publishes without making anybody wait; `settle` waits for what is under way."""
+    """Publishes in order, without making anybody wait; `settle` waits for what is under way."""
 
     def __init__(self, bus: Connection) -> None:
         self._bus = bus
-        self._under_way: set[asyncio.Task[None]] = set()
-        self._last: asyncio.Task[None] | None = None
+        self._events = EventBus()
+        self._events.subscribe(_Announced, self._publish)
 
     def of(self, caller: Caller) -> "SessionEvents":
         return SessionEvents(self, caller)
 
     def announce(self, event: MemoryEvent, caller: Caller) -> None:
-        """Publish in the order of the calls."""
-        self._last = asyncio.create_task(self._publish(event, caller, self._last))
-        self._under_way.add(self._last)
-        self._last.add_done_callback(self._under_way.discard)
+        self._events.emit(_Announced(event, caller))
 
     async def settle(self) -> None:
-        if self._under_way:
-            await asyncio.wait(self._under_way)
+        await self._events.settle()
 
-    async def _publish(
-        self, event: MemoryEvent, caller: Caller, before: asyncio.Task[None] | None
-    ) -> None:
-        if before is not None and not before.done():
-            await asyncio.wait({before})
+    async def _publish(self, announced: _Announced) -> None:
+        event, caller = announced.event, announced.caller
         compaction = isinstance(event, CompactionEvent)
         subject = subjects.SESSION_COMPACTION if compaction else subjects.SESSION_RESET
         envelope = seal(
@@ -57,7 +55,7 @@ class Announcements:
 
 
 class SessionEvents:
-    """One caller's EventBus."""
+    """Where one caller's conversation emits its events."""
 
     def __init__(self, announcements: Announcements, caller: Caller) -> None:
         self._announcements = announcements

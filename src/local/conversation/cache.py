@@ -20,6 +20,8 @@ class CacheStats(msgspec.Struct, frozen=True, kw_only=True):
     raw_messages: int
     tokens: int
     """Of the context."""
+    handed_out_tokens: int
+    """Of what `get_messages` hands out."""
     compaction_due: bool
 
 

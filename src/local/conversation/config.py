@@ -1,9 +1,12 @@
-"""How a managed conversation is kept within its budget of tokens."""
+"""How a managed conversation is kept within its budget of tokens.
+
+Plain dataclasses, as in the reference: positional arguments, `dataclasses.asdict`, fields that may
+be set. Impossible values are refused when a configuration is made, and when a memory takes it.
+"""
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Literal, get_args
-
-import msgspec
 
 from local.conversation.tokens import TokenCounter
 from local.errors import ConversationError
@@ -27,7 +30,8 @@ def _one_of(names: Sequence[str]) -> str:
     return f"One of: {', '.join(names)}."
 
 
-class ToolTruncationConfig(msgspec.Struct, frozen=True, kw_only=True):
+@dataclass
+class ToolTruncationConfig:
     """Old tool results are cut to `max_tokens` each.
 
     `grace_recent_messages` counts assistant messages: from the N-th last on all stay whole.
@@ -38,12 +42,16 @@ class ToolTruncationConfig(msgspec.Struct, frozen=True, kw_only=True):
     grace_recent_messages: int = 1
 
     def __post_init__(self) -> None:
+        self.check()
+
+    def check(self) -> None:
         _check_least(
             0, max_tokens=self.max_tokens, grace_recent_messages=self.grace_recent_messages
         )
 
 
-class SummarizationConfig(msgspec.Struct, frozen=True, kw_only=True):
+@dataclass
+class SummarizationConfig:
     """What is old becomes one message of at most `output_max_tokens`.
 
     `grace_recent_messages` counts assistant messages: from the N-th last on all stay as said.
@@ -61,6 +69,9 @@ class SummarizationConfig(msgspec.Struct, frozen=True, kw_only=True):
     max_retained_images: int | None = None
 
     def __post_init__(self) -> None:
+        self.check()
+
+    def check(self) -> None:
         _check_least(
             0,
             grace_recent_messages=self.grace_recent_messages,
@@ -69,23 +80,30 @@ class SummarizationConfig(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-class BackwardPackingConfig(msgspec.Struct, frozen=True, kw_only=True):
+@dataclass
+class BackwardPackingConfig:
     """From the newest message back, whole rounds are kept while they fit."""
 
     enabled: bool = True
 
 
-class ActiveContextPolicyConfig(msgspec.Struct, frozen=True, kw_only=True):
+@dataclass
+class ActiveContextPolicyConfig:
     enabled: bool = True
     mode: Mode = "compaction"
-    processor_order: Sequence[Stage] = STAGES
-    excluded_processors: Sequence[Stage] = ()
+    processor_order: list[Stage] = field(default_factory=lambda: [*STAGES])
+    excluded_processors: list[Stage] = field(default_factory=list)
     min_reduction_ratio: float = 0.4
-    tool_truncation: ToolTruncationConfig = ToolTruncationConfig()
-    summarization: SummarizationConfig = SummarizationConfig()
-    backward_packing: BackwardPackingConfig = BackwardPackingConfig()
+    tool_truncation: ToolTruncationConfig = field(default_factory=ToolTruncationConfig)
+    summarization: SummarizationConfig = field(default_factory=SummarizationConfig)
+    backward_packing: BackwardPackingConfig = field(default_factory=BackwardPackingConfig)
 
     def __post_init__(self) -> None:
+        self.check()
+
+    def check(self) -> None:
+        self.tool_truncation.check()
+        self.summarization.check()
         if self.mode not in get_args(Mode):
             raise ConversationError(f"{self.mode!r} is no mode.", remedy=_one_of(get_args(Mode)))
         if unknown := {*self.processor_order, *self.excluded_processors} - {*STAGES}:
@@ -97,17 +115,29 @@ class ActiveContextPolicyConfig(msgspec.Struct, frozen=True, kw_only=True):
             )
 
 
-class ManagedMemoryConfig(msgspec.Struct, frozen=True, kw_only=True):
+@dataclass
+class ManagedMemoryConfig:
     """When to compact, and how. Without a `token_counter` tokens are estimated from the text."""
 
     threshold_tokens: int = 150_000
     image_token_estimate: int = 800
-    trigger_events: Sequence[str] = ("add", "get_messages")
-    cache_invalidation_events: Sequence[str] = ("add", "remove_by_id", "delete_memory")
+    trigger_events: list[str] = field(default_factory=lambda: ["add", "get_messages"])
+    cache_invalidation_events: list[str] = field(
+        default_factory=lambda: ["add", "remove_by_id", "delete_memory"]
+    )
     token_counter: TokenCounter | None = None
-    active_context: ActiveContextPolicyConfig = ActiveContextPolicyConfig()
+    active_context: ActiveContextPolicyConfig = field(default_factory=ActiveContextPolicyConfig)
 
     def __post_init__(self) -> None:
+        self.check()
+
+    def check(self) -> None:
+        """Refuse what cannot be, here and in all parts.
+
+        Raises:
+            ConversationError: A number is out of bounds, or a name is none of those there are.
+        """
+        self.active_context.check()
         _check_least(1, threshold_tokens=self.threshold_tokens)
         _check_least(0, image_token_estimate=self.image_token_estimate)
         if unknown := {*self.trigger_events, *self.cache_invalidation_events} - {*EVENTS}:

@@ -22,8 +22,16 @@ class Context:
     def messages(self) -> list[Message]:
         return list(self._messages.values())
 
-    def append(self, message: Message) -> None:
-        key, tokens = message.message_id, self._count(message)
+    def count(self, message: Message) -> int:
+        """Its tokens; those of a message that is here are known."""
+        key = message.message_id
+        return self._tokens[key] if self._messages.get(key) is message else self._count(message)
+
+    def append(self, message: Message, tokens: int | None = None) -> None:
+        """Append a message; its tokens are counted where they are not given."""
+        key = message.message_id
+        if tokens is None:
+            tokens = self._count(message)
         self._messages[key] = message
         self._tokens[key] = tokens
         self.tokens += tokens

@@ -5,14 +5,14 @@ from typing import Literal, Protocol
 import msgspec
 
 
-class MemoryResetEvent(msgspec.Struct, frozen=True, kw_only=True):
+class MemoryResetEvent(msgspec.Struct, frozen=True):
     """A conversation was cleared; whatever was planned from it no longer holds."""
 
     session_id: str
     agent_name: str
 
 
-class CompactionEvent(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class CompactionEvent(msgspec.Struct, frozen=True, omit_defaults=True):
     """A compaction's progress. `duration` is in seconds; the counts after it are 0 until then."""
 
     session_id: str
@@ -29,8 +29,8 @@ class CompactionEvent(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
 MemoryEvent = MemoryResetEvent | CompactionEvent
 
 
-class EventBus(Protocol):
-    """Takes events without waiting: whoever emits may not be a coroutine."""
+class EventSink(Protocol):
+    """Takes events without waiting, such as an `EventBus`: who emits may not be a coroutine."""
 
     def emit(self, event: MemoryEvent) -> None: ...
 
@@ -39,5 +39,5 @@ class EventContext(msgspec.Struct, frozen=True, kw_only=True):
     """Whose conversation it is, and who hears of it."""
 
     agent_name: str
-    event_bus: EventBus
+    event_bus: EventSink
     session_id: str = ""

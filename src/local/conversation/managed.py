@@ -10,6 +10,7 @@ from local.conversation.compaction import Compacted, CompactionRuntime, Job
 from local.conversation.config import ManagedMemoryConfig
 from local.conversation.context import Context
 from local.conversation.conversation import ConversationMemory, Snapshot
+from local.conversation.limit import limited
 from local.conversation.message import Message
 from local.conversation.packing import packed
 from local.conversation.parts import Dict
@@ -34,9 +35,10 @@ MAY_KEEP_THE_CACHE = ("add", "remove_by_id", "delete_memory", "get_messages")
 class ManagedConversationMemory(ConversationMemory):
     """Its history stays whole; the context, which is what a model is given, is compacted.
 
-    Synchronous methods only mark that a compaction is due; `compact_if_needed` does it. In the
-    mode `sliding_window` there is nothing to wait for: `get_messages` leaves old rounds out of the
-    context for good.
+    Synchronous methods only mark that a compaction is due; `compact_if_needed` does it. Until then
+    `get_messages` leaves out what is over `threshold_tokens`, while the context keeps it for the
+    compaction. In the mode `sliding_window` there is nothing to wait for:
+    `get_messages` leaves old rounds out of the context for good.
     """
 
     def __init__(
@@ -48,6 +50,7 @@ class ManagedConversationMemory(ConversationMemory):
         description: str | None = None,
     ) -> None:
         self.config = config or ManagedMemoryConfig()
+        self.config.check()
         self._count = self.config.token_counter or partial(
             estimate, image_tokens=self.config.image_token_estimate
         )
@@ -55,6 +58,8 @@ class ManagedConversationMemory(ConversationMemory):
         self._process = process_strategy or Pipeline()
         self._retrieval = retrieval_strategy or WholeContext()
         self._context = Context(self._count)
+        self._window: Context | None = None
+        """What of the context is handed out where it has more tokens than the limit."""
         self._cache = Cache()
         self._due = False
         self._revision = 0
@@ -73,27 +78,58 @@ class ManagedConversationMemory(ConversationMemory):
         return self._context.tokens
 
     def get_messages(self) -> list[Dict]:
-        """What a model is given, within the window of the mode `sliding_window`."""
+        """What a model is given: no more than `threshold_tokens`, unless the policy is disabled."""
         self._changed("get_messages")
         policy = self.config.active_context
         if self._due and policy.enabled and policy.mode == "sliding_window":
             target = self.config.compaction_target_tokens
-            self._replace_context(packed(self._context.messages, target, self._count))
-        return self._cache.get(self._chosen)
+            self._replace_context(packed(self._context.messages, target, self._context.count))
+        self._limit()
+        return self._cache.get(lambda: [message.to_llm_dict() for message in self._chosen()])
 
-    def _chosen(self) -> list[Dict]:
-        messages = self._retrieval.retrieve(self._context.messages, self._job(None))
-        return [message.to_llm_dict() for message in messages]
+    def _limit(self) -> None:
+        """Leave out what does not fit, of the window before: so a long history costs once."""
+        shown = self._shown
+        if self._is_too_much(shown.tokens):
+            self._window = Context(self._count)
+            self._window.replace_all(limited(shown.messages, self.config, shown.count))
+            self._cache.invalidate()
+
+    @property
+    def _shown(self) -> Context:
+        return self._context if self._window is None else self._window
+
+    def _chosen(self) -> Sequence[Message]:
+        if isinstance(self._retrieval, WholeContext):
+            return self._shown.messages
+        chosen = self._retrieval.retrieve(self._context.messages, self._job(None))
+        if self._is_too_much(sum(map(self._count, chosen))):
+            return limited(chosen, self.config, self._count)
+        return chosen
+
+    def _is_too_much(self, tokens: int) -> bool:
+        return self.config.active_context.enabled and tokens > self.config.threshold_tokens
 
     def retrieve_all(self) -> list[Dict]:
         """The same as `get_messages`; `get_raw_messages` has the rest."""
         return self.get_messages()
+
+    def retrieve_recent(self, n: int = 1) -> list[Dict]:
+        """The last `n` of `get_messages`, in their order."""
+        messages = self.get_messages()
+        return messages[len(messages) - min(max(n, 0), len(messages)) :]
+
+    def retrieve_by_role(self, role: str, n: int | None = None) -> list[Dict]:
+        """Those of a role in `get_messages`, the last `n` of them, in their order."""
+        found = [message for message in self.get_messages() if message["role"] == role]
+        return found if n is None else found[len(found) - min(max(n, 0), len(found)) :]
 
     def get_raw_messages(self) -> list[Message]:
         """The full history, whatever was compacted."""
         return list(self.messages)
 
     def get_cache_stats(self) -> CacheStats:
+        self._limit()
         return CacheStats(
             valid=self._cache.valid,
             hits=self._cache.hits,
@@ -102,12 +138,14 @@ class ManagedConversationMemory(ConversationMemory):
             context_messages=len(self._context),
             raw_messages=len(self),
             tokens=self._context.tokens,
+            handed_out_tokens=sum(map(self._count, self._chosen())),
             compaction_due=self._due,
         )
 
     def recount(self) -> None:
         """Count the context's tokens anew, after the counter has learned."""
         self._context.recount()
+        self._window = None
         self._note("recount")
 
     async def compact_if_needed(self, runtime: CompactionRuntime | None = None) -> bool:
@@ -159,6 +197,7 @@ class ManagedConversationMemory(ConversationMemory):
 
     def _replace_context(self, messages: Sequence[Message]) -> None:
         self._context.replace_all(messages)
+        self._window = None
         self._revision += 1
         self._note("compaction")
 
@@ -181,6 +220,7 @@ class ManagedConversationMemory(ConversationMemory):
         """What happened to the history happens to the context, where that still has it."""
         if event not in {"add", "get_messages"}:
             self._revision += 1
+            self._window = None
         if event == "reset_memory":
             self._context.replace_all(self.messages)
         elif message and event in {"remove_by_id", "delete_memory"}:
@@ -189,6 +229,8 @@ class ManagedConversationMemory(ConversationMemory):
             self._context.replace(message.message_id, message)
         elif message and event == "add":
             self._context.append(message)
+            if self._window is not None:
+                self._window.append(message, self._context.count(message))
             if isinstance(self._retrieval, WholeContext):
                 self._cache.follow(message)
             else:

@@ -1,14 +1,13 @@
 """One door to the three kinds of conversation memory."""
 
+import dataclasses
 from pathlib import Path
 from typing import Literal, Unpack, get_args
-
-import msgspec
 
 from local.conversation.compaction import CompactionRuntime
 from local.conversation.config import ManagedMemoryConfig
 from local.conversation.conversation import ConversationMemory, Fields
-from local.conversation.events import EventBus, EventContext
+from local.conversation.events import EventContext, EventSink
 from local.conversation.knowledge_graph import KGMemory
 from local.conversation.managed import ManagedConversationMemory
 from local.conversation.message import Message
@@ -51,7 +50,7 @@ class MemoryManager:
         elif memory_type == "managed_conversation":
             config = memory_config or ManagedMemoryConfig()
             if token_counter is not None:
-                config = msgspec.structs.replace(config, token_counter=token_counter)
+                config = dataclasses.replace(config, token_counter=token_counter)
             self.memory = ManagedConversationMemory(config, description=description)
         elif memory_type == "kg":
             self.memory = KGMemory(model, description)
@@ -95,7 +94,7 @@ class MemoryManager:
         self.memory.reset_memory()
 
     def set_event_context(
-        self, agent_name: str, event_bus: EventBus, session_id: str | None = None
+        self, agent_name: str, event_bus: EventSink, session_id: str | None = None
     ) -> None:
         """Have resets and compactions told to `event_bus`."""
         self.memory.event_context = EventContext(

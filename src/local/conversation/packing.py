@@ -1,6 +1,6 @@
 """Backward packing: whole rounds are kept from the newest back, while they fit."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Sequence
 
 from local.conversation.compaction import Job
 from local.conversation.contents import is_question, is_summary
@@ -20,8 +20,13 @@ class BackwardPacking:
         return packed(messages, job.target_tokens, job.count)
 
 
-def packed(messages: Sequence[Message], budget: int, count: TokenCounter) -> list[Message]:
-    """As many of the newest rounds as fit into `budget` tokens.
+def packed(
+    messages: Sequence[Message],
+    budget: int,
+    count: TokenCounter,
+    shorten: Callable[[Message], Message] | None = None,
+) -> list[Message]:
+    """As many of the newest rounds as fit into `budget` tokens; `shorten` is asked of each message.
 
     Always kept: a leading system message, the newest round, one that waits for answers, and what
     the user said last; then a summary, cut to a quarter of the budget where it has to be. Where
@@ -36,17 +41,37 @@ def packed(messages: Sequence[Message], budget: int, count: TokenCounter) -> lis
             if count(summary) <= at_most:
                 pieces[index] = [summary]
                 kept.add(index)
-    room = budget - sum(count(message) for i in kept for message in pieces[i])
-    if room < 0:
-        pieces = _with_cut_results(pieces, kept, room, count)
+    whole = [message for index in sorted(kept) for message in pieces[index]]
+    cut = {message.message_id: message for message in with_cut_results(whole, budget, count)}
+    room = budget - sum(map(count, whole))
     for index in reversed(range(len(pieces))):
         if index in kept:
             continue
+        if shorten is not None:
+            pieces[index] = [shorten(message) for message in pieces[index]]
         room -= sum(map(count, pieces[index]))
         if room < 0:
             break
         kept.add(index)
-    return [message for index in sorted(kept) for message in pieces[index]]
+    shown = (message for index in sorted(kept) for message in pieces[index])
+    return [cut.get(message.message_id, message) for message in shown]
+
+
+def with_cut_results(
+    messages: Sequence[Message], budget: int, count: TokenCounter
+) -> list[Message]:
+    """Each tool result loses its share of the tokens that are too many, where any are."""
+    over = sum(map(count, messages)) - budget
+    if over <= 0:
+        return list(messages)
+    results = sum(count(message) for message in messages if message.role == "tool")
+    share = max(0.0, 1 - over / max(results, 1))
+    return [
+        shortened(message, int(count(message) * share), count)
+        if message.role == "tool"
+        else message
+        for message in messages
+    ]
 
 
 def _always_kept(pieces: Sequence[Sequence[Message]]) -> set[int]:
@@ -62,13 +87,3 @@ def _room_of_summary(others: Sequence[Message], budget: int, count: TokenCounter
     results = sum(count(message) for message in others if message.role == "tool")
     rest = budget - sum(map(count, others)) + results
     return min(max(rest - results, budget // SUMMARY_PART), rest)
-
-
-def _with_cut_results(
-    pieces: Sequence[Sequence[Message]], kept: Collection[int], room: int, count: TokenCounter
-) -> list[Sequence[Message]]:
-    """Each tool result of those kept loses its share of the tokens that are too many."""
-    results = [m for i in kept for m in pieces[i] if m.role == "tool"]
-    share = max(0.0, 1 + room / max(sum(map(count, results)), 1))
-    cut = {m.message_id: shortened(m, int(count(m) * share), count) for m in results}
-    return [[cut.get(m.message_id, m) for m in piece] for piece in pieces]

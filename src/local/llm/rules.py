@@ -51,7 +51,7 @@ SEARCHED = (  # a question about the past; what to search for. Before `ASKED`.
     r"\bsearch\b.*? for (?P<query>.+)",
 )
 
-NAMES_A_TOOL = r"(?:please )?(?:call|use|run) (?:the tool )?(?P<tool>[a-z][a-z0-9_]*)[.!]?"
+NAMES_A_TOOL = r"(?:please )?(?:call|use|run) (?:the tool )?(?P<tool>[a-z0-9_-]+)[.!]?"
 WANTS_HELP = (
     r"(?:(?:hi|hello|hey)(?: there)?|help|(?:who|what) are you|what can you do"
     r"|(?:please )?remember (?:that|this|it))[.!?]*"

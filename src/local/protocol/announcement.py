@@ -70,7 +70,9 @@ def _parameters(said: Sequence[Mapping[str, Any]], schema: object) -> Json:
     try:
         given = msgspec.convert(declared[0] if declared else alone, Json)
         given = {key: value for key, value in given.items() if value is not None}
-        msgspec.convert(given, _Parameters)
+        properties = msgspec.convert(given, _Parameters).properties
     except msgspec.ValidationError as error:
         raise BadRequestError(f"Its parameters are no JSON schema: {error}.") from error
+    if properties:  # some model servers do not know that `true` is a schema, of any value
+        given["properties"] = {name: {} if p is True else p for name, p in properties.items()}
     return {"type": "object", **given}

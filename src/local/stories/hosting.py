@@ -7,11 +7,18 @@ from typing import Annotated
 import msgspec
 
 from local import __version__
-from local.bus.connection import connect
+from local.bus.connection import Connection, Message, connect
 from local.bus.tool_host import ToolHost
+from local.protocol import subjects
 from local.protocol.caller import Caller
+from local.protocol.codec import encode, header_of
+from local.protocol.envelope import seal
+from local.protocol.payloads import Function, FunctionSchema
 from local.protocol.tool import Tool, ToolOutput
 from local.stories.checks import Text
+
+GRACE = 1.0
+"""Seconds that a tool's answers under way get when the story ends."""
 
 
 class Repeated(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -22,11 +29,16 @@ class Repeated(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
 
 class StoryTool(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A tool that answers the same text, whatever it is asked."""
+    """A tool that answers the same text, whatever it is asked.
 
-    name: Annotated[str, msgspec.Meta(pattern=r"^[a-z][a-z0-9_]{0,63}$")]
+    With `replies: false` it is one of another team: it announces the bare schema that LLM APIs
+    take, and publishes its results on `tool.result.<tool>` only, without `ok`.
+    """
+
+    name: Annotated[str, msgspec.Meta(pattern=f"^{subjects.TOOL_NAME}$")]
     returns: Text | Repeated
     description: Text = "A tool of another agent."
+    replies: bool = True
 
     @property
     def answer(self) -> str:
@@ -45,6 +57,10 @@ class _NoData(msgspec.Struct, frozen=True):
     pass
 
 
+class _Said(msgspec.Struct, frozen=True):
+    content: str
+
+
 @asynccontextmanager
 async def hosted(url: str, tools: Sequence[StoryTool]) -> AsyncIterator[None]:
     """Serve the tools on a bus, over a connection of their own, while the context lasts."""
@@ -54,7 +70,8 @@ async def hosted(url: str, tools: Sequence[StoryTool]) -> AsyncIterator[None]:
     async with AsyncExitStack() as hosts:
         bus = await hosts.enter_async_context(connect(url, name="story_tools"))
         for tool in tools:
-            await hosts.enter_async_context(ToolHost(bus, _served(tool)))
+            host = ToolHost(bus, _served(tool)) if tool.replies else _publishing(bus, tool)
+            await hosts.enter_async_context(host)
         await bus.flush()  # whoever is told something from here on has heard of them
         yield
 
@@ -70,3 +87,34 @@ def _served(tool: StoryTool) -> Tool:
         args=_Whatever,
         run=run,
     )
+
+
+@asynccontextmanager
+async def _publishing(bus: Connection, tool: StoryTool) -> AsyncIterator[None]:
+    """A tool that never replies to who asked."""
+    function = Function(name=tool.name, description=tool.description, parameters={})
+    schema = encode(seal(FunctionSchema(function=function), type="schema", source=tool.name))
+
+    async def announce(_: Message) -> None:
+        await bus.publish(subjects.TOOL_SCHEMA, schema)
+
+    async def answer(message: Message) -> None:
+        request = header_of(message.data)
+        result = seal(
+            _Said(tool.answer),
+            type="result",
+            source=tool.name,
+            session_id=request.session_id if request else None,
+            query_id=request.query_id if request else None,
+            correlation_id=request.id if request else None,
+        )
+        await bus.publish(subjects.tool_result(tool.name), encode(result))
+
+    asked = await bus.subscribe(subjects.tool_request(tool.name), answer, queue=tool.name)
+    wanted = await bus.subscribe(subjects.TOOL_SCHEMA_REQUEST, announce)
+    await bus.publish(subjects.TOOL_SCHEMA, schema)
+    try:
+        yield
+    finally:
+        await wanted.stop(GRACE)
+        await asked.stop(GRACE)

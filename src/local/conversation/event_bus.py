@@ -1,0 +1,129 @@
+"""A bus for events within a process: from code that cannot wait to handlers that may."""
+
+import asyncio
+import inspect
+from collections import deque
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from functools import partial
+from typing import Any, Self
+
+import structlog
+
+EventType = type | str
+"""The class of an event, or the name of it."""
+Handler = Callable[[Any], Awaitable[None] | None]
+
+log = structlog.get_logger()
+
+
+class EventBus:
+    """Hands every event to every handler of its type, in the order in which they were emitted.
+
+    A plain function is called at once. An async one is awaited in a task, event by event; what is
+    emitted while no loop runs is kept until one does. A handler that fails is logged, and hears the
+    next event. As a context manager the bus waits at its end until everything is handled.
+    """
+
+    def __init__(self) -> None:
+        self._listeners: list[_Listener] = []
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    def subscribe(self, event_type: EventType, handler: Handler) -> None:
+        """Have events of a class, or of the class of that name, told to a handler."""
+        self._listeners.append(_Listener(event_type, handler))
+
+    def unsubscribe(self, event_type: EventType, handler: Handler) -> None:
+        """Tell it no more; what was emitted before still comes."""
+        for listener in self._listeners:
+            if (listener.event_type, listener.handler) == (event_type, handler):
+                listener.left = True
+
+    def emit(self, event: object) -> None:
+        """Tell everybody who subscribed, without waiting. May be called in any thread."""
+        for listener in [*self._listeners]:
+            if listener.wants(event):
+                listener.hear(event)
+        if not self._deliver() and self._loop is not None and self._loop.is_running():
+            with suppress(RuntimeError):  # closed meanwhile: the next one delivers
+                self._loop.call_soon_threadsafe(self._deliver)
+
+    async def settle(self) -> None:
+        """Return when every handler is done with all that was emitted."""
+        while self._deliver():
+            under_way = {listener.delivery for listener in self._listeners}
+            tasks = under_way - {None, asyncio.current_task()}
+            if not (pending := [task for task in tasks if task is not None and not task.done()]):
+                return
+            await asyncio.wait(pending)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.settle()
+
+    def _deliver(self) -> bool:
+        """Start what is not under way; False where no loop runs in this thread."""
+        try:
+            self._loop = asyncio.get_running_loop()
+        except RuntimeError:
+            return False
+        self._listeners = [each for each in self._listeners if each.waiting or not each.left]
+        for listener in self._listeners:
+            listener.deliver(self._loop)
+        return True
+
+
+class _Listener:
+    """A handler, and what it has yet to hear."""
+
+    def __init__(self, event_type: EventType, handler: Handler) -> None:
+        self.event_type = event_type
+        self.handler = handler
+        self.name = getattr(handler, "__qualname__", type(handler).__name__)
+        self.left = False
+        self.waiting = deque[Callable[[], Awaitable[None] | None]]()
+        self.delivery: asyncio.Task[None] | None = None
+        called = getattr(handler, "__call__", None)  # noqa: B004 - of an object that is no function
+        self._waits = inspect.iscoroutinefunction(handler) or inspect.iscoroutinefunction(called)
+
+    def wants(self, event: object) -> bool:
+        if self.left:
+            return False
+        if isinstance(self.event_type, str):
+            return type(event).__name__ == self.event_type
+        return isinstance(event, self.event_type)
+
+    def hear(self, event: object) -> None:
+        if self._waits:
+            self.waiting.append(partial(self.handler, event))
+            return
+        try:
+            outcome = self.handler(event)
+        except Exception:
+            log.exception("event_handler_failed", handler=self.name)
+            return
+        if inspect.isawaitable(outcome):
+            self.waiting.append(lambda: outcome)
+
+    def deliver(self, loop: asyncio.AbstractEventLoop) -> None:
+        task = self.delivery
+        if self.waiting and (task is None or task.done() or task.get_loop().is_closed()):
+            self.delivery = loop.create_task(self._run())
+
+    async def _run(self) -> None:
+        """Each stays until it is handled: what a stopping loop interrupts, the next one repeats."""
+        task = asyncio.current_task()
+        while self.waiting:
+            try:
+                outcome = self.waiting[0]()
+                if outcome is not None:
+                    await outcome
+            except asyncio.CancelledError:
+                if task is not None and task.cancelling():
+                    raise
+                log.exception("event_handler_failed", handler=self.name)
+            except Exception:
+                log.exception("event_handler_failed", handler=self.name)
+            self.waiting.popleft()

@@ -1,0 +1,65 @@
+"""The generator calls tools of other teams, which know the bus from its description only."""
+
+import json
+from typing import Any
+
+import pytest
+
+from factories import ConnectBus, StartGenerator
+from local.bus.connection import Connection, Message
+from local.bus.query_client import QueryClient
+from local.protocol.caller import Caller
+from stand_ins.ollama_server import OllamaStandIn, Reply
+
+RICHARD = Caller(user="richard", agent="shell", session_id="s1")
+NAME = "get-Weather"
+SCHEMA = {
+    "type": "function",
+    "function": {
+        "name": NAME,
+        "description": "The weather in a city.",
+        "parameters": {"type": "object", "properties": {"city": {"type": "string"}}},
+    },
+}
+
+
+@pytest.fixture
+async def theirs(connect_bus: ConnectBus) -> Connection:
+    """Serve a tool that announces the bare schema, and never replies."""
+    bus = await connect_bus()
+
+    async def announce(_: Message) -> None:
+        await bus.publish("tool.schema", json.dumps({"payload": SCHEMA}).encode())
+
+    async def answer(message: Message) -> None:
+        request = json.loads(message.data)
+        result: dict[str, Any] = {
+            "session_id": request["session_id"],
+            "query_id": request["query_id"],
+            "payload": {"result": {"city": request["payload"]["args"]["city"], "degrees": 21}},
+        }
+        await bus.publish(f"tool.result.{NAME}", json.dumps(result).encode())
+
+    await bus.subscribe("tool.schema.request", announce)
+    await bus.subscribe(f"tool.request.{NAME}", answer)
+    await bus.flush()
+    return bus
+
+
+@pytest.mark.usefixtures("theirs")
+async def test_a_tool_that_only_publishes_its_result_is_offered_and_called(
+    start: StartGenerator, client: QueryClient, ollama: OllamaStandIn
+) -> None:
+    await start(tools=1)
+    ollama.script(
+        Reply(tool_calls=((NAME, {"city": "Berlin"}),)), Reply(content="21 degrees in Berlin.")
+    )
+
+    turn = await client.ask("How warm is it in Berlin?", caller=RICHARD, timeout=5)
+
+    assert turn.answer == "21 degrees in Berlin."
+    (call,) = turn.tool_calls
+    assert (call.name, call.ok, call.content) == (NAME, True, '{"city":"Berlin","degrees":21}')
+    offered, answered = ollama.bodies("/api/chat")
+    assert [tool["function"]["name"] for tool in offered["tools"]] == [NAME]
+    assert answered["messages"][-1]["content"] == call.content

@@ -1,0 +1,198 @@
+"""What a managed conversation hands out never has more tokens than its threshold."""
+
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from local.conversation.compaction import Job
+from local.conversation.config import (
+    ActiveContextPolicyConfig,
+    ManagedMemoryConfig,
+    ToolTruncationConfig,
+)
+from local.conversation.limit import limited
+from local.conversation.managed import ManagedConversationMemory
+from local.conversation.manager import MemoryManager
+from local.conversation.message import AgentCallMsg, Message, ToolCallMsg
+from local.conversation.parts import Dict
+from local.conversation.rounds import rounds
+from local.conversation.tokens import estimate
+from talks import Writer, assistant, chat, config, lent, system, tool, user, words
+
+PROMPT = "You help."
+LONG = "word " * 2_000
+
+
+def managed(threshold: int, messages: Sequence[Message] = ()) -> ManagedConversationMemory:
+    memory = ManagedConversationMemory(config(threshold), description=PROMPT)
+    for message in messages:
+        memory.add(message)
+    return memory
+
+
+def tokens(messages: Sequence[Dict]) -> int:
+    """Of what was handed out, counted from its own texts."""
+    return sum(len(str(message["content"]).split()) for message in messages)
+
+
+def test_without_a_compaction_the_newest_rounds_that_fit_are_handed_out() -> None:
+    manager = MemoryManager(
+        "managed_conversation", PROMPT, memory_config=ManagedMemoryConfig(threshold_tokens=100)
+    )
+    for message in chat(200):
+        manager.add(message)
+
+    handed_out = manager.get_messages()
+
+    said = [Message(role=m["role"], content=m["content"]) for m in handed_out]
+    assert 40 < sum(map(estimate, said)) <= 100
+    assert handed_out[0]["content"] == PROMPT
+    assert handed_out[-1]["content"].startswith("answer199")
+    assert handed_out[-2]["content"].startswith("question199")
+
+
+async def test_what_was_left_out_is_still_there_for_the_compaction() -> None:
+    memory = managed(100, [*chat(50)])
+    assert tokens(memory.get_messages()) <= 100
+    assert memory.tokens > 1_000
+
+    assert await memory.compact_if_needed(lent(Writer(*["All of it."] * 99)))
+
+    assert "All of it." in str(memory.get_messages())
+    assert memory.get_messages() == [message.to_llm_dict() for message in memory.context]
+
+
+def test_every_way_to_read_it_reads_the_same() -> None:
+    memory = managed(100, [*chat(50)])
+
+    handed_out = memory.get_messages()
+
+    assert len(handed_out) < 10
+    assert memory.retrieve_all() == handed_out
+    assert memory.retrieve_recent(2) == handed_out[-2:]
+    assert memory.retrieve_recent(999) == handed_out
+    assert memory.retrieve_recent(0) == []
+    users = [message for message in handed_out if message["role"] == "user"]
+    assert memory.retrieve_by_role("user") == users
+    assert memory.retrieve_by_role("user", 1) == users[-1:]
+    assert len(memory.get_raw_messages()) == 101
+
+
+def test_older_results_of_tools_are_cut_before_rounds_are_left_out() -> None:
+    talk = [
+        user("Look."), assistant(calls=["1"]), tool("1", LONG), assistant("Done."),
+        user("Again."), assistant("There.")
+    ]  # fmt: skip
+    memory = managed(500, talk)
+
+    handed_out = memory.get_messages()
+
+    assert [m["role"] for m in handed_out] == ["system", *(m.role for m in talk)]
+    assert "characters left out" in handed_out[3]["content"]
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        pytest.param(user(LONG), id="a question"),
+        pytest.param(assistant(LONG), id="an answer"),
+        pytest.param(tool("1", LONG), id="a result"),
+        pytest.param(user(f"Look. {LONG}", images=["a.png"] * 30), id="images"),
+    ],
+)
+def test_a_message_larger_than_the_limit_is_shortened_and_says_so(message: Message) -> None:
+    memory = managed(60, [user("First?"), assistant("Yes."), message])
+
+    first, *_, last = memory.get_messages()
+
+    assert first["content"] == PROMPT
+    assert last["role"] == message.role
+    assert "left out" in last["content"]
+    assert memory.get_cache_stats().handed_out_tokens <= 60
+    assert memory.retrieve_by_id(message.message_id) == message.to_llm_dict()
+
+
+def test_a_call_whose_arguments_are_too_large_is_shown_without_them() -> None:
+    call = ToolCallMsg.calling("write", {"text": LONG}, id_="1")
+    talk = [user("Write."), Message(role="assistant", tool_calls=[call]), tool("1", "Written.")]
+    memory = managed(60, talk)
+
+    handed_out = memory.get_messages()
+
+    assert [m["role"] for m in handed_out] == ["system", "user", "assistant", "tool"]
+    function = handed_out[2]["tool_calls"][0]["function"]
+    assert function == {"name": "write", "arguments": '{"left_out":"10,011 characters"}'}
+
+
+@pytest.mark.parametrize("where", ["policy", "strategy"])
+def test_what_a_strategy_chooses_is_limited_unless_the_policy_is_disabled(where: str) -> None:
+    class Everything:
+        def retrieve(self, messages: Sequence[Message], job: Job) -> Sequence[Message]:  # noqa: ARG002
+            return messages
+
+    memory = ManagedConversationMemory(
+        config(100, enabled=where == "strategy"), retrieval_strategy=Everything()
+    )
+    for message in chat(50):
+        memory.add(message)
+
+    assert (tokens(memory.get_messages()) <= 100) == (where == "strategy")
+
+
+def test_an_addition_to_a_long_history_is_not_a_recount_of_it() -> None:
+    counted = 0
+
+    def counting(message: Message) -> int:
+        nonlocal counted
+        counted += 1
+        return words(message)
+
+    memory = ManagedConversationMemory(
+        ManagedMemoryConfig(threshold_tokens=200, token_counter=counting)
+    )
+    for message in chat(2_000):
+        memory.add(message)
+    memory.get_messages()
+    counted = 0
+
+    for message in chat(100):
+        memory.add(message)
+        assert len(memory.get_messages()) <= 20
+
+    assert counted < 200 * 5
+
+
+TEXTS = st.integers(0, 80).map(lambda n: "word " * n)
+ROUNDS = st.one_of(
+    st.builds(lambda text, n: [user(text, images=["a.png"] * n)], TEXTS, st.integers(0, 3)),
+    st.builds(lambda text: [assistant(text)], TEXTS),
+    st.builds(
+        lambda text, n: [assistant(text, calls=list("ab"[:n])), *(tool(c, text) for c in "ab"[:n])],
+        TEXTS,
+        st.integers(1, 2),
+    ),
+    st.builds(
+        lambda text: [Message(role="assistant", agent_calls=[AgentCallMsg("Eve", text)])], TEXTS
+    ),
+)
+
+
+@given(st.lists(ROUNDS, max_size=12), st.booleans(), TEXTS, st.integers(1, 300))
+def test_the_limit_holds_for_every_conversation(
+    talk: list[list[Message]], begins: bool, prompt: str, threshold: int
+) -> None:
+    messages = [*([system(prompt)] if begins else []), *(m for piece in talk for m in piece)]
+    policy = ActiveContextPolicyConfig(tool_truncation=ToolTruncationConfig(max_tokens=5))
+    limits = ManagedMemoryConfig(threshold_tokens=threshold, active_context=policy)
+
+    kept = limited(messages, limits, estimate)
+
+    assert sum(map(estimate, kept)) <= threshold
+    if threshold > 50 and messages:
+        assert kept
+        assert kept[0].role == messages[0].role or not begins
+    for piece in rounds(kept):
+        asked = {call.id for message in piece for call in message.tool_calls or ()}
+        assert {m.tool_call_id for m in piece if m.role == "tool"} <= asked
