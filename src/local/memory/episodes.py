@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 
 from local.errors import InvalidArgumentsError
+from local.memory.echoes import UNANSWERED
 from local.memory.recall.keywords import coverage
 from local.memory.recall.recaller import Item, Recalled
 from local.memory.records import (
@@ -108,12 +109,15 @@ def new_episode(content: str, metadata: Json, caller: Caller, now: datetime) -> 
 
 
 def search_result(query: str, recalled: Recalled) -> SearchResult:
-    """The hits that are near enough in meaning, or have enough of the question's words."""
+    """The hits that say something, and are near in meaning or have the question's words."""
     hits = [
         _hit(item)
         for item in recalled.items
-        if (item.compared and item.shares.meaning >= recalled.min_score)
-        or coverage(query, item.record.content) >= STRONG
+        if UNANSWERED not in item.record.metadata
+        and (
+            (item.compared and item.shares.meaning >= recalled.min_score)
+            or coverage(query, item.record.content) >= STRONG
+        )
     ]
     return SearchResult(hits=hits, degraded=recalled.degraded, reason=recalled.reason)
 

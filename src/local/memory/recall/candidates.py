@@ -15,6 +15,7 @@ from local.database import Connection
 from local.errors import InvalidArgumentsError
 from local.memory.places import Reach
 from local.memory.recall.columns import SPAN, Candidate, Floats, Link
+from local.memory.recall.echoes import Echo
 from local.memory.records import folded, in_utc, stamp
 from local.memory.rows import TenantRows
 from local.protocol.vectors import VectorHits
@@ -131,6 +132,16 @@ class Pool:
         for of, row in self._all("related", rows=_json(rows)):
             related.setdefault(of, []).append(row)
         return related
+
+    def sources(self, rows: Sequence[int]) -> dict[int, Echo]:
+        """What those of the rows that are echoes repeat, as it stands now."""
+        sources: dict[int, Echo] = {}
+        for of, row, adds in self._all("sources", rows=_json(rows)):
+            known = sources.get(of)
+            if known is None:
+                known = Echo((), frozenset(msgspec.json.decode(adds or "[]", type=list[str])))
+            sources[of] = known._replace(sources=(*known.sources, row))
+        return sources
 
     def _take(self, rows: Iterable[int] = (), ids: Sequence[str] = (), limit: int = -1) -> None:
         """Read records by row or by id; the first so many that are visible become candidates."""

@@ -41,7 +41,7 @@ _COLUMNS = np.dtype([
     ("durability", np.int32),
     ("importance", np.float64),
     ("time", np.float64),        # seconds since 1970
-    ("recalled", np.bool_),
+    ("echo", np.int8),           # 1: it was answered from memory; 2: it found no answer
     ("feedback", np.float64),
     ("embedder", np.int32),
     ("length", np.float64),
@@ -65,7 +65,7 @@ class Candidate(NamedTuple):
     importance: float
     durability: str
     event_time: str
-    recalled: int | None
+    echo: int
     feedback: float | None
     embedder: str | None
     vector: bytes | None
@@ -208,7 +208,7 @@ class Columns:
             names.durabilities.of(candidate.durability),
             candidate.importance,
             datetime.fromisoformat(candidate.event_time).timestamp(),
-            bool(candidate.recalled),
+            candidate.echo,
             candidate.feedback or 0.0,
             names.embedders.of(self._embedder(position, candidate)),
             *read[1:],

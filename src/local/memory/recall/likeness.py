@@ -2,11 +2,11 @@
 
 import math
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from local.memory.recall.columns import Array, Flags, Positions, Postings, View
+from local.memory.recall.columns import Array, Flags, Postings
 from local.memory.recall.keywords import stems
 from local.memory.recall.query import Query
 from local.memory.recall.retrieval import Found

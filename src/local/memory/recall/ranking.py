@@ -17,6 +17,7 @@ import numpy as np
 
 from local.memory.places import Reach
 from local.memory.recall.columns import Array, Flags, Names, Positions, View
+from local.memory.recall.echoes import Echo, Echoes, weighed
 from local.memory.recall.likeness import Likeness
 from local.memory.recall.query import Query
 from local.memory.recall.retrieval import Found
@@ -41,8 +42,6 @@ IMPORTANCE = 0.2
 NEW, NEW_DAYS = 0.02, 30.0
 FADING = {"standard": (0.05, 365.0), "ephemeral": (0.3, 14.0)}
 """What age takes away in the end, and the days after which half of it is gone."""
-RECALLED = -0.3
-"""A question asked again and again is nearer to itself than to what answers it."""
 FULL_SCORE = 2.5
 """The sum of shares that is shown as a score of 1."""
 NEW_SESSION, SURE, SPREAD = 0.2, 10, 20
@@ -72,13 +71,13 @@ class Shares(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     importance: float = 0.0
     age: float = 0.0
     feedback: float = 0.0
-    recalled: float = 0.0
+    echo: float = 0.0
 
 
 class Ranked(msgspec.Struct, frozen=True, kw_only=True):
     """A record with its score, from 0 to 1, and what that is made of.
 
-    `compared`: its meaning could be compared with the question's.
+    `compared`: its meaning could be compared with the question's. `echo`: what it gives way to.
     """
 
     row: int
@@ -86,6 +85,7 @@ class Ranked(msgspec.Struct, frozen=True, kw_only=True):
     shares: Shares
     weight: float
     compared: bool
+    echo: Echo | None
 
 
 def rank(  # noqa: PLR0913 - what an order depends on
@@ -121,14 +121,19 @@ def rank(  # noqa: PLR0913 - what an order depends on
     }
     weights = _weights(view, reach)
     sums = sum(shares.values(), np.zeros(view.size))
-    scores = np.where(sums < 0, sums / weights, sums * weights)  # a weight never does harm
-    for position in _ordered(scores, np.flatnonzero(hit | (led > 0)), view.column):
+    echoes = Echoes(view, query, found.sources, sums, weights)
+    shares["echo"] = echoes.share
+    scores = weighed(sums + echoes.share, weights)
+    relevant = hit | (led > 0)
+    relevant[view.positions(echoes.sources(np.flatnonzero(hit).tolist()))] = True
+    for position in _ordered(scores, np.flatnonzero(relevant), view.column):
         yield Ranked(
             row=int(view.column["row"][position]),
             score=round(min(max(float(scores[position]) / FULL_SCORE, 0.0), 1.0), 4),
             shares=Shares(**{name: round(float(of[position]), 4) for name, of in shares.items()}),
             weight=float(weights[position]),
             compared=bool(like.compared[position]),
+            echo=echoes.of(position),
         )
 
 
@@ -223,7 +228,6 @@ def _by_record(view: View, query: Query, now: datetime) -> dict[str, Array]:
         "time": TIME * _in_window(query, column["time"]),
         "importance": IMPORTANCE * (column["importance"] - 0.5),
         "age": _ageing(view.names, column, (now.timestamp() - column["time"]) / DAY),
-        "recalled": RECALLED * column["recalled"],
     }
 
 

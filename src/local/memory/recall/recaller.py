@@ -15,6 +15,7 @@ from local.database import Connection
 from local.errors import RerankError
 from local.memory.places import Reach, Scope, Weights, reach
 from local.memory.recall.candidates import Filter
+from local.memory.recall.echoes import Heard
 from local.memory.recall.expansion import Expander
 from local.memory.recall.query import Query, analyse
 from local.memory.recall.ranking import Ranked, Shares, rank
@@ -165,11 +166,13 @@ class Recaller:
     def _first(
         self, connection: Connection, ranked: Iterator[Ranked], wanted: int, *, repetitions: bool
     ) -> list[Item]:
-        """The best items with their records, each text once; none that was retired meanwhile."""
+        """The best items with their records, each text and echo once; none that was retired."""
         first: list[Item] = []
+        heard = Heard()
         said: dict[tuple[str, ...], set[str | None]] = {}
         while len(first) < wanted and (page := list(islice(ranked, wanted + SPARE))):
-            for item in self._items(connection, page):
+            worth = [one for one in page if heard.lists(one.row, one.echo)]
+            for item in self._items(connection, worth):
                 topics = said.setdefault(_saying(item.record.content), set())
                 if repetitions or not _repeats(item.record.topic, topics):
                     topics.add(item.record.topic)

@@ -15,6 +15,7 @@ from local.memory.indexer import Indexer, Vectors
 from local.memory.places import Reach
 from local.memory.recall.candidates import Filter, Pool
 from local.memory.recall.columns import Array, Columns, Flags, View
+from local.memory.recall.echoes import ECHO, Sources
 from local.memory.recall.fulltext import Counts, FullText
 from local.memory.recall.keywords import stems
 from local.memory.recall.query import Query
@@ -40,15 +41,16 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
     """What ranking chooses from, and what the channels say of it.
 
     `phrases` are the rows that have each of the question's. `related` says which rows each of some
-    rows is related to. `question` is the query's vector, float32, empty where there is none, and
-    `embedder` made it. `problem` says why the vectors could not be asked, `waiting` that some
-    records have none yet.
+    rows is related to, `sources` what the echoes among them repeat. `question` is the query's
+    vector, float32, empty where there is none, and `embedder` made it. `problem` says why the
+    vectors could not be asked, `waiting` that some records have none yet.
     """
 
     view: View
     phrases: list[list[int]]
     topics: list[int]
     related: Callable[[list[int]], Mapping[int, list[int]]]
+    sources: Sources
     counts: Counts | None = None
     """Of the caller's memory, where the view is not all of it."""
     question: bytes
@@ -60,11 +62,12 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def total(self) -> float:
         """Records of the memory that is searched."""
-        return self.counts.total if self.counts else float(self.view.size)
+        return max(self.counts.total if self.counts else 0.0, float(self.view.size))
 
     def having(self, stem: str, viewed: int) -> float:
         """How many of them have a stem, of which `viewed` are in the view."""
-        return max(self.counts.having.get(stem, 0.0), viewed) if self.counts else viewed
+        counted = self.counts.having.get(stem, 0.0) if self.counts else 0.0
+        return min(max(counted, viewed), self.total)  # counts are estimates, and of a while ago
 
     def compared(self) -> Flags:
         """Whether each record has a vector that the question's can be compared with."""
@@ -222,6 +225,7 @@ class Retrieval:
             topics=pool.by_topics(query.topics),
             phrases=self._full_text.phrases(connection, query, reach),
             related=pool.related,
+            sources=pool.sources,
         )
         return select(connection, found)
 
@@ -239,6 +243,8 @@ class Retrieval:
             self._add_nearest(pool, looked.hits, last=looked.last)
         related = pool.related(list(pool.candidates))
         pool.add([row for others in related.values() for row in others])
+        sources = pool.sources([c.row for c in pool.candidates.values() if c.echo == ECHO])
+        pool.add([row for echo in sources.values() for row in echo.sources])
         columns = Columns(only=frozenset(stems(query.terms)))
         columns.add(pool.candidates.values())
         found = looked.found(
@@ -247,6 +253,7 @@ class Retrieval:
             phrases=worded.phrases,
             counts=worded.counts,
             related=lambda rows: {row: related[row] for row in rows if row in related},
+            sources=lambda _: sources,
         )
         return select(connection, found)
 

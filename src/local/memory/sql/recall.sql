@@ -22,7 +22,10 @@ SELECT count(*), min(rowid) FROM (
 -- name: visible
 SELECT record.row, record.id, record.kind, record.scope, record.session_id, record.role, record.label,
        record.importance, record.durability, record.event_time,
-       json_extract(record.metadata, '$.recalled') AS recalled, record.score, vector.embedder,
+       CASE WHEN json_extract(record.metadata, '$.unanswered') THEN 2 ELSE
+            json_extract(record.metadata, '$.recalled') IS 1
+            OR json_type(record.metadata, '$.adds') IS NOT NULL END AS echo,
+       record.score, vector.embedder,
        vector.data, feature.stems, feature.length, feature.density, feature.firsthand, feature.timed,
        feature.wish, record.topic,
        CASE WHEN feature.record IS NULL THEN record.content END AS content
@@ -45,7 +48,10 @@ LIMIT :limit;
 -- name: changed
 SELECT record.row, record.id, record.kind, record.scope, record.session_id, record.role, record.label,
        record.importance, record.durability, record.event_time,
-       json_extract(record.metadata, '$.recalled') AS recalled, record.score, vector.embedder,
+       CASE WHEN json_extract(record.metadata, '$.unanswered') THEN 2 ELSE
+            json_extract(record.metadata, '$.recalled') IS 1
+            OR json_type(record.metadata, '$.adds') IS NOT NULL END AS echo,
+       record.score, vector.embedder,
        vector.data, feature.stems, feature.length, feature.density, feature.firsthand, feature.timed,
        feature.wish, record.topic,
        CASE WHEN feature.record IS NULL THEN record.content END AS content,
@@ -135,13 +141,32 @@ WHERE +record.place IN (SELECT value FROM json_each(:places));
 SELECT wanted.value AS of, record.row FROM json_each(:rows) AS wanted
 CROSS JOIN record AS here ON here.row = wanted.value AND +here.tenant = :tenant
 CROSS JOIN relation ON relation.tenant = :tenant AND relation.source = here.id
+     AND relation.type != 'derived_from'
 JOIN record ON record.tenant = :tenant AND record.id = relation.target
 UNION ALL
 SELECT wanted.value AS of, record.row FROM json_each(:rows) AS wanted
 CROSS JOIN record AS here ON here.row = wanted.value AND +here.tenant = :tenant
 CROSS JOIN relation INDEXED BY relation_target
      ON relation.tenant = :tenant AND relation.target = here.id
+     AND relation.type != 'derived_from'
 JOIN record ON record.tenant = :tenant AND record.id = relation.source;
+
+-- What replaced a source stands for it: an echo does not outlive what it repeats.
+-- name: sources
+WITH RECURSIVE source (of, id, superseded_by) AS (
+    SELECT echo.row, record.id, record.superseded_by FROM json_each(:rows) AS wanted
+    CROSS JOIN record AS echo ON echo.row = wanted.value AND +echo.tenant = :tenant
+    CROSS JOIN relation ON relation.tenant = :tenant AND relation.source = echo.id
+         AND relation.type = 'derived_from'
+    JOIN record ON record.tenant = :tenant AND record.id = relation.target
+    UNION
+    SELECT source.of, newer.id, newer.superseded_by FROM source
+    JOIN record AS newer ON newer.tenant = :tenant AND newer.id = source.superseded_by
+)
+SELECT source.of, record.row, json_extract(echo.metadata, '$.adds') AS adds FROM source
+CROSS JOIN record ON record.tenant = :tenant AND record.id = source.id
+CROSS JOIN record AS echo ON echo.row = source.of
+WHERE source.superseded_by IS NULL;
 
 -- name: records
 SELECT record.* FROM json_each(:rows) AS wanted

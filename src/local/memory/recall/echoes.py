@@ -1,0 +1,106 @@
+"""Echoes give way: what was answered from memory never stands above what it was answered from.
+
+Nor does a question asked again, which is nearer to itself than to what answers it; and a question
+that found no answer, with the refusal, comes after everything that says something.
+"""
+
+from collections.abc import Callable, Collection, Mapping
+from typing import NamedTuple
+
+import numpy as np
+
+from local.memory.recall.columns import Array, Positions, View
+from local.memory.recall.keywords import stems
+from local.memory.recall.query import Query
+
+ECHO, UNANSWERED = 1, 2
+"""In the column `echo`."""
+BEHIND = 0.01
+"""How far below the best of its sources an echo stands, in the sum of shares."""
+WITHOUT_SOURCE = -0.3
+"""What an echo loses whose sources are not in what is searched."""
+SAYS_NOTHING = -3.0
+LOOKED_AT = 300
+"""Echoes; of the others none is among the best."""
+
+
+def weighed(sums: Array, weights: Array) -> Array:
+    """Scores of sums of shares; a weight never does harm."""
+    return np.where(sums < 0, sums / weights, sums * weights)
+
+
+class Echo(NamedTuple):
+    """Of which rows, which are in what is searched, and which words are its own."""
+
+    sources: tuple[int, ...]
+    adds: frozenset[str] = frozenset()
+
+
+Sources = Callable[[list[int]], Mapping[int, Echo]]
+
+
+class Echoes:
+    """Those of a view that give way for a question. `share` is what they lose of their sums."""
+
+    def __init__(
+        self, view: View, query: Query, sources: Sources, sums: Array, weights: Array
+    ) -> None:
+        """`sums` are those of the other shares."""
+        kind = view.column["echo"]
+        self.share = np.where(kind == UNANSWERED, SAYS_NOTHING, 0.0)
+        self._view, self._sums, self._weights = view, sums, weights
+        self._giving: dict[int, Echo] = {}
+        (echoes,) = np.nonzero(kind == ECHO)
+        if len(echoes):
+            best = echoes[np.argsort(-sums[echoes], kind="stable")][:LOOKED_AT]
+            self._give_way(best, frozenset(stems(query.terms)), sources)
+
+    def _give_way(self, echoes: Positions, asked: frozenset[str], sources: Sources) -> None:
+        row = self._view.column["row"]
+        found = sources(row[echoes].tolist())
+        # The older first: an echo may be the source of another.
+        for position in echoes[np.argsort(row[echoes])].tolist():
+            echo = found.get(int(row[position]), Echo(()))
+            if asked.isdisjoint(echo.adds):  # else what is asked for is its own
+                self._put_behind(position, echo)
+
+    def _put_behind(self, position: int, echo: Echo) -> None:
+        sources = self._view.positions(echo.sources)
+        if not len(sources):
+            self.share[position] = WITHOUT_SOURCE
+            return
+        self._giving[position] = echo
+        scores = weighed((self._sums + self.share)[sources], self._weights[sources])
+        least = float(scores.max()) - BEHIND
+        weight = float(self._weights[position])
+        allowed = least / weight if least >= 0 else least * weight
+        self.share[position] = min(0.0, allowed - float(self._sums[position]))
+
+    def sources(self, relevant: Collection[int]) -> list[int]:
+        """Rows of what the echoes among these positions give way to."""
+        giving = (self._giving[one] for one in relevant if one in self._giving)
+        return [row for echo in giving for row in echo.sources]
+
+    def of(self, position: int) -> Echo | None:
+        """The echo at a position, if it gives way."""
+        return self._giving.get(position)
+
+
+class Heard:
+    """What a list of results has, as it grows: an echo has a place in it only if it adds to it."""
+
+    def __init__(self) -> None:
+        self._listed: set[int] = set()
+        self._echoed: set[int] = set()
+
+    def lists(self, row: int, echo: Echo | None) -> bool:
+        """Whether a row is worth a place; of the echoes that add something, one a source."""
+        if echo is not None:
+            if not self._repeated(echo).isdisjoint(echo.sources):
+                return False
+            self._echoed.update(echo.sources)
+        self._listed.add(row)
+        return True
+
+    def _repeated(self, echo: Echo) -> set[int]:
+        return self._echoed if echo.adds else self._echoed | self._listed
