@@ -99,7 +99,9 @@ async def test_a_turn_that_failed_is_not_remembered(bus: Connection, database: D
             "query: expected text, got nothing at payload.query.",
             id="no query",
         ),
-        pytest.param(turn(query=" "), "query: the text is blank at payload.query", id="blank query"),
+        pytest.param(
+            turn(query=" "), "query: the text is blank at payload.query", id="blank query"
+        ),
         pytest.param(
             turn(answer=42),
             "answer: expected text, got a number at payload.answer.",

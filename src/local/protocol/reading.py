@@ -3,6 +3,7 @@
 import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from math import isfinite
 from typing import Any, Final
 
 import msgspec
@@ -69,21 +70,20 @@ def moment_of(value: Any) -> datetime | None:
         seconds = number_of(value)
         if seconds is None:
             return None
-        while abs(seconds) >= MOST_SECONDS:
-            seconds /= 1000
+        for _ in ("milli", "micro", "nano"):
+            seconds = seconds / 1000 if abs(seconds) >= MOST_SECONDS else seconds
         return datetime.fromtimestamp(seconds, UTC)
-    except (ValueError, OverflowError):
+    except (ValueError, OverflowError, OSError):
         return None
 
 
 def number_of(value: Any) -> float | None:
-    """A number, which some write as a text."""
-    if isinstance(value, bool):
-        return None
+    """A finite number, which some write as a text."""
     try:
-        return float(value)
+        number = None if isinstance(value, bool) else float(value)
     except (TypeError, ValueError, OverflowError):
         return None
+    return number if number is not None and isfinite(number) else None
 
 
 def object_of(text: str) -> Json:
