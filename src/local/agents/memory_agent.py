@@ -124,12 +124,12 @@ class MemoryAgent(Participant):
             log.warning("read_in_part", subject=message.subject, source=source, unread=unread)
 
     async def _give_up(self, message: Message, error: RequestError) -> None:
-        log.warning("message_refused", subject=message.subject, reason=str(error))
+        log.warning("message_refused", subject=message.subject, reason=error.message)
         there = stored(self.bus, message)
         text = message.data.decode("utf-8", "replace")
         letter = DeadLetter(
             subject=message.subject,
-            reason=str(error),
+            reason=error.message,
             message=text,
             source=source_of(message.data),
             cut=text.encode() != message.data,

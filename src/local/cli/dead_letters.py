@@ -60,12 +60,15 @@ def list_letters(settings: Settings, output: Output) -> None:
     if not found:
         output.text("Every message could be read.")
         return
-    table = Table("No.", "Time", "Subject", "Source")
+    table = Table()
+    table.add_column("No.", no_wrap=True)
+    table.add_column("Time", no_wrap=True)
+    table.add_column("Subject, source", overflow="fold")
     table.add_column("Why it could not be read", overflow="fold")
     for one in found:
         reason = f"{one.reason} (Cut: it cannot be published again.)" if one.cut else one.reason
-        told = (str(one.number), shown_time(one.time), one.subject, one.source, reason)
-        table.add_row(*map(shown, told))
+        whence = f"{one.subject}\n{one.source}"
+        table.add_row(*map(shown, (str(one.number), shown_time(one.time), whence, reason)))
     output.table(table)
 
 
