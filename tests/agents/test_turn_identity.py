@@ -148,6 +148,19 @@ async def test_a_revised_answer_takes_the_place_of_the_older_one(
     assert len(await rows(database)) == 4 + 3 + 2
 
 
+async def test_a_revised_answer_is_found_by_its_question(bus: Connection) -> None:
+    """It stands behind it, wherever it was written."""
+    talk = (turn(f"Is it {number} o'clock?", "Yes.", 3, query_id=number) for number in range(2, 9))
+    await published(
+        bus,
+        turn("Which metal is the densest?", "Iridium.", 1),
+        *talk,
+        turn("Which metal is the densest?", "Osmium.", 9),
+    )
+
+    assert await recalled(bus, "the densest metal") == {"Which metal is the densest?", "Osmium."}
+
+
 async def test_every_version_of_an_answer_is_in_its_history(bus: Connection) -> None:
     answers = ("Iridium.", "Platinum.", "Osmium.")
     await published(bus, *(turn("Densest?", answer, at) for at, answer in enumerate(answers)))

@@ -24,15 +24,19 @@ SELECT record.row, record.id, record.scope, record.session_id, record.role, reco
        substr(ifnull(record.topic || ': ', '') || ifnull(record.label || ': ', '') || record.content,
               1, 800) || ' ' || record.said AS text,
        CASE WHEN record.kind IN ('chat_message', 'tool_output') THEN (
-            SELECT max(before.row) FROM record AS before INDEXED BY record_session
+            SELECT before.row FROM record AS before INDEXED BY record_standing
             WHERE before.tenant = record.tenant AND before.owner = record.owner
-              AND before.session_id = record.session_id
-              AND before.kind IN ('chat_message', 'tool_output') AND before.row < record.row) END,
+              AND before.session_id = record.session_id AND before.superseded_by IS NULL
+              AND before.kind IN ('chat_message', 'tool_output')
+              AND ifnull(before.stands_at, before.row) < ifnull(record.stands_at, record.row)
+            ORDER BY ifnull(before.stands_at, before.row) DESC LIMIT 1) END,
        CASE WHEN record.kind IN ('chat_message', 'tool_output') THEN (
-            SELECT min(after.row) FROM record AS after INDEXED BY record_session
+            SELECT after.row FROM record AS after INDEXED BY record_standing
             WHERE after.tenant = record.tenant AND after.owner = record.owner
-              AND after.session_id = record.session_id
-              AND after.kind IN ('chat_message', 'tool_output') AND after.row > record.row) END
+              AND after.session_id = record.session_id AND after.superseded_by IS NULL
+              AND after.kind IN ('chat_message', 'tool_output')
+              AND ifnull(after.stands_at, after.row) > ifnull(record.stands_at, record.row)
+            ORDER BY ifnull(after.stands_at, after.row) LIMIT 1) END
 FROM (SELECT value AS row FROM json_each(:rows)
       UNION ALL
       SELECT found.row FROM json_each(:ids) AS id
