@@ -1,16 +1,13 @@
 """Dead letters in their stream: read one by one, published again, dropped."""
 
-from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 
-from local.bus.connection import Connection, connect
+from local.bus.connection import Connection
 from local.bus.dead_letters import bury, count_letters, drop, letter_at, letters, publish_again
-from local.bus.server import embedded_server
-from local.bus.streams import ensure_streams, publish_durably, turns_stream
+from local.bus.streams import publish_durably, turns_stream
 from local.errors import BadRequestError, BusError, InvalidArgumentsError
 from local.protocol.payloads import DeadLetter
 
@@ -20,14 +17,8 @@ LETTER = DeadLetter(
 
 
 @pytest.fixture
-async def bus(tmp_path: Path) -> AsyncIterator[Connection]:
-    """On a server of its own, since streams outlive a test."""
-    async with (
-        embedded_server(tmp_path / "nats", host="127.0.0.1", port=-1) as server,
-        connect(server.url, name="test") as connection,
-    ):
-        await ensure_streams(connection)
-        yield connection
+def bus(bus_with_streams: Connection) -> Connection:
+    return bus_with_streams
 
 
 async def buried(bus: Connection, *changes: dict[str, Any]) -> None:

@@ -96,21 +96,27 @@ def object_of(text: str) -> Json:
 
 
 def as_text(value: Any) -> str:
-    """Whatever it is: a text as it is, the texts of a list of parts, the rest as JSON."""
-    match value:
-        case None:
-            return ""
-        case str():
-            return value
-        case [*parts] if parts and all(_is_text(part) for part in parts):
-            return "\n".join(part["text"] for part in parts)
-    return msgspec.json.encode(value).decode()
+    """Text as it is, texts in parts as MCP has them line by line, everything else as JSON."""
+    if value is None or isinstance(value, str):
+        return value or ""
+    texts = texts_of_parts(value)
+    return msgspec.json.encode(value).decode() if texts is None else "\n".join(texts)
+
+
+def texts_of_parts(value: Any) -> list[str] | None:
+    """Of a list of parts `{"type": "text", "text"}`; None for anything else."""
+    if not isinstance(value, list) or not value:
+        return None
+    texts = []
+    for part in value:
+        match part:
+            case {"type": "text", "text": str(text)}:
+                texts.append(text)
+            case _:
+                return None
+    return texts
 
 
 def first_of(value: Mapping[str, Any], keys: tuple[str, ...]) -> Any:
     """What stands under the first of the keys that has something."""
     return next((value[key] for key in keys if value.get(key) not in (None, "")), None)
-
-
-def _is_text(part: Any) -> bool:
-    return isinstance(part, dict) and part.get("type") == "text" and type(part.get("text")) is str
