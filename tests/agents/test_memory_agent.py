@@ -92,13 +92,30 @@ async def test_a_turn_that_failed_is_not_remembered(bus: Connection, database: D
     [
         pytest.param(b"not a turn", "not JSON", id="broken JSON"),
         pytest.param(b'{"extra":' + b"[" * 90_000, "nested too deeply", id="nested without end"),
-        pytest.param(b'{"payload": {"answer": "Au."}}', "`query`", id="no query"),
-        pytest.param(turn(query=""), "$.payload.query", id="empty query"),
-        pytest.param(turn(answer=None), "$.payload.answer", id="no answer"),
+        pytest.param(b"[1]", "Expected an object, got a list.", id="a list"),
+        pytest.param(b'{"payload": 5}', "payload: expected an object, got a number", id="a number"),
         pytest.param(
-            json.dumps({**TURN, "timestamp_utc": "0001-01-01T00:00:00+23:59"}).encode(),
-            "no time of our calendar",
-            id="a time before the calendar begins",
+            b'{"payload": {"answer": "Au."}}',
+            "query: expected text, got nothing at payload.query.",
+            id="no query",
+        ),
+        pytest.param(
+            turn(query=" "), "query: the text is blank at payload.query", id="blank query"
+        ),
+        pytest.param(
+            turn(answer=42),
+            "answer: expected text, got a number at payload.answer.",
+            id="a number as answer",
+        ),
+        pytest.param(
+            b'{"query": "Gold?", "answer": null}',
+            "answer: expected text, got null at answer.",
+            id="no answer and no envelope",
+        ),
+        pytest.param(
+            json.dumps({**TURN, "user": {"name": "richard"}}).encode(),
+            "user: expected a name of at most 256 characters, got an object at user.",
+            id="nobody's",
         ),
     ],
 )
@@ -145,7 +162,9 @@ async def test_feedback_out_of_bounds_is_a_dead_letter(
     await publish_durably(bus, "response.feedback", json.dumps(message).encode())
 
     await eventually(lambda: letters)
-    assert "$.payload.score" in decode(letters[0].data, DeadLetter).payload.reason
+    reason = decode(letters[0].data, DeadLetter).payload.reason
+    assert reason.startswith("score: expected a number from -1 to 1, got ")
+    assert "at payload.score." in reason
 
 
 @pytest.mark.usefixtures("memory_agent")

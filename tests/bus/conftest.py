@@ -1,10 +1,13 @@
-"""A tool on the bus, for tests that ask it."""
+"""A tool on the bus, for tests that ask it; and a bus with streams."""
 
 from collections.abc import AsyncIterator
+from pathlib import Path
 
 import pytest
 
-from local.bus.connection import Connection
+from local.bus.connection import Connection, connect
+from local.bus.server import embedded_server
+from local.bus.streams import ensure_streams
 from local.bus.tool_host import ToolHost
 from note_tool import Notes
 
@@ -18,3 +21,14 @@ def notes() -> Notes:
 async def host(bus: Connection, notes: Notes) -> AsyncIterator[ToolHost]:
     async with ToolHost(bus, notes.tool()) as running:
         yield running
+
+
+@pytest.fixture
+async def bus_with_streams(tmp_path: Path) -> AsyncIterator[Connection]:
+    """On a server of its own, since streams outlive a test."""
+    async with (
+        embedded_server(tmp_path / "nats", host="127.0.0.1", port=-1) as server,
+        connect(server.url, name="test") as connection,
+    ):
+        await ensure_streams(connection)
+        yield connection

@@ -2,14 +2,13 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
 from local.bus import streams
 from local.bus.connection import Connection, Message, connect
-from local.bus.server import embedded_server, find_server
+from local.bus.server import find_server
 from local.bus.streams import (
     acknowledge,
     ask_again,
@@ -23,14 +22,8 @@ from waiting import eventually
 
 
 @pytest.fixture
-async def bus(tmp_path: Path) -> AsyncIterator[Connection]:
-    """On a server of its own, since streams outlive a test."""
-    async with (
-        embedded_server(tmp_path / "nats", host="127.0.0.1", port=-1) as server,
-        connect(server.url, name="test") as connection,
-    ):
-        await ensure_streams(connection)
-        yield connection
+def bus(bus_with_streams: Connection) -> Connection:
+    return bus_with_streams
 
 
 async def stored(bus: Connection) -> int:

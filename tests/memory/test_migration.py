@@ -1,19 +1,22 @@
 """A ledger of the first release opens, keeps everything, and is searched as a new one is."""
 
 from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from local.bus.connection import Connection
 from local.bus.vector_client import VectorClient
 from local.database import Connection as Sql
 from local.database import Database
+from local.memory.ingestion import Turn
 from local.memory.service import Memory, MemoryService
 from local.memory.sql import migrations
 from local.protocol.caller import Caller
-from local.protocol.payloads import MemoryChange
+from local.protocol.payloads import MemoryChange, ToolCallRecord
 from local.settings import MemorySettings
 from recalling import recall
 
@@ -190,3 +193,70 @@ async def test_a_database_opened_again_is_not_migrated_again(old: Path) -> None:
         async with Database.open(old, migrations()) as database:
             assert await contents_of(database, "PRAGMA user_version") == [(len(migrations()),)]
             assert len(await contents_of(database, "SELECT id FROM record")) == len(ROWS)
+
+
+TURN_RECORDS = [
+    # id, kind, content, role, label, source_ref
+    ("e1", "episode", "Q: Dense?\nA: Osmium.", None, None, None),
+    ("m1", "chat_message", "Dense?", "user", None, "q1:user"),
+    ("t1", "tool_output", "22.59", "tool", "weigh", "c1"),
+    ("m2", "chat_message", "Osmium.", "assistant", None, "q1:agent"),
+    ("e2", "episode", "Q: Light?\nA: Lithium.", None, None, None),
+]
+"""Of two turns of one query id, the second of which lost its messages to the first."""
+ASKED = Turn(
+    query="Dense?",
+    answer="Osmium.",
+    at=datetime(2026, 5, 2, 14, 23, 1, tzinfo=UTC),
+    tool_calls=[ToolCallRecord(id="c1", name="weigh", content="22.59")],
+    session_id="s1",
+    query_id="q1",
+)
+
+
+def _remember_turns(connection: Sql) -> int:
+    for row in TURN_RECORDS:
+        connection.execute(
+            "INSERT INTO record (tenant, id, kind, content, role, label, source_ref, owner,"
+            " session_id, query_id, event_time) VALUES ('default', ?, ?, ?, ?, ?, ?, 'richard',"
+            " 's1', 'q1', '2026-05-02T14:23:01.000+00:00')",
+            row,
+        )
+    return connection.execute(
+        "INSERT INTO feedback VALUES"
+        " ('default', 'richard', 'q1', 0.5, 'Good.', '2026-05-03T00:00:00.000+00:00')"
+    ).rowcount
+
+
+@pytest.fixture
+async def with_turns(tmp_path: Path) -> Path:
+    """A ledger from before turns had names, with turns in it."""
+    file = tmp_path / "turns.sqlite3"
+    before = [migration for migration in migrations() if migration.name < "0008"]
+    async with Database.open(file, before) as database:
+        await database.write(_remember_turns)
+    return file
+
+
+async def test_turns_of_older_ledgers_are_known_again_and_can_be_revised(
+    bus: Connection, with_turns: Path
+) -> None:
+    async def announce(subject: str, change: MemoryChange) -> None:
+        del subject, change
+
+    async with Database.open(with_turns, migrations()) as database:
+        vectors = VectorClient(bus, search_timeout=1)
+        memory = Memory(database, vectors, MemorySettings(), announce=announce)
+        richard = memory.of(Caller(user="richard", agent="shell", session_id="s1"))
+        turns = await contents_of(database, "SELECT id, turn, score FROM record ORDER BY row")
+        rated = await contents_of(database, "SELECT answer, score FROM feedback")
+        await richard.put_turn(ASKED)
+        again = await contents_of(database, "SELECT id, turn, score FROM record ORDER BY row")
+        later = ASKED.at + timedelta(minutes=1)
+        await richard.put_turn(replace(ASKED, answer="Iridium.", at=later))
+        loaded = await richard.sessions.load("s1", 100)
+
+    of_turns = [("e1", "m1"), ("m1", "m1"), ("t1", "m1"), ("m2", "m1"), ("e2", None)]
+    assert turns == again == [(*one, 0.5) for one in of_turns]
+    assert rated == [("e2", 0.5)]
+    assert [message.content for message in loaded.messages] == ["Dense?", "", "22.59", "Iridium."]

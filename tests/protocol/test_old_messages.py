@@ -4,7 +4,7 @@ A file in `messages/` never changes. When a payload gets a field, its old file s
 to the Struct below with the default of that field.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ import pytest
 
 from local.protocol.codec import decode
 from local.protocol.envelope import Envelope
+from local.protocol.generation import Read, read_feedback, read_generation
 from local.protocol.payloads import (
     DeadLetter,
     Delta,
@@ -175,6 +176,10 @@ PAYLOADS: Mapping[str, tuple[Any, Any]] = {
         ),
     ),
     "response_feedback": (Feedback, Feedback(query_id="q1", score=0.5, comment="Good.")),
+    "response_feedback_session": (
+        Feedback,
+        Feedback(query_id="q1", score=0.5, comment="Good.", session_id="s1"),
+    ),
     "memory_saved": (
         MemoryChange,
         MemoryChange(id="m2", kind="fact", topic="user.name"),
@@ -190,6 +195,28 @@ PAYLOADS: Mapping[str, tuple[Any, Any]] = {
     "memory_dead_letter": (
         DeadLetter,
         DeadLetter(subject="response.generation", reason="No query.", message="{}"),
+    ),
+    "memory_dead_letter_cut": (
+        DeadLetter,
+        DeadLetter(
+            subject="response.generation",
+            reason="answer: expected text, got a number at payload.answer.",
+            message='{"payload":{"query":"?","answer":4',
+            source="critic",
+            cut=True,
+        ),
+    ),
+    "memory_status_dead_letters": (
+        MemoryStatus,
+        MemoryStatus(
+            records=3,
+            indexed=2,
+            waiting=1,
+            vectors_available=True,
+            in_index=2,
+            embedder="all-MiniLM-L6-v2",
+            dead_letters=2,
+        ),
     ),
     "memory_status": (
         MemoryStatus,
@@ -234,6 +261,21 @@ def test_an_old_message_decodes_to_what_it_meant(name: str) -> None:
     kind, expected = PAYLOADS[name]
 
     assert decode((MESSAGES / f"{name}.json").read_bytes(), kind).payload == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "read"),
+    [(name, read_generation) for name in PAYLOADS if name.startswith("response_generation")]
+    + [(name, read_feedback) for name in PAYLOADS if name.startswith("response_feedback")],
+)
+def test_an_old_turn_or_rating_is_read_as_what_it_meant(
+    name: str, read: Callable[[bytes], Read[Any]]
+) -> None:
+    found = read((MESSAGES / f"{name}.json").read_bytes())
+
+    meant = msgspec.structs.replace(PAYLOADS[name][1], session_id="s1")
+    assert (found.envelope.payload, found.unread) == (meant, ())
+    assert found.envelope.user == "richard"
 
 
 def test_every_kept_message_is_checked() -> None:

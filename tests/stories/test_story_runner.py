@@ -2,12 +2,14 @@
 
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
 
 from local.bus.connection import Message, connect
 from local.bus.server import embedded_server
+from local.bus.streams import ensure_streams, turns_stream
 from local.bus.tool_host import ToolHost
 from local.protocol import subjects
 from local.protocol.caller import Caller
@@ -23,6 +25,7 @@ from local.stories.runner import StepResult, run_story
 from local.stories.script import (
     Call,
     Discover,
+    Publish,
     Raw,
     Restart,
     Say,
@@ -144,6 +147,28 @@ async def test_a_raw_request_arrives_as_it_is_but_for_the_runs_names(
     called, sent = counter.callers
     assert (called.user, called.session_id) == (sent.user, sent.session_id)
     assert "Nobody serves" in result.steps[3].problems[0].came
+
+
+async def test_a_message_is_published_into_its_stream_with_what_its_names_stand_for(
+    bench: Bench, counter: Counter
+) -> None:
+    await ensure_streams(bench.bus)
+    turn: Json = {"user": "$user", "payload": {"session_id": "$session", "answer": "$first"}}
+    story = told(
+        Call(call="count", keep={"first": "data.calls"}),
+        Publish(publish=turn),
+        Publish(publish={"payload": {"score": 1}}, to="response.feedback"),
+    )
+    await run_story(story, bench)
+
+    async def stored(sequence: int) -> tuple[str | None, Any]:
+        message = await bench.bus.client.jsm().get_msg(turns_stream("default"), seq=sequence)
+        return message.subject, msgspec.json.decode(message.data or b"")
+
+    (caller,) = counter.callers
+    meant = {"user": caller.user, "payload": {"session_id": caller.session_id, "answer": 1}}
+    assert await stored(1) == ("response.generation", meant)
+    assert await stored(2) == ("response.feedback", {"payload": {"score": 1}})
 
 
 async def test_a_value_of_one_result_is_an_argument_and_an_expectation_of_the_next(

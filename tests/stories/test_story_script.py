@@ -147,6 +147,8 @@ def test_kept_values_stand_wherever_their_names_do(tmp_path: Path) -> None:
         pytest.param("{rate: 2}", "`float` <= 1.0 - at `$.sessions[0].turns[0].rate`"),
         pytest.param("{rate: 1}", "Nothing was said yet that could be rated"),
         pytest.param("{rate: 1, of: nobody}", "no earlier label: nobody"),
+        pytest.param("{publish: {a: [$b]}}", "Nothing was kept as `$b` - at `$.sessions[0]"),
+        pytest.param("{publish: {}, to: tool.schema}", "Invalid enum value 'tool.schema'"),
         pytest.param("{restart: false}", "`restart` can only be true"),
         pytest.param("{discover: false}", "`discover` can only be true"),
         pytest.param("{call: x, args: {a: [$b]}}", "Nothing was kept as `$b` - at `$.sessions[0]"),

@@ -1,8 +1,9 @@
 """Housekeeper: says whether ledger and index agree, and rebuilds the index when asked to."""
 
 from local.bus.connection import Connection, Message
+from local.bus.dead_letters import count_letters
 from local.bus.participant import Participant
-from local.errors import Local2Error, StorageError, VectorError
+from local.errors import BusError, Local2Error, StorageError, VectorError
 from local.memory.records import Counts
 from local.memory.service import Memory
 from local.protocol import subjects
@@ -44,6 +45,11 @@ class Housekeeper(Participant):
             counts = await self._memory.ledger.counts()
         except StorageError as error:
             problem = str(error)
+        dead_letters = 0
+        try:
+            dead_letters = await count_letters(self.bus)
+        except BusError as error:
+            problem = problem or str(error)
         worker: VectorStatus | None = None
         try:
             worker = await self._memory.vectors.status(tenant=self._memory.ledger.tenant)
@@ -57,6 +63,7 @@ class Housekeeper(Participant):
             in_index=worker.count if worker else None,
             embedder=worker.embedder if worker else None,
             problem=problem or (worker.problem if worker else None),
+            dead_letters=dead_letters,
         )
 
     async def _answer(self, message: Message, problem: str | None) -> None:

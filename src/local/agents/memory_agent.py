@@ -1,12 +1,18 @@
 """MemoryAgent: remembers every turn by itself, and keeps the ratings of answers.
 
 Turns come from JetStream and are acknowledged after the ledger has committed them: killed in the
-middle and started again, the agent misses nothing, and the ledger's ids double nothing.
+middle and started again, the agent misses nothing, and the ledger's ids double nothing. What it
+cannot read becomes a dead letter.
 """
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
 
 import structlog
 
 from local.bus.connection import Connection, Message
+from local.bus.dead_letters import bury
 from local.bus.identity import caller_of
 from local.bus.participant import Participant
 from local.bus.streams import (
@@ -14,22 +20,21 @@ from local.bus.streams import (
     ask_again,
     ensure_streams,
     ensure_turns_consumer,
-    publish_durably,
+    stored,
 )
 from local.errors import Local2Error, RequestError
 from local.llm.nothing import is_nothing, why_in_part
 from local.memory.echoes import UNANSWERED, read
 from local.memory.ingestion import Turn
-from local.memory.records import in_utc
 from local.memory.service import Memory
 from local.protocol import subjects
-from local.protocol.codec import decode, encode
-from local.protocol.envelope import seal, utc_now
-from local.protocol.payloads import DeadLetter, Feedback, Generation
+from local.protocol.envelope import Envelope, utc_now
+from local.protocol.generation import read_feedback, read_generation, source_of
+from local.protocol.payloads import DeadLetter, Generation
 
 NAME = "memory_agent"
-DEAD_LETTER_CHARACTERS = 100_000
-
+MOST_SOURCES = 1_000
+"""Whose messages were read in part, and that was logged."""
 log = structlog.get_logger()
 
 
@@ -39,6 +44,7 @@ class MemoryAgent(Participant):
     def __init__(self, bus: Connection, memory: Memory, delivery: str) -> None:
         super().__init__(bus, name=NAME, description="Remembers every turn and every rating.")
         self._memory = memory
+        self._read_in_part: set[str] = set()
         self.serve(delivery, self._receive)
 
     @classmethod
@@ -49,32 +55,36 @@ class MemoryAgent(Participant):
 
     async def _receive(self, message: Message) -> None:
         try:
+            await self._take(message)
+        except Local2Error as error:
+            log.warning("message_postponed", subject=message.subject, reason=str(error))
+            await ask_again(self.bus, message)
+        else:
+            await acknowledge(self.bus, message)
+
+    async def _take(self, message: Message) -> None:
+        try:
             if message.subject == subjects.RESPONSE_FEEDBACK:
                 await self._rate(message)
             else:
                 await self._remember(message)
         except RequestError as error:
             await self._give_up(message, error)
-            await acknowledge(self.bus, message)
-        except Local2Error as error:
-            log.warning("turn_postponed", subject=message.subject, reason=str(error))
-            await ask_again(self.bus, message)
-        else:
-            await acknowledge(self.bus, message)
 
     async def _remember(self, message: Message) -> None:
-        envelope = decode(message.data, Generation)
-        turn = envelope.payload
-        if turn.error is not None:
+        heard = read_generation(message.data)
+        envelope, turn = heard.envelope, heard.envelope.payload
+        self._tell_unread(message, envelope.source, heard.unread)
+        if turn.error is not None and not turn.answer.strip():
             return  # a turn without an answer is nothing to remember
         unsure = is_unsure(turn)
         remembered = Turn(
             query=turn.query,
             answer=None if unsure else turn.answer,
-            at=in_utc(envelope.timestamp_utc or utc_now(), "timestamp_utc"),
+            at=self._moment(message, envelope),
             tool_calls=turn.tool_calls,
-            session_id=turn.session_id or envelope.session_id,
-            query_id=turn.query_id or envelope.query_id,
+            session_id=turn.session_id,
+            query_id=turn.query_id,
         )
         written = await self._memory.of(caller_of(envelope)).put_turn(remembered)
         log.info(
@@ -87,18 +97,44 @@ class MemoryAgent(Participant):
         )
 
     async def _rate(self, message: Message) -> None:
-        envelope = decode(message.data, Feedback)
-        rating = envelope.payload
-        service = self._memory.of(caller_of(envelope))
-        await service.rate(rating.query_id, rating.score, rating.comment)
+        heard = read_feedback(message.data)
+        envelope, rating = heard.envelope, heard.envelope.payload
+        self._tell_unread(message, envelope.source, heard.unread)
+        await self._memory.of(caller_of(envelope)).rate(
+            rating.query_id,
+            rating.score,
+            rating.comment,
+            session_id=rating.session_id,
+            at=self._moment(message, envelope),
+        )
         log.info("answer_rated", query_id=rating.query_id, score=rating.score)
 
+    def _moment(self, message: Message, envelope: Envelope[Any]) -> datetime:
+        """When it was said, else when the stream took it: another delivery changes neither."""
+        if envelope.timestamp_utc is not None:
+            return envelope.timestamp_utc
+        there = stored(self.bus, message)
+        return there.at if there else utc_now()
+
+    def _tell_unread(self, message: Message, source: str, unread: Sequence[str]) -> None:
+        """Once a source: it publishes more of the same."""
+        known = self._read_in_part
+        if unread and source not in known and len(known) < MOST_SOURCES:
+            known.add(source)
+            log.warning("read_in_part", subject=message.subject, source=source, unread=unread)
+
     async def _give_up(self, message: Message, error: RequestError) -> None:
-        log.warning("turn_refused", subject=message.subject, reason=str(error))
-        text = message.data.decode("utf-8", "replace")[:DEAD_LETTER_CHARACTERS]
-        letter = DeadLetter(subject=message.subject, reason=str(error), message=text)
-        data = encode(seal(letter, type="dead_letter", source=NAME))
-        await publish_durably(self.bus, subjects.MEMORY_DEAD_LETTER, data)
+        log.warning("message_refused", subject=message.subject, reason=error.message)
+        there = stored(self.bus, message)
+        text = message.data.decode("utf-8", "replace")
+        letter = DeadLetter(
+            subject=message.subject,
+            reason=error.message,
+            message=text,
+            source=source_of(message.data),
+            cut=text.encode() != message.data,
+        )
+        await bury(self.bus, letter, source=NAME, number=f"{there.sequence}" if there else None)
 
 
 def is_unsure(turn: Generation) -> bool:

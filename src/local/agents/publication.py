@@ -66,8 +66,9 @@ async def _store(bus: Connection, turn: Generation, caller: Caller) -> None:
 
 
 def _message_id(turn: Generation, caller: Caller) -> str:
-    """One for each query of somebody's session; an answer is none with the failure before it."""
-    parts = [caller.user, turn.session_id, turn.query_id, turn.error is None]
+    """One for each turn: the same query id may stand for several, and a failure is none of them."""
+    said = [turn.query, turn.answer, turn.error is None]
+    parts = [caller.user, turn.session_id, turn.query_id, *said]
     return hashlib.blake2b(msgspec.json.encode(parts), digest_size=16).hexdigest()
 
 

@@ -12,6 +12,7 @@ from local.protocol import subjects
 from local.protocol.caller import Caller
 from local.protocol.codec import decode, encode
 from local.protocol.envelope import new_id, seal
+from local.protocol.generation import read_generation
 from local.protocol.payloads import Delta, Generation, Query, ToolResult
 
 ACCEPT_TIMEOUT = 5.0
@@ -92,7 +93,7 @@ class QueryClient:
             if message.subject == subjects.RESPONSE_DELTA:
                 self._on_delta(decode(message.data, Delta).payload)
             elif message.subject == subjects.RESPONSE_GENERATION:
-                self._on_generation(decode(message.data, Generation).payload)
+                self._on_generation(read_generation(message.data).envelope.payload)
         except RequestError as error:
             log.debug("response_not_understood", subject=message.subject, reason=str(error))
 

@@ -4,9 +4,13 @@ A tenant has a stream of its own, since deduplication by `Nats-Msg-Id` spans a w
 stay in it until the MemoryAgent has committed them to the ledger, for however long that takes.
 """
 
+from datetime import datetime
+from typing import NamedTuple
+
 import nats.errors
 import nats.js.errors
 import structlog
+from nats.aio.msg import Msg
 from nats.js.api import AckPolicy, ConsumerConfig, RetentionPolicy, StorageType, StreamConfig
 
 from local.bus.connection import Connection, Headers, Message
@@ -27,6 +31,17 @@ def turns_stream(tenant: str) -> str:
     return f"local2-turns-{tenant}"
 
 
+def dead_letters_stream(tenant: str) -> str:
+    return f"local2-dead-letters-{tenant}"
+
+
+class Stored(NamedTuple):
+    """What a stream knows of a message, however often it delivers it."""
+
+    sequence: int
+    at: datetime
+
+
 async def ensure_streams(bus: Connection, tenant: str = "default") -> None:
     """Create the tenant's streams where they do not exist.
 
@@ -41,7 +56,7 @@ async def ensure_streams(bus: Connection, tenant: str = "default") -> None:
         duplicate_window=DUPLICATE_WINDOW,
     )
     dead_letters = StreamConfig(
-        name=f"local2-dead-letters-{tenant}",
+        name=dead_letters_stream(tenant),
         subjects=[subjects.MEMORY_DEAD_LETTER],
         storage=StorageType.FILE,
         max_age=DEAD_LETTER_AGE,
@@ -100,6 +115,15 @@ async def ensure_turns_consumer(bus: Connection, name: str, tenant: str = "defau
     except (nats.js.errors.Error, nats.errors.Error, TimeoutError) as error:
         raise BusError(f"JetStream refuses the consumer {name}: {error}.") from error
     return deliver_subject
+
+
+def stored(bus: Connection, message: Message) -> Stored | None:
+    """When the stream took a message that it delivers; None if it does not come from one."""
+    try:
+        metadata = Msg(bus.client, reply=message.reply).metadata
+    except nats.errors.NotJSMessageError:
+        return None
+    return Stored(sequence=metadata.sequence.stream, at=metadata.timestamp)
 
 
 async def acknowledge(bus: Connection, message: Message) -> None:

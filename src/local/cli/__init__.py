@@ -18,10 +18,18 @@ app = typer.Typer(
     add_completion=False,
 )
 
+dead_letters = typer.Typer(
+    help="Messages that nobody could read: list them, show, publish again or drop them.",
+    no_args_is_help=True,
+)
+app.add_typer(dead_letters, name="dead-letters")
+
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
 Session = Annotated[str | None, typer.Option(help="Go on in this session; else a new one.")]
 User = Annotated[str | None, typer.Option(help="Ask as this user.")]
 Agent = Annotated[str, typer.Option(help="Ask as this agent.")]
+Numbers = Annotated[list[int] | None, typer.Argument(metavar="NUMBER…", help="As listed.")]
+All = Annotated[bool, typer.Option("--all", help="Every one there is.")]
 Config = Annotated[
     Path | None,
     typer.Option(help="Folder of bus.yaml, memory.yaml and generator.yaml; else ./config."),
@@ -162,7 +170,7 @@ def history(
     agent: Agent = "cli",
     json: Json = False,
 ) -> None:
-    """Show every version of a fact, newest first."""
+    """Show every version of a fact or an answer, newest first."""
     output = Output(json=json)
     with reporting_errors(output):
         from local.cli.history import history as run
@@ -241,6 +249,54 @@ def reindex(context: typer.Context, json: Json = False) -> None:
         from local.cli.reindex import reindex as run
 
         run(load_settings(context.obj), output)
+
+
+@dead_letters.command("list")
+def list_dead_letters(context: typer.Context, json: Json = False) -> None:
+    """List the messages that could not be read, and why."""
+    output = Output(json=json)
+    with reporting_errors(output):
+        from local.cli.dead_letters import list_letters
+
+        list_letters(load_settings(context.obj), output)
+
+
+@dead_letters.command("show")
+def show_dead_letter(
+    context: typer.Context,
+    number: Annotated[int, typer.Argument(metavar="NUMBER", help="As listed.")],
+    json: Json = False,
+) -> None:
+    """Show one of them with its message."""
+    output = Output(json=json)
+    with reporting_errors(output):
+        from local.cli.dead_letters import show
+
+        show(load_settings(context.obj), output, number)
+
+
+@dead_letters.command("retry")
+def retry_dead_letters(
+    context: typer.Context, numbers: Numbers = None, every: All = False, json: Json = False
+) -> None:
+    """Publish messages again, and drop their letters once JetStream has them."""
+    output = Output(json=json)
+    with reporting_errors(output):
+        from local.cli.dead_letters import retry
+
+        retry(load_settings(context.obj), output, numbers or [], every=every)
+
+
+@dead_letters.command("drop")
+def drop_dead_letters(
+    context: typer.Context, numbers: Numbers = None, every: All = False, json: Json = False
+) -> None:
+    """Remove letters for good."""
+    output = Output(json=json)
+    with reporting_errors(output):
+        from local.cli.dead_letters import drop
+
+        drop(load_settings(context.obj), output, numbers or [], every=every)
 
 
 @app.command()

@@ -11,7 +11,7 @@ from typing import Any, Literal
 import msgspec
 from rich.table import Table
 
-from local.bus.connection import Connection, connect
+from local.bus.connection import connect
 from local.bus.memory_client import memory_status
 from local.bus.server import find_server
 from local.cli.output import FAILED, Output, run_async, shown
@@ -22,6 +22,7 @@ from local.memory.ledger import Ledger
 from local.memory.recall.reranker import Reranker
 from local.memory.rows import TenantRows
 from local.memory.sql import migrations
+from local.protocol.payloads import MemoryStatus
 from local.runtime import running_url
 from local.settings import MemorySettings, Settings
 
@@ -172,7 +173,9 @@ async def _stack(settings: Settings) -> AsyncIterator[Finding]:
     try:
         async with connect(running_url(settings), name="cli", patience=2.0) as bus:
             yield Finding(name="stack", verdict="ok", detail=f"running at {bus.url}")
-            yield await _index(bus)
+            status = await memory_status(bus)
+            yield _index(status)
+            yield _dead_letters(status)
     except BusError as error:
         yield Finding(name="stack", verdict="note", detail=error.message, remedy=error.remedy)
         yield await _ledger(settings)
@@ -193,8 +196,19 @@ async def _ledger(settings: Settings) -> Finding:
     return Finding(name="ledger", verdict="ok", detail=detail)
 
 
-async def _index(bus: Connection) -> Finding:
-    status = await memory_status(bus)
+def _dead_letters(status: MemoryStatus) -> Finding:
+    """Messages that could not be read are no fault of the stack, but somebody misses them."""
+    if not status.dead_letters:
+        return Finding(name="dead letters", verdict="ok", detail="every message could be read")
+    return Finding(
+        name="dead letters",
+        verdict="note",
+        detail=f"{status.dead_letters} messages could not be read",
+        remedy="`local2 dead-letters list` says why.",
+    )
+
+
+def _index(status: MemoryStatus) -> Finding:
     counts = f"{status.records} records, {status.indexed} indexed, {status.waiting} waiting"
     if status.problem is not None:
         return Finding(name="index", verdict="broken", detail=counts, remedy=status.problem)

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import msgspec
 
@@ -11,6 +11,7 @@ from local.memory.ingestion import Message
 from local.memory.records import in_utc, written_time
 from local.protocol.envelope import Name
 from local.protocol.payloads import Json, ToolCallRecord
+from local.protocol.reading import object_of
 
 
 class Told(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -39,7 +40,7 @@ class ToldCall(Told, frozen=True):
         name, args = self.name, self.args
         if self.function is not None:
             name = name or self.function.name
-            args = args or _object(self.function.arguments)
+            args = args or object_of(self.function.arguments)
         return ToolCallRecord(
             id=self.id or None,
             name=name or "",
@@ -123,11 +124,3 @@ def _text(content: str | Sequence[ToldPart] | None) -> str | None:
     if content is None or isinstance(content, str):
         return content
     return "\n".join(part.text for part in content if part.text)
-
-
-def _object(text: str) -> dict[str, Any]:
-    try:
-        found = msgspec.json.decode(text or "{}")
-    except msgspec.DecodeError:
-        return {}
-    return found if isinstance(found, dict) else {}

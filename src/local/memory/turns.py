@@ -43,8 +43,9 @@ class Turns:
     ) -> list[Written]:
         records = self._in_known_turn(connection, records)
         written = [self._put_record(connection, record) for record in records]
-        if records[0].kind == "episode" and written[0].was_new:
-            self._take_ratings(connection, records[0], written[0])
+        answer = written[0]
+        if records[0].kind == "episode" and answer.was_new and not answer.superseded_by:
+            self._take_ratings(connection, records[0], answer)
             for record, one in zip(records, written, strict=True):
                 self._annotate(connection, record, one, derived_from)
         return written

@@ -1,6 +1,7 @@
 """Bytes to envelopes and back: JSON in UTF-8, decoded once, at the edge, into typed Structs."""
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterator
+from contextlib import contextmanager
 from functools import cache
 from typing import Any, TypeVar
 
@@ -44,18 +45,30 @@ def decode(data: bytes, payload: type[P]) -> Envelope[P]:
         BadRequestError: Not JSON, or not an envelope.
         InvalidArgumentsError: The tool's arguments are not as its schema says.
     """
-    try:
-        envelope: Envelope[P] = _decoder(payload).decode(data)  # type: ignore[arg-type]
-    except msgspec.ValidationError as error:
-        problem = f"{error}."
-        if "$.payload.args" in problem:
-            raise InvalidArgumentsError(problem.replace("$.payload.args", "args")) from error
-        raise BadRequestError(problem, remedy=SHAPE) from error
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise BadRequestError(f"The message is not JSON: {error}.", remedy=SHAPE) from error
-    except RecursionError as error:
-        raise BadRequestError("The message is nested too deeply.", remedy=SHAPE) from error
+    with reading_json(SHAPE):
+        try:
+            envelope: Envelope[P] = _decoder(payload).decode(data)  # type: ignore[arg-type]
+        except msgspec.ValidationError as error:
+            problem = f"{error}."
+            if "$.payload.args" in problem:
+                raise InvalidArgumentsError(problem.replace("$.payload.args", "args")) from error
+            raise BadRequestError(problem, remedy=SHAPE) from error
     return envelope
+
+
+@contextmanager
+def reading_json(shape: str) -> Iterator[None]:
+    """What is no JSON becomes an error, with `shape` as what to send instead.
+
+    Raises:
+        BadRequestError: It is none, or nested without end.
+    """
+    try:
+        yield
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise BadRequestError(f"The message is not JSON: {error}.", remedy=shape) from error
+    except RecursionError as error:
+        raise BadRequestError("The message is nested too deeply.", remedy=shape) from error
 
 
 SHAPE = 'A request looks like {"payload": {"args": {…}}}.'

@@ -114,7 +114,7 @@ class Delta(msgspec.Struct, kw_only=True):
 class Generation(msgspec.Struct, kw_only=True):
     """`response.generation`: a finished turn.
 
-    `error` says why there is no answer; such a turn is not remembered.
+    `error` says why there is no answer; a turn without one is not remembered.
     """
 
     answer: str
@@ -127,11 +127,15 @@ class Generation(msgspec.Struct, kw_only=True):
 
 
 class Feedback(msgspec.Struct, kw_only=True):
-    """`response.feedback`: how good the answer to a query was."""
+    """`response.feedback`: how good the answer to a query was.
+
+    Without a session it is the newest of the query id in any of the user's.
+    """
 
     query_id: Annotated[str, msgspec.Meta(min_length=1, max_length=256)]
     score: Annotated[float, msgspec.Meta(ge=-1, le=1)]
     comment: str | None = None
+    session_id: Name | None = None
 
 
 class OutputPart(msgspec.Struct, kw_only=True, omit_defaults=True):
@@ -147,11 +151,16 @@ class OutputPart(msgspec.Struct, kw_only=True, omit_defaults=True):
 
 
 class DeadLetter(msgspec.Struct, kw_only=True):
-    """`memory.dead_letter`: a message that can never become a memory, and why."""
+    """`memory.dead_letter`: a message that can never become a memory, and why.
+
+    `cut`: the message is not whole here, since it was no UTF-8, or longer than a letter carries.
+    """
 
     subject: str
     reason: str
     message: str
+    source: str = ""
+    cut: bool = False
 
 
 class MemoryChange(msgspec.Struct, kw_only=True, omit_defaults=True):
@@ -166,7 +175,8 @@ class MemoryChange(msgspec.Struct, kw_only=True, omit_defaults=True):
 class MemoryStatus(msgspec.Struct, kw_only=True):
     """Answer of `memory.status`: whether ledger and index agree.
 
-    `vectors_available`: searches go by meaning, over everything that is indexed.
+    `vectors_available`: searches go by meaning, over everything that is indexed. `dead_letters`:
+    messages that could not be read.
     """
 
     records: int
@@ -176,3 +186,4 @@ class MemoryStatus(msgspec.Struct, kw_only=True):
     in_index: int | None = None
     embedder: str | None = None
     problem: str | None = None
+    dead_letters: int = 0

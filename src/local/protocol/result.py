@@ -14,6 +14,7 @@ from local.errors import BadRequestError, ErrorCode, RequestError, ToolFailedErr
 from local.protocol.codec import decode
 from local.protocol.envelope import Envelope
 from local.protocol.payloads import ErrorReply, ToolResult
+from local.protocol.reading import as_text, texts_of_parts
 
 CONTENTS = ("content", "result", "output", "text", "data")
 """Where the content may stand, in this order."""
@@ -87,7 +88,7 @@ def _field(name: str, fields: Mapping[str, Any]) -> Any:
 def _result(payload: object, headers: Mapping[str, str]) -> ToolResult:
     if not isinstance(payload, dict):
         if (refusal := headers.get(SERVICE_ERROR)) is not None:
-            return _failed(refusal, _text(payload))
+            return _failed(refusal, as_text(payload))
         return _succeeded(payload) if payload not in (None, "") else _failed(None, "")
     said = [payload[name] for name in CONTENTS if payload.get(name) is not None]
     rest = {k: value for k, value in payload.items() if k not in _AROUND and value is not None}
@@ -95,7 +96,7 @@ def _result(payload: object, headers: Mapping[str, str]) -> ToolResult:
     outcome = _outcome(payload)
     error = payload.get("error") or headers.get(SERVICE_ERROR)
     if outcome is False or (outcome is None and (error or content is None)):
-        return _failed(error, _text(content))
+        return _failed(error, as_text(content))
     return _succeeded(content, payload.get("data"))
 
 
@@ -109,17 +110,17 @@ def _outcome(payload: Mapping[str, Any]) -> bool | None:
 
 def _succeeded(content: object, data: object = None) -> ToolResult:
     """What has a structure is content as JSON, and data as it is."""
-    structured = isinstance(content, dict | list) and _texts(content) is None
+    structured = isinstance(content, dict | list) and texts_of_parts(content) is None
     if data is None and structured:
         data = content
-    return ToolResult(ok=True, content=_text(content), data=data)
+    return ToolResult(ok=True, content=as_text(content), data=data)
 
 
 def _failed(error: object, content: str) -> ToolResult:
     """`error` is text, or an object with a message and perhaps one of our codes."""
     fields = error if isinstance(error, dict) else {"message": error}
     named = fields.get("message")
-    message = named if isinstance(named, str) and named else content or _text(error)
+    message = named if isinstance(named, str) and named else content or as_text(error)
     reply = ErrorReply(
         code=_CODES.get(str(fields.get("code")), ToolFailedError.code),
         message=message or "The tool's answer says nothing.",
@@ -127,20 +128,3 @@ def _failed(error: object, content: str) -> ToolResult:
     return ToolResult(
         ok=False, content=content or f"Error ({reply.code}): {reply.message}", error=reply
     )
-
-
-def _text(content: object) -> str:
-    """Text as it is, texts in parts as MCP has them line by line, everything else as JSON."""
-    if content is None or isinstance(content, str):
-        return content or ""
-    texts = _texts(content)
-    return msgspec.json.encode(content).decode() if texts is None else "\n".join(texts)
-
-
-def _texts(content: object) -> list[str] | None:
-    """Of a list of parts `{"type": "text", "text"}`; None for anything else."""
-    if not isinstance(content, list) or not content:
-        return None
-    texts = [part.get("text") for part in content if isinstance(part, dict)]
-    said = [text for text in texts if isinstance(text, str)]
-    return said if len(said) == len(content) else None

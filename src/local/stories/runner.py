@@ -22,7 +22,19 @@ from local.protocol.payloads import Feedback, Generation, ToolResult
 from local.stories.bench import Bench, FreshBench
 from local.stories.checks import Check, Outcome, Problem, at, problems
 from local.stories.hosting import StoryTool, hosted
-from local.stories.script import Call, Discover, Rate, Raw, Restart, Say, Session, Step, Story
+from local.stories.kept import filled
+from local.stories.script import (
+    Call,
+    Discover,
+    Publish,
+    Rate,
+    Raw,
+    Restart,
+    Say,
+    Session,
+    Step,
+    Story,
+)
 
 POLL = 0.05
 """Seconds between two attempts at what must hold eventually."""
@@ -139,6 +151,8 @@ class _Run:
                 return problems(step.expected, await self._send(session, step))
             case Discover():
                 return await self._discover(step)
+            case Publish():
+                await self._publish(session, step)
             case Rate():
                 await self._rate(session, step)
             case Restart() if isinstance(self._bench, FreshBench):
@@ -167,8 +181,7 @@ class _Run:
 
     async def _call(self, session: Session, step: Call) -> Problems:
         caller = self._caller(session, step.agent)
-        names = {"user": caller.user, "session": caller.session_id}
-        step = step.filled({**self._kept, **names})
+        step = step.filled(self._named(caller))
 
         async def attempt() -> ToolResult:
             return await call_tool(
@@ -196,6 +209,10 @@ class _Run:
         )
         return decode(answer.data, ToolResult).payload
 
+    async def _publish(self, session: Session, step: Publish) -> None:
+        message = filled(step.publish, self._named(self._caller(session, "story")))
+        await publish_durably(self._bench.bus, step.to, msgspec.json.encode(message))
+
     async def _discover(self, step: Discover) -> Problems:
         """As a client that has never heard of these tools; waits until it has heard enough."""
         async with (
@@ -221,6 +238,10 @@ class _Run:
             query_id=query_id,
         )
         await publish_durably(self._bench.bus, subjects.RESPONSE_FEEDBACK, encode(rating))
+
+    def _named(self, caller: Caller) -> dict[str, Any]:
+        """What `$name` stands for in a step of this caller's."""
+        return {**self._kept, "user": caller.user, "session": caller.session_id}
 
     def _caller(self, session: Session, agent: str) -> Caller:
         return Caller(

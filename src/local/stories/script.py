@@ -25,7 +25,7 @@ agents; the story brings them along.
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 import msgspec
 import yaml
@@ -147,6 +147,23 @@ class Raw(_Requesting, frozen=True, kw_only=True, tag="raw"):
         return f"raw: {self.raw}"
 
 
+class Publish(_Step, frozen=True, kw_only=True, tag="publish"):
+    """Another agent publishes a message into a stream, as it is written, envelope and all.
+
+    In it `$user`, `$session` and what was kept stand for what they name.
+    """
+
+    publish: Json
+    to: Literal["response.generation", "response.feedback"] = "response.generation"
+
+    def names(self) -> Iterator[str]:
+        """The kept values that this step needs."""
+        yield from names_in(self.publish)
+
+    def __str__(self) -> str:
+        return f"publish: {text_of(self.publish)}"
+
+
 class Rate(_Step, frozen=True, kw_only=True, tag="rate"):
     """Feedback for the last answer of the session, or for the one whose label `of` names."""
 
@@ -186,8 +203,8 @@ class Restart(_Step, frozen=True, kw_only=True, tag="restart"):
         return "restart"
 
 
-Step = Say | Call | Raw | Rate | Discover | Restart
-KINDS = ("say", "call", "raw", "rate", "discover", "restart")
+Step = Say | Call | Raw | Publish | Rate | Discover | Restart
+KINDS = ("say", "call", "raw", "publish", "rate", "discover", "restart")
 
 
 class Session(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -222,10 +239,10 @@ class Story(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
                     raise ValueError(f"`of` names no earlier label: {label} - at `{where}`")
                 case Rate(of=None) if session.id not in spoken:
                     raise ValueError(f"Nothing was said yet that could be rated - at `{where}`")
-                case Call(keep=keep):
+                case Call() | Publish():
                     if unknown := sorted(set(step.names()) - kept):
                         raise ValueError(f"Nothing was kept as `${unknown[0]}` - at `{where}`")
-                    kept |= keep.keys()
+                    kept |= step.keep.keys() if isinstance(step, Call) else set()
 
     def _steps(self) -> Iterator[tuple[str, Session, Step]]:
         for s, session in enumerate(self.sessions):

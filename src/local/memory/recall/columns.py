@@ -32,6 +32,7 @@ Flags = npt.NDArray[np.bool_]
 
 _COLUMNS = np.dtype([
     ("row", np.int64),
+    ("stands", np.int64),        # in its session: the row of its first version
     ("active", np.bool_),
     ("session", np.int32),       # a number; -1: none
     ("spoken", np.bool_),
@@ -78,6 +79,8 @@ class Candidate(NamedTuple):
     topic: str | None
     content: str | None
     """Where there are no features: they are read from it."""
+    stands: int
+    """Where it stands in its session, as the row of its first version."""
     active: int = 1
 
     def read(self) -> Features:
@@ -199,6 +202,7 @@ class Columns:
         self._position[candidate.row] = position
         self._records[position] = (
             candidate.row,
+            candidate.stands,
             True,
             -1 if candidate.session_id is None else names.sessions.of(session),
             candidate.kind in SPOKEN,
@@ -328,7 +332,7 @@ def _neighbours(column: Any) -> list[tuple[Positions, Positions]]:
     size = len(column)
     spoken = np.flatnonzero(column["spoken"] & (column["session"] >= 0))
     sessions = column["session"][spoken]
-    order = np.lexsort((column["row"][spoken], sessions))
+    order = np.lexsort((column["stands"][spoken], sessions))
     ordered, sessions = spoken[order], sessions[order]
     near = []
     for distance in range(1, SPAN + 1):

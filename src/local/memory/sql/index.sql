@@ -8,7 +8,8 @@ LEFT JOIN vector ON vector.record = record.row
 LEFT JOIN record AS before ON before.row = (
      SELECT max(earlier.row) FROM record AS earlier INDEXED BY record_session
      WHERE earlier.tenant = record.tenant AND earlier.owner = record.owner
-       AND earlier.session_id = record.session_id AND earlier.row < record.row
+       AND earlier.session_id = record.session_id
+       AND earlier.row < ifnull(record.stands_at, record.row)
        AND earlier.kind IN ('chat_message', 'tool_output'))
 WHERE record.tenant = :tenant AND record.index_state = 0
 ORDER BY record.row LIMIT :limit;

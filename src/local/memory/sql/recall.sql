@@ -28,7 +28,8 @@ SELECT record.row, record.id, record.kind, record.scope, record.session_id, reco
        record.score, vector.embedder,
        vector.data, feature.stems, feature.length, feature.density, feature.firsthand, feature.timed,
        feature.wish, record.topic,
-       CASE WHEN feature.record IS NULL THEN record.content END AS content
+       CASE WHEN feature.record IS NULL THEN record.content END AS content,
+       ifnull(record.stands_at, record.row) AS stands
 FROM (SELECT value AS row FROM json_each(:rows)
       UNION ALL
       SELECT found.row FROM json_each(:ids) AS id
@@ -55,6 +56,7 @@ SELECT record.row, record.id, record.kind, record.scope, record.session_id, reco
        vector.data, feature.stems, feature.length, feature.density, feature.firsthand, feature.timed,
        feature.wish, record.topic,
        CASE WHEN feature.record IS NULL THEN record.content END AS content,
+       ifnull(record.stands_at, record.row) AS stands,
        record.superseded_by IS NULL AS active, record.revision
 FROM record INDEXED BY record_revision
 LEFT JOIN feature ON feature.record = record.row
@@ -72,31 +74,39 @@ SELECT count(*) FROM (
 
 -- name: around
 SELECT here.row, near.row AS behind,
-       (SELECT count(*) FROM record AS other INDEXED BY record_session
+       (SELECT count(*) FROM record AS other INDEXED BY record_standing
         WHERE other.tenant = here.tenant AND other.owner = here.owner
-          AND other.session_id = here.session_id AND other.kind IN ('chat_message', 'tool_output')
-          AND other.row > here.row AND other.row <= near.row) AS distance
+          AND other.session_id = here.session_id AND other.superseded_by IS NULL
+          AND other.kind IN ('chat_message', 'tool_output')
+          AND ifnull(other.stands_at, other.row) > ifnull(here.stands_at, here.row)
+          AND ifnull(other.stands_at, other.row) <= ifnull(near.stands_at, near.row)) AS distance
 FROM json_each(:rows) AS wanted
 CROSS JOIN record AS here ON here.row = wanted.value AND here.kind IN ('chat_message', 'tool_output')
 CROSS JOIN record AS near ON near.row IN (
-     SELECT row FROM record AS other INDEXED BY record_session
+     SELECT row FROM record AS other INDEXED BY record_standing
      WHERE other.tenant = here.tenant AND other.owner = here.owner
-       AND other.session_id = here.session_id AND other.kind IN ('chat_message', 'tool_output')
-       AND other.row > here.row ORDER BY row LIMIT :span)
+       AND other.session_id = here.session_id AND other.superseded_by IS NULL
+       AND other.kind IN ('chat_message', 'tool_output')
+       AND ifnull(other.stands_at, other.row) > ifnull(here.stands_at, here.row)
+     ORDER BY ifnull(other.stands_at, other.row) LIMIT :span)
 WHERE +here.tenant = :tenant
 UNION ALL
 SELECT near.row, here.row AS behind,
-       (SELECT count(*) FROM record AS other INDEXED BY record_session
+       (SELECT count(*) FROM record AS other INDEXED BY record_standing
         WHERE other.tenant = here.tenant AND other.owner = here.owner
-          AND other.session_id = here.session_id AND other.kind IN ('chat_message', 'tool_output')
-          AND other.row > near.row AND other.row <= here.row) AS distance
+          AND other.session_id = here.session_id AND other.superseded_by IS NULL
+          AND other.kind IN ('chat_message', 'tool_output')
+          AND ifnull(other.stands_at, other.row) > ifnull(near.stands_at, near.row)
+          AND ifnull(other.stands_at, other.row) <= ifnull(here.stands_at, here.row)) AS distance
 FROM json_each(:rows) AS wanted
 CROSS JOIN record AS here ON here.row = wanted.value AND here.kind IN ('chat_message', 'tool_output')
 CROSS JOIN record AS near ON near.row IN (
-     SELECT row FROM record AS other INDEXED BY record_session
+     SELECT row FROM record AS other INDEXED BY record_standing
      WHERE other.tenant = here.tenant AND other.owner = here.owner
-       AND other.session_id = here.session_id AND other.kind IN ('chat_message', 'tool_output')
-       AND other.row < here.row ORDER BY row DESC LIMIT :span)
+       AND other.session_id = here.session_id AND other.superseded_by IS NULL
+       AND other.kind IN ('chat_message', 'tool_output')
+       AND ifnull(other.stands_at, other.row) < ifnull(here.stands_at, here.row)
+     ORDER BY ifnull(other.stands_at, other.row) DESC LIMIT :span)
 WHERE +here.tenant = :tenant;
 
 -- name: own_rows

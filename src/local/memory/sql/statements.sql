@@ -49,7 +49,7 @@ WITH RECURSIVE newer (id) AS (
     WHERE record.tenant = :tenant
 )
 SELECT record.* FROM record JOIN versions USING (id)
-WHERE tenant = :tenant ORDER BY row DESC;
+WHERE tenant = :tenant ORDER BY superseded_by IS NOT NULL, event_time DESC, row DESC;
 
 -- name: supersede
 UPDATE record SET superseded_by = :superseded_by, index_state = 2, unjudged = 0

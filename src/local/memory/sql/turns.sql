@@ -48,5 +48,10 @@ RETURNING owner, query_id, session_id, score, comment, event_time;
 -- name: score_answer
 UPDATE record SET score = (
     SELECT score FROM feedback WHERE tenant = :tenant AND answer = :answer)
-WHERE tenant = :tenant AND (id = :answer OR (superseded_by IS NULL AND turn = (
-    SELECT turn FROM record WHERE tenant = :tenant AND id = :answer AND superseded_by IS NULL)));
+WHERE tenant = :tenant AND id IN (
+    SELECT :answer UNION ALL
+    SELECT beside.id FROM record AS answer
+    CROSS JOIN record AS beside INDEXED BY record_turn
+         ON beside.tenant = answer.tenant AND beside.turn = answer.turn
+    WHERE answer.tenant = :tenant AND answer.id = :answer AND answer.superseded_by IS NULL
+      AND beside.superseded_by IS NULL);

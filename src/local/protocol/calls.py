@@ -1,0 +1,139 @@
+"""Tool calls as other agents report them, in whatever form, as ToolCallRecords."""
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+import msgspec
+
+from local.protocol.payloads import Json, ToolCallRecord
+from local.protocol.reading import as_text, first_of, kind_of, name_of, object_of
+
+NAMES: Final = ("name", "tool", "tool_name", "function")
+ARGS: Final = ("args", "arguments", "input", "parameters")
+RESULTS: Final = ("content", "result", "output", "response")
+IDS: Final = ("id", "call_id", "tool_call_id", "tool_use_id")
+OWN: Final = frozenset(ToolCallRecord.__struct_fields__)
+UNNAMED: Final = "tool"
+
+
+def read_calls(value: Any, at: str, unread: list[str]) -> list[ToolCallRecord]:
+    """Every call that can be read.
+
+    Args:
+        value: A list of calls, one call, names, or an object of calls by their tools' names.
+        at: Where it stands, for `unread`.
+        unread: Gets a line for whatever could not be read.
+    """
+    calls: list[ToolCallRecord] = []
+    for where, reported in _reported(value, at, unread):
+        call = _call(reported, where, unread)
+        if call is not None:
+            calls.append(call)
+    return _with_results(calls)
+
+
+def _reported(value: Any, at: str, unread: list[str]) -> Iterator[tuple[str, Any]]:
+    match value:
+        case None | "":
+            return
+        case str():
+            yield at, value
+        case list():
+            yield from ((f"{at}[{number}]", each) for number, each in enumerate(value))
+        case dict() if any(key in value for key in NAMES):
+            yield at, value
+        case dict():
+            for name, called in value.items():
+                several = called if isinstance(called, list) else [called]
+                yield from ((f"{at}.{name}", _named(name, each)) for each in several)
+        case _:
+            unread.append(f"{at}: expected a list, got {kind_of(value)}")
+
+
+def _named(name: str, called: Any) -> Json:
+    """What an object of calls has under a tool's name: a call, its arguments or its result."""
+    match called:
+        case dict() if any(key in called for key in (*ARGS, *RESULTS, *IDS)):
+            return {**called, "name": name}
+        case dict():
+            return {"name": name, "args": called}
+        case str() | list():
+            return {"name": name, "result": called}
+    return {"name": name}  # how often it was called, or nothing
+
+
+def _call(reported: Any, at: str, unread: list[str]) -> ToolCallRecord | None:
+    match reported:
+        case str() if reported.strip():
+            return ToolCallRecord(name=reported)
+        case dict():
+            return _own(reported) or _foreign(_flat(reported), at, unread)
+    unread.append(f"{at}: expected a call, got {kind_of(reported)}")
+    return None
+
+
+def _own(reported: Json) -> ToolCallRecord | None:
+    """A call in local2's own form."""
+    if not reported.keys() <= OWN:
+        return None
+    try:
+        return msgspec.convert(reported, ToolCallRecord)
+    except msgspec.ValidationError:
+        return None
+
+
+def _flat(reported: Json) -> Json:
+    """The call with what OpenAI's API puts into an object under `function`."""
+    for key in NAMES:
+        if isinstance(inner := reported.get(key), dict):
+            return inner | {name: value for name, value in reported.items() if name != key}
+    return reported
+
+
+def _foreign(reported: Json, at: str, unread: list[str]) -> ToolCallRecord | None:
+    name = name_of(first_of(reported, NAMES))
+    error = reported.get("error")
+    call = ToolCallRecord(
+        name=name or UNNAMED,
+        args=_args(first_of(reported, ARGS), at, unread),
+        ok=_succeeded(reported),
+        content=as_text(first_of(reported, RESULTS)) or (as_text(error) if error else ""),
+        id=name_of(first_of(reported, IDS)) or None,
+        tool_output_key=name_of(reported.get("tool_output_key")) or None,
+    )
+    if name:
+        return call
+    if call.id is None or not call.content:  # else it may be the result of a call with that id
+        unread.append(f"{at}: the call has no name")
+    return call if call.content else None
+
+
+def _args(value: Any, at: str, unread: list[str]) -> Json:
+    match value:
+        case None:
+            return {}
+        case dict():
+            return value
+        case str() if (found := object_of(value)) or value.strip() in {"", "{}"}:
+            return found
+    unread.append(f"{at}: expected an object of arguments, got {kind_of(value)}")
+    return {}
+
+
+def _succeeded(reported: Json) -> bool:
+    said = first_of(reported, ("ok", "success"))
+    if isinstance(said, bool):
+        return said
+    return not (reported.get("error") or reported.get("is_error") is True)
+
+
+def _with_results(calls: list[ToolCallRecord]) -> list[ToolCallRecord]:
+    """The calls with results that were reported apart from them, under their ids."""
+    told: list[ToolCallRecord] = []
+    for call in calls:
+        asked = next((n for n, one in enumerate(told) if call.id and one.id == call.id), None)
+        if asked is not None and call.name == UNNAMED and not told[asked].content:
+            told[asked] = msgspec.structs.replace(told[asked], content=call.content, ok=call.ok)
+        else:
+            told.append(call)
+    return told

@@ -1,0 +1,197 @@
+"""Turns and ratings as other agents publish them, read as far as they can be.
+
+The reference fixes `query` and `answer` of a turn, and the form of nothing else: whatever has these
+two is a turn. What else cannot be read is left out, and told.
+"""
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any, Final, Generic, TypeVar, get_args
+
+import msgspec
+
+from local.errors import BadRequestError, ErrorCode
+from local.protocol.calls import read_calls
+from local.protocol.codec import reading_json
+from local.protocol.envelope import Envelope
+from local.protocol.payloads import ErrorReply, Feedback, Generation
+from local.protocol.reading import (
+    MISSING,
+    as_text,
+    kind_of,
+    moment_of,
+    name_of,
+    number_of,
+    text_of,
+)
+
+P = TypeVar("P")
+
+TURN: Final = 'A turn looks like {"payload": {"query": "…", "answer": "…"}}.'
+RATING: Final = 'A rating looks like {"payload": {"query_id": "…", "score": 1}}.'
+CODES: Final = frozenset(get_args(ErrorCode))
+
+
+class Read(msgspec.Struct, Generic[P], frozen=True, kw_only=True):
+    """A message; `unread` says of what could not be read where it was, and never what."""
+
+    envelope: Envelope[P]
+    unread: tuple[str, ...]
+
+
+def read_generation(data: bytes) -> Read[Generation]:
+    """Read a turn, in an envelope or without one.
+
+    Its ids may stand in the envelope. Without an answer it needs an error.
+
+    Raises:
+        BadRequestError: Query or answer cannot be read; or not whose turn it is, which must not
+            become somebody else's.
+    """
+    with reading_json(TURN):
+        message = _Message(data, ("query", "answer"), TURN)
+        error = _error(message.inner.get("error"))
+        turn = Generation(
+            query=message.text("query", blank=error is not None),
+            answer=message.text("answer", blank=True, missing=error is not None),
+            thinking=message.optional_text("thinking"),
+            tool_calls=read_calls(
+                message.inner.get("tool_calls"), f"{message.path}tool_calls", message.unread
+            ),
+            session_id=message.id("session_id"),
+            query_id=message.id("query_id"),
+            error=error,
+        )
+        return message.read(turn)
+
+
+def read_feedback(data: bytes) -> Read[Feedback]:
+    """Read a rating, in an envelope or without one; its ids may stand in the envelope.
+
+    Raises:
+        BadRequestError: Query id or score, or whose it is, cannot be read.
+    """
+    with reading_json(RATING):
+        message = _Message(data, ("query_id", "score"), RATING)
+        query_id = message.id("query_id")
+        if query_id is None:
+            raise message.expected("query_id", "an id of 1 to 256 characters")
+        score = number_of(message.inner.get("score"))
+        if score is None or not -1 <= score <= 1:
+            raise message.expected("score", "a number from -1 to 1")
+        rating = Feedback(
+            query_id=query_id,
+            score=score,
+            session_id=message.id("session_id"),
+            comment=message.optional_text("comment"),
+        )
+        return message.read(rating)
+
+
+def source_of(data: bytes) -> str:
+    """Who published a message, as far as that can be read of one that cannot be."""
+    try:
+        whole = msgspec.json.decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return ""
+    return (name_of(whole.get("source")) or "") if isinstance(whole, dict) else ""
+
+
+class _Message:
+    """A message whose fields are read one by one: `inner` is its payload, or itself."""
+
+    def __init__(self, data: bytes, needed: tuple[str, ...], shape: str) -> None:
+        whole = msgspec.json.decode(data)
+        if not isinstance(whole, dict):
+            raise BadRequestError(f"Expected an object, got {kind_of(whole)}.", remedy=shape)
+        payload = whole.get("payload", whole)
+        inside = isinstance(payload, dict) and any(field in payload for field in needed)
+        if not inside and all(field in whole for field in needed):
+            payload = whole
+        if not isinstance(payload, dict):
+            raise BadRequestError(
+                f"payload: expected an object, got {kind_of(payload)}.", remedy=shape
+            )
+        self.outer: Mapping[str, Any] = whole
+        self.inner: Mapping[str, Any] = payload
+        self.path = "" if payload is whole else "payload."
+        self.unread: list[str] = []
+        self._shape = shape
+
+    def expected(self, field: str, wanted: str) -> BadRequestError:
+        """What to raise where a field is not as it must be."""
+        got = kind_of(self.inner.get(field, MISSING))
+        where = f"{self.path}{field}"
+        return BadRequestError(
+            f"{field}: expected {wanted}, got {got} at {where}.", remedy=self._shape
+        )
+
+    def text(self, field: str, *, blank: bool, missing: bool = False) -> str:
+        """A text that has to be there, and to say something unless it may be blank."""
+        found = text_of(self.inner.get(field))
+        if found is None:
+            if missing:
+                return ""
+            raise self.expected(field, "text")
+        if not blank and (not found or found.isspace()):
+            raise BadRequestError(
+                f"{field}: the text is blank at {self.path}{field}.", remedy=self._shape
+            )
+        return found
+
+    def optional_text(self, field: str) -> str | None:
+        value = self.inner.get(field)
+        found = text_of(value)
+        if found is None and value not in (None, [], {}):
+            self._note(f"{self.path}{field}", "text", value)
+        return found
+
+    def id(self, field: str) -> str | None:
+        """Of the payload, else of the envelope."""
+        if self.inner.get(field) in (None, ""):
+            return self._name(self.outer.get(field), field)
+        return self._name(self.inner[field], f"{self.path}{field}")
+
+    def read(self, payload: P) -> Read[P]:
+        """The payload in its envelope."""
+        user = self.outer.get("user")
+        if user is not None and name_of(user) is None:
+            raise BadRequestError(
+                f"user: expected a name of at most 256 characters, got {kind_of(user)} at user."
+            )
+        envelope = Envelope(
+            payload=payload,
+            source=self._name(self.outer.get("source"), "source") or "",
+            timestamp_utc=self._moment(),
+            user=name_of(user),
+            session_id=self.id("session_id"),
+            query_id=self.id("query_id"),
+        )
+        return Read(envelope=envelope, unread=tuple(dict.fromkeys(self.unread)))
+
+    def _moment(self) -> datetime | None:
+        value = self.outer.get("timestamp_utc")
+        moment = moment_of(value)
+        if moment is None and value is not None:
+            self._note("timestamp_utc", "a time", value)
+        return moment
+
+    def _name(self, value: Any, at: str) -> str | None:
+        name = name_of(value)
+        if name is None and value is not None:
+            self._note(at, "an id of at most 256 characters", value)
+        return name or None
+
+    def _note(self, at: str, wanted: str, value: Any) -> None:
+        self.unread.append(f"{at}: expected {wanted}, got {kind_of(value)}")
+
+
+def _error(value: Any) -> ErrorReply | None:
+    """Why there is no answer, however that is said; null, false and nothing are no error."""
+    if not value:
+        return None
+    code: ErrorCode = "internal"
+    if isinstance(value, dict):
+        code = value["code"] if value.get("code") in CODES else code
+        value = value.get("message") or text_of(value) or value
+    return ErrorReply(code=code, message=as_text(value))

@@ -1,0 +1,190 @@
+"""Turns of other agents: whatever has a query and an answer is remembered, and nothing is lost."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from local.agents.memory_agent import MemoryAgent
+from local.bus.connection import Connection, Message
+from local.bus.dead_letters import letters, publish_again
+from local.bus.query_client import QueryClient
+from local.bus.streams import publish_durably
+from local.database import Database
+from local.errors import BusError
+from local.memory.service import Memory
+from local.protocol import subjects
+from local.protocol.caller import Caller
+from local.protocol.codec import decode, encode
+from local.protocol.envelope import seal
+from local.protocol.payloads import Query, ToolResult
+from turns import GENERATION, TURN, all_done, episodes, rows, turn
+from waiting import eventually
+
+pytestmark = pytest.mark.usefixtures("memory_agent")
+
+
+async def published(bus: Connection, *messages: object) -> None:
+    for message in messages:
+        data = message if isinstance(message, bytes) else json.dumps(message).encode()
+        await publish_durably(bus, GENERATION, data)
+    await all_done(bus)
+
+
+@pytest.mark.parametrize(
+    "payload",
+    [
+        pytest.param({"tool_calls": None, "thinking": None}, id="nothing"),
+        pytest.param({"tool_calls": 2, "thinking": ["Easy.", "It is Au."]}, id="a count, a list"),
+        pytest.param({"tool_calls": ["weigh"], "thinking": {"text": "Easy."}}, id="names"),
+        pytest.param({"session_id": 1, "query_id": 1}, id="numbers"),
+        pytest.param({"answer": [{"type": "text", "text": "Au."}]}, id="parts"),
+        pytest.param({"error": "", "mood": {"good": True}}, id="fields of its own"),
+        pytest.param({"error": "A tool was slow."}, id="an answer with an error"),
+    ],
+)
+async def test_whatever_has_a_query_and_an_answer_is_remembered(
+    bus: Connection, database: Database, payload: dict[str, Any]
+) -> None:
+    await published(bus, turn(**payload))
+
+    (episode,) = await episodes(database)
+    assert episode["content"] == "Q: What is the symbol of gold?\nA: Au."
+    assert episode["session_id"] == str(payload.get("session_id", "s1"))
+    assert [letter async for letter in letters(bus)] == []
+
+
+async def test_tool_results_of_other_forms_are_recorded(
+    bus: Connection, database: Database
+) -> None:
+    calls = [
+        {"id": "c1", "function": {"name": "weigh", "arguments": '{"of": "gold"}'}, "result": "1 g"},
+        {"tool": "list", "args": {}, "result": ["gold", "lead"]},
+    ]
+    await published(bus, turn(tool_calls=calls))
+
+    outputs = [row for row in await rows(database) if row["kind"] == "tool_output"]
+    assert [(row["label"], row["content"], json.loads(row["metadata"])) for row in outputs] == [
+        ("weigh", "1 g", {"args": {"of": "gold"}}),
+        ("list", '["gold","lead"]', {}),
+    ]
+
+
+async def test_a_turn_without_an_envelope_or_a_readable_time_is_of_the_time_it_came(
+    bus: Connection, database: Database
+) -> None:
+    bare = {"query": "Gold?", "answer": "Au.", "query_id": 1}
+    await published(bus, bare, bare, {**TURN, "timestamp_utc": "yesterday"})
+
+    first, second = await episodes(database)
+    assert (first["content"], first["owner"], second["owner"]) == (
+        "Q: Gold?\nA: Au.",
+        "",
+        "richard",
+    )
+    assert first["event_time"] <= second["event_time"]
+
+
+async def test_what_could_not_be_read_is_logged_once_a_source_and_never_its_content(
+    bus: Connection, logs: Path
+) -> None:
+    before = len(logs.read_text())
+    for number in range(3):
+        for source in ("xenia", "yorick"):
+            broken = turn(query_id=f"q{number}", tool_calls=[["sekret"]], thinking=42)
+            await published(bus, {**json.loads(broken), "source": source})
+    await published(bus, turn(answer=42, query="sekret"))
+
+    def told() -> list[dict[str, Any]]:
+        lines = [json.loads(line) for line in logs.read_text()[before:].splitlines()]
+        return [line for line in lines if line["event"] == "read_in_part"]
+
+    await eventually(lambda: len(told()) == 2)
+    assert {line["source"] for line in told()} == {"xenia", "yorick"}
+    assert told()[0]["unread"] == [
+        "payload.thinking: expected text, got a number",
+        "payload.tool_calls[0]: expected a call, got a list",
+    ]
+    assert "sekret" not in logs.read_text()[before:]
+
+
+async def test_a_dead_letter_that_is_published_again_is_remembered_where_it_can_be(
+    bus: Connection, memory: Memory, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As after an upgrade that reads what an older release did not."""
+    with monkeypatch.context() as older:
+        older.setattr("local.protocol.generation.text_of", lambda _: None)
+        await published(bus, turn(answer=[{"type": "text", "text": "Au."}]))
+    (letter,) = [letter async for letter in letters(bus)]
+    assert (letter.letter.source, letter.letter.cut) == ("generator_agent", False)
+    assert await episodes(database) == []
+
+    await publish_again(bus, letter)
+    await all_done(bus)
+
+    assert [row["query_id"] for row in await episodes(database)] == ["q1"]
+    assert [letter async for letter in letters(bus)] == []
+    assert memory.of(Caller()) is not None
+
+
+@pytest.mark.parametrize("filling", ['"', "x", "é"])
+async def test_a_message_as_large_as_the_bus_carries_is_one_letter_and_comes_no_more(
+    bus: Connection, filling: str
+) -> None:
+    room = bus.client.max_payload - 100
+    text = json.dumps({"payload": {"query": "Gold?", "answer": 42, "text": ""}}, ensure_ascii=False)
+    escaped = json.dumps(filling, ensure_ascii=False)[1:-1]
+    text = text.replace('""', f'"{escaped * (room // len(escaped.encode()) - 100)}"')
+    await published(bus, text.encode())
+
+    (letter,) = [letter async for letter in letters(bus)]
+    assert letter.letter.reason.startswith("answer: expected text, got a number")
+    assert text.startswith(letter.letter.message)
+    assert len(letter.letter.message) > len(text) // 3
+    assert letter.letter.cut == (letter.letter.message != text)
+
+
+async def test_a_message_that_is_delivered_again_is_one_letter(
+    bus: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("local.bus.streams.RETRY_DELAY", 0.01)
+    refusals = ["The letter is stored, but nobody hears of it."]
+
+    give_up = MemoryAgent._give_up
+
+    async def lose_once(self: MemoryAgent, *args: Any) -> None:
+        await give_up(self, *args)
+        if refusals:
+            raise BusError(refusals.pop())
+
+    monkeypatch.setattr(MemoryAgent, "_give_up", lose_once)
+    await published(bus, b"no turn")
+
+    assert refusals == []
+    assert len([letter async for letter in letters(bus)]) == 1
+
+
+async def test_a_client_hears_the_answer_of_another_generator(bus: Connection) -> None:
+    """One that answers in parts, with calls in OpenAI's form, and its ids in the envelope."""
+
+    async def answer(message: Message) -> None:
+        query = decode(message.data, Query)
+        accepted = seal(ToolResult(ok=True, content="Accepted."), type="result", source="other")
+        await bus.publish(message.reply, encode(accepted))
+        call = {"id": "c1", "function": {"name": "weigh", "arguments": "{}"}}
+        turn = {
+            "query_id": query.query_id,
+            "payload": {
+                "query": query.payload.query,
+                "answer": [{"type": "text", "text": "Au."}],
+                "tool_calls": [call],
+            },
+        }
+        await bus.publish(GENERATION, json.dumps(turn).encode())
+
+    await bus.subscribe(subjects.QUERY_RECEIVED, answer)
+    async with QueryClient(bus) as asking:
+        heard = await asking.ask("Symbol of gold?", caller=Caller(), timeout=10)
+
+    assert (heard.answer, [call.name for call in heard.tool_calls]) == ("Au.", ["weigh"])

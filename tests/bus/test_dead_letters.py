@@ -1,0 +1,111 @@
+"""Dead letters in their stream: read one by one, published again, dropped."""
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from local.bus.connection import Connection
+from local.bus.dead_letters import bury, count_letters, drop, letter_at, letters, publish_again
+from local.bus.streams import publish_durably, turns_stream
+from local.errors import BadRequestError, BusError, InvalidArgumentsError
+from local.protocol.payloads import DeadLetter
+
+LETTER = DeadLetter(
+    subject="response.generation", reason="No answer.", message='{"é": "“"}', source="critic"
+)
+
+
+@pytest.fixture
+def bus(bus_with_streams: Connection) -> Connection:
+    return bus_with_streams
+
+
+async def buried(bus: Connection, *changes: dict[str, Any]) -> None:
+    for number, change in enumerate(changes):
+        letter = msgspec.structs.replace(LETTER, **change)
+        await bury(bus, letter, source="test", number=f"{number}")
+
+
+async def turns_waiting(bus: Connection) -> int:
+    info = await bus.client.jetstream().stream_info(turns_stream("default"))
+    return info.state.messages
+
+
+async def test_letters_come_oldest_first_whatever_was_dropped_between_them(bus: Connection) -> None:
+    await buried(bus, *({"reason": f"Reason {number}."} for number in range(6)))
+    for sequence in (1, 3, 4):
+        await drop(bus, sequence)
+
+    found = [stored async for stored in letters(bus)]
+
+    assert [stored.sequence for stored in found] == [2, 5, 6]
+    assert [stored.letter.reason for stored in found] == ["Reason 1.", "Reason 4.", "Reason 5."]
+    assert await count_letters(bus) == 3
+    assert await letter_at(bus, 5) == found[1]
+    assert found == sorted(found, key=lambda stored: stored.at)
+
+
+async def test_a_message_is_published_again_as_it_was_and_its_letter_dropped(
+    bus: Connection,
+) -> None:
+    await buried(bus, {})
+
+    await publish_again(bus, await letter_at(bus, 1))
+
+    assert (await turns_waiting(bus), await count_letters(bus)) == (1, 0)
+    kept = await bus.client.jetstream().get_msg(turns_stream("default"), seq=1)
+    assert (kept.subject, kept.data) == (LETTER.subject, LETTER.message.encode())
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        pytest.param({"cut": True}, "only the beginning was kept", id="cut"),
+        pytest.param(
+            {"subject": "$JS.API.STREAM.PURGE.local2-turns-default"},
+            "nobody remembers",
+            id="a subject that nobody should publish to",
+        ),
+    ],
+)
+async def test_what_should_not_be_published_again_is_not(
+    bus: Connection, change: dict[str, Any], reason: str
+) -> None:
+    await buried(bus, change)
+
+    with pytest.raises(BadRequestError, match=reason):
+        await publish_again(bus, await letter_at(bus, 1))
+
+    assert (await turns_waiting(bus), await count_letters(bus)) == (0, 1)
+
+
+async def test_a_letter_stays_where_its_message_could_not_be_published(bus: Connection) -> None:
+    await buried(bus, {})
+    await bus.client.jsm().delete_stream(turns_stream("default"))
+
+    with pytest.raises(BusError):
+        await publish_again(bus, await letter_at(bus, 1))
+
+    assert await count_letters(bus) == 1
+
+
+async def test_what_is_no_letter_is_listed_too(bus: Connection) -> None:
+    await publish_durably(bus, "memory.dead_letter", b"\xff no letter")
+
+    (stored,) = [stored async for stored in letters(bus)]
+
+    assert stored.letter.cut
+    assert "no letter" in stored.letter.message
+
+
+async def test_a_letter_that_is_not_there_is_a_clear_error(bus: Connection) -> None:
+    with pytest.raises(InvalidArgumentsError, match="no dead letter 7"):
+        await letter_at(bus, 7)
+
+
+async def test_without_a_stream_there_are_no_letters(bus: Connection) -> None:
+    await bus.client.jsm().delete_stream("local2-dead-letters-default")
+
+    assert await count_letters(bus) == 0
+    assert [stored async for stored in letters(bus)] == []

@@ -1,0 +1,85 @@
+"""`local2 dead-letters`: the messages that could not be read, and what becomes of them."""
+
+import asyncio
+import json
+import time
+from typing import Any
+
+from commands import Running, answer, local2
+from local.bus.connection import connect
+from local.bus.streams import publish_durably
+
+MESSAGE = {"source": "critic", "payload": {"query": "What is gold?", "answer": 42}}
+
+
+def publish(running: Running, *messages: object) -> None:
+    async def send() -> None:
+        async with connect(running.url, name="test") as bus:
+            for message in messages:
+                await publish_durably(bus, "response.generation", json.dumps(message).encode())
+
+    asyncio.run(send())
+
+
+def listed(running: Running, count: int) -> list[dict[str, Any]]:
+    """The letters, once there are so many."""
+    deadline = time.monotonic() + 20
+    while len(found := answer(running.folder, "dead-letters", "list")) != count:
+        assert time.monotonic() < deadline, found
+    return found
+
+
+def test_dead_letters_are_listed_shown_published_again_and_dropped(running: Running) -> None:
+    assert listed(running, 0) == []
+    assert "could be read" in local2(running.folder, "dead-letters", "list").stdout
+    publish(running, MESSAGE, {**MESSAGE, "source": "[red]\x1b[31mevil"})
+    first, second = listed(running, 2)
+
+    assert (first["subject"], first["source"], first["cut"]) == (
+        "response.generation",
+        "critic",
+        False,
+    )
+    assert first["reason"].startswith("answer: expected text, got a number at payload.answer.")
+    assert "message" not in first
+    table = local2(running.folder, "dead-letters", "list").stdout
+    assert "response.generation" in table.replace("\n", "")
+    assert "[red]" in table
+    assert "\x1b" not in table
+
+    number = str(first["number"])
+    shown = local2(running.folder, "dead-letters", "show", number).stdout
+    assert json.dumps(MESSAGE) in shown
+    assert "response.generation from critic" in shown
+    whole = answer(running.folder, "dead-letters", "show", number)
+    assert json.loads(whole["letter"]["message"]) == MESSAGE
+
+    findings = {one["name"]: one for one in answer(running.folder, "doctor")}
+    assert findings["dead letters"]["verdict"] == "note"
+    assert findings["dead letters"]["detail"] == "2 messages could not be read"
+    assert "dead-letters list" in findings["dead letters"]["remedy"]
+
+    # Nothing reads it better today: its letter is dropped, and it becomes another one.
+    done = local2(running.folder, "dead-letters", "retry", number)
+    assert (done.returncode, done.stdout) == (0, f"{number}: published again\n")
+    numbers = [letter["number"] for letter in listed(running, 2)]
+    assert numbers[0] == second["number"]
+    assert numbers[1] > second["number"]
+
+    done = local2(running.folder, "dead-letters", "drop", str(numbers[0]), number)
+    assert done.returncode == 1
+    assert f"{numbers[0]}: dropped" in done.stdout
+    assert f"There is no dead letter {number}." in done.stderr.replace("\n", " ")
+    dropped = answer(running.folder, "dead-letters", "drop", "--all")
+    assert dropped == [{"number": numbers[1], "done": "dropped"}]
+    assert listed(running, 0) == []
+    findings = {one["name"]: one for one in answer(running.folder, "doctor")}
+    assert findings["dead letters"]["verdict"] == "ok"
+
+
+def test_neither_a_number_nor_all_is_an_error(running: Running) -> None:
+    for words in (["retry"], ["drop"], ["drop", "1", "--all"]):
+        done = local2(running.folder, "dead-letters", *words)
+
+        assert done.returncode == 1
+        assert "--all" in done.stderr

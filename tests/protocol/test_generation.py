@@ -1,0 +1,315 @@
+"""Turns and ratings in the forms in which other agents publish them."""
+
+import json
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from local.errors import BadRequestError
+from local.protocol.generation import Read, read_feedback, read_generation, source_of
+from local.protocol.payloads import Feedback, Generation, ToolCallRecord
+
+
+def read(payload: dict[str, Any], **envelope: Any) -> Read[Generation]:
+    turn = {"query": "How heavy is it?", "answer": "19.3 g.", **payload}
+    return read_generation(json.dumps({**envelope, "payload": turn}).encode())
+
+
+def calls(reported: Any) -> list[ToolCallRecord]:
+    return read({"tool_calls": reported}).envelope.payload.tool_calls
+
+
+WEIGHED = ToolCallRecord(id="c1", name="weigh", args={"of": "gold"}, content="19.3 g")
+
+
+@pytest.mark.parametrize(
+    "reported",
+    [
+        pytest.param(
+            {"id": "c1", "name": "weigh", "args": {"of": "gold"}, "content": "19.3 g"}, id="our own"
+        ),
+        pytest.param(
+            {
+                "id": "c1",
+                "type": "function",
+                "function": {"name": "weigh", "arguments": '{"of": "gold"}'},
+                "content": "19.3 g",
+            },
+            id="OpenAI",
+        ),
+        pytest.param(
+            {"id": "c1", "tool": "weigh", "args": {"of": "gold"}, "result": "19.3 g"}, id="tool"
+        ),
+        pytest.param(
+            {"id": "c1", "tool_name": "weigh", "input": {"of": "gold"}, "output": "19.3 g"},
+            id="tool_name",
+        ),
+        pytest.param(
+            {"call_id": "c1", "name": "weigh", "arguments": {"of": "gold"}, "response": "19.3 g"},
+            id="response",
+        ),
+        pytest.param(
+            {
+                "id": "c1",
+                "name": "weigh",
+                "input": {"of": "gold"},
+                "result": [{"type": "text", "text": "19.3 g"}],
+            },
+            id="a result in parts",
+        ),
+        pytest.param(
+            {"id": "c1", "name": "weigh", "args": {"of": "gold"}, "content": "19.3 g", "ms": 4},
+            id="with a field of its own",
+        ),
+    ],
+)
+def test_a_call_is_the_same_call_in_every_form(reported: dict[str, Any]) -> None:
+    assert calls([reported]) == calls(reported) == [WEIGHED]
+
+
+def test_a_result_that_is_reported_apart_belongs_to_its_call() -> None:
+    asked = {"type": "tool_use", "id": "c1", "name": "weigh", "input": {"of": "gold"}}
+    answered = {"type": "tool_result", "tool_use_id": "c1", "content": "19.3 g"}
+
+    assert calls([asked, answered]) == [WEIGHED]
+
+
+@pytest.mark.parametrize(
+    ("reported", "expected"),
+    [
+        pytest.param(None, [], id="null"),
+        pytest.param([], [], id="none"),
+        pytest.param(["weigh", "wait"], [("weigh", ""), ("wait", "")], id="names"),
+        pytest.param("weigh", [("weigh", "")], id="a name"),
+        pytest.param(
+            {"weigh": {"args": {"of": "gold"}, "result": "19.3 g"}, "wait": {"for": 3}},
+            [("weigh", "19.3 g"), ("wait", "")],
+            id="an object of calls",
+        ),
+        pytest.param({"weigh": "19.3 g"}, [("weigh", "19.3 g")], id="an object of results"),
+        pytest.param({"weigh": 2}, [("weigh", "")], id="an object of counts"),
+        pytest.param(
+            {"weigh": [{"result": "1 g"}, {"result": "2 g"}]},
+            [("weigh", "1 g"), ("weigh", "2 g")],
+            id="an object of lists",
+        ),
+        pytest.param(
+            [{"tool": "weigh", "result": {"g": 19.3}}, {"tool": "list", "result": [1, 2]}],
+            [("weigh", '{"g":19.3}'), ("list", "[1,2]")],
+            id="results that are no text",
+        ),
+        pytest.param(
+            [{"tool": "weigh", "result": 0}, {"tool": "wait", "result": False}],
+            [("weigh", "0"), ("wait", "false")],
+            id="results that are next to nothing",
+        ),
+    ],
+)
+def test_calls_are_read_in_whatever_form_they_come(
+    reported: Any, expected: list[tuple[str, str]]
+) -> None:
+    assert [(call.name, call.content) for call in calls(reported)] == expected
+
+
+@pytest.mark.parametrize(
+    "reported",
+    [
+        pytest.param({"tool": "weigh", "error": "No scales."}, id="an error"),
+        pytest.param({"tool": "weigh", "ok": False, "result": "No scales."}, id="not ok"),
+        pytest.param({"tool": "weigh", "success": False, "result": "No scales."}, id="no success"),
+        pytest.param({"tool": "weigh", "is_error": True, "result": "No scales."}, id="is_error"),
+    ],
+)
+def test_a_call_that_failed_says_so(reported: dict[str, Any]) -> None:
+    (call,) = calls([reported])
+
+    assert (call.ok, call.content) == (False, "No scales.")
+
+
+@pytest.mark.parametrize(
+    ("payload", "unread"),
+    [
+        ({"tool_calls": 3}, "payload.tool_calls: expected a list, got a number"),
+        ({"tool_calls": [7]}, "payload.tool_calls[0]: expected a call, got a number"),
+        ({"tool_calls": [{"ms": 4}]}, "payload.tool_calls[0]: the call has no name"),
+        (
+            {"tool_calls": [{"tool": "weigh", "args": "of gold"}]},
+            "payload.tool_calls[0]: expected an object of arguments, got a text",
+        ),
+        ({"thinking": 3}, "payload.thinking: expected text, got a number"),
+        (
+            {"session_id": ["s1"]},
+            "payload.session_id: expected an id of at most 256 characters, got a list",
+        ),
+        (
+            {"query_id": "q" * 257},
+            "payload.query_id: expected an id of at most 256 characters, got a text",
+        ),
+    ],
+)
+def test_what_cannot_be_read_is_named_and_the_turn_is_read(
+    payload: dict[str, Any], unread: str
+) -> None:
+    found = read(payload)
+
+    assert found.unread == (unread,)
+    assert found.envelope.payload.answer == "19.3 g."
+
+
+def test_what_can_be_read_leaves_nothing_to_tell() -> None:
+    assert read({"tool_calls": None, "thinking": None, "error": None, "mood": "good"}).unread == ()
+
+
+@pytest.mark.parametrize(
+    ("thinking", "expected"),
+    [
+        (None, None),
+        ("Gold.", "Gold."),
+        (["Gold.", "It is heavy."], "Gold.\nIt is heavy."),
+        ([{"type": "thinking", "thinking": "Gold."}], "Gold."),
+        ({"text": "Gold."}, "Gold."),
+        ({}, None),
+    ],
+)
+def test_thinking_is_read_in_whatever_form_it_comes(thinking: Any, expected: str | None) -> None:
+    found = read({"thinking": thinking})
+
+    assert (found.envelope.payload.thinking, found.unread) == (expected, ())
+
+
+@pytest.mark.parametrize(
+    ("said", "expected"),
+    [
+        ([{"type": "text", "text": "19.3 g."}], "19.3 g."),
+        ([{"type": "text", "text": "19.3"}, {"type": "image_url"}, "g."], "19.3\ng."),
+        ({"role": "assistant", "content": [{"type": "text", "text": "19.3 g."}]}, "19.3 g."),
+        ([{"type": "text", "text": {"value": "19.3 g."}}], "19.3 g."),
+    ],
+)
+def test_query_and_answer_may_be_made_of_parts(said: Any, expected: str) -> None:
+    turn = read({"query": said, "answer": said}).envelope.payload
+
+    assert (turn.query, turn.answer) == (expected, expected)
+
+
+@pytest.mark.parametrize(("sent", "meant"), [(7, "7"), (7.0, "7"), (1.5, "1.5"), ("", None)])
+def test_ids_and_names_may_be_numbers(sent: Any, meant: str | None) -> None:
+    envelope = read({"session_id": sent, "query_id": sent}, source=sent, user=sent).envelope
+
+    assert (envelope.payload.session_id, envelope.payload.query_id) == (meant, meant)
+    assert (envelope.source, envelope.user or None) == (meant or "", meant)
+
+
+def test_ids_may_stand_in_the_envelope_and_those_of_the_payload_count() -> None:
+    above = read({"query_id": "q1"}, session_id=7, query_id="q2").envelope.payload
+
+    assert (above.session_id, above.query_id) == ("7", "q1")
+
+
+NOON = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    "moment",
+    [
+        "2026-11-20T12:00:00Z",
+        "2026-11-20T13:00:00+01:00",
+        "2026-11-20 12:00",
+        NOON.timestamp(),
+        int(NOON.timestamp() * 1000),
+        int(NOON.timestamp()) * 10**9,
+        str(int(NOON.timestamp())),
+        str(int(NOON.timestamp() * 1000)),
+    ],
+)
+def test_a_time_is_read_however_it_is_counted(moment: Any) -> None:
+    found = read({}, timestamp_utc=moment)
+
+    assert (found.envelope.timestamp_utc, found.unread) == (NOON, ())
+
+
+@pytest.mark.parametrize(
+    "moment", ["yesterday", "0001-01-01T00:00:00+23:59", [2026], True, 10**400, "9" * 5000, {}]
+)
+def test_a_time_that_is_none_is_left_out(moment: Any) -> None:
+    found = read({}, timestamp_utc=moment)
+
+    assert found.envelope.timestamp_utc is None
+    assert [line.partition(":")[0] for line in found.unread] == ["timestamp_utc"]
+
+
+def test_a_turn_needs_no_envelope() -> None:
+    found = read_generation(
+        b'{"query": "Heavy?", "answer": "Yes.", "session_id": 4, "source": "critic"}'
+    ).envelope
+
+    assert found.payload == Generation(query="Heavy?", answer="Yes.", session_id="4")
+    assert found.source == "critic"
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "message"),
+    [
+        ("The model is gone.", "internal", "The model is gone."),
+        ({"code": "unavailable", "message": "Gone."}, "unavailable", "Gone."),
+        ({"code": 500, "detail": "Gone."}, "internal", '{"code":500,"detail":"Gone."}'),
+        (True, "internal", "true"),
+    ],
+)
+def test_an_error_says_why_there_is_no_answer_however_it_says_it(
+    error: Any, code: str, message: str
+) -> None:
+    turn = read({"answer": None, "error": error}).envelope.payload
+
+    assert turn.error is not None
+    assert (turn.answer, turn.error.code, turn.error.message) == ("", code, message)
+
+
+@pytest.mark.parametrize("error", [None, "", False, {}, []])
+def test_no_error_is_none(error: Any) -> None:
+    assert read({"error": error}).envelope.payload.error is None
+
+
+def test_nested_without_end_is_refused() -> None:
+    for depth in (500, 90_000):
+        nested = "[" * depth + "]" * depth
+        with pytest.raises(BadRequestError):
+            read_generation(f'{{"query": "?", "answer": {nested}}}'.encode())
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        {"payload": {"query_id": "7", "score": 0.5, "session_id": "s1", "comment": "Good."}},
+        {"payload": {"query_id": 7, "score": "0.5", "session_id": "s1", "comment": ["Good."]}},
+        {"query_id": 7, "session_id": "s1", "payload": {"score": 0.5, "comment": "Good."}},
+        {"query_id": "7", "session_id": "s1", "score": 0.5, "comment": "Good."},
+    ],
+)
+def test_a_rating_is_the_same_in_every_form(message: dict[str, Any]) -> None:
+    found = read_feedback(json.dumps(message).encode())
+
+    expected = Feedback(query_id="7", score=0.5, session_id="s1", comment="Good.")
+    assert (found.envelope.payload, found.unread) == (expected, ())
+
+
+@pytest.mark.parametrize("score", [True, "good", 2, None, [1]])
+def test_a_rating_needs_a_score(score: Any) -> None:
+    message = {"payload": {"query_id": "7", "score": score}}
+
+    with pytest.raises(BadRequestError, match=r"score: expected .* at payload\.score"):
+        read_feedback(json.dumps(message).encode())
+
+
+def test_a_rating_needs_a_query_id() -> None:
+    with pytest.raises(BadRequestError, match=r"query_id: expected .*, got nothing at payload\."):
+        read_feedback(b'{"payload": {"score": 1}}')
+
+
+@pytest.mark.parametrize(
+    ("data", "source"),
+    [(b'{"source": "critic"}', "critic"), (b'{"source": {}}', ""), (b"[]", ""), (b"\xff", "")],
+)
+def test_the_source_of_a_broken_message_is_read_where_it_can_be(data: bytes, source: str) -> None:
+    assert source_of(data) == source
