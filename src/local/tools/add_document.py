@@ -11,7 +11,7 @@ from local.protocol.tool import ToolOutput
 from local.tools.base import Args, MemoryTool
 
 DESCRIPTION = (
-    "Keep a document, text or Markdown, so that recall finds what it says; everybody in the tenant "
+    "Store a document, text or Markdown, so that recall finds what it says; everybody in the tenant "
     "can find it. Adding it again under the same source replaces it, and changes only what is "
     "different. For a single fact use remember_fact or save_topic."
 )
