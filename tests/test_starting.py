@@ -50,12 +50,13 @@ class Gate:
 
     def __init__(self, patch: pytest.MonkeyPatch) -> None:
         self._open = asyncio.Event()
-        self._status = VectorClient.status
-        patch.setattr(VectorClient, "status", lambda *args, **named: self._wait(*args, **named))
+        status_of = VectorClient.status
 
-    async def _wait(self, vectors: VectorClient, *, tenant: str) -> VectorStatus:
-        await self._open.wait()
-        return await self._status(vectors, tenant=tenant)
+        async def wait(vectors: VectorClient, *, tenant: str) -> VectorStatus:
+            await self._open.wait()
+            return await status_of(vectors, tenant=tenant)
+
+        patch.setattr(VectorClient, "status", wait)
 
     def open(self) -> None:
         self._open.set()

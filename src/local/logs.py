@@ -102,12 +102,15 @@ def logging_to(
         target.parent.mkdir(parents=True, exist_ok=True)
         stream, readable = target.open("a", encoding="utf-8"), False
     writer = _Writer(stream, readable=readable)
-    before = structlog.get_config()
+    before = structlog.get_config() if structlog.is_configured() else None
     _configure(writer, level, process)
     try:
         yield
     finally:
-        structlog.configure(**before)
+        if before is None:
+            structlog.reset_defaults()
+        else:
+            structlog.configure(**before)
         writer.close()
         if target is not None:
             stream.close()

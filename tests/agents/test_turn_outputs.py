@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from factories import StartGenerator
+from factories import Listen, StartGenerator
 from local.agents.output_keeper import OutputKeeper
 from local.bus.connection import Connection, Message
 from local.bus.outputs import keep
@@ -19,6 +19,7 @@ from local.protocol.tool import Tool, ToolOutput
 from local.settings import GeneratorSettings
 from local.tools import read_tool_output
 from stand_ins.ollama_server import OllamaStandIn, Reply
+from waiting import eventually
 
 RICHARD = Caller(user="richard", agent="shell", session_id="s1")
 BOOK = "".join(f"Sentence {n} of the book. " for n in range(5_000))
@@ -114,6 +115,22 @@ async def test_without_a_keeper_the_model_gets_the_output_whole(
     assert told(ollama) == [BOOK]
     assert turn.answer == "I have read it."
     assert turn.tool_calls[0].tool_output_key is None
+
+
+@pytest.mark.usefixtures("foreign_book")
+async def test_every_field_of_a_call_is_on_the_wire_whatever_it_holds(
+    start: StartGenerator, client: QueryClient, ollama: OllamaStandIn, listen: Listen
+) -> None:
+    heard = await listen("response.generation")
+    await start(tools=1, context_size=LARGE)
+    ollama.script(Reply(tool_calls=(("book", {}),)), Reply(content="I have read it."))
+
+    turn = await client.ask("Read.", caller=RICHARD, timeout=20)
+    await eventually(lambda: heard)
+
+    (call,) = json.loads(heard[0].data)["payload"]["tool_calls"]
+    fixed = {"name": "book", "args": {}, "ok": True, "tool_output_key": None}
+    assert call == {**fixed, "id": turn.tool_calls[0].id, "content": turn.tool_calls[0].content}
 
 
 @pytest.mark.usefixtures("keeper")

@@ -231,6 +231,9 @@ def test_what_a_search_lacked_is_said_in_words(capsys: pytest.CaptureFixture[str
     assert degraded.endswith("Some were searched by their words only: No worker [yet].\n")
     assert shown(capsys, rerank_used=True).endswith("A reranker put them in this order.\n")
     assert shown(capsys, items=[]) == "No memories found.\n"
+    unsure = shown(capsys, items=[], degraded=True, reason="No worker [yet].")
+    assert unsure.startswith("No memories found.\n(Not everything could be searched, ")
+    assert "No worker [yet]." in " ".join(unsure.split())
 
 
 def test_an_answer_names_what_it_rests_on(capsys: pytest.CaptureFixture[str]) -> None:

@@ -58,7 +58,7 @@ class Other:
         index = OneIndex(bus, search_timeout=5)
         self._recaller = Recaller(
             rows,
-            Retrieval(rows, Trusting(self.queue, index), index),
+            Retrieval(rows, Trusting(self.queue, index, patience=0), index),
             weights=ALIKE,
             feedback_weight=MemorySettings().feedback_weight,
             min_score=None,

@@ -147,6 +147,16 @@ PAYLOADS: Mapping[str, tuple[Any, Any]] = {
             query_id="q1",
         ),
     ),
+    "response_generation_full_calls": (
+        Generation,
+        Generation(
+            answer="It is noon.",
+            query="What time is it?",
+            tool_calls=[ToolCallRecord(id="call-1", name="clock", content="12:00")],
+            session_id="s1",
+            query_id="q1",
+        ),
+    ),
     "response_generation_preview": (
         Generation,
         Generation(

@@ -9,7 +9,7 @@ from rich.text import Text
 
 from local.cli.answers import INDENT, answer, data_of, show_entry, shown_time
 from local.cli.output import Output, printable, run_async
-from local.llm.nothing import NOTHING_FOUND
+from local.llm.nothing import nothing_found
 from local.memory.places import Scope
 from local.memory.recall.synthesis import Answer
 from local.protocol.caller import Caller
@@ -50,10 +50,10 @@ def _show(output: Output, recalled: RecalledItems) -> None:
             shares = _shares(item.explanation)
             output.console.print(Padding(shares, (0, 0, 0, len(INDENT)), expand=False))
     if not recalled.items:
-        output.text(NOTHING_FOUND)
+        output.text(nothing_found(recalled.reason))
     if recalled.rerank_used:
         output.console.print("[dim]A reranker put them in this order.[/]")
-    if recalled.degraded:
+    if recalled.degraded and recalled.items:
         notice = f"Some were searched by their words only: {recalled.reason}"
         output.console.print(Text(printable(notice), style="yellow"))
 

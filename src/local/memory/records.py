@@ -27,8 +27,8 @@ TENANT_OWNED = ""
 """Owner of what belongs to the whole tenant, and of what a caller without a user writes."""
 
 TOPIC_RULE = (
-    "A topic key starts with user., project. or constraint. and goes on in words of letters, digits, "
-    "hyphens and underscores, joined by dots, e.g. user.language_preference."
+    "A topic key starts with user., project. or constraint. and goes on in words of letters, "
+    "digits, hyphens and underscores, joined by dots, e.g. user.language_preference."
 )
 _TOPIC_PREFIXES = frozenset({"user", "project", "constraint"})
 _TOPIC_LENGTH = 200

@@ -88,7 +88,7 @@ class ClearSession(msgspec.Struct, frozen=True, kw_only=True):
     session_id: Name | None = None
 
 
-class ToolCallRecord(msgspec.Struct, kw_only=True, omit_defaults=True):
+class ToolCallRecord(msgspec.Struct, kw_only=True):
     """One tool call of a turn, as `response.generation` reports it.
 
     With `tool_output_key`, `content` is the preview that the model saw.

@@ -11,9 +11,9 @@ from local.protocol.tool import ToolOutput
 from local.tools.base import Args, MemoryTool
 
 DESCRIPTION = (
-    "Keep a document, text or Markdown, so that recall finds what it says; everybody in the tenant "
-    "can find it. Adding it again under the same source replaces it, and changes only what is "
-    "different. For a single fact use remember_fact or save_topic."
+    "Store a document, text or Markdown, so that recall finds what it says; everybody in the "
+    "tenant can find it. Adding it again under the same source replaces it, and changes only what "
+    "is different. For a single fact use remember_fact or save_topic."
 )
 MAX_DOCUMENT = 900_000
 """Bytes as JSON; the bus carries 1 MB."""

@@ -43,7 +43,7 @@ class KnownFact(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AddedKnowledge(msgspec.Struct, frozen=True, kw_only=True):
-    """The facts in the order in which they were told."""
+    """The facts in the order in which they came."""
 
     facts: list[KnownFact]
     added: int

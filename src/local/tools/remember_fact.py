@@ -13,7 +13,8 @@ DESCRIPTION = (
     "Remember a fact across sessions, in a sentence that makes sense by itself, e.g. "
     "remember_fact(content='Prefers metric units and dark mode.', scope='user'). Scope user: about "
     "the user, in every session with any agent; agent: for this agent, with every user; tenant: "
-    "for everybody. A newer fact that contradicts an older one replaces it."
+    "for everybody. A newer fact of the same topic replaces the older one; without a topic it does "
+    "so where a model judges that the two contradict each other."
 )
 
 

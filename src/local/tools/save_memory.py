@@ -31,7 +31,7 @@ class SaveMemory(Args, frozen=True):
     metadata: Annotated[
         Json | None,
         msgspec.Meta(
-            description="What else to keep with it and return when it is found, e.g. "
+            description="What else to store with it and return when it is found, e.g. "
             "{'source': 'code review'}. timestamp_utc: when it happened."
         ),
     ] = None

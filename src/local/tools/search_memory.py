@@ -14,8 +14,8 @@ from local.tools.base import MAX_QUERY, Args, MemoryTool
 from local.tools.excerpts import DATA_BYTES, TEXT_BYTES, numbered, shortened
 
 DESCRIPTION = (
-    "Search past sessions by meaning, when no exact key is known: earlier questions with their "
-    "answers, and notes. Call this for 'What do you remember about …?', 'What did we say about "
+    "Search earlier questions with their answers, and notes, of any session, by meaning, when no "
+    "exact key is known. Call this for 'What do you remember about …?', 'What did we say about "
     "…?' and whenever earlier conversations may help, e.g. "
     "search_memory(query='which databases has this user worked with')."
 )
