@@ -65,12 +65,10 @@ class MemoryAgent(Participant):
     async def _remember(self, message: Message) -> None:
         envelope = decode(message.data, Generation)
         turn = envelope.payload
-        if turn.error is not None:
-            return  # a turn without an answer is nothing to remember
-        unsure = is_unsure(turn)
+        answered = turn.error is None and not is_unsure(turn)
         remembered = Turn(
             query=turn.query,
-            answer=None if unsure else turn.answer,
+            answer=turn.answer if answered else None,
             at=in_utc(envelope.timestamp_utc or utc_now(), "timestamp_utc"),
             tool_calls=turn.tool_calls,
             session_id=turn.session_id or envelope.session_id,
@@ -81,7 +79,7 @@ class MemoryAgent(Participant):
             "turn_remembered",
             id=written.id,
             was_new=written.was_new,
-            answered=not unsure,
+            answered=answered,
             session_id=remembered.session_id,
             query_id=remembered.query_id,
         )

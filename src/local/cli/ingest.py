@@ -127,15 +127,19 @@ def _line(text: bytes, number: int) -> tuple[str | None, Message]:
     try:
         line = msgspec.json.decode(text, type=Json)
         session = msgspec.convert(line.pop("session_id", None), Name | None)
-        message = message_of(line)
-        if len(msgspec.json.encode(message)) > LARGEST_MESSAGE:
-            raise InvalidArgumentsError(f"it has more than {LARGEST_MESSAGE:,} bytes")
+        message = _fitting(message_of(line))
     except (msgspec.DecodeError, UnicodeDecodeError, InvalidArgumentsError) as error:
         raise BadRequestError(
             f"Line {number} is not a message: {str(error).rstrip('.')}.",
             remedy='Nothing of this file was sent. A line is like {"role": "user", "content": "…"}',
         ) from error
     return session, message
+
+
+def _fitting(message: Message) -> Message:
+    if len(msgspec.json.encode(message)) > LARGEST_MESSAGE:
+        raise InvalidArgumentsError(f"it has more than {LARGEST_MESSAGE:,} bytes")
+    return message
 
 
 def batches(messages: Sequence[Message]) -> Iterator[list[Message]]:

@@ -118,14 +118,12 @@ class Intake:
         )
         return await self._put(record)
 
-    async def result(self, result: Result) -> Written | None:
-        """Remember what a tool answered when it is heard; None if a tool of the memory did.
+    async def result(self, result: Result) -> Written:
+        """Remember what a tool answered when it is heard.
 
         The turn or conversation that reports it later adds nothing.
         """
         call = result.call
-        if not call.content or call.content.isspace() or self.is_own(call, result.at):
-            return None
         kept: Json = {"args": call.args} if call.args else {}
         if call.tool_output_key:
             kept["tool_output_key"] = call.tool_output_key
@@ -145,8 +143,8 @@ class Intake:
         return await self._put(record)
 
     def is_own(self, call: ToolCallRecord, at: datetime) -> bool:
-        """Whether a tool of this memory answered; of what nobody can tell any more its name says."""
-        if not call.content or at < self._served.since:
+        """Whether a tool of this memory answered; where nobody can tell its name does."""
+        if not call.content.strip() or at < self._served.since:
             return call.name in OWN_TOOLS
         return self._served.shown(self._owner, call.name, call.content) is not None
 

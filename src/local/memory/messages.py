@@ -152,7 +152,7 @@ def _located(problem: str, place: str) -> str:
 
 
 def _others(received: Json) -> Json:
-    """What a message says in fields of its own, and a role or refusal that became something else."""
+    """What a message says in fields of its own, and what became something else here."""
     changed = {"role": received["role"]} if received["role"] in ROLES else {}
     refusal = {"refusal": received["refusal"]} if received.get("refusal") else {}
     rest = {

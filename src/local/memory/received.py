@@ -15,7 +15,7 @@ from local.memory.records import NewRecord, Written
 from local.memory.rows import TenantRows
 
 COMPARED = 3_000
-"""Long results that begin with the same characters are one: some report them cut, or as previews."""
+"""Long results that begin with as many same characters are one: some are reported cut."""
 MOST = 1_000
 """Of long results of one tool in a session no more are compared."""
 PREVIEW = "[Output of "
