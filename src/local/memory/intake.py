@@ -9,6 +9,7 @@ import msgspec
 
 from local.memory.changes import Changes
 from local.memory.conversations import Conversations
+from local.memory.echoes import unanswered
 from local.memory.ingestion import (
     OWN_TOOLS,
     Conversation,
@@ -114,7 +115,7 @@ class Intake:
             session_id=question.session_id,
             query_id=question.query_id,
             turn=id_,
-            metadata={} if question.named else {"unnamed": True},
+            metadata={**unanswered(question.text), **({} if question.named else {"unnamed": True})},
         )
         return await self._put(record)
 
