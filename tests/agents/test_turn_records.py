@@ -1,5 +1,6 @@
 """Beside the episode of a turn: its messages and tool results, once, and without echoes."""
 
+import json
 from typing import Any
 
 import pytest

@@ -1,6 +1,5 @@
 """The rules responder in conversations of the kind the stories hold."""
 
-import re
 from collections.abc import Mapping, Sequence
 
 import pytest

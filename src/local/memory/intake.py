@@ -111,6 +111,7 @@ class Intake:
             kind="chat_message",
             content=question.text,
             role="user",
+            source_ref=f"{question.query_id}:user" if question.query_id else None,
             event_time=question.at,
             session_id=question.session_id,
             query_id=question.query_id,

@@ -46,9 +46,8 @@ class Received:
         One that was received without a session or a query id gets the turn's.
         """
         known = self._rows.execute(connection, "known_as", id=question.id).fetchone()
-        asked = {
-            name: getattr(question, name) for name in ("owner", "query_id", "session_id", "content")
-        }
+        wanted = ("owner", "query_id", "session_id", "content", "source_ref")
+        asked = {name: getattr(question, name) for name in wanted}
         if known is None and question.query_id is not None:
             known = self._rows.execute(connection, "known_question", **asked).fetchone()
         if known is not None:

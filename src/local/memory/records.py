@@ -14,7 +14,7 @@ from local.errors import InvalidArgumentsError
 from local.protocol.payloads import Json
 
 Kind = Literal["chat_message", "tool_output", "transcript", "document_chunk", "fact", "episode"]
-"""`transcript`: what stands in its place in a conversation and is not searched, as instructions."""
+"""`transcript`: what stands in its place in a conversation unsearched, as instructions."""
 SourceKind = Literal["chat_message", "tool_output", "document_chunk", "fact"]
 """Those that `recall` finds."""
 Owning = Literal["session", "user", "agent", "tenant"]

@@ -43,7 +43,8 @@ WHERE tenant = :tenant AND owner = :owner AND query_id = :query_id AND session_i
 ORDER BY content = :content DESC, row LIMIT :limit;
 
 -- name: received
-UPDATE record SET pending = 0 WHERE tenant = :tenant AND id = :id;
+UPDATE record SET pending = 0, metadata = json_remove(metadata, '$.unnamed')
+WHERE tenant = :tenant AND id = :id AND pending IS NOT 0;
 
 -- name: pending_question
 SELECT id FROM record INDEXED BY record_pending
@@ -53,6 +54,6 @@ WHERE tenant = :tenant AND owner = :owner AND (session_id IS :session_id OR sess
 ORDER BY session_id IS NULL, row DESC LIMIT 1;
 
 -- name: adopt_question
-UPDATE record SET pending = 0, session_id = :session_id, query_id = :query_id,
+UPDATE record SET pending = 0, session_id = :session_id, query_id = :query_id, source_ref = :source_ref,
        alias = :alias, turn = id, metadata = json_remove(metadata, '$.unnamed')
 WHERE tenant = :tenant AND id = :id;
