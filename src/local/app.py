@@ -12,6 +12,7 @@ import structlog
 from local.agents.generator_agent import GeneratorAgent
 from local.agents.housekeeper import NAME as HOUSEKEEPER
 from local.agents.housekeeper import Housekeeper
+from local.agents.listener import Listener
 from local.agents.memory_agent import MemoryAgent
 from local.agents.output_keeper import OutputKeeper
 from local.bus.connection import Connection, connect
@@ -130,7 +131,7 @@ async def _embedded(resources: AsyncExitStack, settings: Settings, lock: int) ->
 async def _participants(bus: Connection, memory: Memory) -> list[Participant]:
     """Whatever serves the memory on the bus."""
     tools = [ToolHost(bus, tool) for tool in memory_tools(memory)]
-    agents = [Housekeeper(bus, memory), OutputKeeper(bus, memory)]
+    agents = [Housekeeper(bus, memory), OutputKeeper(bus, memory), Listener(bus, memory)]
     return [*tools, *agents, await MemoryAgent.open(bus, memory)]
 
 

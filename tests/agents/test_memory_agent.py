@@ -79,12 +79,19 @@ async def test_a_turn_without_jetstream_headers_is_remembered_too(
 
 
 @pytest.mark.usefixtures("memory_agent")
-async def test_a_turn_that_failed_is_not_remembered(bus: Connection, database: Database) -> None:
+async def test_of_a_turn_that_failed_the_question_and_the_results_are_remembered(
+    bus: Connection, database: Database
+) -> None:
     error = {"code": "unavailable", "message": "The model is gone."}
-    await publish_durably(bus, GENERATION, turn(answer="", error=error))
+    calls = [{"name": "weigh", "id": "c1", "content": "19.3 g"}]
+    for _ in range(2):
+        failed = turn(answer="", error=error, tool_calls=calls)
+        await publish_durably(bus, GENERATION, failed)
     await all_done(bus)
 
-    assert await rows(database) == []
+    kept = [(row["kind"], row["content"]) for row in await rows(database)]
+    question = TURN["payload"]["query"]
+    assert kept == [("chat_message", question), ("tool_output", "19.3 g")]
 
 
 @pytest.mark.parametrize(

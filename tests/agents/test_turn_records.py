@@ -1,5 +1,6 @@
 """Beside the episode of a turn: its messages and tool results, once, and without echoes."""
 
+import json
 from typing import Any
 
 import pytest
@@ -37,11 +38,15 @@ async def test_messages_and_results_of_tools_are_kept_once_beside_the_episode(
     kept = [(row["kind"], row["role"], row["label"], row["content"]) for row in beside]
     assert kept == [
         ("chat_message", "user", None, "What is the symbol of gold?"),
+        ("transcript", "assistant", None, ""),
         ("tool_output", "tool", "weigh", "Gold: 19.3 g"),
         ("tool_output", "tool", "weigh", "Error: no scales."),
         ("chat_message", "assistant", None, "Au."),
     ]
-    assert [row["source_ref"] for row in beside] == ["q1:user", "c1", "c4", "q1:agent"]
+    assert [row["source_ref"] for row in beside] == ["q1:user", None, "c1", "c4", "q1:agent"]
+    assert json.loads(beside[1]["metadata"]) == {
+        "tool_calls": [{"id": "c3", "name": "wait", "args": {}}]
+    }
     for row in beside:
         assert (row["owner"], row["agent"]) == ("richard", "generator_agent")
         assert (row["session_id"], row["query_id"]) == ("s1", "q1")
@@ -58,7 +63,7 @@ async def test_every_record_of_a_turn_is_announced_once(
     await all_done(bus)
 
     kept = [MemoryChange(id=row["id"], kind=row["kind"]) for row in await rows(database)]
-    assert len(kept) == 5
+    assert len(kept) == 6
     assert announced == [("memory.saved", change) for change in kept]
 
 
@@ -76,13 +81,12 @@ async def test_the_same_words_in_two_turns_are_kept_twice(
 
 
 @pytest.mark.usefixtures("memory_agent")
-async def test_a_turn_whose_answer_is_blank_leaves_no_blank_message(
-    bus: Connection, database: Database
-) -> None:
+async def test_a_blank_answer_is_kept_and_not_searched(bus: Connection, database: Database) -> None:
     await publish_durably(bus, GENERATION, turn(answer=" "))
     await all_done(bus)
 
-    assert [row["kind"] for row in await rows(database)] == ["episode", "chat_message"]
+    kinds = [row["kind"] for row in await rows(database)]
+    assert kinds == ["episode", "chat_message", "transcript"]
 
 
 @pytest.mark.usefixtures("memory_agent")

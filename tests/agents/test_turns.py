@@ -186,7 +186,7 @@ async def test_a_model_that_says_nothing_ends_the_turn_with_an_error(
     assert [m["content"] for m in messages[1:]] == ["Second?"]
 
     async def one_turn() -> bool:
-        return (await memory.ledger.counts()).records == 3
+        return (await memory.ledger.counts()).records == 4  # of the first the question
 
     await eventually(one_turn)
 
@@ -298,11 +298,10 @@ def unfinished(ollama: OllamaStandIn, monkeypatch: pytest.MonkeyPatch) -> Iterat
 
 
 @pytest.mark.usefixtures("unfinished")
-async def test_a_turn_that_a_stop_interrupts_ends_with_an_error_that_is_not_remembered(
+async def test_a_turn_that_a_stop_interrupts_ends_with_an_error_and_no_answer(
     start: StartGenerator,
     client: QueryClient,
     ollama: OllamaStandIn,
-    memory: Memory,
 ) -> None:
     agent = await start(tools=0)
     asked = asyncio.create_task(client.ask("Hello?", caller=RICHARD, timeout=20))
@@ -314,7 +313,6 @@ async def test_a_turn_that_a_stop_interrupts_ends_with_an_error_that_is_not_reme
     assert turn.error is not None
     assert (turn.error.code, turn.answer) == ("unavailable", "")
     assert "stopped" in turn.error.message
-    assert (await memory.ledger.counts()).records == 0
 
 
 @pytest.mark.usefixtures("unfinished")

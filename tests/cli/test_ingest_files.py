@@ -49,18 +49,11 @@ def test_a_line_that_cannot_be_sent_is_named(line: object, says: str) -> None:
         list(sessions_in(lines(said(), line), None))
 
 
-def test_an_id_of_two_texts_is_refused_however_far_apart_they_are() -> None:
-    between = [said()] * BATCH_MESSAGES
-    talk = lines(said(id="m1"), *between, said(id="m1", content="no"))
-
-    with pytest.raises(BadRequestError, match=rf"^messages\[{BATCH_MESSAGES + 1}\]\.id: 'm1'"):
-        list(sessions_in(talk, None))
-
-
-def test_what_else_a_line_holds_is_ignored() -> None:
+def test_what_else_a_line_holds_goes_along_with_it() -> None:
     (session,) = sessions_in(lines(said(model="gemma4", usage={"tokens": 7}), said()), "s1")
 
     assert [message.content for message in session.messages] == ["yes", "yes"]
+    assert session.messages[0].fields == {"model": "gemma4", "usage": {"tokens": 7}}
 
 
 def test_a_date_is_a_time() -> None:
@@ -91,7 +84,7 @@ async def serve_first(bus: Connection) -> asyncio.Event:
             return
         answered = True
         ids = [str(number) for number in range(BATCH_MESSAGES)]
-        done = Ingested(session_id="s1", ids=ids, added=len(ids) - 1)
+        done = Ingested(session_id="s1", ids=ids, added=len(ids) - 1, known=1)
         result = ToolResult(ok=True, content="", data=done)
         await bus.publish(message.reply, encode(seal(result, type="result", source="ingest")))
 

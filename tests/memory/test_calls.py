@@ -52,16 +52,16 @@ async def test_a_call_id_used_again_changes_nothing_of_what_was_told_before(
     longer = [*first, said("Compute"), calls("calc", args={"x": 1}), answers("42")]
     grown = await richard.ingest(longer, "s1")
 
-    assert grown.added == 2
+    assert grown.added == 3
     assert await kept(database) == [("search", "A page.", "call_0"), ("calc", "42", "call_0")]
 
 
-async def test_a_call_id_that_recall_used_later_hides_no_result(
+async def test_a_call_id_used_again_by_another_tool_hides_no_result(
     richard: MemoryService, database: Database
 ) -> None:
     await richard.ingest([calls("search"), answers("A page."), calls("recall"), answers("Echo.")])
 
-    assert [label for label, *_ in await kept(database)] == ["search"]
+    assert [label for label, *_ in await kept(database)] == ["search", "recall"]
 
 
 async def test_the_same_result_twice_is_two_records_where_messages_have_ids(
@@ -160,7 +160,9 @@ async def test_a_conversation_in_openais_form_is_ingested(
 
     assert result.ok, result.content
     assert await kept(database) == [("weather", "Rain.", "c1")]
-    assert await recall(memory.of(Caller(user="richard")), "Bern", top_k=1) == ["And in Bern?"]
+    assert await recall(memory.of(Caller(user="richard")), "Bern", top_k=1) == [
+        "And in Bern?\n[image]"
+    ]
 
 
 async def test_a_tool_call_without_a_name_is_refused_with_an_example(

@@ -1,6 +1,7 @@
 """Conversations of others: kept word for word, once, and recallable at once."""
 
 import asyncio
+import json
 from datetime import UTC, datetime
 from typing import Any
 
@@ -215,14 +216,16 @@ async def test_what_tools_answered_is_kept_with_the_calls_id(
         ]
     )
 
-    kept = [(row["label"], row["content"], row["source_ref"]) for row in await rows(database)]
-    assert kept == [
+    asking, *kept = sorted(await rows(database), key=lambda row: row["kind"] != "transcript")
+    assert [(row["label"], row["content"], row["source_ref"]) for row in kept] == [
         ("weigh", "22.59 g", "c1"),
         ("count", "17 pieces", "c2"),
         ("clock", "It is noon.", "c9"),
         ("tool", "Whoever said so.", None),
     ]
-    assert {(row["kind"], row["role"]) for row in await rows(database)} == {("tool_output", "tool")}
+    assert {(row["kind"], row["role"]) for row in kept} == {("tool_output", "tool")}
+    calls = [one["name"] for one in json.loads(asking["metadata"])["tool_calls"]]
+    assert (asking["content"], calls) == ("  ", ["count", "wait"])
 
 
 async def test_a_result_told_in_the_call_and_in_a_message_is_one(
@@ -254,25 +257,42 @@ async def test_the_same_result_of_two_calls_is_kept_twice(
 
 
 @pytest.mark.parametrize("tool", sorted(OWN_TOOLS))
-async def test_what_the_memory_itself_answered_is_not_kept(
-    richard: MemoryService, database: Database, tool: str
+async def test_what_the_memory_itself_answered_is_left_out_and_said_so(
+    memory: Memory, richard: MemoryService, database: Database, tool: str
 ) -> None:
-    await richard.ingest(
+    memory.served.add(richard.caller, tool, "Echo.", ())
+    ingested = await richard.ingest(
         [
             said(None, "assistant", tool_calls=[call(tool, "Echo.", id="c1"), call(tool, id="c2")]),
             said("Echo.", "tool", tool_call_id="c2"),
             said("Echo.", "tool", name=tool),
+            said("An answer of somebody else's.", "tool", name=tool),
         ]
     )
 
-    assert await rows(database) == []
+    assert [skipped.index for skipped in ingested.skipped] == [0, 1, 2]
+    assert {skipped.reason for skipped in ingested.skipped} == {"answered by this memory itself"}
+    kept = [(row["kind"], row["content"]) for row in await rows(database)]
+    assert kept == [("transcript", ""), ("tool_output", "An answer of somebody else's.")]
+
+
+async def test_of_a_time_before_the_memory_began_names_tell_whose_results_they_are(
+    memory: Memory, richard: MemoryService, database: Database
+) -> None:
+    before = memory.served.since.replace(year=2020)
+    results = [said("Echo.", "tool", name=name, timestamp=before) for name in ("recall", "weigh")]
+    await richard.ingest(results)
+
+    assert [row["label"] for row in await rows(database)] == ["weigh"]
 
 
 def test_the_memorys_own_tools_are_those_of_the_catalog(memory: Memory) -> None:
     assert {tool.name for tool in memory_tools(memory)} == OWN_TOOLS
 
 
-async def test_prompts_and_blanks_are_not_kept(richard: MemoryService, database: Database) -> None:
+async def test_prompts_and_blanks_are_kept_and_not_searched(
+    memory: Memory, richard: MemoryService, database: Database
+) -> None:
     ingested = await richard.ingest(
         [
             said("You are a helpful assistant.", "system"),
@@ -284,8 +304,14 @@ async def test_prompts_and_blanks_are_not_kept(richard: MemoryService, database:
         ]
     )
 
-    assert (ingested.ids, ingested.added) == ([], 0)
-    assert await rows(database) == []
+    kept = await rows(database)
+    assert (len(ingested.ids), ingested.added) == (6, 6)
+    assert {row["kind"] for row in kept} == {"transcript"}
+    assert [row["content"] for row in kept] == [
+        "You are a helpful assistant.", "", " \n\t", "", "", "\u2003"
+    ]  # fmt: skip
+    assert await recall(richard, "a helpful assistant") == []
+    assert (await memory.ledger.counts()).waiting == 0
 
 
 async def test_a_changed_system_prompt_leaves_the_ids_of_a_session_alone(

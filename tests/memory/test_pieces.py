@@ -2,11 +2,9 @@
 
 from collections.abc import Sequence
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from local.errors import InvalidArgumentsError
 from local.memory.ingestion import Conversation, Message, numbered, records_of
 from local.memory.records import NewRecord
 from local.protocol.payloads import ToolCallRecord
@@ -75,6 +73,7 @@ def test_empty_ids_are_none() -> None:
     assert (first.source_ref, second.source_ref) == (None, None)
 
 
-def test_an_id_for_two_texts_is_refused() -> None:
-    with pytest.raises(InvalidArgumentsError, match=r"messages\[1\]\.id: 'm1'"):
-        records([said("alpha", id="m1"), said("beta", id="m1")])
+def test_a_text_that_comes_again_under_its_id_is_one_record_and_another_text_is_another() -> None:
+    told = [said(text, id="m1") for text in ("alpha", "alpha", "beta", "alpha")]
+
+    assert [record.content for record in records(told)] == ["alpha", "beta", "alpha"]

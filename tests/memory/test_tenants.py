@@ -16,6 +16,7 @@ from local.memory.ledger import Ledger
 from local.memory.places import ALIKE
 from local.memory.recall.recaller import Ask, Recalled, Recaller, RecallModels
 from local.memory.recall.retrieval import Retrieval
+from local.memory.received import Received
 from local.memory.records import Fact, NewRecord, Rating
 from local.memory.rows import TenantRows
 from local.memory.service import Memory
@@ -53,7 +54,7 @@ class Other:
     def __init__(self, memory: Memory, database: Database, bus: Connection) -> None:
         rows = TenantRows(database, "other")
         self.ledger = Ledger(rows)
-        self.turns = Turns(rows, self.ledger)
+        self.turns = Turns(rows, self.ledger, Received(rows, self.ledger))
         self.queue = IndexQueue(rows)
         index = OneIndex(bus, search_timeout=5)
         self._recaller = Recaller(

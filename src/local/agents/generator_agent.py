@@ -81,7 +81,7 @@ class GeneratorAgent(Participant):
             tools=self._tools(),
             caller=caller,
             query=query.query,
-            query_id=query.query_id or envelope.query_id or new_id(),
+            query_id=query.query_id or envelope.query_id or envelope.id or new_id(),
         )
         await turn.run()
         if self._settings.knowledge and turn.answer and caller.user is not None:

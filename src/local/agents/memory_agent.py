@@ -75,12 +75,10 @@ class MemoryAgent(Participant):
         heard = read_generation(message.data)
         envelope, turn = heard.envelope, heard.envelope.payload
         self._tell_unread(message, envelope.source, heard.unread)
-        if turn.error is not None and not turn.answer.strip():
-            return  # a turn without an answer is nothing to remember
-        unsure = is_unsure(turn)
+        answered = bool(turn.answer.strip() or turn.error is None) and not is_unsure(turn)
         remembered = Turn(
             query=turn.query,
-            answer=None if unsure else turn.answer,
+            answer=turn.answer if answered else None,
             at=self._moment(message, envelope),
             tool_calls=turn.tool_calls,
             session_id=turn.session_id,
@@ -91,7 +89,7 @@ class MemoryAgent(Participant):
             "turn_remembered",
             id=written.id,
             was_new=written.was_new,
-            answered=not unsure,
+            answered=answered,
             session_id=remembered.session_id,
             query_id=remembered.query_id,
         )

@@ -1,7 +1,7 @@
 """One user's conversation as the generator keeps it: restored over the bus, counted, compacted."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import msgspec
 import structlog
@@ -14,7 +14,7 @@ from local.conversation.config import ManagedMemoryConfig
 from local.conversation.conversation import Snapshot
 from local.conversation.events import EventContext, EventSink
 from local.conversation.managed import ManagedConversationMemory
-from local.conversation.message import Message, Role, ToolCallMsg
+from local.conversation.message import ROLES, Message, ToolCallMsg
 from local.conversation.tokens import Calibrated
 from local.errors import Local2Error
 from local.protocol.caller import Caller
@@ -37,23 +37,37 @@ class LoadedMessage(msgspec.Struct, frozen=True, kw_only=True):
     """What `load_session` says of a message, as far as a conversation needs it."""
 
     id: str
-    role: Role
+    role: str
     content: str
     name: str | None = None
     query_id: str | None = None
     tool_calls: list[LoadedCall] = []
     tool_call_id: str | None = None
 
-    def message(self) -> Message:
-        calls = [ToolCallMsg.calling(call.name, call.args, id_=call.id) for call in self.tool_calls]
+    def message(self, answered: Collection[str | None]) -> Message | None:
+        """As models take it: calls that were `answered`, no blanks, roles that they know.
+
+        Instructions were for another agent, and are left out.
+        """
+        calls = [
+            ToolCallMsg.calling(call.name, call.args, id_=call.id)
+            for call in self.tool_calls
+            if call.id in answered
+        ]
+        if self.role == "system" or not (self.content.strip() or calls or self.role == "tool"):
+            return None
+        known = next((role for role in ROLES if role == self.role), None)
         return Message(
-            role=self.role,
-            content=self.content,
+            role=known or "user",
+            content=self.content if known else f"{self.name or self.role}: {self.content}",
             message_id=self.id,
             name=self.name if self.role == "tool" else None,
             tool_calls=calls or None,
             tool_call_id=self.tool_call_id,
         )
+
+    def asks(self, query: str) -> bool:
+        return self.role == "user" and self.query_id is None and self.content == query
 
 
 class Loaded(msgspec.Struct, frozen=True, kw_only=True):
@@ -80,10 +94,12 @@ class Session:
         self._bus = bus
         self._caller = caller
         self._to_restore = settings.restored_messages
+        self.waiting: set[str] = set()
+        """The turns that are going on or wait: the memory has received their questions already."""
         self._turns_since: set[str] = set()
         """The turns that went on without what was said before them."""
 
-    async def begin_turn(self, query_id: str) -> Background:
+    async def begin_turn(self, query: str, query_id: str) -> Background:
         """Notes and memories as they are now; at first, what was said before a restart as well.
 
         Without a memory on the bus the turn goes on without them, and the next one asks again.
@@ -94,7 +110,7 @@ class Session:
                 self._turns_since.add(query_id)
             return Background()
         if self._to_restore:
-            self._restore(loaded.messages)
+            self._restore(loaded.messages, query)
         return Background(notes=loaded.notes, memories=loaded.memories)
 
     def clear(self) -> None:
@@ -128,10 +144,15 @@ class Session:
             log.warning("session_not_loaded", reason=str(error))
         return None
 
-    def _restore(self, loaded: Sequence[LoadedMessage]) -> None:
+    def _restore(self, loaded: Sequence[LoadedMessage], query: str) -> None:
         """Put what was said before the restart in front of what has been said since."""
         since = self.memory.snapshot().messages
-        before = {m.id: m.message() for m in loaded if m.query_id not in self._turns_since}
-        self.memory.restore(Snapshot(messages=[*before.values(), *since]))
+        apart = self._turns_since | self.waiting
+        before = {m.id: m for m in loaded if m.query_id not in apart}
+        if loaded and loaded[-1].asks(query):
+            before.pop(loaded[-1].id, None)  # received before it is asked here, without a query id
+        answered = {m.tool_call_id for m in before.values() if m.role == "tool"}
+        messages = [m.message(answered) for m in before.values()]
+        self.memory.restore(Snapshot(messages=[*filter(None, messages), *since]))
         self._to_restore = 0
         self._turns_since.clear()

@@ -82,6 +82,7 @@ class Turn:
 
         A turn that fails leaves nothing in the session's memory.
         """
+        self._session.waiting.add(self._query_id)
         try:
             async with self._session.turn:
                 await self._take()
@@ -90,6 +91,8 @@ class Turn:
                 message = "The generator was stopped before it had an answer."
                 await self._publish(ErrorReply(code=ModelError.code, message=message))
             raise
+        finally:
+            self._session.waiting.discard(self._query_id)
 
     async def _take(self) -> None:
         error: ErrorReply | None = None
@@ -132,7 +135,7 @@ class Turn:
 
     async def _rounds(self) -> None:
         memory, most = self._session.memory, self._settings.max_rounds
-        background = await self._session.begin_turn(self._query_id)
+        background = await self._session.begin_turn(self._query, self._query_id)
         self._before = memory.snapshot()
         memory.add(role="user", content=self._query)
         for round_number in range(most + 1):

@@ -12,4 +12,5 @@ def caller_of(envelope: Envelope[Any]) -> Caller:
         user=envelope.user,
         agent=envelope.source or None,
         session_id=envelope.session_id,
+        query_id=envelope.query_id,
     )

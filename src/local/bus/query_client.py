@@ -7,13 +7,19 @@ from typing import Self
 import structlog
 
 from local.bus.connection import Connection, Message, Subscription
-from local.errors import BadRequestError, BusTimeoutError, NoRespondersError, RequestError
+from local.errors import (
+    BadRequestError,
+    BusTimeoutError,
+    Local2Error,
+    NoRespondersError,
+    RequestError,
+)
 from local.protocol import subjects
 from local.protocol.caller import Caller
 from local.protocol.codec import decode, encode
 from local.protocol.envelope import new_id, seal
 from local.protocol.generation import read_generation
-from local.protocol.payloads import Delta, Generation, Query, ToolResult
+from local.protocol.payloads import Delta, ErrorReply, Generation, Query, ToolResult
 
 ACCEPT_TIMEOUT = 5.0
 
@@ -79,7 +85,7 @@ class QueryClient:
             )
             accepted = decode(acknowledgement.data, ToolResult).payload
             if accepted.error is not None:
-                raise BadRequestError(f"The query was refused: {accepted.error.message}")
+                raise _refused(accepted.error)
             return await asyncio.wait_for(answer, timeout)
         except NoRespondersError as error:
             raise NoRespondersError("No GeneratorAgent is on the bus.") from error
@@ -105,3 +111,10 @@ class QueryClient:
         answer = self._answers.get(turn.query_id or "")
         if answer is not None and not answer.done():
             answer.set_result(turn)
+
+
+def _refused(error: ErrorReply) -> Local2Error:
+    """The memory hears queries too, and says in the server's place that nobody answers them."""
+    if error.code == NoRespondersError.code:
+        return NoRespondersError(error.message)
+    return BadRequestError(f"The query was refused: {error.message}")

@@ -14,10 +14,11 @@ from local.cli.answers import NAME, answer_on
 from local.cli.outcomes import Outcome, name_of, progress, report, show
 from local.cli.output import Output, run_async
 from local.errors import BadRequestError, InvalidArgumentsError
-from local.memory.ingestion import Ingested, Message, check_ids, numbered, session_of
-from local.memory.told import ToldMessage, message_of
+from local.memory.ingestion import Ingested, Message, Skipped, numbered, session_of
+from local.memory.messages import message_of
 from local.protocol.caller import Caller
 from local.protocol.envelope import Name
+from local.protocol.payloads import Json
 from local.runtime import running_url
 from local.settings import Settings
 
@@ -30,12 +31,6 @@ BATCH_MESSAGES = 1_000
 """One transaction writes them, and nobody's save should wait long behind it."""
 CUT_SHORT = "It was interrupted."
 AGAIN = "Ingest the file again: nothing is remembered twice."
-
-
-class Line(ToldMessage, frozen=True, kw_only=True, forbid_unknown_fields=False):
-    """One line: a message, and the session it belongs to; whatever else it holds is ignored."""
-
-    session_id: Name | None = None
 
 
 class Session(msgspec.Struct, frozen=True, kw_only=True):
@@ -54,21 +49,33 @@ class ParsedFile(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class IngestedFile(msgspec.Struct, frozen=True, kw_only=True):
-    """How many records are new, and how many were there already."""
+    """How many records are new, newer versions, there already, and left out for which reasons."""
 
     sessions: list[str]
     remembered: int = 0
+    changed: int = 0
     known: int = 0
+    skipped: list[Skipped] = []
 
     def plus(self, ingested: Ingested) -> Self:
         return msgspec.structs.replace(
             self,
             remembered=self.remembered + ingested.added,
-            known=self.known + len(ingested.ids) - ingested.added,
+            changed=self.changed + ingested.changed,
+            known=self.known + ingested.known,
+            skipped=[*self.skipped, *ingested.skipped],
         )
 
     def told(self) -> str:
-        return f"{self.remembered} remembered, {self.known} known already."
+        whole = Ingested(
+            session_id="",
+            ids=[],
+            added=self.remembered,
+            changed=self.changed,
+            known=self.known,
+            skipped=self.skipped,
+        )
+        return f"{whole.summary()}."
 
 
 def ingest(
@@ -104,7 +111,7 @@ def sessions_in(data: bytes, session: str | None) -> Iterator[Session]:
     """The conversations that JSON lines hold; `session` is that of the lines that name none.
 
     Raises:
-        BadRequestError: A line is not a message, or an id names two; says which, and why.
+        BadRequestError: A line is not a message; says which, and why.
     """
     said: dict[str | None, list[Message]] = {}
     for number, text in enumerate(data.removeprefix(BOM_UTF8).splitlines(), start=1):
@@ -112,36 +119,27 @@ def sessions_in(data: bytes, session: str | None) -> Iterator[Session]:
             named, message = _line(text, number)
             said.setdefault(named or session, []).append(message)
     for named, messages in said.items():
-        yield Session(id=named or session_of(messages), messages=_checked(messages))
+        yield Session(id=named or session_of(messages), messages=list(numbered(messages)))
 
 
 def _line(text: bytes, number: int) -> tuple[str | None, Message]:
     """The session that the line names, and its message."""
     try:
-        line = msgspec.json.decode(text, type=Line)
-        message = message_of(line)
-        _check_content(line, message)
+        line = msgspec.json.decode(text, type=Json)
+        session = msgspec.convert(line.pop("session_id", None), Name | None)
+        message = _fitting(message_of(line))
     except (msgspec.DecodeError, UnicodeDecodeError, InvalidArgumentsError) as error:
         raise BadRequestError(
             f"Line {number} is not a message: {str(error).rstrip('.')}.",
             remedy='Nothing of this file was sent. A line is like {"role": "user", "content": "…"}',
         ) from error
-    return line.session_id, message
+    return session, message
 
 
-def _check_content(line: Line, message: Message) -> None:
+def _fitting(message: Message) -> Message:
     if len(msgspec.json.encode(message)) > LARGEST_MESSAGE:
         raise InvalidArgumentsError(f"it has more than {LARGEST_MESSAGE:,} bytes")
-    if line.content is None and not (line.tool_calls or line.refusal or line.audio):
-        raise InvalidArgumentsError("it has neither content nor tool_calls")
-
-
-def _checked(messages: Sequence[Message]) -> list[Message]:
-    try:
-        check_ids(messages)
-    except InvalidArgumentsError as error:
-        raise BadRequestError(error.message, remedy="Nothing of this file was sent.") from error
-    return list(numbered(messages))
+    return message
 
 
 def batches(messages: Sequence[Message]) -> Iterator[list[Message]]:

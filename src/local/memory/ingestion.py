@@ -5,13 +5,12 @@ what is new. Facts are not extracted here: `records_of` is where an extractor wo
 """
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
 
-from local.errors import InvalidArgumentsError
 from local.memory.episodes import new_episode
 from local.memory.records import NewRecord, content_id, in_utc
 from local.protocol.caller import Caller
@@ -23,15 +22,22 @@ OWN_TOOLS = frozenset({
     "read_tool_output", "recall", "recall_topic", "remember_fact", "save_memory", "save_topic",
     "search_memory",
 })  # fmt: skip
-"""Tools of the memory itself: what they answer is remembered already."""
+"""Tools of the memory itself: what they answer is remembered already.
+
+A tool of another's may have such a name; see `served`.
+"""
 FIRST_MESSAGES = 3
 """As many tell one conversation from another."""
+OWN_RESULT = "answered by this memory itself"
+
+IsOwn = Callable[[ToolCallRecord, datetime], bool]
+"""Whether a tool of this memory answered the call, at that time."""
 
 
 class Message(msgspec.Struct, frozen=True, kw_only=True):
     """One message of a conversation, in the roles of chat models."""
 
-    role: Literal["user", "assistant", "system", "tool"]
+    role: str
     content: str | None = None
     id: Name | None = None
     name: Name | None = None
@@ -40,6 +46,14 @@ class Message(msgspec.Struct, frozen=True, kw_only=True):
     tool_call_id: Name | None = None
     occurrence: int | None = None
     """Of a message without an id: how often the conversation has said the same up to it."""
+    parts: list[Any] = []
+    """Of a content that is more than text."""
+    fields: Json = {}
+    """What else it came with."""
+
+    @property
+    def is_blank(self) -> bool:
+        return not self.content or self.content.isspace()
 
 
 class Conversation(msgspec.Struct, frozen=True, kw_only=True):
@@ -51,14 +65,38 @@ class Conversation(msgspec.Struct, frozen=True, kw_only=True):
     session_id: str | None
     now: datetime
     query_id: str | None = None
+    is_own: IsOwn = lambda _call, _at: False
+
+
+class Skipped(msgspec.Struct, frozen=True, kw_only=True):
+    """What of a message was not kept, and why; `index` is the message's, from 0."""
+
+    index: int
+    reason: str
 
 
 class Ingested(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of a conversation: `ids` are its records', `added` how many of them are new."""
+    """What became of a conversation: `ids` are its records', in their order.
+
+    `added` of them are new, `changed` are newer versions, and `known` were there already.
+    """
 
     session_id: str
     ids: list[str]
     added: int
+    changed: int = 0
+    known: int = 0
+    skipped: list[Skipped] = []
+
+    def summary(self) -> str:
+        """How much is new, newer, known, and left out for which reasons."""
+        parts = [f"{self.added} remembered"]
+        if self.changed:
+            parts.append(f"{self.changed} changed")
+        parts.append(f"{self.known} known already")
+        reasons = Counter(one.reason for one in self.skipped)
+        parts += [f"{count} left out ({reason})" for reason, count in reasons.items()]
+        return ", ".join(parts)
 
 
 class Turn(msgspec.Struct, frozen=True, kw_only=True):
@@ -71,14 +109,18 @@ class Turn(msgspec.Struct, frozen=True, kw_only=True):
     session_id: str | None = None
     query_id: str | None = None
 
-    def messages(self, turn_id: str) -> list[Message]:
-        """The turn as the messages that it was."""
+    def messages(self, turn_id: str, is_own: IsOwn) -> list[Message]:
+        """The turn as the messages that it was; without calls of the memory itself."""
         asked, answered = f"{turn_id}:user", f"{turn_id}:agent"
-        return [
-            Message(role="user", content=self.query, id=asked, timestamp=self.at),
-            Message(role="assistant", tool_calls=self.tool_calls, timestamp=self.at),
-            Message(role="assistant", content=self.answer, id=answered, timestamp=self.at),
-        ]
+        calls = [call for call in self.tool_calls if not is_own(call, self.at)]
+        told = [Message(role="user", content=self.query, id=asked, timestamp=self.at)]
+        if calls:
+            told.append(Message(role="assistant", tool_calls=calls, timestamp=self.at))
+        if self.answer is not None:
+            told.append(
+                Message(role="assistant", content=self.answer, id=answered, timestamp=self.at)
+            )
+        return told
 
 
 def question_of(query: str, query_id: str, *, owner: str, session_id: str | None) -> str:
@@ -86,8 +128,10 @@ def question_of(query: str, query_id: str, *, owner: str, session_id: str | None
     return content_id("question", owner, session_id, query_id, query)
 
 
-def records_of_turn(turn: Turn, caller: Caller) -> Iterator[NewRecord]:
-    """The turn's episode, and its messages and tool results.
+def records_of_turn(
+    turn: Turn, caller: Caller, is_own: IsOwn = lambda _call, _at: False
+) -> Iterator[NewRecord]:
+    """The turn's episode, and its messages and tool results; no episode where it failed.
 
     Only episode and answer depend on what was answered; another answer makes others of them.
     """
@@ -101,7 +145,7 @@ def records_of_turn(turn: Turn, caller: Caller) -> Iterator[NewRecord]:
     named, owner, session_id = turn.query_id or episode.id, episode.owner, episode.session_id
     question = question_of(turn.query, named, owner=owner, session_id=session_id)
     conversation = Conversation(
-        messages=turn.messages(named),
+        messages=turn.messages(named, is_own),
         owner=owner,
         agent=caller.agent,
         session_id=session_id,
@@ -133,17 +177,23 @@ def numbered(messages: Sequence[Message]) -> Iterator[Message]:
 
 
 def records_of(conversation: Conversation) -> Iterator[NewRecord]:
-    """A record a message and a tool's result, in their order; each id once.
+    """The records of a conversation, in their order."""
+    return (one for one in read(conversation) if isinstance(one, NewRecord))
 
-    Raises:
-        InvalidArgumentsError: An id names two texts.
+
+def read(conversation: Conversation) -> Iterator[NewRecord | Skipped]:
+    """A record a message and a tool's result, in their order, or why there is none.
+
+    What is told twice is one record. An id may come again with another text, of a message that was
+    edited.
     """
-    check_ids(conversation.messages)
-    seen: set[str] = set()
-    for message, call in _with_calls(conversation.messages):
+    seen: dict[str, str] = {}
+    for index, (message, call) in enumerate(_with_calls(conversation.messages)):
         for record in _records(conversation, message, call):
-            if record.id not in seen:
-                seen.add(record.id)
+            if record is None:
+                yield Skipped(index=index, reason=OWN_RESULT)
+            elif seen.get(record.id) != record.content:
+                seen[record.id] = record.content
                 yield record
 
 
@@ -165,14 +215,28 @@ def _with_calls(
 
 def _records(
     conversation: Conversation, message: Message, call: ToolCallRecord | None
-) -> Iterator[NewRecord]:
-    if message.role == "tool":
-        if call is None or call.content != message.content:  # else the call has told it already
-            yield from _result(conversation, message, _answer(message, call))
-    elif message.role != "system":
-        yield from _said(conversation, message)
-    for told in message.tool_calls:
-        yield from _result(conversation, message, told)
+) -> Iterator[NewRecord | None]:
+    """The records of a message; None for a result that is in the memory already."""
+    at = _said_at(conversation, message)
+    answered = [told for told in message.tool_calls if not _is_blank(told.content)]
+    own = [told for told in answered if conversation.is_own(told, at)]
+    if message.role == "tool" and not message.is_blank:
+        result = _answer(message, call)
+        if conversation.is_own(result, at):
+            yield None
+        elif call is None or call.content != message.content:  # else the call has told it already
+            yield _result(conversation, message, result)
+    elif (
+        not message.is_blank or len(answered) == len(own) or len(answered) < len(message.tool_calls)
+    ):
+        without = [told for told in message.tool_calls if told not in answered or told in own]
+        yield _said(conversation, message, without)
+    for told in answered:
+        yield None if told in own else _result(conversation, message, told)
+
+
+def _is_blank(text: str) -> bool:
+    return not text or text.isspace()
 
 
 def _answer(message: Message, call: ToolCallRecord | None) -> ToolCallRecord:
@@ -185,34 +249,19 @@ def _answer(message: Message, call: ToolCallRecord | None) -> ToolCallRecord:
     )
 
 
-def check_ids(messages: Sequence[Message]) -> None:
-    """Refuse an id that names two texts: one of them would be lost.
-
-    Raises:
-        InvalidArgumentsError: There is one; says which message.
-    """
-    named: dict[tuple[str, str], str | None] = {}
-    for number, message in enumerate(messages):
-        if message.id and named.setdefault((message.role, message.id), message.content) != (
-            message.content
-        ):
-            raise InvalidArgumentsError(
-                f"messages[{number}].id: {message.id!r} is another message's already.",
-                remedy="Give every message an id of its own, or none.",
-            )
-
-
 def _identity(message: Message) -> str:
     """The sender's id, else one made of what is said, and how often that was said before."""
     what = (message.role, message.name, message.content, message.occurrence)
     return message.id or content_id(*what)
 
 
-def _said(conversation: Conversation, message: Message) -> Iterator[NewRecord]:
-    text = message.content
-    if not text or text.isspace():
-        return
-    yield _record(
+def _said(
+    conversation: Conversation, message: Message, without: Sequence[ToolCallRecord]
+) -> NewRecord:
+    """What was said, with its calls that have no results here."""
+    searched = not message.is_blank and message.role != "system"
+    calls = [{"id": call.id, "name": call.name, "args": call.args} for call in without]
+    return _record(
         conversation,
         message,
         id=content_id(
@@ -222,26 +271,26 @@ def _said(conversation: Conversation, message: Message) -> Iterator[NewRecord]:
             message.role,
             _identity(message),
         ),
-        kind="chat_message",
-        content=text,
+        kind="chat_message" if searched else "transcript",
+        content=message.content or "",
         label=message.name,
         role=message.role,
-        source_ref=message.id or None,
+        source_ref=(message.tool_call_id if message.role == "tool" else None) or message.id or None,
+        metadata={"tool_calls": calls} if calls else {},
     )
 
 
-def _result(
-    conversation: Conversation, message: Message, call: ToolCallRecord
-) -> Iterator[NewRecord]:
-    if call.name in OWN_TOOLS or not call.content or call.content.isspace():
-        return
+def _result(conversation: Conversation, message: Message, call: ToolCallRecord) -> NewRecord:
+    owner, session_id = conversation.owner, conversation.session_id
     said = [conversation.query_id, call.id or _identity(message), call.name, call.content]
-    if message.role == "tool" and message.id and call.id:
-        said.append(message.id)  # calls may be numbered anew in every reply
-    yield _record(
+    named = message.id if message.role == "tool" else None
+    if named and call.id:
+        said.append(named)  # calls may be numbered anew in every reply
+    return _record(
         conversation,
         message,
-        id=content_id("tool_output", conversation.owner, conversation.session_id, said),
+        id=content_id("tool_output", owner, session_id, said),
+        alias=content_id("tool_output", owner, session_id, named) if named else None,
         kind="tool_output",
         content=call.content,
         label=call.name,
@@ -255,16 +304,20 @@ def _result(
 
 
 def _record(
-    conversation: Conversation, message: Message, *, metadata: Json | None = None, **columns: Any
+    conversation: Conversation, message: Message, *, metadata: Json, **columns: Any
 ) -> NewRecord:
     """What every record of a conversation shares."""
-    said_at = in_utc(message.timestamp, "timestamp") if message.timestamp else conversation.now
+    besides = {"parts": message.parts, "fields": message.fields}
     return NewRecord(
         owner=conversation.owner,
         agent=conversation.agent,
         session_id=conversation.session_id,
         query_id=conversation.query_id,
-        event_time=said_at,
-        metadata=metadata or {},
+        event_time=_said_at(conversation, message),
+        metadata={**{key: value for key, value in besides.items() if value}, **metadata},
         **columns,
     )
+
+
+def _said_at(conversation: Conversation, message: Message) -> datetime:
+    return in_utc(message.timestamp, "timestamp") if message.timestamp else conversation.now

@@ -13,7 +13,8 @@ from local.database import Row
 from local.errors import InvalidArgumentsError
 from local.protocol.payloads import Json
 
-Kind = Literal["chat_message", "tool_output", "document_chunk", "fact", "episode"]
+Kind = Literal["chat_message", "tool_output", "transcript", "document_chunk", "fact", "episode"]
+"""`transcript`: what stands in its place in a conversation unsearched, as instructions."""
 SourceKind = Literal["chat_message", "tool_output", "document_chunk", "fact"]
 """Those that `recall` finds."""
 Owning = Literal["session", "user", "agent", "tenant"]
@@ -42,7 +43,8 @@ class NewRecord(msgspec.Struct, frozen=True, kw_only=True):
     `label` says who said it, which tool or document it comes from; `source_ref` is the caller's
     own id of it. `unjudged`: it may contradict older facts, and nobody has looked yet. `turn` is
     the id of the question of the turn it belongs to. `stands_at` is the row whose place in its
-    session it takes, of a later version of a message.
+    session it takes, of a later version of a message. `alias` is another id that it is known by.
+    `pending`: it was received by itself, True until a turn or conversation has reported it.
     """
 
     id: str
@@ -64,7 +66,9 @@ class NewRecord(msgspec.Struct, frozen=True, kw_only=True):
     session_id: str | None = None
     query_id: str | None = None
     turn: str | None = None
-    stands_at: int | None = None
+    stands_at: float | None = None
+    alias: str | None = None
+    pending: bool | None = None
 
 
 class Record(NewRecord, frozen=True, kw_only=True):
@@ -81,6 +85,7 @@ class Record(NewRecord, frozen=True, kw_only=True):
         columns["event_time"] = datetime.fromisoformat(row["event_time"])
         columns["metadata"] = msgspec.json.decode(row["metadata"])
         columns["unjudged"] = bool(row["unjudged"])
+        columns["pending"] = None if row["pending"] is None else bool(row["pending"])
         return cls(**columns)
 
 

@@ -1,6 +1,5 @@
 """The memory as tools and agents use it: standing facts by key, everything else by search."""
 
-import asyncio
 from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Any
@@ -11,6 +10,7 @@ from local.database import Database
 from local.errors import InvalidArgumentsError
 from local.llm.structured import StructuredModel
 from local.memory.changes import Announce, Changes
+from local.memory.conversations import Conversations
 from local.memory.documents import Documents
 from local.memory.echoes import Echoes
 from local.memory.episodes import (
@@ -22,15 +22,8 @@ from local.memory.episodes import (
 )
 from local.memory.index_queue import IndexQueue
 from local.memory.indexer import Indexer, Vectors
-from local.memory.ingestion import (
-    Conversation,
-    Ingested,
-    Message,
-    Turn,
-    records_of,
-    records_of_turn,
-    session_of,
-)
+from local.memory.ingestion import Ingested, Message, Turn, records_of_turn
+from local.memory.intake import Intake
 from local.memory.judge import Judge
 from local.memory.knowledge import Knowledge
 from local.memory.ledger import Ledger
@@ -40,6 +33,7 @@ from local.memory.recall.recaller import Ask, Recalled, Recaller, RecallModels
 from local.memory.recall.retrieval import Retrieval
 from local.memory.recall.synthesis import Answer, Synthesis
 from local.memory.recall.synthesis import Item as SynthesisItem
+from local.memory.received import Received
 from local.memory.records import (
     TENANT_OWNED,
     Fact,
@@ -63,9 +57,6 @@ from local.protocol.caller import Caller
 from local.protocol.envelope import new_id, utc_now
 from local.protocol.payloads import Json
 from local.settings import MemorySettings
-
-MANY = 100
-"""So many messages are made into records in a thread: thousands would hold up everybody else."""
 
 Clock = Callable[[], datetime]
 
@@ -94,7 +85,9 @@ class Memory:
         models = models or Models()
         self.rows = TenantRows(database, "default")
         self.ledger = Ledger(self.rows)
-        self.turns = Turns(self.rows, self.ledger)
+        received = Received(self.rows, self.ledger)
+        self.turns = Turns(self.rows, self.ledger, received)
+        self.conversations = Conversations(self.rows, self.ledger, received)
         self.indexer = Indexer(IndexQueue(self.rows), vectors, patience=settings.starting_timeout)
         self.vectors = vectors
         self.settings = settings
@@ -142,6 +135,9 @@ class MemoryService:
         )
         self.knowledge = Knowledge(
             memory.rows, memory.ledger, memory.changes, memory.supersession, caller, memory.clock
+        )
+        self.intake = Intake(
+            memory.conversations, memory.changes, memory.served, caller, memory.clock
         )
         self.sessions = Sessions(memory.rows, caller, memory.settings, memory.clock)
         self.caller = caller
@@ -235,7 +231,7 @@ class MemoryService:
 
         Another answer to the same question of the same query id takes the older one's place.
         """
-        made = list(records_of_turn(turn, self.caller))
+        made = list(records_of_turn(turn, self.caller, self.intake.is_own))
         reading = await self._memory.echoes.read(turn.query, turn.answer, turn.tool_calls, made[0])
         records = [with_metadata(record, reading.of(record)) for record in made]
         written = await self._memory.turns.put(records, derived_from=reading.sources)
@@ -243,24 +239,8 @@ class MemoryService:
         return written[0]
 
     async def ingest(self, messages: Sequence[Message], session_id: str | None = None) -> Ingested:
-        """Remember a conversation word for word; what of it is known already stays as it is."""
-        session = session_id or self.caller.session_id or session_of(messages)
-        conversation = Conversation(
-            messages=messages,
-            owner=self._owner,
-            agent=self.caller.agent,
-            session_id=session,
-            now=self._memory.clock(),
-        )
-        made = records_of(conversation)
-        records = list(made) if len(messages) < MANY else await asyncio.to_thread(list, made)
-        written = await self._ledger.add_many(records)
-        await self._memory.changes.written(written, records)
-        return Ingested(
-            session_id=session,
-            ids=[one.id for one in written],
-            added=sum(one.was_new for one in written),
-        )
+        """Remember a conversation word for word; see Intake."""
+        return await self.intake.ingest(messages, session_id)
 
     async def recall(self, ask: Ask) -> Recalled:
         """Find whatever was remembered and answers a question; see Recaller."""

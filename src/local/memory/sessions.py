@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 from itertools import groupby
-from typing import Literal, Self
+from typing import Self
 
 import msgspec
 
@@ -39,7 +39,7 @@ class SessionMessage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     `name` is who said it or which tool answered, `source_ref` the id that who stored it gave it.
     """
 
-    role: Literal["user", "assistant", "tool"]
+    role: str
     content: str
     id: str
     event_time: datetime
@@ -59,7 +59,8 @@ class SessionMessage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
             name=row["label"],
             source_ref=row["source_ref"],
             query_id=row["query_id"],
-            tool_call_id=_call_id(row) if row["kind"] == "tool_output" else None,
+            tool_calls=[_short(**call) for call in _kept(row).get("tool_calls", ())],
+            tool_call_id=_call_id(row) if row["role"] == "tool" else None,
         )
 
 
@@ -197,7 +198,7 @@ def in_order(rows: Sequence[Row]) -> list[Row]:
 def conversation(rows: Sequence[Row]) -> list[SessionMessage]:
     """Messages of records: tool results in a row are answers to one message of the assistant."""
     messages: list[SessionMessage] = []
-    for answers, group in groupby(rows, key=lambda row: bool(row["kind"] == "tool_output")):
+    for answers, group in groupby(rows, key=lambda row: bool(row["role"] == "tool")):
         if answers:
             results = list(group)
             messages[-1:] = _asking(messages[-1:], results)
@@ -217,7 +218,9 @@ def _asking(before: Sequence[SessionMessage], results: Sequence[Row]) -> Iterato
     """The message before the results, with their calls if it can have asked; else one that did."""
     calls = [_call(row) for row in results]
     if before and before[0].role == "assistant":
-        yield msgspec.structs.replace(before[0], tool_calls=calls)
+        answered = {call.id for call in calls}
+        waiting = [call for call in before[0].tool_calls if call.id not in answered]
+        yield msgspec.structs.replace(before[0], tool_calls=[*calls, *waiting])
         return
     yield from before
     first = SessionMessage.from_row(results[0])
@@ -232,9 +235,18 @@ def _asking(before: Sequence[SessionMessage], results: Sequence[Row]) -> Iterato
 
 
 def _call(row: Row) -> SessionCall:
-    args = msgspec.json.decode(row["metadata"]).get("args", {})
+    return _short(_call_id(row), row["label"] or "tool", _kept(row).get("args", {}))
+
+
+def _short(id: str | None, name: str, args: Json) -> SessionCall:  # noqa: A002 - as it is kept
     short = len(msgspec.json.encode(args)) <= ARGS_BYTES
-    return SessionCall(id=_call_id(row), name=row["label"] or "tool", args=args if short else {})
+    return SessionCall(id=id or "", name=name, args=args if short else {})
+
+
+def _kept(row: Row) -> Json:
+    """What is kept beside a message's text."""
+    kept: Json = msgspec.json.decode(row["metadata"])
+    return kept
 
 
 def _call_id(row: Row) -> str:

@@ -7,6 +7,7 @@ import msgspec
 from local.database import Connection
 from local.memory.echoes import DERIVED_FROM
 from local.memory.ledger import Cause, Ledger
+from local.memory.received import Received
 from local.memory.records import NewRecord, Rating, Written, content_id, stamp
 from local.memory.rows import TenantRows
 
@@ -14,9 +15,10 @@ from local.memory.rows import TenantRows
 class Turns:
     """One tenant's turns."""
 
-    def __init__(self, rows: TenantRows, ledger: Ledger) -> None:
+    def __init__(self, rows: TenantRows, ledger: Ledger, received: Received) -> None:
         self._rows = rows
         self._ledger = ledger
+        self._received = received
 
     async def put(
         self, records: Sequence[NewRecord], *, derived_from: Sequence[str] = ()
@@ -66,19 +68,12 @@ class Turns:
     def _in_known_turn(
         self, connection: Connection, records: Sequence[NewRecord]
     ) -> Sequence[NewRecord]:
-        """The records under the id that older ledgers gave the question, if it is there."""
+        """The records under the id that the question has, if it is there."""
         for record in records:
-            if record.id == record.turn and record.query_id is not None:
-                known = self._rows.execute(
-                    connection,
-                    "known_question",
-                    owner=record.owner,
-                    query_id=record.query_id,
-                    session_id=record.session_id,
-                    content=record.content,
-                ).fetchone()
-                if known is not None and known["id"] != record.turn:
-                    return [msgspec.structs.replace(one, turn=known["id"]) for one in records]
+            if record.id == record.turn:
+                known = self._received.question_in(connection, record)
+                if known not in {None, record.turn}:
+                    return [msgspec.structs.replace(one, turn=known) for one in records]
         return records
 
     def _put_record(self, connection: Connection, record: NewRecord) -> Written:
@@ -98,6 +93,9 @@ class Turns:
         ).fetchone()
         if same is not None:
             return Written(id=same["id"], was_new=False)
+        if record.kind == "tool_output":
+            received = self._received.result_in(connection, record)
+            return received or self._ledger.add_in(connection, record)
         return self._ledger.add_in(connection, record)
 
     def _put_answer(self, connection: Connection, record: NewRecord) -> Written:

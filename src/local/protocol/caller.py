@@ -8,3 +8,5 @@ class Caller(msgspec.Struct, frozen=True, kw_only=True):
     user: str | None = None
     agent: str | None = None
     session_id: str | None = None
+    query_id: str | None = None
+    """The turn it asks for."""

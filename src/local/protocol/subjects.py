@@ -6,6 +6,7 @@ from local.errors import BadRequestError
 
 TOOL_SCHEMA = "tool.schema"
 TOOL_SCHEMA_REQUEST = "tool.schema.request"
+TOOL_RESULTS = "tool.result.*"
 QUERY_RECEIVED = "query.received"
 RESPONSE_DELTA = "response.delta"
 RESPONSE_GENERATION = "response.generation"

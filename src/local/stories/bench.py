@@ -41,6 +41,7 @@ class FreshBench(Bench):
 
     def __init__(self, folder: Path, settings: Settings, *, model: ChatChoice) -> None:
         super().__init__(url="")
+        self._with_generator = True
         self._logs = folder / "logs"
         self._settings = Settings(
             bus=BusSettings(),
@@ -50,14 +51,15 @@ class FreshBench(Bench):
             generator=replace(settings.generator, chat=model),
         )
 
-    async def restart(self) -> None:
+    async def restart(self, *, with_generator: bool) -> None:
         """Stop the stack cleanly, and start it again on the same folder."""
         await self._resources.aclose()
+        self._with_generator = with_generator
         await self.__aenter__()
 
     async def _open(self, resources: AsyncExitStack) -> None:
         stack = await resources.enter_async_context(
-            open_stack(self._settings, log_folder=self._logs)
+            open_stack(self._settings, log_folder=self._logs, with_generator=self._with_generator)
         )
         self.url = stack.url
         await super()._open(resources)

@@ -38,6 +38,7 @@ from local.stories.script import (
 
 POLL = 0.05
 """Seconds between two attempts at what must hold eventually."""
+NOT_OWN = "the stack is not the story's own"
 DEFAULT_USER = "user"
 """Whose sessions those are that name nobody."""
 
@@ -108,6 +109,7 @@ class _Run:
         self._labelled: dict[str, str] = {}
         self._latest: dict[str, str] = {}
         self._failed = False
+        self._has_generator = True
 
     async def __aenter__(self) -> Self:
         await self._hosts.enter_async_context(hosted(self._bench.url, self._tools))
@@ -138,8 +140,9 @@ class _Run:
         if self._failed:
             return "an earlier step failed"
         if isinstance(step, Restart) and not isinstance(self._bench, FreshBench):
-            return "the stack is not the story's own"
-        return None
+            self._has_generator = step.generator
+            return NOT_OWN
+        return None if self._has_generator else NOT_OWN
 
     async def _take(self, session: Session, step: Step) -> Problems:
         match step:
@@ -155,9 +158,9 @@ class _Run:
                 await self._publish(session, step)
             case Rate():
                 await self._rate(session, step)
-            case Restart() if isinstance(self._bench, FreshBench):
+            case Restart(generator=generator) if isinstance(self._bench, FreshBench):
                 await self._hosts.aclose()
-                await self._bench.restart()
+                await self._bench.restart(with_generator=generator)
                 await self.__aenter__()
         return ()
 
@@ -204,9 +207,8 @@ class _Run:
     async def _send(self, session: Session, step: Raw) -> ToolResult:
         caller = self._caller(session, "story")
         text = Template(step.raw).safe_substitute(user=caller.user, session=caller.session_id)
-        answer = await self._bench.bus.request(
-            subjects.tool_request(step.to), text.encode(), timeout=step.within
-        )
+        subject = step.to if "." in step.to else subjects.tool_request(step.to)
+        answer = await self._bench.bus.request(subject, text.encode(), timeout=step.within)
         return decode(answer.data, ToolResult).payload
 
     async def _publish(self, session: Session, step: Publish) -> None:

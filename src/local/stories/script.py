@@ -138,7 +138,10 @@ class Call(_Requesting, frozen=True, kw_only=True, tag="call"):
 
 
 class Raw(_Requesting, frozen=True, kw_only=True, tag="raw"):
-    """A request as it is written, however broken; `$user` and `$session` stand for the run's."""
+    """A request as it is written, however broken; `$user` and `$session` stand for the run's.
+
+    `to` is a tool, or a subject.
+    """
 
     raw: str
     to: Text
@@ -191,9 +194,10 @@ class Discover(_Expecting, frozen=True, kw_only=True, tag="discover"):
 
 
 class Restart(_Step, frozen=True, kw_only=True, tag="restart"):
-    """The stack is stopped cleanly, and started on the same folders."""
+    """The stack is stopped cleanly, and started on the same folders, perhaps without a generator."""
 
     restart: bool
+    generator: bool = True
 
     def __post_init__(self) -> None:
         if not self.restart:

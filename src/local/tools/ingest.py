@@ -4,8 +4,8 @@ from typing import Annotated
 
 import msgspec
 
+from local.memory.messages import MessageJson, message_of
 from local.memory.service import MemoryService
-from local.memory.told import ToldMessage, message_of
 from local.protocol.envelope import Name
 from local.protocol.tool import ToolOutput
 from local.tools.base import Args, MemoryTool
@@ -20,7 +20,7 @@ MAX_MESSAGES = 10_000
 
 class Ingest(Args, frozen=True):
     messages: Annotated[
-        list[ToldMessage],
+        list[MessageJson],
         msgspec.Meta(
             min_length=1,
             max_length=MAX_MESSAGES,
@@ -39,14 +39,11 @@ class Ingest(Args, frozen=True):
 
 async def ingest(memory: MemoryService, args: Ingest) -> ToolOutput:
     messages = [
-        message_of(told, f"messages[{number}].") for number, told in enumerate(args.messages)
+        message_of(received, f"messages[{number}]") for number, received in enumerate(args.messages)
     ]
     ingested = await memory.ingest(messages, args.session_id)
-    known = len(ingested.ids) - ingested.added
     return ToolOutput(
-        content=f"{ingested.added} remembered, {known} known already (session "
-        f"{ingested.session_id}).",
-        data=ingested,
+        content=f"{ingested.summary()} (session {ingested.session_id}).", data=ingested
     )
 
 

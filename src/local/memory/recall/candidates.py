@@ -34,6 +34,8 @@ class Filter(msgspec.Struct, frozen=True, kw_only=True):
     but_session: str | None
     since: str | None
     until: str | None
+    asking: str | None = None
+    """The turn that is going on: its own question is no memory yet."""
 
     @property
     def in_time(self) -> bool:
@@ -62,6 +64,7 @@ class Filter(msgspec.Struct, frozen=True, kw_only=True):
             but_session=reach.but_session,
             since=first,
             until=last,
+            asking=reach.caller.query_id,
         )
 
 

@@ -165,6 +165,7 @@ class Retrieval:
             places=filter_.places,
             only_session=filter_.only_session,
             but_session=filter_.but_session,
+            asking=filter_.asking,
         )
         return bool(row and row["waiting"])
 

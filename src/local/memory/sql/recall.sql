@@ -42,6 +42,8 @@ WHERE +record.tenant = :tenant AND record.superseded_by IS NULL
   AND (record.scope != 'session' OR (
        (:only_session IS NULL OR record.session_id = :only_session)
        AND (:but_session IS NULL OR record.session_id IS NOT :but_session)))
+  AND (:asking IS NULL OR record.pending IS NOT 1 OR record.role != 'user'
+       OR record.query_id IS NOT :asking)
   AND (:since IS NULL OR record.event_time >= :since)
   AND (:until IS NULL OR record.event_time <= :until)
 LIMIT :limit;
@@ -136,6 +138,8 @@ SELECT EXISTS (
     SELECT 1 FROM record INDEXED BY record_waiting
     WHERE tenant = :tenant AND index_state = 0
       AND place IN (SELECT value FROM json_each(:places))
+      AND (:asking IS NULL OR pending IS NOT 1 OR role != 'user'
+           OR query_id IS NOT :asking)
       AND (scope != 'session' OR (
            (:only_session IS NULL OR session_id = :only_session)
            AND (:but_session IS NULL OR session_id IS NOT :but_session)))

@@ -18,7 +18,7 @@ SELECT id, kind, role, label, source_ref, query_id, turn, content, metadata, eve
         WHERE question.tenant = record.tenant AND question.id = record.turn) AS asked_at
 FROM record INDEXED BY record_standing
 WHERE tenant = :tenant AND owner = :owner AND session_id = :session_id
-  AND kind IN ('chat_message', 'tool_output') AND superseded_by IS NULL
+  AND kind IN ('chat_message', 'tool_output', 'transcript') AND superseded_by IS NULL
 ORDER BY ifnull(stands_at, row) DESC LIMIT :limit;
 
 -- name: important_facts

@@ -1,10 +1,11 @@
 -- name: insert_record
 INSERT INTO record (tenant, id, kind, scope, owner, topic, folded_topic, label, role, source_ref,
                     memory_type, durability, importance, unjudged, content, metadata, agent, session_id,
-                    query_id, turn, stands_at, event_time)
+                    query_id, turn, stands_at, alias, pending, event_time, index_state)
 VALUES (:tenant, :id, :kind, :scope, :owner, :topic, :folded_topic, :label, :role, :source_ref,
         :memory_type, :durability, :importance, :unjudged, :content, :metadata, :agent,
-        :session_id, :query_id, :turn, :stands_at, :event_time)
+        :session_id, :query_id, :turn, :stands_at, :alias, :pending, :event_time,
+        CASE :kind WHEN 'transcript' THEN 3 ELSE 0 END)
 ON CONFLICT (tenant, id) DO NOTHING;
 
 -- name: keep_features

@@ -1,0 +1,119 @@
+"""Listener: remembers what is said on the bus before a turn reports it, or without one.
+
+A question is remembered when it is received, whatever becomes of its turn; a tool's result when
+the tool returns, whoever called it. Neither waits to be acknowledged: the turn that reports them
+comes from JetStream, and brings what was missed.
+"""
+
+import msgspec
+import structlog
+
+from local.bus.connection import Connection, Message
+from local.bus.identity import caller_of
+from local.bus.outputs import with_preview
+from local.bus.participant import Participant
+from local.bus.receivers import others_hear
+from local.errors import Local2Error, NoRespondersError, RequestError
+from local.memory.intake import Question, Result
+from local.memory.records import in_utc
+from local.memory.service import Memory
+from local.protocol import subjects
+from local.protocol.codec import decode, encode
+from local.protocol.envelope import Envelope, seal, utc_now
+from local.protocol.payloads import Json, Query, ToolCallRecord, ToolResult
+from local.protocol.result import read_result
+from local.settings import TOOL_OUTPUT_LIMIT
+
+NAME = "listener"
+
+log = structlog.get_logger()
+
+
+class Asked(msgspec.Struct):
+    """The arguments of a call, which some repeat in its result."""
+
+    args: Json = {}
+
+
+class Listener(Participant):
+    """Hears `query.received` and `tool.result.*`, and serves neither."""
+
+    def __init__(self, bus: Connection, memory: Memory) -> None:
+        super().__init__(bus, name=NAME, description="Remembers questions and results at once.")
+        self._memory = memory
+        self.serve(subjects.QUERY_RECEIVED, self._hear_question)
+        self.serve(subjects.TOOL_RESULTS, self._hear_result)
+
+    async def _hear_question(self, message: Message) -> None:
+        try:
+            await self._remember_question(decode(message.data, Query))
+        except Local2Error as error:
+            log.warning("question_not_remembered", reason=str(error))
+        if message.reply and not await others_hear(self.bus, subjects.QUERY_RECEIVED):
+            await self._answer_for_nobody(message)
+
+    async def _remember_question(self, envelope: Envelope[Query]) -> None:
+        query = envelope.payload
+        named = query.query_id or envelope.query_id
+        question = Question(
+            text=query.query,
+            at=in_utc(envelope.timestamp_utc or utc_now(), "timestamp_utc"),
+            session_id=query.session_id or envelope.session_id,
+            query_id=named or envelope.id or None,
+            named=named is not None,
+        )
+        written = await self._memory.of(caller_of(envelope)).intake.question(question)
+        log.debug("question_remembered", id=written.id, was_new=written.was_new)
+
+    async def _answer_for_nobody(self, message: Message) -> None:
+        """Who asks by request would learn from the server that nobody answers, but for us."""
+        error = NoRespondersError(
+            "Nobody on the bus answers queries; the question is remembered.",
+            remedy="Start a generator, for example with `local2 up`.",
+        )
+        await self.bus.publish(
+            message.reply, encode(seal(ToolResult.failed(error), type="result", source=NAME))
+        )
+
+    async def _hear_result(self, message: Message) -> None:
+        tool = message.subject.removeprefix(subjects.TOOL_RESULTS.removesuffix("*"))
+        try:
+            envelope = read_result(message.data, message.headers)
+            if envelope.session_id:
+                await self._remember_result(tool, envelope, _args(message.data))
+        except Local2Error as error:
+            log.warning("result_not_remembered", tool=tool, reason=str(error))
+
+    async def _remember_result(self, tool: str, envelope: Envelope[ToolResult], args: Json) -> None:
+        caller, result = caller_of(envelope), envelope.payload
+        intake = self._memory.of(caller).intake
+        at = in_utc(envelope.timestamp_utc or utc_now(), "timestamp_utc")
+        call = ToolCallRecord(
+            id=envelope.correlation_id or envelope.id or None,
+            name=tool,
+            args=args,
+            ok=result.ok,
+            content=result.content,
+        )
+        if intake.is_own(call, at) or not result.content.strip():
+            return
+        shown = await with_preview(self.bus, result, caller=caller, limit=TOOL_OUTPUT_LIMIT)
+        call = msgspec.structs.replace(
+            call, content=shown.content, tool_output_key=shown.tool_output_key
+        )
+        written = await intake.result(
+            Result(
+                call=call,
+                at=at,
+                session_id=envelope.session_id or "",
+                query_id=envelope.query_id,
+            )
+        )
+        log.debug("result_remembered", tool=tool, id=written.id, was_new=written.was_new)
+
+
+def _args(data: bytes) -> Json:
+    try:
+        return decode(data, Asked).payload.args
+    except RequestError:
+        return {}

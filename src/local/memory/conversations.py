@@ -1,0 +1,142 @@
+"""Conversations into the ledger: every message once, of an edited one the newest version."""
+
+from collections.abc import Sequence
+from typing import Any, Self
+
+import msgspec
+
+from local.database import Connection, Row
+from local.memory.ledger import TOGETHER, Cause, Ledger
+from local.memory.received import Received, is_same_result
+from local.memory.records import NewRecord, Written, content_id
+from local.memory.rows import TenantRows
+from local.protocol.envelope import utc_now
+
+BETWEEN = 1 / 1024
+"""How far behind the message before it a new one stands, where others follow it already."""
+
+
+class Conversations:
+    """One tenant's conversations, as others report them."""
+
+    def __init__(self, rows: TenantRows, ledger: Ledger, received: Received) -> None:
+        self._rows = rows
+        self._ledger = ledger
+        self.received = received
+
+    async def put(self, records: Sequence[NewRecord]) -> list[Written]:
+        """Add the records of a session, in several transactions if they are many.
+
+        What is there already stays as it is. Another text under the same id takes the place of the
+        one that stands, which becomes history: the text that comes last is the one that stands.
+        """
+        parts = (records[n : n + TOGETHER] for n in range(0, len(records), TOGETHER))
+        return [written for part in parts for written in await self._rows.write(self._work(part))]
+
+    def _work(self, records: Sequence[NewRecord]) -> Any:
+        def put(connection: Connection) -> list[Written]:
+            part = _Part(self._rows, self._ledger, self.received, connection, records)
+            return [part.put(number, record) for number, record in enumerate(records)]
+
+        return put
+
+
+class _Standing(msgspec.Struct, frozen=True, kw_only=True):
+    """The version of a message that stands."""
+
+    id: str
+    kind: str
+    content: str
+    parts: Any
+
+    @classmethod
+    def from_row(cls, row: Row) -> Self:
+        parts = msgspec.json.decode(row["metadata"]).get("parts")
+        return cls(id=row["id"], kind=row["kind"], content=row["content"], parts=parts)
+
+    def says(self, record: NewRecord) -> bool:
+        """Whether the record says the same; older ledgers did not keep parts."""
+        if self.kind == record.kind == "tool_output":
+            return is_same_result(self.content, record.content)
+        parts = record.metadata.get("parts")
+        return self.content == record.content and (self.parts is None or self.parts == parts)
+
+
+class _Part:
+    """Some records of a session, written one by one inside one transaction."""
+
+    def __init__(
+        self,
+        rows: TenantRows,
+        ledger: Ledger,
+        received: Received,
+        connection: Connection,
+        records: Sequence[NewRecord],
+    ) -> None:
+        self._rows = rows
+        self._ledger = ledger
+        self._received = received
+        self._connection = connection
+        self._standing = self._known(records)
+        known = [n for n, record in enumerate(records) if self._find(record) is not None]
+        self._last_known = known[-1] if known else -1
+        self._first = self._find(records[known[0]]) if known else None
+        self._before: str | None = None
+
+    def put(self, number: int, record: NewRecord) -> Written:
+        stands = self._find(record)
+        if stands is None:
+            written = self._add(record, followed=number < self._last_known)
+        elif stands.says(record):
+            written = Written(id=stands.id, was_new=False)
+        else:
+            written = self._replace(stands, record)
+        self._before = written.id
+        newest = _Standing(
+            id=written.id,
+            kind=record.kind,
+            content=record.content,
+            parts=record.metadata.get("parts"),
+        )
+        self._standing |= {id_: newest for id_ in (record.id, record.alias) if id_ is not None}
+        return written
+
+    def _known(self, records: Sequence[NewRecord]) -> dict[str, _Standing]:
+        ids = [id_ for record in records for id_ in (record.id, record.alias) if id_ is not None]
+        wanted = msgspec.json.encode(ids).decode()
+        rows = self._rows.execute(self._connection, "known_messages", ids=wanted)
+        return {row["asked"]: _Standing.from_row(row) for row in rows}
+
+    def _find(self, record: NewRecord) -> _Standing | None:
+        return self._standing.get(record.id) or self._standing.get(record.alias or "")
+
+    def _add(self, record: NewRecord, *, followed: bool) -> Written:
+        """Add a new record, unless it was received before it is reported here."""
+        if record.kind == "tool_output":
+            placed = msgspec.structs.replace(record, stands_at=self._behind())
+            if (known := self._received.result_in(self._connection, placed)) is not None:
+                return known
+        if followed:
+            record = msgspec.structs.replace(record, stands_at=self._behind())
+        return self._ledger.add_in(self._connection, record)
+
+    def _replace(self, older: _Standing, record: NewRecord) -> Written:
+        newer = msgspec.structs.replace(
+            record,
+            id=content_id(older.id, record.content, record.metadata.get("parts")),
+            stands_at=self._place(older.id),
+        )
+        cause = Cause(agent=record.agent, superseded_by=newer.id, at=utc_now())
+        self._ledger.supersede_in(self._connection, older.id, cause)
+        self._ledger.add_in(self._connection, newer)
+        return Written(id=newer.id, was_new=True, replaced=(older.id,))
+
+    def _behind(self) -> float | None:
+        """The place behind the record before, or before the first that is there already."""
+        if self._before is not None:
+            return self._place(self._before) + BETWEEN
+        return None if self._first is None else self._place(self._first.id) - 0.5
+
+    def _place(self, record_id: str) -> float:
+        row = self._rows.execute(self._connection, "place_of", id=record_id).fetchone()
+        return float(row["place"])

@@ -1,0 +1,159 @@
+"""What one caller said and was answered, on its way into the memory as it is heard or handed in."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from local.memory.changes import Changes
+from local.memory.conversations import Conversations
+from local.memory.echoes import unanswered
+from local.memory.ingestion import (
+    OWN_TOOLS,
+    Conversation,
+    Ingested,
+    Message,
+    Skipped,
+    question_of,
+    read,
+    session_of,
+)
+from local.memory.records import TENANT_OWNED, NewRecord, Written, content_id
+from local.memory.served import Served
+from local.protocol.caller import Caller
+from local.protocol.envelope import new_id
+from local.protocol.payloads import Json, ToolCallRecord
+
+MANY = 100
+"""So many messages are made into records in a thread: thousands would hold up everybody else."""
+
+
+class Question(msgspec.Struct, frozen=True, kw_only=True):
+    """What a user asked. `named`: whoever asked chose its query id."""
+
+    text: str
+    at: datetime
+    session_id: str | None
+    query_id: str | None
+    named: bool
+
+
+class Result(msgspec.Struct, frozen=True, kw_only=True):
+    """What a tool answered in a session; the call's id is the request's."""
+
+    call: ToolCallRecord
+    at: datetime
+    session_id: str
+    query_id: str | None
+
+
+class Intake:
+    """What reaches the memory from one caller; on disk when a method returns."""
+
+    def __init__(
+        self,
+        conversations: Conversations,
+        changes: Changes,
+        served: Served,
+        caller: Caller,
+        clock: Callable[[], datetime],
+    ) -> None:
+        self._conversations = conversations
+        self._changes = changes
+        self._served = served
+        self._caller = caller
+        self._owner = caller.user or TENANT_OWNED
+        self._clock = clock
+
+    async def ingest(self, messages: Sequence[Message], session_id: str | None) -> Ingested:
+        """Remember a conversation word for word; what of it is known already stays as it is.
+
+        Another text under the id of a message is its newer version.
+        """
+        session = session_id or self._caller.session_id or session_of(messages)
+        conversation = Conversation(
+            messages=messages,
+            owner=self._owner,
+            agent=self._caller.agent,
+            session_id=session,
+            now=self._clock(),
+            is_own=self.is_own,
+        )
+        made = read(conversation)
+        parts = list(made) if len(messages) < MANY else await asyncio.to_thread(list, made)
+        records = [part for part in parts if isinstance(part, NewRecord)]
+        written = await self._conversations.put(records)
+        await self._changes.written(written, records)
+        return Ingested(
+            session_id=session,
+            ids=[one.id for one in written],
+            added=sum(one.was_new and not one.replaced for one in written),
+            changed=sum(bool(one.replaced) for one in written),
+            known=sum(not one.was_new for one in written),
+            skipped=[part for part in parts if isinstance(part, Skipped)],
+        )
+
+    async def question(self, question: Question) -> Written:
+        """Remember a question when it is received, whatever becomes of its turn.
+
+        The turn that reports it later adds no other.
+        """
+        id_ = question_of(
+            question.text,
+            question.query_id or new_id(),
+            owner=self._owner,
+            session_id=question.session_id,
+        )
+        record = self._received(
+            id=id_,
+            kind="chat_message",
+            content=question.text,
+            role="user",
+            source_ref=f"{question.query_id}:user" if question.query_id else None,
+            event_time=question.at,
+            session_id=question.session_id,
+            query_id=question.query_id,
+            turn=id_,
+            metadata={**unanswered(question.text), **({} if question.named else {"unnamed": True})},
+        )
+        return await self._put(record)
+
+    async def result(self, result: Result) -> Written:
+        """Remember what a tool answered when it is heard.
+
+        The turn or conversation that reports it later adds nothing.
+        """
+        call = result.call
+        kept: Json = {"args": call.args} if call.args else {}
+        if call.tool_output_key:
+            kept["tool_output_key"] = call.tool_output_key
+        heard = ["received", call.id or new_id(), call.name, call.content]
+        record = self._received(
+            id=content_id("tool_output", self._owner, result.session_id, heard),
+            kind="tool_output",
+            content=call.content,
+            label=call.name,
+            role="tool",
+            source_ref=call.id,
+            event_time=result.at,
+            session_id=result.session_id,
+            query_id=result.query_id,
+            metadata=kept,
+        )
+        return await self._put(record)
+
+    def is_own(self, call: ToolCallRecord, at: datetime) -> bool:
+        """Whether a tool of this memory answered; where nobody can tell its name does."""
+        if not call.content.strip() or at < self._served.since:
+            return call.name in OWN_TOOLS
+        return self._served.shown(self._owner, call.name, call.content) is not None
+
+    def _received(self, **columns: Any) -> NewRecord:
+        return NewRecord(owner=self._owner, agent=self._caller.agent, pending=True, **columns)
+
+    async def _put(self, record: NewRecord) -> Written:
+        written = await self._conversations.received.put(record)
+        await self._changes.written([written], [record])
+        return written

@@ -1,0 +1,368 @@
+"""Questions and results are remembered when they are heard, and once."""
+
+import json
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from factories import ConnectBus, StartGenerator
+from local.agents.listener import Listener
+from local.bus.connection import Connection
+from local.bus.query_client import QueryClient
+from local.bus.receivers import others_hear
+from local.bus.streams import publish_durably
+from local.bus.tool_client import call_tool
+from local.bus.tool_host import ToolHost
+from local.database import Database
+from local.errors import NoRespondersError
+from local.memory.service import Memory
+from local.protocol.caller import Caller
+from local.protocol.codec import decode
+from local.protocol.payloads import ToolResult
+from local.tools.catalog import memory_tools
+from note_tool import Notes
+from recalling import recall
+from stand_ins.ollama_server import OllamaStandIn, Reply
+from turns import GENERATION, all_done, rows, turn
+from waiting import eventually
+
+RICHARD = Caller(user="richard", agent="shell", session_id="s1")
+QUESTION = "What is the symbol of gold?"
+
+
+@pytest.fixture
+async def listener(bus: Connection, memory: Memory) -> AsyncIterator[Listener]:
+    async with Listener(bus, memory) as listening:
+        yield listening
+
+
+pytestmark = pytest.mark.usefixtures("listener", "memory_agent")
+
+
+async def asked(bus: Connection, database: Database, **message: Any) -> None:
+    """Publish a query, and wait until one more record is there."""
+    before = len(await rows(database))
+    await bus.publish("query.received", json.dumps(message).encode())
+    await eventually(lambda: _has(database, before + 1))
+
+
+async def answered(bus: Connection, database: Database, tool: str, **message: Any) -> None:
+    """Publish a tool's result, and wait until one more record is there."""
+    before = len(await rows(database))
+    await bus.publish(f"tool.result.{tool}", json.dumps(message).encode())
+    await eventually(lambda: _has(database, before + 1))
+
+
+async def _has(database: Database, count: int) -> bool:
+    return len(await rows(database)) == count
+
+
+async def kept(database: Database) -> list[tuple[Any, ...]]:
+    columns = ("kind", "role", "content", "session_id", "query_id")
+    return [tuple(row[name] for name in columns) for row in await rows(database)]
+
+
+async def test_a_question_is_remembered_when_it_is_received(
+    bus: Connection, memory: Memory, database: Database
+) -> None:
+    query = {"query": "I moved to Basel. Where is the city hall?", "query_id": "q1"}
+    await asked(bus, database, user="richard", session_id="s1", payload=query)
+
+    assert await kept(database) == [("chat_message", "user", query["query"], "s1", "q1")]
+    assert await recall(memory.of(RICHARD), "Basel") == [query["query"]]
+    loaded = await memory.of(RICHARD).sessions.load(None, 10)
+    assert [message.content for message in loaded.messages] == [query["query"]]
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        pytest.param({"payload": {"session_id": "s1", "query_id": "q1"}}, id="in the payload"),
+        pytest.param({"session_id": "s1", "query_id": "q1"}, id="in the envelope"),
+        pytest.param({"session_id": "s1", "id": "q1"}, id="the envelope's own"),
+        pytest.param({"session_id": "s1", "id": "another"}, id="another than the turn's"),
+        pytest.param({"session_id": "s1"}, id="no query id"),
+        pytest.param({"id": "q1"}, id="no session"),
+        pytest.param({}, id="neither"),
+    ],
+)
+async def test_the_turn_adds_no_question_that_was_received(
+    bus: Connection, database: Database, message: dict[str, Any]
+) -> None:
+    payload = {**message.get("payload", {}), "query": QUESTION}
+    await asked(bus, database, **{**message, "user": "richard", "payload": payload})
+    for _ in range(2):
+        await publish_durably(bus, GENERATION, turn(query=QUESTION, tool_calls=[]))
+        await all_done(bus)
+
+    told = [(kind, role) for kind, role, *_ in await kept(database)]
+    assert sorted(told) == [
+        ("chat_message", "assistant"),
+        ("chat_message", "user"),
+        ("episode", None),
+    ]
+    (question,) = [one for one in await rows(database) if one["role"] == "user"]
+    assert (question["session_id"], question["query_id"], question["pending"]) == ("s1", "q1", 0)
+    assert "unnamed" not in json.loads(question["metadata"])
+
+
+async def test_a_question_without_ids_that_was_answered_is_another_when_it_comes_again(
+    bus: Connection, database: Database
+) -> None:
+    for query_id in ("q1", "q2"):
+        await asked(bus, database, user="richard", session_id="s1", payload={"query": "yes"})
+        await publish_durably(bus, GENERATION, turn(query="yes", query_id=query_id, tool_calls=[]))
+        await all_done(bus)
+
+    assert [one[-1] for one in await kept(database) if one[1] == "user"] == ["q1", "q2"]
+
+
+async def test_questions_of_others_are_theirs(bus: Connection, database: Database) -> None:
+    await asked(bus, database, user="eve", session_id="s1", payload={"query": QUESTION})
+    await publish_durably(bus, GENERATION, turn(query=QUESTION, query_id="q9", tool_calls=[]))
+    await all_done(bus)
+
+    owners = [row["owner"] for row in await rows(database) if row["role"] == "user"]
+    assert owners == ["eve", "richard"]
+
+
+async def test_turns_stand_together_whenever_their_parts_were_heard(
+    bus: Connection, memory: Memory, database: Database
+) -> None:
+    for number in (1, 2):
+        query = {"query": f"Question {number}", "query_id": f"q{number}"}
+        await asked(bus, database, user="richard", session_id="s1", payload=query)
+    for number in (1, 2):
+        told = turn(query=f"Question {number}", answer=f"Answer {number}", query_id=f"q{number}",
+                    tool_calls=[])  # fmt: skip
+        await publish_durably(bus, GENERATION, told)
+    await all_done(bus)
+
+    loaded = await memory.of(RICHARD).sessions.load(None, 10)
+    assert [message.content for message in loaded.messages] == [
+        "Question 1", "Answer 1", "Question 2", "Answer 2",
+    ]  # fmt: skip
+
+
+async def test_who_asks_by_request_learns_at_once_that_nobody_answers(
+    bus: Connection, database: Database
+) -> None:
+    assert not await others_hear(bus, "query.received")
+    query = json.dumps({"user": "richard", "payload": {"query": QUESTION}}).encode()
+    answer = decode((await bus.request("query.received", query, timeout=5)).data, ToolResult)
+
+    assert answer.payload.error is not None
+    assert answer.payload.error.code == "unavailable"
+    assert "Nobody on the bus answers queries" in answer.payload.error.message
+    assert [content for _, _, content, *_ in await kept(database)] == [QUESTION]
+    async with QueryClient(bus) as client:
+        with pytest.raises(NoRespondersError):
+            await client.ask("Anybody there?", caller=RICHARD)
+
+
+async def test_where_another_generator_answers_nobody_else_does(
+    connect_bus: ConnectBus, bus: Connection, database: Database
+) -> None:
+    other = await connect_bus()
+
+    async def answer(message: Any) -> None:
+        await eventually(lambda: _has(database, 1))  # so that the memory would have been first
+        await other.publish(message.reply, b"mine")
+
+    await other.subscribe("query.received", answer, queue="theirs")
+    await other.flush()
+    query = json.dumps({"payload": {"query": QUESTION}}).encode()
+
+    assert (await bus.request("query.received", query, timeout=5)).data == b"mine"
+
+
+async def test_a_question_that_cannot_be_read_is_refused_where_nobody_else_does(
+    bus: Connection, database: Database
+) -> None:
+    answer = await bus.request("query.received", b"{}", timeout=5)
+
+    assert decode(answer.data, ToolResult).payload.ok is False
+    assert await rows(database) == []
+
+
+async def test_a_result_is_remembered_when_the_tool_returns(
+    connect_bus: ConnectBus, bus: Connection, memory: Memory, database: Database
+) -> None:
+    notes = Notes()
+    notes.answer = "The scales say 19.3 g."
+    async with ToolHost(await connect_bus(), notes.tool()):
+        await call_tool(bus, "note", {"text": "gold"}, caller=RICHARD)
+        await eventually(lambda: _has(database, 1))
+
+    (row,) = await rows(database)
+    assert (row["kind"], row["label"], row["content"]) == ("tool_output", "note", notes.answer)
+    assert (row["owner"], row["session_id"], row["agent"]) == ("richard", "s1", "note")
+    assert await recall(memory.of(RICHARD), "scales", kinds=("tool_output",)) == [notes.answer]
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        pytest.param({"payload": {"ok": True, "content": "19.3 g"}}, id="ours"),
+        pytest.param({"payload": {"content": "19.3 g"}}, id="no ok"),
+        pytest.param({"payload": {"ok": False, "content": "19.3 g"}}, id="an error"),
+        pytest.param({"payload": {"result": "19.3 g", "args": {"metal": "gold"}}}, id="with args"),
+    ],
+)
+async def test_results_are_read_liberally(
+    bus: Connection, database: Database, message: dict[str, Any]
+) -> None:
+    await answered(bus, database, "weigh", user="richard", session_id="s1", **message)
+
+    (row,) = await rows(database)
+    assert row["content"] == "19.3 g"
+    assert json.loads(row["metadata"]).get("args") == message["payload"].get("args")
+
+
+async def test_a_structured_result_is_json(bus: Connection, database: Database) -> None:
+    weight = {"content": {"gold": 19.3}}
+    await answered(bus, database, "weigh", user="richard", session_id="s1", payload=weight)
+
+    assert [row["content"] for row in await rows(database)] == ['{"gold":19.3}']
+
+
+async def test_results_without_a_session_or_words_and_those_of_the_memory_are_not_remembered(
+    bus: Connection, memory: Memory, database: Database
+) -> None:
+    for tool in memory_tools(memory):
+        if tool.name in {"recall", "save_topic"}:
+            await ToolHost(bus, tool).__aenter__()
+    await call_tool(bus, "recall", {"query": "gold"}, caller=RICHARD)
+    await call_tool(bus, "recall", {"query": ""}, caller=RICHARD)
+    for lacking in ({"payload": {"ok": True, "content": "x"}},
+                    {"session_id": "s1", "payload": {"ok": True, "content": " "}}):  # fmt: skip
+        await bus.publish("tool.result.weigh", json.dumps(lacking).encode())
+    await bus.publish("tool.result.weigh", b"\xff\xfe")
+    await answered(bus, database, "recall", session_id="s1", payload={"content": "Not the memory"})
+
+    assert [row["content"] for row in await rows(database)] == ["Not the memory"]
+
+
+async def test_the_turn_adds_no_result_that_was_heard_and_names_its_call(
+    bus: Connection, database: Database
+) -> None:
+    envelope = {"user": "richard", "session_id": "s1"}
+    for number in range(2):
+        result = {**envelope, "correlation_id": f"r{number}", "payload": {"content": "19.3 g"}}
+        await answered(bus, database, "weigh", **result)
+    calls = [
+        {"name": "weigh", "id": f"c{number}", "args": {"n": number}, "content": "19.3 g"}
+        for number in range(3)
+    ]
+    for _ in range(2):
+        await publish_durably(bus, GENERATION, turn(tool_calls=calls))
+        await all_done(bus)
+
+    results = [row for row in await rows(database) if row["kind"] == "tool_output"]
+    assert [row["source_ref"] for row in results] == ["c0", "c1", "c2"]
+    assert {row["query_id"] for row in results} == {"q1"}
+    assert [json.loads(row["metadata"])["args"]["n"] for row in results] == [0, 1, 2]
+
+
+@pytest.mark.parametrize(
+    "reported",
+    [
+        pytest.param(lambda text: text[:10_000], id="cut"),
+        pytest.param(
+            lambda text: (
+                f"[Output of {len(text)} characters, shortened; …]\n{text[:3750]}\n[…]\nend"
+            ),
+            id="a preview",
+        ),
+    ],
+)
+async def test_a_long_result_that_the_turn_reports_shorter_is_one(
+    bus: Connection, database: Database, reported: Any
+) -> None:
+    text = "".join(f"Line {number}\n" for number in range(3_000))
+    payload = {"content": text}
+    await answered(bus, database, "weigh", user="richard", session_id="s1", payload=payload)
+    calls = [{"name": "weigh", "id": "c1", "content": reported(text)}]
+    for _ in range(2):
+        await publish_durably(bus, GENERATION, turn(tool_calls=calls))
+        await all_done(bus)
+
+    (row,) = [row for row in await rows(database) if row["kind"] == "tool_output"]
+    assert (row["source_ref"], row["pending"]) == ("c1", 0)
+
+
+async def test_a_result_heard_after_its_turn_is_no_other(
+    bus: Connection, database: Database
+) -> None:
+    calls = [{"name": "weigh", "id": "c1", "content": "19.3 g"}]
+    await publish_durably(bus, GENERATION, turn(tool_calls=calls))
+    await all_done(bus)
+    heard = {"user": "richard", "session_id": "s1", "query_id": "q1", "correlation_id": "r1"}
+    late = json.dumps({**heard, "payload": {"content": "19.3 g"}}).encode()
+    await bus.publish("tool.result.weigh", late)
+    await answered(bus, database, "weigh", **heard, payload={"content": "20 g"})
+
+    contents = [row["content"] for row in await rows(database) if row["kind"] == "tool_output"]
+    assert contents == ["19.3 g", "20 g"]
+
+
+async def test_ingested_results_that_were_heard_stand_where_they_were_told(
+    bus: Connection, memory: Memory, database: Database
+) -> None:
+    await answered(
+        bus, database, "weigh", user="richard", session_id="s1", payload={"content": "1 g"}
+    )
+    told = [
+        {"role": "user", "content": "How heavy?", "id": "m1"},
+        {"role": "assistant", "id": "m2", "tool_calls": [{"id": "c1", "name": "weigh"}]},
+        {"role": "tool", "tool_call_id": "c1", "content": "1 g", "id": "m3"},
+        {"role": "assistant", "content": "One gram.", "id": "m4"},
+    ]
+    async with ToolHost(bus, next(t for t in memory_tools(memory) if t.name == "ingest")):
+        for _ in range(2):
+            result = await call_tool(bus, "ingest", {"messages": told}, caller=RICHARD)
+            assert result.ok, result.content
+
+    loaded = await memory.of(RICHARD).sessions.load(None, 10)
+    assert [(m.role, m.content) for m in loaded.messages] == [
+        ("user", "How heavy?"), ("assistant", ""), ("tool", "1 g"), ("assistant", "One gram."),
+    ]  # fmt: skip
+    assert loaded.messages[1].tool_calls[0].id == loaded.messages[2].tool_call_id == "c1"
+
+
+@pytest.mark.usefixtures("tools")
+async def test_the_question_that_is_being_answered_is_neither_recalled_nor_asked_twice(
+    start: StartGenerator, client: QueryClient, ollama: OllamaStandIn, database: Database
+) -> None:
+    await start()
+    ollama.script(
+        Reply(tool_calls=(("recall", {"query": QUESTION}),)),
+        Reply(content="I do not know."),
+    )
+    generation = await client.ask(QUESTION, caller=RICHARD)
+
+    assert generation.tool_calls[0].content.splitlines()[0] == "No memories found."
+    messages = ollama.bodies("/api/chat")[0]["messages"]
+    assert [m["content"] for m in messages if m["role"] == "user"] == [QUESTION]
+    assert (await rows(database))[0]["content"] == QUESTION
+
+
+@pytest.mark.usefixtures("tools")
+async def test_after_a_restart_a_question_without_an_answer_is_part_of_the_conversation(
+    bus: Connection,
+    start: StartGenerator,
+    client: QueryClient,
+    ollama: OllamaStandIn,
+    database: Database,
+) -> None:
+    query = {"query": "My name is Vera.", "query_id": "q0"}
+    await asked(bus, database, user="richard", session_id="s1", payload=query)
+    await start()
+    ollama.script(Reply(content="Vera."))
+    await client.ask("What is my name?", caller=RICHARD)
+
+    messages = ollama.bodies("/api/chat")[0]["messages"]
+    assert [m["content"] for m in messages if m["role"] == "user"] == [
+        "My name is Vera.", "What is my name?",
+    ]  # fmt: skip

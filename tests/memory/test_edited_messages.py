@@ -1,0 +1,154 @@
+"""An edited message is a newer version: the newest is found, the older ones are history."""
+
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+from typing import Any
+
+import pytest
+
+from local.bus.connection import Connection
+from local.bus.tool_client import call_tool
+from local.bus.tool_host import ToolHost
+from local.memory.service import Memory
+from local.protocol.caller import Caller
+from local.protocol.payloads import Json, MemoryChange
+from local.tools.catalog import memory_tools
+
+RICHARD = Caller(user="richard", agent="shell", session_id="s1")
+TALK: list[Json] = [
+    {"role": "user", "id": "m1", "content": "Ship it to Basel."},
+    {"role": "assistant", "id": "m2", "content": "It goes out today."},
+    {"role": "tool", "id": "m3", "name": "stock", "content": "4 in stock"},
+]
+
+
+@pytest.fixture(autouse=True)
+async def tools(bus: Connection, memory: Memory) -> AsyncIterator[None]:
+    async with AsyncExitStack() as hosts:
+        for tool in memory_tools(memory):
+            await hosts.enter_async_context(ToolHost(bus, tool))
+        yield
+
+
+async def call(bus: Connection, tool: str, args: Json) -> dict[str, Any]:
+    result = await call_tool(bus, tool, args, caller=RICHARD)
+    assert result.ok, result.content
+    data: dict[str, Any] = result.data
+    return data
+
+
+async def ingest(bus: Connection, *messages: Json) -> dict[str, Any]:
+    return await call(bus, "ingest", {"messages": messages})
+
+
+def edited(number: int, text: str) -> Json:
+    return {**TALK[number], "content": text}
+
+
+def counts(ingested: dict[str, Any]) -> tuple[int, int, int]:
+    return ingested["added"], ingested["changed"], ingested["known"]
+
+
+async def shown(bus: Connection) -> list[str]:
+    loaded = await call(bus, "load_session", {})
+    return [message["content"] for message in loaded["messages"] if message["content"]]
+
+
+async def found(bus: Connection, query: str) -> list[str]:
+    recalled = await call(bus, "recall", {"query": query})
+    return [item["content"] for item in recalled["items"]]
+
+
+@pytest.mark.parametrize(
+    ("number", "text"), [(0, "Ship it to Bern."), (1, "It goes out on Monday."), (2, "3 in stock")]
+)
+async def test_the_newest_is_found_and_shown_in_the_older_ones_place(
+    bus: Connection, number: int, text: str
+) -> None:
+    first = await ingest(bus, *TALK)
+    second = await ingest(bus, edited(number, text))
+
+    assert (counts(first), counts(second)) == ((3, 0, 0), (0, 1, 0))
+    old = TALK[number]["content"]
+    assert (await found(bus, f"{text} {old}")).count(text) == 1
+    assert old not in await found(bus, old)
+    expected = [message["content"] for message in TALK]
+    expected[number] = text
+    assert await shown(bus) == expected
+
+
+async def test_every_version_is_in_its_history_newest_first(
+    bus: Connection, announced: list[tuple[str, MemoryChange]]
+) -> None:
+    (first,) = (await ingest(bus, TALK[0]))["ids"]
+    (second,) = (await ingest(bus, edited(0, "To Bern.")))["ids"]
+    (third,) = (await ingest(bus, edited(0, "To Chur.")))["ids"]
+
+    for id_ in (first, second, third):
+        history = await call(bus, "memory_history", {"topic_or_id": id_})
+        versions = [
+            (one["id"], one["content"], one["superseded_by"]) for one in history["versions"]
+        ]
+        assert versions == [
+            (third, "To Chur.", None),
+            (second, "To Bern.", third),
+            (first, "Ship it to Basel.", second),
+        ]
+    replaced = [change for subject, change in announced if subject == "memory.superseded"]
+    assert [(one.id, one.superseded_by) for one in replaced] == [(first, second), (second, third)]
+
+
+async def test_the_text_that_comes_last_stands_even_if_it_is_an_old_one(bus: Connection) -> None:
+    await ingest(bus, *TALK)
+    await ingest(bus, edited(0, "To Bern."))
+    same = await ingest(bus, edited(0, "To Bern."))
+    whole = await ingest(bus, *TALK)
+    again = await ingest(bus, *TALK)
+
+    assert [counts(one) for one in (same, whole, again)] == [(0, 0, 1), (0, 1, 2), (0, 0, 3)]
+    assert await shown(bus) == [message["content"] for message in TALK]
+
+
+async def test_texts_of_one_id_in_one_request_are_edits_in_their_order(bus: Connection) -> None:
+    ingested = await ingest(bus, *TALK, edited(0, "To Bern."), edited(0, "To Chur."))
+
+    assert counts(ingested) == (3, 2, 0)
+    assert await shown(bus) == ["To Chur.", "It goes out today.", "4 in stock"]
+    assert len(ingested["ids"]) == 5
+
+
+async def test_a_blank_message_may_get_words_and_lose_them(bus: Connection) -> None:
+    await ingest(bus, edited(0, " "), TALK[1])
+    assert await found(bus, "Basel") == []
+
+    assert counts(await ingest(bus, TALK[0])) == (0, 1, 0)
+    assert (await found(bus, "Basel"))[:1] == ["Ship it to Basel."]
+
+    await ingest(bus, edited(0, ""))
+    assert "Ship it to Basel." not in await found(bus, "Basel")
+
+
+async def test_the_same_id_of_another_role_session_or_user_is_another_message(
+    bus: Connection,
+) -> None:
+    await ingest(bus, TALK[0])
+    other = {"role": "assistant", "id": "m1", "content": "To Basel, then."}
+
+    assert counts(await ingest(bus, other)) == (1, 0, 0)
+    args = {"messages": [edited(0, "Hello.")]}
+    elsewhere = await call(bus, "ingest", {**args, "session_id": "s2"})
+    assert counts(elsewhere) == (1, 0, 0)
+    theirs = await call_tool(bus, "ingest", args, caller=Caller(user="eve", session_id="s1"))
+    assert counts(theirs.data) == (1, 0, 0)
+    assert await shown(bus) == ["Ship it to Basel.", "To Basel, then."]
+
+
+async def test_what_is_new_between_known_messages_stands_between_them(bus: Connection) -> None:
+    """As what an older release had left out, when the conversation is sent again."""
+    await ingest(bus, *TALK)
+    system = {"role": "system", "content": "Be brief."}
+    late = {"role": "user", "id": "m1b", "content": "By post."}
+
+    assert counts(await ingest(bus, system, TALK[0], late, *TALK[1:])) == (2, 0, 3)
+    texts = [message["content"] for message in TALK]
+    assert await shown(bus) == ["Be brief.", texts[0], "By post.", *texts[1:]]

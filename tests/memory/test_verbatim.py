@@ -1,0 +1,207 @@
+"""Whatever an export holds is kept: what is no text beside it, what nobody seeks in its place."""
+
+import hashlib
+import json
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+from typing import Any
+
+import msgspec
+import pytest
+
+from local.bus.connection import Connection
+from local.bus.tool_client import call_tool
+from local.bus.tool_host import ToolHost
+from local.database import Connection as Sql
+from local.database import Database
+from local.memory.attachments import LARGEST, bounded
+from local.memory.messages import message_of
+from local.memory.service import Memory
+from local.protocol.caller import Caller
+from local.protocol.payloads import Json
+from local.tools.catalog import memory_tools
+
+RICHARD = Caller(user="richard", agent="shell", session_id="s1")
+IMAGE = {"type": "image_url", "image_url": {"url": "https://example.org/osmium.png"}}
+CALL = {"id": "c1", "type": "function", "function": {"name": "weigh", "arguments": '{"n": 1}'}}
+
+
+@pytest.fixture(autouse=True)
+async def tools(bus: Connection, memory: Memory) -> AsyncIterator[None]:
+    async with AsyncExitStack() as hosts:
+        for tool in memory_tools(memory):
+            await hosts.enter_async_context(ToolHost(bus, tool))
+        yield
+
+
+async def call(bus: Connection, tool: str, args: Json) -> dict[str, Any]:
+    result = await call_tool(bus, tool, args, caller=RICHARD)
+    assert result.ok, result.content
+    data: dict[str, Any] = result.data
+    return data
+
+
+async def ingest(bus: Connection, *messages: Json) -> dict[str, Any]:
+    return await call(bus, "ingest", {"messages": messages})
+
+
+async def rows(database: Database) -> list[dict[str, Any]]:
+    def read(connection: Sql) -> list[dict[str, Any]]:
+        found = [dict(row) for row in connection.execute("SELECT * FROM record ORDER BY row")]
+        return [{**row, "metadata": json.loads(row["metadata"])} for row in found]
+
+    return await database.read(read)
+
+
+async def test_instructions_blanks_and_calls_stand_in_their_place_and_are_not_recalled(
+    bus: Connection,
+) -> None:
+    talk: list[Json] = [
+        {"role": "system", "content": "You are a patient metal agent."},
+        {"role": "user", "content": "How heavy is the metal?"},
+        {"role": "assistant", "content": None, "tool_calls": [CALL]},
+        {"role": "user", "content": "  "},
+        {"role": "developer", "content": "Be brief about metal."},
+    ]
+    ingested = await ingest(bus, *talk)
+    again = await ingest(bus, *talk)
+
+    assert (ingested["added"], ingested["skipped"], again["known"]) == (5, [], 5)
+    loaded = await call(bus, "load_session", {})
+    assert [(m["role"], m["content"]) for m in loaded["messages"]] == [
+        ("system", "You are a patient metal agent."),
+        ("user", "How heavy is the metal?"),
+        ("assistant", ""),
+        ("user", "  "),
+        ("system", "Be brief about metal."),
+    ]
+    assert loaded["messages"][2]["tool_calls"] == [{"id": "c1", "name": "weigh", "args": {"n": 1}}]
+    recalled = await call(bus, "recall", {"query": "metal agent brief"})
+    assert [item["content"] for item in recalled["items"]] == ["How heavy is the metal?"]
+
+
+async def test_a_call_gets_its_result_later_and_is_asked_once(bus: Connection) -> None:
+    await ingest(bus, {"role": "assistant", "id": "m1", "content": "", "tool_calls": [CALL]})
+    await ingest(bus, {"role": "tool", "name": "weigh", "tool_call_id": "c1", "content": "1 g"})
+
+    loaded = await call(bus, "load_session", {})
+    asking, answer = loaded["messages"]
+    assert [one["id"] for one in asking["tool_calls"]] == ["c1"]
+    assert (answer["content"], answer["tool_call_id"]) == ("1 g", "c1")
+
+
+async def test_images_are_words_in_the_text_and_kept_beside_it(
+    bus: Connection, database: Database
+) -> None:
+    look = {"type": "text", "text": "Which metal is this?"}
+    await ingest(bus, {"role": "user", "id": "m1", "content": [look, IMAGE]})
+
+    (row,) = await rows(database)
+    assert row["content"] == "Which metal is this?\n[image]"
+    assert row["metadata"]["parts"] == [look, IMAGE]
+
+
+async def test_another_image_under_the_same_words_is_a_newer_version(
+    bus: Connection, database: Database
+) -> None:
+    other = {"type": "image_url", "image_url": {"url": "https://example.org/gold.png"}}
+    for image in (IMAGE, IMAGE, other):
+        last = await ingest(bus, {"role": "user", "id": "m1", "content": [image]})
+
+    assert (last["changed"], len(await rows(database))) == (1, 2)
+
+
+async def test_large_data_is_named_by_its_size_and_hash(
+    bus: Connection, database: Database
+) -> None:
+    url = "data:image/png;base64," + "A" * 600_000
+    await ingest(
+        bus, {"role": "user", "content": [{"type": "image_url", "image_url": {"url": url}}]}
+    )
+
+    (row,) = await rows(database)
+    (part,) = row["metadata"]["parts"]
+    hashed = hashlib.sha256(url.encode()).hexdigest()
+    assert part["image_url"]["url"] == f"[not kept: 600022 characters, sha256 {hashed}]"
+
+
+def test_what_is_kept_beside_a_text_is_bounded() -> None:
+    many = bounded([{"text": "x" * 9_000}] * 100)
+    deep = bounded([str(number) for number in range(100_000)])
+
+    assert len(json.dumps(many)) <= LARGEST
+    assert many[0]["text"].startswith("[not kept: 9000 characters, sha256 ")
+    assert deep.startswith("[not kept: ")
+
+
+async def test_fields_that_nobody_knows_and_roles_of_others_are_kept(
+    bus: Connection, database: Database
+) -> None:
+    await ingest(
+        bus,
+        {"role": "critic", "content": "Too dense.", "score": 0.2, "model": "gemma4"},
+        {"role": "assistant", "content": None, "refusal": "I cannot do that."},
+        {"role": "function", "name": "recall", "content": "Nobody knows."},
+        {"role": "human", "text": "Hello.", "id": 7, "timestamp": 1777732981},
+    )
+
+    kept = {row["content"]: row for row in await rows(database)}
+    assert {row["kind"] for row in kept.values()} == {"chat_message", "tool_output"}
+    assert kept["Too dense."]["metadata"] == {"fields": {"score": 0.2, "model": "gemma4"}}
+    assert kept["Too dense."]["role"] == "critic"
+    assert kept["I cannot do that."]["metadata"] == {"fields": {"refusal": "I cannot do that."}}
+    assert kept["Nobody knows."]["label"] == "recall"
+    hello = kept["Hello."]
+    assert (hello["role"], hello["source_ref"], hello["event_time"]) == (
+        "user", "7", "2026-05-02T14:43:01.000+00:00",
+    )  # fmt: skip
+
+
+async def test_results_of_a_tool_that_is_only_named_as_one_of_the_memorys_are_kept(
+    bus: Connection, database: Database
+) -> None:
+    own = await call_tool(bus, "recall", {"query": "osmium"}, caller=RICHARD)
+    ingested = await ingest(
+        bus,
+        {"role": "tool", "name": "recall", "content": own.content},
+        {"role": "tool", "name": "recall", "content": "Recall of car 4711."},
+    )
+
+    assert [row["content"] for row in await rows(database)] == ["Recall of car 4711."]
+    assert ingested["skipped"] == [{"index": 0, "reason": "answered by this memory itself"}]
+
+
+@pytest.mark.parametrize(
+    ("content", "text"),
+    [
+        pytest.param(["One", "two"], "One\ntwo", id="texts"),
+        pytest.param([{"type": "input_audio", "input_audio": {}}], "[audio]", id="sound"),
+        pytest.param([{"type": "tool_result", "content": [{"type": "text", "text": "1 g"}]}], "1 g",
+                     id="a result in parts"),
+        pytest.param({"gold": 19.3}, '{"gold":19.3}', id="an object"),
+        pytest.param([1, 2], "[1,2]", id="numbers"),
+        pytest.param(42, "42", id="a number"),
+        pytest.param(None, None, id="nothing"),
+    ],
+)  # fmt: skip
+def test_contents_are_read_liberally(content: object, text: str | None) -> None:
+    assert message_of({"role": "user", "content": content}).content == text
+
+
+@pytest.mark.parametrize(
+    ("arguments", "args"),
+    [('{"n": 1}', {"n": 1}), ({"n": 1}, {"n": 1}), ("n=1", {"arguments": "n=1"}), (None, {})],
+)
+def test_arguments_are_read_liberally(arguments: object, args: Json) -> None:
+    function = {"name": "weigh", "arguments": arguments}
+    message = message_of({"role": "assistant", "tool_calls": [{"id": 1, "function": function}]})
+
+    assert (message.tool_calls[0].args, message.tool_calls[0].id) == (args, "1")
+
+
+def test_a_message_is_read_as_it_was_when_it_is_sent_on() -> None:
+    """`local2 ingest` reads a file, and sends what it read in parts."""
+    first = message_of({"role": "developer", "content": [IMAGE], "tool_calls": [CALL], "x": [1]})
+    again = message_of(json.loads(msgspec.json.encode(first)))
+
+    assert again == first
