@@ -90,14 +90,14 @@ class PromptWriter(msgspec.Struct, frozen=True, kw_only=True):
         shown: list[Sequence[Message]] = []
         while earlier and sum(map(len, shown)) < self.tail:
             shown.insert(0, earlier.pop())
-        room -= sum(map(self.count, own))
+        left = room - sum(map(self.count, own))
         while shown:
             before = [message for exchange in shown for message in exchange]
-            before = with_cut_results(before, room, self.count)
-            if sum(map(self.count, before)) <= room:
+            before = with_cut_results(before, left, self.count)
+            if sum(map(self.count, before)) <= left:
                 return [*before, *own]
             del shown[0]
-        return list(own) if room >= 0 else packed(own, room + sum(map(self.count, own)), self.count)
+        return packed(own, room, self.count)
 
     def _system(self, *, compressed: bool) -> Message:
         facts = [_fact(memory) for memory in self.background.memories]
