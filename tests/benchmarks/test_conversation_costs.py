@@ -6,6 +6,13 @@ from conversation import measure
 async def test_it_measures_every_length_and_prompts_stay_within_the_window() -> None:
     figures = {figure.key: figure for figure in await measure(lengths=(10, 20, 40), turns=200)}
 
-    assert {"add_us_40", "get_us_10", "add_growth", "get_growth", "compact_growth"} <= set(figures)
+    assert {
+        "add_us_40",
+        "get_us_10",
+        "add_growth",
+        "get_growth",
+        "over_growth",
+        "compact_growth",
+    } <= set(figures)
     assert all(value > 0 for figure in figures.values() for value in figure.blocks)
     assert 0.4 < figures["fullest_prompt"].value <= 1
