@@ -291,3 +291,15 @@ def test_a_missing_executable_says_what_to_install(
     on_path = tmp_path / "nats-server"
     on_path.touch(0o755)
     assert find_server() == on_path
+
+
+async def test_after_a_flush_the_server_knows_every_subscription(connect_bus: ConnectBus) -> None:
+    asking, serving = await connect_bus(), await connect_bus()
+
+    async def answer(message: Message) -> None:
+        await serving.publish(message.reply, b"here")
+
+    for number in range(200):
+        await serving.subscribe(f"test.flushed.{number}", answer)
+        await serving.flush()
+        assert (await asking.request(f"test.flushed.{number}", b"")).data == b"here"

@@ -164,8 +164,12 @@ class Connection:
         return subscription
 
     async def flush(self) -> None:
-        """Return when the server has seen everything sent so far."""
+        """Return when the server has seen everything sent so far.
+
+        nats-py writes the first ping past what its buffer still holds, the second one behind it.
+        """
         try:
+            await self.client.flush()
             await self.client.flush()
         except nats.errors.Error as error:
             raise BusError(f"The NATS server does not answer: {error}.") from error
