@@ -187,12 +187,13 @@ async def test_a_question_that_cannot_be_read_is_refused_where_nobody_else_does(
 
 
 async def test_a_result_is_remembered_when_the_tool_returns(
-    connect_bus: ConnectBus, bus: Connection, memory: Memory, database: Database
+    bus: Connection, memory: Memory, database: Database
 ) -> None:
     notes = Notes()
     notes.answer = "The scales say 19.3 g."
-    async with ToolHost(await connect_bus(), notes.tool()):
-        await call_tool(bus, "note", {"text": "gold"}, caller=RICHARD)
+    async with ToolHost(bus, notes.tool()):
+        called = await call_tool(bus, "note", {"text": "gold"}, caller=RICHARD)
+        assert called.ok, called.content
         await eventually(lambda: _has(database, 1))
 
     (row,) = await rows(database)
