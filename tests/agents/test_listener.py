@@ -350,6 +350,18 @@ async def test_the_question_that_is_being_answered_is_neither_recalled_nor_asked
 
 
 @pytest.mark.usefixtures("tools")
+async def test_the_generator_and_the_memory_name_a_query_alike(
+    bus: Connection, start: StartGenerator, database: Database
+) -> None:
+    await start()
+    query = {"id": "e1", "user": "richard", "session_id": "s1", "payload": {"query": QUESTION}}
+    await bus.publish("query.received", json.dumps(query).encode())
+    await eventually(lambda: _has(database, 3))
+
+    assert {row["query_id"] for row in await rows(database)} == {"e1"}
+
+
+@pytest.mark.usefixtures("tools")
 async def test_after_a_restart_a_question_without_an_answer_is_part_of_the_conversation(
     bus: Connection,
     start: StartGenerator,
