@@ -187,12 +187,13 @@ async def test_a_question_that_cannot_be_read_is_refused_where_nobody_else_does(
 
 
 async def test_a_result_is_remembered_when_the_tool_returns(
-    connect_bus: ConnectBus, bus: Connection, memory: Memory, database: Database
+    bus: Connection, memory: Memory, database: Database
 ) -> None:
     notes = Notes()
     notes.answer = "The scales say 19.3 g."
-    async with ToolHost(await connect_bus(), notes.tool()):
-        await call_tool(bus, "note", {"text": "gold"}, caller=RICHARD)
+    async with ToolHost(bus, notes.tool()):
+        called = await call_tool(bus, "note", {"text": "gold"}, caller=RICHARD)
+        assert called.ok, called.content
         await eventually(lambda: _has(database, 1))
 
     (row,) = await rows(database)
@@ -346,6 +347,18 @@ async def test_the_question_that_is_being_answered_is_neither_recalled_nor_asked
     messages = ollama.bodies("/api/chat")[0]["messages"]
     assert [m["content"] for m in messages if m["role"] == "user"] == [QUESTION]
     assert (await rows(database))[0]["content"] == QUESTION
+
+
+@pytest.mark.usefixtures("tools")
+async def test_the_generator_and_the_memory_name_a_query_alike(
+    bus: Connection, start: StartGenerator, database: Database
+) -> None:
+    await start()
+    query = {"id": "e1", "user": "richard", "session_id": "s1", "payload": {"query": QUESTION}}
+    await bus.publish("query.received", json.dumps(query).encode())
+    await eventually(lambda: _has(database, 3))
+
+    assert {row["query_id"] for row in await rows(database)} == {"e1"}
 
 
 @pytest.mark.usefixtures("tools")

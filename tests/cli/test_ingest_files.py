@@ -14,9 +14,9 @@ import pytest
 
 from local.bus.connection import Connection, Message, connect
 from local.bus.server import embedded_server
-from local.cli.ingest import BATCH_MESSAGES, LARGEST_MESSAGE, sessions_in
+from local.cli.ingest import BATCH_MESSAGES, LARGEST_MESSAGE, IngestedFile, sessions_in
 from local.errors import BadRequestError
-from local.memory.ingestion import Ingested
+from local.memory.ingestion import Ingested, Skipped
 from local.protocol.codec import encode
 from local.protocol.envelope import seal
 from local.protocol.payloads import ToolResult
@@ -54,6 +54,21 @@ def test_what_else_a_line_holds_goes_along_with_it() -> None:
 
     assert [message.content for message in session.messages] == ["yes", "yes"]
     assert session.messages[0].fields == {"model": "gemma4", "usage": {"tokens": 7}}
+
+
+def test_the_sums_of_a_file_are_those_of_its_parts() -> None:
+    own = Skipped(index=3, reason="answered by this memory itself")
+    parts = [
+        Ingested(session_id="s1", ids=["1", "2"], added=1, changed=1, skipped=[own]),
+        Ingested(session_id="s1", ids=["3", "2"], added=1, known=1, skipped=[own]),
+    ]
+    done = IngestedFile(sessions=["s1"])
+    for part in parts:
+        done = done.plus(part)
+
+    assert done.told() == (
+        "2 remembered, 1 changed, 1 known already, 2 left out (answered by this memory itself)."
+    )
 
 
 def test_a_date_is_a_time() -> None:

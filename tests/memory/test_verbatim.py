@@ -140,7 +140,7 @@ async def test_fields_that_nobody_knows_and_roles_of_others_are_kept(
     await ingest(
         bus,
         {"role": "critic", "content": "Too dense.", "score": 0.2, "model": "gemma4"},
-        {"role": "assistant", "content": None, "refusal": "I cannot do that."},
+        {"role": "assistant", "content": "", "refusal": "I cannot do that."},
         {"role": "function", "name": "recall", "content": "Nobody knows."},
         {"role": "human", "text": "Hello.", "id": 7, "timestamp": 1777732981},
     )

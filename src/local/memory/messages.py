@@ -133,7 +133,7 @@ def message_of(received: Json, place: str = "") -> Message:
     text, parts = _read(known.text if known.content is None else known.content)
     return Message(
         role=ROLES.get(known.role, known.role),
-        content=known.refusal if text is None else text,
+        content=text or known.refusal or text,
         id=_id(known.id),
         name=known.name or None,
         timestamp=_moment(known.timestamp, f"{within}timestamp"),

@@ -194,7 +194,7 @@ class Discover(_Expecting, frozen=True, kw_only=True, tag="discover"):
 
 
 class Restart(_Step, frozen=True, kw_only=True, tag="restart"):
-    """The stack is stopped cleanly, and started on the same folders, perhaps without a generator."""
+    """The stack is stopped cleanly and started on the same folders, perhaps without a generator."""
 
     restart: bool
     generator: bool = True

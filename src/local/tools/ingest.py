@@ -12,8 +12,9 @@ from local.tools.base import Args, MemoryTool
 
 DESCRIPTION = (
     "Remember a whole conversation word for word, so that recall finds what was said and what "
-    "tools answered. Sending it again changes nothing; a longer version adds what is new. For a "
-    "single fact use remember_fact or save_topic."
+    "tools answered. Sending it again changes nothing; a longer version adds what is new; another "
+    "text under a message's id is its newer version. For a single fact use remember_fact or "
+    "save_topic."
 )
 MAX_MESSAGES = 10_000
 

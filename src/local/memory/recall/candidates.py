@@ -16,7 +16,7 @@ from local.errors import InvalidArgumentsError
 from local.memory.places import Reach
 from local.memory.recall.columns import SPAN, Candidate, Floats, Link
 from local.memory.recall.echoes import Echo
-from local.memory.records import folded, in_utc, stamp
+from local.memory.records import TENANT_OWNED, folded, in_utc, stamp
 from local.memory.rows import TenantRows
 from local.protocol.vectors import VectorHits
 
@@ -34,8 +34,9 @@ class Filter(msgspec.Struct, frozen=True, kw_only=True):
     but_session: str | None
     since: str | None
     until: str | None
-    asking: str | None = None
-    """The turn that is going on: its own question is no memory yet."""
+    owner: str
+    asking: str | None
+    """The query id of the turn that asks: its own question is no memory yet."""
 
     @property
     def in_time(self) -> bool:
@@ -64,6 +65,7 @@ class Filter(msgspec.Struct, frozen=True, kw_only=True):
             but_session=reach.but_session,
             since=first,
             until=last,
+            owner=reach.caller.user or TENANT_OWNED,
             asking=reach.caller.query_id,
         )
 
@@ -112,6 +114,12 @@ class Pool:
         self._take(ids=[hit.id for hit in hits.hits if hit.id not in known], limit=limit)
         rows = {candidate.id: candidate.row for candidate in self.candidates.values()}
         return [rows[hit.id] for hit in hits.hits if hit.id in rows][:limit]
+
+    def being_asked(self) -> list[int]:
+        """The row of the question that the caller is answering, if it was received."""
+        if self._asked["asking"] is None:
+            return []
+        return [row for (row,) in self._all("being_asked", **self._asked)]
 
     def own(self, limit: int = -1) -> list[int]:
         """Rows that are visible, every one unless there are more than the limit."""

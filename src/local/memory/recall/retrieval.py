@@ -220,7 +220,11 @@ class Retrieval:
     ) -> T:
         """The ledger decides what of a memory lies in a session or a time."""
         pool = Pool(self._rows, connection, filter_)
-        view = columns.whole() if filter_.is_open else columns.within(pool.own())
+        asked = pool.being_asked()
+        if filter_.is_open:
+            view = columns.without(asked)
+        else:
+            view = columns.within(set(pool.own()).difference(asked))
         found = looked.found(
             view=view,
             topics=pool.by_topics(query.topics),

@@ -111,6 +111,10 @@ CROSS JOIN record AS near ON near.row IN (
      ORDER BY ifnull(other.stands_at, other.row) DESC LIMIT :span)
 WHERE +here.tenant = :tenant;
 
+-- name: being_asked
+SELECT row FROM record INDEXED BY record_by_query
+WHERE tenant = :tenant AND owner = :owner AND query_id = :asking AND pending = 1 AND role = 'user';
+
 -- name: own_rows
 SELECT row FROM record INDEXED BY record_place
 WHERE tenant = :tenant AND place IN (SELECT value FROM json_each(:places))
