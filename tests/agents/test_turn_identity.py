@@ -148,6 +148,17 @@ async def test_a_revised_answer_takes_the_place_of_the_older_one(
     assert len(await rows(database)) == 4 + 3 + 2
 
 
+@pytest.mark.parametrize("at", [None, 1])
+async def test_of_answers_that_come_close_upon_each_other_the_last_one_stands(
+    bus: Connection, at: int | None
+) -> None:
+    for number in range(30):
+        await publish_durably(bus, GENERATION, turn("Which metal?", f"Metal {number}.", at))
+    await all_done(bus)
+
+    assert await told(bus) == ["Which metal?", "Metal 29."]
+
+
 async def test_a_revised_answer_is_found_by_its_question(bus: Connection) -> None:
     """It stands behind it, wherever it was written."""
     talk = (turn(f"Is it {number} o'clock?", "Yes.", 3, query_id=number) for number in range(2, 9))

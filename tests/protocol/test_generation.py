@@ -4,7 +4,10 @@ import json
 from datetime import UTC, datetime
 from typing import Any
 
+import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from local.errors import BadRequestError
 from local.protocol.generation import Read, read_feedback, read_generation, source_of
@@ -305,6 +308,40 @@ def test_a_rating_needs_a_score(score: Any) -> None:
 def test_a_rating_needs_a_query_id() -> None:
     with pytest.raises(BadRequestError, match=r"query_id: expected .*, got nothing at payload\."):
         read_feedback(b'{"payload": {"score": 1}}')
+
+
+NAMES = st.sampled_from(
+    ["name", "tool", "function", "args", "arguments", "content", "result", "id", "error", "text"]
+)
+ANYTHING = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(max_size=20),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(NAMES, inner, max_size=4),
+    max_leaves=12,
+)
+
+
+@given(
+    st.dictionaries(st.sampled_from(Generation.__struct_fields__), ANYTHING),
+    st.dictionaries(
+        st.sampled_from(["source", "user", "session_id", "query_id", "timestamp_utc"]), ANYTHING
+    ),
+)
+def test_whatever_a_turn_holds_it_is_read_or_refused_with_a_reason(
+    payload: dict[str, Any], envelope: dict[str, Any]
+) -> None:
+    refused = ""
+    try:
+        found = read(payload, **envelope)
+    except BadRequestError as error:
+        refused = error.message
+    if refused:
+        assert refused.startswith(("query: ", "answer: ", "user: "))
+    else:
+        assert msgspec.convert(msgspec.to_builtins(found), Read[Generation]) == found
 
 
 @pytest.mark.parametrize(

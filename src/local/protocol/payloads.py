@@ -118,7 +118,7 @@ class Generation(msgspec.Struct, kw_only=True):
     """
 
     answer: str
-    query: Annotated[str, msgspec.Meta(min_length=1, pattern=r"\S")]
+    query: str
     thinking: str | None = None
     tool_calls: list[ToolCallRecord] = msgspec.field(default_factory=list)
     session_id: Name | None = None
