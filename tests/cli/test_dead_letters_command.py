@@ -24,9 +24,11 @@ def publish(running: Running, *messages: object) -> None:
 def listed(running: Running, count: int) -> list[dict[str, Any]]:
     """The letters, once there are so many."""
     deadline = time.monotonic() + 20
-    while len(found := answer(running.folder, "dead-letters", "list")) != count:
+    while True:
+        found: list[dict[str, Any]] = answer(running.folder, "dead-letters", "list")
+        if len(found) == count:
+            return found
         assert time.monotonic() < deadline, found
-    return found
 
 
 def test_dead_letters_are_listed_shown_published_again_and_dropped(running: Running) -> None:

@@ -248,11 +248,11 @@ def test_an_answer_names_what_it_rests_on(capsys: pytest.CaptureFixture[str]) ->
 
 
 def test_shares_of_nothing_are_left_out(capsys: pytest.CaptureFixture[str]) -> None:
-    shares = Shares(meaning=0.7, machine=-0.2)
+    shares = Shares(meaning=0.7, echo=-0.2)
 
     explained = shown(capsys, explanation=Explanation(shares=shares, weight=0.8))
 
     assert [line.split() for line in explained.splitlines()[2:]] == [
-        ["meaning", "machine", "weight"],
+        ["meaning", "echo", "weight"],
         ["+0.70", "-0.20", "0.8"],
     ]

@@ -98,23 +98,6 @@ async def test_the_reference_of_a_tools_message_without_a_call_is_its_own_id(
     assert await kept(database) == [("weigh", "22 g", "m7")]
 
 
-async def test_a_tools_result_is_no_answer_from_memory(
-    richard: MemoryService, database: Database
-) -> None:
-    weather = ToolCallRecord(name="weather", content="Rain.", id="c1")
-    await richard.put_turn(
-        Turn(query="And?", answer="(recalled)", at=DAY, tool_calls=[weather], recalled=True)
-    )
-
-    def read(connection: Sql) -> list[Any]:
-        found = connection.execute(
-            "SELECT role FROM record WHERE json_extract(metadata, '$.recalled') AND role NOTNULL"
-        )
-        return [role for (role,) in found]
-
-    assert "tool" not in await database.read(read)
-
-
 async def test_turns_without_an_id_keep_a_question_asked_again(
     richard: MemoryService, database: Database
 ) -> None:

@@ -5,7 +5,6 @@ from contextlib import AsyncExitStack
 
 import pytest
 
-from local.agents.memory_agent import without_echoes
 from local.bus.connection import Connection
 from local.bus.tool_client import call_tool
 from local.bus.tool_host import ToolHost
@@ -13,7 +12,7 @@ from local.memory.ingestion import Turn
 from local.memory.records import Fact
 from local.memory.service import Memory, MemoryService
 from local.protocol.caller import Caller
-from local.protocol.payloads import Generation, Json, ToolCallRecord, ToolResult
+from local.protocol.payloads import Json, ToolCallRecord, ToolResult
 from local.protocol.tool import parameters_of
 from local.tools import load_session, note
 from local.tools.load_session import MOST_MESSAGES, LoadSession
@@ -213,11 +212,3 @@ async def test_what_the_tools_answer_is_never_recorded(richard: MemoryService) -
 
     session = await richard.sessions.load(None, 10)
     assert [message.content for message in session.messages] == ["Go on.", "Yes."]
-
-
-@pytest.mark.parametrize("name", ["note", "load_session"])
-def test_an_answer_that_repeats_them_is_remembered_without_them(name: str) -> None:
-    call = ToolCallRecord(name=name, content="The notes of this session:\nshell: Osmium.\n")
-    turn = Generation(query="?", answer=f"{name} answered: {call.content}Fine.", tool_calls=[call])
-
-    assert "Osmium" not in without_echoes(turn)

@@ -1,5 +1,6 @@
 """Reads the features of what an older local2 stored, in the background; ranking reads them itself
-until then."""
+until then.
+"""
 
 import asyncio
 
