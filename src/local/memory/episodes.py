@@ -28,6 +28,8 @@ GIVEN = {
     "agent": "It is who calls.",
     "score": "Rate the answer with response.feedback.",
     "recalled": "The memory finds out by itself.",
+    "adds": "The memory finds out by itself.",
+    "unanswered": "The memory finds out by itself.",
 }
 """Names in metadata that only the memory fills in, and what to do instead."""
 OF_TURNS = frozenset({"tool_calls", "recalled"})

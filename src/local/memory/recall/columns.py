@@ -33,7 +33,7 @@ Flags = npt.NDArray[np.bool_]
 
 _COLUMNS = np.dtype([
     ("row", np.int64),
-    ("stands", np.int64),        # in its session: the row of its first version
+    ("stands", np.float64),      # in its session: the row of its first version, or between two
     ("active", np.bool_),
     ("session", np.int32),       # a number; -1: none
     ("spoken", np.bool_),
@@ -80,8 +80,8 @@ class Candidate(NamedTuple):
     topic: str | None
     content: str | None
     """Where there are no features: they are read from it."""
-    stands: int
-    """Where it stands in its session, as the row of its first version."""
+    stands: float
+    """Where it stands in its session: as the row of its first version, or between two rows."""
     active: int = 1
 
     def read(self) -> Features:

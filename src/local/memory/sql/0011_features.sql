@@ -21,7 +21,7 @@ CREATE TRIGGER record_revised_insert AFTER INSERT ON record BEGIN
 END;
 CREATE TRIGGER record_revised_update
 AFTER UPDATE OF content, topic, label, role, metadata, superseded_by, session_id, query_id, event_time,
-                importance, durability, score
+                importance, durability, score, stands_at
 ON record BEGIN
     UPDATE record SET revision = 1 + (
         SELECT max(revision) FROM record WHERE tenant = new.tenant AND place = new.place)
