@@ -51,7 +51,7 @@ class Received:
         if known is None and question.query_id is not None:
             known = self._rows.execute(connection, "known_question", **asked).fetchone()
         if known is not None:
-            self._rows.execute(connection, "received", id=known["id"])
+            self._rows.execute(connection, "reported", id=known["id"])
             return str(known["id"])
         pending = self._rows.execute(connection, "pending_question", **asked).fetchone()
         if pending is None:

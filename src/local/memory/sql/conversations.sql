@@ -46,6 +46,10 @@ ORDER BY content = :content DESC, row LIMIT :limit;
 UPDATE record SET pending = 0, metadata = json_remove(metadata, '$.unnamed')
 WHERE tenant = :tenant AND id = :id AND pending IS NOT 0;
 
+-- name: reported
+UPDATE record SET pending = 0, metadata = json_remove(metadata, '$.unnamed')
+WHERE tenant = :tenant AND id = :id AND pending = 1;
+
 -- name: pending_question
 SELECT id FROM record INDEXED BY record_pending
 WHERE tenant = :tenant AND owner = :owner AND (session_id IS :session_id OR session_id IS NULL)
