@@ -43,8 +43,11 @@ WHERE tenant = :tenant AND owner = :owner AND query_id = :query_id AND session_i
 ORDER BY content = :content DESC, row LIMIT :limit;
 
 -- name: received
+UPDATE record SET pending = 0 WHERE tenant = :tenant AND id = :id AND pending IS NULL;
+
+-- name: reported
 UPDATE record SET pending = 0, metadata = json_remove(metadata, '$.unnamed')
-WHERE tenant = :tenant AND id = :id AND pending IS NOT 0;
+WHERE tenant = :tenant AND id = :id AND pending = 1;
 
 -- name: reported
 UPDATE record SET pending = 0, metadata = json_remove(metadata, '$.unnamed')

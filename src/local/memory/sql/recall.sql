@@ -79,7 +79,8 @@ SELECT here.row, near.row AS behind,
        (SELECT count(*) FROM record AS other INDEXED BY record_standing
         WHERE other.tenant = here.tenant AND other.owner = here.owner
           AND other.session_id = here.session_id AND other.superseded_by IS NULL
-          AND other.kind IN ('chat_message', 'tool_output')
+          AND other.kind IN ('chat_message', 'tool_output', 'transcript')
+          AND other.kind != 'transcript'
           AND ifnull(other.stands_at, other.row) > ifnull(here.stands_at, here.row)
           AND ifnull(other.stands_at, other.row) <= ifnull(near.stands_at, near.row)) AS distance
 FROM json_each(:rows) AS wanted
@@ -88,7 +89,8 @@ CROSS JOIN record AS near ON near.row IN (
      SELECT row FROM record AS other INDEXED BY record_standing
      WHERE other.tenant = here.tenant AND other.owner = here.owner
        AND other.session_id = here.session_id AND other.superseded_by IS NULL
-       AND other.kind IN ('chat_message', 'tool_output')
+       AND other.kind IN ('chat_message', 'tool_output', 'transcript')
+       AND other.kind != 'transcript'
        AND ifnull(other.stands_at, other.row) > ifnull(here.stands_at, here.row)
      ORDER BY ifnull(other.stands_at, other.row) LIMIT :span)
 WHERE +here.tenant = :tenant
@@ -97,7 +99,8 @@ SELECT near.row, here.row AS behind,
        (SELECT count(*) FROM record AS other INDEXED BY record_standing
         WHERE other.tenant = here.tenant AND other.owner = here.owner
           AND other.session_id = here.session_id AND other.superseded_by IS NULL
-          AND other.kind IN ('chat_message', 'tool_output')
+          AND other.kind IN ('chat_message', 'tool_output', 'transcript')
+          AND other.kind != 'transcript'
           AND ifnull(other.stands_at, other.row) > ifnull(near.stands_at, near.row)
           AND ifnull(other.stands_at, other.row) <= ifnull(here.stands_at, here.row)) AS distance
 FROM json_each(:rows) AS wanted
@@ -106,7 +109,8 @@ CROSS JOIN record AS near ON near.row IN (
      SELECT row FROM record AS other INDEXED BY record_standing
      WHERE other.tenant = here.tenant AND other.owner = here.owner
        AND other.session_id = here.session_id AND other.superseded_by IS NULL
-       AND other.kind IN ('chat_message', 'tool_output')
+       AND other.kind IN ('chat_message', 'tool_output', 'transcript')
+       AND other.kind != 'transcript'
        AND ifnull(other.stands_at, other.row) < ifnull(here.stands_at, here.row)
      ORDER BY ifnull(other.stands_at, other.row) DESC LIMIT :span)
 WHERE +here.tenant = :tenant;
