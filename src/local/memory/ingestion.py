@@ -53,7 +53,7 @@ class Message(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_blank(self) -> bool:
-        return not self.content or self.content.isspace()
+        return _is_blank(self.content or "")
 
 
 class Conversation(msgspec.Struct, frozen=True, kw_only=True):
@@ -216,23 +216,25 @@ def _with_calls(
 def _records(
     conversation: Conversation, message: Message, call: ToolCallRecord | None
 ) -> Iterator[NewRecord | None]:
-    """The records of a message; None for a result that is in the memory already."""
+    """The records of a message; None for a result that is in the memory already.
+
+    A blank message is none where the results of its calls stand for it.
+    """
     at = _said_at(conversation, message)
     answered = [told for told in message.tool_calls if not _is_blank(told.content)]
-    own = [told for told in answered if conversation.is_own(told, at)]
+    kept = [told for told in answered if not conversation.is_own(told, at)]
     if message.role == "tool" and not message.is_blank:
         result = _answer(message, call)
         if conversation.is_own(result, at):
             yield None
         elif call is None or call.content != message.content:  # else the call has told it already
             yield _result(conversation, message, result)
-    elif (
-        not message.is_blank or len(answered) == len(own) or len(answered) < len(message.tool_calls)
-    ):
-        without = [told for told in message.tool_calls if told not in answered or told in own]
-        yield _said(conversation, message, without)
+    elif not message.is_blank or not kept or len(kept) < len(message.tool_calls):
+        yield _said(
+            conversation, message, [told for told in message.tool_calls if told not in kept]
+        )
     for told in answered:
-        yield None if told in own else _result(conversation, message, told)
+        yield _result(conversation, message, told) if told in kept else None
 
 
 def _is_blank(text: str) -> bool:
