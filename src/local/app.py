@@ -25,6 +25,7 @@ from local.errors import BusError, BusTimeoutError, FolderLockedError, NoRespond
 from local.llm.chat import ChatModel
 from local.llm.choice import choose_chat_model, open_structured_model
 from local.llm.structured import StructuredModel
+from local.memory.backfill import backfill
 from local.memory.changes import Announce
 from local.memory.judge import Judge
 from local.memory.recall.expansion import Expander
@@ -109,6 +110,7 @@ async def open_stack(
         for participant in await _participants(bus, memory):
             await resources.enter_async_context(participant)
         await resources.enter_async_context(_background(memory.indexer.run(), "indexer"))
+        await resources.enter_async_context(_background(backfill(memory.rows), "backfill"))
         if memory.supersession is not None:
             judging = _background(memory.supersession.run(), "judging")
             await resources.enter_async_context(judging)

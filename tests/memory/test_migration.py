@@ -12,7 +12,9 @@ from local.bus.connection import Connection
 from local.bus.vector_client import VectorClient
 from local.database import Connection as Sql
 from local.database import Database
+from local.memory.backfill import backfill
 from local.memory.ingestion import Turn
+from local.memory.recall.recaller import Ask
 from local.memory.service import Memory, MemoryService
 from local.memory.sql import migrations
 from local.protocol.caller import Caller
@@ -155,6 +157,27 @@ async def test_what_waited_for_the_index_still_waits(memory: Memory) -> None:
     counts = await memory.ledger.counts()
 
     assert (counts.records, counts.waiting, counts.indexed) == (6, 2, 3)
+
+
+async def test_features_are_read_in_the_background_and_change_nothing_that_is_found(
+    memory: Memory, migrated: Database, richard: MemoryService
+) -> None:
+    ask = Ask(query="metal: gold, osmium or iridium?", top_k=20)
+    before = await richard.recall(ask)
+    await backfill(memory.rows)
+    read = await contents_of(
+        migrated,
+        "SELECT id, stems, length FROM feature JOIN record ON record.row = record ORDER BY id",
+    )
+    memory.recaller._retrieval._working_sets._sets.clear()
+
+    assert [id_ for id_, *_ in read] == sorted(row[0] for row in ROWS)
+    assert read[1] == ("e2", " ev=1 sell=1 osmium=1 2=1 mai=1 2026=1 |  ", 17)
+    assert await richard.recall(ask) == before
+
+    await migrated.write(lambda c: c.execute("UPDATE feature SET stems = ' | '").rowcount)
+    await backfill(memory.rows)
+    assert await contents_of(migrated, "SELECT DISTINCT stems FROM feature") == [(" | ",)]
 
 
 async def test_a_migrated_schema_is_that_of_a_new_ledger(

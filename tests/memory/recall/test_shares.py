@@ -1,6 +1,7 @@
 """What each share of a score comes to, by the numbers that docs/recall.md tells."""
 
 import re
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -12,8 +13,9 @@ import pytest
 from local.database import Database
 from local.memory.ingestion import Turn
 from local.memory.places import ALIKE, Reach, Weights
-from local.memory.recall import ranking
-from local.memory.recall.candidates import Candidate
+from local.memory.recall import likeness, ranking
+from local.memory.recall.columns import Candidate, Columns
+from local.memory.recall.features import features
 from local.memory.recall.query import analyse
 from local.memory.recall.ranking import Ranked, Shares, rank
 from local.memory.recall.recaller import Ask
@@ -28,31 +30,37 @@ DOCS = Path(__file__).parents[3] / "docs" / "recall.md"
 MINUS = "\N{MINUS SIGN}"
 NOW = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
 QUESTION = "dense metal osmium"
+AROUND = 0.86
+"""At most, as 0.4 of the most that meaning, words and coverage come to."""
 VECTOR = np.array([1, 0], np.float32).tobytes()
 ASIDE = np.array([0.6, 0.8], np.float32).tobytes()
 
 
 def candidate(row: int, text: str = "", **fields: Any) -> Candidate:
-    """A user's message in a session of its own, of no length and said now."""
+    """A user's message in a session of its own, of no length and said now, in no kind of words."""
+    at = fields.pop("at", NOW)
     usual: dict[str, Any] = dict.fromkeys(Candidate._fields)
     usual |= {
         "row": row,
         "id": str(row),
+        "kind": "chat_message",
         "scope": "session",
         "session_id": f"s{row}",
         "role": "user",
         "importance": 0.5,
         "durability": "core",
-        "event_time": stamp(fields.pop("at", NOW)),
+        "event_time": stamp(at),
+        "active": 1,
+        **features(text, topic=None, label=fields.get("label"), at=at)._asdict(),
         "length": 0,
-        "text": text,
+        "density": 0,
     }
     return Candidate(**{**usual, **fields})
 
 
 def shares(*candidates: Candidate, **asked: Any) -> dict[int, Shares]:
     """By their rows, best first."""
-    return {one.candidate.row: one.shares for one in ranked(*candidates, **asked)}
+    return {one.row: one.shares for one in ranked(*candidates, **asked)}
 
 
 def ranked(
@@ -60,20 +68,23 @@ def ranked(
     asked: str = QUESTION,
     feedback_weight: float = 0.1,
     weights: Weights = ALIKE,
+    related: Mapping[int, list[int]] | None = None,
     **found: Any,
 ) -> list[Ranked]:
-    """Candidates that full text found, all with the same BM25."""
+    """Candidates that somebody asked for by their key, unless it is told what found them."""
+    columns = Columns()
+    columns.add(candidates)
     usual: dict[str, Any] = {
-        "words": {one.row: 1.0 for one in candidates},
-        "topics": frozenset(),
-        "related": {},
+        "phrases": [],
+        "topics": [one.row for one in candidates],
+        "related": lambda rows: {row: (related or {}).get(row, []) for row in rows},
         "question": b"",
         "embedder": "",
         "min_score": 0.0,
         "waiting": False,
         "problem": None,
     }
-    every = Found(candidates=list(candidates), **{**usual, **found})
+    every = Found(view=columns.whole(), **{**usual, **found})
     query = analyse(asked, NOW)
     reach = Reach(caller=Caller(user="richard"), weights=weights, places=())
     best = rank(every, query, reach, now=NOW, min_score=0, feedback_weight=feedback_weight)
@@ -85,19 +96,48 @@ def test_a_greater_weight_never_lowers(rating: float) -> None:
     """Not even what has less than nothing."""
     weights = msgspec.structs.replace(ALIKE, user=2.0)
     facts = [
-        candidate(row, scope=scope, feedback=rating) for row, scope in ((1, "tenant"), (2, "user"))
+        candidate(row, scope=scope, feedback=rating, recalled=1) for row, scope in ((1, "tenant"), (2, "user"))
     ]
 
     best = ranked(*facts, weights=weights, feedback_weight=1.0)
 
-    assert [one.candidate.row for one in best] == [2, 1]
+    assert [one.row for one in best] == [2, 1]
     assert sum(msgspec.structs.astuple(best[0].shares)) * rating > 0
 
 
 def test_words_count_against_the_best_ones() -> None:
-    found = shares(candidate(1), candidate(2), words={1: 8.0, 2: 2.0})
+    others = [candidate(row, "Gold.") for row in range(3, 9)]
 
-    assert [found[row].words for row in (1, 2)] == [0.3, 0.075]
+    found = shares(candidate(1, "Osmium, osmium."), candidate(2, "Osmium."), *others)
+
+    assert found[1].words == 0.35
+    assert found[2].words == pytest.approx(0.35 * (2.2 / 2.2) / (2 * 2.2 / 3.2), abs=1e-4)
+    assert found[3].words == 0
+
+
+def test_the_length_of_a_text_does_not_change_what_its_words_count() -> None:
+    others = [candidate(row, "Gold.") for row in range(3, 9)]
+    long = candidate(1, "Osmium. " + "Nothing else matters. " * 200)
+
+    found = shares(long, candidate(2, "Osmium."), *others)
+
+    assert found[1].words == found[2].words == 0.35
+
+
+def test_words_count_more_where_the_question_tells() -> None:
+    texts = [candidate(1, "Osmium."), *(candidate(row, "Gold.") for row in range(3, 9))]
+
+    assert shares(*texts, asked="Osmium?")[1].words == 0.35
+    assert shares(*texts, asked="I bought osmium. It is here.")[1].words == 0.55
+
+
+def test_a_phrase_counts_beside_its_words() -> None:
+    texts = [candidate(1, "Dense metal."), candidate(2, "Metal, dense."), candidate(3, "Gold.")]
+
+    found = shares(*texts, asked='"dense metal"', phrases=[[1]])
+
+    assert found[1].words == 0.35
+    assert found[2].words < 0.1
 
 
 def test_coverage_is_whole_where_every_word_of_the_question_stands() -> None:
@@ -105,9 +145,25 @@ def test_coverage_is_whole_where_every_word_of_the_question_stands() -> None:
 
     found = shares(*(candidate(row, text) for row, text in enumerate(texts)))
 
-    assert found[0].coverage == 0.4
-    assert 0 < found[1].coverage < 0.4
+    assert found[0].coverage == 0.6
+    assert 0 < found[1].coverage < 0.6
     assert found[2].coverage == 0
+
+
+def test_a_word_that_nobody_has_is_covered_by_nobody() -> None:
+    texts = [candidate(1, "Osmium is a dense metal."), candidate(2, "Sleep.")]
+
+    assert shares(*texts, asked="dense metal osmium")[1].coverage == 0.6
+    assert shares(*texts, asked="dense metal osmium, kryptonite")[1].coverage < 0.4
+
+
+def test_words_far_behind_in_a_text_cover_nothing() -> None:
+    late = candidate(1, "Here is more of it. " * 60 + QUESTION)
+
+    found = shares(late, candidate(2, "Sleep."))
+
+    assert found[1].coverage == 0
+    assert found[1].words == 0.35
 
 
 def test_rare_words_count_more_in_the_coverage() -> None:
@@ -116,25 +172,29 @@ def test_rare_words_count_more_in_the_coverage() -> None:
     assert found[1].coverage > 2 * found[2].coverage > 0
 
 
-def test_a_word_of_the_message_before_or_after_counts_less() -> None:
-    asked = candidate(2, "Osmium is a dense metal.", next=3, previous=1)
+def test_a_word_of_a_message_around_counts_less_the_further_it_is() -> None:
+    texts = dict.fromkeys(range(9), "") | {4: "Osmium is a dense metal."}
 
-    found = shares(candidate(1, next=2), asked, candidate(3, previous=2))
+    found = shares(*(candidate(row, text, session_id="a") for row, text in texts.items()))
 
-    assert [found[row].coverage for row in (1, 2, 3)] == [0.24, 0.4, 0.24]
+    lent = [0.2304, 0.288, 0.36]
+    assert [found[row].coverage for row in texts] == [0, *lent, 0.6, *lent[::-1], 0]
 
 
-def test_messages_around_add_some_of_their_words_and_meaning() -> None:
-    """0.15 of what each got for meaning, words and coverage, half of it around a long message."""
-    best: dict[str, Any] = {"text": "Osmium is a dense metal.", "embedder": "e", "vector": VECTOR}
-    asked = [candidate(1, **best), candidate(3, **best)]
-    between = candidate(2, previous=1, next=3)
-    long = candidate(2, previous=1, next=3, length=1_200)
-    found: dict[str, Any] = {"words": {1: 1.0, 3: 1.0}, "question": VECTOR, "embedder": "e"}
+def test_the_best_message_around_adds_some_of_its_words_and_meaning() -> None:
+    """0.4 of what it got for meaning, words and coverage, half of it around a long message."""
+    best: dict[str, Any] = {"embedder": "e", "vector": VECTOR, "session_id": "a"}
+    asked = candidate(1, "Osmium is a dense metal.", **best)
+    between, behind = (candidate(row, session_id="a") for row in (2, 3))
+    long = candidate(2, session_id="a", length=1_200)
+    found: dict[str, Any] = {"question": VECTOR, "embedder": "e"}
 
-    assert shares(*asked, between, **found)[2].around == 0.51
-    assert shares(*asked, long, **found)[2].around == 0.255
-    assert shares(*asked, long, **found)[2].coverage == 0.12
+    short = shares(asked, between, behind, **found)
+    assert [short[row].around for row in (2, 3)] == [0.78, 0.546]
+    assert shares(asked, long, **found)[2].around == 0.39
+    assert shares(asked, long, **found)[2].coverage == 0.18
+    telling = shares(asked, between, asked="I have osmium. It is a dense metal.", **found)
+    assert telling[2].around == pytest.approx(0.2 * (1 + 0.55 + 0.6), abs=1e-4)
 
 
 def test_a_session_counts_by_what_all_of_it_covers_against_the_best() -> None:
@@ -145,8 +205,8 @@ def test_a_session_counts_by_what_all_of_it_covers_against_the_best() -> None:
 
     found = shares(*spread, poor, candidate(5, QUESTION), candidate(6), of_none)
 
-    assert [found[row].session for row in (0, 1, 2, 5)] == [0.3] * 4
-    assert 0 < found[3].session < 0.15
+    assert [found[row].session for row in (0, 1, 2, 5)] == [0.15] * 4
+    assert 0 < found[3].session < 0.075
     assert (found[4].session, found[6].session) == (0, 0)
 
 
@@ -164,26 +224,87 @@ def test_meaning_is_the_cosine_with_vectors_of_the_same_embedder() -> None:
 
 
 def test_what_is_related_is_lifted_towards_the_best_that_leads_to_it() -> None:
-    by_words = {1: 1.0, 2: 0.5, 3: 0.0, 4: 0.0}
-    related = {1: [4, 9], 2: [3, 4]}
+    best = {"embedder": "e", "vector": VECTOR}
+    half = {"embedder": "e", "vector": ASIDE}
+    found = shares(
+        candidate(1, **best),
+        candidate(2, **half),
+        candidate(3),
+        candidate(4),
+        related={1: [4, 9], 2: [3, 4]},
+        question=VECTOR,
+        embedder="e",
+    )
 
-    found = shares(*map(candidate, by_words), words=by_words, related=related)
-
-    assert [found[row].related for row in by_words] == [0, 0, 0.09, 0.18]
+    assert [found[row].related for row in (1, 2, 3, 4)] == [0, 0, 0.36, 0.6]
 
 
 def test_what_is_better_than_what_leads_to_it_gains_nothing() -> None:
-    found = shares(candidate(1), candidate(2), words={1: 1.0, 2: 0.5}, related={2: [1]})
+    found = shares(
+        candidate(1, embedder="e", vector=VECTOR),
+        candidate(2, embedder="e", vector=ASIDE),
+        related={2: [1]},
+        question=VECTOR,
+        embedder="e",
+    )
 
     assert [found[row].related for row in (1, 2)] == [0, 0]
+
+
+@pytest.mark.parametrize(
+    ("text", "firsthand"),
+    [("Osmium.", 0), ("Is my osmium here?", 0), ("My osmium.", 0.06), ("We, us, I: osmium.", 0.06)],
+)
+def test_what_people_state_of_themselves_counts(text: str, firsthand: float) -> None:
+    assert shares(candidate(1, text))[1].firsthand == firsthand
+
+
+def test_what_somebody_states_of_themselves_counts_more_if_the_question_names_them() -> None:
+    texts = {1: "My osmium.", 2: "I, me, my and we: osmium."}
+
+    found = shares(*(candidate(n, text, label="Ann") for n, text in texts.items()), asked="Ann?")
+
+    assert [found[row].firsthand for row in texts] == [0.0975, 0.21]
+
+
+def test_a_time_in_a_statement_counts_more_if_the_question_asks_when() -> None:
+    texts = ["I weighed it last week.", "Weighed on Monday.", "Last week?", "I weighed it."]
+    candidates = [candidate(row, text) for row, text in enumerate(texts)]
+
+    plain, when = shares(*candidates), shares(*candidates, asked="When was osmium weighed?")
+
+    assert [plain[row].timed for row in range(4)] == [0.06, 0, 0, 0]
+    assert [when[row].timed for row in range(4)] == [0.18, 0.12, 0, 0]
+
+
+def test_a_standing_wish_counts_where_there_is_an_assistant() -> None:
+    wish = "Always answer in grams."
+    found = shares(
+        candidate(1, wish, session_id="a"),
+        candidate(2, "Gladly.", role="assistant", session_id="a"),
+        candidate(3, "I always do.", session_id="a"),
+        candidate(4, wish, session_id="b"),
+    )
+
+    assert [found[row].wish for row in (1, 2, 3, 4)] == [0.3, 0, 0, 0]
+
+
+def test_where_a_conversation_goes_on_its_newest_sessions_count() -> None:
+    talk = [candidate(row, "Osmium.", session_id=f"s{row // 2}") for row in range(22)]
+
+    asked = shares(*talk, asked="Osmium?")
+    told = shares(*talk, asked="I bought osmium. It is here.")
+
+    assert {each.recent for each in asked.values()} == {0}
+    assert [told[row].recent for row in (21, 20, 19, 1)] == [0.4, 0.4, 0.3636, 0.2]
 
 
 @pytest.mark.parametrize(
     ("share", "plain", "other", "expected"),
     [
         ("speaker", {"label": "Bob"}, {"label": "Ann Osmium"}, [0, 0.1]),
-        ("machine", {}, {"role": "assistant"}, [0, -0.2]),
-        ("machine", {"role": "system"}, {"role": "tool"}, [0, -0.2]),
+        ("density", {"role": "assistant", "density": 0.5}, {"density": 0.5}, [0, 0.175]),
+        ("density", {"role": "tool", "density": 0.5}, {"density": 0.2}, [0, 0.07]),
         ("importance", {"importance": 0.0}, {"importance": 1.0}, [-0.1, 0.1]),
         ("recalled", {"recalled": 0}, {"recalled": 1}, [0, -0.3]),
         ("feedback", {"feedback": None}, {"feedback": -0.5}, [0, -0.05]),
@@ -202,9 +323,9 @@ def test_the_time_and_the_topic_that_are_asked_for_count() -> None:
     times = [datetime(2023, *day, tzinfo=UTC) for day in days]
     spring = [candidate(row, at=moment) for row, moment in enumerate(times)]
 
-    found = shares(*spring, asked="Osmium in May 2023?", topics=frozenset({0}))
+    found = shares(*spring, asked="Osmium in May 2023?", topics=[0])
 
-    assert [found[row].time for row in range(4)] == [0, 0.2, 0.2, 0]
+    assert [found[row].time for row in range(4)] == [0, 0.25, 0.25, 0]
     assert [found[row].topic for row in range(4)] == [1, 0, 0, 0]
 
 
@@ -259,17 +380,25 @@ def test_the_documented_shares_are_the_constants() -> None:
     lost, half_life = ranking.FADING["ephemeral"]
     documented = {
         "meaning": [1],
-        "words": [ranking.WORDS],
-        "coverage": [ranking.COVERAGE, ranking.LENT],
-        "around": [2 * ranking.AROUND, ranking.AROUND],
-        "session": [ranking.SESSION],
+        "words": [likeness.WORDS + likeness.WORDS_TELLING, likeness.WORDS],
+        "coverage": [likeness.COVERAGE, likeness.LENT, likeness.LENT_ON],
+        "around": [AROUND, likeness.AROUND, likeness.AROUND_ON, likeness.AROUND_TELLING],
+        "session": [likeness.SESSION],
         "speaker": [ranking.SPEAKER],
-        "machine": [ranking.MACHINE],
+        "firsthand": [
+            ranking.FIRSTHAND + ranking.NAMED_FIRSTHAND,
+            ranking.FIRSTHAND,
+            ranking.NAMED_FIRSTHAND,
+        ],
+        "timed": [ranking.TIMED + ranking.TIMED_WHEN, ranking.TIMED, ranking.TIMED_WHEN],
+        "density": [ranking.DENSITY],
+        "wish": [ranking.WISH],
+        "recent": [ranking.RECENT, ranking.RECENT_SESSIONS],
         "time": [ranking.TIME],
         "topic": [ranking.TOPIC],
-        "related": [1.7 * ranking.RELATED, ranking.RELATED],
+        "related": [1.29, ranking.RELATED],
         "importance": [ranking.IMPORTANCE / 2],
-        "age": [-lost, ranking.RECENT, lost, half_life, ranking.FADING["standard"][0]],
+        "age": [-lost, ranking.NEW, lost, half_life, ranking.FADING["standard"][0]],
         "feedback": [],
         "recalled": [ranking.RECALLED],
     }
@@ -278,9 +407,9 @@ def test_the_documented_shares_are_the_constants() -> None:
     assert {share: told(share) for share in documented} == documented
     assert ranking.FADING.keys() == {"standard", "ephemeral"}
     assert ranking.FADING["standard"][1] == 365, "a year"
-    assert ranking.FULL_SCORE == 2, "half of that sum"
+    assert ranking.FULL_SCORE == 2.5
     text = " ".join(DOCS.read_text(encoding="utf-8").split())
-    assert "`score` is half of that sum, at most 1." in text
+    assert "`score` is that sum divided by 2.5, from 0 to 1." in text
     assert (
         f"From the {ranking.SURE + 1}th place to the {ranking.SPREAD}th a conversation that has "
         f"no place yet gains {ranking.NEW_SESSION}."

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from local.memory.recall.features import HEAD_ENDS, Features, features
+from local.memory.recall.features import HEAD_ENDS, Features, features_of
 from local.memory.records import Kind, Owning
 
 SPOKEN = frozenset({"chat_message", "tool_output"})
@@ -86,8 +86,9 @@ class Candidate(NamedTuple):
     def read(self) -> Features:
         if self.stems is not None:
             return Features._make(self[14:20])
-        at = datetime.fromisoformat(self.event_time)
-        return features(self.content or "", topic=self.topic, label=self.label, at=at)
+        return features_of(
+            self.content or "", topic=self.topic, label=self.label, event_time=self.event_time
+        )
 
 
 class Postings(NamedTuple):

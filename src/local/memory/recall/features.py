@@ -81,6 +81,11 @@ def features(content: str, *, topic: str | None, label: str | None, at: datetime
     )
 
 
+def features_of(content: str, *, topic: str | None, label: str | None, event_time: str) -> Features:
+    """As `features`, of the columns of a record."""
+    return features(content, topic=topic, label=label, at=datetime.fromisoformat(event_time))
+
+
 def _speaks_of_a_time(statements: Sequence[str]) -> bool:
     return not (_MOMENTS.isdisjoint(statements) and _IN_PAIRS.isdisjoint(pairwise(statements)))
 

@@ -13,6 +13,15 @@ INSERT INTO feature (record, stems, length, density, firsthand, timed, wish)
 VALUES (:record, :stems, :length, :density, :firsthand, :timed, :wish)
 ON CONFLICT DO NOTHING;
 
+-- name: lacks_features
+SELECT (SELECT count(*) FROM record) > (SELECT count(*) FROM feature) AS lacking;
+
+-- name: without_features
+SELECT row, content, topic, label, event_time FROM record
+WHERE +tenant = :tenant AND row > :after
+  AND NOT EXISTS (SELECT 1 FROM feature WHERE feature.record = record.row)
+ORDER BY row LIMIT :limit;
+
 -- name: active_topic
 SELECT record.* FROM record
 WHERE tenant = :tenant AND scope = :scope AND owner = :owner

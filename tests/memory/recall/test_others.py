@@ -1,0 +1,57 @@
+"""What others stored changes neither what I find, nor its order, nor its explanation."""
+
+from typing import Any
+
+import msgspec
+
+from indexed import indexed
+from local.memory.recall.recaller import Ask
+from local.memory.service import Memory, MemoryService
+from local.protocol.caller import Caller
+from recalling import said
+
+ASKED = (
+    "Which metal is the densest?",
+    "osmium density",
+    "When did Ann buy iridium?",
+    "I bought gold. What should I do with it next?",
+)
+TALK = {
+    "s1": ["Which metal is the densest of all?", "Only osmium.", "I weighed it last week."],
+    "s2": ["I bought iridium in May.", "Gold is heavy, too.", "Sleep well."],
+    "s3": ["Always answer with the density in grams.", "My scales are broken."],
+}
+
+
+async def everything(service: MemoryService) -> bytes:
+    """All that is found, with every share of it."""
+    found: list[Any] = []
+    for query in ASKED:
+        for more in ({}, {"scope": "session"}):
+            recalled = await service.recall(Ask(query=query, top_k=20, **more))
+            assert not recalled.degraded
+            found.append(
+                [(item.record.id, item.score, item.shares, item.weight) for item in recalled.items]
+            )
+        found.append((await service.search_episodic(query, 20)).hits)
+    return msgspec.json.encode(found)
+
+
+async def test_others_change_nothing_that_i_find(searchable: Memory) -> None:
+    richard = searchable.of(Caller(user="richard", session_id="s1"))
+    for session, texts in TALK.items():
+        await richard.ingest([said(text, name="Ann") for text in texts], session)
+        await richard.write_episodic(" ".join(texts))
+    await indexed(searchable)
+    before = await everything(richard)
+
+    eve = searchable.of(Caller(user="eve", session_id="s1"))
+    near = [text for texts in TALK.values() for text in texts]
+    far = [f"Number {n} of the tax forms." for n in range(150)]
+    copies = [f"{text} {n}" for n in range(30) for text in near]
+    await eve.ingest([said(text, name="Ann") for text in (*near, *copies, *far)], "s1")
+    for text in (*near, *far[:20]):
+        await eve.write_episodic(text)
+    await indexed(searchable, within=60)
+
+    assert await everything(richard) == before

@@ -1,0 +1,86 @@
+"""Words are found whole, in any of their endings, and never inside others."""
+
+import pytest
+
+from indexed import indexed
+from local.database import Database
+from local.memory.recall import working_sets
+from local.memory.recall.recaller import Ask
+from local.memory.service import Memory, MemoryService
+from local.protocol.caller import Caller
+from local.protocol.payloads import MemoryChange
+from local.settings import MemorySettings
+from recalling import recall, said
+
+RICHARD = Caller(user="richard")
+
+
+@pytest.fixture(params=["whole", "candidates"], autouse=True)
+def size(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A small memory is searched whole, of a large one what words and vectors point to."""
+    if request.param == "candidates":
+        monkeypatch.setattr(working_sets, "MOST", -1)
+
+
+@pytest.mark.parametrize(
+    ("query", "text", "found"),
+    [
+        pytest.param("data", "The database is down.", False, id="a word inside another"),
+        pytest.param("data", "All data is gone.", True, id="the word"),
+        pytest.param("Ann's", "Sleep well, said Sam.", False, id="a possessive is no word"),
+        pytest.param("Ann's metal", "Ann has osmium.", True, id="whose it is"),
+        pytest.param("deploy", "It was deployed.", True, id="an ending"),
+        pytest.param("databases", "The database is down.", True, id="a plural"),
+        pytest.param("port", "An important report.", False, id="in the middle of others"),
+    ],
+)
+async def test_a_word_is_found_in_its_endings_only(
+    memory: Memory, query: str, text: str, *, found: bool
+) -> None:
+    richard = memory.of(RICHARD)
+    await richard.ingest([said(text)], "s1")
+    await richard.write_episodic(text)
+
+    assert bool(await recall(richard, query)) is found
+    assert bool((await richard.search_episodic(query)).hits) is found
+
+
+@pytest.fixture
+def strict(searchable: Memory, database: Database) -> MemoryService:
+    async def announce(_: str, change: MemoryChange) -> None:
+        assert change.id
+
+    memory = Memory(database, searchable.vectors, MemorySettings(min_score=0.95), announce=announce)
+    memory.indexer = searchable.indexer
+    memory.recaller._retrieval._indexer = searchable.indexer
+    return memory.of(RICHARD)
+
+
+async def test_what_shares_no_word_and_lies_under_min_score_is_not_returned(
+    searchable: Memory, strict: MemoryService
+) -> None:
+    asked = "What is the data about?"
+    near, far = "All of the figures are about sales.", "The database's summer sale starts soon."
+    for number, text in enumerate((near, far, "Data on sales.")):
+        await strict.ingest([said(text)], f"s{number}")
+        await strict.write_episodic(text)
+    searchable.indexer.wake()
+    await indexed(searchable)
+
+    for query in (asked, "data"):
+        assert await recall(strict, query) == ["Data on sales."]
+        hits = (await strict.search_episodic(query)).hits
+        assert [hit.content for hit in hits] == ["Data on sales."]
+
+
+async def test_what_stands_next_to_a_word_and_lies_under_min_score_is_not_returned(
+    searchable: Memory, strict: MemoryService
+) -> None:
+    await strict.ingest([said("Who keeps the data?"), said("Sleep well.")], "s1")
+    searchable.indexer.wake()
+    await indexed(searchable)
+
+    found = await strict.recall(Ask(query="data", top_k=5))
+
+    assert not found.degraded
+    assert [item.record.content for item in found.items] == ["Who keeps the data?"]
