@@ -241,6 +241,12 @@ def _as_storage_error(error: Exception, path: Path | None = None) -> Exception:
     return wrapped
 
 
+def data_version(connection: Connection) -> int:
+    """Another number after every change that another connection has made; never 0."""
+    (version,) = connection.execute("PRAGMA data_version").fetchone()
+    return int(version)
+
+
 def _connect(path: Path) -> Connection:
     connection = sqlite3.connect(
         path, isolation_level=None, check_same_thread=True, cached_statements=256, timeout=30

@@ -96,7 +96,8 @@ def test_a_greater_weight_never_lowers(rating: float) -> None:
     """Not even what has less than nothing."""
     weights = msgspec.structs.replace(ALIKE, user=2.0)
     facts = [
-        candidate(row, scope=scope, feedback=rating, recalled=1) for row, scope in ((1, "tenant"), (2, "user"))
+        candidate(row, scope=scope, feedback=rating, recalled=1)
+        for row, scope in ((1, "tenant"), (2, "user"))
     ]
 
     best = ranked(*facts, weights=weights, feedback_weight=1.0)

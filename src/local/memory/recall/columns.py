@@ -5,8 +5,9 @@ of a `View`, which is all that ranking sees.
 """
 
 from array import array
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from datetime import datetime
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -265,7 +266,10 @@ class View:
         self._chosen = chosen
         self._every = len(chosen) == len(columns)
         self.size = len(chosen)
-        self.column: Any = columns.records if self._every else columns.records[chosen]
+        self.column = {
+            name: np.ascontiguousarray(columns.records[name][chosen])
+            for name in _COLUMNS.names or ()
+        }
         self._moved = np.full(len(columns), -1, np.int64)
         self._moved[chosen] = np.arange(self.size)
         self.near = _neighbours(self.column) if links is None else self._linked(links)
@@ -279,6 +283,26 @@ class View:
     def rows(self) -> list[int]:
         rows: list[int] = self.column["row"].tolist()
         return rows
+
+    @cached_property
+    def with_assistant(self) -> Flags:
+        """Whether an assistant or a tool speaks in the session of each."""
+        session = self.column["session"]
+        with_one = np.zeros(session.max(initial=-1) + 2, bool)
+        with_one[session[self.column["machine"]]] = True
+        with_one[-1] = False  # stands for none
+        return np.asarray(with_one[session])
+
+    @cached_property
+    def sessions_back(self) -> Array:
+        """How many sessions are newer than that of each; infinite for none."""
+        session = self.column["session"]
+        newest = np.full(session.max(initial=-1) + 2, -1, np.int64)
+        np.maximum.at(newest, session, self.column["row"])
+        back = np.empty(len(newest))
+        newest[-1] = -1  # stands for none
+        back[np.argsort(-newest, kind="stable")] = np.arange(len(newest))
+        return np.where(session >= 0, back[session], np.inf)
 
     def postings(self, stem: str) -> Postings:
         found = self._columns.postings(stem)
@@ -328,9 +352,9 @@ class Link(NamedTuple):
     distance: int
 
 
-def _neighbours(column: Any) -> list[tuple[Positions, Positions]]:
+def _neighbours(column: Mapping[str, Any]) -> list[tuple[Positions, Positions]]:
     """Of messages that are all there."""
-    size = len(column)
+    size = len(column["row"])
     spoken = np.flatnonzero(column["spoken"] & (column["session"] >= 0))
     sessions = column["session"][spoken]
     order = np.lexsort((column["stands"][spoken], sessions))

@@ -10,13 +10,13 @@ was said lately, by whomever.
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
 
 from local.memory.places import Reach
-from local.memory.recall.columns import Array, Flags, Names, Positions, View
+from local.memory.recall.columns import Array, Names, Positions, View
 from local.memory.recall.echoes import Echo, Echoes, weighed
 from local.memory.recall.likeness import Likeness
 from local.memory.recall.query import Query
@@ -46,7 +46,7 @@ FULL_SCORE = 2.5
 """The sum of shares that is shown as a score of 1."""
 NEW_SESSION, SURE, SPREAD = 0.2, 10, 20
 """From the 11th place to the 20th, what a session gains that has no place before."""
-AHEAD = 300
+AHEAD = 100
 """So many of the best are put into order at once; the others when somebody asks for them."""
 DAY = 86_400.0
 
@@ -126,26 +126,44 @@ def rank(  # noqa: PLR0913 - what an order depends on
     scores = weighed(sums + echoes.share, weights)
     relevant = hit | (led > 0)
     relevant[view.positions(echoes.sources(np.flatnonzero(hit).tolist()))] = True
-    for position in _ordered(scores, np.flatnonzero(relevant), view.column):
-        yield Ranked(
-            row=int(view.column["row"][position]),
-            score=round(min(max(float(scores[position]) / FULL_SCORE, 0.0), 1.0), 4),
-            shares=Shares(**{name: round(float(of[position]), 4) for name, of in shares.items()}),
-            weight=float(weights[position]),
-            compared=bool(like.compared[position]),
-            echo=echoes.of(position),
-        )
+    told = _Told(view, like, shares, scores, weights, echoes)
+    for chosen in _ordered(scores, np.flatnonzero(relevant), view.column):
+        yield from told.of(chosen)
 
 
-def _ordered(scores: Array, relevant: Positions, column: Any) -> Iterator[int]:
-    """The relevant positions, best first; of the same score the older record."""
+class _Told(NamedTuple):
+    """What is told of what was chosen."""
+
+    view: View
+    like: Likeness
+    shares: Mapping[str, Array]
+    scores: Array
+    weights: Array
+    echoes: Echoes
+
+    def of(self, chosen: list[int]) -> Iterator[Ranked]:
+        shown = np.clip(self.scores[chosen] / FULL_SCORE, 0.0, 1.0).round(4).tolist()
+        summands = np.array([of[chosen] for of in self.shares.values()]).round(4).T.tolist()
+        for place, position in enumerate(chosen):
+            yield Ranked(
+                row=int(self.view.column["row"][position]),
+                score=shown[place],
+                shares=Shares(**dict(zip(self.shares, summands[place], strict=True))),
+                weight=float(self.weights[position]),
+                compared=bool(self.like.compared[position]),
+                echo=self.echoes.of(position),
+            )
+
+
+def _ordered(scores: Array, relevant: Positions, column: Mapping[str, Any]) -> Iterator[list[int]]:
+    """The relevant positions in parts, best first; of the same score the older record."""
     while len(relevant):
         chosen = relevant
         if len(relevant) > AHEAD:
             least = np.partition(scores[relevant], -AHEAD)[-AHEAD]
             chosen = relevant[scores[relevant] >= least]
         best = chosen[np.lexsort((column["row"][chosen], -scores[chosen]))].tolist()
-        yield from _spread(
+        yield _spread(
             best,
             dict(zip(best, scores[best].tolist(), strict=True)),
             dict(zip(best, column["session"][best].tolist(), strict=True)),
@@ -193,32 +211,13 @@ def _by_form(view: View, query: Query) -> dict[str, Array]:
         "firsthand": person * (FIRSTHAND * first + NAMED_FIRSTHAND * named * firsthand / 4),
         "timed": person * column["timed"] * timed,
         "density": DENSITY * person * column["density"],
-        "wish": WISH * person * column["wish"] * _with_assistant(column),
-        "recent": RECENT * query.telling * _recency(column),
+        "wish": WISH * person * column["wish"] * view.with_assistant,
+        "recent": RECENT * query.telling / (1 + view.sessions_back / RECENT_SESSIONS),
     }
 
 
 def _is_named(terms: frozenset[str], label: str | None) -> bool:
     return label is not None and not terms.isdisjoint(label.lower().split())
-
-
-def _with_assistant(column: Any) -> Flags:
-    """Whether an assistant or a tool speaks in the session of each."""
-    with_one = np.zeros(column["session"].max(initial=-1) + 2, bool)
-    with_one[column["session"][column["machine"]]] = True
-    with_one[-1] = False
-    return np.asarray(with_one[column["session"]])
-
-
-def _recency(column: Any) -> Array:
-    """1 in the newest session, half of that ten sessions before; 0 in none."""
-    session = column["session"]
-    newest = np.full(session.max(initial=-1) + 2, -1, np.int64)
-    np.maximum.at(newest, session, column["row"])
-    newest[-1] = -1
-    back = np.empty(len(newest))
-    back[np.argsort(-newest, kind="stable")] = np.arange(len(newest))
-    return np.where(session >= 0, 1 / (1 + back[session] / RECENT_SESSIONS), 0.0)
 
 
 def _by_record(view: View, query: Query, now: datetime) -> dict[str, Array]:
@@ -254,11 +253,11 @@ def _in_window(query: Query, times: Array) -> Array:
     return (after & before).astype(np.float64)
 
 
-def _ageing(names: Names, column: Any, days: Array) -> Array:
+def _ageing(names: Names, column: Mapping[str, Any], days: Array) -> Array:
     """What is new gains a little; what is not made to last fades."""
     days = np.maximum(days, 0.0)
     lost = names.durabilities.each(lambda name: FADING.get(name, (0.0, 1.0))[0])
     half = names.durabilities.each(lambda name: FADING.get(name, (0.0, 1.0))[1])
     durability = column["durability"]
-    fading = lost[durability] * (1 - 0.5 ** (days / half[durability]))
-    return np.asarray(NEW * 0.5 ** (days / NEW_DAYS) - fading)
+    fading = lost[durability] * (1 - np.exp2(-days / half[durability]))
+    return np.asarray(NEW * np.exp2(-days / NEW_DAYS) - fading)

@@ -10,7 +10,7 @@ from functools import partial
 
 import msgspec
 
-from local.database import Connection
+from local.database import Connection, data_version
 from local.memory.recall.columns import Candidate, Columns
 from local.memory.rows import TenantRows
 
@@ -75,10 +75,14 @@ class _WorkingSet:
     def __init__(self, rows: TenantRows, places: Places) -> None:
         self._rows = rows
         self._seen = dict.fromkeys(places, (-1, 0))
+        self._version = 0
         self.columns = Columns()
 
     def catch_up(self, connection: Connection) -> bool:
         """Read what changed, a page of each place at most; whether that was all."""
+        version = data_version(connection)
+        if version == self._version:
+            return True
         whole = True
         for place, (revision, row) in self._seen.items():
             asked = {"place": place, "revision": revision, "after": row, "limit": PAGE}
@@ -87,6 +91,7 @@ class _WorkingSet:
                 self.columns.add(Candidate._make(each[:-1]) for each in map(tuple, changed))
                 self._seen[place] = changed[-1]["revision"], changed[-1]["row"]
             whole = whole and len(changed) < PAGE
+        self._version = version if whole else 0
         return whole
 
 
