@@ -1,6 +1,5 @@
 """Reads the features of what an older local2 stored, in the background; ranking reads them itself
-until then.
-"""
+until then."""
 
 import asyncio
 

@@ -13,8 +13,9 @@ import pytest
 from local.database import Database
 from local.memory.ingestion import Turn
 from local.memory.places import ALIKE, Reach, Weights
-from local.memory.recall import likeness, ranking
+from local.memory.recall import echoes, likeness, ranking
 from local.memory.recall.columns import Candidate, Columns
+from local.memory.recall.echoes import ECHO, UNANSWERED
 from local.memory.recall.features import features
 from local.memory.recall.query import analyse
 from local.memory.recall.ranking import Ranked, Shares, rank
@@ -50,6 +51,8 @@ def candidate(row: int, text: str = "", **fields: Any) -> Candidate:
         "importance": 0.5,
         "durability": "core",
         "event_time": stamp(at),
+        "echo": 0,
+        "stands": row,
         "active": 1,
         **features(text, topic=None, label=fields.get("label"), at=at)._asdict(),
         "length": 0,
@@ -78,6 +81,7 @@ def ranked(
         "phrases": [],
         "topics": [one.row for one in candidates],
         "related": lambda rows: {row: (related or {}).get(row, []) for row in rows},
+        "sources": lambda _: {},
         "question": b"",
         "embedder": "",
         "min_score": 0.0,
@@ -96,7 +100,7 @@ def test_a_greater_weight_never_lowers(rating: float) -> None:
     """Not even what has less than nothing."""
     weights = msgspec.structs.replace(ALIKE, user=2.0)
     facts = [
-        candidate(row, scope=scope, feedback=rating, recalled=1)
+        candidate(row, scope=scope, feedback=rating, echo=ECHO)
         for row, scope in ((1, "tenant"), (2, "user"))
     ]
 
@@ -307,7 +311,8 @@ def test_where_a_conversation_goes_on_its_newest_sessions_count() -> None:
         ("density", {"role": "assistant", "density": 0.5}, {"density": 0.5}, [0, 0.175]),
         ("density", {"role": "tool", "density": 0.5}, {"density": 0.2}, [0, 0.07]),
         ("importance", {"importance": 0.0}, {"importance": 1.0}, [-0.1, 0.1]),
-        ("recalled", {"recalled": 0}, {"recalled": 1}, [0, -0.3]),
+        ("echo", {}, {"echo": ECHO}, [0, -0.3]),
+        ("echo", {}, {"echo": UNANSWERED}, [0, -3]),
         ("feedback", {"feedback": None}, {"feedback": -0.5}, [0, -0.05]),
     ],
 )
@@ -401,7 +406,7 @@ def test_the_documented_shares_are_the_constants() -> None:
         "importance": [ranking.IMPORTANCE / 2],
         "age": [-lost, ranking.NEW, lost, half_life, ranking.FADING["standard"][0]],
         "feedback": [],
-        "recalled": [ranking.RECALLED],
+        "echo": [0, echoes.BEHIND, echoes.WITHOUT_SOURCE, echoes.SAYS_NOTHING],
     }
 
     assert documented.keys() == set(Shares.__struct_fields__)

@@ -14,13 +14,13 @@ import numpy as np
 from local.database import Connection
 from local.errors import InvalidArgumentsError
 from local.memory.places import Reach
-from local.memory.recall.columns import SPAN, Candidate, Floats, Link
+from local.memory.recall.columns import SPAN, SPOKEN, Candidate, Floats, Link
 from local.memory.recall.echoes import Echo
 from local.memory.records import TENANT_OWNED, folded, in_utc, stamp
 from local.memory.rows import TenantRows
 from local.protocol.vectors import VectorHits
 
-NEIGHBOURED = 25
+NEIGHBOURED = 10
 """Of a channel's best so many get the messages around them."""
 OWN = 3_000
 """No more records than these are all compared where the nearest of the index are others'."""
@@ -98,8 +98,11 @@ class Pool:
     def add(self, rows: Sequence[int]) -> None:
         """Take those of the rows, best first, that are visible, and what was said around them."""
         self._take(rows=sorted(set(rows)))
-        first = [row for row in rows[:NEIGHBOURED] if row in self.candidates]
-        links = [Link(*link) for link in self._all("around", rows=_json(first), span=SPAN)]
+        best = (self.candidates.get(row) for row in rows[:NEIGHBOURED])
+        first = [one.row for one in best if one is not None and one.kind in SPOKEN]
+        if not first:
+            return
+        links = _links(self._all("around", rows=_json(first), span=SPAN))
         self.links += links
         self._take(rows=sorted({row for link in links for row in (link.row, link.behind)}))
 
@@ -164,6 +167,22 @@ class Pool:
 
     def _all(self, statement: str, **values: object) -> list[tuple[Any, ...]]:
         return self._rows.execute(self._connection, statement, **values).fetchall()
+
+
+def _links(around: Sequence[tuple[int, int, int, int]]) -> list[Link]:
+    """Of messages with those before and behind them, in the order in which they stand."""
+    before: dict[int, list[int]] = {}
+    behind: dict[int, list[int]] = {}
+    for here, near, is_behind, _ in around:
+        (behind if is_behind else before).setdefault(here, []).append(near)
+    return [
+        *(Link(row, near, n) for row, rows in behind.items() for n, near in enumerate(rows, 1)),
+        *(
+            Link(near, row, n)
+            for row, rows in before.items()
+            for n, near in enumerate(rows[::-1], 1)
+        ),
+    ]
 
 
 def vector_of(data: bytes) -> Floats:

@@ -4,6 +4,7 @@ A record keeps its position for as long as the columns live. What a search may n
 of a `View`, which is all that ranking sees.
 """
 
+import re
 from array import array
 from collections.abc import Callable, Collection, Iterable, Mapping
 from datetime import datetime
@@ -130,7 +131,8 @@ class Columns:
 
     def __init__(self, *, only: Collection[str] | None = None) -> None:
         """`only`: the stems that will be asked for; every one if it is None."""
-        self._only = only
+        every = "|".join(map(re.escape, only or ()))
+        self._only = None if only is None else re.compile(rf" ({every})=(\d+)")
         self._records = np.zeros(FIRST, _COLUMNS)
         self._vectors = np.zeros((FIRST, 0), np.float32)
         self._position: dict[int, int] = {}
@@ -242,18 +244,14 @@ class Columns:
 
     def _index(self, position: int, stems: str) -> None:
         head = stems.index(HEAD_ENDS)
-        if self._only is None:
-            for part, ahead in ((stems[:head], True), (stems[head + len(HEAD_ENDS) :], False)):
-                for token in part.split():
-                    stem, _, count = token.rpartition("=")
-                    self._post(stem, position, int(count), ahead)
-        else:
-            for stem in self._only:
-                token = f" {stem}="
-                if (at := stems.find(token)) >= 0:
-                    begins = at + len(token)
-                    times = int(stems[begins : stems.index(" ", begins)])
-                    self._post(stem, position, times, at < head)
+        if self._only is not None:
+            for found in self._only.finditer(stems):
+                self._post(found[1], position, int(found[2]), found.start() < head)
+            return
+        for part, ahead in ((stems[:head], True), (stems[head + len(HEAD_ENDS) :], False)):
+            for token in part.split():
+                stem, _, count = token.rpartition("=")
+                self._post(stem, position, int(count), ahead)
 
     def _post(self, stem: str, position: int, count: int, ahead: int) -> None:
         packed = position << COUNT_BITS | min(count, MOST_COUNTED) << 1 | ahead
@@ -329,7 +327,8 @@ class View:
         vector = np.frombuffer(question, np.float32)
         if not compared.any() or len(vector) != self._columns.vectors.shape[1]:
             return np.zeros(self.size)
-        cosines = self._columns.vectors @ vector
+        # BLAS would take every core for it, and the vector worker and the loop would wait.
+        cosines = np.einsum("ij,j->i", self._columns.vectors, vector)
         return np.where(compared, cosines if self._every else cosines[self._chosen], 0.0)
 
     def positions(self, rows: Collection[int]) -> Positions:
@@ -341,10 +340,10 @@ class View:
     def _linked(self, links: Iterable["Link"]) -> list[tuple[Positions, Positions]]:
         near = [(self._nobody(), self._nobody()) for _ in range(SPAN)]
         for link in links:
-            ends = self.positions((link.row, link.behind))
-            if len(ends) == 2:  # noqa: PLR2004 - both of them
+            row, behind = self._columns.position(link.row), self._columns.position(link.behind)
+            if row is not None and behind is not None:
                 before, after = near[link.distance - 1]
-                after[ends[0]], before[ends[1]] = ends[1], ends[0]
+                after[row], before[behind] = behind, row
         return near
 
     def _nobody(self) -> Positions:

@@ -10,7 +10,7 @@ was said lately, by whomever.
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
@@ -126,30 +126,33 @@ def rank(  # noqa: PLR0913 - what an order depends on
     scores = weighed(sums + echoes.share, weights)
     relevant = hit | (led > 0)
     relevant[view.positions(echoes.sources(np.flatnonzero(hit).tolist()))] = True
+    told = _Told(view, like, shares, scores, weights, echoes)
     for chosen in _ordered(scores, np.flatnonzero(relevant), view.column):
-        yield from _ranked(chosen, view, like, shares, scores, weights, echoes)
+        yield from told.of(chosen)
 
 
-def _ranked(  # noqa: PLR0913, PLR0917 - what is told of it
-    chosen: list[int],
-    view: View,
-    like: Likeness,
-    shares: Mapping[str, Array],
-    scores: Array,
-    weights: Array,
-    echoes: Echoes,
-) -> Iterator[Ranked]:
-    shown = np.clip(scores[chosen] / FULL_SCORE, 0.0, 1.0).round(4).tolist()
-    told = np.array([of[chosen] for of in shares.values()]).round(4).T.tolist()
-    for place, position in enumerate(chosen):
-        yield Ranked(
-            row=int(view.column["row"][position]),
-            score=shown[place],
-            shares=Shares(**dict(zip(shares, told[place], strict=True))),
-            weight=float(weights[position]),
-            compared=bool(like.compared[position]),
-            echo=echoes.of(position),
-        )
+class _Told(NamedTuple):
+    """What is told of what was chosen."""
+
+    view: View
+    like: Likeness
+    shares: Mapping[str, Array]
+    scores: Array
+    weights: Array
+    echoes: Echoes
+
+    def of(self, chosen: list[int]) -> Iterator[Ranked]:
+        shown = np.clip(self.scores[chosen] / FULL_SCORE, 0.0, 1.0).round(4).tolist()
+        summands = np.array([of[chosen] for of in self.shares.values()]).round(4).T.tolist()
+        for place, position in enumerate(chosen):
+            yield Ranked(
+                row=int(self.view.column["row"][position]),
+                score=shown[place],
+                shares=Shares(**dict(zip(self.shares, summands[place], strict=True))),
+                weight=float(self.weights[position]),
+                compared=bool(self.like.compared[position]),
+                echo=self.echoes.of(position),
+            )
 
 
 def _ordered(scores: Array, relevant: Positions, column: Mapping[str, Any]) -> Iterator[list[int]]:

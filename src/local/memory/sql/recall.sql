@@ -75,45 +75,30 @@ SELECT count(*) FROM (
       AND superseded_by IS NULL LIMIT :limit);
 
 -- name: around
-SELECT here.row, near.row AS behind,
-       (SELECT count(*) FROM record AS other INDEXED BY record_standing
-        WHERE other.tenant = here.tenant AND other.owner = here.owner
-          AND other.session_id = here.session_id AND other.superseded_by IS NULL
-          AND other.kind IN ('chat_message', 'tool_output', 'transcript')
-          AND other.kind != 'transcript'
-          AND ifnull(other.stands_at, other.row) > ifnull(here.stands_at, here.row)
-          AND ifnull(other.stands_at, other.row) <= ifnull(near.stands_at, near.row)) AS distance
+SELECT here.row, near.row, 1 AS behind, ifnull(near.stands_at, near.row) AS stands
 FROM json_each(:rows) AS wanted
 CROSS JOIN record AS here ON here.row = wanted.value AND here.kind IN ('chat_message', 'tool_output')
 CROSS JOIN record AS near ON near.row IN (
      SELECT row FROM record AS other INDEXED BY record_standing
      WHERE other.tenant = here.tenant AND other.owner = here.owner
        AND other.session_id = here.session_id AND other.superseded_by IS NULL
-       AND other.kind IN ('chat_message', 'tool_output', 'transcript')
-       AND other.kind != 'transcript'
+       AND other.kind IN ('chat_message', 'tool_output', 'transcript') AND other.kind != 'transcript'
        AND ifnull(other.stands_at, other.row) > ifnull(here.stands_at, here.row)
      ORDER BY ifnull(other.stands_at, other.row) LIMIT :span)
 WHERE +here.tenant = :tenant
 UNION ALL
-SELECT near.row, here.row AS behind,
-       (SELECT count(*) FROM record AS other INDEXED BY record_standing
-        WHERE other.tenant = here.tenant AND other.owner = here.owner
-          AND other.session_id = here.session_id AND other.superseded_by IS NULL
-          AND other.kind IN ('chat_message', 'tool_output', 'transcript')
-          AND other.kind != 'transcript'
-          AND ifnull(other.stands_at, other.row) > ifnull(near.stands_at, near.row)
-          AND ifnull(other.stands_at, other.row) <= ifnull(here.stands_at, here.row)) AS distance
+SELECT here.row, near.row, 0 AS behind, ifnull(near.stands_at, near.row) AS stands
 FROM json_each(:rows) AS wanted
 CROSS JOIN record AS here ON here.row = wanted.value AND here.kind IN ('chat_message', 'tool_output')
 CROSS JOIN record AS near ON near.row IN (
      SELECT row FROM record AS other INDEXED BY record_standing
      WHERE other.tenant = here.tenant AND other.owner = here.owner
        AND other.session_id = here.session_id AND other.superseded_by IS NULL
-       AND other.kind IN ('chat_message', 'tool_output', 'transcript')
-       AND other.kind != 'transcript'
+       AND other.kind IN ('chat_message', 'tool_output', 'transcript') AND other.kind != 'transcript'
        AND ifnull(other.stands_at, other.row) < ifnull(here.stands_at, here.row)
      ORDER BY ifnull(other.stands_at, other.row) DESC LIMIT :span)
-WHERE +here.tenant = :tenant;
+WHERE +here.tenant = :tenant
+ORDER BY stands;
 
 -- name: being_asked
 SELECT row FROM record INDEXED BY record_by_query
