@@ -255,7 +255,7 @@ def _remember_turns(connection: Sql) -> int:
 async def with_turns(tmp_path: Path) -> Path:
     """A ledger from before turns had names, with turns in it."""
     file = tmp_path / "turns.sqlite3"
-    before = [migration for migration in migrations() if migration.name < "0008"]
+    before = [migration for migration in migrations() if migration.name < "0007"]
     async with Database.open(file, before) as database:
         await database.write(_remember_turns)
     return file
