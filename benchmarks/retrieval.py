@@ -26,11 +26,11 @@ from rich.table import Table
 from baselines import FullText, PlainChroma, full_text, fused, plain_chroma
 from client import Asker, asking, data_of, request_as, seconds
 from dataset import Conversation, DataError, Dataset, Piece, load, pieces
-from local.tools.recall import RecalledItems
+from local.tools.recall import RecalledItem, RecalledItems
 from local.vectors.matrix import FloatMatrix
 from local.vectors.minilm import MiniLM
 from processes import data_dir, running_stack
-from scores import SESSIONS, TURNS, Run, Summary, Task, summary, tasks
+from scores import SESSIONS, TURNS, Cut, Run, Summary, Task, cuts, summary, tasks
 
 TOP_K = 20
 FUSED = 100
@@ -62,6 +62,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     chroma: Summary
     fts5: Summary
     rrf: Summary
+    cuts: list[Cut]
 
 
 def main() -> None:
@@ -97,6 +98,7 @@ def measure(dataset: Dataset, progress: Progress) -> Report:
         chroma=summary(asked, chroma),
         fts5=summary(asked, fts5),
         rrf=summary(asked, rrf),
+        cuts=cuts(asked, local2),
     )
 
 
@@ -104,7 +106,7 @@ async def run_local2(
     dataset: Dataset, asked: Sequence[Task], folder: Path, progress: Progress
 ) -> Run:
     """Add every conversation, each question asked as soon as what comes before it is indexed."""
-    run = Run(rankings=[[] for _ in asked])
+    run = Run(rankings=[[] for _ in asked], scores=[[] for _ in asked])
     steps = [step for conversation in dataset.conversations for step in _steps(conversation, asked)]
     async with running_stack(folder) as url, asking(url) as asker:
         for step in progress.track(steps, description=f"{dataset.name}: local2"):
@@ -116,18 +118,20 @@ async def run_local2(
                 await asker.all_indexed()
             for number in step.numbers:
                 begun = time.perf_counter()
-                run.rankings[number] = await recall(asker, asked[number])
+                found = await recall(asker, asked[number])
                 run.queries.append(time.perf_counter() - begun)
+                run.rankings[number] = [item.source_ref or "" for item in found]
+                run.scores[number] = [item.score for item in found]
         await asker.all_indexed()  # the others take the vectors of all
     return run
 
 
-async def recall(asker: Asker, task: Task) -> list[str]:
+async def recall(asker: Asker, task: Task) -> list[RecalledItem]:
     """The messages found in all sessions of the conversation."""
     request = request_as(task.conversation.id, query=task.text, top_k=TOP_K)
     found = data_of(await asker.tool("recall", request), RecalledItems)
     assert not found.degraded, found.reason
-    return [item.source_ref for item in found.items if item.source_ref is not None]
+    return [item for item in found.items if item.source_ref is not None]
 
 
 def run_baselines(
@@ -224,6 +228,7 @@ def _print(report: Report) -> None:
     console = Console()
     console.print(_table(f"{report.name}: {report.questions} questions", systems))
     console.print(_categories(systems))
+    console.print(_cuts(report.cuts))
     if report.evidence_missing:
         console.print(
             f"{report.evidence_missing} messages named as evidence are not in the data; "
@@ -241,6 +246,15 @@ def _table(title: str, systems: dict[str, Summary]) -> Table:
         shares = (*found.turn_recall.values(), *found.session_recall.values(), found.mrr)
         times = (f"{t.p50:.1f}/{t.p95:.0f}" for t in (found.query_ms, found.add_ms))
         table.add_row(name, *(f"{share:.3f}" for share in shares), *times)
+    return table
+
+
+def _cuts(found: Sequence[Cut]) -> Table:
+    table = Table(title="what min_relevance leaves of the first ten", title_justify="left")
+    for heading in ("min_relevance", "T@10", "items"):
+        table.add_column(heading, justify="right")
+    for cut in found:
+        table.add_row(f"{cut.min_relevance:g}", f"{cut.turn_recall:.3f}", f"{cut.items:.1f}")
     return table
 
 

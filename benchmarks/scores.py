@@ -10,6 +10,10 @@ from report import percentile
 
 TURNS = 5, 10, 20
 SESSIONS = 5, 10
+RELEVANCES = 0.0, 0.3, 0.5, 0.6, 0.7, 0.8, 0.9
+"""Values of `min_relevance` to compare."""
+LISTED = 10
+"""Items of an answer, of which those that are not relevant enough are left out."""
 
 
 class Task(msgspec.Struct, frozen=True, kw_only=True):
@@ -26,11 +30,23 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Run(msgspec.Struct, frozen=True, kw_only=True):
-    """What one system did: seconds of every request to it, and the messages it found a task."""
+    """What one system did: seconds of every request to it, and the messages it found a task.
+
+    `scores` of a ranking are there where the system gives them.
+    """
 
     adds: list[float] = []
     queries: list[float] = []
     rankings: list[list[str]] = []
+    scores: list[list[float]] = []
+
+
+class Cut(msgspec.Struct, frozen=True, kw_only=True):
+    """What a `min_relevance` leaves of the first ten: of the evidence, and how many items."""
+
+    min_relevance: float
+    turn_recall: float
+    items: float
 
 
 class Score(msgspec.Struct, frozen=True, kw_only=True):
@@ -92,6 +108,24 @@ def summary(asked: Sequence[Task], run: Run) -> Summary:
             category: _recall([score for score in scores if score.category == category])
             for category in sorted({score.category for score in scores})
         },
+    )
+
+
+def cuts(asked: Sequence[Task], run: Run) -> list[Cut]:
+    """What each `min_relevance` would have left of a run with scores."""
+    return [_cut(asked, run, relevance) for relevance in RELEVANCES]
+
+
+def _cut(asked: Sequence[Task], run: Run, relevance: float) -> Cut:
+    left = [
+        [id_ for id_, score in zip(ids, scores, strict=True) if score >= relevance * scores[0]]
+        for ids, scores in zip(run.rankings, run.scores, strict=True)
+    ]
+    shares = [_share(task.evidence, ids[:LISTED]) for task, ids in zip(asked, left, strict=True)]
+    return Cut(
+        min_relevance=relevance,
+        turn_recall=round(statistics.fmean(shares), 4),
+        items=round(statistics.fmean(len(ids[:LISTED]) for ids in left), 2),
     )
 
 

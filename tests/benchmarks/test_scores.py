@@ -4,7 +4,7 @@ from pathlib import Path
 
 from baselines import full_text, fused
 from dataset import Conversation, Dataset, Message, Question, Session
-from scores import Run, summary, tasks
+from scores import Run, cuts, summary, tasks
 
 
 def message(id_: str) -> Message:
@@ -111,3 +111,14 @@ def test_full_text_stems_words_and_leaves_out_stop_words(tmp_path: Path) -> None
 
         assert words.best("What did she paint?", 20) == ["1"]
         assert words.best("What did they do?", 20) == []
+
+
+def test_a_cut_leaves_what_has_enough_of_the_best_items_score() -> None:
+    asked = list(tasks(dataset(question("a2", "a3"), question("b1"))))
+    scored = Run(rankings=[["a1", "a2", "a3"], []], scores=[[1.0, 0.6, 0.2], []])
+
+    left = {cut.min_relevance: (cut.turn_recall, cut.items) for cut in cuts(asked, scored)}
+
+    assert left[0.0] == (0.5, 1.5)
+    assert left[0.6] == (0.25, 1.0)
+    assert left[0.7] == (0.0, 0.5)
