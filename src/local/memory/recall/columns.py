@@ -93,6 +93,13 @@ class Columns:
         asked = np.isin(self.records["row"], np.fromiter(rows, np.int64, len(rows)))
         return View(self, np.flatnonzero(self.records["active"] & asked))
 
+    def without(self, rows: Collection[int]) -> "View":
+        """Everything in it but these rows."""
+        if not rows:
+            return self.whole()
+        left_out = np.isin(self.records["row"], np.fromiter(rows, np.int64, len(rows)))
+        return View(self, np.flatnonzero(self.records["active"] & ~left_out))
+
     def linked(self, links: Iterable[Link]) -> "View":
         """Everything, with neighbours as they are told."""
         return View(self, np.arange(len(self)), links)
