@@ -9,7 +9,7 @@ from factories import ConnectBus
 from indexed import indexed, paused_indexing
 from local.errors import VectorError
 from local.memory.places import Scope, Weights
-from local.memory.recall import candidates
+from local.memory.recall import candidates, working_sets
 from local.memory.recall.recaller import Ask, Recalled
 from local.memory.records import Fact, Kind
 from local.memory.service import Memory, MemoryService
@@ -232,6 +232,7 @@ async def test_a_further_look_into_the_index_that_fails_is_told(
 ) -> None:
     """The worker ends between two questions: what lies behind others' vectors is missing."""
     monkeypatch.setattr(candidates, "OWN", 1)
+    monkeypatch.setattr(working_sets, "MOST", -1)
     eve = searchable.of(Caller(user="eve"))
     await eve.ingest([said(f"A precious metal of Eve, number {n}, is gold.") for n in range(200)])
     richard = searchable.of(RICHARD)

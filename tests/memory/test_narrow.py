@@ -6,7 +6,7 @@ import pytest
 
 from indexed import indexed
 from local.errors import InvalidArgumentsError
-from local.memory.recall import candidates, retrieval
+from local.memory.recall import candidates, retrieval, working_sets
 from local.memory.recall.recaller import Ask
 from local.memory.records import Fact
 from local.memory.service import Memory, MemoryService
@@ -20,6 +20,13 @@ ASKED = "Which letters stand for that precious stuff?"
 MUCH = 80
 LONG = "This is what somebody said at length about a metal by the name of osmium."
 """Found by its words after all shorter texts."""
+
+
+@pytest.fixture(params=["whole", "candidates"], autouse=True)
+def size(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A small memory is searched whole, of a large one what words and vectors point to."""
+    if request.param == "candidates":
+        monkeypatch.setattr(working_sets, "MOST", -1)
 
 
 async def owner_of_much(searchable: Memory, monkeypatch: pytest.MonkeyPatch) -> MemoryService:

@@ -169,7 +169,7 @@ async def test_an_items_shares_add_up_to_its_score(
     assert len(result.data["items"]) == 4
     for item in result.data["items"]:
         explained = item["explanation"]
-        total = sum(explained["shares"].values()) * explained["weight"] / 2
+        total = sum(explained["shares"].values()) * explained["weight"] / FULL_SCORE
         assert item["score"] == pytest.approx(min(max(total, 0), 1), abs=0.001)
     assert {item["explanation"]["weight"] for item in result.data["items"]} == {1.3, 1.1}
 

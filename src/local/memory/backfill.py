@@ -1,5 +1,4 @@
-"""Reads the features of what an older local2 stored, in the background; ranking reads them itself
-until then."""
+"""Reads the features of what an older local2 stored; until then ranking reads them itself."""
 
 import asyncio
 

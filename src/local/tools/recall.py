@@ -85,7 +85,7 @@ class Recall(Args, frozen=True):
 
 
 class Explanation(msgspec.Struct, frozen=True, kw_only=True):
-    """What a score is made of: the sum of the shares, halved, times the weight of the scope."""
+    """What a score is made of: the sum of the shares, by 2.5, times the weight of its scope."""
 
     shares: Shares
     weight: float

@@ -27,8 +27,8 @@ async def everything(service: MemoryService) -> bytes:
     """All that is found, with every share of it."""
     found: list[Any] = []
     for query in ASKED:
-        for more in ({}, {"scope": "session"}):
-            recalled = await service.recall(Ask(query=query, top_k=20, **more))
+        for ask in (Ask(query=query, top_k=20), Ask(query=query, top_k=20, scope="session")):
+            recalled = await service.recall(ask)
             assert not recalled.degraded
             found.append(
                 [(item.record.id, item.score, item.shares, item.weight) for item in recalled.items]

@@ -14,8 +14,9 @@ from local.database import Database
 from local.memory.ingestion import Turn
 from local.memory.places import ALIKE, Reach, Weights
 from local.memory.recall import echoes, likeness, ranking
-from local.memory.recall.columns import Candidate, Columns
+from local.memory.recall.columns import Columns
 from local.memory.recall.echoes import ECHO, UNANSWERED
+from local.memory.recall.entries import Candidate
 from local.memory.recall.features import features
 from local.memory.recall.query import analyse
 from local.memory.recall.ranking import Ranked, Shares, rank
@@ -229,8 +230,8 @@ def test_meaning_is_the_cosine_with_vectors_of_the_same_embedder() -> None:
 
 
 def test_what_is_related_is_lifted_towards_the_best_that_leads_to_it() -> None:
-    best = {"embedder": "e", "vector": VECTOR}
-    half = {"embedder": "e", "vector": ASIDE}
+    best: dict[str, Any] = {"embedder": "e", "vector": VECTOR}
+    half: dict[str, Any] = {"embedder": "e", "vector": ASIDE}
     found = shares(
         candidate(1, **best),
         candidate(2, **half),

@@ -11,8 +11,10 @@ def spread(
     scores: Sequence[float], sessions: Mapping[int, str], *, order: range | None = None
 ) -> list[int]:
     """The new order of numbers, best first, whose sessions are all "talk" but for some."""
-    in_session = [sessions.get(number, "talk") for number in range(len(scores))]
-    return _spread(order or range(len(scores)), scores, in_session)
+    names = ["talk", *dict.fromkeys(sessions.values())]
+    numbers = range(len(scores))
+    in_session = {number: names.index(sessions.get(number, "talk")) for number in numbers}
+    return _spread(order or numbers, dict(enumerate(scores)), in_session)
 
 
 CLOSE = [1 - number / 1_000 for number in range(60)]
@@ -36,7 +38,7 @@ def test_several_new_sessions_come_up_best_first_until_the_twentieth_place() -> 
 
 
 def test_a_new_session_that_is_much_worse_stays_behind() -> None:
-    scores = [1.0] * 15 + [0.91, 0.89] + [0.5] * 20
+    scores = [1.0] * 15 + [0.81, 0.79] + [0.5] * 20
 
     assert spread(scores, {15: "near", 16: "far"})[10:14] == [15, 10, 11, 12]
 

@@ -14,8 +14,8 @@ import numpy as np
 from local.database import Connection
 from local.errors import InvalidArgumentsError
 from local.memory.places import Reach
-from local.memory.recall.columns import SPAN, SPOKEN, Candidate, Floats, Link
 from local.memory.recall.echoes import Echo
+from local.memory.recall.entries import SPAN, SPOKEN, Candidate, Floats, Link
 from local.memory.records import TENANT_OWNED, folded, in_utc, stamp
 from local.memory.rows import TenantRows
 from local.protocol.vectors import VectorHits

@@ -6,124 +6,35 @@ of a `View`, which is all that ranking sees.
 
 import re
 from array import array
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from local.memory.recall.features import HEAD_ENDS, Features, features_of
-from local.memory.records import Kind, Owning
+from local.memory.recall.entries import (
+    COLUMNS,
+    MACHINES,
+    SPAN,
+    SPOKEN,
+    Array,
+    Candidate,
+    Flags,
+    Floats,
+    Link,
+    Names,
+    Numbers,
+    Positions,
+    Postings,
+)
+from local.memory.recall.features import HEAD_ENDS, Features
 
-SPOKEN = frozenset({"chat_message", "tool_output"})
-MACHINES = frozenset({"assistant", "tool"})
-SPAN = 3
-"""As many messages before and after one are around it."""
 MOST_COUNTED = 15
 """A stem that stands more often in a text counts no more."""
 COUNT_BITS = 5
 """Of a posting: a count up to that, and whether it is ahead."""
 FIRST = 1_024
-
-Floats = npt.NDArray[np.float32]
-Array = npt.NDArray[np.float64]
-Positions = npt.NDArray[np.int64]
-Flags = npt.NDArray[np.bool_]
-
-_COLUMNS = np.dtype([
-    ("row", np.int64),
-    ("stands", np.float64),      # in its session: the row of its first version, or between two
-    ("active", np.bool_),
-    ("session", np.int32),       # a number; -1: none
-    ("spoken", np.bool_),
-    ("machine", np.bool_),
-    ("scope", np.int32),
-    ("label", np.int32),
-    ("durability", np.int32),
-    ("importance", np.float64),
-    ("time", np.float64),        # seconds since 1970
-    ("echo", np.int8),           # 1: it was answered from memory; 2: it found no answer
-    ("feedback", np.float64),
-    ("embedder", np.int32),
-    ("length", np.float64),
-    ("density", np.float64),
-    ("firsthand", np.float64),
-    ("timed", np.bool_),
-    ("wish", np.bool_),
-])  # fmt: skip
-
-
-class Candidate(NamedTuple):
-    """A record as the statements `visible` and `changed` tell it; the features may be missing."""
-
-    row: int
-    id: str
-    kind: Kind
-    scope: Owning
-    session_id: str | None
-    role: str | None
-    label: str | None
-    importance: float
-    durability: str
-    event_time: str
-    echo: int
-    feedback: float | None
-    embedder: str | None
-    vector: bytes | None
-    stems: str | None
-    length: int
-    density: float
-    firsthand: int
-    timed: int
-    wish: int
-    topic: str | None
-    content: str | None
-    """Where there are no features: they are read from it."""
-    stands: float
-    """Where it stands in its session: as the row of its first version, or between two rows."""
-    active: int = 1
-
-    def read(self) -> Features:
-        if self.stems is not None:
-            return Features._make(self[14:20])
-        return features_of(
-            self.content or "", topic=self.topic, label=self.label, event_time=self.event_time
-        )
-
-
-class Postings(NamedTuple):
-    """Where a stem stands, how often, and whether in the beginning of the text."""
-
-    positions: Positions
-    counts: Array
-    ahead: Flags
-
-
-class Numbers:
-    """Numbers for what repeats."""
-
-    def __init__(self) -> None:
-        self._numbers: dict[Any, int] = {}
-
-    def of(self, name: Any) -> int:
-        """Its number, a new one if it has none yet."""
-        return self._numbers.setdefault(name, len(self._numbers))
-
-    def each(self, function: Callable[[Any], float]) -> Array:
-        """What a function makes of every name, by their numbers."""
-        return np.array([function(name) for name in self._numbers], np.float64)
-
-
-class Names(NamedTuple):
-    """What the numbers in the columns stand for."""
-
-    sessions: Numbers
-    labels: Numbers
-    scopes: Numbers
-    durabilities: Numbers
-    embedders: Numbers
 
 
 class Columns:
@@ -133,7 +44,7 @@ class Columns:
         """`only`: the stems that will be asked for; every one if it is None."""
         every = "|".join(map(re.escape, only or ()))
         self._only = None if only is None else re.compile(rf" ({every})=(\d+)")
-        self._records = np.zeros(FIRST, _COLUMNS)
+        self._records = np.zeros(FIRST, COLUMNS)
         self._vectors = np.zeros((FIRST, 0), np.float32)
         self._position: dict[int, int] = {}
         self._postings: dict[str, array[int]] = {}
@@ -189,7 +100,7 @@ class Columns:
         left_out = np.isin(self.records["row"], np.fromiter(rows, np.int64, len(rows)))
         return View(self, np.flatnonzero(self.records["active"] & ~left_out))
 
-    def linked(self, links: Iterable["Link"]) -> "View":
+    def linked(self, links: Iterable[Link]) -> "View":
         """Everything, with neighbours as they are told."""
         return View(self, np.arange(len(self)), links)
 
@@ -264,7 +175,7 @@ class View:
     """The columns of what may be found; positions count from 0 without gaps."""
 
     def __init__(
-        self, columns: "Columns", chosen: Positions, links: Iterable["Link"] | None = None
+        self, columns: "Columns", chosen: Positions, links: Iterable[Link] | None = None
     ) -> None:
         """`links`: who stands around whom, where some messages between them may be missing."""
         self._columns = columns
@@ -273,7 +184,7 @@ class View:
         self.size = len(chosen)
         self.column = {
             name: np.ascontiguousarray(columns.records[name][chosen])
-            for name in _COLUMNS.names or ()
+            for name in COLUMNS.names or ()
         }
         self._moved = np.full(len(columns), -1, np.int64)
         self._moved[chosen] = np.arange(self.size)
@@ -337,7 +248,7 @@ class View:
         moved = self._moved[[position for position in found if position is not None]]
         return moved[moved >= 0]
 
-    def _linked(self, links: Iterable["Link"]) -> list[tuple[Positions, Positions]]:
+    def _linked(self, links: Iterable[Link]) -> list[tuple[Positions, Positions]]:
         near = [(self._nobody(), self._nobody()) for _ in range(SPAN)]
         for link in links:
             row, behind = self._columns.position(link.row), self._columns.position(link.behind)
@@ -350,18 +261,12 @@ class View:
         return np.full(self.size, self.size, np.int64)
 
 
-class Link(NamedTuple):
-    """Two messages of a session, so many apart."""
-
-    row: int
-    behind: int
-    distance: int
-
-
 def _neighbours(column: Mapping[str, Any]) -> list[tuple[Positions, Positions]]:
     """Of messages that are all there."""
     size = len(column["row"])
     spoken = np.flatnonzero(column["spoken"] & (column["session"] >= 0))
+    if not len(spoken):
+        return []
     sessions = column["session"][spoken]
     order = np.lexsort((column["stands"][spoken], sessions))
     ordered, sessions = spoken[order], sessions[order]

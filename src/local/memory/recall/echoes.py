@@ -4,12 +4,13 @@ Nor does a question asked again, which is nearer to itself than to what answers 
 that found no answer, with the refusal, comes after everything that says something.
 """
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 import numpy as np
 
-from local.memory.recall.columns import Array, Positions, View
+from local.memory.recall.columns import View
+from local.memory.recall.entries import Array, Flags, Positions
 from local.memory.recall.keywords import stems
 from local.memory.recall.query import Query
 
@@ -76,9 +77,9 @@ class Echoes:
         allowed = least / weight if least >= 0 else least * weight
         self.share[position] = min(0.0, allowed - float(self._sums[position]))
 
-    def sources(self, relevant: Collection[int]) -> list[int]:
-        """Rows of what the echoes among these positions give way to."""
-        giving = (self._giving[one] for one in relevant if one in self._giving)
+    def sources(self, relevant: Flags) -> list[int]:
+        """Rows of what the relevant echoes give way to."""
+        giving = (echo for position, echo in self._giving.items() if relevant[position])
         return [row for echo in giving for row in echo.sources]
 
     def of(self, position: int) -> Echo | None:

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from local.memory.recall.columns import Array, Flags, Postings
+from local.memory.recall.entries import Array, Flags, Postings
 from local.memory.recall.keywords import stems
 from local.memory.recall.query import Query
 from local.memory.recall.retrieval import Found
@@ -62,10 +62,9 @@ class Likeness:
 
     def _bm25(self, found: Found, terms: list[_Term]) -> Array:
         scores = np.zeros(self._view.size)
-        for positions, counts, _ in (term.found for term in terms):
-            self.shares_a_word[positions] = True
         for term in terms:
             counts = term.found.counts
+            self.shares_a_word[term.found.positions] = True
             scores[term.found.positions] += (
                 term.idf * counts * (SATURATION + 1) / (counts + SATURATION)
             )

@@ -16,8 +16,9 @@ import msgspec
 import numpy as np
 
 from local.memory.places import Reach
-from local.memory.recall.columns import Array, Names, Positions, View
+from local.memory.recall.columns import View
 from local.memory.recall.echoes import Echo, Echoes, weighed
+from local.memory.recall.entries import Array, Names, Positions
 from local.memory.recall.likeness import Likeness
 from local.memory.recall.query import Query
 from local.memory.recall.retrieval import Found
@@ -125,7 +126,7 @@ def rank(  # noqa: PLR0913 - what an order depends on
     shares["echo"] = echoes.share
     scores = weighed(sums + echoes.share, weights)
     relevant = hit | (led > 0)
-    relevant[view.positions(echoes.sources(np.flatnonzero(hit).tolist()))] = True
+    relevant[view.positions(echoes.sources(hit))] = True
     told = _Told(view, like, shares, scores, weights, echoes)
     for chosen in _ordered(scores, np.flatnonzero(relevant), view.column):
         yield from told.of(chosen)

@@ -14,8 +14,9 @@ from local.errors import Local2Error
 from local.memory.indexer import Indexer, Vectors
 from local.memory.places import Reach
 from local.memory.recall.candidates import Filter, Pool
-from local.memory.recall.columns import Array, Columns, Flags, View
+from local.memory.recall.columns import Columns, View
 from local.memory.recall.echoes import ECHO, Sources
+from local.memory.recall.entries import Array, Flags
 from local.memory.recall.fulltext import Counts, FullText
 from local.memory.recall.keywords import stems
 from local.memory.recall.query import Query
@@ -84,6 +85,7 @@ class _Worded(msgspec.Struct, frozen=True, kw_only=True):
     """What the ledger finds without vectors."""
 
     pool: Pool
+    columns: Columns
     topics: list[int]
     phrases: list[list[int]]
     counts: Counts
@@ -143,7 +145,7 @@ class Retrieval:
         looked, worded = await asyncio.gather(
             self._look(query.text, LOOK, filter_), self._worded(query, reach, filter_)
         )
-        selected = partial(self._selected, query, filter_, worded, select)
+        selected = partial(self._selected, filter_, worded, select)
         try:
             return await self._rows.read(partial(selected, looked))
         except _BehindOthersError:
@@ -201,8 +203,11 @@ class Retrieval:
                 connection, query, reach, filter_, FURTHER_LOOK, narrow=True
             )
             pool.add(pool.first(words, BY_WORDS))
+        columns = Columns(only=frozenset(stems(query.terms)))
+        columns.add(pool.candidates.values())
         return _Worded(
             pool=pool,
+            columns=columns,
             topics=topics,
             phrases=self._full_text.phrases(connection, query, reach),
             counts=self._full_text.counts(connection, query, reach),
@@ -234,9 +239,8 @@ class Retrieval:
         )
         return select(connection, found)
 
-    def _selected(  # noqa: PLR0913, PLR0917 - as above
+    def _selected(
         self,
-        query: Query,
         filter_: Filter,
         worded: _Worded,
         select: Callable[[Connection, Found], T],
@@ -250,8 +254,9 @@ class Retrieval:
         pool.add([row for others in related.values() for row in others])
         sources = pool.sources([c.row for c in pool.candidates.values() if c.echo == ECHO])
         pool.add([row for echo in sources.values() for row in echo.sources])
-        columns = Columns(only=frozenset(stems(query.terms)))
-        columns.add(pool.candidates.values())
+        columns = worded.columns
+        known = worded.pool.candidates
+        columns.add(one for row, one in pool.candidates.items() if row not in known)
         found = looked.found(
             view=columns.linked(pool.links),
             topics=worded.topics,

@@ -11,7 +11,8 @@ from functools import partial
 import msgspec
 
 from local.database import Connection, data_version
-from local.memory.recall.columns import Candidate, Columns
+from local.memory.recall.columns import Columns
+from local.memory.recall.entries import Candidate
 from local.memory.rows import TenantRows
 
 MOST = 12_000

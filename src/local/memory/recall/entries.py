@@ -1,0 +1,121 @@
+"""What the ledger tells ranking of a record, and what its columns hold of that."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from local.memory.recall.features import Features, features_of
+from local.memory.records import Kind, Owning
+
+SPOKEN = frozenset({"chat_message", "tool_output"})
+MACHINES = frozenset({"assistant", "tool"})
+SPAN = 3
+"""As many messages before and after one are around it."""
+
+Floats = npt.NDArray[np.float32]
+Array = npt.NDArray[np.float64]
+Positions = npt.NDArray[np.int64]
+Flags = npt.NDArray[np.bool_]
+
+COLUMNS = np.dtype([
+    ("row", np.int64),
+    ("stands", np.float64),      # in its session: the row of its first version, or between two
+    ("active", np.bool_),
+    ("session", np.int32),       # a number; -1: none
+    ("spoken", np.bool_),
+    ("machine", np.bool_),
+    ("scope", np.int32),
+    ("label", np.int32),
+    ("durability", np.int32),
+    ("importance", np.float64),
+    ("time", np.float64),        # seconds since 1970
+    ("echo", np.int8),           # 1: it was answered from memory; 2: it found no answer
+    ("feedback", np.float64),
+    ("embedder", np.int32),
+    ("length", np.float64),
+    ("density", np.float64),
+    ("firsthand", np.float64),
+    ("timed", np.bool_),
+    ("wish", np.bool_),
+])  # fmt: skip
+
+
+class Candidate(NamedTuple):
+    """A record as the statements `visible` and `changed` tell it; the features may be missing."""
+
+    row: int
+    id: str
+    kind: Kind
+    scope: Owning
+    session_id: str | None
+    role: str | None
+    label: str | None
+    importance: float
+    durability: str
+    event_time: str
+    echo: int
+    feedback: float | None
+    embedder: str | None
+    vector: bytes | None
+    stems: str | None
+    length: int
+    density: float
+    firsthand: int
+    timed: int
+    wish: int
+    topic: str | None
+    content: str | None
+    """Where there are no features: they are read from it."""
+    stands: float
+    """Where it stands in its session: as the row of its first version, or between two rows."""
+    active: int = 1
+
+    def read(self) -> Features:
+        if self.stems is not None:
+            return Features._make(self[14:20])
+        return features_of(
+            self.content or "", topic=self.topic, label=self.label, event_time=self.event_time
+        )
+
+
+class Postings(NamedTuple):
+    """Where a stem stands, how often, and whether in the beginning of the text."""
+
+    positions: Positions
+    counts: Array
+    ahead: Flags
+
+
+class Numbers:
+    """Numbers for what repeats."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[Any, int] = {}
+
+    def of(self, name: Any) -> int:
+        """Its number, a new one if it has none yet."""
+        return self._numbers.setdefault(name, len(self._numbers))
+
+    def each(self, function: Callable[[Any], float]) -> Array:
+        """What a function makes of every name, by their numbers."""
+        return np.array([function(name) for name in self._numbers], np.float64)
+
+
+class Names(NamedTuple):
+    """What the numbers in the columns stand for."""
+
+    sessions: Numbers
+    labels: Numbers
+    scopes: Numbers
+    durabilities: Numbers
+    embedders: Numbers
+
+
+class Link(NamedTuple):
+    """Two messages of a session, so many apart."""
+
+    row: int
+    behind: int
+    distance: int
