@@ -311,6 +311,16 @@ def test_a_locked_folder_is_refused_with_its_holder(tmp_path: Path) -> None:
         assert (tmp_path / "lock").read_text() != str(holder.pid)
 
 
+def test_a_folder_that_cannot_be_made_is_a_storage_error_that_names_it(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+
+    with (
+        pytest.raises(StorageError, match=r"file/data cannot be written to: Not a directory\."),
+        folder_lock(tmp_path / "file" / "data"),
+    ):
+        pass
+
+
 def test_a_child_that_inherits_the_lock_keeps_it(tmp_path: Path) -> None:
     with folder_lock(tmp_path) as descriptor:
         child = subprocess.Popen(["cat"], stdin=subprocess.PIPE, pass_fds=[descriptor])

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 import structlog
 
+from local.errors import UnwritableError
 from local.logs import logging_to
 
 
@@ -33,6 +34,16 @@ def test_an_event_is_one_json_line_with_its_time_level_and_process(file: Path) -
         "tool": "save_topic",
         "outcome": "ok\nline two",
     }
+
+
+def test_a_file_that_cannot_be_written_is_an_error_that_names_it(tmp_path: Path) -> None:
+    (tmp_path / "logs").touch()
+
+    with (
+        pytest.raises(UnwritableError, match=r"logs/own\.log cannot be written to"),
+        logging_to(tmp_path / "logs" / "own.log"),
+    ):
+        pass
 
 
 def test_everything_logged_is_written_when_the_context_ends(file: Path) -> None:

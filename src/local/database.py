@@ -18,7 +18,7 @@ from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any, Generic, NamedTuple, TypeVar
 
-from local.errors import FolderLockedError, Local2Error, StorageError
+from local.errors import FolderLockedError, Local2Error, StorageError, UnwritableError
 
 Connection = sqlite3.Connection
 Row = sqlite3.Row
@@ -282,10 +282,14 @@ def folder_lock(folder: Path) -> Iterator[int]:
 
     Raises:
         FolderLockedError: Another process holds the folder; the message names it.
+        StorageError: The folder cannot be made, or not be written to.
     """
-    folder.mkdir(parents=True, exist_ok=True)
     path = folder / "lock"
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise UnwritableError(folder, error) from error
     try:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -14,6 +14,7 @@ Local2Error
 │   └── StackNotRunningError
 ├── ToolFailedError           tool_failed        a tool of another team says that it failed
 ├── StorageError              unavailable        the ledger or its folder
+│   ├── UnwritableError
 │   └── FolderLockedError
 ├── VectorError               unavailable        the vector index or its embedder
 │   └── EmbedderMismatchError embedder_mismatch
@@ -24,6 +25,7 @@ Local2Error
         └── PromptTooLargeError          more than the model takes at once
 """
 
+from pathlib import Path
 from typing import ClassVar, Literal
 
 ErrorCode = Literal[
@@ -103,6 +105,14 @@ class ToolFailedError(Local2Error):
 
 class StorageError(Local2Error):
     code: ClassVar[ErrorCode] = "unavailable"
+
+
+class UnwritableError(StorageError):
+    def __init__(self, path: Path, error: OSError) -> None:
+        super().__init__(
+            f"{path.resolve()} cannot be written to: {error.strerror}.",
+            remedy="Change its permissions, or name another folder in config/memory.yaml.",
+        )
 
 
 class FolderLockedError(StorageError):

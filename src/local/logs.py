@@ -20,6 +20,8 @@ from typing import Any, TextIO
 import msgspec
 import structlog
 
+from local.errors import UnwritableError
+
 GATHERING = 0.05
 """Seconds that an event waits for others to be written with."""
 
@@ -95,12 +97,14 @@ def logging_to(
         target: A file to append JSON lines to; None means standard error, readable in a terminal.
         level: Events below it cost next to nothing and go nowhere.
         process: Bound to every event, for stacks of several processes.
+
+    Raises:
+        UnwritableError: The file cannot be made, or not be written to.
     """
     if target is None:
         stream, readable = sys.stderr, sys.stderr.isatty()
     else:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        stream, readable = target.open("a", encoding="utf-8"), False
+        stream, readable = _opened(target), False
     writer = _Writer(stream, readable=readable)
     before = structlog.get_config() if structlog.is_configured() else None
     _configure(writer, level, process)
@@ -114,6 +118,14 @@ def logging_to(
         writer.close()
         if target is not None:
             stream.close()
+
+
+def _opened(target: Path) -> TextIO:
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        return target.open("a", encoding="utf-8")
+    except OSError as error:
+        raise UnwritableError(target, error) from error
 
 
 def _configure(writer: _Writer, level: str, process: str) -> None:

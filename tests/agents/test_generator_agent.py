@@ -21,7 +21,7 @@ from local.llm.ollama import OllamaModel
 from local.llm.rules import RulesModel
 from local.memory.service import Memory
 from local.protocol.caller import Caller
-from local.protocol.codec import decode
+from local.protocol.codec import QUERY, decode
 from local.protocol.payloads import Delta, Generation, ToolResult
 from local.protocol.tool import Tool, ToolOutput
 from local.settings import GeneratorSettings
@@ -406,6 +406,7 @@ async def test_what_is_no_query_is_refused_and_no_turn(
     refusal = decode(answer.data, ToolResult).payload
     assert refusal.error is not None
     assert refusal.error.code == "bad_request"
+    assert refusal.error.message.endswith(QUERY)
     assert chats(ollama) == []
     assert heard == []
 

@@ -93,6 +93,18 @@ async def test_a_folder_that_cannot_be_a_folder_is_broken(
     assert findings[f"folder {tmp_path / '.chroma'}"].verdict == "broken"
 
 
+async def test_a_ledger_whose_folder_cannot_be_locked_is_broken(
+    tmp_path: Path, ollama: OllamaStandIn
+) -> None:
+    (tmp_path / ".local2" / "lock").mkdir(parents=True)
+    (tmp_path / ".local2" / "ledger.sqlite3").touch()
+
+    findings = await examined(tmp_path, ollama.url)
+
+    assert findings["ledger"].verdict == "broken"
+    assert "cannot be written to" in findings["ledger"].detail
+
+
 HELPERS = ("reranker", "judge", "synthesizer", "query model")
 
 

@@ -38,6 +38,7 @@ def said(**fields: Any) -> dict[str, Any]:
     [
         pytest.param(said(content="ü" * (LARGEST_MESSAGE // 2)), "900,000 bytes", id="too large"),
         pytest.param({"role": "user"}, "neither content nor tool_calls", id="nothing said"),
+        pytest.param(said(session_id=["s1"]), "session_id", id="a list as a session"),
         pytest.param(said(timestamp="2023-W22"), "timestamp: '2023-W22'", id="a week"),
         pytest.param(
             {"role": "assistant", "tool_calls": [{"id": "c1"}]}, "tool_calls: ", id="no tool"
@@ -47,6 +48,12 @@ def said(**fields: Any) -> dict[str, Any]:
 def test_a_line_that_cannot_be_sent_is_named(line: object, says: str) -> None:
     with pytest.raises(BadRequestError, match=rf"^Line 2 is not a message: .*{says}"):
         list(sessions_in(lines(said(), line), None))
+
+
+def test_a_session_may_be_a_number_as_other_ids_are() -> None:
+    (session,) = sessions_in(lines(said(session_id=7), said(session_id="7")), None)
+
+    assert (session.id, len(session.messages)) == ("7", 2)
 
 
 def test_what_else_a_line_holds_goes_along_with_it() -> None:

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from chromadb.config import Settings
 
-from local.errors import EmbedderMismatchError, FolderLockedError, VectorError
+from local.errors import EmbedderMismatchError, FolderLockedError, StorageError, VectorError
 from local.vectors import folder as index_folder
 from local.vectors.index import VectorIndex
 from local.vectors.matrix import FloatMatrix, unit_rows
@@ -232,6 +232,13 @@ def test_an_open_folder_is_refused_to_others(
     with opened(tmp_path), pytest.raises(FolderLockedError, match="Another process"):
         opened(tmp_path)
     opened(tmp_path).close()
+
+
+def test_a_folder_that_cannot_be_made_is_a_storage_error(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+
+    with pytest.raises(StorageError, match="cannot be written to"):
+        opened(tmp_path / "file" / "index")
 
 
 def test_a_dying_predecessor_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -20,7 +20,7 @@ from local.llm.chat import ChatModel
 from local.llm.structured import StructuredModel
 from local.protocol import subjects
 from local.protocol.caller import Caller
-from local.protocol.codec import decode, encode
+from local.protocol.codec import QUERY, decode, encode
 from local.protocol.envelope import new_id, seal
 from local.protocol.payloads import ClearSession, Query, ToolResult, ToolSchema
 from local.settings import GeneratorSettings
@@ -60,7 +60,7 @@ class GeneratorAgent(Participant):
 
     async def _hear(self, message: Message) -> None:
         try:
-            envelope = decode(message.data, Query)
+            envelope = decode(message.data, Query, shape=QUERY)
         except RequestError as error:
             log.warning("query_refused", reason=str(error))
             await self._acknowledge(message, ToolResult.failed(error))

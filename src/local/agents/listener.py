@@ -18,7 +18,7 @@ from local.memory.intake import Question, Result
 from local.memory.records import in_utc
 from local.memory.service import Memory
 from local.protocol import subjects
-from local.protocol.codec import decode, encode
+from local.protocol.codec import QUERY, decode, encode
 from local.protocol.envelope import Envelope, seal, utc_now
 from local.protocol.payloads import Json, Query, ToolCallRecord, ToolResult
 from local.protocol.result import read_result
@@ -46,7 +46,7 @@ class Listener(Participant):
 
     async def _hear_question(self, message: Message) -> None:
         try:
-            await self._remember_question(decode(message.data, Query))
+            await self._remember_question(decode(message.data, Query, shape=QUERY))
         except Local2Error as error:
             log.warning("question_not_remembered", reason=str(error))
         if message.reply and not await others_hear(self.bus, subjects.QUERY_RECEIVED):

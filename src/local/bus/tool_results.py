@@ -28,8 +28,8 @@ class _Call(msgspec.Struct, eq=False):
 
     request: Envelope[Any]
     result: asyncio.Future[ToolResult]
-    strangers: int = 0
-    """Results that did not say whom they answer."""
+    others: bool = False
+    """Whether there were results that did not say whom they answer."""
 
 
 class ToolResults:
@@ -97,14 +97,14 @@ class ToolResults:
         try:
             published = read_result(message.data, message.headers)
         except BadRequestError:
-            call.strangers += 1
+            call.others = True
             return
         if published.correlation_id is not None:
             taken = published.correlation_id == call.request.id
         else:
             waiting = self._waiting.get(tool, ())
             taken = [one for one in waiting if _may_answer(published, one.request)] == [call]
-            call.strangers += not taken
+            call.others |= not taken
         if taken and not call.result.done():
             call.result.set_result(published.payload)
 
@@ -120,10 +120,10 @@ def _may_answer(published: Envelope[ToolResult], request: Envelope[Any]) -> bool
 
 
 def _without_answer(error: BusTimeoutError, tool: str, call: _Call) -> BusTimeoutError:
-    if not call.strangers:
+    if not call.others:
         return error
     return BusTimeoutError(
         error.message,
-        remedy=f"{call.strangers} messages on {subjects.tool_result(tool)} did not say whom they "
-        "answer: the tool should set correlation_id to the request's id.",
+        remedy=f"What came on {subjects.tool_result(tool)} did not say whom it answers: the tool "
+        "should set correlation_id to the request's id.",
     )

@@ -190,7 +190,7 @@ def ingest(  # noqa: PLR0913, PLR0917 - one parameter an option
     agent: Agent = "cli",
     json: Json = False,
 ) -> None:
-    """Remember conversations word for word; what is known already stays as it is."""
+    """Store conversations word for word; sent again, only what is new or was edited."""
     output = Output(json=json)
     with reporting_errors(output):
         from local.cli.ingest import ingest as run

@@ -15,9 +15,8 @@ from local.cli.outcomes import Outcome, name_of, progress, report, show
 from local.cli.output import Output, run_async
 from local.errors import BadRequestError, InvalidArgumentsError
 from local.memory.ingestion import Ingested, Message, Skipped, numbered, session_of
-from local.memory.messages import message_of
+from local.memory.messages import Id, message_of
 from local.protocol.caller import Caller
-from local.protocol.envelope import Name
 from local.protocol.payloads import Json
 from local.runtime import running_url
 from local.settings import Settings
@@ -31,6 +30,12 @@ BATCH_MESSAGES = 1_000
 """One transaction writes them, and nobody's save should wait long behind it."""
 CUT_SHORT = "It was interrupted."
 AGAIN = "Ingest the file again: nothing is remembered twice."
+
+
+class Named(msgspec.Struct, frozen=True, kw_only=True):
+    """What a line holds beside its message."""
+
+    session_id: Id | None
 
 
 class Session(msgspec.Struct, frozen=True, kw_only=True):
@@ -126,14 +131,14 @@ def _line(text: bytes, number: int) -> tuple[str | None, Message]:
     """The session that the line names, and its message."""
     try:
         line = msgspec.json.decode(text, type=Json)
-        session = msgspec.convert(line.pop("session_id", None), Name | None)
+        named = msgspec.convert({"session_id": line.pop("session_id", None)}, Named).session_id
         message = _fitting(message_of(line))
     except (msgspec.DecodeError, UnicodeDecodeError, InvalidArgumentsError) as error:
         raise BadRequestError(
             f"Line {number} is not a message: {str(error).rstrip('.')}.",
             remedy='Nothing of this file was sent. A line is like {"role": "user", "content": "…"}',
         ) from error
-    return session, message
+    return None if named is None else str(named), message
 
 
 def _fitting(message: Message) -> Message:

@@ -12,6 +12,9 @@ from local.protocol.envelope import Envelope
 
 P = TypeVar("P")
 
+REQUEST = 'A request looks like {"payload": {"args": {…}}}.'
+QUERY = 'A query looks like {"payload": {"query": "…"}}.'
+
 _encoder = msgspec.json.Encoder()
 
 
@@ -34,25 +37,26 @@ def _decoder(payload: Hashable) -> msgspec.json.Decoder[Any]:
     return msgspec.json.Decoder(Envelope[payload])  # type: ignore[valid-type]
 
 
-def decode(data: bytes, payload: type[P]) -> Envelope[P]:
+def decode(data: bytes, payload: type[P], *, shape: str = REQUEST) -> Envelope[P]:
     """Decode one envelope.
 
     Args:
         data: The message as it came.
         payload: The type its payload must have; decoders are kept, one a type.
+        shape: What to send instead, in the error.
 
     Raises:
         BadRequestError: Not JSON, or not an envelope.
         InvalidArgumentsError: The tool's arguments are not as its schema says.
     """
-    with reading_json(SHAPE):
+    with reading_json(shape):
         try:
             envelope: Envelope[P] = _decoder(payload).decode(data)  # type: ignore[arg-type]
         except msgspec.ValidationError as error:
             problem = f"{error}."
             if "$.payload.args" in problem:
                 raise InvalidArgumentsError(problem.replace("$.payload.args", "args")) from error
-            raise BadRequestError(problem, remedy=SHAPE) from error
+            raise BadRequestError(problem, remedy=shape) from error
     return envelope
 
 
@@ -69,9 +73,6 @@ def reading_json(shape: str) -> Iterator[None]:
         raise BadRequestError(f"The message is not JSON: {error}.", remedy=shape) from error
     except RecursionError as error:
         raise BadRequestError("The message is nested too deeply.", remedy=shape) from error
-
-
-SHAPE = 'A request looks like {"payload": {"args": {…}}}.'
 
 
 def header_of(data: bytes) -> Envelope[msgspec.Raw] | None:

@@ -14,7 +14,7 @@ import uuid
 from pathlib import Path
 from typing import Self
 
-from local.errors import FolderLockedError
+from local.errors import FolderLockedError, UnwritableError
 
 LOCK_WAIT_SECONDS = 10.0  # for a predecessor that is about to die
 LOCK_POLL_SECONDS = 0.05
@@ -33,9 +33,13 @@ class IndexFolder:
 
         Raises:
             FolderLockedError: another process holds it, and went on doing so for ten seconds.
+            UnwritableError: it cannot be made, or not be written to.
         """
-        path.mkdir(parents=True, exist_ok=True)
-        return cls(path, _locked(path / ".lock"))
+        try:
+            path.mkdir(parents=True, exist_ok=True)
+            return cls(path, _locked(path / ".lock"))
+        except OSError as error:
+            raise UnwritableError(path, error) from error
 
     @property
     def died_opening(self) -> bool:
