@@ -73,8 +73,9 @@ async def test_a_question_asked_at_once_finds_what_an_earlier_stack_remembered(
             search(stack.bus, QUESTION), recall(stack.bus, QUESTION), asked(stack)
         )
 
-    assert contents(found) == contents(recalled) == [GOLD]
-    assert (found["degraded"], recalled["degraded"]) == (False, False)
+    assert contents(found) == [GOLD]
+    assert contents(recalled)[0] == GOLD  # behind it stands the question that is being answered
+    assert STARTING not in {found["reason"], recalled["reason"]}
     assert "Au" in turn.answer
 
 
