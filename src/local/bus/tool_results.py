@@ -8,10 +8,11 @@ the request.
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import msgspec
 
+from local.bus.subscription import Handler, Message, Subscription
 from local.errors import BadRequestError, BusTimeoutError
 from local.protocol import subjects
 from local.protocol.codec import encode
@@ -19,8 +20,12 @@ from local.protocol.envelope import Envelope
 from local.protocol.payloads import ToolResult
 from local.protocol.result import read_result
 
-if TYPE_CHECKING:
-    from local.bus.connection import Connection, Message
+
+class Bus(Protocol):
+    """As much of a connection as asking a tool takes."""
+
+    async def request(self, subject: str, data: bytes, *, timeout: float) -> Message: ...  # noqa: ASYNC109
+    async def subscribe(self, subject: str, handler: Handler) -> Subscription: ...
 
 
 class _Call(msgspec.Struct, eq=False):
@@ -35,7 +40,7 @@ class _Call(msgspec.Struct, eq=False):
 class ToolResults:
     """What one connection knows of how tools answer."""
 
-    def __init__(self, bus: "Connection") -> None:
+    def __init__(self, bus: Bus) -> None:
         self._bus = bus
         self._replies: dict[str, bool] = {}
         """Whether a tool is known to reply; False for good where that did not hold once."""
@@ -80,7 +85,7 @@ class ToolResults:
         """Hear what the tool publishes. The server learns of it before it gets the request."""
         call = _Call(request, asyncio.get_running_loop().create_future())
 
-        async def hear(message: "Message") -> None:
+        async def hear(message: Message) -> None:
             self._hear(message, tool, call)
 
         subscription = await self._bus.subscribe(subjects.tool_result(tool), hear)
@@ -93,7 +98,7 @@ class ToolResults:
                 del self._waiting[tool]
             await subscription.leave()
 
-    def _hear(self, message: "Message", tool: str, call: _Call) -> None:
+    def _hear(self, message: Message, tool: str, call: _Call) -> None:
         try:
             published = read_result(message.data, message.headers)
         except BadRequestError:
