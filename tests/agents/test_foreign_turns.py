@@ -94,7 +94,7 @@ async def test_what_could_not_be_read_is_logged_once_a_source_and_never_its_cont
         for source in ("xenia", "yorick"):
             broken = turn(query_id=f"q{number}", tool_calls=[["sekret"]], thinking=42)
             await published(bus, {**json.loads(broken), "source": source})
-    await published(bus, turn(answer=42, query="sekret"))
+    await published(bus, turn(answer=None, query="sekret"))
 
     def told() -> list[dict[str, Any]]:
         lines = [json.loads(line) for line in logs.read_text()[before:].splitlines()]
@@ -114,8 +114,8 @@ async def test_a_dead_letter_that_is_published_again_is_remembered_where_it_can_
 ) -> None:
     """As after an upgrade that reads what an older release did not."""
     with monkeypatch.context() as older:
-        older.setattr("local.protocol.generation.text_of", lambda _: None)
-        await published(bus, turn(answer=[{"type": "text", "text": "Au."}]))
+        older.setattr("local.protocol.generation.as_text", lambda _: None)
+        await published(bus, turn(answer=42))
     (letter,) = [letter async for letter in letters(bus)]
     assert (letter.letter.source, letter.letter.cut) == ("generator_agent", False)
     assert await episodes(database) == []
@@ -133,13 +133,15 @@ async def test_a_message_as_large_as_the_bus_carries_is_one_letter_and_comes_no_
     bus: Connection, filling: str
 ) -> None:
     room = bus.client.max_payload - 100
-    text = json.dumps({"payload": {"query": "Gold?", "answer": 42, "text": ""}}, ensure_ascii=False)
+    text = json.dumps(
+        {"payload": {"query": "Gold?", "answer": None, "text": ""}}, ensure_ascii=False
+    )
     escaped = json.dumps(filling, ensure_ascii=False)[1:-1]
     text = text.replace('""', f'"{escaped * (room // len(escaped.encode()) - 100)}"')
     await published(bus, text.encode())
 
     (letter,) = [letter async for letter in letters(bus)]
-    assert letter.letter.reason.startswith("answer: expected text, got a number")
+    assert letter.letter.reason.startswith("answer: expected text, got null")
     assert text.startswith(letter.letter.message)
     assert len(letter.letter.message) > len(text) // 3
     assert letter.letter.cut == (letter.letter.message != text)

@@ -391,7 +391,7 @@ async def test_tools_act_for_the_user_of_the_query(
         pytest.param(b'{"payload": {}}', id="no query"),
         pytest.param(b'{"payload": {"query": ""}}', id="empty"),
         pytest.param(b'{"payload": {"query": " \\n"}}', id="blank"),
-        pytest.param(b'{"payload": {"query": 7}}', id="a number"),
+        pytest.param(b'{"payload": {"query": null}}', id="null"),
     ],
 )
 async def test_what_is_no_query_is_refused_and_no_turn(

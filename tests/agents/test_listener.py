@@ -379,3 +379,48 @@ async def test_after_a_restart_a_question_without_an_answer_is_part_of_the_conve
     assert [m["content"] for m in messages if m["role"] == "user"] == [
         "My name is Vera.", "What is my name?",
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        pytest.param(
+            {"payload": {"query": QUESTION, "session_id": 7, "query_id": 1}}, id="numbers"
+        ),
+        pytest.param(
+            {"payload": {"query": [{"type": "text", "text": QUESTION}]}, "session_id": "7"},
+            id="parts",
+        ),
+        pytest.param({"query": QUESTION, "session_id": "7"}, id="no envelope"),
+        pytest.param(
+            {"payload": {"query": QUESTION}, "session_id": "7", "timestamp_utc": 1e9, "source": 1},
+            id="an envelope of another kind",
+        ),
+    ],
+)
+async def test_a_question_is_remembered_in_whatever_form_it_comes(
+    bus: Connection, database: Database, message: dict[str, Any]
+) -> None:
+    await asked(bus, database, **message)
+
+    (question,) = await kept(database)
+    assert question[:4] == ("chat_message", "user", QUESTION, "7")
+
+
+async def test_a_question_stands_before_results_that_were_heard_before_it_was_reported(
+    bus: Connection, memory: Memory, database: Database
+) -> None:
+    await answered(
+        bus, database, "weigh", user="richard", session_id="s1", payload={"content": "19.3 g"}
+    )
+    calls = [{"name": "weigh", "content": "19.3 g"}]
+    await publish_durably(bus, GENERATION, turn(tool_calls=calls))
+    await all_done(bus)
+
+    loaded = await memory.of(RICHARD).sessions.load(None, 10)
+    assert [message.role for message in loaded.messages] == [
+        "user",
+        "assistant",
+        "tool",
+        "assistant",
+    ]

@@ -110,9 +110,9 @@ async def test_of_a_turn_that_failed_the_question_and_the_results_are_remembered
             turn(query=" "), "query: the text is blank at payload.query", id="blank query"
         ),
         pytest.param(
-            turn(answer=42),
-            "answer: expected text, got a number at payload.answer.",
-            id="a number as answer",
+            turn(answer=None),
+            "answer: expected text, got null at payload.answer.",
+            id="null as answer",
         ),
         pytest.param(
             b'{"query": "Gold?", "answer": null}',

@@ -149,3 +149,17 @@ async def test_a_refusal_and_its_question_are_noted_until_the_question_is_answer
 
     assert all(unanswered[kind]["unanswered"] for kind in ("episode", "user", "assistant"))
     assert not any("unanswered" in metadata for metadata in (await noted(database)).values())
+
+
+@pytest.mark.usefixtures("memory_agent", "tools")
+@pytest.mark.parametrize("reported", [[], ["recall"]])
+async def test_an_agent_need_not_say_in_which_session_it_was_shown_something(
+    bus: Connection, database: Database, reported: list[str]
+) -> None:
+    saved = await call(bus, "save_topic", topic="user.language", content="Elixir")
+    await call(bus, "recall", caller=Caller(user="richard"), query=ASKED)
+
+    await answered(bus, "You prefer Elixir.", tool_calls=reported)
+
+    fact = saved.data["id"]
+    assert await sources(database) == {"episode": {fact}, "user": {fact}, "assistant": {fact}}

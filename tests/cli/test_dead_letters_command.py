@@ -9,7 +9,7 @@ from commands import Running, answer, local2
 from local.bus.connection import connect
 from local.bus.streams import publish_durably
 
-MESSAGE = {"source": "critic", "payload": {"query": "What is gold?", "answer": 42}}
+MESSAGE = {"source": "critic", "payload": {"query": "What is gold?", "answer": None}}
 
 
 def publish(running: Running, *messages: object) -> None:
@@ -42,7 +42,7 @@ def test_dead_letters_are_listed_shown_published_again_and_dropped(running: Runn
         "critic",
         False,
     )
-    assert first["reason"].startswith("answer: expected text, got a number at payload.answer.")
+    assert first["reason"].startswith("answer: expected text, got null at payload.answer.")
     assert "message" not in first
     table = local2(running.folder, "dead-letters", "list").stdout
     assert "response.generation" in table.replace("\n", "")

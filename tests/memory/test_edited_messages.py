@@ -152,3 +152,15 @@ async def test_what_is_new_between_known_messages_stands_between_them(bus: Conne
     assert counts(await ingest(bus, system, TALK[0], late, *TALK[1:])) == (2, 0, 3)
     texts = [message["content"] for message in TALK]
     assert await shown(bus) == ["Be brief.", texts[0], "By post.", *texts[1:]]
+
+
+async def test_a_conversation_that_tells_of_edits_changes_nothing_when_it_is_sent_again(
+    bus: Connection,
+) -> None:
+    versions = [TALK[0], edited(0, "Ship it to Bern."), TALK[0], edited(0, "Ship it to Chur.")]
+
+    assert counts(await ingest(bus, *versions[:2], TALK[1])) == (2, 1, 0)
+    assert counts(await ingest(bus, *versions[:2], TALK[1])) == (0, 0, 3)
+    assert counts(await ingest(bus, *versions, TALK[1])) == (0, 2, 3)
+    assert counts(await ingest(bus, *versions, TALK[1])) == (0, 0, 5)
+    assert await shown(bus) == ["Ship it to Chur.", "It goes out today."]

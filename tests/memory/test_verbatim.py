@@ -205,3 +205,22 @@ def test_a_message_is_read_as_it_was_when_it_is_sent_on() -> None:
     again = message_of(json.loads(msgspec.json.encode(first)))
 
     assert again == first
+
+
+async def test_what_a_message_holds_beside_calls_with_results_is_kept(
+    bus: Connection, database: Database
+) -> None:
+    weighed = {"id": "c1", "name": "weigh", "content": "19.3 g"}
+    await ingest(bus, {"role": "assistant", "tool_calls": [weighed], "reasoning": "It is heavy."})
+
+    said, result = await rows(database)
+    assert (said["kind"], said["metadata"]["fields"]) == (
+        "transcript",
+        {"reasoning": "It is heavy."},
+    )
+    assert result["content"] == "19.3 g"
+    loaded = await call(bus, "load_session", {})
+    assert [(one["role"], len(one.get("tool_calls", ()))) for one in loaded["messages"]] == [
+        ("assistant", 1),
+        ("tool", 0),
+    ]

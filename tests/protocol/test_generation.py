@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from local.errors import BadRequestError
-from local.protocol.generation import Read, read_feedback, read_generation, source_of
-from local.protocol.payloads import Feedback, Generation, ToolCallRecord
+from local.protocol.generation import Read, read_feedback, read_generation, read_query, source_of
+from local.protocol.payloads import Feedback, Generation, Query, ToolCallRecord
 
 
 def read(payload: dict[str, Any], **envelope: Any) -> Read[Generation]:
@@ -185,7 +185,7 @@ def test_thinking_is_read_in_whatever_form_it_comes(thinking: Any, expected: str
     ("said", "expected"),
     [
         ([{"type": "text", "text": "19.3 g."}], "19.3 g."),
-        ([{"type": "text", "text": "19.3"}, {"type": "image_url"}, "g."], "19.3\ng."),
+        ([{"type": "text", "text": "19.3"}, {"type": "image_url"}, "g."], "19.3\n[image]\ng."),
         ({"role": "assistant", "content": [{"type": "text", "text": "19.3 g."}]}, "19.3 g."),
         ([{"type": "text", "text": {"value": "19.3 g."}}], "19.3 g."),
     ],
@@ -194,6 +194,50 @@ def test_query_and_answer_may_be_made_of_parts(said: Any, expected: str) -> None
     turn = read({"query": said, "answer": said}).envelope.payload
 
     assert (turn.query, turn.answer) == (expected, expected)
+
+
+@pytest.mark.parametrize(
+    ("said", "expected"),
+    [
+        (42, "42"),
+        (False, "false"),
+        ({"city": "Oslo", "days": [1]}, '{"city":"Oslo","days":[1]}'),
+        ([4, 2], "[4,2]"),
+        ([{"type": "image_url", "image_url": {"url": "data:"}}], "[image]"),
+    ],
+)
+def test_what_is_no_text_is_a_query_and_an_answer_all_the_same(said: Any, expected: str) -> None:
+    turn = read({"query": said, "answer": said}).envelope.payload
+
+    assert (turn.query, turn.answer) == (expected, expected)
+
+
+@pytest.mark.parametrize("nothing", [None, [], {}])
+def test_nothing_is_no_answer(nothing: Any) -> None:
+    with pytest.raises(BadRequestError, match="answer: expected text"):
+        read({"answer": nothing})
+
+
+def test_calls_and_payloads_that_were_encoded_twice_are_read() -> None:
+    assert calls(json.dumps([msgspec.to_builtins(WEIGHED)])) == [WEIGHED]
+    twice = json.dumps({"payload": json.dumps({"query": "Heavy?", "answer": "Yes."})})
+    assert read_generation(twice.encode()).envelope.payload.answer == "Yes."
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        {"session_id": 7, "query_id": 1, "payload": {"query": "Heavy?"}},
+        {"payload": {"query": "Heavy?", "session_id": 7, "query_id": 1}, "source": None},
+        {"query": [{"type": "text", "text": "Heavy?"}], "session_id": "7", "query_id": "1"},
+        {"payload": {"query": "Heavy?", "session_id": "7", "query_id": "1"}, "timestamp_utc": 0},
+    ],
+)
+def test_a_question_is_read_in_whatever_form_it_comes(message: dict[str, Any]) -> None:
+    heard = read_query(json.dumps({**message, "id": "e1"}).encode())
+
+    assert heard.envelope.payload == Query(query="Heavy?", session_id="7", query_id="1")
+    assert (heard.envelope.id, heard.unread) == ("e1", ())
 
 
 @pytest.mark.parametrize(("sent", "meant"), [(7, "7"), (7.0, "7"), (1.5, "1.5"), ("", None)])
@@ -276,7 +320,7 @@ def test_no_error_is_none(error: Any) -> None:
 
 def test_nested_without_end_is_refused() -> None:
     for depth in (500, 90_000):
-        nested = "[" * depth + "]" * depth
+        nested = '{"text":' * depth + "{}" + "}" * depth
         with pytest.raises(BadRequestError):
             read_generation(f'{{"query": "?", "answer": {nested}}}'.encode())
 

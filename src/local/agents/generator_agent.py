@@ -20,9 +20,10 @@ from local.llm.chat import ChatModel
 from local.llm.structured import StructuredModel
 from local.protocol import subjects
 from local.protocol.caller import Caller
-from local.protocol.codec import QUERY, decode, encode
+from local.protocol.codec import decode, encode
 from local.protocol.envelope import new_id, seal
-from local.protocol.payloads import ClearSession, Query, ToolResult, ToolSchema
+from local.protocol.generation import read_query
+from local.protocol.payloads import ClearSession, ToolResult, ToolSchema
 from local.settings import GeneratorSettings
 
 SESSIONS_KEPT = 1_000
@@ -60,14 +61,14 @@ class GeneratorAgent(Participant):
 
     async def _hear(self, message: Message) -> None:
         try:
-            envelope = decode(message.data, Query, shape=QUERY)
+            envelope = read_query(message.data).envelope
         except RequestError as error:
             log.warning("query_refused", reason=str(error))
             await self._acknowledge(message, ToolResult.failed(error))
             return
         query = envelope.payload
         asking = caller_of(envelope)
-        session_id = query.session_id or asking.session_id or new_id()
+        session_id = query.session_id or new_id()
         caller = Caller(user=asking.user, agent=NAME, session_id=session_id)
         accepted = "The answer follows on response.generation."
         await self._acknowledge(message, ToolResult(ok=True, content=accepted))
@@ -81,7 +82,7 @@ class GeneratorAgent(Participant):
             tools=self._tools(),
             caller=caller,
             query=query.query,
-            query_id=query.query_id or envelope.query_id or envelope.id or new_id(),
+            query_id=query.query_id or envelope.id or new_id(),
         )
         await turn.run()
         if self._settings.knowledge and turn.answer and caller.user is not None:

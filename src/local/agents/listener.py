@@ -8,6 +8,7 @@ comes from JetStream, and brings what was missed.
 import msgspec
 import structlog
 
+from local.agents.unread import Unread
 from local.bus.connection import Connection, Message
 from local.bus.identity import caller_of
 from local.bus.outputs import with_preview
@@ -18,9 +19,10 @@ from local.memory.intake import Question, Result
 from local.memory.records import in_utc
 from local.memory.service import Memory
 from local.protocol import subjects
-from local.protocol.codec import QUERY, decode, encode
+from local.protocol.codec import decode, encode
 from local.protocol.envelope import Envelope, seal, utc_now
-from local.protocol.payloads import Json, Query, ToolCallRecord, ToolResult
+from local.protocol.generation import read_query
+from local.protocol.payloads import Json, ToolCallRecord, ToolResult
 from local.protocol.result import read_result
 from local.settings import TOOL_OUTPUT_LIMIT
 
@@ -41,26 +43,28 @@ class Listener(Participant):
     def __init__(self, bus: Connection, memory: Memory) -> None:
         super().__init__(bus, name=NAME, description="Remembers questions and results at once.")
         self._memory = memory
+        self._unread = Unread()
         self.serve(subjects.QUERY_RECEIVED, self._hear_question)
         self.serve(subjects.TOOL_RESULTS, self._hear_result)
 
     async def _hear_question(self, message: Message) -> None:
         try:
-            await self._remember_question(decode(message.data, Query, shape=QUERY))
+            await self._remember_question(message)
         except Local2Error as error:
             log.warning("question_not_remembered", reason=str(error))
         if message.reply and not await others_hear(self.bus, subjects.QUERY_RECEIVED):
             await self._answer_for_nobody(message)
 
-    async def _remember_question(self, envelope: Envelope[Query]) -> None:
-        query = envelope.payload
-        named = query.query_id or envelope.query_id
+    async def _remember_question(self, message: Message) -> None:
+        heard = read_query(message.data)
+        envelope, query = heard.envelope, heard.envelope.payload
+        self._unread.tell(message.subject, envelope.source, heard.unread)
         question = Question(
             text=query.query,
             at=in_utc(envelope.timestamp_utc or utc_now(), "timestamp_utc"),
-            session_id=query.session_id or envelope.session_id,
-            query_id=named or envelope.id or None,
-            named=named is not None,
+            session_id=query.session_id,
+            query_id=query.query_id or envelope.id or None,
+            named=query.query_id is not None,
         )
         written = await self._memory.of(caller_of(envelope)).intake.question(question)
         log.debug("question_remembered", id=written.id, was_new=written.was_new)

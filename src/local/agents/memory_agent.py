@@ -5,12 +5,12 @@ middle and started again, the agent misses nothing, and the ledger's ids double 
 cannot read becomes a dead letter.
 """
 
-from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
 import structlog
 
+from local.agents.unread import Unread
 from local.bus.connection import Connection, Message
 from local.bus.dead_letters import bury
 from local.bus.identity import caller_of
@@ -33,8 +33,6 @@ from local.protocol.generation import read_feedback, read_generation, source_of
 from local.protocol.payloads import DeadLetter, Generation
 
 NAME = "memory_agent"
-MOST_SOURCES = 1_000
-"""Whose messages were read in part, and that was logged."""
 log = structlog.get_logger()
 
 
@@ -44,7 +42,7 @@ class MemoryAgent(Participant):
     def __init__(self, bus: Connection, memory: Memory, delivery: str) -> None:
         super().__init__(bus, name=NAME, description="Remembers every turn and every rating.")
         self._memory = memory
-        self._read_in_part: set[str] = set()
+        self._unread = Unread()
         self.serve(delivery, self._receive)
 
     @classmethod
@@ -74,7 +72,7 @@ class MemoryAgent(Participant):
     async def _remember(self, message: Message) -> None:
         heard = read_generation(message.data)
         envelope, turn = heard.envelope, heard.envelope.payload
-        self._tell_unread(message, envelope.source, heard.unread)
+        self._unread.tell(message.subject, envelope.source, heard.unread)
         answered = bool(turn.answer.strip() or turn.error is None) and not is_unsure(turn)
         remembered = Turn(
             query=turn.query,
@@ -97,7 +95,7 @@ class MemoryAgent(Participant):
     async def _rate(self, message: Message) -> None:
         heard = read_feedback(message.data)
         envelope, rating = heard.envelope, heard.envelope.payload
-        self._tell_unread(message, envelope.source, heard.unread)
+        self._unread.tell(message.subject, envelope.source, heard.unread)
         await self._memory.of(caller_of(envelope)).rate(
             rating.query_id,
             rating.score,
@@ -113,13 +111,6 @@ class MemoryAgent(Participant):
             return envelope.timestamp_utc
         there = stored(self.bus, message)
         return there.at if there else utc_now()
-
-    def _tell_unread(self, message: Message, source: str, unread: Sequence[str]) -> None:
-        """Once a source: it publishes more of the same."""
-        known = self._read_in_part
-        if unread and source not in known and len(known) < MOST_SOURCES:
-            known.add(source)
-            log.warning("read_in_part", subject=message.subject, source=source, unread=unread)
 
     async def _give_up(self, message: Message, error: RequestError) -> None:
         log.warning("message_refused", subject=message.subject, reason=error.message)

@@ -1,6 +1,6 @@
 """Conversations into the ledger: every message once, of an edited one the newest version."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Self
 
 import msgspec
@@ -30,13 +30,43 @@ class Conversations:
         What is there already stays as it is. Another text under the same id takes the place of the
         one that stands, which becomes history: the text that comes last is the one that stands.
         """
-        parts = (records[n : n + TOGETHER] for n in range(0, len(records), TOGETHER))
-        return [written for part in parts for written in await self._rows.write(self._work(part))]
+        known = await self._known_versions(records)
+        written: list[Written] = []
+        for start in range(0, len(records), TOGETHER):
+            part = range(start, min(start + TOGETHER, len(records)))
+            written += await self._rows.write(self._work(records, part, known))
+        return written
 
-    def _work(self, records: Sequence[NewRecord]) -> Any:
+    async def _known_versions(self, records: Sequence[NewRecord]) -> set[int]:
+        """Which of several versions of a message are there: up to the last that says what stands.
+
+        Else a conversation that tells of edits would make more of them whenever it is sent again.
+        """
+        versions: dict[str, list[int]] = {}
+        for number, record in enumerate(records):
+            versions.setdefault(record.alias or record.id, []).append(number)
+        edited = [numbers for numbers in versions.values() if len(numbers) > 1]
+        if not edited:
+            return set()
+        asked = [records[number] for numbers in edited for number in numbers]
+        standing = await self._rows.read(lambda c: _standing(self._rows, c, asked))
+        known: set[int] = set()
+        for numbers in edited:
+            stands = _find(standing, records[numbers[0]])
+            same = [
+                n for n, number in enumerate(numbers) if stands and stands.says(records[number])
+            ]
+            known.update(numbers[: same[-1] + 1] if same else ())
+        return known
+
+    def _work(self, records: Sequence[NewRecord], numbers: range, known: Collection[int]) -> Any:
         def put(connection: Connection) -> list[Written]:
-            part = _Part(self._rows, self._ledger, self.received, connection, records)
-            return [part.put(number, record) for number, record in enumerate(records)]
+            here = records[numbers.start : numbers.stop]
+            part = _Part(self._rows, self._ledger, self.received, connection, here)
+            return [
+                part.put(number, record, is_known=numbers[number] in known)
+                for number, record in enumerate(here)
+            ]
 
         return put
 
@@ -77,17 +107,17 @@ class _Part:
         self._ledger = ledger
         self._received = received
         self._connection = connection
-        self._standing = self._known(records)
-        known = [n for n, record in enumerate(records) if self._find(record) is not None]
+        self._standing = _standing(rows, connection, records)
+        known = [n for n, record in enumerate(records) if _find(self._standing, record) is not None]
         self._last_known = known[-1] if known else -1
-        self._first = self._find(records[known[0]]) if known else None
+        self._first = _find(self._standing, records[known[0]]) if known else None
         self._before: str | None = None
 
-    def put(self, number: int, record: NewRecord) -> Written:
-        stands = self._find(record)
+    def put(self, number: int, record: NewRecord, *, is_known: bool) -> Written:
+        stands = _find(self._standing, record)
         if stands is None:
             written = self._add(record, followed=number < self._last_known)
-        elif stands.says(record):
+        elif is_known or stands.says(record):
             written = Written(id=stands.id, was_new=False)
         else:
             written = self._replace(stands, record)
@@ -100,15 +130,6 @@ class _Part:
         )
         self._standing |= {id_: newest for id_ in (record.id, record.alias) if id_ is not None}
         return written
-
-    def _known(self, records: Sequence[NewRecord]) -> dict[str, _Standing]:
-        ids = [id_ for record in records for id_ in (record.id, record.alias) if id_ is not None]
-        wanted = msgspec.json.encode(ids).decode()
-        rows = self._rows.execute(self._connection, "known_messages", ids=wanted)
-        return {row["asked"]: _Standing.from_row(row) for row in rows}
-
-    def _find(self, record: NewRecord) -> _Standing | None:
-        return self._standing.get(record.id) or self._standing.get(record.alias or "")
 
     def _add(self, record: NewRecord, *, followed: bool) -> Written:
         """Add a new record, unless it was received before it is reported here."""
@@ -140,3 +161,16 @@ class _Part:
     def _place(self, record_id: str) -> float:
         row = self._rows.execute(self._connection, "place_of", id=record_id).fetchone()
         return float(row["place"])
+
+
+def _standing(
+    rows: TenantRows, connection: Connection, records: Sequence[NewRecord]
+) -> dict[str, _Standing]:
+    """The versions that stand of messages, under the ids that they are known by."""
+    ids = [id_ for record in records for id_ in (record.id, record.alias) if id_ is not None]
+    found = rows.execute(connection, "known_messages", ids=msgspec.json.encode(ids).decode())
+    return {row["asked"]: _Standing.from_row(row) for row in found}
+
+
+def _find(standing: Mapping[str, _Standing], record: NewRecord) -> _Standing | None:
+    return standing.get(record.id) or standing.get(record.alias or "")

@@ -105,7 +105,7 @@ class Echoes:
             return Reading(of_question=unanswered(query))
         owner, session_id = record.owner, record.session_id
         results = []
-        ids = dict.fromkeys(self._served.to_session(owner, session_id) if session_id else ())
+        ids = dict.fromkeys(self._served.to_session(owner, session_id))
         for call in calls:
             if (shown := self._served.shown(owner, call.name, call.content)) is not None:
                 results.append(call.content)

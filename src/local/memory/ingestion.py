@@ -55,6 +55,11 @@ class Message(msgspec.Struct, frozen=True, kw_only=True):
     def is_blank(self) -> bool:
         return _is_blank(self.content or "")
 
+    @property
+    def says_something(self) -> bool:
+        """Whether it holds more than calls."""
+        return not self.is_blank or bool(self.parts or self.fields)
+
 
 class Conversation(msgspec.Struct, frozen=True, kw_only=True):
     """Messages with what the ledger needs to know of them."""
@@ -229,7 +234,7 @@ def _records(
             yield None
         elif call is None or call.content != message.content:  # else the call has told it already
             yield _result(conversation, message, result)
-    elif not message.is_blank or not kept or len(kept) < len(message.tool_calls):
+    elif message.says_something or not kept or len(kept) < len(message.tool_calls):
         yield _said(
             conversation, message, [told for told in message.tool_calls if told not in kept]
         )

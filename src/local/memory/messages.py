@@ -14,6 +14,7 @@ from local.memory.ingestion import Message
 from local.memory.records import TIME_RULE, in_utc, written_time
 from local.protocol.envelope import Name
 from local.protocol.payloads import Json, ToolCallRecord
+from local.protocol.reading import as_text, text_of, value_of
 from local.protocol.tool import parameters_of
 
 ROLES = {
@@ -185,27 +186,12 @@ def _read(content: Any) -> tuple[str | None, list[Any]]:
     if content is None or isinstance(content, str):
         return content, []
     if isinstance(content, list) and all(isinstance(part, str | dict) for part in content):
-        text = "\n".join(filter(None, map(_text_of, content)))
-        return text, [] if all(map(_is_text, content)) else content
-    return _json(content), []
+        return text_of(content) or "", [] if all(map(_is_text, content)) else content
+    return as_text(content), []
 
 
 def _is_text(part: str | Json) -> bool:
     return isinstance(part, str) or part.keys() <= {"type", "text"}
-
-
-def _text_of(part: str | Json) -> str:
-    """The words of a part, else a word for it such as `[image]`."""
-    if isinstance(part, str):
-        return part
-    for key in ("text", "refusal", "thinking", "content"):
-        if isinstance(words := part.get(key), str):
-            return words
-        if isinstance(words, list) and words:
-            return _read(words)[0] or ""
-    kind = part.get("type")
-    named = kind if isinstance(kind, str) and kind else "part"
-    return f"[{named.removeprefix('input_').removesuffix('_url')}]"
 
 
 def _written(content: Any) -> str:
@@ -214,16 +200,7 @@ def _written(content: Any) -> str:
 
 def _arguments(arguments: Any) -> Json:
     """Arguments as an object; a text that is none is kept under `arguments`."""
-    found = arguments
-    if isinstance(arguments, str):
-        try:
-            found = msgspec.json.decode(arguments or "{}")
-        except msgspec.DecodeError:
-            found = arguments
+    found = value_of(arguments or "{}") if isinstance(arguments, str) else arguments
     if found is None:
-        return {}
+        return {"arguments": arguments} if arguments else {}
     return found if isinstance(found, dict) else {"arguments": found}
-
-
-def _json(value: Any) -> str:
-    return msgspec.json.encode(value).decode()

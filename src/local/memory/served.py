@@ -17,6 +17,8 @@ from local.protocol.caller import Caller
 
 MOST_RESULTS = 10_000
 MOST_SESSIONS = 2_000
+NO_SESSION = ""
+"""Of calls that name none."""
 MOST_SHOWN = 100
 """Of the records that a session was shown, the latest so many."""
 COMPARED = 2_000
@@ -38,8 +40,8 @@ class Served:
         """A tool is about to answer `content`, which shows these records."""
         owner, shown = caller.user or TENANT_OWNED, tuple(ids)
         _put(self._results, _digest(owner, tool, content), shown, MOST_RESULTS)
-        if shown and caller.session_id is not None:
-            key = owner, caller.session_id
+        if shown:
+            key = owner, caller.session_id or NO_SESSION
             latest = dict.fromkeys((*self._sessions.get(key, ()), *shown[:MOST_SHOWN]))
             latest = dict.fromkeys(list(latest)[-MOST_SHOWN:])
             _put(self._sessions, key, latest, MOST_SESSIONS)
@@ -48,9 +50,10 @@ class Served:
         """Ids of the records that this result showed; None if this memory did not answer it."""
         return self._results.get(_digest(owner, tool, content))
 
-    def to_session(self, owner: str, session_id: str) -> tuple[str, ...]:
-        """Ids of the records that the session was shown, the latest last."""
-        return tuple(self._sessions.get((owner, session_id), ()))
+    def to_session(self, owner: str, session_id: str | None) -> tuple[str, ...]:
+        """Ids of what the session was shown, and of what was shown without saying in which."""
+        keys = (owner, session_id or NO_SESSION), (owner, NO_SESSION)
+        return tuple(dict.fromkeys(id_ for key in keys for id_ in self._sessions.get(key, ())))
 
 
 def _put(held: OrderedDict[K, V], key: K, value: V, most: int) -> None:

@@ -184,11 +184,18 @@ class Sessions:
 
 
 def in_order(rows: Sequence[Row]) -> list[Row]:
-    """The rows of each turn together, and turns by their time: some are written late."""
+    """The rows of each turn together, its question first, and turns by their time.
+
+    Some are written late, and a tool's result may be heard before the question is reported.
+    """
     runs: dict[str | int, list[Row]] = {}
     for number, row in enumerate(rows):
         runs.setdefault(row["turn"] or number, []).append(row)
-    turns = (run for key, run in runs.items() if isinstance(key, str))
+    turns = (
+        sorted(run, key=lambda row: bool(row["role"] != "user"))
+        for key, run in runs.items()
+        if isinstance(key, str)
+    )
     sooner = iter(sorted(turns, key=lambda turn: str(turn[0]["asked_at"])))
     return [
         row for key, run in runs.items() for row in (next(sooner) if isinstance(key, str) else run)

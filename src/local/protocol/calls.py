@@ -6,7 +6,7 @@ from typing import Any, Final
 import msgspec
 
 from local.protocol.payloads import Json, ToolCallRecord
-from local.protocol.reading import as_text, first_of, kind_of, name_of, object_of
+from local.protocol.reading import as_text, first_of, kind_of, name_of, value_of
 
 NAMES: Final = ("name", "tool", "tool_name", "function")
 ARGS: Final = ("args", "arguments", "input", "parameters")
@@ -37,7 +37,11 @@ def _reported(value: Any, at: str, unread: list[str]) -> Iterator[tuple[str, Any
         case None | "":
             return
         case str():
-            yield at, value
+            listed = value_of(value)
+            if isinstance(listed, dict | list):
+                yield from _reported(listed, at, unread)
+            else:
+                yield at, value
         case list():
             yield from ((f"{at}[{number}]", each) for number, each in enumerate(value))
         case dict() if any(key in value for key in NAMES):
@@ -64,7 +68,7 @@ def _named(name: str, called: Any) -> Json:
 
 def _call(reported: Any, at: str, unread: list[str]) -> ToolCallRecord | None:
     match reported:
-        case str() if reported.strip():
+        case str() if reported.strip() and name_of(reported):
             return ToolCallRecord(name=reported)
         case dict():
             return _own(reported) or _foreign(_flat(reported), at, unread)
@@ -114,7 +118,7 @@ def _args(value: Any, at: str, unread: list[str]) -> Json:
             return {}
         case dict():
             return value
-        case str() if (found := object_of(value)) or value.strip() in {"", "{}"}:
+        case str() if isinstance(found := value_of(value or "{}"), dict):
             return found
     unread.append(f"{at}: expected an object of arguments, got {kind_of(value)}")
     return {}

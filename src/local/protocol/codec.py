@@ -13,7 +13,6 @@ from local.protocol.envelope import Envelope
 P = TypeVar("P")
 
 REQUEST = 'A request looks like {"payload": {"args": {…}}}.'
-QUERY = 'A query looks like {"payload": {"query": "…"}}.'
 
 _encoder = msgspec.json.Encoder()
 
@@ -37,26 +36,25 @@ def _decoder(payload: Hashable) -> msgspec.json.Decoder[Any]:
     return msgspec.json.Decoder(Envelope[payload])  # type: ignore[valid-type]
 
 
-def decode(data: bytes, payload: type[P], *, shape: str = REQUEST) -> Envelope[P]:
+def decode(data: bytes, payload: type[P]) -> Envelope[P]:
     """Decode one envelope.
 
     Args:
         data: The message as it came.
         payload: The type its payload must have; decoders are kept, one a type.
-        shape: What to send instead, in the error.
 
     Raises:
         BadRequestError: Not JSON, or not an envelope.
         InvalidArgumentsError: The tool's arguments are not as its schema says.
     """
-    with reading_json(shape):
+    with reading_json(REQUEST):
         try:
             envelope: Envelope[P] = _decoder(payload).decode(data)  # type: ignore[arg-type]
         except msgspec.ValidationError as error:
             problem = f"{error}."
             if "$.payload.args" in problem:
                 raise InvalidArgumentsError(problem.replace("$.payload.args", "args")) from error
-            raise BadRequestError(problem, remedy=shape) from error
+            raise BadRequestError(problem, remedy=REQUEST) from error
     return envelope
 
 

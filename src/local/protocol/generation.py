@@ -1,4 +1,4 @@
-"""Turns and ratings as other agents publish them, read as far as they can be.
+"""Questions, turns and ratings as other agents publish them, read as far as they can be.
 
 The reference fixes `query` and `answer` of a turn, and the form of nothing else: whatever has these
 two is a turn. What else cannot be read is left out, and told.
@@ -14,7 +14,7 @@ from local.errors import BadRequestError, ErrorCode
 from local.protocol.calls import read_calls
 from local.protocol.codec import reading_json
 from local.protocol.envelope import Envelope
-from local.protocol.payloads import ErrorReply, Feedback, Generation
+from local.protocol.payloads import ErrorReply, Feedback, Generation, Query
 from local.protocol.reading import (
     MISSING,
     as_text,
@@ -23,10 +23,12 @@ from local.protocol.reading import (
     name_of,
     number_of,
     text_of,
+    value_of,
 )
 
 P = TypeVar("P")
 
+QUERY: Final = 'A query looks like {"payload": {"query": "…"}}.'
 TURN: Final = 'A turn looks like {"payload": {"query": "…", "answer": "…"}}.'
 RATING: Final = 'A rating looks like {"payload": {"query_id": "…", "score": 1}}.'
 CODES: Final = frozenset(get_args(ErrorCode))
@@ -37,6 +39,22 @@ class Read(msgspec.Struct, Generic[P], frozen=True, kw_only=True):
 
     envelope: Envelope[P]
     unread: tuple[str, ...]
+
+
+def read_query(data: bytes) -> Read[Query]:
+    """Read a question, in an envelope or without one; its ids may stand in the envelope.
+
+    Raises:
+        BadRequestError: The question, or whose it is, cannot be read.
+    """
+    with reading_json(QUERY):
+        message = _Message(data, ("query",), QUERY)
+        query = Query(
+            query=message.text("query", blank=False),
+            session_id=message.id("session_id"),
+            query_id=message.id("query_id"),
+        )
+        return message.read(query)
 
 
 def read_generation(data: bytes) -> Read[Generation]:
@@ -105,6 +123,8 @@ class _Message:
         if not isinstance(whole, dict):
             raise BadRequestError(f"Expected an object, got {kind_of(whole)}.", remedy=shape)
         payload = whole.get("payload", whole)
+        if isinstance(payload, str):
+            payload = value_of(payload) or payload
         inside = isinstance(payload, dict) and any(field in payload for field in needed)
         if not inside and all(field in whole for field in needed):
             payload = whole
@@ -128,7 +148,10 @@ class _Message:
 
     def text(self, field: str, *, blank: bool, missing: bool = False) -> str:
         """A text that has to be there, and to say something unless it may be blank."""
-        found = text_of(self.inner.get(field))
+        value = self.inner.get(field)
+        found = text_of(value)
+        if found is None and value not in (None, [], {}):
+            found = as_text(value)
         if found is None:
             if missing:
                 return ""
@@ -161,6 +184,7 @@ class _Message:
             )
         envelope = Envelope(
             payload=payload,
+            id=name_of(self.outer.get("id")) or "",
             source=self._name(self.outer.get("source"), "source") or "",
             timestamp_utc=self._moment(),
             user=name_of(user),

@@ -8,11 +8,9 @@ from typing import Any, Final
 
 import msgspec
 
-from local.protocol.payloads import Json
-
 MOST_NAME: Final = 256
 MOST_NUMBER: Final = 2**64
-TEXTS: Final = ("text", "content", "thinking", "value")
+TEXTS: Final = ("text", "refusal", "thinking", "content", "value")
 """Where objects that stand for a text have it: parts of messages, messages."""
 MOST_SECONDS: Final = 10**11
 """Since 1970; what is more was counted in smaller units."""
@@ -40,13 +38,22 @@ def text_of(value: Any) -> str | None:
     match value:
         case str():
             return value
-        case list():
-            texts = [text for part in value if (text := text_of(part)) is not None]
-            return "\n".join(texts) if texts else None
+        case list() if value and all(isinstance(part, str | dict) for part in value):
+            return "\n".join(filter(None, map(text_of_part, value)))
         case dict():
             found = (text_of(value[key]) for key in TEXTS if key in value)
             return next((text for text in found if text is not None), None)
     return None
+
+
+def text_of_part(part: Any) -> str:
+    """The words of a part of a message, else a word for it such as `[image]`."""
+    words = text_of(part)
+    if words is not None:
+        return words
+    kind = part.get("type") if isinstance(part, dict) else None
+    named = kind if isinstance(kind, str) and kind else "part"
+    return f"[{named.removeprefix('input_').removesuffix('_url')}]"
 
 
 def name_of(value: Any) -> str | None:
@@ -86,13 +93,12 @@ def number_of(value: Any) -> float | None:
     return number if number is not None and isfinite(number) else None
 
 
-def object_of(text: str) -> Json:
-    """The object that a text of JSON is; empty if it is none."""
+def value_of(text: str) -> Any:
+    """The value that a text of JSON is; None if it is no JSON."""
     try:
-        found = msgspec.json.decode(text or "{}")
+        return msgspec.json.decode(text)
     except (msgspec.DecodeError, RecursionError):
-        return {}
-    return found if isinstance(found, dict) else {}
+        return None
 
 
 def as_text(value: Any) -> str:
