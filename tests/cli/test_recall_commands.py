@@ -1,5 +1,6 @@
 """Documents from files, and asking the memory; each command a process of its own."""
 
+import re
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -165,7 +166,7 @@ def test_explain_shows_the_shares_of_the_score(running: Running, tmp_path: Path,
     explained = local2(running.folder, *words, "--explain").stdout
     (item,) = answer(running.folder, *words, "--explain")["items"]
 
-    names = explained.splitlines()[2].split()
+    names = re.findall(r"(\w+)=", "".join(explained.splitlines()[2:]))
     assert names == [
         *(name for name, share in item["explanation"]["shares"].items() if share),
         "weight",
@@ -252,7 +253,15 @@ def test_shares_of_nothing_are_left_out(capsys: pytest.CaptureFixture[str]) -> N
 
     explained = shown(capsys, explanation=Explanation(shares=shares, weight=0.8))
 
-    assert [line.split() for line in explained.splitlines()[2:]] == [
-        ["meaning", "echo", "weight"],
-        ["+0.70", "-0.20", "0.8"],
-    ]
+    assert explained.splitlines()[2] == "   meaning=+0.70 echo=-0.20 weight=0.8"
+
+
+def test_every_share_is_named_in_full_however_many_there_are(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    names = Shares.__struct_fields__
+    shares = Shares(**dict.fromkeys(names, 0.1))
+
+    explained = shown(capsys, explanation=Explanation(shares=shares, weight=1))
+
+    assert all(f"{name}=+0.10" in explained for name in names)

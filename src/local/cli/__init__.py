@@ -170,7 +170,7 @@ def history(
     agent: Agent = "cli",
     json: Json = False,
 ) -> None:
-    """Show every version of a fact or an answer, newest first."""
+    """Show every version of a fact, an answer or a message, newest first."""
     output = Output(json=json)
     with reporting_errors(output):
         from local.cli.history import history as run

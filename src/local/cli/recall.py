@@ -4,7 +4,6 @@ from collections.abc import Sequence
 
 import msgspec
 from rich.padding import Padding
-from rich.table import Table
 from rich.text import Text
 
 from local.cli.answers import INDENT, answer, data_of, show_entry, shown_time
@@ -47,8 +46,8 @@ def _show(output: Output, recalled: RecalledItems) -> None:
     for number, item in enumerate(recalled.items, start=1):
         show_entry(output, _head(number, item), item.content)
         if item.explanation is not None:
-            shares = _shares(item.explanation)
-            output.console.print(Padding(shares, (0, 0, 0, len(INDENT)), expand=False))
+            shares = Padding(_shares(item.explanation), (0, 0, 0, len(INDENT)), expand=False)
+            output.console.print(shares)
     if not recalled.items:
         output.text(nothing_found(recalled.reason))
     if recalled.rerank_used:
@@ -79,9 +78,8 @@ def _head(number: int, item: RecalledItem) -> Text:
     return head
 
 
-def _shares(explanation: Explanation) -> Table:
+def _shares(explanation: Explanation) -> Text:
     """The shares that are not zero, and the weight of the scope."""
-    shares = {k: v for k, v in msgspec.structs.asdict(explanation.shares).items() if v}
-    table = Table(*shares, "weight", box=None, padding=(0, 2, 0, 0), header_style="dim")
-    table.add_row(*(f"{share:+.2f}" for share in shares.values()), f"{explanation.weight:g}")
-    return table
+    shares = msgspec.structs.asdict(explanation.shares)
+    parts = [f"{name}={share:+.2f}" for name, share in shares.items() if share]
+    return Text(" ".join([*parts, f"weight={explanation.weight:g}"]), style="dim")

@@ -96,7 +96,8 @@ def read_feedback(data: bytes) -> Read[Feedback]:
             raise message.expected("query_id", "an id of 1 to 256 characters")
         score = number_of(message.inner.get("score"))
         if score is None or not -1 <= score <= 1:
-            raise message.expected("score", "a number from -1 to 1")
+            got = None if score is None else f"{score:g}"
+            raise message.expected("score", "a number from -1 to 1", got)
         rating = Feedback(
             query_id=query_id,
             score=score,
@@ -138,9 +139,9 @@ class _Message:
         self.unread: list[str] = []
         self._shape = shape
 
-    def expected(self, field: str, wanted: str) -> BadRequestError:
-        """What to raise where a field is not as it must be."""
-        got = kind_of(self.inner.get(field, MISSING))
+    def expected(self, field: str, wanted: str, got: str | None = None) -> BadRequestError:
+        """What to raise where a field is not as it must be; `got` is its kind unless given."""
+        got = got or kind_of(self.inner.get(field, MISSING))
         where = f"{self.path}{field}"
         return BadRequestError(
             f"{field}: expected {wanted}, got {got} at {where}.", remedy=self._shape

@@ -1,4 +1,4 @@
-"""Tool `memory_history`: what a fact or an answer was before, and what replaced it."""
+"""Tool `memory_history`: what a fact, an answer or a message was before."""
 
 from datetime import datetime
 from typing import Annotated
@@ -13,8 +13,8 @@ from local.tools.base import Args, MemoryTool
 from local.tools.excerpts import DATA_BYTES, TEXT_BYTES, shortened
 
 DESCRIPTION = (
-    "List every version of a fact or of an answer, newest first, for questions such as 'What did I "
-    "prefer before?'. Give the fact's topic key or the id of any version."
+    "List every version of a fact, an answer or a message, newest first, for questions such as "
+    "'What did I prefer before?'. Give the fact's topic key or the id of any version."
 )
 MOST = 100
 
