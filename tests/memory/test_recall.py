@@ -247,7 +247,7 @@ async def test_what_is_retired_while_the_question_is_embedded_is_not_recalled(
     searchable: Memory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     richard = searchable.of(RICHARD)
-    worded, search = Retrieval._columns, searchable.vectors.search
+    worded, search = Retrieval._drafted, searchable.vectors.search
     found_by_words = asyncio.Event()
 
     async def find_words(*args: Any) -> Any:
@@ -262,7 +262,7 @@ async def test_what_is_retired_while_the_question_is_embedded_is_not_recalled(
 
     await richard.remember_fact(Fact(content="Osmium", scope="user", topic="user.metal"))
     await indexed(searchable)
-    monkeypatch.setattr(Retrieval, "_columns", find_words)
+    monkeypatch.setattr(Retrieval, "_drafted", find_words)
     monkeypatch.setattr(searchable.vectors, "search", retire_then_search)
 
     assert "Osmium" not in await recall(richard, "osmium")

@@ -132,10 +132,13 @@ class Supersession:
             analyse(fact.content, fact.event_time),
             same_place,
             Filter.of(same_place, None, None),
+            lambda _: None,
             partial(self._close, fact),
         )
 
-    def _close(self, fact: Record, connection: Connection, found: Found) -> list[Record] | None:
+    def _close(
+        self, fact: Record, connection: Connection, found: Found, _: None
+    ) -> list[Record] | None:
         if found.problem is not None or found.waiting:
             return None
         near = [

@@ -19,7 +19,7 @@ from local.memory.recall.echoes import ECHO, UNANSWERED
 from local.memory.recall.entries import Candidate
 from local.memory.recall.features import features
 from local.memory.recall.query import analyse
-from local.memory.recall.ranking import Ranked, Shares, rank
+from local.memory.recall.ranking import Draft, Ranked, Shares, rank
 from local.memory.recall.recaller import Ask
 from local.memory.recall.retrieval import Found
 from local.memory.records import stamp
@@ -92,8 +92,8 @@ def ranked(
     every = Found(view=columns.whole(), **{**usual, **found})
     query = analyse(asked, NOW)
     reach = Reach(caller=Caller(user="richard"), weights=weights, places=())
-    best = rank(every, query, reach, now=NOW, min_score=0, feedback_weight=feedback_weight)
-    return list(best)
+    draft = Draft(query, reach, NOW, feedback_weight, every)
+    return list(rank(every, draft, min_score=0))
 
 
 @pytest.mark.parametrize("rating", [1.0, -1.0])

@@ -239,13 +239,14 @@ class View:
         if not compared.any() or len(vector) != self._columns.vectors.shape[1]:
             return np.zeros(self.size)
         # BLAS would take every core for it, and the vector worker and the loop would wait.
-        cosines = np.einsum("ij,j->i", self._columns.vectors, vector)
+        cosines = np.einsum("ij,j->i", self._columns.vectors[: len(self._moved)], vector)
         return np.where(compared, cosines if self._every else cosines[self._chosen], 0.0)
 
     def positions(self, rows: Collection[int]) -> Positions:
         """Of those of the rows that are there, in the order of the rows."""
-        found = [self._columns.position(row) for row in rows]
-        moved = self._moved[[position for position in found if position is not None]]
+        found = (self._columns.position(row) for row in rows)
+        size = len(self._moved)  # the columns may have grown since
+        moved = self._moved[[one for one in found if one is not None and one < size]]
         return moved[moved >= 0]
 
     def _linked(self, links: Iterable[Link]) -> list[tuple[Positions, Positions]]:

@@ -6,10 +6,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+from local.memory.recall.columns import View
 from local.memory.recall.entries import Array, Flags, Postings
 from local.memory.recall.keywords import stems
 from local.memory.recall.query import Query
-from local.memory.recall.retrieval import Found
+from local.memory.recall.retrieval import Found, Worded
 
 WORDS, WORDS_TELLING = 0.35, 0.2
 """BM25, over the best one's; and what it counts more the more the question tells."""
@@ -39,28 +40,23 @@ class _Term(NamedTuple):
     idf: float
 
 
-class Likeness:
-    """`shares` are those of the score that come of it; `own` leaves out what is around."""
+class Wording:
+    """What a question's words say of each record; known before the question's vector is."""
 
-    def __init__(self, found: Found, query: Query) -> None:
-        view = self._view = found.view
-        self._damped = 1 / (1 + (view.column["length"] / LONG) ** 2)
-        self.meaning = found.cosines()
-        self.compared = found.compared()
+    def __init__(self, worded: Worded, query: Query) -> None:
+        view = self._view = worded.view
+        self.damped = 1 / (1 + (view.column["length"] / LONG) ** 2)
         self.shares_a_word: Flags = np.zeros(view.size, bool)
-        terms = list(_terms(found, query))
-        words = (WORDS + WORDS_TELLING * query.telling) * self._bm25(found, terms)
-        coverage = COVERAGE * self._coverage(terms)
-        self.own: Array = self.meaning + words + coverage
+        terms = list(_terms(worded, query))
+        weight = WORDS + WORDS_TELLING * query.telling
         self.shares: dict[str, Array] = {
-            "meaning": self.meaning,
-            "words": words,
-            "coverage": coverage,
-            "around": AROUND * (1 - AROUND_TELLING * query.telling) * self._around(),
+            "words": weight * self._bm25(worded, terms),
+            "coverage": COVERAGE * self._coverage(terms),
             "session": SESSION * self._session(terms),
         }
+        self.own: Array = self.shares["words"] + self.shares["coverage"]
 
-    def _bm25(self, found: Found, terms: list[_Term]) -> Array:
+    def _bm25(self, worded: Worded, terms: list[_Term]) -> Array:
         scores = np.zeros(self._view.size)
         for term in terms:
             counts = term.found.counts
@@ -68,10 +64,10 @@ class Likeness:
             scores[term.found.positions] += (
                 term.idf * counts * (SATURATION + 1) / (counts + SATURATION)
             )
-        for rows in found.phrases:
+        for rows in worded.phrases:
             positions = self._view.positions(rows)
             self.shares_a_word[positions] = True
-            scores[positions] += _idf(len(positions), found.total)
+            scores[positions] += _idf(len(positions), worded.total)
         return np.asarray(scores / max(scores.max(initial=0.0), EPSILON))
 
     def _coverage(self, terms: list[_Term]) -> Array:
@@ -84,19 +80,10 @@ class Likeness:
             for distance in reversed(range(len(view.near))):  # the nearest one is written last
                 for neighbours in view.near[distance]:
                     has[neighbours[ahead]] = LENT * LENT_ON**distance
-            has = has[:-1] * self._damped
+            has = has[:-1] * self.damped
             has[ahead] = 1.0
             covered += term.rarity * has
         return covered
-
-    def _around(self) -> Array:
-        """The best around, the nearer the better."""
-        values = np.append(np.maximum(self.own, 0.0), 0.0)
-        best = np.zeros(self._view.size)
-        for distance, neighbours in enumerate(self._view.near):
-            for each in neighbours:
-                np.maximum(best, AROUND_ON**distance * values[each], out=best)
-        return np.asarray(best * self._damped)
 
     def _session(self, terms: list[_Term]) -> Array:
         session = self._view.column["session"]
@@ -110,16 +97,40 @@ class Likeness:
         return np.asarray(covered[session] / max(covered.max(), EPSILON))
 
 
-def _terms(found: Found, query: Query) -> Iterator[_Term]:
+class Likeness:
+    """In meaning, too. `shares` are those of the score; `own` leaves out what is around."""
+
+    def __init__(self, found: Found, wording: Wording, query: Query) -> None:
+        self.meaning = found.cosines()
+        self.compared = found.compared()
+        self.own: Array = self.meaning + wording.own
+        around = AROUND * (1 - AROUND_TELLING * query.telling)
+        self.shares: dict[str, Array] = {
+            "meaning": self.meaning,
+            "around": around * wording.damped * _around(found.view, self.own),
+        }
+
+
+def _around(view: View, own: Array) -> Array:
+    """The best around, the nearer the better."""
+    values = np.append(np.maximum(own, 0.0), 0.0)
+    best = np.zeros(view.size)
+    for distance, neighbours in enumerate(view.near):
+        for each in neighbours:
+            np.maximum(best, AROUND_ON**distance * values[each], out=best)
+    return best
+
+
+def _terms(worded: Worded, query: Query) -> Iterator[_Term]:
     """Words that nobody has tell most, so what lacks them covers little of the question."""
     each = dict.fromkeys(stems(query.terms))
-    postings = {stem: found.view.postings(stem) for stem in each}
-    having = {stem: found.having(stem, len(postings[stem].positions)) for stem in each}
-    ahead = {stem: found.having(stem, int(postings[stem].ahead.sum())) for stem in each}
-    rarity = {stem: math.log((found.total + 1) / (ahead[stem] + 0.5)) for stem in each}
+    postings = {stem: worded.view.postings(stem) for stem in each}
+    having = {stem: worded.having(stem, len(postings[stem].positions)) for stem in each}
+    ahead = {stem: worded.having(stem, int(postings[stem].ahead.sum())) for stem in each}
+    rarity = {stem: math.log((worded.total + 1) / (ahead[stem] + 0.5)) for stem in each}
     every = max(sum(rarity.values()), EPSILON)
     for stem in each:
-        yield _Term(postings[stem], rarity[stem] / every, _idf(having[stem], found.total))
+        yield _Term(postings[stem], rarity[stem] / every, _idf(having[stem], worded.total))
 
 
 def _idf(having: float, total: float) -> float:

@@ -18,10 +18,10 @@ import numpy as np
 from local.memory.places import Reach
 from local.memory.recall.columns import View
 from local.memory.recall.echoes import Echo, Echoes, weighed
-from local.memory.recall.entries import Array, Names, Positions
-from local.memory.recall.likeness import Likeness
+from local.memory.recall.entries import Array, Flags, Names, Positions
+from local.memory.recall.likeness import Likeness, Wording
 from local.memory.recall.query import Query
-from local.memory.recall.retrieval import Found
+from local.memory.recall.retrieval import Found, Worded
 
 SPEAKER = 0.1
 FIRSTHAND, NAMED_FIRSTHAND = 0.06, 0.15
@@ -89,45 +89,49 @@ class Ranked(msgspec.Struct, frozen=True, kw_only=True):
     echo: Echo | None
 
 
-def rank(  # noqa: PLR0913 - what an order depends on
-    found: Found,
-    query: Query,
-    reach: Reach,
-    *,
-    now: datetime,
-    min_score: float,
-    feedback_weight: float,
-) -> Iterator[Ranked]:
+class Draft:
+    """What of the scores needs no vector; made while the question is embedded."""
+
+    def __init__(
+        self, query: Query, reach: Reach, now: datetime, feedback_weight: float, worded: Worded
+    ) -> None:
+        view = worded.view
+        self.query = query
+        self.wording = Wording(worded, query)
+        self.topics: Flags = np.zeros(view.size, bool)
+        self.topics[view.positions(worded.topics)] = True
+        self.weights = _weights(view, reach)
+        self.shares: dict[str, Array] = {
+            **self.wording.shares,
+            **_by_form(view, query),
+            **_by_record(view, query, now),
+            "topic": np.where(self.topics, TOPIC, 0.0),
+            "feedback": feedback_weight * view.column["feedback"],
+        }
+        self.sums = sum(self.shares.values(), np.zeros(view.size))
+
+
+def rank(found: Found, draft: Draft, *, min_score: float) -> Iterator[Ranked]:
     """What has something to do with the question, best first.
 
     That is: near enough in meaning, having a word of it, asked for by key, or related to such; and
     where meaning cannot be compared, spoken next to what has a word of it.
     """
-    view = found.view
+    view, wording = found.view, draft.wording
     if not view.size:
         return
-    like = Likeness(found, query)
-    topics = np.zeros(view.size, bool)
-    topics[view.positions(found.topics)] = True
-    hit = like.shares_a_word | topics | (like.compared & (like.meaning >= min_score))
-    hit |= ~like.compared & (like.shares["coverage"] > 0)
+    like = Likeness(found, wording, draft.query)
+    hit = wording.shares_a_word | draft.topics | (like.compared & (like.meaning >= min_score))
+    hit |= ~like.compared & (wording.shares["coverage"] > 0)
     led = _led(found, np.where(hit, like.own, 0.0))
-    shares = {
-        **like.shares,
-        **_by_form(view, query),
-        **_by_record(view, query, now),
-        "topic": TOPIC * topics,
-        "related": RELATED * np.maximum(led - like.own, 0.0),
-        "feedback": feedback_weight * view.column["feedback"],
-    }
-    weights = _weights(view, reach)
-    sums = sum(shares.values(), np.zeros(view.size))
-    echoes = Echoes(view, query, found.sources, sums, weights)
-    shares["echo"] = echoes.share
-    scores = weighed(sums + echoes.share, weights)
+    late = {**like.shares, "related": RELATED * np.maximum(led - like.own, 0.0)}
+    sums = sum(late.values(), draft.sums)
+    echoes = Echoes(view, draft.query, found.sources, sums, draft.weights)
+    scores = weighed(sums + echoes.share, draft.weights)
     relevant = hit | (led > 0)
     relevant[view.positions(echoes.sources(hit))] = True
-    told = _Told(view, like, shares, scores, weights, echoes)
+    shares = {**draft.shares, **late, "echo": echoes.share}
+    told = _Told(view, like, shares, scores, draft.weights, echoes)
     for chosen in _ordered(scores, np.flatnonzero(relevant), view.column):
         yield from told.of(chosen)
 

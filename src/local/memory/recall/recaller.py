@@ -13,12 +13,12 @@ import structlog
 
 from local.database import Connection
 from local.errors import RerankError
-from local.memory.places import Reach, Scope, Weights, reach
+from local.memory.places import Scope, Weights, reach
 from local.memory.recall.candidates import Filter
 from local.memory.recall.echoes import Heard
 from local.memory.recall.expansion import Expander
 from local.memory.recall.query import Query, analyse
-from local.memory.recall.ranking import Ranked, Shares, rank
+from local.memory.recall.ranking import Draft, Ranked, Shares, rank
 from local.memory.recall.reranker import Reranker
 from local.memory.recall.retrieval import Found, Retrieval
 from local.memory.records import Kind, Record, checked_text, in_utc
@@ -124,8 +124,9 @@ class Recaller:
         now = in_utc(ask.as_of, "as_of") if ask.as_of else self._clock()
         filter_ = Filter.of(within, ask.since, _until(ask))
         query = await self._analysed(checked_text(ask.query, "query"), now)
-        items_of = partial(self._recalled, ask, query, within, now)
-        recalled = await self._retrieval.find(query, within, filter_, items_of)
+        draft = partial(Draft, query, within, now, self._feedback_weight)
+        items_of = partial(self._recalled, ask)
+        recalled = await self._retrieval.find(query, within, filter_, draft, items_of)
         return await self._reranked(ask, recalled)
 
     async def _analysed(self, text: str, now: datetime) -> Query:
@@ -135,24 +136,9 @@ class Recaller:
         expansion = await self._models.expander.expand(text)
         return query.expanded(expansion.keywords, expansion.topics)
 
-    def _recalled(  # noqa: PLR0913, PLR0917 - what it is made of
-        self,
-        ask: Ask,
-        query: Query,
-        within: Reach,
-        now: datetime,
-        connection: Connection,
-        found: Found,
-    ) -> Recalled:
+    def _recalled(self, ask: Ask, connection: Connection, found: Found, draft: Draft) -> Recalled:
         min_score = found.min_score if self.min_score is None else self.min_score
-        ranked = rank(
-            found,
-            query,
-            within,
-            now=now,
-            min_score=min_score,
-            feedback_weight=self._feedback_weight,
-        )
+        ranked = rank(found, draft, min_score=min_score)
         wanted = max(RERANKED, ask.top_k) if self._reranks(ask) else ask.top_k
         items = self._first(connection, ranked, wanted, repetitions=ask.repetitions)
         return Recalled(

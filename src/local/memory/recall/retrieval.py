@@ -33,32 +33,23 @@ TURNS_TO_SEND = 5
 """Turns of the event loop until a question has left for the worker; a thread that reads the ledger
 meanwhile takes the interpreter from it for most of a millisecond."""
 
+D = TypeVar("D")
 T = TypeVar("T")
 
 log = structlog.get_logger()
 
 
-class Found(msgspec.Struct, frozen=True, kw_only=True):
-    """What ranking chooses from, and what the channels say of it.
+class Worded(msgspec.Struct, frozen=True, kw_only=True):
+    """What ranking chooses from, and what is known of it without the question's vector.
 
-    `phrases` are the rows that have each of the question's. `related` says which rows each of some
-    rows is related to, `sources` what the echoes among them repeat. `question` is the query's
-    vector, float32, empty where there is none, and `embedder` made it. `problem` says why the
-    vectors could not be asked, `waiting` that some records have none yet.
+    `phrases` are the rows that have each of the question's.
     """
 
     view: View
     phrases: list[list[int]]
     topics: list[int]
-    related: Callable[[list[int]], Mapping[int, list[int]]]
-    sources: Sources
     counts: Counts | None = None
     """Of the caller's memory, where the view is not all of it."""
-    question: bytes
-    embedder: str
-    min_score: float
-    waiting: bool
-    problem: str | None
 
     @property
     def total(self) -> float:
@@ -69,6 +60,24 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
         """How many of them have a stem, of which `viewed` are in the view."""
         counted = self.counts.having.get(stem, 0.0) if self.counts else 0.0
         return min(max(counted, viewed), self.total)  # counts are estimates, and of a while ago
+
+
+class Found(Worded, frozen=True, kw_only=True):
+    """What all channels say.
+
+    `related` says which rows each of some rows is related to, `sources` what the echoes among them
+    repeat. `question` is the query's vector, float32, empty where there is none, and `embedder`
+    made it. `problem` says why the vectors could not be asked, `waiting` that some records have
+    none yet.
+    """
+
+    related: Callable[[list[int]], Mapping[int, list[int]]]
+    sources: Sources
+    question: bytes
+    embedder: str
+    min_score: float
+    waiting: bool
+    problem: str | None
 
     def compared(self) -> Flags:
         """Whether each record has a vector that the question's can be compared with."""
@@ -81,8 +90,8 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
         return self.view.cosines(self.question, self.embedder)
 
 
-class _Worded(msgspec.Struct, frozen=True, kw_only=True):
-    """What the ledger finds without vectors."""
+class _Pooled(msgspec.Struct, frozen=True, kw_only=True):
+    """Candidates that the ledger finds without vectors."""
 
     pool: Pool
     columns: Columns
@@ -99,9 +108,13 @@ class _Looked(msgspec.Struct, frozen=True, kw_only=True):
     problem: str | None = None
     last: bool = False
 
-    def found(self, **channels: Any) -> Found:
+    def found(self, worded: Worded, **channels: Any) -> Found:
         hits = self.hits
         return Found(
+            view=worded.view,
+            phrases=worded.phrases,
+            topics=worded.topics,
+            counts=worded.counts,
             **channels,
             question=hits.question if hits else b"",
             embedder=hits.embedder if hits else "",
@@ -126,26 +139,39 @@ class Retrieval:
         self._working_sets = WorkingSets(rows)
 
     async def find(
-        self, query: Query, reach: Reach, filter_: Filter, select: Callable[[Connection, Found], T]
+        self,
+        query: Query,
+        reach: Reach,
+        filter_: Filter,
+        draft: Callable[[Worded], D],
+        select: Callable[[Connection, Found, D], T],
     ) -> T:
         """Ask every channel, and have `select` choose from what they found, while it is being read.
 
         A small memory is looked at whole, of a large one what its words and vectors point to.
 
+        Args:
+            query: The question.
+            reach: Where to look.
+            filter_: The same, as the ledger takes it.
+            draft: What can be made of it without the question's vector; while that is made, if the
+                memory is small.
+            select: Chooses; called in the ledger's reader, as `draft`.
+
         Raises:
             StorageError: The ledger cannot be read. A missing vector worker is no error.
         """
         if await self._working_sets.fits(reach.places):
-            looked, columns = await asyncio.gather(
-                self._look(query.text, 0, filter_), self._columns(reach)
-            )
-            if columns is not None:
-                chosen = partial(self._of_all, columns, query, reach, filter_, looked, select)
-                return await self._rows.read(chosen)
-        looked, worded = await asyncio.gather(
-            self._look(query.text, LOOK, filter_), self._worded(query, reach, filter_)
+            drafting = self._drafted(query, reach, filter_, draft)
+            looked, drafted = await asyncio.gather(self._look(query.text, 0, filter_), drafting)
+            if drafted is not None:
+                return await self._rows.read(
+                    partial(self._of_all, filter_, looked, drafted, select)
+                )
+        looked, pooled = await asyncio.gather(
+            self._look(query.text, LOOK, filter_), self._pooled(query, reach, filter_)
         )
-        selected = partial(self._selected, filter_, worded, select)
+        selected = partial(self._selected, filter_, pooled, draft, select)
         try:
             return await self._rows.read(partial(selected, looked))
         except _BehindOthersError:
@@ -154,10 +180,25 @@ class Retrieval:
             further = msgspec.structs.replace(further, hits=hits, last=True)
             return await self._rows.read(partial(selected, further))
 
-    async def _columns(self, reach: Reach) -> Columns | None:
-        """Done while the vector worker embeds the question."""
+    async def _drafted(
+        self, query: Query, reach: Reach, filter_: Filter, draft: Callable[[Worded], D]
+    ) -> tuple[Worded, D] | None:
+        """Of a whole memory, done while the vector worker embeds the question."""
         await _question_has_left()
-        return await self._working_sets.of(reach.places)
+        columns = await self._working_sets.of(reach.places)
+        if columns is None:
+            return None
+
+        def drafted(connection: Connection) -> tuple[Worded, D]:
+            pool = Pool(self._rows, connection, filter_)
+            worded = Worded(
+                view=_view(columns, pool, filter_),
+                topics=pool.by_topics(query.topics),
+                phrases=self._full_text.phrases(connection, query, reach),
+            )
+            return worded, draft(worded)
+
+        return await self._rows.read(drafted)
 
     async def _waits(self, filter_: Filter) -> bool:
         if self._indexer.caught_up:
@@ -185,14 +226,14 @@ class Retrieval:
             return _Looked(waiting=waiting, problem=str(error))
         return _Looked(waiting=waiting, hits=hits)
 
-    async def _worded(self, query: Query, reach: Reach, filter_: Filter) -> _Worded:
+    async def _pooled(self, query: Query, reach: Reach, filter_: Filter) -> _Pooled:
         """Done while the vector worker embeds the question."""
         await _question_has_left()
         return await self._rows.read(partial(self._by_words, query, reach, filter_))
 
     def _by_words(
         self, query: Query, reach: Reach, filter_: Filter, connection: Connection
-    ) -> _Worded:
+    ) -> _Pooled:
         pool = Pool(self._rows, connection, filter_)
         words = self._full_text.search(connection, query, reach, filter_, BY_WORDS)
         topics = pool.by_topics(query.topics)
@@ -205,7 +246,7 @@ class Retrieval:
             pool.add(pool.first(words, BY_WORDS))
         columns = Columns(only=frozenset(stems(query.terms)))
         columns.add(pool.candidates.values())
-        return _Worded(
+        return _Pooled(
             pool=pool,
             columns=columns,
             topics=topics,
@@ -213,59 +254,50 @@ class Retrieval:
             counts=self._full_text.counts(connection, query, reach),
         )
 
-    def _of_all(  # noqa: PLR0913, PLR0917 - what is looked at, and for what
+    def _of_all(
         self,
-        columns: Columns,
-        query: Query,
-        reach: Reach,
         filter_: Filter,
         looked: _Looked,
-        select: Callable[[Connection, Found], T],
+        drafted: tuple[Worded, D],
+        select: Callable[[Connection, Found, D], T],
         connection: Connection,
     ) -> T:
-        """The ledger decides what of a memory lies in a session or a time."""
+        worded, draft = drafted
         pool = Pool(self._rows, connection, filter_)
-        asked = pool.being_asked()
-        if filter_.is_open:
-            view = columns.without(asked)
-        else:
-            view = columns.within(set(pool.own()).difference(asked))
-        found = looked.found(
-            view=view,
-            topics=pool.by_topics(query.topics),
-            phrases=self._full_text.phrases(connection, query, reach),
-            related=pool.related,
-            sources=pool.sources,
-        )
-        return select(connection, found)
+        found = looked.found(worded, related=pool.related, sources=pool.sources)
+        return select(connection, found, draft)
 
-    def _selected(
+    def _selected(  # noqa: PLR0913, PLR0917 - what is looked at, and for what
         self,
         filter_: Filter,
-        worded: _Worded,
-        select: Callable[[Connection, Found], T],
+        pooled: _Pooled,
+        draft: Callable[[Worded], D],
+        select: Callable[[Connection, Found, D], T],
         looked: _Looked,
         connection: Connection,
     ) -> T:
-        pool = Pool(self._rows, connection, filter_, worded.pool)
+        pool = Pool(self._rows, connection, filter_, pooled.pool)
         if looked.hits is not None:
             self._add_nearest(pool, looked.hits, last=looked.last)
         related = pool.related(list(pool.candidates))
         pool.add([row for others in related.values() for row in others])
         sources = pool.sources([c.row for c in pool.candidates.values() if c.echo == ECHO])
         pool.add([row for echo in sources.values() for row in echo.sources])
-        columns = worded.columns
-        known = worded.pool.candidates
+        columns = pooled.columns
+        known = pooled.pool.candidates
         columns.add(one for row, one in pool.candidates.items() if row not in known)
-        found = looked.found(
+        worded = Worded(
             view=columns.linked(pool.links),
-            topics=worded.topics,
-            phrases=worded.phrases,
-            counts=worded.counts,
+            topics=pooled.topics,
+            phrases=pooled.phrases,
+            counts=pooled.counts,
+        )
+        found = looked.found(
+            worded,
             related=lambda rows: {row: related[row] for row in rows if row in related},
             sources=lambda _: sources,
         )
-        return select(connection, found)
+        return select(connection, found, draft(worded))
 
     def _add_nearest(self, pool: Pool, hits: VectorHits, *, last: bool) -> None:
         """The index holds everybody's vectors: the caller's own may lie behind others'."""
@@ -276,6 +308,14 @@ class Retrieval:
                 raise _BehindOthersError
             nearest = nearest if own is None else own
         pool.add(nearest)
+
+
+def _view(columns: Columns, pool: Pool, filter_: Filter) -> View:
+    """The ledger decides what of a memory lies in a session or a time."""
+    asked = pool.being_asked()
+    if filter_.is_open:
+        return columns.without(asked)
+    return columns.within(set(pool.own()).difference(asked))
 
 
 async def _question_has_left() -> None:
