@@ -30,8 +30,8 @@ FIRST_MESSAGES = 3
 """As many tell one conversation from another."""
 OWN_RESULT = "answered by this memory itself"
 
-IsOwn = Callable[[ToolCallRecord, datetime], bool]
-"""Whether a tool of this memory answered the call, at that time."""
+IsOwn = Callable[[ToolCallRecord], bool]
+"""Whether a tool of this memory answered the call."""
 
 
 class Message(msgspec.Struct, frozen=True, kw_only=True):
@@ -62,7 +62,10 @@ class Message(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Conversation(msgspec.Struct, frozen=True, kw_only=True):
-    """Messages with what the ledger needs to know of them."""
+    """Messages with what the ledger needs to know of them.
+
+    What tools with names of this memory's own answered before it `began` is kept and not searched.
+    """
 
     messages: Sequence[Message]
     owner: str
@@ -70,7 +73,8 @@ class Conversation(msgspec.Struct, frozen=True, kw_only=True):
     session_id: str | None
     now: datetime
     query_id: str | None = None
-    is_own: IsOwn = lambda _call, _at: False
+    is_own: IsOwn = lambda _call: False
+    began: datetime | None = None
 
 
 class Skipped(msgspec.Struct, frozen=True, kw_only=True):
@@ -117,7 +121,7 @@ class Turn(msgspec.Struct, frozen=True, kw_only=True):
     def messages(self, turn_id: str, is_own: IsOwn) -> list[Message]:
         """The turn as the messages that it was; without calls of the memory itself."""
         asked, answered = f"{turn_id}:user", f"{turn_id}:agent"
-        calls = [call for call in self.tool_calls if not is_own(call, self.at)]
+        calls = [call for call in self.tool_calls if not is_own(call)]
         told = [Message(role="user", content=self.query, id=asked, timestamp=self.at)]
         if calls:
             told.append(Message(role="assistant", tool_calls=calls, timestamp=self.at))
@@ -134,7 +138,10 @@ def question_of(query: str, query_id: str, *, owner: str, session_id: str | None
 
 
 def records_of_turn(
-    turn: Turn, caller: Caller, is_own: IsOwn = lambda _call, _at: False
+    turn: Turn,
+    caller: Caller,
+    is_own: IsOwn = lambda _call: False,
+    began: datetime | None = None,
 ) -> Iterator[NewRecord]:
     """The turn's episode, and its messages and tool results; no episode where it failed.
 
@@ -156,6 +163,7 @@ def records_of_turn(
         session_id=session_id,
         query_id=episode.query_id,
         now=turn.at,
+        began=began,
     )
     answered = () if turn.answer is None else (episode,)
     for record in (*answered, *records_of(conversation)):
@@ -225,12 +233,11 @@ def _records(
 
     A blank message is none where the results of its calls stand for it.
     """
-    at = _said_at(conversation, message)
     answered = [told for told in message.tool_calls if not _is_blank(told.content)]
-    kept = [told for told in answered if not conversation.is_own(told, at)]
+    kept = [told for told in answered if not conversation.is_own(told)]
     if message.role == "tool" and not message.is_blank:
         result = _answer(message, call)
-        if conversation.is_own(result, at):
+        if conversation.is_own(result):
             yield None
         elif call is None or call.content != message.content:  # else the call has told it already
             yield _result(conversation, message, result)
@@ -291,6 +298,8 @@ def _result(conversation: Conversation, message: Message, call: ToolCallRecord) 
     owner, session_id = conversation.owner, conversation.session_id
     said = [conversation.query_id, call.id or _identity(message), call.name, call.content]
     named = message.id if message.role == "tool" else None
+    began = conversation.began
+    unclear = began and call.name in OWN_TOOLS and _said_at(conversation, message) < began
     if named and call.id:
         said.append(named)  # calls may be numbered anew in every reply
     return _record(
@@ -298,7 +307,7 @@ def _result(conversation: Conversation, message: Message, call: ToolCallRecord) 
         message,
         id=content_id("tool_output", owner, session_id, said),
         alias=content_id("tool_output", owner, session_id, named) if named else None,
-        kind="tool_output",
+        kind="transcript" if unclear else "tool_output",
         content=call.content,
         label=call.name,
         role="tool",

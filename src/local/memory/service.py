@@ -231,7 +231,7 @@ class MemoryService:
 
         Another answer to the same question of the same query id takes the older one's place.
         """
-        made = list(records_of_turn(turn, self.caller, self.intake.is_own))
+        made = list(records_of_turn(turn, self.caller, self.intake.is_own, self.intake.began))
         reading = await self._memory.echoes.read(turn.query, turn.answer, turn.tool_calls, made[0])
         records = [with_metadata(record, reading.of(record)) for record in made]
         written = await self._memory.turns.put(records, derived_from=reading.sources)
