@@ -16,12 +16,12 @@ from local.memory.ingestion import (
     Ingested,
     Message,
     Skipped,
-    question_of,
     read,
     session_of,
 )
 from local.memory.records import TENANT_OWNED, NewRecord, Written, content_id
 from local.memory.served import Served
+from local.memory.turn_records import question_of
 from local.protocol.caller import Caller
 from local.protocol.envelope import new_id
 from local.protocol.payloads import Json, ToolCallRecord
