@@ -424,3 +424,22 @@ async def test_a_question_stands_before_results_that_were_heard_before_it_was_re
         "tool",
         "assistant",
     ]
+
+
+async def test_results_that_no_turn_reports_are_shown_as_far_as_they_fit(
+    bus: Connection, memory: Memory, database: Database
+) -> None:
+    for number in range(7):
+        reading = {"content": f"reading {number}"}
+        await answered(
+            bus, database, "weigh", session_id="s1", correlation_id=f"c{number}", payload=reading
+        )
+
+    tool = next(tool for tool in memory_tools(memory) if tool.name == "load_session")
+    async with ToolHost(bus, tool):
+        loaded = await call_tool(bus, tool.name, {"limit": 5}, caller=Caller(session_id="s1"))
+
+    asking, *answers = loaded.data["messages"]
+    assert loaded.data["earlier"]
+    assert [answer["content"] for answer in answers] == [f"reading {n}" for n in range(3, 7)]
+    assert [call["id"] for call in asking["tool_calls"]] == [f"c{n}" for n in range(3, 7)]

@@ -40,10 +40,12 @@ async def test_messages_and_results_of_tools_are_kept_once_beside_the_episode(
         ("chat_message", "user", None, "What is the symbol of gold?"),
         ("transcript", "assistant", None, ""),
         ("tool_output", "tool", "weigh", "Gold: 19.3 g"),
+        ("transcript", "tool", "recall_topic", "[Memory: user.metal] Gold"),
         ("tool_output", "tool", "weigh", "Error: no scales."),
         ("chat_message", "assistant", None, "Au."),
     ]
-    assert [row["source_ref"] for row in beside] == ["q1:user", None, "c1", "c4", "q1:agent"]
+    sent = [row["source_ref"] for row in beside]
+    assert sent == ["q1:user", None, "c1", "c2", "c4", "q1:agent"]
     assert json.loads(beside[1]["metadata"]) == {
         "tool_calls": [{"id": "c3", "name": "wait", "args": {}}]
     }
@@ -63,7 +65,7 @@ async def test_every_record_of_a_turn_is_announced_once(
     await all_done(bus)
 
     kept = [MemoryChange(id=row["id"], kind=row["kind"]) for row in await rows(database)]
-    assert len(kept) == 6
+    assert len(kept) == 7
     assert announced == [("memory.saved", change) for change in kept]
 
 

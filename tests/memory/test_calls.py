@@ -9,8 +9,8 @@ from local.bus.tool_client import call_tool
 from local.bus.tool_host import ToolHost
 from local.database import Connection as Sql
 from local.database import Database
-from local.memory.ingestion import Turn
 from local.memory.service import Memory, MemoryService
+from local.memory.turn_records import Turn
 from local.protocol.caller import Caller
 from local.protocol.payloads import ToolCallRecord
 from local.tools import ingest

@@ -276,14 +276,16 @@ async def test_what_the_memory_itself_answered_is_left_out_and_said_so(
     assert kept == [("transcript", ""), ("tool_output", "An answer of somebody else's.")]
 
 
-async def test_of_a_time_before_the_memory_began_names_tell_whose_results_they_are(
+async def test_results_that_may_be_the_memorys_own_of_an_earlier_time_are_kept_and_not_searched(
     memory: Memory, richard: MemoryService, database: Database
 ) -> None:
     before = memory.served.since.replace(year=2020)
     results = [said("Echo.", "tool", name=name, timestamp=before) for name in ("recall", "weigh")]
-    await richard.ingest(results)
+    ingested = await richard.ingest(results)
 
-    assert [row["label"] for row in await rows(database)] == ["weigh"]
+    assert (ingested.added, ingested.skipped) == (2, [])
+    kept = [(row["kind"], row["label"]) for row in await rows(database)]
+    assert kept == [("transcript", "recall"), ("tool_output", "weigh")]
 
 
 def test_the_memorys_own_tools_are_those_of_the_catalog(memory: Memory) -> None:

@@ -13,10 +13,10 @@ from local.bus.vector_client import VectorClient
 from local.database import Connection as Sql
 from local.database import Database
 from local.memory.backfill import backfill
-from local.memory.ingestion import Turn
 from local.memory.recall.recaller import Ask
 from local.memory.service import Memory, MemoryService
 from local.memory.sql import migrations
+from local.memory.turn_records import Turn
 from local.protocol.caller import Caller
 from local.protocol.payloads import MemoryChange, ToolCallRecord
 from local.settings import MemorySettings

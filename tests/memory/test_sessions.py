@@ -8,13 +8,13 @@ import pytest
 
 from local.database import Connection, Database
 from local.errors import InvalidArgumentsError
-from local.memory.ingestion import Turn
 from local.memory.ledger import Ledger
 from local.memory.records import Fact
 from local.memory.rows import TenantRows
 from local.memory.service import Memory, MemoryService
 from local.memory.sessions import CHARACTERS, Session, SessionMessage, Sessions
 from local.memory.sql import statements
+from local.memory.turn_records import Turn
 from local.protocol.caller import Caller
 from local.protocol.payloads import ToolCallRecord
 from local.settings import MemorySettings

@@ -11,7 +11,6 @@ from local.database import Connection as Sql
 from local.database import Database
 from local.memory.index_queue import IndexQueue
 from local.memory.indexer import Indexer
-from local.memory.ingestion import Turn, records_of_turn
 from local.memory.ledger import Ledger
 from local.memory.places import ALIKE
 from local.memory.recall.recaller import Ask, Recalled, Recaller, RecallModels
@@ -20,6 +19,7 @@ from local.memory.received import Received
 from local.memory.records import Fact, NewRecord, Rating
 from local.memory.rows import TenantRows
 from local.memory.service import Memory
+from local.memory.turn_records import Turn, records_of_turn
 from local.memory.turns import Turns
 from local.protocol.caller import Caller
 from local.protocol.envelope import new_id

@@ -25,8 +25,8 @@ from local.bus.streams import (
 from local.errors import Local2Error, RequestError
 from local.llm.nothing import is_nothing, why_in_part
 from local.memory.echoes import UNANSWERED, read
-from local.memory.ingestion import Turn
 from local.memory.service import Memory
+from local.memory.turn_records import Turn
 from local.protocol import subjects
 from local.protocol.envelope import Envelope, utc_now
 from local.protocol.generation import read_feedback, read_generation, source_of

@@ -11,9 +11,7 @@ from typing import Any
 
 import msgspec
 
-from local.memory.episodes import new_episode
 from local.memory.records import NewRecord, content_id, in_utc
-from local.protocol.caller import Caller
 from local.protocol.envelope import Name
 from local.protocol.payloads import Json, ToolCallRecord
 
@@ -30,8 +28,8 @@ FIRST_MESSAGES = 3
 """As many tell one conversation from another."""
 OWN_RESULT = "answered by this memory itself"
 
-IsOwn = Callable[[ToolCallRecord, datetime], bool]
-"""Whether a tool of this memory answered the call, at that time."""
+IsOwn = Callable[[ToolCallRecord], bool]
+"""Whether a tool of this memory answered the call."""
 
 
 class Message(msgspec.Struct, frozen=True, kw_only=True):
@@ -62,7 +60,10 @@ class Message(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Conversation(msgspec.Struct, frozen=True, kw_only=True):
-    """Messages with what the ledger needs to know of them."""
+    """Messages with what the ledger needs to know of them.
+
+    What tools with names of this memory's own answered before it `began` is kept and not searched.
+    """
 
     messages: Sequence[Message]
     owner: str
@@ -70,7 +71,8 @@ class Conversation(msgspec.Struct, frozen=True, kw_only=True):
     session_id: str | None
     now: datetime
     query_id: str | None = None
-    is_own: IsOwn = lambda _call, _at: False
+    is_own: IsOwn = lambda _call: False
+    began: datetime | None = None
 
 
 class Skipped(msgspec.Struct, frozen=True, kw_only=True):
@@ -102,66 +104,6 @@ class Ingested(msgspec.Struct, frozen=True, kw_only=True):
         reasons = Counter(one.reason for one in self.skipped)
         parts += [f"{count} left out ({reason})" for reason, count in reasons.items()]
         return ", ".join(parts)
-
-
-class Turn(msgspec.Struct, frozen=True, kw_only=True):
-    """One question with its answer; None: it is not worth remembering, and the question is."""
-
-    query: str
-    answer: str | None
-    at: datetime
-    tool_calls: list[ToolCallRecord] = []
-    session_id: str | None = None
-    query_id: str | None = None
-
-    def messages(self, turn_id: str, is_own: IsOwn) -> list[Message]:
-        """The turn as the messages that it was; without calls of the memory itself."""
-        asked, answered = f"{turn_id}:user", f"{turn_id}:agent"
-        calls = [call for call in self.tool_calls if not is_own(call, self.at)]
-        told = [Message(role="user", content=self.query, id=asked, timestamp=self.at)]
-        if calls:
-            told.append(Message(role="assistant", tool_calls=calls, timestamp=self.at))
-        if self.answer is not None:
-            told.append(
-                Message(role="assistant", content=self.answer, id=answered, timestamp=self.at)
-            )
-        return told
-
-
-def question_of(query: str, query_id: str, *, owner: str, session_id: str | None) -> str:
-    """The id of a turn's question, which tells the turn from others of the same query id."""
-    return content_id("question", owner, session_id, query_id, query)
-
-
-def records_of_turn(
-    turn: Turn, caller: Caller, is_own: IsOwn = lambda _call, _at: False
-) -> Iterator[NewRecord]:
-    """The turn's episode, and its messages and tool results; no episode where it failed.
-
-    Only episode and answer depend on what was answered; another answer makes others of them.
-    """
-    metadata: Json = {
-        "session_id": turn.session_id,
-        "query_id": turn.query_id,
-        "timestamp_utc": turn.at.isoformat(),
-        "tool_calls": len(turn.tool_calls),
-    }
-    episode = new_episode(f"Q: {turn.query}\nA: {turn.answer}", metadata, caller, turn.at)
-    named, owner, session_id = turn.query_id or episode.id, episode.owner, episode.session_id
-    question = question_of(turn.query, named, owner=owner, session_id=session_id)
-    conversation = Conversation(
-        messages=turn.messages(named, is_own),
-        owner=owner,
-        agent=caller.agent,
-        session_id=session_id,
-        query_id=episode.query_id,
-        now=turn.at,
-    )
-    answered = () if turn.answer is None else (episode,)
-    for record in (*answered, *records_of(conversation)):
-        own = content_id(question, record.id, record.content)
-        id_ = question if record.role == "user" else own
-        yield msgspec.structs.replace(record, id=id_, turn=question)
 
 
 def session_of(messages: Sequence[Message]) -> str:
@@ -225,12 +167,11 @@ def _records(
 
     A blank message is none where the results of its calls stand for it.
     """
-    at = _said_at(conversation, message)
     answered = [told for told in message.tool_calls if not _is_blank(told.content)]
-    kept = [told for told in answered if not conversation.is_own(told, at)]
+    kept = [told for told in answered if not conversation.is_own(told)]
     if message.role == "tool" and not message.is_blank:
         result = _answer(message, call)
-        if conversation.is_own(result, at):
+        if conversation.is_own(result):
             yield None
         elif call is None or call.content != message.content:  # else the call has told it already
             yield _result(conversation, message, result)
@@ -291,6 +232,8 @@ def _result(conversation: Conversation, message: Message, call: ToolCallRecord) 
     owner, session_id = conversation.owner, conversation.session_id
     said = [conversation.query_id, call.id or _identity(message), call.name, call.content]
     named = message.id if message.role == "tool" else None
+    began = conversation.began
+    unclear = began and call.name in OWN_TOOLS and _said_at(conversation, message) < began
     if named and call.id:
         said.append(named)  # calls may be numbered anew in every reply
     return _record(
@@ -298,7 +241,7 @@ def _result(conversation: Conversation, message: Message, call: ToolCallRecord) 
         message,
         id=content_id("tool_output", owner, session_id, said),
         alias=content_id("tool_output", owner, session_id, named) if named else None,
-        kind="tool_output",
+        kind="transcript" if unclear else "tool_output",
         content=call.content,
         label=call.name,
         role="tool",

@@ -16,12 +16,12 @@ from local.memory.ingestion import (
     Ingested,
     Message,
     Skipped,
-    question_of,
     read,
     session_of,
 )
 from local.memory.records import TENANT_OWNED, NewRecord, Written, content_id
 from local.memory.served import Served
+from local.memory.turn_records import question_of
 from local.protocol.caller import Caller
 from local.protocol.envelope import new_id
 from local.protocol.payloads import Json, ToolCallRecord
@@ -80,6 +80,7 @@ class Intake:
             session_id=session,
             now=self._clock(),
             is_own=self.is_own,
+            began=self.began,
         )
         made = read(conversation)
         parts = list(made) if len(messages) < MANY else await asyncio.to_thread(list, made)
@@ -144,9 +145,14 @@ class Intake:
         )
         return await self._put(record)
 
-    def is_own(self, call: ToolCallRecord, at: datetime) -> bool:
-        """Whether a tool of this memory answered; where nobody can tell its name does."""
-        if not call.content.strip() or at < self._served.since:
+    @property
+    def began(self) -> datetime:
+        """Since when the memory knows what its own tools answered."""
+        return self._served.since
+
+    def is_own(self, call: ToolCallRecord) -> bool:
+        """Whether a tool of this memory answered; of one that answered nothing the name tells."""
+        if not call.content.strip():
             return call.name in OWN_TOOLS
         return self._served.shown(self._owner, call.name, call.content) is not None
 

@@ -1,7 +1,7 @@
 """What the memory's own tools answered lately, to whom: a turn may hold it, and rest on it.
 
 A tool's name does not say whose it is; what was answered does. Kept in this process only and
-bounded: of a turn older than `since` nobody can tell.
+bounded: of what is older than `since` nobody can tell.
 """
 
 import hashlib

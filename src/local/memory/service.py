@@ -22,7 +22,7 @@ from local.memory.episodes import (
 )
 from local.memory.index_queue import IndexQueue
 from local.memory.indexer import Indexer, Vectors
-from local.memory.ingestion import Ingested, Message, Turn, records_of_turn
+from local.memory.ingestion import Ingested, Message
 from local.memory.intake import Intake
 from local.memory.judge import Judge
 from local.memory.knowledge import Knowledge
@@ -52,6 +52,7 @@ from local.memory.rows import TenantRows
 from local.memory.served import Served
 from local.memory.sessions import Sessions
 from local.memory.supersession import Closeness, Supersession
+from local.memory.turn_records import Turn, records_of_turn
 from local.memory.turns import Turns
 from local.protocol.caller import Caller
 from local.protocol.envelope import new_id, utc_now
@@ -231,7 +232,7 @@ class MemoryService:
 
         Another answer to the same question of the same query id takes the older one's place.
         """
-        made = list(records_of_turn(turn, self.caller, self.intake.is_own))
+        made = list(records_of_turn(turn, self.caller, self.intake.is_own, self.intake.began))
         reading = await self._memory.echoes.read(turn.query, turn.answer, turn.tool_calls, made[0])
         records = [with_metadata(record, reading.of(record)) for record in made]
         written = await self._memory.turns.put(records, derived_from=reading.sources)

@@ -128,7 +128,7 @@ class Sessions:
         def load(connection: Connection) -> Session:
             rows, earlier = self._newest(connection, known, limit)
             told = conversation(in_order(rows))
-            messages = from_answered(told[-limit:])
+            messages = from_answered(told, max(0, len(told) - limit))
             return Session(
                 session_id=known,
                 messages=messages,
@@ -215,10 +215,20 @@ def conversation(rows: Sequence[Row]) -> list[SessionMessage]:
     return messages
 
 
-def from_answered(messages: Sequence[SessionMessage]) -> list[SessionMessage]:
-    """The messages from the first that is no tool's: an answer means nothing without its call."""
-    start = next((i for i, one in enumerate(messages) if one.role != "tool"), len(messages))
-    return list(messages[start:])
+def from_answered(messages: Sequence[SessionMessage], start: int) -> list[SessionMessage]:
+    """The messages from a place on that begin with no tool's: it means nothing without its call.
+
+    Where all of them are tools', the message with their calls stands in the place of the first.
+    """
+    roles = [message.role for message in messages]
+    first = next((n for n in range(start, len(roles)) if roles[n] != "tool"), len(roles))
+    answers = messages[start + 1 : first]
+    if first < len(roles) or not answers:
+        return list(messages[first:])
+    asking = next(message for message in reversed(messages[:start]) if message.role != "tool")
+    answered = {message.tool_call_id for message in answers}
+    calls = [call for call in asking.tool_calls if call.id in answered]
+    return [msgspec.structs.replace(asking, tool_calls=calls), *answers]
 
 
 def _asking(before: Sequence[SessionMessage], results: Sequence[Row]) -> Iterator[SessionMessage]:

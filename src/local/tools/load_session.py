@@ -55,15 +55,18 @@ async def load_session(memory: MemoryService, args: LoadSession) -> ToolOutput:
 
 def _fitting(messages: Sequence[SessionMessage]) -> list[SessionMessage]:
     """The newest messages that the bus carries, from one that is no tool's on."""
-    fitting: list[SessionMessage] = []
-    left = MESSAGES_BYTES
-    for message in reversed(messages):
-        (short,) = shortened([message], LONGEST)
-        left -= len(msgspec.json.encode(short))
+    start, left = len(messages), MESSAGES_BYTES
+    while start:
+        left -= len(msgspec.json.encode(_short(messages[start - 1])))
         if left < 0:
             break
-        fitting.append(short)
-    return from_answered(fitting[::-1])
+        start -= 1
+    return [_short(message) for message in from_answered(messages, start)]
+
+
+def _short(message: SessionMessage) -> SessionMessage:
+    (short,) = shortened([message], LONGEST)
+    return short
 
 
 def _lines(session: Session) -> Iterator[str]:

@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from local.memory.ingestion import Turn
 from local.memory.recall.ranking import Shares
 from local.memory.recall.recaller import Ask, Item
 from local.memory.records import Fact
 from local.memory.service import Memory, MemoryService
+from local.memory.turn_records import Turn
 from local.protocol.caller import Caller
 from recalling import said
 

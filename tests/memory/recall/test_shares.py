@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 
 from local.database import Database
-from local.memory.ingestion import Turn
 from local.memory.places import ALIKE, Reach, Weights
 from local.memory.recall import echoes, likeness, ranking
 from local.memory.recall.columns import Columns
@@ -24,6 +23,7 @@ from local.memory.recall.recaller import Ask
 from local.memory.recall.retrieval import Found
 from local.memory.records import stamp
 from local.memory.service import Memory
+from local.memory.turn_records import Turn
 from local.protocol.caller import Caller
 from local.protocol.payloads import MemoryChange
 from local.settings import MemorySettings
