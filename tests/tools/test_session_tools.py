@@ -203,11 +203,15 @@ async def test_a_message_longer_than_the_rest_is_cut_and_marked(
     assert large["content"] == "x" * 100_000 + " …"
 
 
-async def test_what_the_tools_answer_is_never_recorded(richard: MemoryService) -> None:
+async def test_what_the_tools_answer_is_never_recorded(
+    memory: Memory, richard: MemoryService
+) -> None:
     calls = [
         ToolCallRecord(name="note", content="Noted. The notes of this session:\nshell: Osmium."),
         ToolCallRecord(name="load_session", content="[Session s1]\nuser: Osmium."),
     ]
+    for call in calls:
+        memory.served.add(richard.caller, call.name, call.content, ())
     await richard.put_turn(Turn(query="Go on.", answer="Yes.", at=DAY, tool_calls=calls))
 
     session = await richard.sessions.load(None, 10)
