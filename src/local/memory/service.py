@@ -264,7 +264,6 @@ class MemoryService:
             query=query,
             top_k=top_k or settings.top_k,
             kinds=(EPISODE,),
-            repetitions=True,
             weights=ALIKE,
         )
         return search_result(query, await self.recall(ask))
