@@ -182,8 +182,8 @@ async def test_the_last_rating_of_an_answer_counts(
 async def test_good_feedback_lifts_an_episode_among_similar_ones(
     searchable: Memory, richard: MemoryService
 ) -> None:
-    for query_id in ("bad", "unrated", "good"):
-        await richard.write_episodic(GOLD, {"query_id": query_id})
+    for number, query_id in enumerate(("bad", "unrated", "good")):
+        await richard.write_episodic(f"{GOLD} ({number})", {"query_id": query_id})
     await richard.rate("good", 1)
     await richard.rate("bad", -1)
     await indexed(searchable)
@@ -193,6 +193,20 @@ async def test_good_feedback_lifts_an_episode_among_similar_ones(
     assert [hit.metadata["query_id"] for hit in hits] == ["good", "unrated", "bad"]
     good, unrated, bad = (hit.score for hit in hits)
     assert 1 >= good > unrated > bad > 0, "the feedback is in the score"
+
+
+async def test_an_episode_that_is_told_in_every_session_takes_one_place(
+    searchable: Memory, richard: MemoryService
+) -> None:
+    for number in range(9):
+        await richard.write_episodic(GOLD, {"query_id": f"q{number}"})
+    other = await richard.write_episodic("The chemical symbol of silver is Ag.")
+    await indexed(searchable)
+
+    hits = (await richard.search_episodic("chemical symbol of gold")).hits
+
+    assert [hit.content for hit in hits][:1] == [GOLD]
+    assert [hit.id for hit in hits][1:] == [other]
 
 
 async def test_feedback_makes_no_hit_of_what_is_not_alike(
