@@ -2,7 +2,7 @@
 -- each with how often it stands there, those of its beginning before a bar (" metal=2 | dens=1 "),
 -- and what kind of text it is. Records of older ledgers get theirs in the background.
 CREATE TABLE feature (
-    record    INTEGER PRIMARY KEY REFERENCES record (row) ON DELETE CASCADE,
+    record    INTEGER PRIMARY KEY,           -- the row; a foreign key would cost FTS5 a flush a row
     stems     TEXT    NOT NULL,
     length    INTEGER NOT NULL,              -- characters
     density   REAL    NOT NULL,              -- share of the words that say what it is about
@@ -11,14 +11,10 @@ CREATE TABLE feature (
     wish      INTEGER NOT NULL               -- 1: a sentence begins like a standing wish
 );
 
--- Recall keeps in memory what it ranks by; a place's highest revisions are what changed since.
+-- Recall keeps in memory what it ranks by; a place's highest revisions are what changed since. A new
+-- record is inserted with its revision: a trigger that updates it would cost FTS5 a flush a row.
 ALTER TABLE record ADD COLUMN revision INTEGER NOT NULL DEFAULT 0;
 CREATE INDEX record_revision ON record (tenant, place, revision);
-CREATE TRIGGER record_revised_insert AFTER INSERT ON record BEGIN
-    UPDATE record SET revision = 1 + (
-        SELECT max(revision) FROM record WHERE tenant = new.tenant AND place = new.place)
-    WHERE row = new.row;
-END;
 CREATE TRIGGER record_revised_update
 AFTER UPDATE OF content, topic, label, role, metadata, superseded_by, session_id, query_id, event_time,
                 importance, durability, score, stands_at

@@ -1,11 +1,14 @@
 -- name: insert_record
 INSERT INTO record (tenant, id, kind, scope, owner, topic, folded_topic, label, role, source_ref,
                     memory_type, durability, importance, unjudged, content, metadata, agent, session_id,
-                    query_id, turn, stands_at, alias, pending, event_time, index_state)
+                    query_id, turn, stands_at, alias, pending, event_time, index_state, revision)
 VALUES (:tenant, :id, :kind, :scope, :owner, :topic, :folded_topic, :label, :role, :source_ref,
         :memory_type, :durability, :importance, :unjudged, :content, :metadata, :agent,
         :session_id, :query_id, :turn, :stands_at, :alias, :pending, :event_time,
-        CASE :kind WHEN 'transcript' THEN 3 ELSE 0 END)
+        CASE :kind WHEN 'transcript' THEN 3 ELSE 0 END,
+        (SELECT 1 + ifnull(max(revision), 0) FROM record
+         WHERE tenant = :tenant AND place = 'p' || hex(:tenant) || 'x' || hex(:scope) || 'x'
+               || hex(:owner) || 'x' || hex(:kind) || 'x'))
 ON CONFLICT (tenant, id) DO NOTHING;
 
 -- name: keep_features
