@@ -20,6 +20,9 @@ DERIVED_FROM = "derived_from"
 ADDS, UNANSWERED = "adds", "unanswered"
 """In the metadata: the words that are its own; that it asks, or says that nothing is known."""
 
+OF_TURNS = frozenset({"tool_calls", "recalled", ADDS, UNANSWERED})
+"""What the memory notes of a turn; no other memory because of it."""
+
 READ = 20_000
 """Characters of a text that are compared; the rest of a longer one counts as its own."""
 MOST_ADDED = 64

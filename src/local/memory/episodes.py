@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 from local.errors import InvalidArgumentsError
-from local.memory.echoes import UNANSWERED
+from local.memory.echoes import OF_TURNS, UNANSWERED
 from local.memory.recall.keywords import coverage
 from local.memory.recall.recaller import Item, Recalled
 from local.memory.records import (
@@ -32,8 +32,6 @@ GIVEN = {
     "unanswered": "The memory finds out by itself.",
 }
 """Names in metadata that only the memory fills in, and what to do instead."""
-OF_TURNS = frozenset({"tool_calls", "recalled"})
-"""What the MemoryAgent adds to a turn's; no other turn because of them."""
 STRONG = 0.3
 """An episode with this share of the question's words stands by itself, near in meaning or not."""
 

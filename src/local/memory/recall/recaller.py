@@ -13,6 +13,7 @@ import structlog
 
 from local.database import Connection
 from local.errors import RerankError
+from local.memory.echoes import OF_TURNS
 from local.memory.places import Scope, Weights, reach
 from local.memory.recall.candidates import Filter
 from local.memory.recall.echoes import Heard
@@ -159,7 +160,7 @@ class Recaller:
         while len(first) < wanted and (page := list(islice(ranked, wanted + SPARE))):
             worth = [one for one in page if heard.lists(one.row, one.echo)]
             for item in self._items(connection, worth):
-                topics = said.setdefault(_saying(item.record.content), set())
+                topics = said.setdefault(_saying(item.record), set())
                 if repetitions or not _repeats(item.record.topic, topics):
                     topics.add(item.record.topic)
                     first.append(item)
@@ -215,9 +216,16 @@ def _scored(item: Item, score: float | None) -> Item:
     return item if score is None else msgspec.structs.replace(item, score=score)
 
 
-def _saying(text: str) -> tuple[str, ...]:
-    """What the text says, whatever its capitals and the punctuation around its words."""
-    return tuple(word.lstrip(BEFORE).rstrip(BEHIND) for word in text.casefold().split())
+def _saying(record: Record) -> tuple[str, ...]:
+    """What a record says, whatever its capitals and the punctuation around its words.
+
+    What a note carries beside its text is part of it.
+    """
+    text = tuple(word.lstrip(BEFORE).rstrip(BEHIND) for word in record.content.casefold().split())
+    if record.kind != "episode":
+        return text
+    carried = {name: value for name, value in record.metadata.items() if name not in OF_TURNS}
+    return (*text, msgspec.json.encode(carried, order="deterministic").decode())
 
 
 def _repeats(topic: str | None, topics: Collection[str | None]) -> bool:
