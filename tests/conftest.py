@@ -14,6 +14,7 @@ from hypothesis import HealthCheck, settings
 from factories import ConnectBus, Listen, StartWorker
 from local.bus.connection import Connection, Message, connect
 from local.bus.server import find_server
+from local.bus.tool_host import ToolHost
 from local.bus.vector_client import VectorClient
 from local.database import Database
 from local.logs import logging_to
@@ -21,6 +22,7 @@ from local.memory.service import Memory
 from local.memory.sql import migrations
 from local.protocol.payloads import MemoryChange
 from local.settings import MemorySettings
+from local.tools.catalog import memory_tools
 from local.vectors.minilm import MiniLM
 from stand_ins.ollama_server import OllamaStandIn
 from workers import vector_worker
@@ -130,6 +132,15 @@ async def memory(
     indexing.cancel()
     with suppress(asyncio.CancelledError):
         await indexing
+
+
+@pytest.fixture
+async def tools(bus: Connection, memory: Memory) -> AsyncIterator[Memory]:
+    """The memory, with its tools on the bus."""
+    async with AsyncExitStack() as hosts:
+        for tool in memory_tools(memory):
+            await hosts.enter_async_context(ToolHost(bus, tool))
+        yield memory
 
 
 @pytest.fixture(scope="session")

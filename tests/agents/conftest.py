@@ -13,7 +13,6 @@ from local.agents.memory_agent import MemoryAgent
 from local.bus.connection import Connection
 from local.bus.query_client import QueryClient
 from local.bus.server import embedded_server
-from local.bus.tool_host import ToolHost
 from local.llm.ollama import OllamaModel
 from local.memory.service import Memory
 from local.settings import GeneratorSettings
@@ -32,14 +31,6 @@ async def nats_url(tmp_path: Path) -> AsyncIterator[str]:
 async def memory_agent(bus: Connection, memory: Memory) -> AsyncIterator[MemoryAgent]:
     async with await MemoryAgent.open(bus, memory) as agent:
         yield agent
-
-
-@pytest.fixture
-async def tools(bus: Connection, memory: Memory) -> AsyncIterator[None]:
-    async with AsyncExitStack() as hosts:
-        for tool in memory_tools(memory):
-            await hosts.enter_async_context(ToolHost(bus, tool))
-        yield
 
 
 @pytest.fixture

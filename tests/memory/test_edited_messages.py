@@ -1,44 +1,22 @@
 """An edited message is a newer version: the newest is found, the older ones are history."""
 
-from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack
 from typing import Any
 
 import pytest
 
+from calling import call, ingest
 from local.bus.connection import Connection
 from local.bus.tool_client import call_tool
-from local.bus.tool_host import ToolHost
-from local.memory.service import Memory
 from local.protocol.caller import Caller
 from local.protocol.payloads import Json, MemoryChange
-from local.tools.catalog import memory_tools
 
-RICHARD = Caller(user="richard", agent="shell", session_id="s1")
+pytestmark = pytest.mark.usefixtures("tools")
+
 TALK: list[Json] = [
     {"role": "user", "id": "m1", "content": "Ship it to Basel."},
     {"role": "assistant", "id": "m2", "content": "It goes out today."},
     {"role": "tool", "id": "m3", "name": "stock", "content": "4 in stock"},
 ]
-
-
-@pytest.fixture(autouse=True)
-async def tools(bus: Connection, memory: Memory) -> AsyncIterator[None]:
-    async with AsyncExitStack() as hosts:
-        for tool in memory_tools(memory):
-            await hosts.enter_async_context(ToolHost(bus, tool))
-        yield
-
-
-async def call(bus: Connection, tool: str, args: Json) -> dict[str, Any]:
-    result = await call_tool(bus, tool, args, caller=RICHARD)
-    assert result.ok, result.content
-    data: dict[str, Any] = result.data
-    return data
-
-
-async def ingest(bus: Connection, *messages: Json) -> dict[str, Any]:
-    return await call(bus, "ingest", {"messages": messages})
 
 
 def edited(number: int, text: str) -> Json:

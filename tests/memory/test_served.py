@@ -1,30 +1,17 @@
 """What the memory answered lately is known by whom it was answered to, and by its words."""
 
-from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack
-
 import pytest
 
 from local.bus.connection import Connection
 from local.bus.tool_client import call_tool
-from local.bus.tool_host import ToolHost
 from local.memory import served
 from local.memory.served import Served
 from local.memory.service import Memory
 from local.protocol.caller import Caller
 from local.protocol.envelope import utc_now
 from local.protocol.payloads import ToolResult
-from local.tools.catalog import memory_tools
 
 RICHARD = Caller(user="richard", agent="shell", session_id="s1")
-
-
-@pytest.fixture
-async def tools(bus: Connection, memory: Memory) -> AsyncIterator[Memory]:
-    async with AsyncExitStack() as hosts:
-        for tool in memory_tools(memory):
-            await hosts.enter_async_context(ToolHost(bus, tool))
-        yield memory
 
 
 async def call(bus: Connection, tool: str, **args: object) -> ToolResult:

@@ -1,29 +1,18 @@
 """Topic keys over the bus: in any script and any case, each shown as it was first written."""
 
-from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack
 from typing import Any
 
 import pytest
 
 from local.bus.connection import Connection
 from local.bus.tool_client import call_tool
-from local.bus.tool_host import ToolHost
-from local.memory.service import Memory
 from local.protocol.caller import Caller
 from local.protocol.payloads import Json, MemoryChange
-from local.tools.catalog import memory_tools
+
+pytestmark = pytest.mark.usefixtures("tools")
 
 RICHARD = Caller(user="richard", agent="shell", session_id="s1")
 EVE = Caller(user="eve", agent="shell")
-
-
-@pytest.fixture(autouse=True)
-async def hosts(bus: Connection, memory: Memory) -> AsyncIterator[None]:
-    async with AsyncExitStack() as serving:
-        for tool in memory_tools(memory):
-            await serving.enter_async_context(ToolHost(bus, tool))
-        yield
 
 
 async def ask(bus: Connection, tool: str, args: Json, caller: Caller = RICHARD) -> Any:

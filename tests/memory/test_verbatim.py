@@ -2,47 +2,24 @@
 
 import hashlib
 import json
-from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack
 from typing import Any
 
 import msgspec
 import pytest
 
+from calling import RICHARD, call, ingest
 from local.bus.connection import Connection
 from local.bus.tool_client import call_tool
-from local.bus.tool_host import ToolHost
 from local.database import Connection as Sql
 from local.database import Database
 from local.memory.attachments import LARGEST, bounded
-from local.memory.messages import message_of
-from local.memory.service import Memory
-from local.protocol.caller import Caller
+from local.memory.messages import messages_of
 from local.protocol.payloads import Json
-from local.tools.catalog import memory_tools
 
-RICHARD = Caller(user="richard", agent="shell", session_id="s1")
+pytestmark = pytest.mark.usefixtures("tools")
+
 IMAGE = {"type": "image_url", "image_url": {"url": "https://example.org/osmium.png"}}
 CALL = {"id": "c1", "type": "function", "function": {"name": "weigh", "arguments": '{"n": 1}'}}
-
-
-@pytest.fixture(autouse=True)
-async def tools(bus: Connection, memory: Memory) -> AsyncIterator[None]:
-    async with AsyncExitStack() as hosts:
-        for tool in memory_tools(memory):
-            await hosts.enter_async_context(ToolHost(bus, tool))
-        yield
-
-
-async def call(bus: Connection, tool: str, args: Json) -> dict[str, Any]:
-    result = await call_tool(bus, tool, args, caller=RICHARD)
-    assert result.ok, result.content
-    data: dict[str, Any] = result.data
-    return data
-
-
-async def ingest(bus: Connection, *messages: Json) -> dict[str, Any]:
-    return await call(bus, "ingest", {"messages": messages})
 
 
 async def rows(database: Database) -> list[dict[str, Any]]:
@@ -185,7 +162,7 @@ async def test_results_of_a_tool_that_is_only_named_as_one_of_the_memorys_are_ke
     ],
 )  # fmt: skip
 def test_contents_are_read_liberally(content: object, text: str | None) -> None:
-    assert message_of({"role": "user", "content": content}).content == text
+    assert messages_of({"role": "user", "content": content})[0].content == text
 
 
 @pytest.mark.parametrize(
@@ -194,15 +171,17 @@ def test_contents_are_read_liberally(content: object, text: str | None) -> None:
 )
 def test_arguments_are_read_liberally(arguments: object, args: Json) -> None:
     function = {"name": "weigh", "arguments": arguments}
-    message = message_of({"role": "assistant", "tool_calls": [{"id": 1, "function": function}]})
+    (message,) = messages_of({"role": "assistant", "tool_calls": [{"id": 1, "function": function}]})
 
     assert (message.tool_calls[0].args, message.tool_calls[0].id) == (args, "1")
 
 
 def test_a_message_is_read_as_it_was_when_it_is_sent_on() -> None:
     """`local2 ingest` reads a file, and sends what it read in parts."""
-    first = message_of({"role": "developer", "content": [IMAGE], "tool_calls": [CALL], "x": [1]})
-    again = message_of(json.loads(msgspec.json.encode(first)))
+    (first,) = messages_of(
+        {"role": "developer", "content": [IMAGE], "tool_calls": [CALL], "x": [1]}
+    )
+    (again,) = messages_of(json.loads(msgspec.json.encode(first)))
 
     assert again == first
 

@@ -1,31 +1,21 @@
 """The tools `remember_fact`, `memory_history` and `ingest`, as clients of the bus see them."""
 
-from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack
 from typing import Any
 
 import pytest
 
 from local.bus.connection import Connection
 from local.bus.tool_client import call_tool
-from local.bus.tool_host import ToolHost
 from local.memory.service import Memory
 from local.protocol.caller import Caller
 from local.protocol.payloads import Json, ToolResult
-from local.tools.catalog import memory_tools
+
+pytestmark = pytest.mark.usefixtures("tools")
 
 RICHARD = Caller(user="richard", agent="shell")
 EVE = Caller(user="eve", agent="robot")
 VIM = {"content": "Edits with Vim.", "scope": "user", "topic": "user.editor"}
 EMACS = {**VIM, "content": "Edits with Emacs."}
-
-
-@pytest.fixture(autouse=True)
-async def tools(bus: Connection, memory: Memory) -> AsyncIterator[None]:
-    async with AsyncExitStack() as hosts:
-        for tool in memory_tools(memory):
-            await hosts.enter_async_context(ToolHost(bus, tool))
-        yield
 
 
 async def call(bus: Connection, tool: str, args: Json, caller: Caller = RICHARD) -> ToolResult:

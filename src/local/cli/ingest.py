@@ -15,7 +15,7 @@ from local.cli.outcomes import Outcome, name_of, progress, report, show
 from local.cli.output import Output, run_async
 from local.errors import BadRequestError, InvalidArgumentsError
 from local.memory.ingestion import Ingested, Message, Skipped, numbered, session_of
-from local.memory.messages import Id, message_of
+from local.memory.messages import Id, messages_of
 from local.protocol.caller import Caller
 from local.protocol.payloads import Json
 from local.runtime import running_url
@@ -121,24 +121,24 @@ def sessions_in(data: bytes, session: str | None) -> Iterator[Session]:
     said: dict[str | None, list[Message]] = {}
     for number, text in enumerate(data.removeprefix(BOM_UTF8).splitlines(), start=1):
         if text.strip():
-            named, message = _line(text, number)
-            said.setdefault(named or session, []).append(message)
+            named, messages = _line(text, number)
+            said.setdefault(named or session, []).extend(messages)
     for named, messages in said.items():
         yield Session(id=named or session_of(messages), messages=list(numbered(messages)))
 
 
-def _line(text: bytes, number: int) -> tuple[str | None, Message]:
-    """The session that the line names, and its message."""
+def _line(text: bytes, number: int) -> tuple[str | None, list[Message]]:
+    """The session that the line names, and its message, behind results that it brings."""
     try:
         line = msgspec.json.decode(text, type=Json)
         named = msgspec.convert({"session_id": line.pop("session_id", None)}, Named).session_id
-        message = _fitting(message_of(line))
+        messages = [_fitting(message) for message in messages_of(line)]
     except (msgspec.DecodeError, UnicodeDecodeError, InvalidArgumentsError) as error:
         raise BadRequestError(
             f"Line {number} is not a message: {str(error).rstrip('.')}.",
             remedy='Nothing of this file was sent. A line is like {"role": "user", "content": "…"}',
         ) from error
-    return None if named is None else str(named), message
+    return None if named is None else str(named), messages
 
 
 def _fitting(message: Message) -> Message:

@@ -6,11 +6,12 @@ behind them, by what is noted here when the turn is stored.
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import msgspec
 
 from local.memory.recall.keywords import stems, telling_words, words
+from local.memory.recall.sentences import asks, sentences
 from local.memory.records import NewRecord
 from local.memory.rows import TenantRows
 from local.memory.served import Served
@@ -31,14 +32,6 @@ SHARED, LEAST_SHARED = 0.3, 2
 MOST_BESIDE = 3
 """Words that a refusal may have besides those of its question and of refusing."""
 
-_SENTENCE = re.compile(r"[^.!?…。！？؟\n]*[.!?…。！？؟\n]*")  # noqa: RUF001 - ends of sentences
-_ASKING = re.compile(
-    r"\W*(?:who|whom|whose|what|which|when|where|why|how|do|does|did|is|are|was|were|am|can|could|"
-    r"will|would|should|shall|may|has|have|had|tell me|remind me)\b",
-    re.IGNORECASE,
-)
-_SAVING = re.compile(r"\b(?:remember|note|save|mind|forget)\b[:,]? that\b", re.IGNORECASE)
-"""Politely asked for, it is stated: "Could you remember that …?"."""
 _REFUSAL = re.compile(
     r"\b(?:no|not|nothing|never|cannot|unable|\w{2,7}n['\u2019]t)\b[^.!?\n]{0,60}?\b(?:know|remember|"
     r"recall|aware|information|memor(?:y|ies)|record(?:s|ed)?|mention(?:ed)?|found|find|saved|stored|"
@@ -164,7 +157,7 @@ def unanswered(query: str) -> Json:
 
 def statements(text: str) -> str:
     """The sentences that ask nothing."""
-    return " ".join(one for one in _sentences(text[:READ]) if not _asks(one))
+    return " ".join(one for one in sentences(text[:READ]) if not asks(one))
 
 
 def words_of(text: str) -> frozenset[str]:
@@ -183,15 +176,3 @@ def _rests_on(source: frozenset[str], asked: frozenset[str], told: frozenset[str
 
 def _adding(words: frozenset[str]) -> Json:
     return {ADDS: sorted(words)[:MOST_ADDED]}
-
-
-def _sentences(text: str) -> Iterator[str]:
-    return (found[0].strip() for found in _SENTENCE.finditer(text) if found[0].strip())
-
-
-def _asks(sentence: str) -> bool:
-    if _SAVING.search(sentence):
-        return False
-    return sentence.rstrip("\"'”’)»*_ ").endswith(("?", "？", "؟")) or bool(  # noqa: RUF001
-        _ASKING.match(sentence)
-    )

@@ -1,4 +1,4 @@
-"""Messages as others send them: in local2's own form, in that of OpenAI's chat API, or alike.
+"""Messages as others send them: in local2's own form, in those of chat models' APIs, or alike.
 
 Nothing of a message is dropped: what is no text, and what nobody here knows, is kept beside it.
 """
@@ -10,11 +10,13 @@ import msgspec
 
 from local.errors import InvalidArgumentsError
 from local.memory.attachments import bounded
+from local.memory.blocks import Blocks
 from local.memory.ingestion import Message
 from local.memory.records import TIME_RULE, in_utc, written_time
+from local.protocol.calls import UNNAMED, read_calls
 from local.protocol.envelope import Name
 from local.protocol.payloads import Json, ToolCallRecord
-from local.protocol.reading import as_text, text_of, value_of
+from local.protocol.reading import as_text, text_of
 from local.protocol.tool import parameters_of
 
 ROLES = {
@@ -27,38 +29,10 @@ ROLES = {
 """Roles that other APIs have for ours; any other role stays as it is."""
 MILLISECONDS = 100_000_000_000
 """A number as a time counts seconds, or milliseconds from here on."""
-SAYING = ("content", "text", "tool_calls", "function_call", "refusal")
+SAYING = ("content", "text", "parts", "tool_calls", "function_call", "refusal")
 """A message without any of these keeps its text where nobody would look for it."""
 Id = Name | int
-
-
-class ReceivedFunction(msgspec.Struct, frozen=True, kw_only=True):
-    name: str | None = None
-    arguments: Any = None
-
-
-class ReceivedCall(msgspec.Struct, frozen=True, kw_only=True):
-    """A tool call: `name`, `args` and what it answered; or `function`, as OpenAI has it."""
-
-    id: Id | None = None
-    name: str | None = None
-    args: Json | None = None
-    content: Any = None
-    function: ReceivedFunction | None = None
-    ok: bool | None = None
-    tool_output_key: str | None = None
-
-    def record(self) -> ToolCallRecord:
-        """As it is remembered."""
-        function = self.function or ReceivedFunction()
-        return ToolCallRecord(
-            id=_id(self.id),
-            name=self.name or function.name or "",
-            args=_arguments(function.arguments) if self.args is None else self.args,
-            ok=self.ok is not False,
-            content=_written(self.content),
-            tool_output_key=self.tool_output_key,
-        )
+CALLS: Json = {"type": "array", "items": parameters_of(ToolCallRecord)}
 
 
 class ReceivedMessage(msgspec.Struct, frozen=True, kw_only=True):
@@ -74,8 +48,8 @@ class ReceivedMessage(msgspec.Struct, frozen=True, kw_only=True):
     timestamp: Annotated[
         str | float | None, msgspec.Meta(description="A date or time, e.g. 2026-05-01T14:30:00Z.")
     ] = None
-    tool_calls: list[ReceivedCall] | None = None
-    function_call: ReceivedFunction | None = None
+    tool_calls: Annotated[Any, msgspec.Meta(extra_json_schema=CALLS)] = None
+    function_call: Json | None = None
     tool_call_id: Annotated[Id | None, msgspec.Meta(description="Of a tool's message.")] = None
     refusal: str | None = None
     occurrence: Annotated[
@@ -90,12 +64,6 @@ class ReceivedMessage(msgspec.Struct, frozen=True, kw_only=True):
     ] = []
     fields: Annotated[Json, msgspec.Meta(description="What else is kept with it.")] = {}
 
-    def calls(self) -> list[ToolCallRecord]:
-        calls = list(self.tool_calls or ())
-        if self.function_call is not None:
-            calls.append(ReceivedCall(function=self.function_call))
-        return [call.record() for call in calls]
-
 
 _KNOWN = frozenset(ReceivedMessage.__struct_fields__)
 
@@ -103,8 +71,8 @@ MessageJson = Annotated[Json, msgspec.Meta(extra_json_schema=parameters_of(Recei
 """A message before it is read, so that what it holds besides is not lost."""
 
 
-def message_of(received: Json, place: str = "") -> Message:
-    """The message as it is remembered.
+def messages_of(received: Json, place: str = "") -> list[Message]:
+    """The message as it is remembered, behind the results of tools among its parts.
 
     Args:
         received: As it came.
@@ -119,31 +87,30 @@ def message_of(received: Json, place: str = "") -> Message:
         known = msgspec.convert(received, ReceivedMessage)
     except msgspec.ValidationError as error:
         raise InvalidArgumentsError(_located(str(error), place)) from error
-    calls = known.calls()
-    if not all(call.name for call in calls):
-        raise InvalidArgumentsError(
-            f"{within}tool_calls: a call has no name.",
-            remedy='A call is like {"id": "c1", "name": "weather", "args": {}, "content": "…"}, or '
-            'as OpenAI has it, {"id": "c1", "function": {"name": "weather", "arguments": "{}"}}.',
-        )
     if received.keys().isdisjoint(SAYING):
         raise InvalidArgumentsError(
             f"{place}: it has neither content nor tool_calls.".removeprefix(": "),
             remedy='A message is like {"role": "user", "content": "…"}.',
         )
-    text, parts = _read(known.text if known.content is None else known.content)
-    return Message(
+    blocks = Blocks.of(_content(known))
+    text = _text(blocks.said)
+    message = Message(
         role=ROLES.get(known.role, known.role),
         content=text or known.refusal or text,
         id=_id(known.id),
         name=known.name or None,
         timestamp=_moment(known.timestamp, f"{within}timestamp"),
-        tool_calls=calls,
+        tool_calls=_calls(known, blocks.calls, within),
         tool_call_id=_id(known.tool_call_id),
         occurrence=known.occurrence,
-        parts=bounded(parts or known.parts) or [],
+        parts=bounded(blocks.besides or _parts(known)) or [],
         fields=bounded({**known.fields, **_others(received)}),
     )
+    results = [result for block in blocks.results for result in read_calls([block], place, [])]
+    if not results:
+        return [message]
+    apart = [_result(message, call, number) for number, call in enumerate(results)]
+    return [*apart, message] if message.says_something or message.tool_calls else apart
 
 
 def _located(problem: str, place: str) -> str:
@@ -181,26 +148,52 @@ def _id(id_: Id | None) -> str | None:
     return None if id_ is None or id_ == "" else str(id_)
 
 
-def _read(content: Any) -> tuple[str | None, list[Any]]:
-    """The text of a content, and its parts if some of them are more than text."""
+def _content(known: ReceivedMessage) -> Any:
+    """What a message says; Gemini's has nothing but parts."""
+    said = known.text if known.content is None else known.content
+    return (known.parts or None) if said is None else said
+
+
+def _parts(known: ReceivedMessage) -> list[Any]:
+    return [] if known.content is None and known.text is None else known.parts
+
+
+def _text(content: Any) -> str | None:
     if content is None or isinstance(content, str):
-        return content, []
+        return content
     if isinstance(content, list) and all(isinstance(part, str | dict) for part in content):
-        return text_of(content) or "", [] if all(map(_is_text, content)) else content
-    return as_text(content), []
+        return text_of(content) or ""
+    return as_text(content)
 
 
-def _is_text(part: str | Json) -> bool:
-    return isinstance(part, str) or part.keys() <= {"type", "text"}
+def _calls(known: ReceivedMessage, among_parts: list[Json], within: str) -> list[ToolCallRecord]:
+    """The calls of a message.
+
+    Raises:
+        InvalidArgumentsError: One has no name, or is no call.
+    """
+    unread: list[str] = []
+    calls = [
+        *read_calls(known.tool_calls, f"{within}tool_calls", unread),
+        *read_calls(known.function_call or None, f"{within}function_call", unread),
+        *read_calls(among_parts, f"{within}content", unread),
+    ]
+    if unread:
+        raise InvalidArgumentsError(
+            f"{unread[0]}.",
+            remedy='A call is like {"id": "c1", "name": "weather", "args": {}, "content": "…"}, or '
+            'as OpenAI has it, {"id": "c1", "function": {"name": "weather", "arguments": "{}"}}.',
+        )
+    return calls
 
 
-def _written(content: Any) -> str:
-    return _read(content)[0] or ""
-
-
-def _arguments(arguments: Any) -> Json:
-    """Arguments as an object; a text that is none is kept under `arguments`."""
-    found = value_of(arguments or "{}") if isinstance(arguments, str) else arguments
-    if found is None:
-        return {"arguments": arguments} if arguments else {}
-    return found if isinstance(found, dict) else {"arguments": found}
+def _result(message: Message, call: ToolCallRecord, number: int) -> Message:
+    """A result among the parts of a message as a message of its own."""
+    return Message(
+        role="tool",
+        content=call.content,
+        id=message.id and f"{message.id}.{number}",
+        name=None if call.name == UNNAMED else call.name,
+        timestamp=message.timestamp,
+        tool_call_id=call.id,
+    )

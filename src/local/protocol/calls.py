@@ -99,7 +99,7 @@ def _foreign(reported: Json, at: str, unread: list[str]) -> ToolCallRecord | Non
     error = reported.get("error")
     call = ToolCallRecord(
         name=name or UNNAMED,
-        args=_args(first_of(reported, ARGS), at, unread),
+        args=_args(first_of(reported, ARGS)),
         ok=_succeeded(reported),
         content=as_text(first_of(reported, RESULTS)) or (as_text(error) if error else ""),
         id=name_of(first_of(reported, IDS)) or None,
@@ -112,16 +112,12 @@ def _foreign(reported: Json, at: str, unread: list[str]) -> ToolCallRecord | Non
     return call if call.content else None
 
 
-def _args(value: Any, at: str, unread: list[str]) -> Json:
-    match value:
-        case None:
-            return {}
-        case dict():
-            return value
-        case str() if isinstance(found := value_of(value or "{}"), dict):
-            return found
-    unread.append(f"{at}: expected an object of arguments, got {kind_of(value)}")
-    return {}
+def _args(value: Any) -> Json:
+    """Arguments as an object; what is none is the argument `arguments`."""
+    found = value_of(value or "{}") if isinstance(value, str) else value
+    if isinstance(found, dict):
+        return found
+    return {} if value is None else {"arguments": value if found is None else found}
 
 
 def _succeeded(reported: Json) -> bool:

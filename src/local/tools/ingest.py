@@ -4,7 +4,7 @@ from typing import Annotated
 
 import msgspec
 
-from local.memory.messages import MessageJson, message_of
+from local.memory.messages import MessageJson, messages_of
 from local.memory.service import MemoryService
 from local.protocol.envelope import Name
 from local.protocol.tool import ToolOutput
@@ -40,7 +40,9 @@ class Ingest(Args, frozen=True):
 
 async def ingest(memory: MemoryService, args: Ingest) -> ToolOutput:
     messages = [
-        message_of(received, f"messages[{number}]") for number, received in enumerate(args.messages)
+        message
+        for number, received in enumerate(args.messages)
+        for message in messages_of(received, f"messages[{number}]")
     ]
     ingested = await memory.ingest(messages, args.session_id)
     return ToolOutput(

@@ -2,26 +2,42 @@
 
 import re
 
-_SENTENCE = re.compile(r"[^.!?\n]+[.!?]*")
+ENDS = ".!?\u2026\u3002\uff01\uff1f\u061f"
+QUESTION_MARKS = "?\uff1f\u061f"
+
+_SENTENCE = re.compile(rf"[^{ENDS}\n]+[{ENDS}]*")
 _SOMETHING = re.compile(r"\w\w")
 _DECORATION = " \t\"'*#>-\u2013\u2014\u201c\u201d"
-_ASKS = re.compile(
-    r"(?:please\s+)?(?:what|when|where|who|whom|whose|which|why|how|do|does|did|is|are|was|were|am"
-    r"|can|could|would|will|should|shall|may|might|has|have|had|any|isn|aren|don|didn|doesn|tell"
-    r"|show|give|list|find|remind|summari[sz]e|search|recall|remember|look\s+up|describe|explain"
-    r"|mention|name)\b",
+_CLOSING = " \"'*_)\u201d\u2019\u00bb"
+_ASKING = (
+    "what|when|where|who|whom|whose|which|why|how|do|does|did|is|are|was|were|am|can|could|would"
+    "|will|should|shall|may|has|have|had"
+)
+_ASKS_BACK = re.compile(rf"\W*(?:{_ASKING}|tell me|remind me)\b", re.IGNORECASE)
+_SAVING = re.compile(r"\b(?:remember|note|save|mind|forget)\b[:,]? that\b", re.IGNORECASE)
+"""Politely asked for, it is stated: "Could you remember that …?"."""
+_WANTS = re.compile(
+    rf"(?:please\s+)?(?:{_ASKING}|might|any|isn|aren|don|didn|doesn|tell|show|give|list|find|remind"
+    r"|summari[sz]e|search|recall|remember|look\s+up|describe|explain|mention|name)\b",
     re.IGNORECASE,
 )
 _SUBJECT = re.compile(r"\b(?:i|we|let['\u2019]s)\b", re.IGNORECASE)
 
 
 def sentences(text: str) -> list[str]:
-    """Those that say something, each with the mark that ends it."""
+    """Those that say something, each with the marks that end it."""
     return [found.strip() for found in _SENTENCE.findall(text) if _SOMETHING.search(found)]
 
 
 def is_question(sentence: str) -> bool:
-    return sentence.endswith("?")
+    return sentence.rstrip(_CLOSING).endswith(tuple(QUESTION_MARKS))
+
+
+def asks(sentence: str) -> bool:
+    """Whether it asks for an answer and states nothing."""
+    if _SAVING.search(sentence):
+        return False
+    return is_question(sentence) or _ASKS_BACK.match(sentence) is not None
 
 
 def telling(text: str) -> float:
@@ -33,5 +49,5 @@ def telling(text: str) -> float:
     every = [sentence.strip(_DECORATION) for sentence in sentences(text)]
     if not every or (len(every) == 1 and not _SUBJECT.search(text)):
         return 0.0
-    tells = [s for s in every if not is_question(s) and not _ASKS.match(s)]
+    tells = [s for s in every if not is_question(s) and not _WANTS.match(s)]
     return len(tells) / len(every)

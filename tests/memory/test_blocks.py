@@ -1,0 +1,107 @@
+"""Conversations in the blocks of Anthropic and Gemini: text is said, results are tools'."""
+
+from typing import Any
+
+import pytest
+
+from calling import RICHARD, call, ingest
+from local.bus.connection import Connection
+from local.bus.tool_client import call_tool
+from local.memory.messages import messages_of
+from local.protocol.payloads import Json
+
+pytestmark = pytest.mark.usefixtures("tools")
+
+THOUGHT = {"type": "thinking", "thinking": "A scale would help.", "signature": "c2ln"}
+ANTHROPIC: list[Json] = [
+    {"role": "user", "content": "How heavy is the osmium?"},
+    {
+        "role": "assistant",
+        "content": [
+            THOUGHT,
+            {"type": "text", "text": "I weigh it."},
+            {"type": "tool_use", "id": "t1", "name": "weigh", "input": {"metal": "osmium"}},
+        ],
+    },
+    {
+        "role": "user",
+        "content": [
+            {
+                "type": "tool_result",
+                "tool_use_id": "t1",
+                "content": [{"type": "text", "text": "22 grams"}],
+            },
+            {"type": "text", "text": "And the gold?"},
+        ],
+    },
+]
+GEMINI: list[Json] = [
+    {"role": "user", "parts": [{"text": "How heavy is the osmium?"}]},
+    {
+        "role": "model",
+        "parts": [
+            {"text": "A scale would help.", "thought": True},
+            {"text": "I weigh it."},
+            {"functionCall": {"id": "t1", "name": "weigh", "args": {"metal": "osmium"}}},
+        ],
+    },
+    {
+        "role": "user",
+        "parts": [
+            {"functionResponse": {"id": "t1", "name": "weigh", "response": "22 grams"}},
+            {"text": "And the gold?"},
+        ],
+    },
+]
+
+
+async def shown(bus: Connection) -> list[dict[str, Any]]:
+    messages: list[dict[str, Any]] = (await call(bus, "load_session", {}))["messages"]
+    return messages
+
+
+@pytest.mark.parametrize("talk", [ANTHROPIC, GEMINI], ids=["Anthropic", "Gemini"])
+async def test_blocks_are_messages_calls_and_results(bus: Connection, talk: list[Json]) -> None:
+    first = await ingest(bus, *talk)
+    again = await ingest(bus, *talk)
+
+    assert (first["added"], again["added"], again["known"]) == (4, 0, 4)
+    messages = await shown(bus)
+    assert [(one["role"], one["content"]) for one in messages] == [
+        ("user", "How heavy is the osmium?"),
+        ("assistant", "I weigh it."),
+        ("tool", "22 grams"),
+        ("user", "And the gold?"),
+    ]
+    assert messages[1]["tool_calls"] == [{"id": "t1", "name": "weigh", "args": {"metal": "osmium"}}]
+    assert messages[2]["name"] == "weigh"
+
+
+async def test_what_was_only_thought_is_kept_beside_and_not_found(bus: Connection) -> None:
+    await ingest(bus, *ANTHROPIC)
+
+    found = (await call(bus, "recall", {"query": "Would a scale help?"}))["items"]
+    assert not [item for item in found if "scale" in item["content"]]
+    assert THOUGHT in messages_of(ANTHROPIC[1])[0].parts
+
+
+async def test_a_message_of_nothing_but_results_is_as_many_messages(bus: Connection) -> None:
+    results = [
+        {"type": "tool_result", "tool_use_id": id_, "content": f"{id_} grams"} for id_ in ("a", "b")
+    ]
+    await ingest(bus, {"role": "user", "id": "m1", "content": results})
+    again = await ingest(bus, {"role": "user", "id": "m1", "content": results})
+
+    assert (again["added"], again["changed"], again["known"]) == (0, 0, 2)
+    results_shown = [one["content"] for one in await shown(bus) if one["role"] == "tool"]
+    assert results_shown == ["a grams", "b grams"]
+
+
+async def test_a_call_without_a_name_among_blocks_is_refused_with_its_place(
+    bus: Connection,
+) -> None:
+    message = {"role": "assistant", "content": [{"type": "tool_use", "id": "t1", "input": {}}]}
+    result = await call_tool(bus, "ingest", {"messages": [message]}, caller=RICHARD)
+
+    assert result.error is not None
+    assert "messages[0].content[0]: the call has no name" in result.error.message
