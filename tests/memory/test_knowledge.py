@@ -177,6 +177,16 @@ async def test_a_fact_is_linked_with_a_bounded_number_of_newer_ones(
     assert linked.count("Northwind sells osmium.") == MOST_LINKED
 
 
+async def test_what_others_know_privately_uses_up_no_link_of_a_fact_for_everybody(
+    richard: MemoryService, eve: MemoryService, database: Database
+) -> None:
+    await tell(richard, BOSS, scope="tenant")
+    await tell(eve, *((f"Clerk {n}", "works for", "Northwind") for n in range(MOST_LINKED + 10)))
+    await tell(richard, ADA)
+
+    assert (ADA_SAID, BOSS_SAID) in await links(database)
+
+
 @pytest.mark.parametrize("told", [(ADA, BOSS), (BOSS, ADA)], ids=["forth", "back"])
 async def test_a_question_of_two_steps_finds_the_second_by_its_link(
     richard: MemoryService, told: tuple[tuple[str, str, str], ...]

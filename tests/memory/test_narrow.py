@@ -6,7 +6,7 @@ import pytest
 
 from indexed import indexed
 from local.errors import InvalidArgumentsError
-from local.memory.recall import candidates, retrieval, working_sets
+from local.memory.recall import retrieval, working_sets
 from local.memory.recall.recaller import Ask
 from local.memory.records import Fact
 from local.memory.service import Memory, MemoryService
@@ -31,7 +31,7 @@ def size(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Non
 
 async def owner_of_much(searchable: Memory, monkeypatch: pytest.MonkeyPatch) -> MemoryService:
     """Who has more records than are compared or looked through, one of them in session s1."""
-    monkeypatch.setattr(candidates, "OWN", MUCH - 1)
+    monkeypatch.setattr(retrieval, "OWN", MUCH - 1)
     monkeypatch.setattr(retrieval, "FURTHER_LOOK", MUCH - 20)
     richard = searchable.of(Caller(user="richard", session_id="s1"))
     other = [f"The letter {n} for that precious stuff was sent." for n in range(MUCH)]
@@ -125,6 +125,19 @@ async def test_of_many_behind_others_the_nearest_are_taken(searchable: Memory) -
     far = [f"Our ice hockey team won final number {n}." for n in range(retrieval.LOOK + 10)]
 
     richard = await behind_others(searchable, *far[:30], GOLD, *far[30:])
+
+    assert await recall(richard, ASKED) == [GOLD]
+
+
+async def test_a_large_memory_is_found_however_much_of_others_is_nearer(
+    searchable: Memory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """More than the index is asked for, and more of one's own than one read compares."""
+    monkeypatch.setattr(retrieval, "OWN", 5)
+    monkeypatch.setattr(retrieval, "FURTHER_LOOK", retrieval.LOOK + 10)
+    far = [f"Our ice hockey team won final number {n}." for n in range(20)]
+
+    richard = await behind_others(searchable, *far[:7], GOLD, *far[7:])
 
     assert await recall(richard, ASKED) == [GOLD]
 

@@ -24,7 +24,7 @@ from local.protocol.triplet import Triplet, entity_key
 LINKS = 4
 """Of the facts that name an entity of a new one, in either role, the newest so many are linked."""
 MOST_LINKED = 50
-"""A fact that so many newer ones are linked with gets no more: recall reads them all."""
+"""A fact that so many newer ones of an owner are linked with gets no more."""
 LINKED = "shares_entity"
 STATES, NAMES = "states", "names"
 ROLES = ("subject", "object")
@@ -110,8 +110,16 @@ class Knowledge:
         for within in dict.fromkeys((place, ("tenant", TENANT_OWNED))):
             for role in ROLES:
                 entity = _entity(within, role, name)
-                asked = {"entity": entity, "id": record_id, "limit": LINKS, "most": MOST_LINKED}
-                found = self._rows.execute(connection, "naming", **asked).fetchall()
+                found = self._rows.execute(
+                    connection,
+                    "naming",
+                    entity=entity,
+                    id=record_id,
+                    scope=place[0],
+                    owner=place[1],
+                    limit=LINKS,
+                    most=MOST_LINKED,
+                ).fetchall()
                 yield from (row["id"] for row in found)
 
     def _relate(self, connection: Connection, source: str, type_: str, target: str) -> None:

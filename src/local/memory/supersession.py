@@ -18,8 +18,9 @@ from local.memory.judge import Judge
 from local.memory.ledger import Ledger
 from local.memory.places import ALIKE, Reach, place
 from local.memory.recall.candidates import Filter
+from local.memory.recall.found import Found
 from local.memory.recall.query import analyse
-from local.memory.recall.retrieval import Found, Retrieval
+from local.memory.recall.retrieval import Retrieval
 from local.memory.records import Record
 from local.memory.rows import TenantRows
 from local.protocol.caller import Caller

@@ -17,10 +17,10 @@ from local.memory.recall.columns import Columns
 from local.memory.recall.echoes import ECHO, UNANSWERED
 from local.memory.recall.entries import Candidate
 from local.memory.recall.features import features
+from local.memory.recall.found import Found
 from local.memory.recall.query import analyse
 from local.memory.recall.ranking import Draft, Ranked, Shares, rank
 from local.memory.recall.recaller import Ask
-from local.memory.recall.retrieval import Found
 from local.memory.records import stamp
 from local.memory.service import Memory
 from local.memory.turn_records import Turn

@@ -22,8 +22,6 @@ from local.protocol.vectors import VectorHits
 
 NEIGHBOURED = 10
 """Of a channel's best so many get the messages around them."""
-OWN = 3_000
-"""No more records than these are all compared where the nearest of the index are others'."""
 
 
 class Filter(msgspec.Struct, frozen=True, kw_only=True):
@@ -128,17 +126,16 @@ class Pool:
         """Rows that are visible, every one unless there are more than the limit."""
         return [row for (row,) in self._all("own_rows", limit=limit, **self._asked)]
 
-    def nearest_own(self, hits: VectorHits, limit: int) -> list[int] | None:
-        """The nearest of all that the caller may see; None if that is too much to compare."""
-        own = self.own(OWN + 1)
-        if len(own) > OWN:
-            return None
-        rows = _json(own)
-        compared = self._all("own_vectors", rows=rows, embedder=hits.embedder, **self._asked)
-        if not compared:
+    def compared(
+        self, rows: Sequence[int], hits: VectorHits, limit: int
+    ) -> list[tuple[float, int]]:
+        """The nearest of these rows to the question, each with its cosine."""
+        found = self._all("own_vectors", rows=_json(rows), embedder=hits.embedder, **self._asked)
+        if not found:
             return []
-        cosines = matrix([data for _, data in compared]) @ vector_of(hits.question)
-        return [compared[position][0] for position in np.argsort(-cosines)[:limit].tolist()]
+        cosines = matrix([data for _, data in found]) @ vector_of(hits.question)
+        best = np.argsort(-cosines, kind="stable")[:limit].tolist()
+        return [(float(cosines[position]), found[position][0]) for position in best]
 
     def related(self, rows: Sequence[int]) -> dict[int, list[int]]:
         """Rows related to each of these."""

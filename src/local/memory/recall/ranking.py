@@ -19,9 +19,9 @@ from local.memory.places import Reach
 from local.memory.recall.columns import View
 from local.memory.recall.echoes import Echo, Echoes, weighed
 from local.memory.recall.entries import Array, Flags, Names, Positions
+from local.memory.recall.found import Found, Worded
 from local.memory.recall.likeness import Likeness, Wording
 from local.memory.recall.query import Query
-from local.memory.recall.retrieval import Found, Worded
 
 SPEAKER = 0.1
 FIRSTHAND, NAMED_FIRSTHAND = 0.06, 0.15

@@ -18,10 +18,11 @@ from local.memory.places import Scope, Weights, reach
 from local.memory.recall.candidates import Filter
 from local.memory.recall.echoes import Heard
 from local.memory.recall.expansion import Expander
+from local.memory.recall.found import Found
 from local.memory.recall.query import Query, analyse
 from local.memory.recall.ranking import Draft, Ranked, Shares, rank
 from local.memory.recall.reranker import Reranker
-from local.memory.recall.retrieval import Found, Retrieval
+from local.memory.recall.retrieval import Retrieval
 from local.memory.records import Kind, Record, checked_text, in_utc
 from local.memory.rows import TenantRows
 from local.protocol.caller import Caller

@@ -1,12 +1,12 @@
 """Asks all channels for a question at once: words, meaning, topic keys, relations."""
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from typing import Any, TypeVar
 
 import msgspec
-import numpy as np
 import structlog
 
 from local.database import Connection
@@ -15,8 +15,8 @@ from local.memory.indexer import Indexer, Vectors
 from local.memory.places import Reach
 from local.memory.recall.candidates import Filter, Pool
 from local.memory.recall.columns import Columns, View
-from local.memory.recall.echoes import ECHO, Sources
-from local.memory.recall.entries import Array, Flags
+from local.memory.recall.echoes import ECHO
+from local.memory.recall.found import Found, Worded
 from local.memory.recall.fulltext import Counts, FullText
 from local.memory.recall.keywords import stems
 from local.memory.recall.query import Query
@@ -29,6 +29,8 @@ LOOK = 50
 ENOUGH = 20
 """Of the nearest vectors, or the best rows, so many must be visible; else we look further."""
 FURTHER_LOOK = 1_500
+OWN = 3_000
+"""Records compared in one read, where the nearest of the index are others'."""
 TURNS_TO_SEND = 5
 """Turns of the event loop until a question has left for the worker; a thread that reads the ledger
 meanwhile takes the interpreter from it for most of a millisecond."""
@@ -37,57 +39,6 @@ D = TypeVar("D")
 T = TypeVar("T")
 
 log = structlog.get_logger()
-
-
-class Worded(msgspec.Struct, frozen=True, kw_only=True):
-    """What ranking chooses from, and what is known of it without the question's vector.
-
-    `phrases` are the rows that have each of the question's.
-    """
-
-    view: View
-    phrases: list[list[int]]
-    topics: list[int]
-    counts: Counts | None = None
-    """Of the caller's memory, where the view is not all of it."""
-
-    @property
-    def total(self) -> float:
-        """Records of the memory that is searched."""
-        return max(self.counts.total if self.counts else 0.0, float(self.view.size))
-
-    def having(self, stem: str, viewed: int) -> float:
-        """How many of them have a stem, of which `viewed` are in the view."""
-        counted = self.counts.having.get(stem, 0.0) if self.counts else 0.0
-        return min(max(counted, viewed), self.total)  # counts are estimates, and of a while ago
-
-
-class Found(Worded, frozen=True, kw_only=True):
-    """What all channels say.
-
-    `related` says which rows each of some rows is related to, `sources` what the echoes among them
-    repeat. `question` is the query's vector, float32, empty where there is none, and `embedder`
-    made it. `problem` says why the vectors could not be asked, `waiting` that some records have
-    none yet.
-    """
-
-    related: Callable[[list[int]], Mapping[int, list[int]]]
-    sources: Sources
-    question: bytes
-    embedder: str
-    min_score: float
-    waiting: bool
-    problem: str | None
-
-    def compared(self) -> Flags:
-        """Whether each record has a vector that the question's can be compared with."""
-        if not self.question:
-            return np.zeros(self.view.size, bool)
-        return self.view.compared(self.embedder)
-
-    def cosines(self) -> Array:
-        """Of the question with each record; 0 where they cannot be compared."""
-        return self.view.cosines(self.question, self.embedder)
 
 
 class _Pooled(msgspec.Struct, frozen=True, kw_only=True):
@@ -101,12 +52,15 @@ class _Pooled(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Looked(msgspec.Struct, frozen=True, kw_only=True):
-    """What the vector worker answered, or why it did not; `last` if it will not be asked again."""
+    """What the vector worker answered, or why it did not.
+
+    `nearest` are the rows of the caller's own where its hits are too many of others.
+    """
 
     waiting: bool
     hits: VectorHits | None = None
     problem: str | None = None
-    last: bool = False
+    nearest: list[int] | None = None
 
     def found(self, worded: Worded, **channels: Any) -> Found:
         hits = self.hits
@@ -172,13 +126,16 @@ class Retrieval:
             self._look(query.text, LOOK, filter_), self._pooled(query, reach, filter_)
         )
         selected = partial(self._selected, filter_, pooled, draft, select)
-        try:
+        with suppress(_BehindOthersError):
             return await self._rows.read(partial(selected, looked))
-        except _BehindOthersError:
-            further = await self._look(query.text, FURTHER_LOOK, filter_)
-            hits = looked.hits if further.hits is None else further.hits
-            further = msgspec.structs.replace(further, hits=hits, last=True)
-            return await self._rows.read(partial(selected, further))
+        further = await self._look(query.text, FURTHER_LOOK, filter_)
+        if further.hits is not None:
+            with suppress(_BehindOthersError):
+                return await self._rows.read(partial(selected, further))
+        nearest = await self._nearest_of_all(filter_, looked)
+        return await self._rows.read(
+            partial(selected, msgspec.structs.replace(looked, nearest=nearest))
+        )
 
     async def _drafted(
         self, query: Query, reach: Reach, filter_: Filter, draft: Callable[[Worded], D]
@@ -278,7 +235,7 @@ class Retrieval:
     ) -> T:
         pool = Pool(self._rows, connection, filter_, pooled.pool)
         if looked.hits is not None:
-            self._add_nearest(pool, looked.hits, last=looked.last)
+            pool.add(_nearest(pool, looked.hits) if looked.nearest is None else looked.nearest)
         related = pool.related(list(pool.candidates))
         pool.add([row for others in related.values() for row in others])
         sources = pool.sources([c.row for c in pool.candidates.values() if c.echo == ECHO])
@@ -299,15 +256,34 @@ class Retrieval:
         )
         return select(connection, found, draft(worded))
 
-    def _add_nearest(self, pool: Pool, hits: VectorHits, *, last: bool) -> None:
-        """The index holds everybody's vectors: the caller's own may lie behind others'."""
-        nearest = pool.nearest(hits, LOOK)
-        if len(nearest) < ENOUGH and len(hits.hits) == LOOK:
-            own = pool.nearest_own(hits, LOOK)
-            if own is None and not last:
-                raise _BehindOthersError
-            nearest = nearest if own is None else own
-        pool.add(nearest)
+    async def _nearest_of_all(self, filter_: Filter, looked: _Looked) -> list[int]:
+        """The nearest of everything that the caller may see, page by page: nothing hides them."""
+        if looked.hits is None:
+            return []
+        hits = looked.hits
+        own = await self._rows.read(lambda c: Pool(self._rows, c, filter_).own())
+        best: list[tuple[float, int]] = []
+        for start in range(0, len(own), OWN):
+            page = own[start : start + OWN]
+            best += await self._rows.read(partial(self._compared, filter_, hits, page))
+            best = sorted(best, reverse=True)[:LOOK]
+        return [row for _, row in best]
+
+    def _compared(
+        self, filter_: Filter, hits: VectorHits, rows: list[int], connection: Connection
+    ) -> list[tuple[float, int]]:
+        return Pool(self._rows, connection, filter_).compared(rows, hits, LOOK)
+
+
+def _nearest(pool: Pool, hits: VectorHits) -> list[int]:
+    """The index holds everybody's vectors: the caller's own may lie behind others'."""
+    nearest = pool.nearest(hits, LOOK)
+    if len(nearest) >= ENOUGH or len(hits.hits) < LOOK:
+        return nearest
+    own = pool.own(OWN + 1)
+    if len(own) > OWN:
+        raise _BehindOthersError
+    return [row for _, row in pool.compared(own, hits, LOOK)]
 
 
 def _view(columns: Columns, pool: Pool, filter_: Filter) -> View:

@@ -1,0 +1,62 @@
+"""What the channels found, as ranking takes it."""
+
+from collections.abc import Callable, Mapping
+
+import msgspec
+import numpy as np
+
+from local.memory.recall.columns import View
+from local.memory.recall.echoes import Sources
+from local.memory.recall.entries import Array, Flags
+from local.memory.recall.fulltext import Counts
+
+
+class Worded(msgspec.Struct, frozen=True, kw_only=True):
+    """What ranking chooses from, and what is known of it without the question's vector.
+
+    `phrases` are the rows that have each of the question's.
+    """
+
+    view: View
+    phrases: list[list[int]]
+    topics: list[int]
+    counts: Counts | None = None
+    """Of the caller's memory, where the view is not all of it."""
+
+    @property
+    def total(self) -> float:
+        """Records of the memory that is searched."""
+        return max(self.counts.total if self.counts else 0.0, float(self.view.size))
+
+    def having(self, stem: str, viewed: int) -> float:
+        """How many of them have a stem, of which `viewed` are in the view."""
+        counted = self.counts.having.get(stem, 0.0) if self.counts else 0.0
+        return min(max(counted, viewed), self.total)  # counts are estimates, and of a while ago
+
+
+class Found(Worded, frozen=True, kw_only=True):
+    """What all channels say.
+
+    `related` says which rows each of some rows is related to, `sources` what the echoes among them
+    repeat. `question` is the query's vector, float32, empty where there is none, and `embedder`
+    made it. `problem` says why the vectors could not be asked, `waiting` that some records have
+    none yet.
+    """
+
+    related: Callable[[list[int]], Mapping[int, list[int]]]
+    sources: Sources
+    question: bytes
+    embedder: str
+    min_score: float
+    waiting: bool
+    problem: str | None
+
+    def compared(self) -> Flags:
+        """Whether each record has a vector that the question's can be compared with."""
+        if not self.question:
+            return np.zeros(self.view.size, bool)
+        return self.view.compared(self.embedder)
+
+    def cosines(self) -> Array:
+        """Of the question with each record; 0 where they cannot be compared."""
+        return self.view.cosines(self.question, self.embedder)
