@@ -132,15 +132,15 @@ def read(conversation: Conversation) -> Iterator[NewRecord | Skipped]:
     """A record a message and a tool's result, in their order, or why there is none.
 
     What is told twice is one record. An id may come again with another text, of a message that was
-    edited.
+    edited, or with other arguments, of another call.
     """
-    seen: dict[str, str] = {}
+    seen: dict[str, tuple[str, Any]] = {}
     for index, (message, call) in enumerate(_with_calls(conversation.messages)):
         for record in _records(conversation, message, call):
             if record is None:
                 yield Skipped(index=index, reason=OWN_RESULT)
-            elif seen.get(record.id) != record.content:
-                seen[record.id] = record.content
+            elif seen.get(record.id) != (said := (record.content, record.metadata.get("args"))):
+                seen[record.id] = said
                 yield record
 
 

@@ -7,7 +7,7 @@ import msgspec
 from local.database import Connection
 from local.memory.echoes import DERIVED_FROM
 from local.memory.ledger import Cause, Ledger
-from local.memory.received import Received
+from local.memory.received import Received, first_same_call
 from local.memory.records import NewRecord, Rating, Written, content_id, stamp
 from local.memory.rows import TenantRows
 
@@ -81,7 +81,7 @@ class Turns:
             return self._ledger.add_in(connection, record)
         if record.kind == "episode" or record.role == "assistant":
             return self._put_answer(connection, record)
-        same = self._rows.execute(
+        alike = self._rows.execute(
             connection,
             "known_in_turn",
             turn=record.turn,
@@ -90,9 +90,10 @@ class Turns:
             label=record.label,
             source_ref=record.source_ref,
             content=record.content,
-        ).fetchone()
-        if same is not None:
+        ).fetchall()
+        if (same := first_same_call(alike, record)) is not None:
             return Written(id=same["id"], was_new=False)
+        record = self._received.under_its_own_id(connection, record)
         if record.kind == "tool_output":
             received = self._received.result_in(connection, record)
             return received or self._ledger.add_in(connection, record)
