@@ -167,20 +167,27 @@ def _records(
 
     A blank message is none where the results of its calls stand for it.
     """
-    answered = [told for told in message.tool_calls if not _is_blank(told.content)]
-    kept = [told for told in answered if not conversation.is_own(told)]
+    told: list[ToolCallRecord] = []
+    untold: list[ToolCallRecord] = []
+    left_out = 0
+    for reported in message.tool_calls:
+        if _is_blank(reported.content):
+            untold.append(reported)
+        elif conversation.is_own(reported):
+            untold.append(reported)
+            left_out += 1
+        else:
+            told.append(reported)
     if message.role == "tool" and not message.is_blank:
         result = _answer(message, call)
         if conversation.is_own(result):
             yield None
         elif call is None or call.content != message.content:  # else the call has told it already
             yield _result(conversation, message, result)
-    elif message.says_something or not kept or len(kept) < len(message.tool_calls):
-        yield _said(
-            conversation, message, [told for told in message.tool_calls if told not in kept]
-        )
-    for told in answered:
-        yield _result(conversation, message, told) if told in kept else None
+    elif message.says_something or untold or not told:
+        yield _said(conversation, message, untold)
+    yield from (_result(conversation, message, reported) for reported in told)
+    yield from (None for _ in range(left_out))
 
 
 def _is_blank(text: str) -> bool:
