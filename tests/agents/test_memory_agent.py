@@ -4,12 +4,14 @@ import asyncio
 import json
 from typing import Any
 
+import msgspec
 import pytest
 
 from factories import Listen
 from local.agents.memory_agent import MemoryAgent
 from local.bus import streams
 from local.bus.connection import Connection
+from local.bus.dead_letters import letters, publish_again
 from local.bus.streams import publish_durably
 from local.database import Connection as Sql
 from local.database import Database
@@ -18,6 +20,7 @@ from local.memory.service import Memory, MemoryService
 from local.protocol.caller import Caller
 from local.protocol.codec import decode
 from local.protocol.payloads import DeadLetter
+from local.settings import MemorySettings
 from turns import GENERATION, TURN, all_done, episodes, rows, turn
 from waiting import eventually
 
@@ -130,14 +133,14 @@ async def test_of_a_turn_that_failed_the_question_and_the_results_are_remembered
 async def test_what_is_no_turn_is_a_dead_letter_and_no_memory(
     bus: Connection, database: Database, listen: Listen, message: bytes, reason: str
 ) -> None:
-    letters = await listen("memory.dead_letter")
+    heard = await listen("memory.dead_letter")
 
     await publish_durably(bus, GENERATION, message)
     await publish_durably(bus, GENERATION, turn())
     await all_done(bus)
 
-    await eventually(lambda: letters)
-    letter = decode(letters[0].data, DeadLetter).payload
+    await eventually(lambda: heard)
+    letter = decode(heard[0].data, DeadLetter).payload
     assert letter.subject == GENERATION
     assert reason in letter.reason
     assert letter.message == message.decode()
@@ -166,12 +169,12 @@ async def test_feedback_is_kept_with_its_query(bus: Connection, database: Databa
 async def test_feedback_out_of_bounds_is_a_dead_letter(
     bus: Connection, listen: Listen, score: object, got: str
 ) -> None:
-    letters = await listen("memory.dead_letter")
+    heard = await listen("memory.dead_letter")
     message = {"payload": {"query_id": "q1", "score": score}}
     await publish_durably(bus, "response.feedback", json.dumps(message).encode())
 
-    await eventually(lambda: letters)
-    reason = decode(letters[0].data, DeadLetter).payload.reason
+    await eventually(lambda: heard)
+    reason = decode(heard[0].data, DeadLetter).payload.reason
     assert reason == f"score: expected a number from -1 to 1, got {got} at payload.score."
 
 
@@ -194,6 +197,25 @@ async def test_a_turn_that_the_ledger_refuses_is_tried_again(
 
     assert len(await episodes(database)) == 1
     assert memory.of(Caller()) is not None
+
+
+async def test_a_turn_that_is_never_handled_in_its_time_is_set_aside(
+    bus: Connection, memory: Memory, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(streams, "RETRY_DELAY", 0.05)
+    hurried = msgspec.structs.replace(memory.settings, turn_timeout=1e-9)
+    monkeypatch.setattr(memory, "settings", hurried)
+    async with await MemoryAgent.open(bus, memory):
+        await publish_durably(bus, GENERATION, turn())
+        await all_done(bus)
+        (letter,) = [stored async for stored in letters(bus)]
+        assert "not handled within 1e-09 s" in letter.letter.reason
+
+        monkeypatch.setattr(memory, "settings", MemorySettings())
+        await publish_again(bus, letter)
+        await all_done(bus)
+
+    assert len(await episodes(database)) == 1
 
 
 async def test_turns_wait_while_no_agent_runs(

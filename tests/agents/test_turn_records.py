@@ -106,3 +106,21 @@ async def test_a_turn_can_be_recalled_at_once_in_its_session_and_later(
     assert await found("s1", "session") == await found("s2", "history")
     assert await found("s1", "session") == {"chat_message", "tool_output"}
     assert await found("s1", "history") == await found("s2", "session") == set()
+
+
+@pytest.mark.usefixtures("memory_agent")
+async def test_a_turn_keeps_the_same_output_to_other_arguments_once_each(
+    bus: Connection, database: Database
+) -> None:
+    made = [
+        {"id": id_, "name": "weather", "args": {"city": city}, "content": "Sunny."}
+        for id_ in ("call_0", None)
+        for city in ("Bern", "Basel")
+    ]
+    for _ in range(2):
+        await publish_durably(bus, GENERATION, turn(tool_calls=made))
+        await all_done(bus)
+
+    results = [row for row in await rows(database) if row["kind"] == "tool_output"]
+    cities = [json.loads(row["metadata"])["args"]["city"] for row in results]
+    assert cities == ["Bern", "Basel", "Bern", "Basel"]

@@ -1,5 +1,6 @@
 """Tool calls in conversations: each result with its own call, however clients number them."""
 
+import json
 from typing import Any
 
 import pytest
@@ -9,12 +10,14 @@ from local.bus.tool_client import call_tool
 from local.bus.tool_host import ToolHost
 from local.database import Connection as Sql
 from local.database import Database
+from local.memory.intake import Result
 from local.memory.service import Memory, MemoryService
 from local.memory.turn_records import Turn
 from local.protocol.caller import Caller
 from local.protocol.payloads import ToolCallRecord
 from local.tools import ingest
 from recalling import DAY, recall, said
+from turns import rows
 
 
 @pytest.fixture
@@ -157,3 +160,48 @@ async def test_a_tool_call_without_a_name_is_refused_with_an_example(
 
     assert result.error is not None
     assert "messages[0].tool_calls" in result.error.message
+
+
+FORECASTS = [
+    said("And in Bern?"), calls("weather", args={"city": "Bern"}), answers("Sunny."),
+    said("And in Basel?"), calls("weather", args={"city": "Basel"}), answers("Sunny."),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("size", [1, 3, 6])
+async def test_the_same_output_of_one_call_id_to_other_arguments_is_another_result(
+    richard: MemoryService, database: Database, size: int
+) -> None:
+    """Also in pieces, of which the last are the whole up to there, and however often it is sent."""
+    for end in [*range(size, len(FORECASTS), size), len(FORECASTS), len(FORECASTS)]:
+        sent = await richard.ingest(FORECASTS[:end], "s1")
+
+    assert (sent.added, sent.known) == (0, 6)
+    assert await cities(database) == ["Bern", "Basel"]
+
+
+async def test_results_that_were_stored_before_keep_their_ids(richard: MemoryService) -> None:
+    """As the release before made them, which left out the second."""
+    sent = await richard.ingest(FORECASTS, "s1")
+
+    assert sent.ids[2] == "3209ffe389fd1e9519da3bc999d1cdfc"
+
+
+@pytest.mark.parametrize("heard_args", [{}, {"args": {"city": "Basel"}}])
+async def test_results_that_were_heard_are_those_of_the_calls_with_their_arguments(
+    richard: MemoryService, database: Database, heard_args: dict[str, Any]
+) -> None:
+    """One that was heard may know its arguments; what reports both completes each."""
+    for id_, fields in (("r0", heard_args), ("r1", {})):
+        call = ToolCallRecord(name="weather", id=id_, content="Sunny.", **fields)
+        await richard.intake.result(Result(call=call, at=DAY, session_id="s1", query_id=None))
+    for _ in range(2):
+        await richard.ingest(FORECASTS, "s1")
+
+    assert sorted(await cities(database)) == ["Basel", "Bern"]
+
+
+async def cities(database: Database) -> list[str]:
+    """What the calls asked for whose results are stored, in their order."""
+    found = [row for row in await rows(database) if row["kind"] == "tool_output"]
+    return [json.loads(row["metadata"])["args"]["city"] for row in found]

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from local.database import Connection, Database
 from local.errors import InvalidArgumentsError, StorageError, TooLargeError
-from local.memory.documents import CHUNK, LABEL, SEPARATOR, SHORT, Document, _records
+from local.memory.documents import LABEL, SEPARATOR, Document, _records
+from local.memory.markdown import CHUNK, SHORT
 from local.memory.service import Memory
 from local.protocol.caller import Caller
 from local.protocol.codec import decode

@@ -5,6 +5,7 @@ middle and started again, the agent misses nothing, and the ledger's ids double 
 cannot read becomes a dead letter.
 """
 
+import asyncio
 from datetime import datetime
 from typing import Any
 
@@ -22,7 +23,7 @@ from local.bus.streams import (
     ensure_turns_consumer,
     stored,
 )
-from local.errors import Local2Error, RequestError
+from local.errors import DeadlineError, Local2Error, RequestError
 from local.llm.nothing import is_nothing, why_in_part
 from local.memory.echoes import UNANSWERED, read
 from local.memory.service import Memory
@@ -33,6 +34,8 @@ from local.protocol.generation import read_feedback, read_generation, source_of
 from local.protocol.payloads import DeadLetter, Generation
 
 NAME = "memory_agent"
+ATTEMPTS = 3
+"""To handle a message in its time."""
 log = structlog.get_logger()
 
 
@@ -53,21 +56,33 @@ class MemoryAgent(Participant):
 
     async def _receive(self, message: Message) -> None:
         try:
-            await self._take(message)
+            await self._handle(message)
         except Local2Error as error:
             log.warning("message_postponed", subject=message.subject, reason=str(error))
             await ask_again(self.bus, message)
         else:
             await acknowledge(self.bus, message)
 
-    async def _take(self, message: Message) -> None:
+    async def _handle(self, message: Message) -> None:
+        """Make a memory of the message, or a dead letter of what can never become one."""
+        seconds = self._memory.settings.turn_timeout
         try:
-            if message.subject == subjects.RESPONSE_FEEDBACK:
-                await self._rate(message)
-            else:
-                await self._remember(message)
+            async with asyncio.timeout(seconds):
+                await self._take(message)
         except RequestError as error:
             await self._give_up(message, error)
+        except TimeoutError as error:
+            late = DeadlineError(f"It was not handled within {seconds:g} s (turn_timeout).")
+            there = stored(self.bus, message)
+            if there is not None and there.deliveries < ATTEMPTS:
+                raise late from error
+            await self._give_up(message, late)
+
+    async def _take(self, message: Message) -> None:
+        if message.subject == subjects.RESPONSE_FEEDBACK:
+            await self._rate(message)
+        else:
+            await self._remember(message)
 
     async def _remember(self, message: Message) -> None:
         heard = read_generation(message.data)

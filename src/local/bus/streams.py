@@ -36,10 +36,12 @@ def dead_letters_stream(tenant: str) -> str:
 
 
 class Stored(NamedTuple):
-    """What a stream knows of a message, however often it delivers it."""
+    """What a stream knows of a message that it delivers."""
 
     sequence: int
     at: datetime
+    deliveries: int
+    """This one included."""
 
 
 async def ensure_streams(bus: Connection, tenant: str = "default") -> None:
@@ -123,7 +125,11 @@ def stored(bus: Connection, message: Message) -> Stored | None:
         metadata = Msg(bus.client, reply=message.reply).metadata
     except nats.errors.NotJSMessageError:
         return None
-    return Stored(sequence=metadata.sequence.stream, at=metadata.timestamp)
+    return Stored(
+        sequence=metadata.sequence.stream,
+        at=metadata.timestamp,
+        deliveries=metadata.num_delivered,
+    )
 
 
 async def acknowledge(bus: Connection, message: Message) -> None:

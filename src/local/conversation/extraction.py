@@ -76,7 +76,7 @@ ANY_CASE = re.IGNORECASE
 
 def extract(text: str, speaker: str) -> Iterator[Triplet]:
     """The facts that are plainly stated, in their order; `speaker` is who "I" is."""
-    for sentence in re.split(BETWEEN_SENTENCES, text.replace("\u2019", "'")):
+    for sentence in filter(str.strip, re.split(BETWEEN_SENTENCES, text.replace("\u2019", "'"))):
         stated = re.sub(LEAD_IN, "", sentence.strip(), count=1, flags=ANY_CASE)
         if len(stated) <= LONGEST_SENTENCE and not re.search(SAYS_NO_MORE, stated, ANY_CASE):
             said = _in_third_person(stated, speaker)

@@ -57,13 +57,22 @@ def _sentences(message: Message) -> Iterator[Sentence]:
     """Of an earlier summary all but its heading, as they are."""
     if is_summary(message):
         text = text_of(message).partition("\n")[2]
-        lines = filter(None, map(str.strip, _BETWEEN_SENTENCES.split(text)))
+        lines = filter(None, map(str.strip, _pieces(text)))
         spoken = [(line.partition(": ")[0], line) for line in lines]
     else:
         speaker = message.name or message.role
-        pieces = map(str.strip, _BETWEEN_SENTENCES.split(text_of(message)))
+        pieces = map(str.strip, _pieces(text_of(message)))
         first = islice(filter(None, pieces), MOST_SENTENCES)
         spoken = [(message.role, f"{speaker}: {piece[:LONGEST]}") for piece in first]
     for role, line in spoken:
         words = frozenset(_WORD.findall(line.lower()))
         yield Sentence(line, words, WEIGHTS.get(role, 1.0))
+
+
+def _pieces(text: str) -> Iterator[str]:
+    """One by one: of a long text the first are enough."""
+    begin = 0
+    for between in _BETWEEN_SENTENCES.finditer(text):
+        yield text[begin : between.start()]
+        begin = between.end()
+    yield text[begin:]

@@ -4,6 +4,7 @@ It remembers, recalls and searches through the same tools as a real model. `STAT
 must agree on keys, so that what was saved in one wording is found in another.
 """
 
+import asyncio
 import re
 from collections.abc import AsyncGenerator, Sequence
 from typing import Any
@@ -63,7 +64,8 @@ ASKS_TO_SAVE = (
     r"(?:remember|memori[sz]e|save|store|note(?: down)?|keep in mind|(?:don't|do not) forget)\b"
     r"(?: (?:that|this|it)\b)?(?:,? please)?[:,]?\s*"
 )
-POLITE_REQUEST = r"\b(?:can|could|will|would) you\b.* that "  # its question mark asks nothing
+# Its question mark asks nothing. Of a line with many such beginnings the first is enough.
+POLITE_REQUEST = r"^(?>.*?\b(?:can|could|will|would) you\b).* that "
 QUESTION = (
     r"(?:what|which|who|whose|when|where|why|how|do you|tell me|remind me|recall|search)\b|.*\?$"
 )
@@ -73,6 +75,8 @@ BETWEEN_CLAUSES = (
     r"\n+|(?<=\w{3}[.!?])\s+"
     r"|,? and (?=(?:my|i|our|the project|call me|what|which|who|when|where|how)\b)"
 )
+MOST_READ = 100_000
+"""Characters of a message; what is longer is more than a memory holds."""
 LONGEST_CLAUSE = 300  # characters; a longer one is prose, and would be slow to match
 MOST_CALLS = 16  # at once; a pasted page holds more questions than anybody asks
 ANY_CASE = re.IGNORECASE
@@ -89,7 +93,8 @@ class RulesModel:
     async def stream(
         self, messages: Sequence[ChatMessage], tools: Sequence[ToolDefinition]
     ) -> AsyncGenerator[ChatChunk, None]:
-        text, wishes = _respond(messages, {tool.name for tool in tools})
+        served = {tool.name for tool in tools}
+        text, wishes = await asyncio.to_thread(_respond, messages, served)
         for piece in re.findall(r"(?:\S+\s*){1,8}", text):
             yield ChatChunk(content=piece)
         if wishes:
@@ -105,7 +110,7 @@ def _respond(messages: Sequence[ChatMessage], served: set[str]) -> tuple[str, li
     asked_at = max((i for i, m in enumerate(messages) if m.role == "user"), default=None)
     if asked_at is None:
         return HELP, []
-    text, outcomes = messages[asked_at].content, _outcomes(messages[asked_at + 1 :])
+    text, outcomes = messages[asked_at].content[:MOST_READ], _outcomes(messages[asked_at + 1 :])
     if outcomes:
         missed = any(name == "recall_topic" and is_nothing(said) for name, _, said in outcomes)
         searched = any(name == "search_memory" for name, _, _ in outcomes)
@@ -131,9 +136,10 @@ def _understand(text: str) -> list[_Wish]:
     wishes: list[_Wish] = []
     loose = []
     rest, requests = re.subn(ASKS_TO_SAVE, "\n", text.replace("\u2019", "'"), flags=ANY_CASE)
-    if requests and re.search(POLITE_REQUEST, text, ANY_CASE):
+    if requests and re.search(POLITE_REQUEST, text, ANY_CASE | re.MULTILINE):
         rest = rest.rstrip("? ")
-    for part in re.split(BETWEEN_CLAUSES, rest, flags=ANY_CASE):
+    parts = re.split(BETWEEN_CLAUSES, rest, flags=ANY_CASE)
+    for part in filter(str.strip, parts):
         clause = re.sub(FILLER, "", part.strip(), flags=ANY_CASE)
         fact = _fact(clause)
         if fact and (requests or fact["topic"] == SAVES_UNASKED):

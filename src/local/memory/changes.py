@@ -1,5 +1,6 @@
 """Telling the bus and the indexer what changed, by id and kind and never by content."""
 
+import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 
 import structlog
@@ -9,6 +10,9 @@ from local.memory.indexer import Indexer
 from local.memory.records import NewRecord, Written
 from local.protocol import subjects
 from local.protocol.payloads import MemoryChange
+
+AT_ONCE = 50
+"""Announcements, which wait for nobody; then others have their turn."""
 
 Announce = Callable[[str, MemoryChange], Awaitable[None]]
 
@@ -29,7 +33,9 @@ class Changes:
             return
         self._indexer.wake()
         try:
-            for one, record in new:
+            for number, (one, record) in enumerate(new, start=1):
+                if number % AT_ONCE == 0:
+                    await asyncio.sleep(0)
                 saved = MemoryChange(id=one.id, kind=record.kind, topic=record.topic)
                 await self._announce(subjects.MEMORY_SAVED, saved)
                 for replaced in one.replaced:

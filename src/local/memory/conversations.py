@@ -7,10 +7,11 @@ import msgspec
 
 from local.database import Connection, Row
 from local.memory.ledger import TOGETHER, Cause, Ledger
-from local.memory.received import Received, is_same_result
+from local.memory.received import Received, is_same_call, is_same_result, with_args_in_id
 from local.memory.records import NewRecord, Written, content_id
 from local.memory.rows import TenantRows
 from local.protocol.envelope import utc_now
+from local.protocol.payloads import Json
 
 BETWEEN = 1 / 1024
 """How far behind the message before it a new one stands, where others follow it already."""
@@ -44,7 +45,8 @@ class Conversations:
         """
         versions: dict[str, list[int]] = {}
         for number, record in enumerate(records):
-            versions.setdefault(record.alias or record.id, []).append(number)
+            if not _is_told_by_call(record):
+                versions.setdefault(record.alias or record.id, []).append(number)
         edited = [numbers for numbers in versions.values() if len(numbers) > 1]
         if not edited:
             return set()
@@ -77,19 +79,20 @@ class _Standing(msgspec.Struct, frozen=True, kw_only=True):
     id: str
     kind: str
     content: str
-    parts: Any
+    metadata: Json
 
     @classmethod
     def from_row(cls, row: Row) -> Self:
-        parts = msgspec.json.decode(row["metadata"]).get("parts")
-        return cls(id=row["id"], kind=row["kind"], content=row["content"], parts=parts)
+        metadata = msgspec.json.decode(row["metadata"])
+        return cls(id=row["id"], kind=row["kind"], content=row["content"], metadata=metadata)
 
     def says(self, record: NewRecord) -> bool:
         """Whether the record says the same; older ledgers did not keep parts."""
         if self.kind == record.kind == "tool_output":
             return is_same_result(self.content, record.content)
-        parts = record.metadata.get("parts")
-        return self.content == record.content and (self.parts is None or self.parts == parts)
+        parts = self.metadata.get("parts")
+        same = parts is None or parts == record.metadata.get("parts")
+        return same and self.content == record.content
 
 
 class _Part:
@@ -108,12 +111,13 @@ class _Part:
         self._received = received
         self._connection = connection
         self._standing = _standing(rows, connection, records)
-        known = [n for n, record in enumerate(records) if _find(self._standing, record) is not None]
+        known = [n for n, record in enumerate(records) if _find(self._standing, self._own(record))]
         self._last_known = known[-1] if known else -1
-        self._first = _find(self._standing, records[known[0]]) if known else None
+        self._first = _find(self._standing, self._own(records[known[0]])) if known else None
         self._before: str | None = None
 
     def put(self, number: int, record: NewRecord, *, is_known: bool) -> Written:
+        record = self._own(record)
         stands = _find(self._standing, record)
         if stands is None:
             written = self._add(record, followed=number < self._last_known)
@@ -126,10 +130,17 @@ class _Part:
             id=written.id,
             kind=record.kind,
             content=record.content,
-            parts=record.metadata.get("parts"),
+            metadata=record.metadata,
         )
         self._standing |= {id_: newest for id_ in (record.id, record.alias) if id_ is not None}
         return written
+
+    def _own(self, record: NewRecord) -> NewRecord:
+        """A result under another id where that is another call's."""
+        stands = self._standing.get(record.id) if _is_told_by_call(record) else None
+        if stands is None or is_same_call(stands.metadata, record.metadata):
+            return record
+        return with_args_in_id(record)
 
     def _add(self, record: NewRecord, *, followed: bool) -> Written:
         """Add a new record, unless it was received before it is reported here."""
@@ -168,8 +179,14 @@ def _standing(
 ) -> dict[str, _Standing]:
     """The versions that stand of messages, under the ids that they are known by."""
     ids = [id_ for record in records for id_ in (record.id, record.alias) if id_ is not None]
+    ids += [with_args_in_id(record).id for record in records if _is_told_by_call(record)]
     found = rows.execute(connection, "known_messages", ids=msgspec.json.encode(ids).decode())
     return {row["asked"]: _Standing.from_row(row) for row in found}
+
+
+def _is_told_by_call(record: NewRecord) -> bool:
+    """Whether it is a result that no id of a message tells from others."""
+    return record.alias is None and "args" in record.metadata
 
 
 def _find(standing: Mapping[str, _Standing], record: NewRecord) -> _Standing | None:

@@ -4,22 +4,15 @@ import asyncio
 from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from datetime import datetime
-from itertools import accumulate, pairwise
 
 import msgspec
-from markdown_it import MarkdownIt
-from mdit_py_plugins.front_matter import front_matter_plugin
-from semantic_text_splitter import MarkdownSplitter
 
 from local.memory.changes import Changes
 from local.memory.ledger import Ledger
+from local.memory.markdown import chunks, headings
 from local.memory.records import NewRecord, checked_text
 from local.protocol.envelope import new_id
 
-CHUNK = (600, 900)
-"""Characters of one chunk where its text allows: with its label as many as its vector reads."""
-SHORT = 100
-"""Fewer are a heading or the like, and go with the chunk after them."""
 LABEL = 200
 SEPARATOR = " › "  # noqa: RUF001 - as between breadcrumbs
 
@@ -67,16 +60,16 @@ class Documents:
         Raises:
             InvalidArgumentsError: Its title, its source or its content is blank.
         """
-        chunks = await asyncio.to_thread(_records, document, self._agent, self._clock())
-        rewritten = await self._ledger.put_document(document.source, chunks)
-        await self._changes.written(rewritten.written, chunks)
-        last = msgspec.structs.replace(chunks[-1], id=rewritten.written[-1].id)
+        records = await asyncio.to_thread(_records, document, self._agent, self._clock())
+        rewritten = await self._ledger.put_document(document.source, records)
+        await self._changes.written(rewritten.written, records)
+        last = msgspec.structs.replace(records[-1], id=rewritten.written[-1].id)
         for record_id in rewritten.surplus:
             await self._changes.replaced(record_id, last)
         new = [one for one in rewritten.written if one.was_new]
         replaced = sum(one.superseded is not None for one in new)
         return Kept(
-            chunks=len(chunks),
+            chunks=len(records),
             added=len(new) - replaced,
             replaced=replaced,
             removed=len(rewritten.surplus),
@@ -96,45 +89,23 @@ def _records(document: Document, agent: str | None, at: datetime) -> list[NewRec
             kind="document_chunk",
             content=content,
             scope="tenant",
-            label=outline[bisect_right(begins, begin) - 1][1][:LABEL],
+            label=outline[bisect_right(begins, begin) - 1][1],
             source_ref=f"{source}#{number}",
             metadata={"title": title, "source": source},
             agent=agent,
             event_time=at,
         )
-        for number, (begin, content) in enumerate(_chunks(text), start=1)
+        for number, (begin, content) in enumerate(chunks(text), start=1)
     ]
-
-
-def _chunks(text: str) -> Iterator[tuple[int, str]]:
-    """Where each chunk begins, and what it says."""
-    begin = end = 0
-    for start, content in MarkdownSplitter(CHUNK).chunk_indices(text):
-        begin = start if begin == end else begin
-        end = start + len(content)
-        if end - begin >= SHORT:
-            yield begin, text[begin:end]
-            begin = end
-    if begin < end:
-        yield begin, text[begin:end]
 
 
 def _outline(title: str, text: str) -> Iterator[tuple[int, str]]:
     """Where each heading begins, and what is said under it is labelled with."""
-    begins = list(accumulate((len(line) + 1 for line in text.split("\n")), initial=0))
     path: list[tuple[int, str]] = [(0, title)]
-    yield 0, title
-    for level, line, heading in _headings(text):
+    yield 0, title[:LABEL]
+    for level, begin, heading in headings(text):
         while path[-1][0] >= level:
             path.pop()
         if heading and heading.casefold() != title.casefold():
-            path.append((level, heading))
-        yield begins[line], SEPARATOR.join(name for _, name in path)
-
-
-def _headings(text: str) -> Iterator[tuple[int, int, str]]:
-    """Level, line and text of every heading that stands in no quote or list."""
-    tokens = MarkdownIt().use(front_matter_plugin).disable("inline").parse(text)
-    for token, inline in pairwise(tokens):
-        if token.type == "heading_open" and token.level == 0 and token.map:
-            yield int(token.tag[1:]), token.map[0], " ".join(inline.content.split())
+            path.append((level, heading[:LABEL]))
+        yield begin, SEPARATOR.join(name for _, name in path)[:LABEL]

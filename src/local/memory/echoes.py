@@ -5,6 +5,7 @@ answers it, and its answer says again what a memory said: in a search both give 
 behind them, by what is noted here when the turn is stored.
 """
 
+import asyncio
 import re
 from collections.abc import Sequence
 
@@ -26,6 +27,8 @@ OF_TURNS = frozenset({"tool_calls", "recalled", ADDS, UNANSWERED})
 
 READ = 20_000
 """Characters of a text that are compared; the rest of a longer one counts as its own."""
+REFUSING = 2_000
+"""Characters in which a refusal says that it is one."""
 MOST_ADDED = 64
 SHARED, LEAST_SHARED = 0.3, 2
 """How much of what a memory tells an answer has, or the other way round, if it rests on it."""
@@ -106,7 +109,8 @@ class Echoes:
             if (shown := self._served.shown(owner, call.name, call.content)) is not None:
                 results.append(call.content)
                 ids |= dict.fromkeys(shown)
-        return read(query, answer, await self._shown(list(ids), record.turn), results)
+        compared = await self._shown(list(ids), record.turn)
+        return await asyncio.to_thread(read, query, answer, compared, results)
 
     async def _shown(self, ids: Sequence[str], turn: str | None) -> list[Shown]:
         if not ids:
@@ -144,7 +148,7 @@ def read(query: str, answer: str, shown: Sequence[Shown], results: Sequence[str]
             of_question=_adding(stated - known),
             of_answer=_adding(told - known),
         )
-    refused = _REFUSAL.search(answer[:READ]) and len(told - known) <= MOST_BESIDE
+    refused = len(told - known) <= MOST_BESIDE and _REFUSAL.search(answer[:REFUSING])
     if not refused:
         return Reading()
     return Reading(of_question=unanswered(query), of_answer={UNANSWERED: True})

@@ -7,7 +7,6 @@ import msgspec
 
 from local.errors import InvalidArgumentsError
 from local.memory.echoes import OF_TURNS, UNANSWERED
-from local.memory.recall.keywords import coverage
 from local.memory.recall.recaller import Item, Recalled
 from local.memory.records import (
     TENANT_OWNED,
@@ -108,15 +107,14 @@ def new_episode(content: str, metadata: Json, caller: Caller, now: datetime) -> 
     )
 
 
-def search_result(query: str, recalled: Recalled) -> SearchResult:
+def search_result(recalled: Recalled) -> SearchResult:
     """The hits that say something, and are near in meaning or have the question's words."""
     hits = [
         _hit(item)
         for item in recalled.items
         if UNANSWERED not in item.record.metadata
         and (
-            (item.compared and item.shares.meaning >= recalled.min_score)
-            or coverage(query, item.record.content) >= STRONG
+            (item.compared and item.shares.meaning >= recalled.min_score) or item.covered >= STRONG
         )
     ]
     return SearchResult(hits=hits, degraded=recalled.degraded, reason=recalled.reason)

@@ -132,15 +132,15 @@ def read(conversation: Conversation) -> Iterator[NewRecord | Skipped]:
     """A record a message and a tool's result, in their order, or why there is none.
 
     What is told twice is one record. An id may come again with another text, of a message that was
-    edited.
+    edited, or with other arguments, of another call.
     """
-    seen: dict[str, str] = {}
+    seen: dict[str, tuple[str, Any]] = {}
     for index, (message, call) in enumerate(_with_calls(conversation.messages)):
         for record in _records(conversation, message, call):
             if record is None:
                 yield Skipped(index=index, reason=OWN_RESULT)
-            elif seen.get(record.id) != record.content:
-                seen[record.id] = record.content
+            elif seen.get(record.id) != (said := (record.content, record.metadata.get("args"))):
+                seen[record.id] = said
                 yield record
 
 
@@ -167,20 +167,27 @@ def _records(
 
     A blank message is none where the results of its calls stand for it.
     """
-    answered = [told for told in message.tool_calls if not _is_blank(told.content)]
-    kept = [told for told in answered if not conversation.is_own(told)]
+    told: list[ToolCallRecord] = []
+    untold: list[ToolCallRecord] = []
+    left_out = 0
+    for reported in message.tool_calls:
+        if _is_blank(reported.content):
+            untold.append(reported)
+        elif conversation.is_own(reported):
+            untold.append(reported)
+            left_out += 1
+        else:
+            told.append(reported)
     if message.role == "tool" and not message.is_blank:
         result = _answer(message, call)
         if conversation.is_own(result):
             yield None
         elif call is None or call.content != message.content:  # else the call has told it already
             yield _result(conversation, message, result)
-    elif message.says_something or not kept or len(kept) < len(message.tool_calls):
-        yield _said(
-            conversation, message, [told for told in message.tool_calls if told not in kept]
-        )
-    for told in answered:
-        yield _result(conversation, message, told) if told in kept else None
+    elif message.says_something or untold or not told:
+        yield _said(conversation, message, untold)
+    yield from (_result(conversation, message, reported) for reported in told)
+    yield from (None for _ in range(left_out))
 
 
 def _is_blank(text: str) -> bool:

@@ -130,7 +130,7 @@ class Intake:
         kept: Json = {"args": call.args} if call.args else {}
         if call.tool_output_key:
             kept["tool_output_key"] = call.tool_output_key
-        heard = ["received", call.id or new_id(), call.name, call.content]
+        heard = ["received", call.id or new_id(), call.name, call.content, call.args]
         record = self._received(
             id=content_id("tool_output", self._owner, result.session_id, heard),
             kind="tool_output",

@@ -4,14 +4,14 @@ A question is recorded when it is received, a result when its tool returns. What
 says the same once more, and more of it: it completes their records and adds none.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import msgspec
 
 from local.database import Connection, Row
 from local.memory.ledger import Ledger
-from local.memory.records import NewRecord, Written
+from local.memory.records import NewRecord, Written, content_id
 from local.memory.rows import TenantRows
 
 COMPARED = 3_000
@@ -35,7 +35,7 @@ class Received:
     def _put(self, connection: Connection, record: NewRecord) -> Written:
         if record.kind == "tool_output" and record.query_id is not None:
             found = self._long_or_same(connection, "reported_result", record)
-            if (row := _first_same(found, record.content)) is not None:
+            if (row := _first_same(found, record)) is not None:
                 self._rows.execute(connection, "received", id=row["id"])
                 return Written(id=row["id"], was_new=False)
         return self._ledger.add_in(connection, record)
@@ -66,8 +66,7 @@ class Received:
         known = self._rows.execute(connection, "known_as", id=result.id).fetchone()
         if known is not None:
             return Written(id=known["id"], was_new=False)
-        found = self._long_or_same(connection, "pending_result", result)
-        row = _first_same(found, result.content)
+        row = _first_same(self._long_or_same(connection, "pending_result", result), result)
         if row is None:
             return None
         metadata = {**result.metadata, **msgspec.json.decode(row["metadata"])}
@@ -83,6 +82,15 @@ class Received:
             metadata=msgspec.json.encode(metadata).decode(),
         )
         return Written(id=row["id"], was_new=False)
+
+    def under_its_own_id(self, connection: Connection, result: NewRecord) -> NewRecord:
+        """The result under another id where that is another call's; inside a write."""
+        if "args" not in result.metadata:
+            return result
+        known = self._rows.execute(connection, "known_result", id=result.id).fetchall()
+        if not known or first_same_call(known, result) is not None:
+            return result
+        return with_args_in_id(result)
 
     def _long_or_same(
         self, connection: Connection, statement: str, result: NewRecord
@@ -106,10 +114,38 @@ def is_same_result(one: str, other: str) -> bool:
     return first == second and len(first) == COMPARED
 
 
+def is_same_call(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    """Whether two results can be of one call by their metadata; what is heard may lack its args."""
+    return "args" not in one or "args" not in other or bool(one["args"] == other["args"])
+
+
+def with_args_in_id(result: NewRecord) -> NewRecord:
+    """The result under the id that it has where another call's result has the one it came with.
+
+    Calls may be numbered anew in every reply, and answer the same to other arguments. Only those
+    behind the first of them have such ids, so that those of older ledgers go on matching.
+    """
+    args = msgspec.json.encode(result.metadata["args"], order="deterministic").decode()
+    return msgspec.structs.replace(result, id=content_id(result.id, args))
+
+
 def _body(text: str) -> str:
     """The result's own text, without the line that a preview begins with."""
     return text.partition("\n")[2] if text.startswith(PREVIEW) else text
 
 
-def _first_same(rows: Iterable[Row], content: str) -> Row | None:
-    return next((row for row in rows if is_same_result(row["content"], content)), None)
+def first_same_call(rows: Iterable[Row], result: NewRecord) -> Row | None:
+    """The first that has the same arguments, else the first that can be the same call's."""
+    first = None
+    for row in rows:
+        metadata = msgspec.json.decode(row["metadata"])
+        if metadata.get("args") == result.metadata.get("args"):
+            return row
+        if first is None and is_same_call(metadata, result.metadata):
+            first = row
+    return first
+
+
+def _first_same(rows: Iterable[Row], result: NewRecord) -> Row | None:
+    same = (row for row in rows if is_same_result(row["content"], result.content))
+    return first_same_call(same, result)

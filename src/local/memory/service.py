@@ -1,5 +1,6 @@
 """The memory as tools and agents use it: standing facts by key, everything else by search."""
 
+import asyncio
 from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Any
@@ -232,7 +233,9 @@ class MemoryService:
 
         Another answer to the same question of the same query id takes the older one's place.
         """
-        made = list(records_of_turn(turn, self.caller, self.intake.is_own, self.intake.began))
+        made = await asyncio.to_thread(
+            lambda: list(records_of_turn(turn, self.caller, self.intake.is_own, self.intake.began))
+        )
         reading = await self._memory.echoes.read(turn.query, turn.answer, turn.tool_calls, made[0])
         records = [with_metadata(record, reading.of(record)) for record in made]
         written = await self._memory.turns.put(records, derived_from=reading.sources)
@@ -266,7 +269,7 @@ class MemoryService:
             kinds=(EPISODE,),
             weights=ALIKE,
         )
-        return search_result(query, await self.recall(ask))
+        return search_result(await self.recall(ask))
 
     async def rate(
         self,

@@ -1,15 +1,20 @@
 """Turns in the ledger: each of them once, of its answers the newest, and the ratings of answers."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import msgspec
 
-from local.database import Connection
+from local.database import Connection, Row
 from local.memory.echoes import DERIVED_FROM
 from local.memory.ledger import Cause, Ledger
-from local.memory.received import Received
+from local.memory.received import Received, first_same_call
 from local.memory.records import NewRecord, Rating, Written, content_id, stamp
 from local.memory.rows import TenantRows
+
+_TELLING = ("kind", "role", "label", "source_ref", "content")
+"""What tells a record of a turn from its others, beside the arguments of a call."""
+_Told = dict[tuple[Any, ...], list[Row]]
 
 
 class Turns:
@@ -44,7 +49,8 @@ class Turns:
         self, connection: Connection, records: Sequence[NewRecord], derived_from: Sequence[str]
     ) -> list[Written]:
         records = self._in_known_turn(connection, records)
-        written = [self._put_record(connection, record) for record in records]
+        told = self._told(connection, records)
+        written = [self._put_record(connection, record, told) for record in records]
         answer = written[0]
         if records[0].kind == "episode" and answer.was_new and not answer.superseded_by:
             self._take_ratings(connection, records[0], answer)
@@ -76,23 +82,23 @@ class Turns:
                     return [msgspec.structs.replace(one, turn=known) for one in records]
         return records
 
-    def _put_record(self, connection: Connection, record: NewRecord) -> Written:
+    def _told(self, connection: Connection, records: Sequence[NewRecord]) -> "_Told":
+        """What is there of the turn: read once, since turns may have thousands of calls."""
+        told: _Told = {}
+        if len(records) > 1:
+            for row in self._rows.execute(connection, "told_in_turn", turn=records[0].turn):
+                told.setdefault(tuple(row[name] for name in _TELLING), []).append(row)
+        return told
+
+    def _put_record(self, connection: Connection, record: NewRecord, told: "_Told") -> Written:
         if record.turn is None:
             return self._ledger.add_in(connection, record)
         if record.kind == "episode" or record.role == "assistant":
             return self._put_answer(connection, record)
-        same = self._rows.execute(
-            connection,
-            "known_in_turn",
-            turn=record.turn,
-            kind=record.kind,
-            role=record.role,
-            label=record.label,
-            source_ref=record.source_ref,
-            content=record.content,
-        ).fetchone()
-        if same is not None:
+        alike = told.get(tuple(getattr(record, name) for name in _TELLING), ())
+        if (same := first_same_call(alike, record)) is not None:
             return Written(id=same["id"], was_new=False)
+        record = self._received.under_its_own_id(connection, record)
         if record.kind == "tool_output":
             received = self._received.result_in(connection, record)
             return received or self._ledger.add_in(connection, record)

@@ -130,10 +130,13 @@ def _succeeded(reported: Json) -> bool:
 def _with_results(calls: list[ToolCallRecord]) -> list[ToolCallRecord]:
     """The calls with results that were reported apart from them, under their ids."""
     told: list[ToolCallRecord] = []
+    first: dict[str, int] = {}
     for call in calls:
-        asked = next((n for n, one in enumerate(told) if call.id and one.id == call.id), None)
+        asked = first.get(call.id) if call.id else None
         if asked is not None and call.name == UNNAMED and not told[asked].content:
             told[asked] = msgspec.structs.replace(told[asked], content=call.content, ok=call.ok)
-        else:
-            told.append(call)
+            continue
+        if call.id:
+            first.setdefault(call.id, len(told))
+        told.append(call)
     return told

@@ -5,18 +5,22 @@ The stems are Porter's, as in the full-text index, so that both find the same.
 
 import re
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from Stemmer import Stemmer
 
 MOST_TERMS = 32
 """Of a longer text the first and the last: people ask before what they paste, or behind it."""
 FEW_WORDS = 5
+PIECE = 20_000
+"""Characters, or words to be stemmed, of one call: while it lasts no other thread runs."""
 
 _WORD = re.compile(r"[^\W_]+")
 _CLITIC = re.compile(r"(?<=\w)['\u2019](?:s|t|d|m|ll|re|ve)\b", re.IGNORECASE)
 """What is no word of its own: a possessive, or what is left of a verb."""
 _ACCENTS = re.compile("[\u0300-\u036f]+")
+_MANY_MARKS = re.compile(r"([^\w\s]{30})[^\w\s]+")
+"""No letter has as many accents, and putting them into their order takes the square of the time."""
 _STOP_WORDS = frozenset(
     re.findall(
         r"\w+",
@@ -48,6 +52,21 @@ def telling_words(text: str) -> list[str]:
 
 def words(text: str) -> list[str]:
     """The words of a text in their order, in small letters and without clitics."""
+    return [word for piece in pieces(text) for word in _words(piece)]
+
+
+def pieces(text: str) -> Iterator[str]:
+    """A text in pieces, which end between words where there is something between them."""
+    begin = 0
+    while len(text) - begin > PIECE:
+        last = max(text.rfind(between, begin, begin + PIECE) for between in " \n")
+        end = last + 1 or begin + PIECE
+        yield text[begin:end]
+        begin = end
+    yield text[begin:]
+
+
+def _words(text: str) -> list[str]:
     found: list[str] = _WORD.findall(_CLITIC.sub("", composed(text)))
     # Lowered one by one: "\u0130" becomes two characters, of which the second is no part of a word.
     return " ".join(found).lower().split(" ") if found else found
@@ -55,12 +74,15 @@ def words(text: str) -> list[str]:
 
 def composed(text: str) -> str:
     """The text with one character a letter: an accent alone would end the word."""
-    return unicodedata.normalize("NFC", text)
+    return text if text.isascii() else unicodedata.normalize("NFC", _MANY_MARKS.sub(r"\1", text))
 
 
 def stems(words_: Iterable[str]) -> list[str]:
     """The stem of each word, without accents. A stemmer is no two threads', and made in no time."""
-    found: list[str] = Stemmer("porter", 0).stemWords([_plain(word) for word in words_])
+    stemmer, plain = Stemmer("porter", 0), [_plain(word) for word in words_]
+    found: list[str] = []
+    for begin in range(0, len(plain), PIECE):
+        found += stemmer.stemWords(plain[begin : begin + PIECE])
     return found
 
 
@@ -72,9 +94,3 @@ def density(words_: Sequence[str]) -> float:
     """The share of the words that say what a text is about; of a few words it is less."""
     telling = sum(len(word) > 1 and word not in _STOP_WORDS for word in words_)
     return telling / (len(words_) + FEW_WORDS)
-
-
-def coverage(query: str, content: str) -> float:
-    """The share of the query's terms that the content has, in this or another ending."""
-    asked = set(stems(terms(query)))
-    return len(asked.intersection(stems(words(content)))) / max(len(asked), 1)

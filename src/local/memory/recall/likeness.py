@@ -10,6 +10,7 @@ from local.memory.recall.columns import View
 from local.memory.recall.entries import Array, Flags, Postings
 from local.memory.recall.found import Found, Worded
 from local.memory.recall.keywords import stems
+from local.memory.recall.keywords import terms as terms_of
 from local.memory.recall.query import Query
 
 WORDS, WORDS_TELLING = 0.35, 0.2
@@ -34,6 +35,7 @@ EPSILON = 1e-9
 class _Term(NamedTuple):
     """A stem of the question: where it stands, and what it tells by how few have it."""
 
+    stem: str
     found: Postings
     rarity: float
     """As a share of all of the question's."""
@@ -55,6 +57,7 @@ class Wording:
             "session": SESSION * self._session(terms),
         }
         self.own: Array = self.shares["words"] + self.shares["coverage"]
+        self.covered = self._covered(terms, frozenset(stems(terms_of(query.text))))
 
     def _bm25(self, worded: Worded, terms: list[_Term]) -> Array:
         scores = np.zeros(self._view.size)
@@ -69,6 +72,14 @@ class Wording:
             self.shares_a_word[positions] = True
             scores[positions] += _idf(len(positions), worded.total)
         return np.asarray(scores / max(scores.max(initial=0.0), EPSILON))
+
+    def _covered(self, terms: list[_Term], asked: frozenset[str]) -> Array:
+        """The share of the question's own words that each has, in this or another ending."""
+        covered = np.zeros(self._view.size)
+        for term in terms:
+            if term.stem in asked:
+                covered[term.found.positions] += 1 / len(asked)
+        return covered
 
     def _coverage(self, terms: list[_Term]) -> Array:
         """In sums over the terms: 1, or what a message around lends to one that is not long."""
@@ -130,7 +141,7 @@ def _terms(worded: Worded, query: Query) -> Iterator[_Term]:
     rarity = {stem: math.log((worded.total + 1) / (ahead[stem] + 0.5)) for stem in each}
     every = max(sum(rarity.values()), EPSILON)
     for stem in each:
-        yield _Term(postings[stem], rarity[stem] / every, _idf(having[stem], worded.total))
+        yield _Term(stem, postings[stem], rarity[stem] / every, _idf(having[stem], worded.total))
 
 
 def _idf(having: float, total: float) -> float:

@@ -14,6 +14,8 @@ from local.memory.records import is_topic
 
 MAX_PHRASES = 8
 LONGEST_PHRASE = 80
+MOST_READ = 8_192
+"""Characters of a question that are read; of a longer one the first and the last."""
 
 # None of them looks at a long word once for each of its letters.
 _QUOTED = re.compile(r"[\"“”«»]([^\"“”«»]*)[\"“”«»]")
@@ -54,6 +56,8 @@ class Query(msgspec.Struct, frozen=True, kw_only=True):
 
 def analyse(text: str, now: datetime) -> Query:
     """Analyse a question without a model."""
+    if len(text) > MOST_READ:
+        text = f"{text[: MOST_READ // 2]}\n{text[-MOST_READ // 2 :]}"
     whole = composed(text)
     quoted = [words for words in _QUOTED.findall(whole) if len(words) <= LONGEST_PHRASE]
     together = [" ".join(_WORD.findall(one)) for one in (*quoted, *_IDENTIFIER.findall(whole))]

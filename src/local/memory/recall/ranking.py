@@ -78,7 +78,8 @@ class Shares(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 class Ranked(msgspec.Struct, frozen=True, kw_only=True):
     """A record with its score, from 0 to 1, and what that is made of.
 
-    `compared`: its meaning could be compared with the question's. `echo`: what it gives way to.
+    `compared`: its meaning could be compared with the question's; `covered`: the share of the
+    question's words that it has. `echo`: what it gives way to.
     """
 
     row: int
@@ -86,6 +87,7 @@ class Ranked(msgspec.Struct, frozen=True, kw_only=True):
     shares: Shares
     weight: float
     compared: bool
+    covered: float
     echo: Echo | None
 
 
@@ -131,7 +133,7 @@ def rank(found: Found, draft: Draft, *, min_score: float) -> Iterator[Ranked]:
     relevant = hit | (led > 0)
     relevant[view.positions(echoes.sources(hit))] = True
     shares = {**draft.shares, **late, "echo": echoes.share}
-    told = _Told(view, like, shares, scores, draft.weights, echoes)
+    told = _Told(view, like, wording.covered, shares, scores, draft.weights, echoes)
     for chosen in _ordered(scores, np.flatnonzero(relevant), view.column):
         yield from told.of(chosen)
 
@@ -141,6 +143,7 @@ class _Told(NamedTuple):
 
     view: View
     like: Likeness
+    covered: Array
     shares: Mapping[str, Array]
     scores: Array
     weights: Array
@@ -156,6 +159,7 @@ class _Told(NamedTuple):
                 shares=Shares(**dict(zip(self.shares, summands[place], strict=True))),
                 weight=float(self.weights[position]),
                 compared=bool(self.like.compared[position]),
+                covered=float(self.covered[position]),
                 echo=self.echoes.of(position),
             )
 

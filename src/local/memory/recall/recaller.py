@@ -32,6 +32,8 @@ RECALLED_KINDS: tuple[Kind, ...] = ("chat_message", "tool_output", "document_chu
 RERANKED = 20
 BEFORE, BEHIND = "'\"(“«¡¿", ".,!?;:'\")”»…"
 """What a word may have before and behind it, and says the same."""
+COMPARED = 20_000
+"""Characters of a text in which capitals and punctuation make no difference."""
 SPARE = 4
 """Fetched beyond what is wanted, since some repeat others."""
 NOT_INDEXED = "Some memories are not indexed yet."
@@ -68,6 +70,8 @@ class Item(msgspec.Struct, frozen=True, kw_only=True):
     weight: float
     compared: bool
     """Whether its meaning could be compared: it has a vector."""
+    covered: float
+    """The share of the question's words that it has, in this or another ending."""
 
 
 class Recalled(msgspec.Struct, frozen=True, kw_only=True):
@@ -178,6 +182,7 @@ class Recaller:
                 shares=one.shares,
                 weight=one.weight,
                 compared=one.compared,
+                covered=one.covered,
             )
             for one in ranked
             if one.row in records
@@ -220,9 +225,14 @@ def _scored(item: Item, score: float | None) -> Item:
 def _saying(record: Record) -> tuple[str, ...]:
     """What a record says, whatever its capitals and the punctuation around its words.
 
-    What a note carries beside its text is part of it.
+    What a note carries beside its text is part of it; so is what follows the beginning of a long
+    one, as it stands.
     """
-    text = tuple(word.lstrip(BEFORE).rstrip(BEHIND) for word in record.content.casefold().split())
+    words = record.content[:COMPARED].casefold().split()
+    text = (
+        *(word.lstrip(BEFORE).rstrip(BEHIND) for word in words),
+        record.content[COMPARED:],
+    )
     if record.kind != "episode":
         return text
     carried = {name: value for name, value in record.metadata.items() if name not in OF_TURNS}

@@ -22,6 +22,11 @@ SELECT ifnull(stands_at, row) AS place FROM record WHERE tenant = :tenant AND id
 -- name: known_as
 SELECT id FROM record WHERE tenant = :tenant AND alias = :id AND superseded_by IS NULL LIMIT 1;
 
+-- name: known_result
+SELECT id, metadata FROM record WHERE tenant = :tenant AND id = :id
+UNION ALL
+SELECT id, metadata FROM record INDEXED BY record_alias WHERE tenant = :tenant AND alias = :id;
+
 -- name: pending_result
 SELECT id, content, metadata FROM record INDEXED BY record_pending
 WHERE tenant = :tenant AND owner = :owner AND session_id = :session_id AND pending = 1
@@ -36,7 +41,7 @@ UPDATE record SET pending = 0, alias = :alias, source_ref = ifnull(:source_ref, 
 WHERE tenant = :tenant AND id = :id;
 
 -- name: reported_result
-SELECT id, content FROM record INDEXED BY record_by_query
+SELECT id, content, metadata FROM record INDEXED BY record_by_query
 WHERE tenant = :tenant AND owner = :owner AND query_id = :query_id AND session_id = :session_id
   AND kind = 'tool_output' AND label = :label AND pending IS NULL AND superseded_by IS NULL
   AND (content = :content OR (:long AND length(content) >= :compared))
@@ -44,10 +49,6 @@ ORDER BY content = :content DESC, row LIMIT :limit;
 
 -- name: received
 UPDATE record SET pending = 0 WHERE tenant = :tenant AND id = :id AND pending IS NULL;
-
--- name: reported
-UPDATE record SET pending = 0, metadata = json_remove(metadata, '$.unnamed')
-WHERE tenant = :tenant AND id = :id AND pending = 1;
 
 -- name: reported
 UPDATE record SET pending = 0, metadata = json_remove(metadata, '$.unnamed')

@@ -3,10 +3,9 @@ SELECT id FROM record INDEXED BY record_by_query
 WHERE tenant = :tenant AND owner = :owner AND query_id = :query_id AND session_id IS :session_id
   AND kind = 'chat_message' AND role = 'user' AND content = :content LIMIT 1;
 
--- name: known_in_turn
-SELECT id FROM record INDEXED BY record_turn
-WHERE tenant = :tenant AND turn = :turn AND kind = :kind AND role IS :role AND label IS :label
-  AND source_ref IS :source_ref AND content = :content LIMIT 1;
+-- name: told_in_turn
+SELECT id, kind, role, label, source_ref, content, metadata FROM record INDEXED BY record_turn
+WHERE tenant = :tenant AND turn = :turn;
 
 -- name: standing_answer
 SELECT id, content, event_time, ifnull(stands_at, row) AS stands_at
