@@ -15,9 +15,10 @@ from local.agents.housekeeper import Housekeeper
 from local.agents.listener import Listener
 from local.agents.memory_agent import MemoryAgent
 from local.agents.output_keeper import OutputKeeper
+from local.agents.stream_keeper import StreamKeeper
 from local.bus.connection import Connection, connect
 from local.bus.participant import Participant
-from local.bus.server import embedded_server
+from local.bus.server import EmbeddedServer, embedded_server
 from local.bus.tool_host import ToolHost
 from local.bus.vector_client import VectorClient
 from local.database import Database, folder_lock
@@ -86,7 +87,8 @@ async def open_stack(
     data_dir = settings.memory.data_dir
     async with AsyncExitStack() as resources:
         lock = await resources.enter_async_context(_locked(data_dir))
-        url = settings.bus.url or await _embedded(resources, settings, lock)
+        server = await _embedded(resources, settings, lock)
+        url = server.url if server else str(settings.bus.url)
         bus = await resources.enter_async_context(
             connect(url, name="local2", request_timeout=settings.bus.request_timeout)
         )
@@ -107,9 +109,11 @@ async def open_stack(
         worker = await resources.enter_async_context(
             supervised(VECTOR_WORKER, config, inherit=(lock,), ended=worker_lost)
         )
-        for participant in await _participants(bus, memory):
+        keeper = StreamKeeper(bus, server)
+        for participant in await _participants(bus, memory, keeper):
             await resources.enter_async_context(participant)
         await resources.enter_async_context(_background(memory.indexer.run(), "indexer"))
+        await resources.enter_async_context(_background(keeper.run(), "stream_keeper"))
         await resources.enter_async_context(_background(backfill(memory.rows), "backfill"))
         if memory.supersession is not None:
             judging = _background(memory.supersession.run(), "judging")
@@ -121,19 +125,23 @@ async def open_stack(
         yield Stack(bus=bus, url=url, memory=memory, model=model, vector_worker=worker)
 
 
-async def _embedded(resources: AsyncExitStack, settings: Settings, lock: int) -> str:
-    """Start a NATS server of our own, and return its address."""
+async def _embedded(
+    resources: AsyncExitStack, settings: Settings, lock: int
+) -> EmbeddedServer | None:
+    """Start a NATS server of our own unless there is one."""
+    if settings.bus.url is not None:
+        return None
     folder = settings.memory.data_dir / "nats"
-    server = await resources.enter_async_context(
+    return await resources.enter_async_context(
         embedded_server(folder, host=settings.bus.host, port=settings.bus.port, inherit=(lock,))
     )
-    return server.url
 
 
-async def _participants(bus: Connection, memory: Memory) -> list[Participant]:
+async def _participants(bus: Connection, memory: Memory, keeper: StreamKeeper) -> list[Participant]:
     """Whatever serves the memory on the bus."""
     tools = [ToolHost(bus, tool) for tool in memory_tools(memory)]
-    agents = [Housekeeper(bus, memory), OutputKeeper(bus, memory), Listener(bus, memory)]
+    housekeeper = Housekeeper(bus, memory, lambda: keeper.problem)
+    agents = [housekeeper, keeper, OutputKeeper(bus, memory), Listener(bus, memory)]
     return [*tools, *agents, await MemoryAgent.open(bus, memory)]
 
 

@@ -64,7 +64,7 @@ class MemoryAgent(Participant):
         try:
             if message.subject == subjects.RESPONSE_FEEDBACK:
                 await self._rate(message)
-            else:
+            elif message.subject != subjects.MEMORY_PROBE:
                 await self._remember(message)
         except RequestError as error:
             await self._give_up(message, error)

@@ -175,6 +175,7 @@ async def _stack(settings: Settings) -> AsyncIterator[Finding]:
             yield Finding(name="stack", verdict="ok", detail=f"running at {bus.url}")
             status = await memory_status(bus)
             yield _index(status)
+            yield _turns(status)
             yield _dead_letters(status)
     except BusError as error:
         yield Finding(name="stack", verdict="note", detail=error.message, remedy=error.remedy)
@@ -194,6 +195,12 @@ async def _ledger(settings: Settings) -> Finding:
         return _broken("ledger", error)
     detail = f"{counts.records} records, {counts.indexed} indexed, {counts.waiting} waiting"
     return Finding(name="ledger", verdict="ok", detail=detail)
+
+
+def _turns(status: MemoryStatus) -> Finding:
+    if status.turns_problem is None:
+        return Finding(name="turns", verdict="ok", detail="JetStream takes them")
+    return Finding(name="turns", verdict="broken", detail=status.turns_problem)
 
 
 def _dead_letters(status: MemoryStatus) -> Finding:
