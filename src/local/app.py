@@ -21,7 +21,7 @@ from local.bus.participant import Participant
 from local.bus.server import EmbeddedServer, embedded_server
 from local.bus.tool_host import ToolHost
 from local.bus.vector_client import VectorClient
-from local.database import Database, folder_lock
+from local.database import folder_lock
 from local.errors import BusError, BusTimeoutError, FolderLockedError, NoRespondersError
 from local.llm.chat import ChatModel
 from local.llm.choice import choose_chat_model, open_structured_model
@@ -33,7 +33,7 @@ from local.memory.recall.expansion import Expander
 from local.memory.recall.recaller import RecallModels
 from local.memory.recall.reranker import Reranker
 from local.memory.service import Memory, Models
-from local.memory.sql import migrations
+from local.opening import open_ledger
 from local.protocol import subjects
 from local.protocol.codec import encode
 from local.protocol.envelope import seal
@@ -93,9 +93,7 @@ async def open_stack(
             connect(url, name="local2", request_timeout=settings.bus.request_timeout)
         )
         await _refuse_a_second_stack(bus)
-        database = await resources.enter_async_context(
-            Database.open(data_dir / "ledger.sqlite3", migrations())
-        )
+        database = await resources.enter_async_context(open_ledger(settings.memory))
         vectors = VectorClient(bus, search_timeout=settings.memory.vector_timeout)
         models = await _memory_models(resources, settings) if with_models else Models()
         memory = Memory(database, vectors, settings.memory, announce=_announcer(bus), models=models)
