@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+from local.agents import publication, stream_keeper
 from local.app import open_stack
 from local.bus import streams
 from local.logs import logging_to
@@ -16,12 +17,21 @@ from waiting import eventually
 
 REDELIVERY = 2.0
 """Seconds after which a turn that a killed process was busy with comes again."""
+UNSTORED = 0.5
+"""Seconds after which a turn that the stream does not acknowledge counts as not stored."""
 
 
 class StackProcess:
     def __init__(self, folder: Path, process: asyncio.subprocess.Process) -> None:
         self.url = running_url(settings_in(folder))
+        self.pid = process.pid
         self._process = process
+        self._nats = folder / ".local2" / "nats"
+
+    @property
+    def server_pid(self) -> int:
+        """Of its NATS server; 0 while that is being started."""
+        return next((int(f.stem.rpartition("_")[2]) for f in self._nats.glob("*.ports")), 0)
 
     async def kill(self) -> None:
         """As a power cut would: no signal handler runs, nothing is flushed."""
@@ -49,6 +59,8 @@ async def stack_process(folder: Path) -> AsyncIterator[StackProcess]:
 async def serve(folder: Path) -> None:
     """Be the stack until standard input closes."""
     streams.ACK_WAIT = REDELIVERY
+    publication.PATIENCE = stream_keeper.PROBE_PATIENCE = stream_keeper.LAST_PAUSE = UNSTORED
+    stream_keeper.PROBES_APART = 0.1
     loop = asyncio.get_running_loop()
     closed = asyncio.Event()
     loop.add_reader(sys.stdin.fileno(), closed.set)

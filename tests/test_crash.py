@@ -142,8 +142,7 @@ async def test_what_is_left_of_a_killed_stack_keeps_the_folder_until_it_is_gone(
     async with stack_process(tmp_path) as stack:
         async with connect(stack.url, name="test") as bus:
             await in_step(bus)
-        (ports_file,) = (settings.memory.data_dir / "nats").glob("*.ports")
-        server = int(ports_file.stem.rpartition("_")[2])
+        server = stack.server_pid
         os.kill(server, signal.SIGSTOP)
         await stack.kill()
     try:

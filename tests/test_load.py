@@ -34,7 +34,7 @@ TOOLS = (
 ALLOWED = (
     # Before the stack serves anybody, or after it has served the last: files of the start, the
     # search for the server's executable, the lock, the runtime file.
-    ("local/database.py", {"folder_lock"}),
+    ("local/database/folder.py", {"folder_lock"}),
     ("local/bus/server.py", {"__init__", "start"}),
     ("local/runtime.py", {"runtime_file"}),
     ("local/memory/sql/__init__.py", {"migrations"}),

@@ -121,8 +121,8 @@ async def test_every_participant_can_be_discovered(client: Connection) -> None:
     await client.subscribe("test.pings", keep)
     await client.publish("$SRV.PING", b"", reply="test.pings")
 
-    of_the_memory = {"housekeeper", "memory_agent", "listener", "output_keeper", "vector_worker"}
-    expected = OWN_TOOLS | of_the_memory | {"generator_agent"}
+    of_the_memory = {"housekeeper", "memory_agent", "listener", "output_keeper", "stream_keeper"}
+    expected = OWN_TOOLS | of_the_memory | {"vector_worker", "generator_agent"}
     await eventually(lambda: len(names) >= len(expected))
     assert names == expected
 

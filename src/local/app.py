@@ -15,12 +15,13 @@ from local.agents.housekeeper import Housekeeper
 from local.agents.listener import Listener
 from local.agents.memory_agent import MemoryAgent
 from local.agents.output_keeper import OutputKeeper
+from local.agents.stream_keeper import StreamKeeper
 from local.bus.connection import Connection, connect
 from local.bus.participant import Participant
-from local.bus.server import embedded_server
+from local.bus.server import EmbeddedServer, embedded_server
 from local.bus.tool_host import ToolHost
 from local.bus.vector_client import VectorClient
-from local.database import Database, folder_lock
+from local.database import folder_lock
 from local.errors import BusError, BusTimeoutError, FolderLockedError, NoRespondersError
 from local.llm.chat import ChatModel
 from local.llm.choice import choose_chat_model, open_structured_model
@@ -32,7 +33,7 @@ from local.memory.recall.expansion import Expander
 from local.memory.recall.recaller import RecallModels
 from local.memory.recall.reranker import Reranker
 from local.memory.service import Memory, Models
-from local.memory.sql import migrations
+from local.opening import open_ledger
 from local.protocol import subjects
 from local.protocol.codec import encode
 from local.protocol.envelope import seal
@@ -86,14 +87,13 @@ async def open_stack(
     data_dir = settings.memory.data_dir
     async with AsyncExitStack() as resources:
         lock = await resources.enter_async_context(_locked(data_dir))
-        url = settings.bus.url or await _embedded(resources, settings, lock)
+        server = await _embedded(resources, settings, lock)
+        url = server.url if server else str(settings.bus.url)
         bus = await resources.enter_async_context(
             connect(url, name="local2", request_timeout=settings.bus.request_timeout)
         )
         await _refuse_a_second_stack(bus)
-        database = await resources.enter_async_context(
-            Database.open(data_dir / "ledger.sqlite3", migrations())
-        )
+        database = await resources.enter_async_context(open_ledger(settings.memory))
         vectors = VectorClient(bus, search_timeout=settings.memory.vector_timeout)
         models = await _memory_models(resources, settings) if with_models else Models()
         memory = Memory(database, vectors, settings.memory, announce=_announcer(bus), models=models)
@@ -107,9 +107,11 @@ async def open_stack(
         worker = await resources.enter_async_context(
             supervised(VECTOR_WORKER, config, inherit=(lock,), ended=worker_lost)
         )
-        for participant in await _participants(bus, memory):
+        keeper = StreamKeeper(bus, server)
+        for participant in await _participants(bus, memory, keeper):
             await resources.enter_async_context(participant)
         await resources.enter_async_context(_background(memory.indexer.run(), "indexer"))
+        await resources.enter_async_context(_background(keeper.run(), "stream_keeper"))
         await resources.enter_async_context(_background(backfill(memory.rows), "backfill"))
         if memory.supersession is not None:
             judging = _background(memory.supersession.run(), "judging")
@@ -121,19 +123,23 @@ async def open_stack(
         yield Stack(bus=bus, url=url, memory=memory, model=model, vector_worker=worker)
 
 
-async def _embedded(resources: AsyncExitStack, settings: Settings, lock: int) -> str:
-    """Start a NATS server of our own, and return its address."""
+async def _embedded(
+    resources: AsyncExitStack, settings: Settings, lock: int
+) -> EmbeddedServer | None:
+    """Start a NATS server of our own unless there is one."""
+    if settings.bus.url is not None:
+        return None
     folder = settings.memory.data_dir / "nats"
-    server = await resources.enter_async_context(
+    return await resources.enter_async_context(
         embedded_server(folder, host=settings.bus.host, port=settings.bus.port, inherit=(lock,))
     )
-    return server.url
 
 
-async def _participants(bus: Connection, memory: Memory) -> list[Participant]:
+async def _participants(bus: Connection, memory: Memory, keeper: StreamKeeper) -> list[Participant]:
     """Whatever serves the memory on the bus."""
     tools = [ToolHost(bus, tool) for tool in memory_tools(memory)]
-    agents = [Housekeeper(bus, memory), OutputKeeper(bus, memory), Listener(bus, memory)]
+    housekeeper = Housekeeper(bus, memory, lambda: keeper.problem)
+    agents = [housekeeper, keeper, OutputKeeper(bus, memory), Listener(bus, memory)]
     return [*tools, *agents, await MemoryAgent.open(bus, memory)]
 
 

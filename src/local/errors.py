@@ -14,6 +14,7 @@ Local2Error
 │   └── StackNotRunningError
 ├── ToolFailedError           tool_failed        a tool of another team says that it failed
 ├── StorageError              unavailable        the ledger or its folder
+│   ├── DamagedError                     damaged, missing or older than what was acknowledged
 │   ├── UnwritableError
 │   └── FolderLockedError
 ├── VectorError               unavailable        the vector index or its embedder
@@ -105,6 +106,10 @@ class ToolFailedError(Local2Error):
 
 class StorageError(Local2Error):
     code: ClassVar[ErrorCode] = "unavailable"
+
+
+class DamagedError(StorageError):
+    pass
 
 
 class UnwritableError(StorageError):

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from local.agents.publication import publish_turn
+from local.agents.publication import Publications
 from local.bus.connection import Connection
 from local.bus.streams import publish_durably
 from local.bus.tool_client import call_tool
@@ -330,7 +330,7 @@ async def test_two_turns_of_a_query_id_are_both_stored_when_published_at_once(
 ) -> None:
     for query, answer in (("Metal?", "Iridium."), ("Metal?", "Osmium."), ("Gas?", "Radon.")):
         said = Generation(query=query, answer=answer, session_id="s1", query_id="1")
-        await publish_turn(bus, said, RICHARD)
+        await Publications(bus).publish(said, RICHARD)
     await all_done(bus)
 
     assert await told(bus) == ["Metal?", "Osmium.", "Gas?", "Radon."]

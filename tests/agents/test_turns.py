@@ -11,7 +11,7 @@ import pytest
 
 from factories import Listen, StartGenerator
 from local.agents.generator_agent import GeneratorAgent
-from local.agents.publication import publish_turn
+from local.agents.publication import Publications
 from local.bus import participant
 from local.bus.connection import Connection, Message
 from local.bus.query_client import QueryClient
@@ -346,8 +346,9 @@ async def test_a_turn_of_which_nothing_can_be_published_is_an_error(
 
     monkeypatch.setattr(bus, "check_size", refuse)
 
+    turn = Generation(answer="Au.", query="Gold?", query_id="q1")
     with pytest.raises(BusError, match="q1"):
-        await publish_turn(bus, Generation(answer="Au.", query="Gold?", query_id="q1"), RICHARD)
+        await Publications(bus).publish(turn, RICHARD)
 
 
 async def test_a_query_that_failed_and_is_asked_again_under_its_id_is_remembered(

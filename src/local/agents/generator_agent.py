@@ -8,6 +8,7 @@ from weakref import WeakValueDictionary
 import structlog
 
 from local.agents.learning import learn
+from local.agents.publication import Publications
 from local.agents.session import Session
 from local.agents.session_events import Announcements
 from local.agents.turn import NAME, Turn
@@ -44,6 +45,7 @@ class GeneratorAgent(Participant):
         self._sessions = WeakValueDictionary[Whose, Session]()
         self._recent = OrderedDict[Whose, Session]()
         self._announcements = Announcements(bus)
+        self._publications = Publications(bus)
         self._toolbox = Toolbox(bus, source=NAME)
         self._tools_heard = asyncio.Event()
         self._resources = AsyncExitStack()
@@ -57,6 +59,7 @@ class GeneratorAgent(Participant):
 
     async def stopping(self) -> None:
         await self._announcements.settle()
+        await self._publications.close()
         await self._resources.aclose()
 
     async def _hear(self, message: Message) -> None:
@@ -79,6 +82,7 @@ class GeneratorAgent(Participant):
             self._model,
             self._settings,
             session=session,
+            publications=self._publications,
             tools=self._tools(),
             caller=caller,
             query=query.query,

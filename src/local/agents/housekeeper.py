@@ -1,5 +1,7 @@
 """Housekeeper: says whether ledger and index agree, and rebuilds the index when asked to."""
 
+from collections.abc import Callable
+
 from local.bus.connection import Connection, Message
 from local.bus.dead_letters import count_letters
 from local.bus.participant import Participant
@@ -18,9 +20,15 @@ NAME = "housekeeper"
 class Housekeeper(Participant):
     """Serves `memory.status` and `memory.reindex`; hears when a vector worker has started."""
 
-    def __init__(self, bus: Connection, memory: Memory) -> None:
+    def __init__(
+        self,
+        bus: Connection,
+        memory: Memory,
+        turns_problem: Callable[[], str | None] = lambda: None,
+    ) -> None:
         super().__init__(bus, name=NAME, description="Keeps the vector index equal to the ledger.")
         self._memory = memory
+        self._turns_problem = turns_problem
         self.serve(subjects.MEMORY_STATUS, self._tell_status, queue=NAME)
         self.serve(subjects.MEMORY_REINDEX, self._reindex, queue=NAME)
         self.serve(subjects.VECTOR_READY, self._worker_started)
@@ -64,6 +72,7 @@ class Housekeeper(Participant):
             embedder=worker.embedder if worker else None,
             problem=problem or (worker.problem if worker else None),
             dead_letters=dead_letters,
+            turns_problem=self._turns_problem(),
         )
 
     async def _answer(self, message: Message, problem: str | None) -> None:

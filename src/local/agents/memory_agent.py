@@ -81,7 +81,7 @@ class MemoryAgent(Participant):
     async def _take(self, message: Message) -> None:
         if message.subject == subjects.RESPONSE_FEEDBACK:
             await self._rate(message)
-        else:
+        elif message.subject != subjects.MEMORY_PROBE:
             await self._remember(message)
 
     async def _remember(self, message: Message) -> None:

@@ -8,7 +8,7 @@ import msgspec
 import structlog
 
 from local.agents.prompt import Background, PromptWriter
-from local.agents.publication import publish_turn
+from local.agents.publication import Publications
 from local.agents.session import Session
 from local.agents.toolset import Toolset, as_message, fitting
 from local.bus.connection import Connection
@@ -50,6 +50,7 @@ class Turn:
         settings: GeneratorSettings,
         *,
         session: Session,
+        publications: Publications,
         tools: Sequence[ToolSchema],
         caller: Caller,
         query: str,
@@ -59,6 +60,7 @@ class Turn:
         self._model = model
         self._settings = settings
         self._session = session
+        self._publications = publications
         self._caller = caller
         self._query = query
         self._query_id = query_id
@@ -122,7 +124,7 @@ class Turn:
         )
         answered = False
         try:
-            answered = (await publish_turn(self._bus, turn, self._caller)).error is None
+            answered = (await self._publications.publish(turn, self._caller)).error is None
         finally:
             if not answered:
                 self._take_back()

@@ -8,6 +8,7 @@ import shutil
 import signal
 import sys
 import sysconfig
+import tempfile
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from importlib.metadata import PackageNotFoundError, distribution
@@ -22,6 +23,8 @@ STOP_PATIENCE = 5.0
 RESTART_DELAY = 0.2
 POLL = 0.005
 PR_SET_PDEATHSIG = 1
+ROOM = 1024 * 1024
+"""Bytes without which a server does not start."""
 
 CONFIG = """\
 listen: "{host}:{port}"
@@ -94,12 +97,27 @@ class EmbeddedServer:
         """Restart the server whenever it ends; runs until cancelled."""
         while self._process is not None:
             code = await self._process.wait()
-            log.error("nats_server_died", exit_code=code, remedy="restarting it on the same port")
+            log.error("nats_server_ended", exit_code=code, remedy="restarting it on the same port")
             await asyncio.sleep(RESTART_DELAY)
             try:
                 await self.start()
             except (BusError, OSError) as error:  # tried again: the process that failed has ended
                 log.error("nats_server_not_started", reason=str(error))  # noqa: TRY400
+
+    async def restart(self) -> None:
+        """End it; `watch` starts it again."""
+        await self.stop()
+
+    def lacks_room(self) -> str | None:
+        """Why nothing can be written to its folder; None if something can."""
+        try:
+            with tempfile.TemporaryFile(dir=self._folder) as file:
+                file.write(bytes(ROOM))
+                file.flush()
+                os.fsync(file.fileno())
+        except OSError as error:
+            return f"{self._folder}: {error.strerror}"
+        return None
 
     async def stop(self) -> None:
         if self._process is None or self._process.returncode is not None:

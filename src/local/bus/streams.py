@@ -21,6 +21,7 @@ DUPLICATE_WINDOW = 120.0
 ACK_WAIT = 30.0
 MAX_UNACKNOWLEDGED = 1000
 RETRY_DELAY = 1.0
+PUBLISH_TIMEOUT = 5.0
 DEAD_LETTER_AGE = 30 * 24 * 3600.0
 DEAD_LETTER_BYTES = 64 * 1024 * 1024
 
@@ -45,14 +46,19 @@ class Stored(NamedTuple):
 
 
 async def ensure_streams(bus: Connection, tenant: str = "default") -> None:
-    """Create the tenant's streams where they do not exist.
+    """Create the tenant's streams, or bring those of an earlier version up to date.
 
     Raises:
         BusError: The server has no JetStream, or refuses the streams.
     """
     turns = StreamConfig(
         name=turns_stream(tenant),
-        subjects=[subjects.RESPONSE_GENERATION, subjects.RESPONSE_FEEDBACK],
+        subjects=[
+            subjects.RESPONSE_GENERATION,
+            subjects.RESPONSE_FEEDBACK,
+            subjects.MEMORY_TURN,
+            subjects.MEMORY_PROBE,
+        ],
         retention=RetentionPolicy.WORK_QUEUE,
         storage=StorageType.FILE,
         duplicate_window=DUPLICATE_WINDOW,
@@ -66,7 +72,7 @@ async def ensure_streams(bus: Connection, tenant: str = "default") -> None:
     )
     try:
         for stream in (turns, dead_letters):
-            await bus.client.jetstream().add_stream(stream)
+            await _ensure_stream(bus, stream)
     except (nats.js.errors.Error, nats.errors.Error, TimeoutError) as error:
         raise BusError(
             f"The NATS server at {bus.url} refuses JetStream: {error}.",
@@ -74,8 +80,21 @@ async def ensure_streams(bus: Connection, tenant: str = "default") -> None:
         ) from error
 
 
+async def _ensure_stream(bus: Connection, stream: StreamConfig) -> None:
+    jetstream = bus.client.jetstream()
+    try:
+        await jetstream.update_stream(stream)
+    except nats.js.errors.NotFoundError:
+        await jetstream.add_stream(stream)
+
+
 async def publish_durably(
-    bus: Connection, subject: str, data: bytes, *, message_id: str | None = None
+    bus: Connection,
+    subject: str,
+    data: bytes,
+    *,
+    message_id: str | None = None,
+    timeout: float = PUBLISH_TIMEOUT,  # noqa: ASYNC109 - it is the caller's to choose
 ) -> None:
     """Publish into a stream; returns once the server has it on disk.
 
@@ -84,6 +103,7 @@ async def publish_durably(
         subject: One of a stream's subjects.
         data: The encoded envelope.
         message_id: Within two minutes a second message of the same id is dropped by the server.
+        timeout: Seconds to wait for the acknowledgement.
 
     Raises:
         BusError: No acknowledgement came: it may or may not be stored. Send it again.
@@ -91,7 +111,9 @@ async def publish_durably(
     headers: Headers | None = {"Nats-Msg-Id": message_id} if message_id else None
     bus.check_size(data, headers)
     try:
-        acknowledgement = await bus.client.jetstream().publish(subject, data, headers=headers)
+        acknowledgement = await bus.client.jetstream().publish(
+            subject, data, timeout=timeout, headers=headers
+        )
     except (nats.js.errors.Error, nats.errors.Error, TimeoutError) as error:
         raise BusError(f"{subject} was not acknowledged by JetStream: {error!r}.") from error
     if acknowledgement.duplicate:

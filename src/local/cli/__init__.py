@@ -232,13 +232,19 @@ def stories(
 
 
 @app.command()
-def doctor(context: typer.Context, json: Json = False) -> None:
+def doctor(
+    context: typer.Context,
+    deep: Annotated[
+        bool, typer.Option("--deep", help="Also read all of the ledger, while no stack runs.")
+    ] = False,
+    json: Json = False,
+) -> None:
     """Check that everything is there, and say how to mend what is not."""
     output = Output(json=json)
     with reporting_errors(output):
         from local.cli.doctor import doctor as run
 
-        run(load_settings(context.obj), output)
+        run(load_settings(context.obj), output, deep=deep)
 
 
 @app.command()

@@ -26,8 +26,9 @@ def ask(
     caller = Caller(agent=NAME, user=user, session_id=session or new_id())
     turn = run_async(_ask(settings, text, caller))
     output.data(turn)
-    if turn.error is None:
+    if turn.answer:
         output.text(turn.answer)
+    if turn.error is None:
         return
     output.failure(turn.error.message)
     sys.exit(FAILED)

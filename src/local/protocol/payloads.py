@@ -176,7 +176,7 @@ class MemoryStatus(msgspec.Struct, kw_only=True):
     """Answer of `memory.status`: whether ledger and index agree.
 
     `vectors_available`: searches go by meaning, over everything that is indexed. `dead_letters`:
-    messages that could not be read.
+    messages that could not be read. `turns_problem`: why JetStream takes no turns, and what to do.
     """
 
     records: int
@@ -187,3 +187,4 @@ class MemoryStatus(msgspec.Struct, kw_only=True):
     embedder: str | None = None
     problem: str | None = None
     dead_letters: int = 0
+    turns_problem: str | None = None

@@ -1,0 +1,102 @@
+"""SQLite: one reader thread, one writer thread, migrations.
+
+Work arrives as functions of a connection. A write returns only when its rows survive a power cut.
+Nothing here knows what the tables mean.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from functools import partial
+from importlib.resources.abc import Traversable
+from pathlib import Path
+from typing import TypeVar
+
+from local.database.connections import (
+    Connection,
+    Cursor,
+    Row,
+    connect,
+    connect_to_write,
+    data_version,
+    read_only,
+)
+from local.database.folder import folder_lock
+from local.database.lanes import Lane, Work, commit_together, run_each
+from local.database.soundness import damages
+from local.database.tally import Tally, has_content
+
+__all__ = [
+    "Connection",
+    "Cursor",
+    "Database",
+    "Row",
+    "Work",
+    "damages",
+    "data_version",
+    "folder_lock",
+    "has_content",
+    "read_only",
+]
+
+T = TypeVar("T")
+
+
+class Database:
+    """One SQLite file. `read` and `write` run a function of a connection off the event loop."""
+
+    def __init__(self, reader: Lane, writer: Lane) -> None:
+        self._reader = reader
+        self._writer = writer
+
+    @classmethod
+    @asynccontextmanager
+    async def open(
+        cls, path: Path, migrations: Sequence[Traversable] = (), *, counted: str | None = None
+    ) -> AsyncIterator["Database"]:
+        """Open or create the file and bring its schema up to date.
+
+        Args:
+            path: Where the file is; its folder must exist.
+            migrations: SQL files in the order of their numbers; never changed once released.
+            counted: A table of `row INTEGER PRIMARY KEY` of which nothing is ever deleted.
+
+        Raises:
+            DamagedError: The file is missing, empty or damaged, or lacks acknowledged writes.
+            StorageError: The file cannot be opened, or is newer than these migrations.
+        """
+        tally = Tally(path, counted)
+        writer = Lane(
+            path,
+            partial(commit_together, tally),
+            name="writer",
+            connect=partial(connect_to_write, path, migrations, tally),
+        )
+        reader = Lane(path, run_each, name="reader", connect=partial(connect, path))
+        try:
+            await writer.start()
+            await reader.start()
+            yield cls(reader, writer)
+        finally:
+            await reader.stop()
+            await writer.stop()
+            tally.close()
+
+    async def read(self, work: Work[T]) -> T:
+        """Run `work` on the reader's connection; it must not write."""
+        return await self._reader.submit(work)
+
+    async def write(self, work: Work[T]) -> T:
+        """Run `work` in a transaction; returns once it is committed to disk.
+
+        Raises:
+            StorageError: SQLite refused, e.g. the disk is full; nothing was written.
+            Local2Error: Whatever `work` raised; nothing of it was written.
+        """
+        written = self._writer.submit(work)
+        try:
+            return await asyncio.shield(written)
+        except asyncio.CancelledError:
+            # It is written all the same: whoever is cancelled goes on once that is so.
+            await asyncio.wait({written})
+            raise

@@ -1,0 +1,96 @@
+"""Connections to a file of SQLite: how they are made, and what they are told first."""
+
+import sqlite3
+from collections.abc import Mapping, Sequence
+from contextlib import closing
+from importlib.resources.abc import Traversable
+from pathlib import Path
+from typing import Any
+
+from local.database.refusals import as_storage_error
+from local.database.soundness import refuse_damage
+from local.database.tally import Tally
+from local.errors import StorageError
+
+Connection = sqlite3.Connection
+Row = sqlite3.Row
+Cursor = sqlite3.Cursor
+
+OPEN_PATIENCE = 5.0
+"""Seconds to wait for a file that another program has locked, before it is in use here."""
+BUSY_PATIENCE = 30.0
+PRAGMAS = (
+    "journal_mode = WAL",
+    "synchronous = FULL",
+    "fullfsync = ON",
+    "foreign_keys = ON",
+    "temp_store = MEMORY",
+    "cache_size = -65536",
+)
+
+
+def data_version(connection: Connection) -> int:
+    """Another number after every change that another connection has made; never 0."""
+    (version,) = connection.execute("PRAGMA data_version").fetchone()
+    return int(version)
+
+
+def read_only(path: Path, statement: str, values: Mapping[str, Any]) -> Row:
+    """The first row that a file of somebody else's answers.
+
+    Raises:
+        StorageError: There is none, or it is not as the statement takes it to be.
+    """
+    try:
+        with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)) as connection:
+            row: Row | None = connection.execute(statement, values).fetchone()
+    except sqlite3.Error as error:
+        raise as_storage_error(error, path) from error
+    if row is None:
+        raise StorageError(f"{path} has no such row.")
+    return row
+
+
+def connect(path: Path, patience: float = BUSY_PATIENCE) -> Connection:
+    connection = sqlite3.connect(
+        path,
+        isolation_level=None,
+        check_same_thread=True,
+        cached_statements=256,
+        timeout=patience,
+    )
+    connection.row_factory = sqlite3.Row
+    try:
+        for pragma in PRAGMAS:
+            connection.execute(f"PRAGMA {pragma}")
+    except sqlite3.Error:
+        connection.close()
+        raise
+    return connection
+
+
+def connect_to_write(path: Path, migrations: Sequence[Traversable], tally: Tally) -> Connection:
+    """Open the file where it is sound, and bring it up to date."""
+    tally.refuse_a_missing_database()
+    connection = connect(path, OPEN_PATIENCE)
+    try:
+        refuse_damage(connection, path)
+        _migrate(connection, path, migrations)
+        tally.open(connection)
+        connection.execute(f"PRAGMA busy_timeout = {BUSY_PATIENCE * 1000:.0f}")
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _migrate(connection: Connection, path: Path, migrations: Sequence[Traversable]) -> None:
+    (version,) = connection.execute("PRAGMA user_version").fetchone()
+    if version > len(migrations):
+        raise StorageError(
+            f"{path} has schema {version}; this local2 knows {len(migrations)}.",
+            remedy="Update local2, or use another data folder.",
+        )
+    for number, migration in enumerate(migrations[version:], start=version + 1):
+        script = migration.read_text(encoding="utf-8")
+        connection.executescript(f"BEGIN; {script} PRAGMA user_version = {number}; COMMIT;")

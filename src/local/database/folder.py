@@ -1,0 +1,44 @@
+"""The lock on the data folder: one stack owns it, with all of its children."""
+
+import fcntl
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from local.errors import FolderLockedError, UnwritableError
+
+
+@contextmanager
+def folder_lock(folder: Path) -> Iterator[int]:
+    """Own the data folder for as long as the context lasts; yields the lock's file descriptor.
+
+    Child processes that inherit the descriptor keep the lock until they, too, are gone: a server
+    left over from a killed stack can never share its files with a new one.
+
+    Raises:
+        FolderLockedError: Another process holds the folder; the message names it.
+        StorageError: The folder cannot be made, or not be written to.
+    """
+    path = folder / "lock"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise UnwritableError(folder, error) from error
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            holder = path.read_text(encoding="utf-8").strip()
+            raise FolderLockedError(
+                f"{folder.resolve()} is in use by another stack (process {holder or 'unknown'}).",
+                holder=int(holder) if holder.isdigit() else None,
+                remedy="Use that one or stop it; a second stack needs LOCAL2_MEMORY__DATA_DIR and "
+                "LOCAL2_MEMORY__CHROMA_PATH of its own.",
+            ) from None
+        os.ftruncate(descriptor, 0)
+        os.pwrite(descriptor, str(os.getpid()).encode(), 0)
+        yield descriptor
+    finally:
+        os.close(descriptor)

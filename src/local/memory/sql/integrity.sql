@@ -1,0 +1,7 @@
+-- Of the whole ledger, whoever its tenants are.
+
+-- name: check_full_text
+INSERT INTO record_text (record_text, rank) VALUES ('integrity-check', 1);
+
+-- name: count_rows
+SELECT count(*) AS there, ifnull(max(row), 0) AS last FROM record NOT INDEXED;

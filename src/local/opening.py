@@ -1,0 +1,53 @@
+"""Opening the ledger where it and what lies beside it say that it is the right one."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from local.database import Database, has_content
+from local.database.tally import Tally
+from local.errors import DamagedError
+from local.memory.sql import migrations
+from local.settings import MemorySettings
+from local.vectors.leftovers import count_vectors
+
+COUNTED = "record"
+"""Records are superseded, and never deleted."""
+
+
+def ledger_path(settings: MemorySettings) -> Path:
+    return settings.data_dir / "ledger.sqlite3"
+
+
+@asynccontextmanager
+async def open_ledger(settings: MemorySettings) -> AsyncIterator[Database]:
+    """Open the ledger, or make one where nothing says that there was one.
+
+    Raises:
+        DamagedError: It is missing beside what was made of it, damaged, or an older one.
+        StorageError: It cannot be opened.
+    """
+    await asyncio.to_thread(refuse_a_missing_ledger, settings)
+    path = ledger_path(settings)
+    async with Database.open(path, migrations(), counted=COUNTED) as database:
+        yield database
+
+
+def refuse_a_missing_ledger(settings: MemorySettings) -> None:
+    """A ledger that is gone leaves its count and its vectors behind.
+
+    Raises:
+        DamagedError: One of these is there, and the ledger is not, or is empty.
+    """
+    path, index = ledger_path(settings), settings.chroma_path
+    if has_content(path):
+        return
+    tally = Tally(path, COUNTED)
+    if vectors := count_vectors(index, settings.collection):
+        raise DamagedError(
+            f"{path} is missing or empty, and {index} holds {vectors} vectors of its records.",
+            remedy="Restore it from a backup. To begin anew, delete "
+            f"{index} and {tally.path}, too.",
+        )
+    tally.refuse_a_missing_database()

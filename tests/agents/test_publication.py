@@ -1,0 +1,92 @@
+"""Turns that the stream does not take: kept in their order, bounded, named where they are lost."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from factories import Listen
+from local.agents import publication
+from local.agents.publication import Publications
+from local.bus.connection import Connection
+from local.bus.streams import ensure_streams
+from local.protocol.caller import Caller
+from local.protocol.codec import decode
+from local.protocol.payloads import Generation
+from waiting import eventually
+
+RICHARD = Caller(user="richard", agent="shell", session_id="s1")
+
+
+@pytest.fixture(autouse=True)
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(publication, "ATTEMPTS", 1)
+    monkeypatch.setattr(publication, "PATIENCE", 0.2)
+    monkeypatch.setattr(publication, "DELAY", 0.01)
+
+
+def turn(number: int) -> Generation:
+    return Generation(query=f"Query {number}?", answer=f"Answer {number}.", query_id=f"q{number}")
+
+
+async def stored(bus: Connection) -> list[str]:
+    """What is in the stream, in its order."""
+    jetstream = bus.client.jetstream()
+    state = (await jetstream.stream_info("local2-turns-default")).state
+    raw = [
+        await jetstream.get_msg("local2-turns-default", seq=number)
+        for number in range(1, state.last_seq + 1)
+    ]
+    return [decode(message.data or b"", Generation).payload.answer for message in raw]
+
+
+async def test_turns_are_kept_in_their_order_until_the_stream_takes_them(
+    bus: Connection, listen: Listen
+) -> None:
+    heard = await listen("response.generation")
+    publications = Publications(bus)
+    for number in range(5):
+        assert await publications.publish(turn(number), RICHARD) == turn(number)
+    await eventually(lambda: len(heard) == 5)
+    told = [decode(message.data, Generation).payload for message in heard]
+
+    await ensure_streams(bus)
+    await eventually(lambda: not publications._kept)
+    await publications.publish(turn(5), RICHARD)
+    await publications.close()
+
+    assert [one.answer for one in told] == [turn(number).answer for number in range(5)]
+    assert all("not stored yet" in str(one.error) for one in told)
+    assert await stored(bus) == [turn(number).answer for number in range(6)]
+    await eventually(lambda: len(heard) == 6)
+    assert decode(heard[-1].data, Generation).payload == turn(5)
+
+
+async def test_what_there_is_no_room_to_keep_is_an_error_and_no_answer(
+    bus: Connection, monkeypatch: pytest.MonkeyPatch, listen: Listen
+) -> None:
+    monkeypatch.setattr(publication, "KEPT_BYTES", 0)
+    heard = await listen("response.generation")
+
+    publications = Publications(bus)
+    refused = await publications.publish(turn(1), RICHARD)
+    await publications.close()
+
+    await eventually(lambda: heard)
+    assert decode(heard[0].data, Generation).payload == refused
+    assert (refused.answer, "nobody will remember it" in str(refused.error)) == ("", True)
+
+
+async def test_turns_that_are_lost_with_their_generator_are_named(
+    bus: Connection, logs: Path
+) -> None:
+    publications = Publications(bus)
+    for number in (71, 72):
+        await publications.publish(turn(number), RICHARD)
+    await publications.close()
+
+    def lost() -> list[list[str]]:
+        lines = [json.loads(line) for line in logs.read_text().splitlines()]
+        return [line["query_ids"] for line in lines if line["event"] == "turns_lost"]
+
+    await eventually(lambda: ["q71", "q72"] in lost())

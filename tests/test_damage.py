@@ -1,0 +1,249 @@
+"""Damage that SQLite passes over in silence is found: at every start, or by `doctor --deep`.
+
+A copy of the files of an open ledger is what a `kill -9` leaves. Each damage is done to one.
+"""
+
+import asyncio
+import shutil
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from commands import local2
+from local.app import open_stack
+from local.cli.doctor import Finding, _examine
+from local.database.tally import Count, Tally
+from local.errors import DamagedError, StorageError
+from local.memory.ledger import Ledger
+from local.memory.records import NewRecord
+from local.memory.rows import TenantRows
+from local.opening import open_ledger
+from local.protocol.envelope import utc_now
+from local.settings import Settings
+from stacks import in_step, save, settings_in
+
+RECORDS = 300
+LEDGER = Path(".local2", "ledger.sqlite3")
+TALLY = Path(".local2", "ledger.tally")
+WAL = Path(".local2", "ledger.sqlite3-wal")
+EARLY = 20_000
+"""Bytes: the end of the log is of before the last checkpoint, and counts for nothing."""
+
+
+async def fill(settings: Settings, first: int, last: int) -> None:
+    """Add records, one a transaction, and leave the files as they are while the ledger is open."""
+    settings.memory.data_dir.mkdir(exist_ok=True)
+    async with open_ledger(settings.memory) as database:
+        ledger = Ledger(TenantRows(database, "default"))
+        for number in range(first, last):
+            content = f"Note {number} is about the planet {number * 7}."
+            await ledger.add(
+                NewRecord(id=f"r{number}", kind="episode", content=content, event_time=utc_now())
+            )
+        shutil.copytree(settings.memory.data_dir, settings.memory.data_dir.parent / "killed")
+
+
+@pytest.fixture(scope="module")
+def killed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder whose stack was killed: 200 records in the main file, 100 in the log before it."""
+    folder = tmp_path_factory.mktemp("ledger")
+    settings = settings_in(folder)
+    asyncio.run(fill(settings, 0, RECORDS - 100))
+    shutil.rmtree(folder / "killed")
+    asyncio.run(fill(settings, RECORDS - 100, RECORDS))
+    shutil.rmtree(settings.memory.data_dir)
+    (folder / "killed").rename(settings.memory.data_dir)
+    return folder
+
+
+@pytest.fixture
+def folder(killed: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(killed, tmp_path / "folder"))
+
+
+async def records_of(folder: Path) -> int:
+    async with open_ledger(settings_in(folder).memory) as database:
+        return (await Ledger(TenantRows(database, "default")).counts()).records
+
+
+async def examined(folder: Path, *, deep: bool = True) -> dict[str, Finding]:
+    findings = await _examine(settings_in(folder), deep=deep)
+    return {finding.name: finding for finding in findings}
+
+
+def flip(file: Path, *places: int) -> None:
+    with file.open("r+b") as opened:
+        for place in places:
+            opened.seek(place)
+            (byte,) = opened.read(1)
+            opened.seek(place)
+            opened.write(bytes([byte ^ 0xFF]))
+
+
+def flip_the_log(folder: Path) -> None:
+    flip(folder / WAL, EARLY)
+
+
+def cut_the_log(folder: Path) -> None:
+    with (folder / WAL).open("r+b") as log:
+        log.truncate(EARLY)
+
+
+def delete_the_log(folder: Path) -> None:
+    (folder / WAL).unlink()
+
+
+LOST_COMMITS = [flip_the_log, cut_the_log, delete_the_log]
+
+
+async def test_what_a_kill_leaves_is_whole(folder: Path) -> None:
+    assert await records_of(folder) == RECORDS
+    findings = await examined(folder)
+    assert findings["ledger"].detail.startswith(f"{RECORDS} records")
+    assert findings["whole ledger"].verdict == "ok"
+
+
+@pytest.mark.parametrize("damage", LOST_COMMITS)
+async def test_a_log_that_lost_commits_is_refused_until_somebody_accepts_what_is_there(
+    folder: Path, damage: Callable[[Path], None]
+) -> None:
+    damage(folder)
+
+    for _ in range(2):  # another start does not make it good
+        with pytest.raises(DamagedError, match=f"{RECORDS} were acknowledged") as refused:
+            await records_of(folder)
+    findings = await examined(folder, deep=False)
+    assert findings["ledger"].verdict == "broken"
+    assert str(folder / TALLY) in str(refused.value.remedy)
+
+    (folder / TALLY).unlink()
+    assert 0 < await records_of(folder) < RECORDS
+
+
+def test_the_command_says_so_in_two_lines(folder: Path) -> None:
+    cut_the_log(folder)
+
+    done = local2(folder, "up")
+
+    error, remedy = done.stderr.replace("\n ", " ").strip().split("\n→")
+    assert done.returncode == 1
+    assert "lacks acknowledged writes" in " ".join(error.split())
+    assert "restore it from a backup" in " ".join(remedy.split())
+
+
+def delete(file: Path) -> None:
+    file.unlink()
+
+
+def empty(file: Path) -> None:
+    file.write_bytes(b"")
+
+
+@pytest.mark.parametrize("lose", [delete, empty])
+async def test_a_lost_ledger_whose_count_is_there_is_refused_and_not_made_anew(
+    folder: Path, lose: Callable[[Path], None]
+) -> None:
+    (folder / WAL).unlink()
+    lose(folder / LEDGER)
+
+    with pytest.raises(DamagedError, match=f"{RECORDS} records were stored"):
+        await records_of(folder)
+    assert (await examined(folder))["ledger"].verdict == "broken"
+    assert not (folder / LEDGER).exists() or not (folder / LEDGER).stat().st_size
+
+    (folder / TALLY).unlink()
+    assert await records_of(folder) == 0
+
+
+async def test_a_lost_ledger_beside_a_full_index_is_refused(tmp_path: Path) -> None:
+    settings = settings_in(tmp_path)
+    async with open_stack(settings, with_generator=False) as stack:
+        await save(stack.bus, "Osmium is a metal.")
+        await in_step(stack.bus, records=1)
+    for file in settings.memory.data_dir.glob("ledger.*"):
+        file.unlink()
+
+    with pytest.raises(DamagedError, match="holds 1 vectors of its records") as refused:
+        async with open_stack(settings, with_generator=False):
+            pass
+    assert str(settings.memory.chroma_path) in str(refused.value.remedy)
+
+    shutil.rmtree(settings.memory.chroma_path)
+    assert await records_of(tmp_path) == 0
+
+
+async def test_zeroed_pages_are_found_at_the_start(folder: Path) -> None:
+    assert await records_of(folder) == RECORDS  # and the log is in the main file
+    data = bytearray((folder / LEDGER).read_bytes())
+    for page in range(8, len(data) // 4096, 5):
+        data[page * 4096 : (page + 1) * 4096] = bytes(4096)
+    (folder / LEDGER).write_bytes(data)
+
+    with pytest.raises(DamagedError, match="is damaged"):
+        await records_of(folder)
+
+
+async def test_a_flipped_letter_of_a_record_is_found_by_the_deep_check(folder: Path) -> None:
+    assert await records_of(folder) == RECORDS
+    data = (folder / LEDGER).read_bytes()
+    text = b"Note 150 is about the planet"
+    flip(folder / LEDGER, data.index(text) + len(text) - 3)
+
+    findings = await examined(folder)
+
+    assert await records_of(folder) == RECORDS, "a start does not read all of it"
+    assert findings["ledger"].verdict == "ok"
+    assert findings["whole ledger"].verdict == "broken"
+    assert "full-text index" in findings["whole ledger"].detail
+
+
+async def test_records_that_are_gone_without_a_trace_are_found_by_the_deep_check(
+    folder: Path,
+) -> None:
+    with closing(sqlite3.connect(folder / LEDGER)) as connection:
+        connection.execute("DELETE FROM record WHERE row BETWEEN 100 AND 109")
+        connection.commit()
+
+    findings = await examined(folder)
+
+    assert findings["whole ledger"].detail == f"10 of {RECORDS} records are missing."
+
+
+async def test_newest_records_that_are_gone_without_a_trace_are_found_at_the_start(
+    folder: Path,
+) -> None:
+    with closing(sqlite3.connect(folder / LEDGER)) as connection:
+        connection.execute("DELETE FROM record WHERE row > 290")
+        connection.commit()
+
+    with pytest.raises(DamagedError, match="290 records"):
+        await records_of(folder)
+
+
+async def test_a_ledger_of_before_starts_and_gets_its_count(folder: Path) -> None:
+    (folder / TALLY).unlink()
+    with closing(sqlite3.connect(folder / LEDGER)) as connection:
+        connection.execute("DROP TABLE tally")
+
+    assert await records_of(folder) == RECORDS
+    kept = Tally(folder / LEDGER).kept()
+    assert kept == Count(commits=0, rows=RECORDS)
+
+
+async def test_a_count_that_cannot_be_read_is_written_anew(folder: Path) -> None:
+    flip(folder / TALLY, 10)
+
+    assert await records_of(folder) == RECORDS
+    assert Tally(folder / LEDGER).kept() == Count(commits=RECORDS, rows=RECORDS)
+
+
+async def test_a_write_that_changes_nothing_is_not_counted(folder: Path) -> None:
+    async with open_ledger(settings_in(folder).memory) as database:
+        await database.write(lambda c: c.execute("SELECT 1").fetchone())
+        with pytest.raises(StorageError):
+            await database.write(lambda c: c.execute("INSERT INTO record (row) VALUES (1)"))
+
+    assert Tally(folder / LEDGER).kept() == Count(commits=RECORDS, rows=RECORDS)
