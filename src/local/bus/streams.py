@@ -100,9 +100,9 @@ async def publish_durably(
 async def ensure_turns_consumer(bus: Connection, name: str, tenant: str = "default") -> str:
     """Create the durable consumer of a tenant's turns; returns the subject it delivers to.
 
-    A push consumer, because a pull stalls over a server's restart; so few messages are under way that
-    there is room for them even if each is as large as the bus carries. Every message comes again
-    until `acknowledge` is called for it.
+    A push consumer, because a pull stalls over a server's restart. So few messages are under way
+    that there is room for them even if each is as large as the bus carries. Every message comes
+    again until `acknowledge` is called for it.
     """
     deliver_subject = f"local2.deliver.{name}.{tenant}"
     consumer = ConsumerConfig(
