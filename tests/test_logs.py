@@ -1,6 +1,9 @@
 """One line an event, written by a thread of its own."""
 
+import asyncio
 import json
+import os
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -100,10 +103,101 @@ def test_when_the_context_ends_events_go_where_they_went_before(file: Path, tmp_
 
 
 def test_without_a_file_events_go_to_standard_error(
-    file: Path, capsys: pytest.CaptureFixture[str]
+    file: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     with logging_to():
         structlog.get_logger().info("hello")
 
-    assert '"event":"hello"' in capsys.readouterr().err
+    assert '"event":"hello"' in capfd.readouterr().err
     assert not file.exists()
+
+
+def test_a_text_that_is_not_unicode_is_written_escaped(file: Path) -> None:
+    with logging_to(file):
+        structlog.get_logger().info("event", text="a lone \ud800")
+        structlog.get_logger().info("next")
+
+    assert [line["event"] for line in lines(file)] == ["event", "next"]
+    assert lines(file)[0]["text"] == "a lone \ud800"
+
+
+EVENTS = 30_000
+
+
+async def child(code: str, *arguments: object, errors: int) -> asyncio.subprocess.Process:
+    """Another process that logs."""
+    return await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-c",
+        f"import structlog\nfrom local.logs import logging_to\n{code}",
+        *map(str, arguments),
+        stderr=errors,
+    )
+
+
+MUCH = f"""
+with logging_to():
+    for number in range({EVENTS}):
+        structlog.get_logger().info("event", number=number)
+"""
+
+
+async def test_a_process_whose_log_is_a_full_pipe_ends() -> None:
+    reading, writing = os.pipe()  # which nobody reads
+    process = await child(MUCH, errors=writing)
+    try:
+        async with asyncio.timeout(20):
+            assert await process.wait() == 0
+    finally:
+        os.close(reading)
+        os.close(writing)
+
+
+async def test_a_process_whose_log_nobody_reads_any_more_ends() -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    process = await child(MUCH, errors=writing)
+    os.close(writing)
+
+    async with asyncio.timeout(20):
+        assert await process.wait() == 0
+
+
+FULL_AND_EMPTIED = f"""
+import resource, sys, time
+from pathlib import Path
+file = Path(sys.argv[1])
+_, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+log = structlog.get_logger()
+with logging_to(file):
+    log.info("first")
+    while not file.stat().st_size:
+        time.sleep(.01)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (5_000, hard))
+    for number in range({EVENTS}):
+        log.info("event", number=number)
+        while number == 100 and file.stat().st_size < 5_000:
+            time.sleep(.01)
+    time.sleep(.2)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (hard, hard))
+    log.info("last")
+"""
+
+
+async def test_what_a_full_disk_did_not_take_is_counted_once_there_is_space(file: Path) -> None:
+    process = await child(FULL_AND_EMPTIED, file, errors=asyncio.subprocess.DEVNULL)
+
+    assert await process.wait() == 0
+    whole: list[dict[str, Any]] = []
+    cut = 0
+    for line in file.read_text().splitlines():
+        try:
+            whole.append(json.loads(line))
+        except ValueError:
+            cut += 1
+    dropped = sum(line["count"] for line in whole if line["event"] == "log_events_dropped")
+    written = sum(line["event"] != "log_events_dropped" for line in whole)
+    assert whole[-1]["event"] == "last"
+    assert cut <= 1
+    assert dropped > 0
+    assert written + dropped == EVENTS + 2

@@ -12,6 +12,7 @@ Local2Error
 │   ├── NoRespondersError
 │   ├── BusTimeoutError
 │   └── StackNotRunningError
+├── OverloadedError           overloaded         more is asked at once than is taken
 ├── ToolFailedError           tool_failed        a tool of another team says that it failed
 ├── StorageError              unavailable        the ledger or its folder
 │   ├── DamagedError                     damaged, missing or older than what was acknowledged
@@ -36,6 +37,7 @@ ErrorCode = Literal[
     "too_large",
     "deadline_exceeded",
     "unavailable",
+    "overloaded",
     "embedder_mismatch",
     "tool_failed",
     "internal",
@@ -98,6 +100,16 @@ class BusTimeoutError(BusError):
 
 class StackNotRunningError(BusError):
     pass
+
+
+class OverloadedError(Local2Error):
+    code: ClassVar[ErrorCode] = "overloaded"
+
+    def __init__(self) -> None:
+        super().__init__(
+            "Too much is being asked at once; nothing was done.",
+            remedy="Ask again in a moment, and wait for answers before you ask for more.",
+        )
 
 
 class ToolFailedError(Local2Error):

@@ -4,18 +4,22 @@ The event loop pays for a dict and a queue; formatting and the write happen else
 at once, since waking the thread for each would cost a request more than the event itself. A kill
 can lose the last GATHERING seconds. One line an event: readable in a terminal, JSON otherwise.
 Content of memories is logged at debug only.
+
+Nobody waits for a log: while it takes nothing, as a full pipe or disk, MOST events wait, more are
+dropped, and how many is logged once it takes something again.
 """
 
 import atexit
+import json
+import os
 import queue
-import sys
 import threading
 import time
 from collections.abc import Iterator, MutableMapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
 import msgspec
 import structlog
@@ -24,38 +28,90 @@ from local.errors import UnwritableError
 
 GATHERING = 0.05
 """Seconds that an event waits for others to be written with."""
+MOST = 10_000
+"""Events that wait to be written."""
+STANDARD_ERROR = 2
+NEWLINE = ord("\n")
+STOP_PATIENCE = 1.0
+"""Seconds that a log which takes nothing may delay the end of the process."""
 
 Event = MutableMapping[str, Any]
 
 
 class _Writer:
-    """The thread that renders events and writes them, whatever is queued at once."""
+    """The thread that renders events and writes them, whatever is queued at once.
 
-    def __init__(self, stream: TextIO, *, readable: bool) -> None:
-        self._stream = stream
+    It writes past Python's buffers: a thread that hangs in one keeps the process from ending.
+    """
+
+    def __init__(self, descriptor: int, *, readable: bool) -> None:
+        self._descriptor = descriptor
         self._render = structlog.dev.ConsoleRenderer() if readable else _render_json
         self._events: queue.SimpleQueue[Event | None] = queue.SimpleQueue()
+        self._overflowed = 0
+        self._lost = 0
+        self._reported = 0
+        self._failure = "It took nothing for too long."
+        self._cut = False
         self._closing = threading.Event()
         self._thread = threading.Thread(target=self._run, name="logs", daemon=True)
         self._thread.start()
         atexit.register(self.close)
 
     def put(self, event: Event) -> None:
-        self._events.put(event)
+        if self._events.qsize() < MOST:
+            self._events.put(event)
+        else:
+            self._overflowed += 1
 
     def close(self) -> None:
-        """Write what is queued and stop; a second call does nothing."""
+        """Write what is queued and stop; a second call does nothing.
+
+        A log that takes nothing is left behind, and its thread ends with the process.
+        """
         atexit.unregister(self.close)
         self._closing.set()
         if self._thread.is_alive():
             self._events.put(None)
-            self._thread.join()
+            self._thread.join(STOP_PATIENCE)
 
     def _run(self) -> None:
-        for batch in self._batches():
-            lines = [self._line(event) for event in batch]
-            self._stream.write("".join(lines))
-            self._stream.flush()
+        try:
+            for batch in self._batches():
+                self._write_or_drop(batch)
+            self._write_or_drop([])
+        finally:
+            os.close(self._descriptor)
+
+    def _write_or_drop(self, batch: list[Event]) -> None:
+        """Write events, and before them how many were dropped since that was last written."""
+        dropped = self._overflowed + self._lost - self._reported
+        if dropped and self._write([self._dropping(dropped)]) == 0:
+            self._reported += dropped
+            dropped = 0
+        self._lost += len(batch) if dropped else self._write(batch)
+
+    def _dropping(self, count: int) -> Event:
+        return {
+            "event": "log_events_dropped",
+            "count": count,
+            "reason": self._failure,
+            "timestamp": time.time(),
+            "level": "warning",
+        }
+
+    def _write(self, events: list[Event]) -> int:
+        """Write lines, and return how many were not written. One that was cut is ended first."""
+        lines = "".join(map(self._line, events)).encode("utf-8", "backslashreplace")
+        left = memoryview(b"\n" + lines if self._cut else lines)
+        try:
+            while left:
+                written = os.write(self._descriptor, left)
+                self._cut = left[written - 1] != NEWLINE
+                left = left[written:]
+        except OSError as error:
+            self._failure = f"{error.strerror}."
+        return min(len(events), bytes(left).count(NEWLINE))
 
     def _batches(self) -> Iterator[list[Event]]:
         while (event := self._events.get()) is not None:
@@ -77,7 +133,10 @@ class _Writer:
 
 
 def _render_json(_logger: object, _level: str, event: Event) -> str:
-    return msgspec.json.encode(event, enc_hook=str).decode()
+    try:
+        return msgspec.json.encode(event, enc_hook=str).decode()
+    except (TypeError, ValueError):  # e.g. a text that is not Unicode
+        return json.dumps(event, default=str, skipkeys=True)
 
 
 class _QueueLogger:
@@ -102,10 +161,10 @@ def logging_to(
         UnwritableError: The file cannot be made, or not be written to.
     """
     if target is None:
-        stream, readable = sys.stderr, sys.stderr.isatty()
+        descriptor = os.dup(STANDARD_ERROR)
+        writer = _Writer(descriptor, readable=os.isatty(descriptor))
     else:
-        stream, readable = _opened(target), False
-    writer = _Writer(stream, readable=readable)
+        writer = _Writer(_opened(target), readable=False)
     before = structlog.get_config() if structlog.is_configured() else None
     _configure(writer, level, process)
     try:
@@ -116,14 +175,12 @@ def logging_to(
         else:
             structlog.configure(**before)
         writer.close()
-        if target is not None:
-            stream.close()
 
 
-def _opened(target: Path) -> TextIO:
+def _opened(target: Path) -> int:
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        return target.open("a", encoding="utf-8")
+        return os.open(target, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o666)
     except OSError as error:
         raise UnwritableError(target, error) from error
 

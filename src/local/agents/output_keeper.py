@@ -1,6 +1,7 @@
 """OutputKeeper: takes tool outputs that are too long for a model, part by part."""
 
 from local.bus.connection import Connection, Message
+from local.bus.fair_slots import FairSlots
 from local.bus.identity import caller_of
 from local.bus.participant import Participant
 from local.errors import Local2Error
@@ -19,12 +20,17 @@ class OutputKeeper(Participant):
     def __init__(self, bus: Connection, memory: Memory) -> None:
         super().__init__(bus, name=NAME, description="Keeps long tool outputs whole.")
         self._memory = memory
-        self.serve(subjects.MEMORY_OUTPUT_KEEP, self._keep, queue=NAME)
+        self._slots = FairSlots()
+        self.serve(subjects.MEMORY_OUTPUT_KEEP, self._keep, queue=NAME, limit=None)
 
     async def _keep(self, message: Message) -> None:
         try:
             envelope = decode(message.data, OutputPart)
-            await self._memory.of(caller_of(envelope)).outputs.append(envelope.payload)
+            caller = caller_of(envelope)
+            owner = caller.tenant, caller.user
+            with self._slots.admitted(owner, len(message.data)):
+                async with self._slots.slot(owner):
+                    await self._memory.of(caller).outputs.append(envelope.payload)
         except Local2Error as error:
             result = ToolResult.failed(error)
         else:

@@ -86,9 +86,12 @@ class Connection:
         return Message(answer.subject, answer.data, answer.reply, answer.headers)
 
     async def subscribe(
-        self, subject: str, handler: Handler, *, queue: str = "", limit: int = 256
+        self, subject: str, handler: Handler, *, queue: str = "", limit: int | None = 256
     ) -> Subscription:
-        """Call `handler` for every message, concurrently; a queue group shares them out."""
+        """Call `handler` for every message, concurrently; a queue group shares them out.
+
+        What is over `limit` waits in memory; with None the handler refuses what is too much.
+        """
         subscription = Subscription(handler, limit)
         try:
             source = await self.client.subscribe(subject, queue=queue, cb=subscription.dispatch)

@@ -24,6 +24,7 @@ class Endpoint(msgspec.Struct, kw_only=True):
     subject: str
     handler: Handler
     queue: str
+    limit: int | None
     metadata: dict[str, str]
     requests: int = 0
     errors: int = 0
@@ -52,14 +53,19 @@ class Participant:
         handler: Handler,
         *,
         queue: str = "",
+        limit: int | None = 256,
         metadata: dict[str, str] | None = None,
     ) -> Endpoint:
-        """Add an endpoint, before the participant starts; without a queue all copies hear all."""
+        """Add an endpoint, before the participant starts; without a queue all copies hear all.
+
+        `limit`: as in `Connection.subscribe`.
+        """
         endpoint = Endpoint(
             name=subject.replace(".", "_").replace("*", "any"),
             subject=subject,
             handler=handler,
             queue=queue,
+            limit=limit,
             metadata=metadata or {},
         )
         self._endpoints.append(endpoint)
@@ -77,7 +83,10 @@ class Participant:
             for endpoint in self._endpoints:
                 self._subscriptions.append(
                     await self.bus.subscribe(
-                        endpoint.subject, _counted(endpoint), queue=endpoint.queue
+                        endpoint.subject,
+                        _counted(endpoint),
+                        queue=endpoint.queue,
+                        limit=endpoint.limit,
                     )
                 )
             for subject, answer in self._discovery():

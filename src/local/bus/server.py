@@ -31,6 +31,7 @@ listen: "{host}:{port}"
 server_name: "local2"
 ports_file_dir: {folder}
 log_file: {log_file}
+max_pending: 512MB
 jetstream {{ store_dir: {store}, sync_interval: always }}
 """
 

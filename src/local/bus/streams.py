@@ -19,7 +19,8 @@ from local.protocol import subjects
 
 DUPLICATE_WINDOW = 120.0
 ACK_WAIT = 30.0
-MAX_UNACKNOWLEDGED = 1000
+UNACKNOWLEDGED_BYTES = 16 * 1024 * 1024
+"""Of turns on their way. nats-server cuts off a client that 64 MB wait for; others use it, too."""
 RETRY_DELAY = 1.0
 PUBLISH_TIMEOUT = 5.0
 DEAD_LETTER_AGE = 30 * 24 * 3600.0
@@ -123,8 +124,9 @@ async def publish_durably(
 async def ensure_turns_consumer(bus: Connection, name: str, tenant: str = "default") -> str:
     """Create the durable consumer of a tenant's turns; returns the subject it delivers to.
 
-    A push consumer, because a pull stalls over a server's restart. Every message comes again until
-    `acknowledge` is called for it.
+    A push consumer, because a pull stalls over a server's restart. So few messages are under way
+    that there is room for them even if each is as large as the bus carries. Every message comes
+    again until `acknowledge` is called for it.
     """
     deliver_subject = f"local2.deliver.{name}.{tenant}"
     consumer = ConsumerConfig(
@@ -132,7 +134,7 @@ async def ensure_turns_consumer(bus: Connection, name: str, tenant: str = "defau
         deliver_subject=deliver_subject,
         ack_policy=AckPolicy.EXPLICIT,
         ack_wait=ACK_WAIT,
-        max_ack_pending=MAX_UNACKNOWLEDGED,
+        max_ack_pending=max(1, UNACKNOWLEDGED_BYTES // bus.client.max_payload),
     )
     try:
         await bus.client.jetstream().add_consumer(turns_stream(tenant), consumer)

@@ -28,11 +28,11 @@ Handler = Callable[[Message], Awaitable[None]]
 
 
 class Subscription:
-    """Hands each message to a task of its own, at most `limit` at a time."""
+    """Hands each message to a task of its own, at most `limit` at a time; None: all at once."""
 
-    def __init__(self, handler: Handler, limit: int) -> None:
+    def __init__(self, handler: Handler, limit: int | None) -> None:
         self._handler = handler
-        self._slots = asyncio.Semaphore(limit)
+        self._slots = asyncio.Semaphore(limit) if limit else None
         self._tasks: set[asyncio.Task[None]] = set()
         self._source: NatsSubscription | None = None
 
@@ -40,7 +40,8 @@ class Subscription:
         self._source = source
 
     async def dispatch(self, message: Msg) -> None:
-        await self._slots.acquire()
+        if self._slots is not None:
+            await self._slots.acquire()
         task = asyncio.create_task(self._run(message))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -76,4 +77,5 @@ class Subscription:
         except Exception:
             log.exception("handler_failed", subject=message.subject)
         finally:
-            self._slots.release()
+            if self._slots is not None:
+                self._slots.release()

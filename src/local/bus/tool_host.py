@@ -11,6 +11,7 @@ import msgspec
 import structlog
 
 from local.bus.connection import Connection, Headers, Message
+from local.bus.fair_slots import FairSlots
 from local.bus.identity import caller_of
 from local.bus.outputs import with_preview
 from local.bus.participant import Participant
@@ -30,15 +31,21 @@ class ToolHost(Participant):
     """A tool as a participant; several hosts of one tool share its requests.
 
     Results of more than `output_limit` characters are kept whole in the memory, and go out as
-    previews.
+    previews. `slots` share its requests out by user; several tools may have the same ones.
     """
 
     def __init__(
-        self, bus: Connection, tool: Tool, *, output_limit: int = TOOL_OUTPUT_LIMIT
+        self,
+        bus: Connection,
+        tool: Tool,
+        *,
+        output_limit: int = TOOL_OUTPUT_LIMIT,
+        slots: FairSlots | None = None,
     ) -> None:
         super().__init__(bus, name=tool.name, description=tool.description)
         self._tool = tool
         self._output_limit = output_limit
+        self._slots = slots or FairSlots()
         self._request_type = ToolRequest[tool.args]  # type: ignore[name-defined]
         self._result_subject = subjects.tool_result(tool.name)
         self._log = structlog.get_logger().bind(tool=tool.name)
@@ -47,6 +54,7 @@ class ToolHost(Participant):
             subjects.tool_request(tool.name),
             self._answer,
             queue=tool.name,
+            limit=None,
             metadata={"mcp_tool": encode(tool.mcp_definition()).decode()},
         )
         self.serve(subjects.TOOL_SCHEMA_REQUEST, self._announce)
@@ -62,7 +70,7 @@ class ToolHost(Participant):
         request: Envelope[Any] | None = None
         try:
             request = decode(message.data, self._request_type)
-            result = await self._run(request)
+            result = await self._run(request, len(message.data))
         except InvalidArgumentsError as error:
             request = request or header_of(message.data)
             result = ToolResult.failed(self._tool.with_choices(error))
@@ -79,13 +87,16 @@ class ToolHost(Participant):
         await asyncio.sleep(0)  # lets the reply leave before the log line is made
         self._record(request, result, elapsed)
 
-    async def _run(self, request: Envelope[ToolRequest[Any]]) -> ToolResult:
-        if is_past(request.deadline_utc):
-            raise DeadlineError(
-                f"The deadline {request.deadline_utc} has passed; nothing was done."
-            )
+    async def _run(self, request: Envelope[ToolRequest[Any]], size: int) -> ToolResult:
         caller = caller_of(request)
-        output = await self._tool.run(caller, request.payload.args)
+        owner = caller.tenant, caller.user
+        with self._slots.admitted(owner, size):
+            async with self._slots.slot(owner):
+                if is_past(request.deadline_utc):
+                    raise DeadlineError(
+                        f"The deadline {request.deadline_utc} has passed; nothing was done."
+                    )
+                output = await self._tool.run(caller, request.payload.args)
         result = ToolResult(ok=True, content=output.content, data=output.data)
         if self._tool.whole:
             return result

@@ -1,0 +1,128 @@
+"""Slots for work, shared out by owner: whoever has much to do does not make the others wait."""
+
+import asyncio
+from collections import OrderedDict, deque
+from collections.abc import AsyncIterator, Hashable, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass, field
+
+from local.errors import OverloadedError
+
+ADMITTED = 8_192
+ADMITTED_BYTES = 64 * 1024 * 1024
+SHARE = 2
+"""One owner may have half of what is admitted, so that there is room for the others."""
+
+
+@dataclass(slots=True)
+class _Owner:
+    admitted: int = 0
+    size: int = 0
+    running: int = 0
+    waiting: deque[asyncio.Future[None]] = field(default_factory=deque)
+
+
+class FairSlots:
+    """At most `limit` at a time, `each` of one owner. Owners that wait are served in turn.
+
+    What one owner has waiting is served in its order.
+    """
+
+    def __init__(
+        self,
+        limit: int = 256,
+        each: int = 192,
+        *,
+        admitted: int = ADMITTED,
+        admitted_bytes: int = ADMITTED_BYTES,
+    ) -> None:
+        self._free = limit
+        self._each = each
+        self._most = admitted
+        self._most_bytes = admitted_bytes
+        self._admitted = 0
+        self._size = 0
+        self._owners: dict[Hashable, _Owner] = {}
+        self._waiting: OrderedDict[Hashable, _Owner] = OrderedDict()
+
+    @contextmanager
+    def admitted(self, owner: Hashable, size: int = 0) -> Iterator[None]:
+        """Count work of so many bytes as accepted, whether it waits or runs.
+
+        Raises:
+            OverloadedError: There is too much already, of this owner or altogether.
+        """
+        own = self._owners.get(owner) or _Owner()
+        if self._is_too_much(own, size):
+            raise OverloadedError
+        self._owners[owner] = own
+        self._count(own, 1, size)
+        try:
+            yield
+        finally:
+            self._count(own, -1, -size)
+            if not own.admitted:
+                del self._owners[owner]
+
+    @asynccontextmanager
+    async def slot(self, owner: Hashable) -> AsyncIterator[None]:
+        """Wait for the owner's turn; for work that was admitted."""
+        own = self._owners[owner]
+        if self._free and own.running < self._each and not own.waiting:
+            self._begin(own)
+        else:
+            await self._turn(owner, own)
+        try:
+            yield
+        finally:
+            self._end(own)
+
+    async def _turn(self, owner: Hashable, own: _Owner) -> None:
+        turn = asyncio.get_running_loop().create_future()
+        own.waiting.append(turn)
+        self._waiting[owner] = own
+        try:
+            await turn
+        except asyncio.CancelledError:
+            if turn.done() and not turn.cancelled():  # it came in the same moment
+                self._end(own)
+            raise
+
+    def _is_too_much(self, own: _Owner, size: int) -> bool:
+        return (
+            own.admitted >= self._most // SHARE
+            or self._admitted >= self._most
+            or (own.admitted > 0 and own.size + size > self._most_bytes // SHARE)
+            or (self._admitted > 0 and self._size + size > self._most_bytes)
+        )
+
+    def _count(self, own: _Owner, number: int, size: int) -> None:
+        own.admitted += number
+        own.size += size
+        self._admitted += number
+        self._size += size
+
+    def _begin(self, own: _Owner) -> None:
+        self._free -= 1
+        own.running += 1
+
+    def _end(self, own: _Owner) -> None:
+        self._free += 1
+        own.running -= 1
+        while self._free and self._serve_next():
+            pass
+
+    def _serve_next(self) -> bool:
+        """Give a slot to who has waited longest of the owner whose turn it is."""
+        may_begin = (item for item in self._waiting.items() if item[1].running < self._each)
+        if (first := next(may_begin, None)) is None:
+            return False
+        owner, own = first
+        turn = own.waiting.popleft()
+        del self._waiting[owner]
+        if own.waiting:
+            self._waiting[owner] = own  # behind the others
+        if not turn.done():  # else it was cancelled
+            self._begin(own)
+            turn.set_result(None)
+        return True

@@ -1,0 +1,162 @@
+"""Slots are shared out by owner: in turn, in each one's order, and never more than is admitted."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, ExitStack
+
+import pytest
+
+from local.bus.connection import Connection
+from local.bus.fair_slots import FairSlots
+from local.bus.tool_client import call_tool
+from local.bus.tool_host import ToolHost
+from local.errors import OverloadedError
+from local.protocol.caller import Caller
+from note_tool import Notes
+from waiting import eventually
+
+
+class Work:
+    """Tasks that take a slot until they may finish, and say in which order they got one."""
+
+    def __init__(self, slots: FairSlots) -> None:
+        self._slots = slots
+        self._may_finish = asyncio.Semaphore(0)
+        self._tasks: list[asyncio.Task[None]] = []
+        self.begun: list[str] = []
+
+    async def submit(self, *names: str) -> list[asyncio.Task[None]]:
+        """The owner is a name's first letter."""
+        new = [asyncio.create_task(self._run(name)) for name in names]
+        self._tasks += new
+        await asyncio.sleep(0)
+        return new
+
+    async def finish(self, number: int) -> None:
+        """Let so many end, one after the other, so that what begins next is known."""
+        for _ in range(number):
+            self._may_finish.release()
+            for _ in range(4):
+                await asyncio.sleep(0)
+
+    async def cancel(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def _run(self, name: str) -> None:
+        with self._slots.admitted(name[0]):
+            async with self._slots.slot(name[0]):
+                self.begun.append(name)
+                await self._may_finish.acquire()
+
+
+@pytest.fixture
+async def one_at_a_time() -> AsyncIterator[Work]:
+    work = Work(FairSlots(limit=1, each=1))
+    yield work
+    await work.cancel()
+
+
+async def test_owners_that_wait_are_served_in_turn_and_each_in_its_order(
+    one_at_a_time: Work,
+) -> None:
+    await one_at_a_time.submit("a1", "a2", "a3", "a4", "b1", "c1", "b2")
+    await one_at_a_time.finish(7)
+
+    assert one_at_a_time.begun == ["a1", "a2", "b1", "c1", "a3", "b2", "a4"]
+
+
+async def test_who_comes_later_waits_for_one_of_the_others_not_for_all(
+    one_at_a_time: Work,
+) -> None:
+    await one_at_a_time.submit(*(f"a{n}" for n in range(200)))
+    await one_at_a_time.finish(5)
+    await one_at_a_time.submit("b0")
+    await one_at_a_time.finish(2)
+
+    assert one_at_a_time.begun[-2:] == ["a6", "b0"]
+
+
+async def test_one_owner_leaves_slots_to_the_others() -> None:
+    work = Work(FairSlots(limit=4, each=3))
+    await work.submit("a1", "a2", "a3", "a4", "b1")
+
+    assert work.begun == ["a1", "a2", "a3", "b1"]
+    await work.cancel()
+
+
+async def test_what_is_cancelled_leaves_its_slot_and_its_place(one_at_a_time: Work) -> None:
+    (running, waiting, _) = await one_at_a_time.submit("a1", "a2", "a3")
+    waiting.cancel()
+    running.cancel()
+    await asyncio.wait([running, waiting])
+    await asyncio.sleep(0)
+
+    assert one_at_a_time.begun == ["a1", "a3"]
+
+
+async def test_what_is_cancelled_in_the_moment_it_gets_a_slot_leaves_it(
+    one_at_a_time: Work,
+) -> None:
+    (running, waiting, _) = await one_at_a_time.submit("a1", "a2", "a3")
+    running.cancel()
+    await asyncio.sleep(0)  # the slot is given to a2, which does not know yet
+    waiting.cancel()
+    await asyncio.wait([running, waiting])
+    await asyncio.sleep(0)
+
+    assert one_at_a_time.begun == ["a1", "a3"]
+
+
+@pytest.mark.parametrize(
+    ("bounds", "sizes"),
+    [
+        pytest.param({"admitted": 4}, [0, 0], id="messages"),
+        pytest.param({"admitted_bytes": 40}, [10, 10], id="bytes"),
+    ],
+)
+def test_an_owner_may_have_half_of_what_is_admitted(
+    bounds: dict[str, int], sizes: list[int]
+) -> None:
+    slots = FairSlots(**bounds)
+    with ExitStack() as admitted:
+        for owner in ("a", "b"):
+            for size in sizes:
+                admitted.enter_context(slots.admitted(owner, size))
+            with pytest.raises(OverloadedError), slots.admitted(owner, 10):
+                pass
+        with pytest.raises(OverloadedError), slots.admitted("c", 10):
+            pass
+
+
+def test_what_is_done_makes_room_again() -> None:
+    slots = FairSlots(admitted=2)
+    for _ in range(3):
+        with slots.admitted("a"):
+            pass
+
+
+async def test_a_user_with_200_requests_waiting_delays_another_user_by_one(
+    bus: Connection, notes: Notes
+) -> None:
+    notes.may_finish.clear()
+    async with AsyncExitStack() as running:
+        await running.enter_async_context(
+            ToolHost(bus, notes.tool(), slots=FairSlots(limit=1, each=1))
+        )
+        asked = [
+            asyncio.create_task(
+                call_tool(bus, "note", {"text": f"{n}"}, caller=Caller(user=user), timeout=30)
+            )
+            for n, user in enumerate(["eve"] * 200 + ["ann"])
+        ]
+        await eventually(lambda: bus.client.stats["in_msgs"] >= 201)
+        await bus.flush()
+        notes.may_finish.set()
+        answers = await asyncio.gather(*asked)
+
+    assert all(answer.ok for answer in answers)
+    assert [caller.user for caller, _ in notes.noted].index("ann") <= 2
+    texts = [int(text) for caller, text in notes.noted if caller.user == "eve"]
+    assert texts == sorted(texts)

@@ -1,0 +1,112 @@
+"""Floods: what is too much is refused at once, and neither side of the bus loses its connection.
+
+FLOOD (messages of 870 kB; 400 in the field) makes them longer than is good for every run.
+"""
+
+import asyncio
+import json
+import os
+
+import pytest
+
+from local.bus.connection import Connection, Message, connect
+from local.bus.fair_slots import FairSlots
+from local.bus.streams import (
+    UNACKNOWLEDGED_BYTES,
+    acknowledge,
+    ensure_streams,
+    ensure_turns_consumer,
+    turns_stream,
+)
+from local.bus.tool_host import ToolHost
+from local.protocol.codec import decode
+from local.protocol.payloads import ToolResult
+from note_tool import Notes
+from waiting import eventually
+
+MESSAGES = int(os.environ.get("FLOOD", "100"))
+LARGE = "x" * 870_000
+PATIENCE = 60.0
+
+
+@pytest.fixture
+def bus(bus_with_streams: Connection) -> Connection:
+    return bus_with_streams
+
+
+def _request(number: int) -> bytes:
+    """`padding` is ignored, but travels."""
+    return json.dumps(
+        {"id": f"{number}", "user": "eve", "padding": LARGE, "payload": {"args": {"text": "x"}}}
+    ).encode()
+
+
+@pytest.mark.timeout(180)
+async def test_requests_over_what_is_taken_are_refused_at_once_and_the_rest_is_answered(
+    bus: Connection, notes: Notes
+) -> None:
+    notes.may_finish.clear()
+    codes: list[str] = []
+
+    async def keep(message: Message) -> None:
+        error = decode(message.data, ToolResult).payload.error
+        codes.append(error.code if error else "ok")
+
+    async with (
+        ToolHost(bus, notes.tool(), slots=FairSlots(limit=4, each=3)),
+        connect(bus.url, name="flooding") as flooding,
+    ):
+        await flooding.subscribe("flood.answers", keep)
+        for number in range(MESSAGES):
+            await flooding.publish("tool.request.note", _request(number), reply="flood.answers")
+        taken = 32 * 1024 * 1024 // len(_request(0))
+        await eventually(lambda: len(codes) >= MESSAGES - taken, within=PATIENCE)
+        assert set(codes) == {"overloaded"}
+        notes.may_finish.set()
+        await eventually(lambda: len(codes) == MESSAGES, within=PATIENCE)
+
+        assert codes.count("ok") == taken
+        assert (bus.client.stats["reconnects"], flooding.client.stats["reconnects"]) == (0, 0)
+
+
+@pytest.mark.timeout(180)
+async def test_of_a_backlog_of_turns_few_are_under_way_and_every_one_is_handled(
+    bus: Connection,
+) -> None:
+    for number in range(MESSAGES):
+        turn = json.dumps({"number": number, "padding": LARGE}).encode()
+        await bus.client.jetstream().publish("response.generation", turn)
+    may_finish = asyncio.Event()
+    begun: set[int] = set()
+    done: set[int] = set()
+
+    async def take(message: Message) -> None:
+        number = json.loads(message.data)["number"]
+        begun.add(number)
+        await may_finish.wait()
+        await acknowledge(bus, message)
+        done.add(number)
+
+    await bus.subscribe(await ensure_turns_consumer(bus, "reader"), take)
+    under_way = UNACKNOWLEDGED_BYTES // bus.client.max_payload
+    await eventually(lambda: len(begun) == under_way)
+    info = await bus.client.jetstream().consumer_info(turns_stream("default"), "reader")
+    assert (info.num_ack_pending, info.num_pending) == (under_way, MESSAGES - under_way)
+    may_finish.set()
+
+    await eventually(lambda: len(done) == MESSAGES, within=PATIENCE)
+    assert bus.client.stats["reconnects"] == 0
+
+
+async def test_a_consumer_of_an_older_version_is_limited_too(bus: Connection) -> None:
+    await ensure_turns_consumer(bus, "reader")
+    stream = turns_stream("default")
+    config = (await bus.client.jetstream().consumer_info(stream, "reader")).config
+    config.max_ack_pending = 1000
+    await bus.client.jetstream().add_consumer(stream, config)
+
+    await ensure_streams(bus)
+    await ensure_turns_consumer(bus, "reader")
+
+    info = await bus.client.jetstream().consumer_info(stream, "reader")
+    assert info.config.max_ack_pending == UNACKNOWLEDGED_BYTES // bus.client.max_payload
