@@ -390,19 +390,3 @@ async def test_the_ledger_of_records_knows_nothing_of_notes(
 
     assert (await memory.ledger.counts()).records == 0
     assert (await Ledger(TenantRows(database, "default")).counts()).waiting == 0
-
-
-async def test_a_turn_that_was_delivered_again_is_in_its_place(richard: MemoryService) -> None:
-    await richard.put_turn(turn(2, WEATHER))
-    await richard.ingest([said("Told in between.", id="m1")])
-    await richard.put_turn(turn(1))
-
-    assert told(await load(richard)) == [
-        ("user", "Question 1?"),
-        ("assistant", "Answer 1."),
-        ("user", "Told in between."),
-        ("user", "Question 2?"),
-        ("assistant", ""),
-        ("tool", "Rain in Rome."),
-        ("assistant", "Answer 2."),
-    ]

@@ -184,21 +184,16 @@ class Sessions:
 
 
 def in_order(rows: Sequence[Row]) -> list[Row]:
-    """The rows of each turn together, its question first, and turns by their time.
+    """The rows as they stand, those of a turn together where its first one is, its question first.
 
-    Some are written late, and a tool's result may be heard before the question is reported.
+    A tool's result may be heard before the question is reported. When something was said decides
+    nothing: clocks are set back, and any time can be claimed.
     """
     runs: dict[str | int, list[Row]] = {}
     for number, row in enumerate(rows):
         runs.setdefault(row["turn"] or number, []).append(row)
-    turns = (
-        sorted(run, key=lambda row: bool(row["role"] != "user"))
-        for key, run in runs.items()
-        if isinstance(key, str)
-    )
-    sooner = iter(sorted(turns, key=lambda turn: str(turn[0]["asked_at"])))
     return [
-        row for key, run in runs.items() for row in (next(sooner) if isinstance(key, str) else run)
+        row for run in runs.values() for row in sorted(run, key=lambda row: row["role"] != "user")
     ]
 
 
