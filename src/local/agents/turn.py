@@ -10,7 +10,7 @@ import structlog
 from local.agents.prompt import Background, PromptWriter
 from local.agents.publication import publish_turn
 from local.agents.session import Session
-from local.agents.toolset import Toolset, as_message, fitting
+from local.agents.toolset import Toolset, Uses, as_message, fitting
 from local.bus.connection import Connection
 from local.conversation.compaction import CompactionRuntime
 from local.conversation.conversation import Snapshot
@@ -51,6 +51,7 @@ class Turn:
         *,
         session: Session,
         tools: Sequence[ToolSchema],
+        uses: Uses,
         caller: Caller,
         query: str,
         query_id: str,
@@ -64,7 +65,8 @@ class Turn:
         self._query_id = query_id
         self._session_id = caller.session_id or ""
         room = settings.context_size - settings.context_size // LEAST_PART
-        offered = fitting(tools, room, session.count)
+        offered = fitting(tools, uses.of(caller.user), room, session.count)
+        self._uses = uses
         self._tools = Toolset(bus, settings, offered, caller, query_id)
         self._pieces = 0
         self._thinking: list[str] = []
@@ -150,6 +152,7 @@ class Turn:
             for message, record in await asyncio.gather(*map(self._tools.call, calls)):
                 memory.add(message)
                 self._calls.append(record)
+            self._uses.note(self._caller.user, [call.name for call in calls])
 
     def _answered(self, text: str) -> None:
         if not text.strip():
