@@ -20,8 +20,7 @@ WHERE tenant = :tenant AND owner = :owner AND session_id = :session_id
 ORDER BY ifnull(stands_at, row) DESC LIMIT :limit;
 
 -- name: important_facts
-SELECT record.id, record.topic, record.content, record.importance, record.event_time
-FROM json_each(:places) AS wanted
+SELECT record.* FROM json_each(:places) AS wanted
 CROSS JOIN record ON record.row IN (
      SELECT row FROM record INDEXED BY record_important
      WHERE tenant = :tenant AND place = wanted.value AND importance >= :importance
