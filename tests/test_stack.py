@@ -22,7 +22,7 @@ from local.errors import (
     ModelError,
     StackNotRunningError,
 )
-from local.memory.ingestion import OWN_TOOLS
+from local.protocol.announcement import OWN_TOOLS
 from local.protocol.caller import Caller
 from local.protocol.codec import decode
 from local.protocol.payloads import MemoryChange, MemoryStatus

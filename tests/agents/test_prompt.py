@@ -48,14 +48,14 @@ def test_a_long_background_is_cut_and_leaves_room_for_the_conversation(
 
 
 def test_only_what_is_long_of_a_background_is_cut() -> None:
-    memories = [Known(content=LONG), Known(topic="user.name", content="Richard")]
+    memories = [Known(content=LONG), Known(topic="user.name", content="Richard", by="self")]
     notes = [Note(role="planner", content="The cake is ordered.")]
 
     system = writer(Background(memories=memories, notes=notes)).write([QUESTION]).messages[0]
 
     _, facts, noted = system.content.split("\n\n")
     assert facts.startswith("<pre-seeded-memories>\n- word word")
-    assert facts.endswith("\n- user.name: Richard\n</pre-seeded-memories>")
+    assert facts.endswith("\n- user.name: Richard [stated by the user]\n</pre-seeded-memories>")
     assert noted.splitlines() == [
         "<notes-of-this-session>",
         "planner: The cake is ordered.",
@@ -69,7 +69,8 @@ def test_a_background_that_fits_is_shown_as_it_is() -> None:
 
     system = writer(background).write([QUESTION]).messages[0]
 
-    assert [f"- {line}" for line in lines] == system.content.split("\n")[3:-1]
+    shown = system.content.split("\n")[4:-1]
+    assert [f"- {line} [stated by somebody]" for line in lines] == shown
 
 
 def exchange(number: int, *, results: int = 3, words: int = 200) -> list[Message]:

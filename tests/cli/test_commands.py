@@ -15,7 +15,7 @@ import pytest
 from commands import START_SECONDS, Running, answer, local2
 from local.bus.server import embedded_server
 from local.cli import app
-from local.memory.ingestion import OWN_TOOLS
+from local.protocol.announcement import OWN_TOOLS
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")

@@ -288,16 +288,22 @@ async def test_of_equally_important_facts_the_newer_ones_come_first(
     assert await memories(richard) == ["Newer.", "Older."]
 
 
-async def test_ten_facts_come_along_whatever_their_scopes(richard: MemoryService) -> None:
-    for number in range(12):
-        for scope in ("user", "agent", "tenant"):
-            await remember(richard, f"{scope} {number}", 0.8 + number / 100, scope=scope)
+async def test_ten_facts_come_along_the_users_own_first(richard: MemoryService) -> None:
+    for number in range(8):
+        for scope in ("agent", "tenant"):
+            await remember(richard, f"{scope} {number}", 0.9 + number / 100, scope=scope)
+    assert await memories(richard) == ["tenant 7", "agent 7", "tenant 6", "agent 6", "tenant 5"]
 
+    for number in range(8):
+        await remember(richard, f"own {number}", 0.8 + number / 100)
     found = await memories(richard)
     assert len(found) == MemorySettings().preseed_count == 10
-    expected = [(11, {"user", "agent", "tenant"}), (10, {"user", "agent", "tenant"})]
-    for index, (number, scopes) in enumerate(expected):
-        assert set(found[3 * index : 3 * index + 3]) == {f"{scope} {number}" for scope in scopes}
+    assert found[:8] == [f"own {number}" for number in reversed(range(8))]
+    assert found[8:] == ["tenant 7", "agent 7"]
+
+    for number in range(8, 12):
+        await remember(richard, f"own {number}", 0.8 + number / 100)
+    assert all(content.startswith("own") for content in await memories(richard))
 
 
 async def test_settings_say_which_and_how_many(memory: Memory, database: Database) -> None:
@@ -390,19 +396,3 @@ async def test_the_ledger_of_records_knows_nothing_of_notes(
 
     assert (await memory.ledger.counts()).records == 0
     assert (await Ledger(TenantRows(database, "default")).counts()).waiting == 0
-
-
-async def test_a_turn_that_was_delivered_again_is_in_its_place(richard: MemoryService) -> None:
-    await richard.put_turn(turn(2, WEATHER))
-    await richard.ingest([said("Told in between.", id="m1")])
-    await richard.put_turn(turn(1))
-
-    assert told(await load(richard)) == [
-        ("user", "Question 1?"),
-        ("assistant", "Answer 1."),
-        ("user", "Told in between."),
-        ("user", "Question 2?"),
-        ("assistant", ""),
-        ("tool", "Rain in Rome."),
-        ("assistant", "Answer 2."),
-    ]

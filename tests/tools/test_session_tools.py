@@ -139,7 +139,7 @@ async def test_a_session_is_loaded_with_its_notes_and_memories(
         "[Notes]\n"
         "shell: Take an umbrella.\n"
         "[Memories]\n"
-        "- Lives in Rome."
+        "- Lives in Rome. [stated by the user]"
     )
     data = result.data
     assert [message["role"] for message in data["messages"]] == [

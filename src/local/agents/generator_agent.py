@@ -11,6 +11,7 @@ from local.agents.learning import learn
 from local.agents.publication import Publications
 from local.agents.session import Session
 from local.agents.session_events import Announcements
+from local.agents.toolset import Uses
 from local.agents.turn import NAME, Turn
 from local.bus.connection import Connection, Message
 from local.bus.identity import caller_of
@@ -47,6 +48,7 @@ class GeneratorAgent(Participant):
         self._announcements = Announcements(bus)
         self._publications = Publications(bus)
         self._toolbox = Toolbox(bus, source=NAME)
+        self._uses = Uses()
         self._tools_heard = asyncio.Event()
         self._resources = AsyncExitStack()
         self.serve(subjects.QUERY_RECEIVED, self._hear, queue=NAME)
@@ -84,6 +86,7 @@ class GeneratorAgent(Participant):
             session=session,
             publications=self._publications,
             tools=self._tools(),
+            uses=self._uses,
             caller=caller,
             query=query.query,
             query_id=query.query_id or envelope.id or new_id(),
@@ -139,6 +142,6 @@ class GeneratorAgent(Participant):
         wanted, hidden = self._settings.tools, self._settings.hidden_tools
         return [
             tool
-            for tool in self._toolbox.schemas
+            for tool in self._toolbox.announced
             if (tool.name in wanted if wanted else tool.name not in hidden)
         ]

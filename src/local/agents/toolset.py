@@ -1,6 +1,7 @@
 """The tools that a model may call in a turn: as many as it has room for, called over the bus."""
 
-from collections.abc import Sequence
+from collections import OrderedDict
+from collections.abc import Iterable, Sequence
 
 import msgspec
 import structlog
@@ -12,12 +13,17 @@ from local.bus.tool_client import call_tool
 from local.conversation.message import Message
 from local.conversation.tokens import TokenCounter
 from local.llm.chat import ToolCall, ToolDefinition
+from local.protocol.announcement import is_own
 from local.protocol.caller import Caller
 from local.protocol.payloads import ToolCallRecord, ToolResult, ToolSchema
 from local.settings import GeneratorSettings
 
 RECALL = "recall"
 """The tool that reaches what a compressed prompt does not show."""
+USERS_KEPT = 1_000
+USES_KEPT = 100
+NAMED = 20
+"""Of the tools that are left out, so many are named."""
 
 log = structlog.get_logger()
 
@@ -77,17 +83,48 @@ class Toolset:
         return await with_preview(self._bus, result, caller=self._caller, limit=limit)
 
 
-def fitting(tools: Sequence[ToolSchema], room: int, count: TokenCounter) -> list[ToolSchema]:
-    """The tools that so many tokens hold: recall, and then rather many than large ones."""
+class Uses:
+    """Which tools were called for each user, the last one first."""
+
+    def __init__(self) -> None:
+        self._of = OrderedDict[str | None, list[str]]()
+
+    def of(self, user: str | None) -> list[str]:
+        return self._of.get(user, [])
+
+    def note(self, user: str | None, names: Iterable[str]) -> None:
+        """So many of the newest uses are kept, of those who used a tool last."""
+        newest = dict.fromkeys([*reversed(list(names)), *self.of(user)])
+        self._of[user] = list(newest)[:USES_KEPT]
+        self._of.move_to_end(user)
+        if len(self._of) > USERS_KEPT:
+            self._of.popitem(last=False)
+
+
+def fitting(
+    tools: Sequence[ToolSchema], used: Sequence[str], room: int, count: TokenCounter
+) -> list[ToolSchema]:
+    """The tools that so many tokens hold, by name.
+
+    First the memory's own: recall, and then rather many than large ones. The others in the order
+    in which they were used, the last one first, and then in the order given.
+    """
     sizes = {tool.name: count(as_message([_definition(tool)])) for tool in tools}
+    uses = {name: place for place, name in enumerate(used)}
+
+    def place(tool: ToolSchema) -> tuple[bool, bool, int]:
+        own = is_own(tool)
+        behind = sizes[tool.name] if own else uses.get(tool.name, len(uses))
+        return not own, tool.name != RECALL, behind
+
     kept: set[str] = set()
-    for name in sorted(sizes, key=lambda name: (name != RECALL, sizes[name])):
-        if (room := room - sizes[name]) < 0:
-            break
-        kept.add(name)
-    if left_out := sizes.keys() - kept:
-        log.warning("tools_left_out", tools=sorted(left_out))
-    return [tool for tool in tools if tool.name in kept]
+    for name in (tool.name for tool in sorted(tools, key=place)):
+        if sizes[name] <= room:
+            room -= sizes[name]
+            kept.add(name)
+    if left_out := sorted(sizes.keys() - kept):
+        log.warning("tools_left_out", count=len(left_out), tools=left_out[:NAMED])
+    return sorted((tool for tool in tools if tool.name in kept), key=lambda tool: tool.name)
 
 
 def as_message(tools: Sequence[ToolDefinition]) -> Message:

@@ -10,7 +10,7 @@ import structlog
 from local.agents.prompt import Background, PromptWriter
 from local.agents.publication import Publications
 from local.agents.session import Session
-from local.agents.toolset import Toolset, as_message, fitting
+from local.agents.toolset import Toolset, Uses, as_message, fitting
 from local.bus.connection import Connection
 from local.conversation.compaction import CompactionRuntime
 from local.conversation.conversation import Snapshot
@@ -52,6 +52,7 @@ class Turn:
         session: Session,
         publications: Publications,
         tools: Sequence[ToolSchema],
+        uses: Uses,
         caller: Caller,
         query: str,
         query_id: str,
@@ -66,7 +67,8 @@ class Turn:
         self._query_id = query_id
         self._session_id = caller.session_id or ""
         room = settings.context_size - settings.context_size // LEAST_PART
-        offered = fitting(tools, room, session.count)
+        offered = fitting(tools, uses.of(caller.user), room, session.count)
+        self._uses = uses
         self._tools = Toolset(bus, settings, offered, caller, query_id)
         self._pieces = 0
         self._thinking: list[str] = []
@@ -152,6 +154,7 @@ class Turn:
             for message, record in await asyncio.gather(*map(self._tools.call, calls)):
                 memory.add(message)
                 self._calls.append(record)
+            self._uses.note(self._caller.user, [call.name for call in calls])
 
     def _answered(self, text: str) -> None:
         if not text.strip():

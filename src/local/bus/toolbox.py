@@ -9,7 +9,7 @@ import structlog
 from local.bus.connection import Connection, Message, Subscription
 from local.errors import BadRequestError
 from local.protocol import subjects
-from local.protocol.announcement import read_schema
+from local.protocol.announcement import is_own, read_schema
 from local.protocol.codec import encode, header_of
 from local.protocol.envelope import seal
 from local.protocol.payloads import Empty, ToolSchema
@@ -35,6 +35,11 @@ class Toolbox:
     def schemas(self) -> list[ToolSchema]:
         """Every tool heard so far, by name."""
         return [self._schemas[name] for name in sorted(self._schemas)]
+
+    @property
+    def announced(self) -> list[ToolSchema]:
+        """The same in the order in which they were first heard."""
+        return list(self._schemas.values())
 
     async def __aenter__(self) -> Self:
         self._subscription = await self._bus.subscribe(subjects.TOOL_SCHEMA, self._heard)
@@ -74,6 +79,10 @@ class Toolbox:
             schema = read_schema(message.data)
         except BadRequestError as error:
             self._refuse(message, str(error))
+            return
+        known = self._schemas.get(schema.name)
+        if known is not None and is_own(known) and not is_own(schema):
+            self._refuse(message, f"{schema.name} is the name of a tool of the memory.")
             return
         self._schemas[schema.name] = schema
         self._changed.set()

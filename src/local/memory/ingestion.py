@@ -12,18 +12,10 @@ from typing import Any
 import msgspec
 
 from local.memory.records import NewRecord, content_id, in_utc
+from local.protocol.announcement import OWN_TOOLS
 from local.protocol.envelope import Name
 from local.protocol.payloads import Json, ToolCallRecord
 
-OWN_TOOLS = frozenset({
-    "add_document", "add_knowledge", "ingest", "load_session", "memory_history", "note",
-    "read_tool_output", "recall", "recall_topic", "remember_fact", "save_memory", "save_topic",
-    "search_memory",
-})  # fmt: skip
-"""Tools of the memory itself: what they answer is remembered already.
-
-A tool of another's may have such a name; see `served`.
-"""
 FIRST_MESSAGES = 3
 """As many tell one conversation from another."""
 OWN_RESULT = "answered by this memory itself"

@@ -11,7 +11,6 @@ from local.memory.changes import Changes
 from local.memory.conversations import Conversations
 from local.memory.echoes import unanswered
 from local.memory.ingestion import (
-    OWN_TOOLS,
     Conversation,
     Ingested,
     Message,
@@ -22,6 +21,7 @@ from local.memory.ingestion import (
 from local.memory.records import TENANT_OWNED, NewRecord, Written, content_id
 from local.memory.served import Served
 from local.memory.turn_records import question_of
+from local.protocol.announcement import OWN_TOOLS
 from local.protocol.caller import Caller
 from local.protocol.envelope import new_id
 from local.protocol.payloads import Json, ToolCallRecord

@@ -14,6 +14,7 @@ from local.errors import InvalidArgumentsError
 from local.memory.changes import Changes
 from local.memory.ledger import Ledger
 from local.memory.places import owner_in
+from local.memory.provenance import stated_by
 from local.memory.records import TENANT_OWNED, NewRecord, Owning, Written, content_id
 from local.memory.rows import TenantRows
 from local.memory.supersession import Supersession
@@ -82,7 +83,7 @@ class Knowledge:
             scope=scope,
             owner=owner,
             memory_type="fact",
-            metadata={"triplet": msgspec.to_builtins(triplet)},
+            metadata={"triplet": msgspec.to_builtins(triplet), **stated_by(self._caller)},
             unjudged=self._supersession is not None,
             agent=self._caller.agent,
             session_id=self._caller.session_id,

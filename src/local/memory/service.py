@@ -30,6 +30,7 @@ from local.memory.knowledge import Knowledge
 from local.memory.ledger import Ledger
 from local.memory.outputs import ToolOutputs
 from local.memory.places import ALIKE, Weights, may_see, own_places, owner_in
+from local.memory.provenance import stated_by
 from local.memory.recall.recaller import Ask, Recalled, Recaller, RecallModels
 from local.memory.recall.retrieval import Retrieval
 from local.memory.recall.synthesis import Answer, Synthesis
@@ -308,6 +309,7 @@ class MemoryService:
             agent=self.caller.agent,
             session_id=self.caller.session_id,
             event_time=self._memory.clock(),
+            metadata=stated_by(self.caller),
             **columns,
         )
 

@@ -1,5 +1,6 @@
 """One caller's sessions: what was said in them, what was noted, and what to know at their start."""
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 from itertools import groupby
@@ -11,7 +12,8 @@ from local.database import Connection, Row
 from local.errors import InvalidArgumentsError
 from local.memory.notes import Note, Noted, Notes
 from local.memory.places import how_to_send, own_places, place
-from local.memory.records import TENANT_OWNED, checked_text, content_id
+from local.memory.provenance import By, by
+from local.memory.records import TENANT_OWNED, Owning, Record, checked_text, content_id
 from local.memory.rows import TenantRows
 from local.protocol.caller import Caller
 from local.protocol.payloads import Json
@@ -23,6 +25,8 @@ LONGEST = 100_000
 """Longer messages count as this much, since whoever shows them cuts them."""
 ARGS_BYTES = 4_000
 """Of a call's arguments, as JSON; longer ones are left out."""
+SHARED_PART = 2
+"""Of the facts that matter most half may be those of an agent or of everybody."""
 
 
 class SessionCall(msgspec.Struct, frozen=True, kw_only=True):
@@ -65,16 +69,27 @@ class SessionMessage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
 
 
 class ImportantFact(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """`by`: stated by the user who asks, or by another."""
+
     id: str
     content: str
     importance: float
     event_time: datetime
+    scope: Owning
+    by: By
     topic: str | None = None
 
     @classmethod
-    def from_row(cls, row: Row) -> Self:
-        columns = {name: row[name] for name in cls.__struct_fields__}
-        return cls(**{**columns, "event_time": datetime.fromisoformat(row["event_time"])})
+    def of(cls, record: Record, caller: Caller) -> Self:
+        return cls(
+            id=record.id,
+            content=record.content,
+            importance=record.importance,
+            event_time=record.event_time,
+            scope=record.scope,
+            by=by(record, caller),
+            topic=record.topic,
+        )
 
 
 class Session(msgspec.Struct, frozen=True, kw_only=True):
@@ -161,18 +176,27 @@ class Sessions:
         return rows[::-1], False
 
     def _important(self, connection: Connection) -> list[ImportantFact]:
-        places = [
-            place(self._caller.tenant, scope, owner, "fact")
-            for scope, owner in own_places(self._caller)
-        ]
+        """The user's own facts, and then those that others state, too, which have their share."""
+        count = self._settings.preseed_count
+        whose = own_places(self._caller)
+        own = self._facts(connection, [each for each in whose if each[0] == "user"], count)
+        left = min(count - len(own), math.ceil(count / SHARED_PART))
+        shared = self._facts(connection, [each for each in whose if each[0] != "user"], left)
+        return [ImportantFact.of(record, self._caller) for record in (*own, *shared)]
+
+    def _facts(
+        self, connection: Connection, whose: Sequence[tuple[Owning, str]], limit: int
+    ) -> list[Record]:
+        """The most important facts of these scopes and owners."""
+        places = [place(self._caller.tenant, scope, owner, "fact") for scope, owner in whose]
         found = self._rows.execute(
             connection,
             "important_facts",
             places=msgspec.json.encode(places).decode(),
             importance=self._settings.preseed_importance,
-            limit=self._settings.preseed_count,
+            limit=limit,
         )
-        return [ImportantFact.from_row(row) for row in found]
+        return [Record.from_row(row) for row in found]
 
     def _known(self, session_id: str | None) -> str:
         if known := session_id or self._caller.session_id:
@@ -184,21 +208,16 @@ class Sessions:
 
 
 def in_order(rows: Sequence[Row]) -> list[Row]:
-    """The rows of each turn together, its question first, and turns by their time.
+    """The rows as they stand, those of a turn together where its first one is, its question first.
 
-    Some are written late, and a tool's result may be heard before the question is reported.
+    A tool's result may be heard before the question is reported. When something was said decides
+    nothing: clocks are set back, and any time can be claimed.
     """
     runs: dict[str | int, list[Row]] = {}
     for number, row in enumerate(rows):
         runs.setdefault(row["turn"] or number, []).append(row)
-    turns = (
-        sorted(run, key=lambda row: bool(row["role"] != "user"))
-        for key, run in runs.items()
-        if isinstance(key, str)
-    )
-    sooner = iter(sorted(turns, key=lambda turn: str(turn[0]["asked_at"])))
     return [
-        row for key, run in runs.items() for row in (next(sooner) if isinstance(key, str) else run)
+        row for run in runs.values() for row in sorted(run, key=lambda row: row["role"] != "user")
     ]
 
 

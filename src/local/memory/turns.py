@@ -11,6 +11,7 @@ from local.memory.ledger import Cause, Ledger
 from local.memory.received import Received, first_same_call
 from local.memory.records import NewRecord, Rating, Written, content_id, stamp
 from local.memory.rows import TenantRows
+from local.protocol.envelope import utc_now
 
 _TELLING = ("kind", "role", "label", "source_ref", "content")
 """What tells a record of a turn from its others, beside the arguments of a call."""
@@ -121,7 +122,7 @@ class Turns:
         self._ledger.add_in(
             connection, msgspec.structs.replace(record, stands_at=standing["stands_at"])
         )
-        if said_at < standing["event_time"]:
+        if said_at < standing["event_time"] <= stamp(utc_now()):  # nothing holds until then
             self._supersede(connection, record.id, by=standing["id"], like=record)
             return Written(id=record.id, was_new=True, superseded_by=standing["id"])
         self._supersede(connection, standing["id"], by=record.id, like=record)

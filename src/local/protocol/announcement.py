@@ -14,6 +14,12 @@ from local.protocol import subjects
 from local.protocol.payloads import Function, FunctionSchema, Json, ToolSchema
 
 PARAMETERS = ("parameters", "inputSchema", "input_schema")
+OWN_TOOLS = frozenset({
+    "add_document", "add_knowledge", "ingest", "load_session", "memory_history", "note",
+    "read_tool_output", "recall", "recall_topic", "remember_fact", "save_memory", "save_topic",
+    "search_memory",
+})  # fmt: skip
+"""Tools of the memory itself. A tool of another's may have such a name."""
 SHAPE = "Announce {type: function, function: {name, description, parameters}} as the payload."
 
 
@@ -53,6 +59,11 @@ def read_schema(data: bytes) -> ToolSchema:
         tool_schema=FunctionSchema(function=function),
         whole=payload.get("whole") is True,
     )
+
+
+def is_own(tool: ToolSchema) -> bool:
+    """Whether it is announced as a tool of the memory itself: by its name, and as `whole`."""
+    return tool.whole and tool.name in OWN_TOOLS
 
 
 def _object(fields: object, name: str) -> object:

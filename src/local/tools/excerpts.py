@@ -7,6 +7,7 @@ from typing import Protocol, TypeVar
 
 import msgspec
 
+from local.llm.framing import INSET, inset
 from local.protocol.envelope import utc_now
 
 TEXT_BYTES = 8_000
@@ -41,7 +42,7 @@ def numbered(memories: Sequence[tuple[float, datetime, str]]) -> str:
     lines = [f"[Memory recall — {utc_now().date().isoformat()}]"]
     for number, (score, moment, text) in enumerate(memories, start=1):
         lines.append(f"{number}. (relevance: {score:.2f}) {moment.date().isoformat()}")
-        lines += [f"   {line}" for line in text.splitlines()]
+        lines.append(f"{INSET}{inset(text)}")
     return "\n".join(lines)
 
 

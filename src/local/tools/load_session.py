@@ -5,6 +5,7 @@ from typing import Annotated
 
 import msgspec
 
+from local.llm.framing import fact_line, inset, line, note_line
 from local.memory.service import MemoryService
 from local.memory.sessions import LONGEST, Session, SessionMessage, from_answered
 from local.protocol.envelope import Name
@@ -75,13 +76,15 @@ def _lines(session: Session) -> Iterator[str]:
     newest = [message for message in session.messages if message.content][-TEXT_MESSAGES:]
     yield f"[Session {session.session_id}, its last {len(newest)} messages]"
     for message in shortened(newest, 2 * share):
-        yield f"{message.name or message.role}: {message.content}"
+        yield f"{line(message.name or message.role)}: {inset(message.content)}"
     if session.notes:
         yield "[Notes]"
-        yield from (f"{note.role}: {note.content}" for note in shortened(session.notes, share))
+        for note in shortened(session.notes, share):
+            yield note_line(note.role, note.content, merged=note.merges > 0)
     if session.memories:
         yield "[Memories]"
-        yield from (f"- {memory.content}" for memory in shortened(session.memories, share))
+        for memory in shortened(session.memories, share):
+            yield fact_line(memory.content, memory.topic, memory.by)
 
 
 def _shown(data: Session) -> list[str]:

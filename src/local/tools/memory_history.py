@@ -5,6 +5,7 @@ from typing import Annotated
 
 import msgspec
 
+from local.llm.framing import inset
 from local.llm.nothing import NOTHING_FOUND
 from local.memory.records import Record
 from local.memory.service import MemoryService
@@ -47,7 +48,7 @@ async def memory_history(memory: MemoryService, args: MemoryHistory) -> ToolOutp
     versions = [_version(record) for record in records[:MOST]]
     lines = [
         f"{version.event_time.date()} {'(replaced) ' if version.superseded_by else ''}"
-        f"{version.content}"
+        f"{inset(version.content)}"
         for version in shortened(versions, TEXT_BYTES)
     ]
     if len(records) > MOST:

@@ -4,6 +4,7 @@ from typing import Annotated
 
 import msgspec
 
+from local.llm.framing import note_line
 from local.memory.notes import Note
 from local.memory.service import MemoryService
 from local.protocol.tool import ToolOutput
@@ -42,7 +43,10 @@ class SessionNotes(msgspec.Struct, frozen=True, kw_only=True):
 async def note(memory: MemoryService, args: MakeNote) -> ToolOutput:
     noted = await memory.sessions.note(args.content, args.role)
     outcome = "Noted." if noted.was_new else "Noted before."
-    lines = [f"{one.role}: {one.content}" for one in shortened(noted.notes, TEXT_BYTES)]
+    lines = [
+        note_line(one.role, one.content, merged=one.merges > 0)
+        for one in shortened(noted.notes, TEXT_BYTES)
+    ]
     return ToolOutput(
         content="\n".join([f"{outcome} The notes of this session:", *lines]),
         data=SessionNotes(notes=noted.notes, was_new=noted.was_new, merged=noted.merged),

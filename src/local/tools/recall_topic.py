@@ -2,6 +2,7 @@
 
 import msgspec
 
+from local.llm.framing import inset
 from local.llm.nothing import NOTHING_FOUND
 from local.memory.service import MemoryService
 from local.protocol.tool import ToolOutput
@@ -32,7 +33,7 @@ async def recall_topic(memory: MemoryService, args: RecallTopic) -> ToolOutput:
         return ToolOutput(content=NOTHING_FOUND, data=nothing)
     topic = record.topic or args.topic
     return ToolOutput(
-        content=f"[Memory: {topic}] {record.content}",
+        content=f"[Memory: {topic}] {inset(record.content)}",
         data=RecalledTopic(topic=topic, found=True, content=record.content, id=record.id),
     )
 

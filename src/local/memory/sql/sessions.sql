@@ -13,20 +13,17 @@ WHERE tenant = :tenant AND owner = :owner AND session_id = :session_id AND merge
   AND position <= :position;
 
 -- name: session_messages
-SELECT id, kind, role, label, source_ref, query_id, turn, content, metadata, event_time,
-       (SELECT question.event_time FROM record AS question
-        WHERE question.tenant = record.tenant AND question.id = record.turn) AS asked_at
+SELECT id, kind, role, label, source_ref, query_id, turn, content, metadata, event_time
 FROM record INDEXED BY record_standing
 WHERE tenant = :tenant AND owner = :owner AND session_id = :session_id
   AND kind IN ('chat_message', 'tool_output', 'transcript') AND superseded_by IS NULL
 ORDER BY ifnull(stands_at, row) DESC LIMIT :limit;
 
 -- name: important_facts
-SELECT record.id, record.topic, record.content, record.importance, record.event_time
-FROM json_each(:places) AS wanted
+SELECT record.* FROM json_each(:places) AS wanted
 CROSS JOIN record ON record.row IN (
      SELECT row FROM record INDEXED BY record_important
      WHERE tenant = :tenant AND place = wanted.value AND importance >= :importance
        AND kind = 'fact' AND superseded_by IS NULL
-     ORDER BY importance DESC, event_time DESC LIMIT :limit)
-ORDER BY record.importance DESC, record.event_time DESC, record.row DESC LIMIT :limit;
+     ORDER BY importance DESC, row DESC LIMIT :limit)
+ORDER BY record.importance DESC, record.row DESC LIMIT :limit;

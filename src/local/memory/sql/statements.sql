@@ -51,6 +51,7 @@ SELECT record.* FROM record
 WHERE tenant = :tenant AND scope = :scope AND owner = :owner AND folded_topic = :topic
 ORDER BY row DESC;
 
+-- Of a turn's answers the one that was given last is the newest, else what was written last.
 -- name: chain
 WITH RECURSIVE newer (id) AS (
     SELECT value FROM json_each(:ids) UNION
@@ -62,7 +63,8 @@ WITH RECURSIVE newer (id) AS (
     WHERE record.tenant = :tenant
 )
 SELECT record.* FROM record JOIN versions USING (id)
-WHERE tenant = :tenant ORDER BY superseded_by IS NOT NULL, event_time DESC, row DESC;
+WHERE tenant = :tenant ORDER BY superseded_by IS NOT NULL,
+         CASE WHEN turn IS NULL THEN '' ELSE event_time END DESC, row DESC;
 
 -- name: supersede
 UPDATE record SET superseded_by = :superseded_by, index_state = 2, unjudged = 0
