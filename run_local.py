@@ -2,7 +2,9 @@
 
 import sys
 
-from local.cli import app
-
 if __name__ == "__main__":
+    try:
+        from local.cli import app
+    except KeyboardInterrupt:  # while it is imported; from then on it is the command's
+        sys.exit(130)
     app(["up", *sys.argv[1:]])

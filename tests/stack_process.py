@@ -17,6 +17,7 @@ from waiting import eventually
 
 REDELIVERY = 2.0
 """Seconds after which a turn that a killed process was busy with comes again."""
+START_SECONDS = 60.0
 UNSTORED = 0.5
 """Seconds after which a turn that the stream does not acknowledge counts as not stored."""
 
@@ -48,7 +49,9 @@ async def stack_process(folder: Path) -> AsyncIterator[StackProcess]:
         sys.executable, __file__, folder, stdin=asyncio.subprocess.PIPE
     )
     try:
-        await eventually(lambda: runtime_file.exists() or process.returncode is not None)
+        await eventually(
+            lambda: runtime_file.exists() or process.returncode is not None, within=START_SECONDS
+        )
         yield StackProcess(folder, process)
     finally:
         if process.returncode is None and process.stdin is not None:

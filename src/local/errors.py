@@ -27,6 +27,7 @@ Local2Error
         └── PromptTooLargeError          more than the model takes at once
 """
 
+import errno
 from pathlib import Path
 from typing import ClassVar, Literal
 
@@ -126,9 +127,11 @@ class DamagedError(StorageError):
 
 class UnwritableError(StorageError):
     def __init__(self, path: Path, error: OSError) -> None:
+        full = error.errno in {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+        what = "Make room" if full else "Change its permissions"
         super().__init__(
             f"{path.resolve()} cannot be written to: {error.strerror}.",
-            remedy="Change its permissions, or name another folder in config/memory.yaml.",
+            remedy=f"{what}, or name another folder in config/memory.yaml.",
         )
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import msgspec
 
-from local.errors import StackNotRunningError
+from local.errors import StackNotRunningError, UnwritableError
 from local.settings import Settings
 
 NAME = "runtime.json"
@@ -20,12 +20,19 @@ class Runtime(msgspec.Struct, frozen=True, kw_only=True):
 
 @contextmanager
 def runtime_file(data_dir: Path, url: str) -> Iterator[None]:
-    """Leave the bus's address in the data folder while the context lasts."""
+    """Leave the bus's address in the data folder while the context lasts.
+
+    Raises:
+        UnwritableError: It cannot be written there.
+    """
     path = data_dir / NAME
     temporary = path.with_suffix(".tmp")
-    temporary.touch(mode=0o600)  # the address may carry a password
-    temporary.write_bytes(msgspec.json.encode(Runtime(url=url, pid=os.getpid())))
-    temporary.replace(path)
+    try:
+        temporary.touch(mode=0o600)  # the address may carry a password
+        temporary.write_bytes(msgspec.json.encode(Runtime(url=url, pid=os.getpid())))
+        temporary.replace(path)
+    except OSError as error:
+        raise UnwritableError(data_dir, error) from error
     try:
         yield
     finally:

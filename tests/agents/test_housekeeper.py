@@ -1,6 +1,8 @@
 """The housekeeper says whether ledger and index agree, and mends it when asked."""
 
+import json
 from collections.abc import AsyncIterator
+from pathlib import Path
 
 import pytest
 
@@ -13,6 +15,7 @@ from local.protocol.caller import Caller
 from local.protocol.payloads import MemoryStatus
 from local.protocol.vectors import VectorItem
 from stacks import all_indexed, status
+from waiting import eventually
 
 NO_WORKER = "The vector worker does not answer: Nobody serves vector."
 
@@ -73,3 +76,22 @@ async def test_a_reindex_removes_from_the_index_what_the_ledger_does_not_have(
     await all_indexed(bus, records=20)
 
     assert set(await searchable.vectors.ids(0, 100, tenant="default")) == ids
+
+
+async def test_what_is_no_announcement_of_a_worker_is_a_line_in_the_log(
+    bus: Connection, memory: Memory, start_worker: StartWorker, logs: Path
+) -> None:
+    def lines() -> list[str]:
+        return [line for line in logs.read_text().splitlines() if '"vector.ready"' in line]
+
+    before = len(lines())
+    for garbage in (b"", b"{", b"null", b'{"payload": {"worker": 7}}', b"\xff" * 1_000):
+        await bus.publish("vector.ready", garbage)
+
+    await eventually(lambda: len(lines()) == before + 5)
+    said = [json.loads(line) for line in lines()[before:]]
+    assert {line["event"] for line in said} == {"message_failed"}
+    assert not [line for line in said if "exception" in line or len(str(line)) > 500]
+    await start_worker()
+    await memory.of(Caller()).write_episodic("The symbol of gold is Au.")
+    await indexed(memory)

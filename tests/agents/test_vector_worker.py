@@ -109,3 +109,27 @@ async def test_an_index_survives_a_start_without_its_embedder(
         await eventually(lambda: memory.indexer.problem is None)
         found = await service.search_episodic("that precious metal")
     assert ([hit.content for hit in found.hits], found.degraded) == ([GOLD], False)
+
+
+VECTOR_SUBJECTS = ("search", "upsert", "delete", "ids", "lost", "status", "reset")
+
+
+async def test_requests_that_nobody_waits_for_do_nothing(
+    bus: Connection, connect_bus: ConnectBus, embedder: MiniLM, tmp_path: Path, logs: Path
+) -> None:
+    def failures() -> int:
+        text = logs.read_text()
+        return text.count("handler_failed") + text.count("vector_request_failed")
+
+    before = failures()
+    async with vector_worker(await connect_bus(), embedder, tmp_path / "chroma"):
+        vectors = VectorClient(bus, search_timeout=5.0)
+        await vectors.upsert([VectorItem(id="gold", text=GOLD)], tenant=TENANT)
+        for subject in VECTOR_SUBJECTS:
+            for data in (b"{", b'{"payload": {}}', b'{"payload": {"ids": ["gold"]}}'):
+                await bus.publish(f"vector.{subject}", data)
+        await bus.flush()
+        assert (await vectors.search(GOLD, 1, tenant=TENANT)).hits[0].id == "gold"
+        assert (await vectors.status(tenant=TENANT)).count == 1
+
+    assert failures() == before

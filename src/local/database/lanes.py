@@ -80,7 +80,7 @@ class Lane:
         connection = None
         try:
             connection = self._connect()
-        except (OSError, sqlite3.Error, StorageError) as error:
+        except (sqlite3.Error, StorageError) as error:
             self._deliver([_Outcome(self._ready, None, as_storage_error(error, self._path))])
         else:
             self._deliver([_Outcome(self._ready, None, None)])

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import structlog
 
-from local.errors import DamagedError
+from local.errors import DamagedError, UnwritableError
 
 SYNC_SECONDS = 1.0
 """A kill leaves what was written; a power cut may set the file back by as much."""
@@ -50,8 +50,10 @@ class Tally:
         """What the file says; None if there is none, as beside a ledger of an earlier version."""
         try:
             return _parsed(self.path.read_bytes())
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             return None
+        except OSError as error:
+            raise UnwritableError(self.path, error) from error
         except ValueError:
             log.warning("tally_unreadable", path=str(self.path), remedy="written anew")
             return None
@@ -75,6 +77,7 @@ class Tally:
 
         Raises:
             DamagedError: The database has fewer commits or rows than were acknowledged.
+            UnwritableError: There can be no file beside it.
         """
         kept = self.kept()
         connection.executescript(f"BEGIN; {TABLE} COMMIT;")
@@ -88,7 +91,10 @@ class Tally:
                 remedy="Its files were damaged, or are older ones: restore it from a backup. To go "
                 f"on with what is there, delete {self.path}.",
             )
-        self._descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            self._descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            raise UnwritableError(self.path, error) from error
         self.write(now)
 
     def add(self, connection: sqlite3.Connection) -> Count:
@@ -115,11 +121,17 @@ class Tally:
 
 
 def has_content(file: Path) -> bool:
-    """Whether there is such a file, and not an empty one."""
+    """Whether there is such a file, and not an empty one.
+
+    Raises:
+        UnwritableError: That cannot be told.
+    """
     try:
         return file.stat().st_size > 0
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return False
+    except OSError as error:
+        raise UnwritableError(file, error) from error
 
 
 def _line(count: Count) -> bytes:

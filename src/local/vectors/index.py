@@ -17,7 +17,7 @@ from chromadb.config import Settings
 from chromadb.errors import ChromaError, NotFoundError
 from msgspec import Struct
 
-from local.errors import EmbedderMismatchError, VectorError
+from local.errors import EmbedderMismatchError, UnwritableError, VectorError
 from local.vectors.folder import IndexFolder
 from local.vectors.matrix import FloatMatrix
 
@@ -51,11 +51,15 @@ class VectorIndex:
 
         Raises:
             FolderLockedError: another process has the folder open.
+            UnwritableError: the folder cannot be written to.
             VectorError: Chroma cannot even work in an empty folder.
         """
         folder = IndexFolder.acquire(path)
         try:
             return cls(folder, _ready_client(folder, collection), collection)
+        except OSError as error:
+            folder.release(clean=False)
+            raise UnwritableError(path, error) from error
         except BaseException:
             folder.release(clean=False)
             raise

@@ -15,6 +15,7 @@ READ_SECONDS = 60.0  # the first request waits until the model is in memory
 
 # Connection refused, timeouts, error statuses, answers of another shape (pydantic's ValueError).
 _FAILURES = (OSError, httpx.HTTPError, ollama.ResponseError, ValueError)
+BROKEN = "Update Ollama and the model, or choose another embedder and run `local2 reindex`."
 
 
 class OllamaEmbedder:
@@ -59,19 +60,29 @@ class OllamaEmbedder:
 
     def _embed(self, task: str, texts: Sequence[str]) -> FloatMatrix:
         inputs = [f"{task}: {text}" for text in texts] if self._prefixed else list(texts)
+        failed = f"Ollama at {self._url} did not embed {len(texts)} texts with {self.name}"
         try:
             answer = self._client.embed(model=self.name, input=inputs, truncate=True)
-            vectors = np.array(answer.embeddings, np.float32)
-        except _FAILURES as error:
+            with np.errstate(over="ignore"):  # infinite then, and refused below
+                vectors = np.array(answer.embeddings, np.float32)
+        except ValueError as error:  # pydantic's and numpy's, which quote what they refuse
             raise VectorError(
-                f"Ollama at {self._url} did not embed {len(texts)} texts with {self.name}: {error}",
-                remedy=self._remedy(error),
+                f"{failed}: its answer is no list of vectors.", remedy=BROKEN
             ) from error
-        if len(vectors) != len(texts):
-            raise VectorError(
-                f"Ollama at {self._url} answered {len(vectors)} vectors for {len(texts)} texts."
-            )
+        except _FAILURES as error:
+            raise VectorError(f"{failed}: {error}", remedy=self._remedy(error)) from error
+        if wrong := self._wrong(vectors, len(texts)):
+            raise VectorError(f"{failed}: it answered {wrong}.", remedy=BROKEN)
         return unit_rows(vectors)
+
+    def _wrong(self, vectors: FloatMatrix, texts: int) -> str | None:
+        """What is wrong with an answer of the right shape."""
+        if len(vectors) != texts:
+            return f"{len(vectors)} vectors"
+        length = vectors.shape[1]
+        if not length or length != (self._dimensions or length):
+            return f"vectors of {length} numbers"
+        return None if np.isfinite(vectors).all() else "vectors that are not finite"
 
     def _remedy(self, error: Exception) -> str:
         if isinstance(error, ollama.ResponseError) and error.status_code == httpx.codes.NOT_FOUND:
