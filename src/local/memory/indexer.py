@@ -15,6 +15,7 @@ import structlog
 from local.errors import Local2Error, VectorError
 from local.memory.index_queue import IndexQueue
 from local.memory.records import Waiting
+from local.protocol.envelope import utc_now
 from local.protocol.vectors import VectorHits, VectorItem, VectorsStored, VectorStatus
 
 BATCH_RECORDS = 128
@@ -60,6 +61,8 @@ class Indexer:
         self._worker: VectorStatus | None = None
         self.caught_up = False
         """Every record whose write was acknowledged is in the index."""
+        self.moved_at = utc_now()
+        """When a record was indexed last, or the first of those that wait was written."""
         self._losses = 0
         self._slots = asyncio.Semaphore(IN_FLIGHT)
         self._reported = ""
@@ -78,8 +81,15 @@ class Indexer:
             return STARTING
         return self._reported or "The vector index is not ready yet."
 
+    @property
+    def delay(self) -> str | None:
+        """Why the last attempt to index failed, until one succeeds."""
+        return self._reported or None
+
     def wake(self) -> None:
         """There is something to index, or to remove."""
+        if self.caught_up:
+            self.moved_at = utc_now()
         self.caught_up = False
         self._work.set()
 
@@ -184,6 +194,7 @@ class Indexer:
         async with self._slots:
             stored = await self._vectors.upsert(_items(batch), tenant=self._queue.tenant)
         await self._queue.keep_vectors(batch, stored.vectors, stored.embedder)
+        self.moved_at = utc_now()
 
     async def _compare(self) -> VectorStatus:
         """Find what the index lacks, or has too much, after a restart or a crash."""
