@@ -84,6 +84,7 @@ class GeneratorSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknow
     compressed_above: Annotated[float, msgspec.Meta(gt=0, le=1)] = 0.8
     compressed_messages: Annotated[int, msgspec.Meta(ge=0)] = 4
     compaction_threshold: Annotated[int, msgspec.Meta(gt=0)] = 150_000
+    turns_per_user: Annotated[int, msgspec.Meta(ge=1, le=256)] = 4
     knowledge: bool = False
     tools: tuple[str, ...] = ()
     hidden_tools: tuple[str, ...] = ("ingest", "add_document", "add_knowledge", "load_session")

@@ -12,6 +12,7 @@ from local.agents.housekeeper import Housekeeper
 from local.bus.connection import Connection
 from local.memory.service import Memory
 from local.protocol.caller import Caller
+from local.protocol.envelope import utc_now
 from local.protocol.payloads import MemoryStatus
 from local.protocol.vectors import VectorItem
 from stacks import all_indexed, status
@@ -29,14 +30,20 @@ async def housekeeper(bus: Connection, memory: Memory) -> AsyncIterator[Housekee
 async def test_without_a_worker_the_status_says_what_waits_and_why(
     bus: Connection, memory: Memory
 ) -> None:
+    before = utc_now()
     await memory.of(Caller()).write_episodic("The symbol of gold is Au.")
 
-    assert await status(bus) == MemoryStatus(
+    now = await status(bus)
+
+    assert now.waiting_since is not None
+    assert now.waiting_since <= before
+    assert now == MemoryStatus(
         records=1,
         indexed=0,
         waiting=1,
         vectors_available=False,
         problem=f"{NO_WORKER}status.",
+        waiting_since=now.waiting_since,
     )
 
 
@@ -62,6 +69,7 @@ async def test_a_worker_that_comes_is_noticed_at_once(
 
     now = await status(bus)
     assert (now.records, now.indexed, now.in_index, now.problem) == (20, 20, 20, None)
+    assert now.waiting_since is None
 
 
 async def test_a_reindex_removes_from_the_index_what_the_ledger_does_not_have(

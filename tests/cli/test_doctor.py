@@ -1,11 +1,14 @@
 """What `local2 doctor` makes of Ollama and of a folder without a stack."""
 
+from datetime import timedelta
 from pathlib import Path
 from typing import Any, Literal
 
 import pytest
 
-from local.cli.doctor import Finding, _examine
+from local.cli.doctor import Finding, _examine, _index
+from local.protocol.envelope import utc_now
+from local.protocol.payloads import MemoryStatus
 from local.settings import GeneratorSettings, MemorySettings, Settings
 from stand_ins.ollama_server import OllamaStandIn
 from stand_ins.rerank_server import Answer, RerankStandIn
@@ -133,3 +136,27 @@ async def test_the_reranker_is_asked(tmp_path: Path, ollama: OllamaStandIn) -> N
     verdicts = [found["reranker"].verdict for found in (answers, refuses, wrong)]
     assert verdicts == ["ok", "note", "broken"]
     assert "reranker_key" in str(refuses["reranker"].remedy)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "verdict", "says"),
+    [
+        pytest.param(1, "note", "7 waiting; the index holds 2", id="a moment"),
+        pytest.param(120, "broken", "7 waiting, none of them indexed for 120 s", id="minutes"),
+    ],
+)
+def test_records_that_wait_for_long_are_said_to(seconds: int, verdict: str, says: str) -> None:
+    finding = _index(
+        MemoryStatus(
+            records=10,
+            indexed=3,
+            waiting=7,
+            vectors_available=True,
+            in_index=2,
+            waiting_since=utc_now() - timedelta(seconds=seconds),
+        )
+    )
+
+    assert finding.verdict == verdict
+    assert says in finding.detail
+    assert finding.remedy

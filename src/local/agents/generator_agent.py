@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import OrderedDict
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, ExitStack
 from weakref import WeakValueDictionary
 
 import structlog
@@ -14,22 +14,29 @@ from local.agents.session_events import Announcements
 from local.agents.toolset import Uses
 from local.agents.turn import NAME, Turn
 from local.bus.connection import Connection, Message
+from local.bus.fair_slots import FairSlots
 from local.bus.identity import caller_of
 from local.bus.participant import Participant
 from local.bus.toolbox import Toolbox
-from local.errors import InvalidArgumentsError, RequestError
+from local.errors import InvalidArgumentsError, OverloadedError, RequestError
 from local.llm.chat import ChatModel
 from local.llm.structured import StructuredModel
 from local.protocol import subjects
 from local.protocol.caller import Caller
 from local.protocol.codec import decode, encode
-from local.protocol.envelope import new_id, seal
+from local.protocol.envelope import Envelope, new_id, seal
 from local.protocol.generation import read_query
-from local.protocol.payloads import ClearSession, ToolResult, ToolSchema
+from local.protocol.payloads import ClearSession, Query, ToolResult, ToolSchema
 from local.settings import GeneratorSettings
 
 SESSIONS_KEPT = 1_000
 """Beside those that are in use."""
+TURNS = 256
+"""At once, of all users."""
+TURNS_ADMITTED = 1_024
+"""Those that wait included."""
+
+ACCEPTED = "The answer follows on response.generation."
 
 Whose = tuple[str | None, str | None]
 
@@ -43,6 +50,7 @@ class GeneratorAgent(Participant):
         super().__init__(bus, name=NAME, description=f"Answers queries ({model.name}).")
         self._model = model
         self._settings = settings
+        self._turns = FairSlots(TURNS, settings.turns_per_user, admitted=TURNS_ADMITTED)
         self._sessions = WeakValueDictionary[Whose, Session]()
         self._recent = OrderedDict[Whose, Session]()
         self._announcements = Announcements(bus)
@@ -51,7 +59,7 @@ class GeneratorAgent(Participant):
         self._uses = Uses()
         self._tools_heard = asyncio.Event()
         self._resources = AsyncExitStack()
-        self.serve(subjects.QUERY_RECEIVED, self._hear, queue=NAME)
+        self.serve(subjects.QUERY_RECEIVED, self._hear, queue=NAME, limit=None)
         self.serve(subjects.SESSION_CLEAR, self._clear, queue=NAME)
 
     async def started(self) -> None:
@@ -65,25 +73,28 @@ class GeneratorAgent(Participant):
         await self._resources.aclose()
 
     async def _hear(self, message: Message) -> None:
-        try:
-            envelope = read_query(message.data).envelope
-        except RequestError as error:
-            log.warning("query_refused", reason=str(error))
-            await self._acknowledge(message, ToolResult.failed(error))
-            return
+        with ExitStack() as admitted:
+            try:
+                envelope = read_query(message.data).envelope
+                caller = caller_of(envelope)
+                owner = caller.tenant, caller.user
+                admitted.enter_context(self._turns.admitted(owner, len(message.data)))
+            except (RequestError, OverloadedError) as error:
+                log.warning("query_refused", reason=str(error))
+                await self._acknowledge(message, ToolResult.failed(error))
+                return
+            await self._acknowledge(message, ToolResult(ok=True, content=ACCEPTED))
+            await self._answer(envelope, caller)
+
+    async def _answer(self, envelope: Envelope[Query], asking: Caller) -> None:
         query = envelope.payload
-        asking = caller_of(envelope)
-        session_id = query.session_id or new_id()
-        caller = Caller(user=asking.user, agent=NAME, session_id=session_id)
-        accepted = "The answer follows on response.generation."
-        await self._acknowledge(message, ToolResult(ok=True, content=accepted))
+        caller = Caller(user=asking.user, agent=NAME, session_id=query.session_id or new_id())
         await self._tools_heard.wait()
-        session = self._session(caller)
         turn = Turn(
             self.bus,
             self._model,
             self._settings,
-            session=session,
+            session=self._session(caller),
             publications=self._publications,
             tools=self._tools(),
             uses=self._uses,
@@ -91,7 +102,7 @@ class GeneratorAgent(Participant):
             query=query.query,
             query_id=query.query_id or envelope.id or new_id(),
         )
-        await turn.run()
+        await turn.run(self._turns.slot((asking.tenant, asking.user)))
         if self._settings.knowledge and turn.answer and caller.user is not None:
             await self._learn(query.query, caller)
 
@@ -105,9 +116,7 @@ class GeneratorAgent(Participant):
         except RequestError as error:
             await self._acknowledge(message, ToolResult.failed(error))
             return
-        session = self._session(Caller(user=asking.user, agent=NAME, session_id=session_id))
-        async with session.turn:
-            session.clear()
+        self._begin_anew(Caller(user=asking.user, agent=NAME, session_id=session_id))
         await self._acknowledge(message, ToolResult(ok=True, content="The session begins anew."))
 
     async def _learn(self, text: str, caller: Caller) -> None:
@@ -127,11 +136,19 @@ class GeneratorAgent(Participant):
 
     def _session(self, caller: Caller) -> Session:
         """One user's session: another user's of the same id is another one."""
+        session = self._sessions.get((caller.user, caller.session_id))
+        return self._kept(session or self._new_session(caller), caller)
+
+    def _new_session(self, caller: Caller) -> Session:
+        return Session(self.bus, self._settings, caller, self._announcements.of(caller))
+
+    def _begin_anew(self, caller: Caller) -> None:
+        """Another session takes this one's place: its turns go on, and nobody waits for them."""
+        self._kept(self._new_session(caller), caller).clear()
+
+    def _kept(self, session: Session, caller: Caller) -> Session:
         key = caller.user, caller.session_id
-        if (session := self._sessions.get(key)) is None:
-            events = self._announcements.of(caller)
-            session = self._sessions[key] = Session(self.bus, self._settings, caller, events)
-        self._recent[key] = session
+        self._sessions[key] = self._recent[key] = session
         self._recent.move_to_end(key)
         if len(self._recent) > SESSIONS_KEPT:
             self._recent.popitem(last=False)

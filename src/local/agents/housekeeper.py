@@ -63,16 +63,19 @@ class Housekeeper(Participant):
             worker = await self._memory.vectors.status(tenant=self._memory.ledger.tenant)
         except VectorError as error:
             problem = problem or str(error)
+        indexer = self._memory.indexer
+        problem = problem or (worker.problem if worker else None)
         return MemoryStatus(
             records=counts.records,
             indexed=counts.indexed,
             waiting=counts.waiting,
-            vectors_available=self._memory.indexer.problem is None,
+            vectors_available=indexer.problem is None,
             in_index=worker.count if worker else None,
             embedder=worker.embedder if worker else None,
-            problem=problem or (worker.problem if worker else None),
+            problem=problem or (indexer.delay if counts.waiting else None),
             dead_letters=dead_letters,
             turns_problem=self._turns_problem(),
+            waiting_since=indexer.moved_at if counts.waiting else None,
         )
 
     async def _answer(self, message: Message, problem: str | None) -> None:

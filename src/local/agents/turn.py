@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Sequence
-from contextlib import aclosing
+from contextlib import AbstractAsyncContextManager, aclosing
 
 import msgspec
 import structlog
@@ -81,14 +81,15 @@ class Turn:
         self._told = False
         self.answer = ""
 
-    async def run(self) -> None:
+    async def run(self, slot: AbstractAsyncContextManager[None]) -> None:
         """Answer when the session's turns before are done, and publish whether or not that worked.
 
+        `slot` is the user's turn among those of others; one that waits for its session needs none.
         A turn that fails leaves nothing in the session's memory.
         """
         self._session.waiting.add(self._query_id)
         try:
-            async with self._session.turn:
+            async with self._session.turn, slot:
                 await self._take()
         except asyncio.CancelledError:
             if not self._told:

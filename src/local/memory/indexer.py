@@ -5,6 +5,7 @@ succeeds the records are found by their words, and answers say `degraded`.
 """
 
 import asyncio
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import Protocol
@@ -15,6 +16,7 @@ import structlog
 from local.errors import Local2Error, VectorError
 from local.memory.index_queue import IndexQueue
 from local.memory.records import Waiting
+from local.protocol.envelope import utc_now
 from local.protocol.vectors import VectorHits, VectorItem, VectorsStored, VectorStatus
 
 BATCH_RECORDS = 128
@@ -22,7 +24,10 @@ BATCH_BYTES = 400_000
 """Of a request or its answer, well below what the bus carries."""
 BYTES_A_DIMENSION = 6
 """A float32 in base64, rounded up."""
-ROUND = 512
+LEAST_ROUND = 16
+MOST_ROUND = 512
+ROUND_SECONDS = 0.4
+"""What a round should take: whoever comes during one waits for its end."""
 IN_FLIGHT = 2
 """One batch is embedded while the vectors of the other travel home."""
 ID_PAGE = 10_000
@@ -60,7 +65,10 @@ class Indexer:
         self._worker: VectorStatus | None = None
         self.caught_up = False
         """Every record whose write was acknowledged is in the index."""
+        self.moved_at = utc_now()
+        """When a record was indexed last, or the first of those that wait was written."""
         self._losses = 0
+        self._round = LEAST_ROUND
         self._slots = asyncio.Semaphore(IN_FLIGHT)
         self._reported = ""
         self._was_ready = False
@@ -78,8 +86,15 @@ class Indexer:
             return STARTING
         return self._reported or "The vector index is not ready yet."
 
+    @property
+    def delay(self) -> str | None:
+        """Why the last attempt to index failed, until one succeeds."""
+        return self._reported or None
+
     def wake(self) -> None:
         """There is something to index, or to remove."""
+        if self.caught_up:
+            self.moved_at = utc_now()
         self.caught_up = False
         self._work.set()
 
@@ -169,13 +184,15 @@ class Indexer:
             self._was_ready = True
             self._settled.set()
         worker = self._worker
-        while waiting := await self._queue.waiting(ROUND, embedder=worker.embedder):
+        while waiting := await self._queue.waiting(self._round, embedder=worker.embedder):
+            begun = time.monotonic()
             # Not a TaskGroup: it swallows a cancellation that comes while a task of it fails.
             each = (self._index(batch) for batch in batches(waiting, worker.dimensions))
             for failure in await asyncio.gather(*each, return_exceptions=True):
                 if failure is not None:
                     raise failure
-        while ids := await self._queue.to_remove(ROUND):
+            self._round = round_after(len(waiting), time.monotonic() - begun)
+        while ids := await self._queue.to_remove(MOST_ROUND):
             await self._vectors.delete(ids, tenant=self._queue.tenant)
             await self._queue.removed(ids)
         self.caught_up = self._worker is worker and not self._work.is_set()
@@ -184,6 +201,7 @@ class Indexer:
         async with self._slots:
             stored = await self._vectors.upsert(_items(batch), tenant=self._queue.tenant)
         await self._queue.keep_vectors(batch, stored.vectors, stored.embedder)
+        self.moved_at = utc_now()
 
     async def _compare(self) -> VectorStatus:
         """Find what the index lacks, or has too much, after a restart or a crash."""
@@ -196,8 +214,8 @@ class Indexer:
         missing, unknown = await self._queue.compared(await self._ids_in_index())
         log.info("index_compared", missing=len(missing), unknown=len(unknown), clean=status.clean)
         await self._queue.index_again(missing)
-        for start in range(0, len(unknown), ROUND):
-            page = unknown[start : start + ROUND]
+        for start in range(0, len(unknown), MOST_ROUND):
+            page = unknown[start : start + MOST_ROUND]
             await self._vectors.delete(page, tenant=self._queue.tenant)
         if not status.clean:
             await self._probe(status)
@@ -224,6 +242,12 @@ class Indexer:
         while page := await self._vectors.ids(len(ids), ID_PAGE, tenant=self._queue.tenant):
             ids.update(page)
         return ids
+
+
+def round_after(records: int, seconds: float) -> int:
+    """How many records the next round has, after one of so many that took so long."""
+    fitting = int(records * ROUND_SECONDS / max(seconds, 1e-6))
+    return max(LEAST_ROUND, min(fitting, MOST_ROUND, 2 * records))
 
 
 def _items(records: Sequence[Waiting]) -> list[VectorItem]:

@@ -122,6 +122,11 @@ def place(tenant: str, scope: Owning, owner: str, kind: Kind) -> str:
     return "p" + _word(tenant, scope, owner, kind)
 
 
+def owner_of(place: str) -> str:
+    """Whose place it is, in its own opaque word."""
+    return place.split("x")[2]
+
+
 def _session_word(caller: Caller, session_id: str) -> str:
     """The word for a session, as in the column `session_place`."""
     return "s" + _word(caller.tenant, _owner("session", caller), session_id)

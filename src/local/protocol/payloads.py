@@ -1,5 +1,6 @@
 """The payloads of the bus, one Struct each. New fields need defaults: old bytes must decode."""
 
+from datetime import datetime
 from typing import Annotated, Any, Generic, Literal, TypeVar
 
 import msgspec
@@ -176,7 +177,8 @@ class MemoryStatus(msgspec.Struct, kw_only=True):
     """Answer of `memory.status`: whether ledger and index agree.
 
     `vectors_available`: searches go by meaning, over everything that is indexed. `dead_letters`:
-    messages that could not be read. `turns_problem`: why JetStream takes no turns, and what to do.
+    messages that could not be read. `waiting_since`: while records wait, when one was indexed last,
+    or the first of them was written. `turns_problem`: why JetStream takes no turns, and what to do.
     """
 
     records: int
@@ -187,4 +189,5 @@ class MemoryStatus(msgspec.Struct, kw_only=True):
     embedder: str | None = None
     problem: str | None = None
     dead_letters: int = 0
+    waiting_since: datetime | None = None
     turns_problem: str | None = None

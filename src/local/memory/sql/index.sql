@@ -1,3 +1,19 @@
+-- name: waiting_places
+WITH RECURSIVE waits (place) AS (
+    SELECT min(place) FROM record INDEXED BY record_waiting
+    WHERE tenant = :tenant AND index_state = 0 AND place > :after
+    UNION ALL
+    SELECT (SELECT min(place) FROM record INDEXED BY record_waiting
+            WHERE tenant = :tenant AND index_state = 0 AND place > waits.place)
+    FROM waits WHERE waits.place IS NOT NULL
+)
+SELECT place FROM waits WHERE place IS NOT NULL LIMIT :limit;
+
+-- name: waiting_rows
+SELECT row FROM record INDEXED BY record_waiting
+WHERE tenant = :tenant AND index_state = 0 AND place = :place
+ORDER BY row LIMIT :limit;
+
 -- name: waiting
 SELECT record.id, record.row, record.kind, record.topic, record.label,
        substr(record.content, 1, 1000) AS content,
@@ -11,8 +27,8 @@ LEFT JOIN record AS before ON before.row = (
        AND earlier.session_id = record.session_id
        AND earlier.row < ifnull(record.stands_at, record.row)
        AND earlier.kind IN ('chat_message', 'tool_output'))
-WHERE record.tenant = :tenant AND record.index_state = 0
-ORDER BY record.row LIMIT :limit;
+WHERE record.tenant = :tenant AND record.row IN (SELECT value FROM json_each(:rows))
+ORDER BY record.row;
 
 -- name: to_remove
 SELECT id FROM record WHERE tenant = :tenant AND index_state = 2 LIMIT :limit;

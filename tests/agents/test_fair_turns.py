@@ -1,0 +1,147 @@
+"""A chat model that hangs holds up nobody but the users who asked it, and no stop."""
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+
+import pytest
+
+from factories import Listen
+from local.agents.generator_agent import GeneratorAgent
+from local.bus import participant
+from local.bus.connection import Connection
+from local.bus.query_client import QueryClient
+from local.bus.streams import ensure_streams
+from local.errors import OverloadedError
+from local.llm.chat import ChatChunk, ChatMessage, ToolDefinition
+from local.protocol import subjects
+from local.protocol.caller import Caller
+from local.protocol.codec import decode, encode
+from local.protocol.envelope import seal
+from local.protocol.payloads import ClearSession, Generation, Query, ToolResult
+from local.settings import GeneratorSettings
+from waiting import eventually
+
+QUERIES = 260
+
+
+class Hanging:
+    """A model that answers at once, but "hang" only once it may."""
+
+    name = "hanging"
+
+    def __init__(self) -> None:
+        self.may_answer = asyncio.Event()
+        self.asked: list[str] = []
+
+    async def stream(
+        self, messages: Sequence[ChatMessage], tools: Sequence[ToolDefinition]
+    ) -> AsyncGenerator[ChatChunk, None]:
+        del tools
+        query = messages[-1].content
+        self.asked.append(query)
+        if query.startswith("hang"):
+            await self.may_answer.wait()
+        yield ChatChunk(content=f"To {query}: {len(messages)} messages.")
+
+    async def close(self) -> None:
+        pass
+
+
+@pytest.fixture
+def model() -> Hanging:
+    return Hanging()
+
+
+@pytest.fixture
+async def agent(
+    bus: Connection, model: Hanging, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[GeneratorAgent]:
+    monkeypatch.setattr(participant, "STOP_GRACE", 0.1)
+    await ensure_streams(bus)
+    async with GeneratorAgent(bus, model, GeneratorSettings(turns_per_user=2)) as running:
+        yield running
+
+
+def eve(session: int) -> Caller:
+    return Caller(user="eve", agent="test", session_id=f"s{session}")
+
+
+async def publish(bus: Connection, text: str, caller: Caller) -> ToolResult:
+    """A query; returns what it is acknowledged with."""
+    query = seal(
+        Query(query=text), type="query", source="test", user=caller.user,
+        session_id=caller.session_id,
+    )  # fmt: skip
+    answer = await bus.request(subjects.QUERY_RECEIVED, encode(query))
+    return decode(answer.data, ToolResult).payload
+
+
+@pytest.mark.usefixtures("agent")
+async def test_260_queries_that_hang_leave_the_model_to_the_others(
+    bus: Connection, model: Hanging, client: QueryClient
+) -> None:
+    for number in range(QUERIES):
+        assert (await publish(bus, f"hang {number}", eve(number))).ok
+    await eventually(lambda: len(model.asked) == 2)
+
+    answer = await client.ask("Hello?", caller=Caller(user="ann", session_id="s1"), timeout=20)
+
+    assert answer.answer.startswith("To Hello?")
+    assert model.asked == ["hang 0", "hang 1", "Hello?"]
+
+
+@pytest.mark.usefixtures("agent")
+async def test_what_waits_for_its_session_takes_no_turn_from_the_users_others(
+    bus: Connection, model: Hanging, client: QueryClient
+) -> None:
+    for number in range(9):
+        await publish(bus, f"hang {number}", eve(1))
+    await eventually(lambda: model.asked)
+
+    assert (await client.ask("Hello?", caller=eve(2), timeout=20)).answer.startswith("To Hello?")
+
+
+@pytest.mark.usefixtures("agent")
+async def test_a_session_whose_model_hangs_is_cleared_at_once(
+    bus: Connection, model: Hanging, client: QueryClient
+) -> None:
+    await publish(bus, "hang", eve(1))
+    await eventually(lambda: model.asked)
+    request = seal(ClearSession(session_id="s1"), type="request", source="test", user="eve")
+
+    cleared = await bus.request(subjects.SESSION_CLEAR, encode(request), timeout=5)
+
+    assert decode(cleared.data, ToolResult).payload.ok
+    first = await client.ask("Hello?", caller=eve(1), timeout=20)
+    model.may_answer.set()
+    second = await client.ask("Hello?", caller=eve(1), timeout=20)
+    asked = [int(turn.answer.split()[2]) for turn in (first, second)]
+    assert asked[1] == asked[0] + 2, "what hung is not in the prompt"
+
+
+async def test_a_stop_ends_every_query_with_an_error(
+    agent: GeneratorAgent, bus: Connection, model: Hanging, listen: Listen
+) -> None:
+    heard = await listen(subjects.RESPONSE_GENERATION)
+    for number in range(QUERIES):
+        await publish(bus, f"hang {number}", eve(number % 50))
+    await eventually(lambda: len(model.asked) == 2)
+
+    await agent.__aexit__(None, None, None)
+
+    await eventually(lambda: len(heard) == QUERIES)
+    errors = [decode(message.data, Generation).payload.error for message in heard]
+    assert all(error is not None and "stopped" in error.message for error in errors)
+
+
+@pytest.mark.usefixtures("agent")
+async def test_queries_over_what_is_taken_are_refused(
+    bus: Connection, client: QueryClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("local.bus.fair_slots.SHARE", 1_024 // 3)
+    for number in range(3):
+        assert (await publish(bus, f"hang {number}", eve(number))).ok
+
+    with pytest.raises(OverloadedError):
+        await client.ask("One more?", caller=eve(9), timeout=20)
+    assert (await client.ask("Hello?", caller=Caller(user="ann"), timeout=20)).answer

@@ -1,0 +1,129 @@
+"""One user's many waiting records do not keep another user's from the index."""
+
+import asyncio
+from contextlib import suppress
+
+import pytest
+
+from local.bus.connection import Connection
+from local.bus.vector_client import VectorClient
+from local.memory.index_queue import PLACES, IndexQueue
+from local.memory.indexer import LEAST_ROUND, MOST_ROUND, ROUND_SECONDS, Indexer, round_after
+from local.memory.records import NewRecord
+from local.memory.service import Memory
+from local.protocol.envelope import new_id
+from local.protocol.vectors import VectorItem, VectorsStored, VectorStatus
+from recalling import DAY
+from waiting import eventually
+
+EMBEDDER = "fake"
+
+
+async def said(memory: Memory, owner: str, number: int) -> list[str]:
+    """Store messages of one user; returns their ids, oldest first."""
+    records = [
+        NewRecord(
+            id=new_id(),
+            kind="chat_message",
+            owner=owner,
+            session_id="s1",
+            event_time=DAY,
+            content=f"Message {n} of {owner}.",
+        )
+        for n in range(number)
+    ]
+    await memory.ledger.add_all(records)
+    return [record.id for record in records]
+
+
+async def test_owners_that_wait_are_indexed_in_turn_and_each_oldest_first(memory: Memory) -> None:
+    eve = await said(memory, "eve", 100)
+    ann = await said(memory, "ann", 2)
+    queue = IndexQueue(memory.rows)
+
+    waiting = [record.id for record in await queue.waiting(10, embedder=EMBEDDER)]
+
+    assert sorted(waiting) == sorted([*eve[:8], *ann])
+
+
+async def test_every_owner_has_a_turn_however_many_there_are(memory: Memory) -> None:
+    owners = 2 * PLACES + 3
+    first = {(await said(memory, f"user{n}", 50))[0] for n in range(owners)}
+    queue = IndexQueue(memory.rows)
+
+    rounds = [await queue.waiting(PLACES, embedder=EMBEDDER) for _ in range(3)]
+
+    assert {record.id for waiting in rounds for record in waiting} >= first
+
+
+async def test_the_kinds_of_one_owner_have_one_share(memory: Memory) -> None:
+    eve = await said(memory, "eve", 50)
+    notes = [
+        NewRecord(
+            id=new_id(),
+            kind="episode",
+            owner="eve",
+            event_time=DAY,
+            content=f"Note {n}.",
+        )
+        for n in range(50)
+    ]
+    await memory.ledger.add_all(notes)
+    ann = await said(memory, "ann", 50)
+
+    waiting = await IndexQueue(memory.rows).waiting(20, embedder=EMBEDDER)
+
+    assert [record.id for record in waiting] == [*eve[:10], *ann[:10]]
+
+
+class _Recording(VectorClient):
+    """A worker that stores nothing, and remembers what it was given, batch by batch."""
+
+    def __init__(self, bus: Connection) -> None:
+        super().__init__(bus, search_timeout=1)
+        self.given: list[str] = []
+        self.may_go_on = asyncio.Event()
+
+    async def status(self, *, tenant: str) -> VectorStatus:
+        del tenant
+        return VectorStatus(worker="w", count=0, embedder=EMBEDDER, clean=True, dimensions=1)
+
+    async def upsert(self, items: list[VectorItem], *, tenant: str) -> VectorsStored:
+        del tenant
+        self.given += [item.id for item in items]
+        await self.may_go_on.wait()
+        return VectorsStored(vectors=[bytes(4)] * len(items), embedder=EMBEDDER)
+
+
+async def test_a_record_that_comes_during_a_round_is_in_the_next_one(
+    bus: Connection, memory: Memory
+) -> None:
+    await said(memory, "eve", 3_000)
+    worker = _Recording(bus)
+    indexer = Indexer(IndexQueue(memory.rows), worker, patience=0)
+    indexing = asyncio.create_task(indexer.run())
+    await eventually(lambda: len(worker.given) == LEAST_ROUND)
+    (note,) = await said(memory, "ann", 1)
+    indexer.wake()
+    worker.may_go_on.set()
+    await eventually(lambda: note in worker.given)
+
+    assert worker.given.index(note) < LEAST_ROUND + 2 * LEAST_ROUND
+    indexing.cancel()
+    with suppress(asyncio.CancelledError):
+        await indexing
+
+
+@pytest.mark.parametrize(
+    ("records", "seconds", "expected"),
+    [
+        pytest.param(64, 4 * ROUND_SECONDS, LEAST_ROUND, id="slow"),
+        pytest.param(300, ROUND_SECONDS, 300, id="just right"),
+        pytest.param(300, 0.0, MOST_ROUND, id="fast"),
+        pytest.param(32, 0.0, 64, id="few say little"),
+    ],
+)
+def test_a_round_takes_about_as_long_as_another_owner_may_wait(
+    records: int, seconds: float, expected: int
+) -> None:
+    assert round_after(records, seconds) == expected
