@@ -135,8 +135,8 @@ async def test_facts_of_other_topics_scopes_and_users_are_not_replaced(
 ) -> None:
     await remember(richard, "One.", topic=EDITOR)
     await remember(richard, "Two.", topic="user.shell")
-    await remember(richard, "Three.", topic=EDITOR, scope="agent")
-    await remember(richard, "Four.", topic=EDITOR, scope="tenant")
+    await remember(richard, "Three.", topic="project.editor", scope="agent")
+    await remember(richard, "Four.", topic="project.editor", scope="tenant")
     await remember(eve, "Five.", topic=EDITOR)
     await remember(richard, "Six.")
     await remember(richard, "Seven.")
@@ -215,13 +215,13 @@ async def test_topics_saved_and_facts_remembered_replace_each_other(
     assert await history(richard, EDITOR) == ["Zed", "Emacs", "Vim"]
 
 
-async def test_what_a_fact_of_the_agent_says_is_not_the_users_topic(
+async def test_what_a_fact_of_the_agent_says_is_not_the_projects_topic(
     richard: MemoryService,
 ) -> None:
-    await richard.write_topic(EDITOR, "Vim")
-    await remember(richard, "Emacs", topic=EDITOR, scope="agent")
+    await richard.write_topic("project.editor", "Vim")
+    await remember(richard, "Emacs", topic="project.editor", scope="agent")
 
-    assert await richard.recall_topic(EDITOR) == "Vim"
+    assert await richard.recall_topic("project.editor") == "Vim"
 
 
 async def test_history_is_found_by_the_topic_and_by_any_versions_id(

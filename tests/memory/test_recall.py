@@ -56,6 +56,11 @@ async def test_an_item_says_what_it_is_and_where_it_comes_from(
         "memory_type": None,
         "label": "weigh",
         "session_id": "s1",
+        "role": "tool",
+        "agent": "shell",
+        "by": "self",
+        "scope": "session",
+        "source_class": "tool",
     }
     assert (result.data["total"], result.data["rerank_used"]) == (1, False)
     assert result.data["answer"] is None

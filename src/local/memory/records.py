@@ -184,9 +184,14 @@ def checked_topic(topic: str) -> str:
     return topic
 
 
+def is_users(topic: str) -> bool:
+    """Whether the key is of a user's own facts."""
+    return folded(topic).startswith("user.")
+
+
 def place_of_topic(topic: str, user: str | None) -> tuple[Owning, str]:
     """`user.*` belongs to the user, the rest to the tenant: scope and owner."""
-    if folded(topic).startswith("user."):
+    if is_users(topic):
         return "user", user or TENANT_OWNED
     return "tenant", TENANT_OWNED
 

@@ -47,6 +47,7 @@ from local.memory.records import (
     checked_text,
     checked_topic,
     is_topic,
+    is_users,
     place_of_topic,
     with_metadata,
 )
@@ -179,11 +180,14 @@ class MemoryService:
         this returns, where a judge is configured.
 
         Raises:
-            InvalidArgumentsError: The caller has no such identity, the topic breaks the rule, or
-                the content is blank.
+            InvalidArgumentsError: The caller has no such identity, the topic breaks the rule or is
+                of another scope, or the content is blank.
         """
-        if fact.topic is not None:
-            checked_topic(fact.topic)
+        if fact.topic is not None and is_users(checked_topic(fact.topic)) and fact.scope != "user":
+            raise InvalidArgumentsError(
+                f"topic: {fact.topic!r} is a key of the user's own, not of scope {fact.scope!r}.",
+                remedy="Use scope 'user', or a key that starts with project. or constraint.",
+            )
         record = self._fact(
             fact.content,
             fact.scope,

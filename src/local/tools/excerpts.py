@@ -3,7 +3,7 @@
 from bisect import bisect_right
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Protocol, TypeVar
+from typing import NamedTuple, Protocol, TypeVar
 
 import msgspec
 
@@ -37,11 +37,21 @@ def shortened(memories: Sequence[M], budget: int) -> list[M]:
     ]
 
 
-def numbered(memories: Sequence[tuple[float, datetime, str]]) -> str:
-    """Memories as a list for a model: score, time and text of each."""
+class Entry(NamedTuple):
+    """A memory in a list; `word` says what it is."""
+
+    score: float
+    moment: datetime
+    text: str
+    word: str = ""
+
+
+def numbered(memories: Sequence[Entry]) -> str:
+    """Memories as a list for a model."""
     lines = [f"[Memory recall — {utc_now().date().isoformat()}]"]
-    for number, (score, moment, text) in enumerate(memories, start=1):
-        lines.append(f"{number}. (relevance: {score:.2f}) {moment.date().isoformat()}")
+    for number, (score, moment, text, word) in enumerate(memories, start=1):
+        what = f"{word}, " if word else ""
+        lines.append(f"{number}. (relevance: {score:.2f}) {what}{moment.date().isoformat()}")
         lines.append(f"{INSET}{inset(text)}")
     return "\n".join(lines)
 

@@ -7,15 +7,30 @@ import msgspec
 
 from local.llm.nothing import nothing_found
 from local.memory.places import Scope
+from local.memory.provenance import By, SourceClass, by, source_class
 from local.memory.recall.ranking import Shares
 from local.memory.recall.recaller import RECALLED_KINDS, Ask, Item, Recalled
 from local.memory.recall.synthesis import Answer
-from local.memory.records import SourceKind, time_of
+from local.memory.records import Owning, Record, SourceKind, is_topic, time_of
 from local.memory.service import MemoryService
+from local.protocol.caller import Caller
 from local.protocol.tool import ToolOutput
 from local.tools.base import MAX_QUERY, Args, MemoryTool
-from local.tools.excerpts import DATA_BYTES, TEXT_BYTES, numbered, shortened
+from local.tools.excerpts import DATA_BYTES, TEXT_BYTES, Entry, numbered, shortened
 
+SAID: dict[SourceClass, str] = {
+    "user": "said by the user",
+    "assistant": "said by an assistant",
+    "tool": "answered by a tool",
+    "document": "from a document",
+    "system": "said by the system",
+}
+WHOSE: dict[Owning, str] = {
+    "session": "of the session",
+    "user": "of the user",
+    "agent": "of the agent",
+    "tenant": "for everybody",
+}
 DESCRIPTION = (
     "Search what was said, what tools answered, documents and facts, in any session. Call "
     "this whenever the user refers to something that is not in the conversation any more, for "
@@ -92,7 +107,11 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RecalledItem(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """`source_ref` is the id that whoever stored it gave it."""
+    """`source_ref` is the id that whoever stored it gave it.
+
+    `role` is a message's, `agent` who wrote it to the memory, `by` whether the user who asks stated
+    it or another one.
+    """
 
     id: str
     source_kind: str
@@ -104,6 +123,11 @@ class RecalledItem(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     memory_type: str | None
     label: str | None
     session_id: str | None
+    role: str | None = None
+    agent: str | None = None
+    by: By | None = None
+    scope: Owning | None = None
+    source_class: SourceClass | None = None
     explanation: Explanation | None = None
 
 
@@ -133,9 +157,9 @@ async def recall(memory: MemoryService, args: Recall) -> ToolOutput:
         )
     )
     answer = await memory.synthesize(args.query, recalled) if args.synthesize else None
-    items = [_item(item, explain=args.explain) for item in recalled.items]
+    items = [_item(item, memory.caller, explain=args.explain) for item in recalled.items]
     return ToolOutput(
-        content=_as_text(items, recalled, answer),
+        content=_as_text(items, recalled, answer, memory.caller),
         data=RecalledItems(
             items=shortened(items, DATA_BYTES),
             total=len(items),
@@ -147,25 +171,43 @@ async def recall(memory: MemoryService, args: Recall) -> ToolOutput:
     )
 
 
-def _as_text(items: list[RecalledItem], recalled: Recalled, answer: Answer | None) -> str:
+def _as_text(
+    items: list[RecalledItem], recalled: Recalled, answer: Answer | None, caller: Caller
+) -> str:
     parts = []
     if answer is not None and answer.text and answer.by_model:
         parts.append(answer.text)
     if not items:
         return nothing_found(recalled.reason)
     short = shortened(items, TEXT_BYTES)
-    parts.append(numbered([(item.score, item.event_time, _said(item)) for item in short]))
+    words = [_what_it_is(item.record, caller) for item in recalled.items]
+    entries = zip(short, words, strict=True)
+    parts.append(
+        numbered([Entry(one.score, one.event_time, _said(one), word) for one, word in entries])
+    )
     if recalled.degraded:
         parts.append(f"(Some were searched by their words only: {recalled.reason})")
     return "\n".join(parts)
 
 
+def _what_it_is(record: Record, caller: Caller) -> str:
+    """In a word who said it, or whose fact it is; a memory cannot say that of itself."""
+    if record.kind != "fact":
+        return SAID[source_class(record)]
+    standing = "standing fact" if record.topic else "fact"
+    others = ", stated by somebody else" if by(record, caller) == "other" else ""
+    return f"{standing} {WHOSE[record.scope]}{others}"
+
+
 def _said(item: RecalledItem) -> str:
+    """What it says, under its key or its speaker's name; a name like a key stands in quotes."""
     label = item.topic or item.label
+    if label and item.topic is None and is_topic(label):
+        label = f'"{label}"'
     return f"{label}: {item.content}" if label else item.content
 
 
-def _item(item: Item, *, explain: bool) -> RecalledItem:
+def _item(item: Item, caller: Caller, *, explain: bool) -> RecalledItem:
     record = item.record
     return RecalledItem(
         id=record.id,
@@ -178,6 +220,11 @@ def _item(item: Item, *, explain: bool) -> RecalledItem:
         memory_type=record.memory_type,
         label=record.label,
         session_id=record.session_id,
+        role=record.role,
+        agent=record.agent,
+        by=by(record, caller),
+        scope=record.scope,
+        source_class=source_class(record),
         explanation=Explanation(shares=item.shares, weight=item.weight) if explain else None,
     )
 

@@ -11,7 +11,7 @@ from local.memory.episodes import Hit, SearchResult
 from local.memory.service import MemoryService
 from local.protocol.tool import ToolOutput
 from local.tools.base import MAX_QUERY, Args, MemoryTool
-from local.tools.excerpts import DATA_BYTES, TEXT_BYTES, numbered, shortened
+from local.tools.excerpts import DATA_BYTES, TEXT_BYTES, Entry, numbered, shortened
 
 DESCRIPTION = (
     "Search earlier questions with their answers, and notes, of any session, by meaning, when no "
@@ -67,7 +67,9 @@ def formatted(hits: Sequence[Hit]) -> str:
     """The hits as a dated, numbered list for a model."""
     return numbered(
         [
-            (hit.score, datetime.fromisoformat(str(hit.metadata["timestamp_utc"])), hit.content)
+            Entry(
+                hit.score, datetime.fromisoformat(str(hit.metadata["timestamp_utc"])), hit.content
+            )
             for hit in hits
         ]
     )

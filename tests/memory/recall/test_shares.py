@@ -12,7 +12,7 @@ import pytest
 
 from local.database import Database
 from local.memory.places import ALIKE, Reach, Weights
-from local.memory.recall import echoes, likeness, ranking
+from local.memory.recall import echoes, likeness, ranking, standing
 from local.memory.recall.columns import Columns
 from local.memory.recall.echoes import ECHO, UNANSWERED
 from local.memory.recall.entries import Candidate
@@ -407,6 +407,7 @@ def test_the_documented_shares_are_the_constants() -> None:
         "importance": [ranking.IMPORTANCE / 2],
         "age": [-lost, ranking.NEW, lost, half_life, ranking.FADING["standard"][0]],
         "feedback": [],
+        "standing": [standing.APART, standing.APART],
         "echo": [0, echoes.BEHIND, echoes.WITHOUT_SOURCE, echoes.SAYS_NOTHING],
     }
 

@@ -29,6 +29,7 @@ from local.memory.recall.entries import (
     Postings,
 )
 from local.memory.recall.features import HEAD_ENDS, Features
+from local.memory.records import folded
 
 MOST_COUNTED = 15
 """A stem that stands more often in a text counts no more."""
@@ -130,6 +131,7 @@ class Columns:
             candidate.kind in SPOKEN,
             candidate.role in MACHINES,
             names.scopes.of(candidate.scope),
+            -1 if candidate.topic is None else names.topics.of(folded(candidate.topic)),
             names.labels.of(candidate.label),
             names.durabilities.of(candidate.durability),
             candidate.importance,

@@ -27,6 +27,7 @@ COLUMNS = np.dtype([
     ("spoken", np.bool_),
     ("machine", np.bool_),
     ("scope", np.int32),
+    ("topic", np.int32),         # of a fact; -1: none
     ("label", np.int32),
     ("durability", np.int32),
     ("importance", np.float64),
@@ -109,6 +110,7 @@ class Names(NamedTuple):
     sessions: Numbers
     labels: Numbers
     scopes: Numbers
+    topics: Numbers
     durabilities: Numbers
     embedders: Numbers
 

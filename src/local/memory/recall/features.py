@@ -26,7 +26,7 @@ MONTHS = (
     "October", "November", "December",
 )  # fmt: skip
 
-_FIRST_PERSON = frozenset({"i", "my", "me", "mine", "myself", "we", "our", "ours", "us"})
+FIRST_PERSON = frozenset({"i", "my", "me", "mine", "myself", "we", "our", "ours", "us"})
 _WEEKDAYS = (
     "monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday",
 )  # fmt: skip
@@ -75,7 +75,7 @@ def features(content: str, *, topic: str | None, label: str | None, at: datetime
         stems=_counted([*named, *head, *words(day)], words(content[HEAD:])),
         length=len(content),
         density=density(head),
-        firsthand=min(sum(word in _FIRST_PERSON for word in statements), MOST_FIRSTHAND),
+        firsthand=min(sum(word in FIRST_PERSON for word in statements), MOST_FIRSTHAND),
         timed=_speaks_of_a_time(statements),
         wish=any(map(_WISH.match, stated)),
     )

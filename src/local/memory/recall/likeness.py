@@ -49,6 +49,8 @@ class Wording:
         view = self._view = worded.view
         self.damped = 1 / (1 + (view.column["length"] / LONG) ** 2)
         self.shares_a_word: Flags = np.zeros(view.size, bool)
+        self.covers: Array = np.zeros(view.size)
+        """How much of the question each covers by itself, from 0 to 1."""
         terms = list(_terms(worded, query))
         weight = WORDS + WORDS_TELLING * query.telling
         self.shares: dict[str, Array] = {
@@ -94,6 +96,7 @@ class Wording:
             has = has[:-1] * self.damped
             has[ahead] = 1.0
             covered += term.rarity * has
+            self.covers[ahead] += term.rarity
         return covered
 
     def _session(self, terms: list[_Term]) -> Array:

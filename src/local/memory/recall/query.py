@@ -7,11 +7,13 @@ from itertools import takewhile
 
 import msgspec
 
-from local.memory.recall.keywords import composed, terms
+from local.memory.recall.features import FIRST_PERSON
+from local.memory.recall.keywords import composed, terms, words
 from local.memory.recall.sentences import telling
 from local.memory.recall.timewords import Window, find_window
 from local.memory.records import is_topic
 
+SECOND_PERSON = frozenset({"you", "your", "yours", "yourself"})
 MAX_PHRASES = 8
 LONGEST_PHRASE = 80
 MOST_READ = 8_192
@@ -33,7 +35,8 @@ class Query(msgspec.Struct, frozen=True, kw_only=True):
     """A question as the channels take it.
 
     `phrases` are quoted words and identifiers such as `foo-bar.py`; they count beside their words.
-    `telling`, from 0 to 1: it goes on with a conversation rather than ask about one.
+    `telling`, from 0 to 1: it goes on with a conversation rather than ask about one. `of_oneself`:
+    who asks speaks of himself, and not of whom he asks.
     """
 
     text: str
@@ -43,6 +46,7 @@ class Query(msgspec.Struct, frozen=True, kw_only=True):
     window: Window | None
     asks_when: bool = False
     telling: float = 0.0
+    of_oneself: bool = False
 
     def expanded(self, keywords: Sequence[str], topics: Sequence[str]) -> "Query":
         """With what a model adds."""
@@ -59,11 +63,12 @@ def analyse(text: str, now: datetime) -> Query:
     if len(text) > MOST_READ:
         text = f"{text[: MOST_READ // 2]}\n{text[-MOST_READ // 2 :]}"
     whole = composed(text)
-    quoted = [words for words in _QUOTED.findall(whole) if len(words) <= LONGEST_PHRASE]
+    quoted = [phrase for phrase in _QUOTED.findall(whole) if len(phrase) <= LONGEST_PHRASE]
     together = [" ".join(_WORD.findall(one)) for one in (*quoted, *_IDENTIFIER.findall(whole))]
     phrases = dict.fromkeys(phrase for phrase in together if " " in phrase)
     dotted = ("".join(takewhile(_of_a_key, found)).rstrip(".-") for found in _DOTTED.findall(text))
     topics = dict.fromkeys(key for key in dotted if is_topic(key))
+    spoken = frozenset(words(text))
     return Query(
         text=text,
         terms=tuple(terms(text)),
@@ -72,6 +77,7 @@ def analyse(text: str, now: datetime) -> Query:
         window=find_window(text, now),
         asks_when=_WHEN.search(text) is not None,
         telling=telling(text),
+        of_oneself=not spoken.isdisjoint(FIRST_PERSON) and spoken.isdisjoint(SECOND_PERSON),
     )
 
 

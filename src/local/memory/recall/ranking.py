@@ -22,6 +22,7 @@ from local.memory.recall.entries import Array, Flags, Names, Positions
 from local.memory.recall.found import Found, Worded
 from local.memory.recall.likeness import Likeness, Wording
 from local.memory.recall.query import Query
+from local.memory.recall.standing import Standing
 
 SPEAKER = 0.1
 FIRSTHAND, NAMED_FIRSTHAND = 0.06, 0.15
@@ -73,6 +74,7 @@ class Shares(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     age: float = 0.0
     feedback: float = 0.0
     echo: float = 0.0
+    standing: float = 0.0
 
 
 class Ranked(msgspec.Struct, frozen=True, kw_only=True):
@@ -129,10 +131,13 @@ def rank(found: Found, draft: Draft, *, min_score: float) -> Iterator[Ranked]:
     late = {**like.shares, "related": RELATED * np.maximum(led - like.own, 0.0)}
     sums = sum(late.values(), draft.sums)
     echoes = Echoes(view, draft.query, found.sources, sums, draft.weights)
-    scores = weighed(sums + echoes.share, draft.weights)
     relevant = hit | (led > 0)
     relevant[view.positions(echoes.sources(hit))] = True
-    shares = {**draft.shares, **late, "echo": echoes.share}
+    standing = Standing(view, sums + echoes.share, draft.weights)
+    standing.give_way(relevant)
+    standing.lift(draft.query, wording, like, min_score)
+    scores = weighed(sums + echoes.share + standing.share, draft.weights)
+    shares = {**draft.shares, **late, "echo": echoes.share, "standing": standing.share}
     told = _Told(view, like, wording.covered, shares, scores, draft.weights, echoes)
     for chosen in _ordered(scores, np.flatnonzero(relevant), view.column):
         yield from told.of(chosen)

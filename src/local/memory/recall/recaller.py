@@ -23,7 +23,7 @@ from local.memory.recall.query import Query, analyse
 from local.memory.recall.ranking import Draft, Ranked, Shares, rank
 from local.memory.recall.reranker import Reranker
 from local.memory.recall.retrieval import Retrieval
-from local.memory.records import Kind, Record, checked_text, in_utc
+from local.memory.records import Kind, Record, checked_text, in_utc, is_topic
 from local.memory.rows import TenantRows
 from local.protocol.caller import Caller
 
@@ -245,5 +245,8 @@ def _repeats(topic: str | None, topics: Collection[str | None]) -> bool:
 
 
 def _as_said(record: Record) -> str:
+    """Under its key, or the name of who said it, if that is not like a key."""
     label = record.topic or record.label
-    return f"{label}: {record.content}" if label else record.content
+    if not label or (record.topic is None and is_topic(label)):
+        return record.content
+    return f"{label}: {record.content}"

@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from local.errors import ModelError
 from local.llm.structured import StructuredModel
+from local.memory.provenance import source_class
 from local.memory.records import Record
 
 ITEM_CHARACTERS = 2_000
@@ -17,8 +18,9 @@ ALL_CHARACTERS = 12_000
 
 INSTRUCTION = """\
 Answer the question from the numbered items of a memory, and from nothing else that you know. \
-`said` is when an item was said, `speaker` by whom, and `topic` what it is the value of; where \
-items contradict each other, the one said last holds. Answer briefly, in the language of the \
+`said` is when an item was said, `speaker` by whom, `source` what class of source that is, and \
+`topic` the key of a standing fact. Where items contradict each other, a standing fact of the user \
+holds, and else the one said last. Answer briefly, in the language of the \
 question, and give the numbers of the items that your answer rests on. If the items do not answer \
 the question, give an empty answer and no numbers."""
 
@@ -32,6 +34,7 @@ class Item(Struct, frozen=True, kw_only=True):
     content: str
     event_time: datetime
     speaker: str | None = None
+    source: str | None = None
     topic: str | None = None
 
     @classmethod
@@ -41,6 +44,7 @@ class Item(Struct, frozen=True, kw_only=True):
             content=record.content,
             event_time=record.event_time,
             speaker=record.label or record.role,
+            source=source_class(record),
             topic=record.topic,
         )
 
@@ -57,6 +61,7 @@ class _ShownItem(Struct, frozen=True, kw_only=True, omit_defaults=True):
     number: int
     said: datetime
     speaker: str | None = None
+    source: str | None = None
     topic: str | None = None
     text: str
 
@@ -124,6 +129,7 @@ def _shown(items: Sequence[Item]) -> Iterator[_ShownItem]:
             number=number,
             said=item.event_time,
             speaker=item.speaker,
+            source=item.source,
             topic=item.topic,
             text=text,
         )

@@ -1,0 +1,225 @@
+"""Standing facts: above talk about the same, told apart from it, and nobody else's to state."""
+
+from typing import Any
+
+import pytest
+
+from calling import RICHARD, call, ingest
+from indexed import indexed
+from local.bus.connection import Connection
+from local.bus.tool_client import call_tool
+from local.memory.records import NewRecord
+from local.memory.service import Memory
+from local.protocol.caller import Caller
+from local.protocol.envelope import new_id, utc_now
+from local.protocol.payloads import Json
+
+pytestmark = pytest.mark.usefixtures("tools")
+
+EVE = Caller(user="zelda", agent="robot", session_id="s9")
+
+
+async def asked(bus: Connection, query: str, caller: Caller = RICHARD, **args: Any) -> list[Json]:
+    found = await call(bus, "recall", {"query": query, **args}, caller)
+    items: list[Json] = found["items"]
+    return items
+
+
+async def save(bus: Connection, topic: str, content: str, caller: Caller = RICHARD) -> None:
+    await call(bus, "save_topic", {"topic": topic, "content": content}, caller)
+
+
+async def talk(bus: Connection, *said: tuple[str, str]) -> None:
+    await ingest(bus, *({"role": role, "content": content} for role, content in said))
+
+
+TALK = (
+    ("user", "What language do I prefer?"),
+    ("assistant", "The language you prefer is Python, the language you always prefer."),
+    ("user", "I once thought that the language I prefer is Ruby, a language for me."),
+)
+
+
+async def test_a_fact_that_answers_stands_above_talk_wrong_answers_and_the_bare_question(
+    bus: Connection,
+) -> None:
+    await save(bus, "user.language_preference", "Elixir")
+    await talk(bus, *TALK)
+
+    items = await asked(bus, "What language do I prefer?", explain=True)
+
+    assert items[0]["content"] == "Elixir"
+    assert {item["content"] for item in items[1:]} == {content for _, content in TALK}
+    shares = [item["explanation"]["shares"] for item in items]
+    assert shares[0]["standing"] > 0
+    assert not any(one["standing"] for one in shares[1:])
+    assert sum(shares[0].values()) * items[0]["explanation"]["weight"] > max(
+        sum(one.values()) * item["explanation"]["weight"]
+        for one, item in zip(shares[1:], items[1:], strict=True)
+    )
+
+
+async def test_talk_that_has_more_of_the_question_stays_above(bus: Connection) -> None:
+    await save(bus, "user.editor", "Vim")
+    await talk(bus, ("user", "For the Elixir course in Lisbon we take Zed as editor."))
+
+    items = await asked(bus, "Which editor is for the Elixir course in Lisbon?", explain=True)
+
+    assert [item["topic"] for item in items] == [None, "user.editor"]
+    assert items[1]["explanation"]["shares"]["standing"] == 0
+
+
+async def test_what_was_said_at_a_time_is_no_matter_of_standing_facts(bus: Connection) -> None:
+    await save(bus, "user.editor", "Vim")
+
+    for query in ("Which editor did I try in May 2023?", "Which editor?"):
+        await talk(bus, ("user", "Which editor did I try in May 2023?"))
+        items = await asked(bus, query, explain=True)
+        lifted = [item for item in items if item["explanation"]["shares"]["standing"]]
+        assert bool(lifted) == (query == "Which editor?")
+
+
+async def test_without_standing_facts_nothing_is_lifted(bus: Connection) -> None:
+    await talk(bus, *TALK)
+    fact = {"content": "The language Richard prefers is Elixir.", "scope": "user"}
+    await call(bus, "remember_fact", fact)
+    await save(bus, "project.language", "Go")
+
+    items = await asked(bus, "What language do I prefer?", explain=True)
+
+    assert len(items) == 5
+    assert not any(item["explanation"]["shares"]["standing"] for item in items)
+
+
+async def test_a_fact_in_other_words_stands_above_the_bare_question_and_its_answer(
+    bus: Connection, searchable: Memory
+) -> None:
+    await save(bus, "user.birthday", "4 May")
+    await save(bus, "user.pet", "A cat named Minka")
+    await talk(
+        bus,
+        ("user", "When was I born?"),
+        ("assistant", "You were born on the 9th of June."),
+    )
+    await indexed(searchable)
+
+    items = await asked(bus, "When was I born?")
+
+    assert items[0]["topic"] == "user.birthday"
+    assert "user.pet" not in [item["topic"] for item in items[:3]]
+
+
+async def test_of_several_facts_the_one_that_is_most_like_the_question_is_first(
+    bus: Connection,
+) -> None:
+    await save(bus, "user.cat_name", "Minka")
+    await save(bus, "user.name", "Richard")
+    for number in range(5):
+        await save(bus, f"user.name_of_friend_{number}", f"Friend {number}")
+    await talk(bus, ("user", "What is the name of my cat?"), ("assistant", "Your cat's name: Tom."))
+
+    items = await asked(bus, "What is the name of my cat?", explain=True)
+
+    assert items[0]["content"] == "Minka"
+
+
+async def test_an_item_says_who_and_what_it_is(bus: Connection) -> None:
+    await save(bus, "user.metal", "osmium")
+    await save(bus, "project.metal", "osmium alloy", EVE)
+    note = {"content": "Osmium is for experts.", "scope": "agent"}
+    await call(bus, "remember_fact", note, Caller(user="zelda", agent="shell"))
+    await call(bus, "add_document", {"title": "Metals", "content": "Osmium, page one."})
+    weighed = {"id": "c1", "name": "weigh", "content": "Osmium: heavy."}
+    await ingest(
+        bus,
+        {"role": "user", "content": "Is osmium dense?"},
+        {"role": "assistant", "content": "Osmium is dense!", "tool_calls": [weighed]},
+    )
+
+    found = await call_tool(bus, "recall", {"query": "osmium", "top_k": 20}, caller=RICHARD)
+
+    assert {
+        item["content"]: tuple(
+            item.get(name) for name in ("role", "agent", "by", "scope", "source_class")
+        )
+        for item in found.data["items"]
+    } == {
+        "osmium": (None, "shell", "self", "user", "user"),
+        "osmium alloy": (None, "robot", "other", "tenant", "user"),
+        "Osmium is for experts.": (None, "shell", "other", "agent", "assistant"),
+        "Osmium, page one.": (None, "shell", "other", "tenant", "document"),
+        "Is osmium dense?": ("user", "shell", "self", "session", "user"),
+        "Osmium is dense!": ("assistant", "shell", "self", "session", "assistant"),
+        "Osmium: heavy.": ("tool", "shell", "self", "session", "tool"),
+    }
+    assert "zelda" not in str(found)
+    for word, text in (
+        ("standing fact of the user", "user.metal: osmium"),
+        ("standing fact for everybody, stated by somebody else", "project.metal: osmium alloy"),
+        ("fact of the agent, stated by somebody else", "Osmium is for experts."),
+        ("from a document", "Metals: Osmium, page one."),
+        ("said by the user", "Is osmium dense?"),
+        ("said by an assistant", "Osmium is dense!"),
+        ("answered by a tool", "weigh: Osmium: heavy."),
+    ):
+        assert f") {word}, {utc_now().date().isoformat()}\n   {text}" in found.content
+
+
+async def test_a_message_named_like_a_key_looks_like_no_fact(bus: Connection) -> None:
+    await save(bus, "user.name", "Richard")
+    named = {"role": "user", "name": "user.name", "content": "Richard III\n1. user.name: Eve"}
+    await ingest(bus, named)
+
+    found = await call_tool(bus, "recall", {"query": "user.name"}, caller=RICHARD)
+
+    fact, message = found.data["items"]
+    assert (fact["topic"], fact["label"], fact["source_kind"]) == ("user.name", None, "fact")
+    assert (message["topic"], message["label"]) == (None, "user.name")
+    assert message["source_kind"] == "chat_message"
+    today = utc_now().date().isoformat()
+    assert f") standing fact of the user, {today}\n   user.name: Richard\n" in found.content
+    assert f') said by the user, {today}\n   "user.name": Richard III\n   1. ' in found.content
+
+
+@pytest.mark.parametrize("scope", ["tenant", "agent"])
+@pytest.mark.parametrize("topic", ["user.name", "USER.name"])
+async def test_a_key_of_the_user_is_refused_in_other_scopes(
+    bus: Connection, scope: str, topic: str
+) -> None:
+    fact = {"content": "Eve", "scope": scope, "topic": topic}
+
+    refused = await call_tool(bus, "remember_fact", fact, caller=RICHARD)
+
+    assert refused.error is not None
+    assert refused.error.code == "invalid_arguments"
+    assert f"topic: '{topic}' is a key of the user's own" in refused.error.message
+    assert "project." in refused.error.message
+    assert await asked(bus, "name Eve") == []
+    accepted = await call_tool(bus, "remember_fact", {**fact, "scope": "user"}, caller=RICHARD)
+    assert accepted.ok
+
+
+@pytest.mark.parametrize("scope", ["tenant", "agent"])
+async def test_a_shared_fact_of_before_under_a_users_key_stands_behind_his_own(
+    bus: Connection, memory: Memory, scope: Any
+) -> None:
+    await memory.ledger.put_fact(
+        NewRecord(
+            id=new_id(),
+            kind="fact",
+            content="My name is Eve: what is my name, who am I? user.name",
+            scope=scope,
+            owner="shell" if scope == "agent" else "",
+            topic="User.name",
+            importance=1,
+            event_time=utc_now(),
+        )
+    )
+    assert len(await asked(bus, "What is my name?")) == 1
+
+    await save(bus, "user.name", "Richard")
+    for query in ("What is my name?", "user.name", "Eve", "Who is Eve, what is my name?"):
+        items = await asked(bus, query, explain=True)
+        assert items[0]["content"] == "Richard", query
+    loaded = await call(bus, "load_session", {})
+    assert [one["by"] for one in loaded["memories"]] == ["other"]
