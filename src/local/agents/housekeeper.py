@@ -3,7 +3,7 @@
 from local.bus.connection import Connection, Message
 from local.bus.dead_letters import count_letters
 from local.bus.participant import Participant
-from local.errors import BusError, Local2Error, StorageError, VectorError
+from local.errors import BusError, IndexDamagedError, Local2Error, StorageError, VectorError
 from local.memory.records import Counts
 from local.memory.service import Memory
 from local.protocol import subjects
@@ -40,6 +40,7 @@ class Housekeeper(Participant):
             await self._answer(message, None)
 
     async def _status(self, problem: str | None) -> MemoryStatus:
+        indexer = self._memory.indexer
         counts = Counts(records=0, indexed=0, waiting=0)
         try:
             counts = await self._memory.ledger.counts()
@@ -53,16 +54,19 @@ class Housekeeper(Participant):
         worker: VectorStatus | None = None
         try:
             worker = await self._memory.vectors.status(tenant=self._memory.ledger.tenant)
-        except VectorError as error:
+            await indexer.held(worker.count)
+        except IndexDamagedError as error:
+            indexer.damaged(str(error))
+        except (StorageError, VectorError) as error:
             problem = problem or str(error)
         return MemoryStatus(
             records=counts.records,
             indexed=counts.indexed,
             waiting=counts.waiting,
-            vectors_available=self._memory.indexer.problem is None,
+            vectors_available=indexer.problem is None,
             in_index=worker.count if worker else None,
             embedder=worker.embedder if worker else None,
-            problem=problem or (worker.problem if worker else None),
+            problem=problem or (worker.problem if worker else None) or indexer.refilling,
             dead_letters=dead_letters,
         )
 
