@@ -1,4 +1,7 @@
-"""Fifty kills of the vector worker while it indexes: recall goes on, and nothing is lost."""
+"""Fifty kills of the vector worker while it indexes: recall goes on, and nothing is lost.
+
+`--records 200000` kills it five times while it indexes into that many, which are filled in before.
+"""
 
 import asyncio
 import os
@@ -12,6 +15,8 @@ from unittest.mock import patch
 
 import msgspec
 
+from chat import messages
+from fill import made_up_vectors
 from local import supervisor
 from local.app import Stack, open_stack
 from local.errors import BusError
@@ -22,12 +27,16 @@ from local.protocol.caller import Caller
 from local.protocol.codec import decode
 from local.protocol.payloads import MemoryStatus
 from local.settings import load_settings
+from local.vectors.minilm import MiniLM
 from processes import environment_of
+from recall import conversation, fill
 from report import Figure, percentile, run
 
 KILLS = 50
+KILLS_IN_MANY = 5
 BATCH = 100
-PATIENCE = 60.0
+PATIENCE = 600.0
+"""Seconds: an index of 200,000 that has to be rebuilt takes minutes."""
 POLL = 0.01
 SEARCH_PAUSE = 0.02
 
@@ -43,7 +52,10 @@ class Outcome(msgspec.Struct, kw_only=True):
 
 
 async def kill_worker(folder: Path, kills: int) -> Outcome:
-    """Save a batch, kill the worker while it indexes it, and so on; then look for every record."""
+    """Save a batch, kill the worker while it indexes it, and so on; then look for every one saved.
+
+    What is in the folder's memory before stays beside it.
+    """
     outcome = Outcome()
     settings = load_settings(environment=environment_of(folder))
     at_once = patch.object(supervisor, "LAST_DELAY", supervisor.FIRST_DELAY)
@@ -125,12 +137,17 @@ async def _until(condition: Callable[[], Awaitable[bool]]) -> None:
             await asyncio.sleep(POLL)
 
 
-async def measure() -> list[Figure]:
+async def measure(records: int) -> list[Figure]:
+    kills = KILLS_IN_MANY if records else KILLS
     with tempfile.TemporaryDirectory() as folder:
-        outcome = await kill_worker(Path(folder), KILLS)
+        if records:
+            texts = messages(records, seed=1)
+            vectors = made_up_vectors(MiniLM.load(Path("models")), texts)
+            await fill(Path(folder), conversation(texts), vectors)
+        outcome = await kill_worker(Path(folder), kills)
     milliseconds = [seconds * 1e3 for seconds in outcome.searches]
     lost = Figure(
-        key="lost", about=f"records lost in {KILLS} kills", blocks=[outcome.lost], at_most=0
+        key="lost", about=f"records lost in {kills} kills", blocks=[outcome.lost], at_most=0
     )
     return [
         lost,
@@ -146,4 +163,4 @@ def _figure(key: str, about: str, milliseconds: list[float], share: float) -> Fi
 
 
 if __name__ == "__main__":
-    run(__doc__, measure)
+    run(__doc__, measure, "records")

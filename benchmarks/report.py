@@ -70,13 +70,18 @@ def a_second(
     return Figure(key=key, about=about, blocks=rates, unit="/s", at_least=at_least)
 
 
-def run(title: str, measure: Callable[[], Coroutine[Any, Any, list[Figure]]]) -> None:
-    """Measure, and print a table, or with `--json` one object."""
+def run(title: str, measure: Callable[..., Coroutine[Any, Any, list[Figure]]], *sizes: str) -> None:
+    """Measure, and print a table, or with `--json` one object.
+
+    `sizes` are options with a number, 0 by default, that `measure` takes.
+    """
     parser = argparse.ArgumentParser(description=title)
     parser.add_argument("--json", action="store_true", help="print one JSON object")
-    as_json = parser.parse_args().json
-    figures = uvloop.run(measure())
-    if as_json:
+    for size in sizes:
+        parser.add_argument(f"--{size}", type=int, default=0, metavar="N")
+    chosen = parser.parse_args()
+    figures = uvloop.run(measure(**{size: getattr(chosen, size) for size in sizes}))
+    if chosen.json:
         print(_json(figures))
     else:
         Console().print(_table(title, figures))

@@ -69,7 +69,7 @@ async def test_a_killed_child_is_started_again_and_its_end_is_told(
     folder = write_module(OBEDIENT)
     ends: list[int] = []
 
-    async with supervised("child_under_test", b"config", ended=lambda: ends.append(1)) as child:
+    async with supervised("child_under_test", b"config", ended=ends.append) as child:
         for kill in range(1, 4):
             await eventually(lambda: len(starts(folder)) == len(ends) + 1)
             assert child.pid is not None
@@ -78,7 +78,7 @@ async def test_a_killed_child_is_started_again_and_its_end_is_told(
             assert len(ends) == kill
         await eventually(lambda: len(starts(folder)) == 4)
 
-    assert len(ends) == 3, "the end that was asked for is no news"
+    assert ends == [-signal.SIGKILL] * 3, "the end that was asked for is no news"
 
 
 async def test_a_child_that_ends_at_once_is_tried_again_for_ever(

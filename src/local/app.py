@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Coroutine
 from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, suppress
 from pathlib import Path
+from signal import SIGABRT, SIGBUS, SIGFPE, SIGILL, SIGSEGV
 from typing import Any
 
 import msgspec
@@ -42,10 +43,12 @@ from local.runtime import is_alive, runtime_file
 from local.settings import MemorySettings, Settings
 from local.supervisor import Child, supervised
 from local.tools.catalog import memory_tools
-from local.vectors.config import WorkerConfig
+from local.vectors.config import EXIT_SOFTWARE, WorkerConfig
 
 VECTOR_WORKER = "local.agents.vector_worker"
 PING_TIMEOUT = 0.5
+CRASHES = (EXIT_SOFTWARE, *(-number for number in (SIGSEGV, SIGBUS, SIGABRT, SIGILL, SIGFPE)))
+"""How a vector worker ends by a fault of Chroma's or the embedder's own."""
 DEATH_PATIENCE = 10.0
 """Seconds that what is left of a killed stack gets to let go of the data folder."""
 
@@ -98,8 +101,8 @@ async def open_stack(
         models = await _memory_models(resources, settings) if with_models else Models()
         memory = Memory(database, vectors, settings.memory, announce=_announcer(bus), models=models)
 
-        def worker_lost() -> None:
-            memory.indexer.worker_lost()
+        def worker_lost(exit_code: int) -> None:
+            memory.indexer.worker_lost(crashed=exit_code in CRASHES)
             vectors.worker_lost()
 
         config = _worker_config(settings.memory, url, log_folder).to_line()

@@ -19,7 +19,8 @@ Local2Error
 │   ├── UnwritableError
 │   └── FolderLockedError
 ├── VectorError               unavailable        the vector index or its embedder
-│   └── EmbedderMismatchError embedder_mismatch
+│   ├── EmbedderMismatchError embedder_mismatch
+│   └── IndexDamagedError     index_damaged      said inside the stack, which rebuilds it
 ├── ConversationError         a conversation's messages, or the file they were saved in
 ├── RerankError               unavailable        the reranker: its server, or what it answered
 └── ModelError                unavailable        the chat model
@@ -40,6 +41,7 @@ ErrorCode = Literal[
     "unavailable",
     "overloaded",
     "embedder_mismatch",
+    "index_damaged",
     "tool_failed",
     "internal",
 ]
@@ -149,6 +151,10 @@ class VectorError(Local2Error):
 
 class EmbedderMismatchError(VectorError):
     code: ClassVar[ErrorCode] = "embedder_mismatch"
+
+
+class IndexDamagedError(VectorError):
+    code: ClassVar[ErrorCode] = "index_damaged"
 
 
 class ConversationError(Local2Error):

@@ -21,7 +21,7 @@ class Child:
     """A Python module in a process of its own, restarted for as long as the context lasts."""
 
     def __init__(
-        self, module: str, config: bytes, *, inherit: tuple[int, ...], ended: Callable[[], None]
+        self, module: str, config: bytes, *, inherit: tuple[int, ...], ended: Callable[[int], None]
     ) -> None:
         self._module = module
         self._config = config
@@ -58,7 +58,7 @@ class Child:
         while self._process is not None:
             begun = loop.time()
             code = await self._process.wait()
-            self._ended()
+            self._ended(code)
             if loop.time() - begun > STEADY:
                 delay = FIRST_DELAY
             log.warning("child_ended", module=self._module, exit_code=code, restart_in=delay)
@@ -89,7 +89,7 @@ async def supervised(
     config: bytes,
     *,
     inherit: tuple[int, ...] = (),
-    ended: Callable[[], None] = lambda: None,
+    ended: Callable[[int], None] = lambda _: None,
 ) -> AsyncIterator[Child]:
     """Keep a child process running while the context lasts.
 
@@ -97,7 +97,7 @@ async def supervised(
         module: Run as `python -m module`.
         config: One line for its standard input, which then stays open as a sign of life.
         inherit: File descriptors it keeps open.
-        ended: Called whenever the process has ended without being asked to.
+        ended: Called with its exit code whenever it has ended without being asked to.
     """
     child = Child(module, config, inherit=inherit, ended=ended)
     watcher: asyncio.Task[None] | None = None

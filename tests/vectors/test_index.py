@@ -2,18 +2,28 @@
 
 import fcntl
 import os
+import shutil
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import chromadb
 import numpy as np
 import pytest
 from chromadb.config import Settings
+from chromadb.errors import InternalError
 
-from local.errors import EmbedderMismatchError, FolderLockedError, StorageError, VectorError
+from local.errors import (
+    EmbedderMismatchError,
+    FolderLockedError,
+    IndexDamagedError,
+    StorageError,
+    VectorError,
+)
 from local.vectors import folder as index_folder
+from local.vectors.chroma import translated
 from local.vectors.index import VectorIndex
 from local.vectors.matrix import FloatMatrix, unit_rows
 
@@ -283,3 +293,76 @@ def test_a_folder_that_chroma_cannot_read_is_emptied(file: str, tmp_path: Path) 
         assert index.tenants() == []
         filled(index)
         assert len(index.search("default", vectors(1), 3)[0]) == 3
+
+
+def cut_in_half(file: Path) -> None:
+    os.truncate(file, file.stat().st_size // 2)
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        pytest.param(shutil.rmtree, id="the folder is deleted"),
+        pytest.param(lambda path: (path / "chroma.sqlite3").unlink(), id="the database is deleted"),
+        pytest.param(lambda path: os.truncate(path / "chroma.sqlite3", 0), id="it is emptied"),
+        pytest.param(lambda path: cut_in_half(path / "chroma.sqlite3"), id="it is cut"),
+        pytest.param(lambda path: shutil.rmtree(segments(path)[0]), id="vector files are deleted"),
+    ],
+)
+def test_damage_under_an_open_index_is_one_error_that_a_reset_mends(
+    damage: Callable[[Path], None], tmp_path: Path
+) -> None:
+    folder = tmp_path / "index"
+    with opened(folder) as index:
+        filled(index, count=1100)
+        damage(folder)
+        with pytest.raises(IndexDamagedError):
+            index.upsert("default", names(2100), vectors(2100))
+
+        index.reset("default", EMBEDDER, DIMENSIONS, whole=True)
+
+        assert not index.opened_clean
+        filled(index, count=1100)
+        answers = index.search("default", vectors(1100), 1)
+        assert [answer[0].id for answer in answers] == names(1100)
+    with opened(folder) as index:
+        assert (index.opened_clean, index.count("default")) == (True, 1100)
+
+
+def test_an_index_that_cannot_even_be_made_empty_says_so_until_it_can(tmp_path: Path) -> None:
+    folder = tmp_path / "index"
+    with opened(folder) as index:
+        filled(index)
+        shutil.rmtree(folder)
+        folder.touch()
+        for _ in range(2):
+            with pytest.raises(IndexDamagedError, match="An empty index cannot be made"):
+                index.reset("default", EMBEDDER, DIMENSIONS, whole=True)
+            with pytest.raises(IndexDamagedError, match="There is no index"):
+                index.count("default")
+
+        folder.unlink()
+        index.reset("default", EMBEDDER, DIMENSIONS, whole=True)
+        filled(index)
+        assert index.count("default") == 20
+    with opened(folder) as index:
+        assert index.opened_clean
+
+
+def test_a_restored_folder_is_locked_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(index_folder, "LOCK_WAIT_SECONDS", 0.0)
+    folder = tmp_path / "index"
+    with opened(folder) as index:
+        shutil.rmtree(folder)
+        index.reset("default", EMBEDDER, DIMENSIONS, whole=True)
+        with pytest.raises(FolderLockedError):
+            opened(folder)
+
+
+def test_a_full_disk_is_no_damage() -> None:
+    """Emptying the folder would only lose what it holds."""
+    full = InternalError("Database error: (code: 13) database or disk is full")
+    with pytest.raises(VectorError) as caught, translated("store vectors"):
+        raise full
+    assert not isinstance(caught.value, IndexDamagedError)
+    assert "the disk's space" in str(caught.value)

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from local.bus.connection import Connection, Message
 from local.bus.dead_letters import count_letters
 from local.bus.participant import Participant
-from local.errors import BusError, Local2Error, StorageError, VectorError
+from local.errors import BusError, IndexDamagedError, Local2Error, StorageError, VectorError
 from local.memory.records import Counts
 from local.memory.service import Memory
 from local.protocol import subjects
@@ -48,6 +48,7 @@ class Housekeeper(Participant):
             await self._answer(message, None)
 
     async def _status(self, problem: str | None) -> MemoryStatus:
+        indexer = self._memory.indexer
         counts = Counts(records=0, indexed=0, waiting=0)
         try:
             counts = await self._memory.ledger.counts()
@@ -61,9 +62,11 @@ class Housekeeper(Participant):
         worker: VectorStatus | None = None
         try:
             worker = await self._memory.vectors.status(tenant=self._memory.ledger.tenant)
-        except VectorError as error:
+            await indexer.held(worker.count)
+        except IndexDamagedError as error:
+            indexer.damaged(str(error))
+        except (StorageError, VectorError) as error:
             problem = problem or str(error)
-        indexer = self._memory.indexer
         problem = problem or (worker.problem if worker else None)
         return MemoryStatus(
             records=counts.records,
@@ -72,7 +75,7 @@ class Housekeeper(Participant):
             vectors_available=indexer.problem is None,
             in_index=worker.count if worker else None,
             embedder=worker.embedder if worker else None,
-            problem=problem or (indexer.delay if counts.waiting else None),
+            problem=problem or indexer.refilling or (indexer.delay if counts.waiting else None),
             dead_letters=dead_letters,
             turns_problem=self._turns_problem(),
             waiting_since=indexer.moved_at if counts.waiting else None,

@@ -29,6 +29,7 @@ from local.protocol.vectors import (
     VectorCheck,
     VectorDelete,
     VectorIds,
+    VectorReset,
     VectorSearch,
     VectorUpsert,
     WorkerReady,
@@ -57,7 +58,7 @@ class VectorWorker(Participant):
         self._answer_with(subjects.VECTOR_IDS, VectorIds, store.ids)
         self._answer_with(subjects.VECTOR_LOST, VectorCheck, store.lost)
         self._answer_with(subjects.VECTOR_STATUS, TenantOnly, store.status)
-        self._answer_with(subjects.VECTOR_RESET, TenantOnly, store.reset)
+        self._answer_with(subjects.VECTOR_RESET, VectorReset, store.reset)
 
     async def started(self) -> None:
         ready = seal(WorkerReady(worker=self._store.id), type="event", source=NAME)

@@ -6,7 +6,13 @@ from typing import TypeVar
 import msgspec
 
 from local.bus.connection import Connection, Message
-from local.errors import BusError, EmbedderMismatchError, Local2Error, VectorError
+from local.errors import (
+    BusError,
+    EmbedderMismatchError,
+    IndexDamagedError,
+    Local2Error,
+    VectorError,
+)
 from local.protocol import subjects
 from local.protocol.codec import decode, encode
 from local.protocol.envelope import seal
@@ -19,6 +25,7 @@ from local.protocol.vectors import (
     VectorIdPage,
     VectorIds,
     VectorItem,
+    VectorReset,
     VectorSearch,
     VectorsStored,
     VectorStatus,
@@ -74,8 +81,8 @@ class VectorClient:
         ask = TenantOnly(tenant=tenant)
         return await self._ask(subjects.VECTOR_STATUS, ask, VectorStatus, STATUS_TIMEOUT)
 
-    async def reset(self, *, tenant: str) -> VectorStatus:
-        ask = TenantOnly(tenant=tenant)
+    async def reset(self, *, tenant: str, whole: bool = False) -> VectorStatus:
+        ask = VectorReset(tenant=tenant, whole=whole)
         return await self._ask(subjects.VECTOR_RESET, ask, VectorStatus, BATCH_TIMEOUT)
 
     async def _ask(self, subject: str, payload: msgspec.Struct, into: type[R], seconds: float) -> R:
@@ -109,14 +116,13 @@ def _read(answer: Message, into: type[R]) -> R:
     if (code := (answer.headers or {}).get(ERROR_CODE)) is None:
         return decode(answer.data, into).payload
     problem = decode(answer.data, ErrorReply).payload.message
-    raise (
-        EmbedderMismatchError(problem)
-        if code == EmbedderMismatchError.code
-        else VectorError(problem)
-    )
+    raise FAILURES.get(code, VectorError)(problem)
 
 
 ERROR_CODE = "Nats-Service-Error-Code"
+FAILURES: dict[str, type[VectorError]] = {
+    error.code: error for error in (EmbedderMismatchError, IndexDamagedError)
+}
 
 
 def failure(error: Local2Error) -> tuple[bytes, dict[str, str]]:

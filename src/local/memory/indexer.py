@@ -1,7 +1,8 @@
 """Keeps the vector index equal to the ledger: batches out, vectors back, deletions, comparison.
 
 Everything here happens after the acknowledgement. Whatever fails is tried again, for ever: until it
-succeeds the records are found by their words, and answers say `degraded`.
+succeeds the records are found by their words, and answers say `degraded`. An index that is damaged
+is emptied, and filled again with the vectors in the ledger.
 """
 
 import asyncio
@@ -13,7 +14,8 @@ from typing import Protocol
 import msgspec
 import structlog
 
-from local.errors import Local2Error, VectorError
+from local.errors import IndexDamagedError, Local2Error, VectorError
+from local.memory.damage import Damage
 from local.memory.index_queue import IndexQueue
 from local.memory.records import Waiting
 from local.protocol.envelope import utc_now
@@ -50,7 +52,7 @@ class Vectors(Protocol):
     async def ids(self, offset: int, limit: int, *, tenant: str) -> list[str]: ...
     async def lost(self, items: list[VectorItem], *, tenant: str) -> list[str]: ...
     async def status(self, *, tenant: str) -> VectorStatus: ...
-    async def reset(self, *, tenant: str) -> VectorStatus: ...
+    async def reset(self, *, tenant: str, whole: bool = False) -> VectorStatus: ...
 
 
 class Indexer:
@@ -69,6 +71,7 @@ class Indexer:
         """When a record was indexed last, or the first of those that wait was written."""
         self._losses = 0
         self._round = LEAST_ROUND
+        self._damage = Damage()
         self._slots = asyncio.Semaphore(IN_FLIGHT)
         self._reported = ""
         self._was_ready = False
@@ -82,6 +85,8 @@ class Indexer:
         """Why the index cannot be trusted to hold what the ledger says it holds."""
         if self._worker is not None:
             return None
+        if self._damage.pending:
+            return str(self._damage)
         if not self._settled.is_set():
             return STARTING
         return self._reported or "The vector index is not ready yet."
@@ -90,6 +95,11 @@ class Indexer:
     def delay(self) -> str | None:
         """Why the last attempt to index failed, until one succeeds."""
         return self._reported or None
+
+    @property
+    def refilling(self) -> str | None:
+        """Why the index does not hold everything yet, if it was damaged."""
+        return str(self._damage) if self._damage.reason else None
 
     def wake(self) -> None:
         """There is something to index, or to remove."""
@@ -114,10 +124,26 @@ class Indexer:
         if self._worker is None or self._worker.worker != worker:
             self._start_over()
 
-    def worker_lost(self) -> None:
+    def worker_lost(self, *, crashed: bool = False) -> None:
         """The vector worker has ended: the next one's index is not to be trusted untested."""
         self._settled.set()
         self._distrust()
+        if crashed and self._damage.crashed():
+            self.damaged("The vector worker crashes over it again and again.")
+
+    def damaged(self, reason: str) -> None:
+        """A call has shown that the index is damaged: it is rebuilt before anything else."""
+        if self._damage.found(reason):
+            log.warning("index_damaged", reason=reason)
+            self._settled.set()
+            self._distrust()
+        self._work.set()
+
+    async def held(self, count: int) -> None:
+        """The index seems to hold `count` records: if it should hold more, they are compared."""
+        if self.caught_up and count < await self._queue.indexed() and self.caught_up:
+            log.warning("index_contradicts_ledger", count=count)
+            self._start_over()
 
     def _distrust(self) -> None:
         self._losses += 1
@@ -128,7 +154,8 @@ class Indexer:
         """Empty the index and let every record wait for it; vectors that fit are not made again."""
         self.worker_lost()
         try:
-            await self._empty()
+            await self._empty(whole=False)
+            self._damage.mended()
         finally:
             self._start_over()
 
@@ -146,7 +173,10 @@ class Indexer:
             self._work.clear()
             self._new_worker.clear()
             try:
+                await self._rebuild_damaged()
                 await self._catch_up()
+            except IndexDamagedError as error:
+                self.damaged(str(error))
             except Local2Error as error:
                 self._report(str(error))
                 await self._pause(delay)
@@ -174,6 +204,20 @@ class Indexer:
                 await self._new_worker.wait()
         self._work.set()
 
+    async def _rebuild_damaged(self) -> None:
+        """Empty an index that is damaged, unless that was done too often of late."""
+        while self._damage.pending and (seconds := self._damage.pause()):
+            await self._pause(seconds)
+            self._new_worker.clear()
+        if not self._damage.pending:
+            return
+        try:
+            await self._empty(whole=True)
+        except IndexDamagedError:
+            self._damage.tried()
+            raise
+        self._damage.tried()
+
     async def _catch_up(self) -> None:
         if self._worker is None:
             losses = self._losses
@@ -196,6 +240,9 @@ class Indexer:
             await self._vectors.delete(ids, tenant=self._queue.tenant)
             await self._queue.removed(ids)
         self.caught_up = self._worker is worker and not self._work.is_set()
+        if self.caught_up and self._damage.reason:
+            log.info("index_rebuilt")
+            self._damage.mended()
 
     async def _index(self, batch: list[Waiting]) -> None:
         async with self._slots:
@@ -209,33 +256,32 @@ class Indexer:
         if status.problem is not None:
             self._settled.set()
             raise VectorError(status.problem)
-        if status.clean and status.count == await self._queue.indexed():
-            return status
+        if not status.clean or status.count != await self._queue.indexed():
+            await self._compare_ids(clean=status.clean)
+        await self._probe(status)
+        return status
+
+    async def _compare_ids(self, *, clean: bool) -> None:
         missing, unknown = await self._queue.compared(await self._ids_in_index())
-        log.info("index_compared", missing=len(missing), unknown=len(unknown), clean=status.clean)
+        log.info("index_compared", missing=len(missing), unknown=len(unknown), clean=clean)
         await self._queue.index_again(missing)
         for start in range(0, len(unknown), MOST_ROUND):
             page = unknown[start : start + MOST_ROUND]
             await self._vectors.delete(page, tenant=self._queue.tenant)
-        if not status.clean:
-            await self._probe(status)
-        return status
 
-    async def _empty(self) -> None:
-        await self._vectors.reset(tenant=self._queue.tenant)
+    async def _empty(self, *, whole: bool) -> None:
+        await self._vectors.reset(tenant=self._queue.tenant, whole=whole)
         await self._queue.index_anew()
 
     async def _probe(self, status: VectorStatus) -> None:
-        """Files cut short by a power cut lose vectors without an error: a sample tells."""
+        """Files that were cut short or deleted lose vectors without an error: a sample tells."""
         sample = await self._queue.sample_indexed(SAMPLE)
         lost: list[str] = []
         for batch in batches(sample, status.dimensions):
             lost += await self._vectors.lost(_items(batch), tenant=self._queue.tenant)
         if len(lost) > TOLERATED_LOSSES:
-            log.warning("index_damaged", lost=len(lost), of=len(sample), remedy="filling it anew")
-            await self._empty()
-        else:
-            await self._queue.index_again(lost)
+            raise IndexDamagedError(f"It misses {len(lost)} of {len(sample)} vectors at random.")
+        await self._queue.index_again(lost)
 
     async def _ids_in_index(self) -> set[str]:
         ids: set[str] = set()

@@ -83,6 +83,13 @@ class TenantOnly(msgspec.Struct, kw_only=True):
     tenant: str = "default"
 
 
+class VectorReset(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """Empty the tenant's index; with `whole` the folder that it lies in, which is damaged."""
+
+    tenant: str = "default"
+    whole: bool = False
+
+
 class VectorStatus(msgspec.Struct, kw_only=True, omit_defaults=True):
     """What is indexed, by which embedder.
 

@@ -1,4 +1,4 @@
-"""What a vector worker is told when it starts. Imports nothing heavy: the stack writes it."""
+"""What the stack and a vector worker know of each other. Imports nothing heavy: both read it."""
 
 from pathlib import Path
 from typing import Self
@@ -6,6 +6,9 @@ from typing import Self
 import msgspec
 
 from local.settings import EmbedderChoice
+
+EXIT_SOFTWARE = 70
+"""A worker's exit code where Chroma or the embedder broke down beyond an exception."""
 
 
 class WorkerConfig(msgspec.Struct, frozen=True, kw_only=True):

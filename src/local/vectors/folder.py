@@ -51,6 +51,23 @@ class IndexFolder:
     def end_opening(self) -> None:
         (self.path / ".opening").unlink()
 
+    def restore(self) -> None:
+        """Make the folder and its markers again if somebody has deleted them.
+
+        Raises:
+            UnwritableError: it cannot be made, or not be written to.
+        """
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+            lock = self.path / ".lock"
+            if not lock.exists() or not os.path.samestat(lock.stat(), os.fstat(self._lock)):
+                taken = _locked(lock)
+                os.close(self._lock)
+                self._lock = taken
+            _write_marker(self.path / ".dirty")
+        except OSError as error:
+            raise UnwritableError(self.path, error) from error
+
     def wipe(self) -> None:
         """Delete what Chroma wrote, and nothing that somebody else may have put here."""
         self.was_clean = False

@@ -1,23 +1,26 @@
 """Vectors on disk, in Chroma: one folder, one client, one collection a tenant.
 
 Chroma may refuse a folder, or crash on it, after its process was killed while writing. Vectors are
-derived from the ledger, so such a folder is emptied and filled again: see `folder.py`.
+derived from the ledger, so such a folder is emptied and filled again: see `folder.py`. What shows
+later, as when files are deleted under it, is an IndexDamagedError: `reset` the index.
 """
 
 import uuid
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Self
 
-import chromadb
-import numpy as np
-from chromadb.api.shared_system_client import SharedSystemClient
-from chromadb.config import Settings
-from chromadb.errors import ChromaError, NotFoundError
+from chromadb.errors import NotFoundError
 from msgspec import Struct
 
-from local.errors import EmbedderMismatchError, UnwritableError, VectorError
+from local.errors import (
+    EmbedderMismatchError,
+    IndexDamagedError,
+    StorageError,
+    UnwritableError,
+    VectorError,
+)
+from local.vectors.chroma import close_client, own_collections, ready_client, translated
 from local.vectors.folder import IndexFolder
 from local.vectors.matrix import FloatMatrix
 
@@ -56,7 +59,7 @@ class VectorIndex:
         """
         folder = IndexFolder.acquire(path)
         try:
-            return cls(folder, _ready_client(folder, collection), collection)
+            return cls(folder, ready_client(folder, collection), collection)
         except OSError as error:
             folder.release(clean=False)
             raise UnwritableError(path, error) from error
@@ -77,13 +80,14 @@ class VectorIndex:
 
     def close(self) -> None:
         self._collections.clear()
-        self._client.close()
-        self._folder.release(clean=True)
+        if self._client is not None:
+            self._client.close()
+        self._folder.release(clean=self._client is not None)
 
     def tenants(self) -> list[str]:
         """Return who has a collection, in alphabetical order."""
-        with _translated("list its collections"):
-            names = [found.name for found in _own_collections(self._client, self._collection)]
+        with translated("list its collections"):
+            names = [found.name for found in own_collections(self._client, self._collection)]
         prefix = f"{self._collection}."
         return sorted(
             DEFAULT_TENANT if name == self._collection else name.removeprefix(prefix)
@@ -116,15 +120,23 @@ class VectorIndex:
                 remedy="Run `local2 reindex`, or configure the former embedder again.",
             )
 
-    def reset(self, tenant: str, embedder_name: str, dimensions: int) -> None:
-        """Replace the tenant's collection, if there is one, by an empty one."""
-        if self._find(tenant) is not None:
-            with _translated("delete a collection"):
-                self._client.delete_collection(self._name(tenant))
-                left = self._client.count_collections()  # somebody else's, too
-            del self._collections[tenant]
-            if not left:
-                self._folder.drop_segments()  # Chroma leaves those of deleted collections behind
+    def reset(
+        self, tenant: str, embedder_name: str, dimensions: int, *, whole: bool = False
+    ) -> None:
+        """Replace the tenant's collection, if there is one, by an empty one.
+
+        With `whole`, or where the files are too damaged for that, Chroma starts in an empty folder.
+
+        Raises:
+            IndexDamagedError: not even that works.
+        """
+        try:
+            if not whole:
+                self._drop(tenant)
+        except IndexDamagedError:
+            whole = True
+        if whole:
+            self._start_over()
         self._create(tenant, embedder_name, dimensions)
 
     def upsert(self, tenant: str, ids: Sequence[str], vectors: FloatMatrix) -> None:
@@ -132,7 +144,7 @@ class VectorIndex:
         collection = self._find(tenant)
         if collection is None:
             raise VectorError(f"Tenant {tenant} has no collection to store vectors in.")
-        with _translated("store vectors"):
+        with translated("store vectors"):
             for start in range(0, len(ids), UPSERT_SIZE):
                 piece = slice(start, start + UPSERT_SIZE)
                 collection.upsert(ids=list(ids[piece]), embeddings=vectors[piece])
@@ -141,7 +153,7 @@ class VectorIndex:
         """Forget the vectors of these ids; unknown ids do not matter."""
         collection = self._find(tenant)
         if collection is not None and ids:
-            with _translated("delete vectors"):
+            with translated("delete vectors"):
                 collection.delete(ids=list(ids))
 
     def search(self, tenant: str, vectors: FloatMatrix, limit: int) -> list[list[Hit]]:
@@ -149,7 +161,7 @@ class VectorIndex:
         collection = self._find(tenant)
         if collection is None or not len(vectors):
             return [[] for _ in vectors]
-        with _translated("search"):
+        with translated("search"):
             found = collection.query(
                 query_embeddings=vectors, n_results=limit, include=["distances"]
             )
@@ -160,7 +172,7 @@ class VectorIndex:
 
     def count(self, tenant: str) -> int:
         collection = self._find(tenant)
-        with _translated("count its vectors"):
+        with translated("count its vectors"):
             return 0 if collection is None else int(collection.count())
 
     def ids(self, tenant: str, offset: int, limit: int) -> list[str]:
@@ -168,7 +180,7 @@ class VectorIndex:
         collection = self._find(tenant)
         if collection is None:
             return []
-        with _translated("list its ids"):
+        with translated("list its ids"):
             page: list[str] = collection.get(offset=offset, limit=limit, include=[])["ids"]
         return page
 
@@ -185,6 +197,28 @@ class VectorIndex:
             if not hits or hits[0].cosine < SAME_VECTOR
         ]
 
+    def _drop(self, tenant: str) -> None:
+        if self._find(tenant) is None:
+            return
+        with translated("delete a collection"):
+            self._client.delete_collection(self._name(tenant))
+            left = self._client.count_collections()  # somebody else's, too
+        del self._collections[tenant]
+        if not left:
+            self._folder.drop_segments()  # Chroma leaves those of deleted collections behind
+
+    def _start_over(self) -> None:
+        self._collections.clear()
+        if self._client is not None:
+            close_client(self._client)
+            self._client = None
+        try:
+            self._folder.restore()
+            self._folder.wipe()
+            self._client = ready_client(self._folder, self._collection)
+        except (OSError, StorageError, VectorError) as error:
+            raise IndexDamagedError(f"An empty index cannot be made: {error}") from error
+
     def _name(self, tenant: str) -> str:
         return self._collection if tenant == DEFAULT_TENANT else f"{self._collection}.{tenant}"
 
@@ -193,8 +227,10 @@ class VectorIndex:
         return None if collection is None else str(collection.metadata[field])
 
     def _find(self, tenant: str) -> Any | None:
+        if self._client is None:
+            raise IndexDamagedError(f"There is no index in {self._folder.path}.")
         if tenant not in self._collections:
-            with _translated("open a collection"):
+            with translated("open a collection"):
                 try:
                     self._collections[tenant] = self._client.get_collection(
                         self._name(tenant), embedding_function=None
@@ -204,7 +240,7 @@ class VectorIndex:
         return self._collections[tenant]
 
     def _create(self, tenant: str, embedder_name: str, dimensions: int) -> None:
-        with _translated("create a collection"):
+        with translated("create a collection"):
             self._collections[tenant] = self._client.create_collection(
                 self._name(tenant),
                 embedding_function=None,
@@ -215,55 +251,3 @@ class VectorIndex:
                     "generation": str(uuid.uuid4()),
                 },
             )
-
-
-def _ready_client(folder: IndexFolder, collection: str) -> Any:
-    """Open Chroma on the folder and query every collection once: that is when damage shows."""
-    if folder.died_opening:
-        folder.wipe()
-    folder.begin_opening()
-    try:
-        client = _probed_client(folder.path, collection)
-    except VectorError:
-        folder.wipe()
-        client = _probed_client(folder.path, collection)
-    folder.end_opening()
-    return client
-
-
-def _probed_client(path: Path, collection: str) -> Any:
-    client = None
-    try:
-        with _translated(f"open {path}"):
-            client = chromadb.PersistentClient(path, Settings(anonymized_telemetry=False))
-            for found in _own_collections(client, collection):
-                probe = np.ones((1, found.metadata["dimensions"]), np.float32)
-                found.query(query_embeddings=probe, n_results=1)
-    except BaseException:
-        if client is not None:
-            client.close()
-        # A client that failed to open stays in Chroma's cache, which the next one would get.
-        SharedSystemClient.clear_system_cache()
-        raise
-    return client
-
-
-def _own_collections(client: Any, collection: str) -> list[Any]:
-    """Leave out what somebody else may keep in the same Chroma folder."""
-    return [
-        found
-        for found in client.list_collections()
-        if found.name == collection or found.name.startswith(f"{collection}.")
-    ]
-
-
-@contextmanager
-def _translated(action: str) -> Iterator[None]:
-    """Turn what Chroma raises, ValueError for arguments it dislikes, into VectorError."""
-    try:
-        yield
-    except (ChromaError, ValueError) as error:
-        raise VectorError(
-            f"Chroma could not {action}: {error}",
-            remedy="Run `local2 reindex` if this happens again.",
-        ) from error

@@ -13,8 +13,7 @@ from typing import Any, Generic, TypeVar
 import structlog
 
 from local.errors import VectorError
-
-EXIT_SOFTWARE = 70
+from local.vectors.config import EXIT_SOFTWARE
 
 log = structlog.get_logger()
 

@@ -19,6 +19,7 @@ from local.protocol.vectors import (
     VectorHits,
     VectorIdPage,
     VectorIds,
+    VectorReset,
     VectorSearch,
     VectorsStored,
     VectorStatus,
@@ -113,12 +114,11 @@ class VectorStore:
             self._alone, self._status, ask.tenant, dimensions, problem, urgent=True
         )
 
-    async def reset(self, ask: TenantOnly) -> VectorStatus:
+    async def reset(self, ask: VectorReset) -> VectorStatus:
         embedder = self._embedder
-        await self._storing.run(
-            self._alone, self._index.reset, ask.tenant, embedder.name, embedder.dimensions
-        )
-        return await self.status(ask)
+        reset = partial(self._index.reset, whole=ask.whole)
+        await self._storing.run(self._alone, reset, ask.tenant, embedder.name, embedder.dimensions)
+        return await self.status(TenantOnly(tenant=ask.tenant))
 
     def _embed_queries(self, texts: list[str]) -> list[FloatMatrix]:
         return list(self._embedder.embed_queries(texts))

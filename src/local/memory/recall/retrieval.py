@@ -10,7 +10,7 @@ import msgspec
 import structlog
 
 from local.database import Connection
-from local.errors import Local2Error
+from local.errors import IndexDamagedError, Local2Error
 from local.memory.indexer import Indexer, Vectors
 from local.memory.places import Reach
 from local.memory.recall.candidates import Filter, Pool
@@ -178,10 +178,16 @@ class Retrieval:
             return _Looked(waiting=waiting, problem=problem)
         try:
             hits = await self._vectors.search(text, limit, tenant=self._rows.tenant)
+            if limit and not hits.hits:
+                await self._indexer.held(0)
+        except IndexDamagedError as error:
+            self._indexer.damaged(str(error))
+            return _Looked(waiting=waiting, problem=self._indexer.problem)
         except Local2Error as error:
             log.warning("search_degraded", reason=str(error))
             return _Looked(waiting=waiting, problem=str(error))
-        return _Looked(waiting=waiting, hits=hits)
+        problem = self._indexer.problem or (self._indexer.refilling if waiting else None)
+        return _Looked(waiting=waiting, hits=hits, problem=problem)
 
     async def _pooled(self, query: Query, reach: Reach, filter_: Filter) -> _Pooled:
         """Done while the vector worker embeds the question."""

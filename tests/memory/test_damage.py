@@ -1,0 +1,133 @@
+"""A damaged index is rebuilt at once, ever less often where that does not last, never in a loop."""
+
+import asyncio
+from contextlib import suppress
+
+import pytest
+
+from indexed import indexed
+from local.bus.connection import Connection
+from local.bus.vector_client import VectorClient
+from local.errors import IndexDamagedError
+from local.memory import damage
+from local.memory.damage import FIRST_PAUSE, LAST_PAUSE, STEADY, Damage
+from local.memory.index_queue import IndexQueue
+from local.memory.indexer import Indexer
+from local.memory.service import Memory
+from local.protocol.caller import Caller
+from local.protocol.vectors import VectorItem, VectorsStored, VectorStatus
+from waiting import eventually
+
+RICHARD = Caller(user="richard")
+READY = VectorStatus(worker="w", count=0, embedder="none", clean=True, dimensions=1)
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def rebuilt(index: Damage) -> float:
+    """Find the index damaged and rebuild it when that is due; how long that took."""
+    assert index.found("It is torn.")
+    pause = index.pause()
+    index.tried()
+    index.mended()
+    return pause
+
+
+def test_the_pauses_grow_while_rebuilding_does_not_last_and_start_over_once_it_did() -> None:
+    clock = Clock()
+    index = Damage(clock)
+
+    pauses = [rebuilt(index) for _ in range(10)]
+    clock.now += STEADY
+    pauses.append(rebuilt(index))
+
+    assert pauses[:4] == [0, FIRST_PAUSE, 2 * FIRST_PAUSE, 4 * FIRST_PAUSE]
+    assert pauses[-2:] == [LAST_PAUSE, 0]
+
+
+def test_a_crash_is_no_damage_but_two_within_ten_minutes_are() -> None:
+    clock = Clock()
+    index = Damage(clock)
+
+    crashes = [index.crashed()]
+    clock.now += STEADY
+    crashes += [index.crashed(), index.crashed()]
+
+    assert crashes == [False, False, True]
+
+
+class _NeverWhole(VectorClient):
+    """A worker whose index can be emptied, and takes nothing even then, as on a full disk."""
+
+    def __init__(self, bus: Connection) -> None:
+        super().__init__(bus, search_timeout=1)
+        self.resets: list[bool] = []
+
+    async def status(self, *, tenant: str) -> VectorStatus:
+        del tenant
+        return READY
+
+    async def reset(self, *, tenant: str, whole: bool = False) -> VectorStatus:
+        del tenant
+        self.resets.append(whole)
+        return READY
+
+    async def upsert(self, items: list[VectorItem], *, tenant: str) -> VectorsStored:
+        del items, tenant
+        raise IndexDamagedError("Chroma could not store vectors.")
+
+
+async def test_an_index_that_does_not_last_is_not_rebuilt_over_and_over(
+    bus: Connection, memory: Memory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(damage, "FIRST_PAUSE", 3_600.0)
+    monkeypatch.setattr(damage, "LAST_PAUSE", 3_600.0)
+    await memory.of(RICHARD).write_episodic("A note.")
+    worker = _NeverWhole(bus)
+    indexer = Indexer(IndexQueue(memory.rows), worker, patience=0)
+    indexing = asyncio.create_task(indexer.run())
+
+    await eventually(lambda: "did not last before" in str(indexer.problem))
+    for _ in range(5):
+        indexer.wake()
+        await asyncio.sleep(0)
+    assert worker.resets == [True]
+    assert "Chroma could not store vectors." in str(indexer.problem)
+    assert "the disk's space" in str(indexer.problem)
+
+    indexing.cancel()
+    with suppress(asyncio.CancelledError):
+        await indexing
+
+
+async def test_a_worker_that_crashes_again_and_again_gets_an_empty_index(
+    searchable: Memory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ids = {await searchable.of(RICHARD).write_episodic(f"Note {n} of many.") for n in range(20)}
+    await indexed(searchable)
+    resets: list[bool] = []
+    reset = searchable.vectors.reset
+
+    async def recorded(*, tenant: str, whole: bool = False) -> VectorStatus:
+        resets.append(whole)
+        return await reset(tenant=tenant, whole=whole)
+
+    monkeypatch.setattr(searchable.vectors, "reset", recorded)
+    for worker in ("second", "third"):
+        searchable.indexer.worker_lost(crashed=True)
+        assert "again and again" in str(searchable.indexer.problem) or worker == "second"
+        searchable.indexer.worker_started(worker)
+
+    async def whole() -> bool:
+        held = set(await searchable.vectors.ids(0, 100, tenant="default"))
+        return held == ids and searchable.indexer.problem is None
+
+    await eventually(whole)
+    assert resets == [True]
+    await eventually(lambda: searchable.indexer.refilling is None)

@@ -1,0 +1,181 @@
+"""An index whose files are damaged while the stack runs is rebuilt from the ledger, by itself."""
+
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from local.app import Stack, open_stack
+from local.memory import damage as damages
+from local.memory.recall import working_sets
+from local.settings import Settings
+from stacks import CALLER, contents, in_step, recall, save, say, search, settings_in, status
+from stand_ins.ollama_server import OllamaStandIn
+from waiting import eventually
+
+GOLD = "The chemical symbol of gold is Au."
+TIDES = "The moon pulls at the oceans."
+BEFORE = 300
+AFTER = 100
+ROUNDS = 8
+"""Chroma writes its vector files at every thousandth record: by then the damage has shown."""
+
+Damage = Callable[[Path], None]
+
+
+@pytest.fixture
+def vectors_from_chroma(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of a small memory would be compared in the ledger's columns."""
+    monkeypatch.setattr(working_sets, "MOST", 0)
+
+
+@pytest.fixture
+def settings(tmp_path: Path, ollama: OllamaStandIn) -> Settings:
+    return settings_in(tmp_path, embedder="ollama", ollama_url=ollama.url)
+
+
+def vector_files(folder: Path) -> list[Path]:
+    found = list(folder.glob("*-*/*.bin"))
+    assert found
+    return found
+
+
+def delete_folder(folder: Path) -> None:
+    shutil.rmtree(folder)
+
+
+def empty_database(folder: Path) -> None:
+    os.truncate(folder / "chroma.sqlite3", 0)
+
+
+def delete_vector_files(folder: Path) -> None:
+    for parent in {file.parent for file in vector_files(folder)}:
+        shutil.rmtree(parent)
+
+
+def cut_vector_files(folder: Path) -> None:
+    for file in vector_files(folder):
+        os.truncate(file, 10)
+
+
+DAMAGES = [delete_folder, delete_vector_files, cut_vector_files]
+
+
+def words(number: int) -> str:
+    """No two of these share a word, so that a vector finds its own text only."""
+    return f"alpha{number} beta{number} gamma{number}"
+
+
+async def note(stack: Stack, ids: dict[str, int], count: int) -> None:
+    """Save notes, each with words of its own, and take down their ids."""
+    memory = stack.memory.of(CALLER)
+    for n in range(len(ids), len(ids) + count):
+        ids[await memory.write_episodic(words(n))] = n
+
+
+async def lost(stack: Stack, ids: dict[str, int]) -> list[int]:
+    """Which of some notes are not nearest to their own text, as Chroma sees it."""
+    asked = range(0, len(ids), 50)
+    found = [await stack.memory.vectors.search(words(n), 1, tenant="default") for n in asked]
+    return [n for n, near in zip(asked, found, strict=True) if ids.get(near.hits[0].id) != n]
+
+
+def embedded(ollama: OllamaStandIn) -> list[str]:
+    """Every text that was embedded to be found."""
+    bodies = ollama.bodies("/api/embed")
+    texts = [text for body in bodies for text in body["input"]]
+    return [text for text in texts if text.startswith("search_document: alpha")]
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+async def test_after_damage_everything_is_found_by_its_meaning_again(
+    damage: Damage, settings: Settings, ollama: OllamaStandIn
+) -> None:
+    """Within eight rounds of saving, and after a start. What had a vector is not embedded again."""
+    ids: dict[str, int] = {}
+    async with open_stack(settings, with_generator=False) as stack:
+        await note(stack, ids, BEFORE)
+        await in_step(stack.bus, records=BEFORE)
+        assert len(embedded(ollama)) == BEFORE
+
+        damage(settings.memory.chroma_path)
+        for _ in range(ROUNDS):
+            await note(stack, ids, AFTER)
+            await search(stack.bus, GOLD)
+        await in_step(stack.bus, records=len(ids))
+        assert await lost(stack, ids) == []
+        assert (await status(stack.bus)).problem is None
+
+    async with open_stack(settings, with_generator=False) as stack:
+        await in_step(stack.bus, records=len(ids))
+        assert await lost(stack, ids) == []
+    texts = embedded(ollama)
+    assert not set(texts[:BEFORE]) & set(texts[BEFORE:])
+
+
+async def test_until_it_is_rebuilt_answers_and_status_say_what_was_wrong(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where the folder cannot be made again, the attempts become rarer, and the reason is said."""
+    monkeypatch.setattr(damages, "FIRST_PAUSE", 0.05)
+    monkeypatch.setattr(damages, "LAST_PAUSE", 0.2)
+    folder = settings.memory.chroma_path
+    async with open_stack(settings, with_generator=False) as stack:
+        await save(stack.bus, GOLD)
+        await say(stack.bus, GOLD)
+        await in_step(stack.bus, records=2)
+
+        shutil.rmtree(folder)
+        folder.write_text("A file in its place.")
+        await save(stack.bus, TIDES)
+
+        async def explained() -> bool:
+            return "An empty index cannot be made" in str((await status(stack.bus)).problem)
+
+        await eventually(explained)
+        found, recalled = (
+            await search(stack.bus, "symbol of gold"),
+            await recall(stack.bus, "symbol of gold"),
+        )
+        now = await status(stack.bus)
+        for answer in (found, recalled):
+            assert (contents(answer), answer["degraded"]) == ([GOLD], True)
+            assert "is rebuilt from the ledger" in answer["reason"]
+            assert "the disk's space" in answer["reason"]
+        assert not now.vectors_available
+
+        folder.unlink()
+        await in_step(stack.bus, records=3)
+        assert (await search(stack.bus, "symbol of gold"))["degraded"] is False
+
+
+@pytest.mark.parametrize("damage", [delete_folder, empty_database])
+async def test_a_reindex_mends_a_damaged_index_too(damage: Damage, settings: Settings) -> None:
+    async with open_stack(settings, with_generator=False) as stack:
+        await save(stack.bus, GOLD)
+        await in_step(stack.bus, records=1)
+        damage(settings.memory.chroma_path)
+
+        assert (await status(stack.bus, reindex=True)).problem is None
+
+        await in_step(stack.bus, records=1)
+
+
+@pytest.mark.usefixtures("vectors_from_chroma")
+async def test_an_index_that_is_empty_though_the_ledger_knows_better_is_filled_again(
+    settings: Settings,
+) -> None:
+    """No call fails; what it answers cannot be true."""
+    async with open_stack(settings, with_generator=False) as stack:
+        await save(stack.bus, GOLD)
+        await in_step(stack.bus, records=1)
+        await stack.memory.vectors.reset(tenant="default")
+
+        assert (await search(stack.bus, "symbol of gold"))["degraded"] is True
+        await in_step(stack.bus, records=1)
+
+        await stack.memory.vectors.reset(tenant="default")
+        await status(stack.bus)
+        await in_step(stack.bus, records=1)
