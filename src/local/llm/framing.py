@@ -18,7 +18,7 @@ _BRACKETS = str.maketrans("<>[]", "\u2039\u203a()")
 
 def visible(text: str) -> str:
     """The text without control characters, and without those that turn or hide what follows."""
-    if text.isascii() and text.isprintable():
+    if text.isprintable():
         return text
     return "".join(c for c in text if c in JOINERS or c == "\t" or not _is_hidden(c))
 
