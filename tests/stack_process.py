@@ -31,8 +31,9 @@ class StackProcess:
 
     @property
     def server_pid(self) -> int:
-        """Of its NATS server; 0 while that is being started."""
-        return next((int(f.stem.rpartition("_")[2]) for f in self._nats.glob("*.ports")), 0)
+        """Of its NATS server; fails while that is being started."""
+        (ports_file,) = self._nats.glob("*.ports")
+        return int(ports_file.stem.rpartition("_")[2])
 
     async def kill(self) -> None:
         """As a power cut would: no signal handler runs, nothing is flushed."""

@@ -15,11 +15,13 @@ import pytest
 from commands import local2
 from local.app import open_stack
 from local.cli.doctor import Finding, _examine
+from local.database import Database
 from local.database.tally import Count, Tally
 from local.errors import DamagedError, StorageError
 from local.memory.ledger import Ledger
 from local.memory.records import NewRecord
 from local.memory.rows import TenantRows
+from local.memory.sql import migrations
 from local.opening import open_ledger
 from local.protocol.envelope import utc_now
 from local.settings import Settings
@@ -238,6 +240,14 @@ async def test_a_count_that_cannot_be_read_is_written_anew(folder: Path) -> None
 
     assert await records_of(folder) == RECORDS
     assert Tally(folder / LEDGER).kept() == Count(commits=RECORDS, rows=RECORDS)
+
+
+async def test_who_does_not_count_records_leaves_their_number_as_it_is(folder: Path) -> None:
+    async with Database.open(folder / LEDGER, migrations()) as database:
+        await database.write(lambda c: c.execute("UPDATE record SET agent = 'me'").rowcount)
+
+    assert Tally(folder / LEDGER).kept() == Count(commits=RECORDS + 1, rows=RECORDS)
+    assert await records_of(folder) == RECORDS
 
 
 async def test_a_write_that_changes_nothing_is_not_counted(folder: Path) -> None:

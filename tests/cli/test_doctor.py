@@ -100,7 +100,7 @@ async def test_a_ledger_whose_folder_cannot_be_locked_is_broken(
     tmp_path: Path, ollama: OllamaStandIn
 ) -> None:
     (tmp_path / ".local2" / "lock").mkdir(parents=True)
-    (tmp_path / ".local2" / "ledger.sqlite3").touch()
+    (tmp_path / ".local2" / "ledger.sqlite3").write_bytes(b"SQLite format 3")
 
     findings = await examined(tmp_path, ollama.url)
 

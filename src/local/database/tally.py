@@ -38,11 +38,15 @@ class Tally:
     """Used by the writer's thread only, but for `kept`."""
 
     def __init__(self, database: Path, table: str | None = None) -> None:
-        """`table` is one whose rows, numbered by `row`, are never deleted."""
+        """`table` is one whose rows, numbered by `row`, are never deleted.
+
+        Without it the number of rows stays as it was.
+        """
         self._database = database
         self.path = database.with_suffix(".tally")
-        last = f"(SELECT ifnull(max(row), 0) FROM {table})" if table else "0"  # noqa: S608 - ours
+        last = f"(SELECT ifnull(max(row), 0) FROM {table})" if table else ":rows"  # noqa: S608 - ours
         self._counted = f"SELECT commits, {last} FROM tally"  # noqa: S608
+        self._rows = 0
         self._descriptor = -1
         self._synced = 0.0
 
@@ -80,6 +84,7 @@ class Tally:
             UnwritableError: There can be no file beside it.
         """
         kept = self.kept()
+        self._rows = kept.rows if kept else 0
         connection.executescript(f"BEGIN; {TABLE} COMMIT;")
         now = self._count(connection)
         if kept is not None and (
@@ -117,7 +122,7 @@ class Tally:
             os.close(self._descriptor)
 
     def _count(self, connection: sqlite3.Connection) -> Count:
-        return Count(*connection.execute(self._counted).fetchone())
+        return Count(*connection.execute(self._counted, {"rows": self._rows}).fetchone())
 
 
 def has_content(file: Path) -> bool:
