@@ -16,6 +16,7 @@ from local.agents.listener import Listener
 from local.agents.memory_agent import MemoryAgent
 from local.agents.output_keeper import OutputKeeper
 from local.bus.connection import Connection, connect
+from local.bus.fair_slots import FairSlots
 from local.bus.participant import Participant
 from local.bus.server import embedded_server
 from local.bus.tool_host import ToolHost
@@ -45,6 +46,9 @@ from local.vectors.config import WorkerConfig
 
 VECTOR_WORKER = "local.agents.vector_worker"
 PING_TIMEOUT = 0.5
+SEARCHES = 16
+SEARCHES_PER_USER = 2
+"""More of them at once make no more of them a second, and each slower."""
 DEATH_PATIENCE = 10.0
 """Seconds that what is left of a killed stack gets to let go of the data folder."""
 
@@ -132,7 +136,8 @@ async def _embedded(resources: AsyncExitStack, settings: Settings, lock: int) ->
 
 async def _participants(bus: Connection, memory: Memory) -> list[Participant]:
     """Whatever serves the memory on the bus."""
-    tools = [ToolHost(bus, tool) for tool in memory_tools(memory)]
+    slots = {True: FairSlots(SEARCHES, SEARCHES_PER_USER), False: FairSlots()}
+    tools = [ToolHost(bus, tool, slots=slots[tool.searches]) for tool in memory_tools(memory)]
     agents = [Housekeeper(bus, memory), OutputKeeper(bus, memory), Listener(bus, memory)]
     return [*tools, *agents, await MemoryAgent.open(bus, memory)]
 

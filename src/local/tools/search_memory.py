@@ -83,4 +83,5 @@ TOOL = MemoryTool[SearchMemory](
     args=SearchMemory,
     function=search_memory,
     shows=_shown,
+    searches=True,
 )
