@@ -18,6 +18,7 @@ from local.agents.memory_agent import MemoryAgent
 from local.agents.output_keeper import OutputKeeper
 from local.agents.stream_keeper import StreamKeeper
 from local.bus.connection import Connection, connect
+from local.bus.fair_slots import FairSlots
 from local.bus.participant import Participant
 from local.bus.server import EmbeddedServer, embedded_server
 from local.bus.tool_host import ToolHost
@@ -49,6 +50,9 @@ VECTOR_WORKER = "local.agents.vector_worker"
 PING_TIMEOUT = 0.5
 CRASHES = (EXIT_SOFTWARE, *(-number for number in (SIGSEGV, SIGBUS, SIGABRT, SIGILL, SIGFPE)))
 """How a vector worker ends by a fault of Chroma's or the embedder's own."""
+SEARCHES = 16
+SEARCHES_PER_USER = 2
+"""More of them at once make no more of them a second, and each slower."""
 DEATH_PATIENCE = 10.0
 """Seconds that what is left of a killed stack gets to let go of the data folder."""
 
@@ -140,7 +144,8 @@ async def _embedded(
 
 async def _participants(bus: Connection, memory: Memory, keeper: StreamKeeper) -> list[Participant]:
     """Whatever serves the memory on the bus."""
-    tools = [ToolHost(bus, tool) for tool in memory_tools(memory)]
+    slots = {True: FairSlots(SEARCHES, SEARCHES_PER_USER), False: FairSlots()}
+    tools = [ToolHost(bus, tool, slots=slots[tool.searches]) for tool in memory_tools(memory)]
     housekeeper = Housekeeper(bus, memory, lambda: keeper.problem)
     agents = [housekeeper, keeper, OutputKeeper(bus, memory), Listener(bus, memory)]
     return [*tools, *agents, await MemoryAgent.open(bus, memory)]

@@ -228,6 +228,18 @@ PAYLOADS: Mapping[str, tuple[Any, Any]] = {
             dead_letters=2,
         ),
     ),
+    "memory_status_waiting": (
+        MemoryStatus,
+        MemoryStatus(
+            records=3,
+            indexed=2,
+            waiting=1,
+            vectors_available=True,
+            in_index=2,
+            embedder="all-MiniLM-L6-v2",
+            waiting_since=datetime(2026, 11, 21, 9, 29, 58, tzinfo=UTC),
+        ),
+    ),
     "memory_status": (
         MemoryStatus,
         MemoryStatus(

@@ -85,4 +85,5 @@ TOOL = MemoryTool[SearchMemory](
     args=SearchMemory,
     function=search_memory,
     shows=_shown,
+    searches=True,
 )
