@@ -25,6 +25,9 @@ from local.errors import UnwritableError
 GATHERING = 0.05
 """Seconds that an event waits for others to be written with."""
 
+LONGEST = 10_000
+"""Characters of one value, such as a traceback; nothing else should be as long."""
+
 Event = MutableMapping[str, Any]
 
 
@@ -73,6 +76,9 @@ class _Writer:
     def _line(self, event: Event) -> str:
         moment = datetime.fromtimestamp(event["timestamp"], UTC)
         event["timestamp"] = moment.isoformat(timespec="milliseconds")
+        for name, value in event.items():
+            if isinstance(value, str) and len(value) > LONGEST:
+                event[name] = f"{value[:LONGEST]} … ({len(value)} characters)"
         return f"{self._render(None, event['level'], event)}\n"
 
 

@@ -63,7 +63,7 @@ class GeneratorAgent(Participant):
         try:
             envelope = read_query(message.data).envelope
         except RequestError as error:
-            log.warning("query_refused", reason=str(error))
+            log.warning("query_refused", reason=error.logged)
             await self._acknowledge(message, ToolResult.failed(error))
             return
         query = envelope.payload

@@ -73,7 +73,7 @@ class Toolbox:
         try:
             schema = read_schema(message.data)
         except BadRequestError as error:
-            self._refuse(message, str(error))
+            self._refuse(message, error.logged)
             return
         self._schemas[schema.name] = schema
         self._changed.set()
