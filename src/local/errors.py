@@ -46,16 +46,40 @@ ErrorCode = Literal[
     "internal",
 ]
 
+ECHOED = 200
+"""Characters of what was sent that an error repeats at most."""
+BEGINNING = 120
+CUT = " […] "
+
+
+def echoed(said: object) -> str:
+    """A text as an error repeats it: of a long one the beginning and the end."""
+    text = str(said)
+    if len(text) <= ECHOED:
+        return text
+    return f"{text[:BEGINNING]}{CUT}{text[len(text) - (ECHOED - BEGINNING - len(CUT)) :]}"
+
+
+def quoted(value: object) -> str:
+    """A value as an error repeats it, in quotes if it is a text."""
+    return echoed(repr(echoed(value) if isinstance(value, str) else value))
+
 
 class Local2Error(Exception):
-    """Base of every error; `message` says what and where, `remedy` what to do about it."""
+    """Base of every error; `message` says what and where, `remedy` what to do about it.
+
+    `logged` says the same without what was sent.
+    """
 
     code: ClassVar[ErrorCode] = "internal"
 
-    def __init__(self, message: str, *, remedy: str | None = None) -> None:
+    def __init__(
+        self, message: str, *, remedy: str | None = None, logged: str | None = None
+    ) -> None:
         super().__init__(message)
         self.message = message
         self.remedy = remedy
+        self.logged = message if logged is None else logged
 
     def __str__(self) -> str:
         return f"{self.message} {self.remedy}" if self.remedy else self.message

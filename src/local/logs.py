@@ -35,6 +35,9 @@ NEWLINE = ord("\n")
 STOP_PATIENCE = 1.0
 """Seconds that a log which takes nothing may delay the end of the process."""
 
+LONGEST = 10_000
+"""Characters of one value, such as a traceback; nothing else should be as long."""
+
 Event = MutableMapping[str, Any]
 
 
@@ -129,6 +132,9 @@ class _Writer:
     def _line(self, event: Event) -> str:
         moment = datetime.fromtimestamp(event["timestamp"], UTC)
         event["timestamp"] = moment.isoformat(timespec="milliseconds")
+        for name, value in event.items():
+            if isinstance(value, str) and len(value) > LONGEST:
+                event[name] = f"{value[:LONGEST]} … ({len(value)} characters)"
         return f"{self._render(None, event['level'], event)}\n"
 
 

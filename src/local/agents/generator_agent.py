@@ -80,7 +80,7 @@ class GeneratorAgent(Participant):
                 owner = caller.tenant, caller.user
                 admitted.enter_context(self._turns.admitted(owner, len(message.data)))
             except (RequestError, OverloadedError) as error:
-                log.warning("query_refused", reason=str(error))
+                log.warning("query_refused", reason=error.logged)
                 await self._acknowledge(message, ToolResult.failed(error))
                 return
             await self._acknowledge(message, ToolResult(ok=True, content=ACCEPTED))

@@ -42,5 +42,5 @@ async def learn(
         arguments = {"facts": facts[start : start + AT_ONCE], "scope": "user"}
         result = await call_tool(bus, TOOL, arguments, caller=caller, timeout=within)
         if not result.ok:
-            log.warning("not_learned", facts=len(facts) - start, reason=result.content)
+            log.warning("not_learned", facts=len(facts) - start, reason=result.outcome)
             return

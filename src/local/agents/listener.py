@@ -51,7 +51,7 @@ class Listener(Participant):
         try:
             await self._remember_question(message)
         except Local2Error as error:
-            log.warning("question_not_remembered", reason=str(error))
+            log.warning("question_not_remembered", reason=error.logged)
         if message.reply and not await others_hear(self.bus, subjects.QUERY_RECEIVED):
             await self._answer_for_nobody(message)
 
@@ -86,7 +86,7 @@ class Listener(Participant):
             if envelope.session_id:
                 await self._remember_result(tool, envelope, _args(message.data))
         except Local2Error as error:
-            log.warning("result_not_remembered", tool=tool, reason=str(error))
+            log.warning("result_not_remembered", tool=tool, reason=error.logged)
 
     async def _remember_result(self, tool: str, envelope: Envelope[ToolResult], args: Json) -> None:
         caller, result = caller_of(envelope), envelope.payload

@@ -58,7 +58,7 @@ class MemoryAgent(Participant):
         try:
             await self._handle(message)
         except Local2Error as error:
-            log.warning("message_postponed", subject=message.subject, reason=str(error))
+            log.warning("message_postponed", subject=message.subject, reason=error.logged)
             await ask_again(self.bus, message)
         else:
             await acknowledge(self.bus, message)
@@ -85,10 +85,11 @@ class MemoryAgent(Participant):
             await self._remember(message)
 
     async def _remember(self, message: Message) -> None:
-        heard = read_generation(message.data)
+        heard = await asyncio.to_thread(read_generation, message.data)
         envelope, turn = heard.envelope, heard.envelope.payload
         self._unread.tell(message.subject, envelope.source, heard.unread)
-        answered = bool(turn.answer.strip() or turn.error is None) and not is_unsure(turn)
+        unsure = await asyncio.to_thread(is_unsure, turn)
+        answered = bool(turn.answer.strip() or turn.error is None) and not unsure
         remembered = Turn(
             query=turn.query,
             answer=turn.answer if answered else None,
@@ -128,7 +129,7 @@ class MemoryAgent(Participant):
         return there.at if there else utc_now()
 
     async def _give_up(self, message: Message, error: RequestError) -> None:
-        log.warning("message_refused", subject=message.subject, reason=error.message)
+        log.warning("message_refused", subject=message.subject, reason=error.logged)
         there = stored(self.bus, message)
         text = message.data.decode("utf-8", "replace")
         letter = DeadLetter(

@@ -139,9 +139,9 @@ class Session:
         try:
             if result.ok:
                 return msgspec.convert(result.data, Loaded)
-            log.warning("session_not_loaded", reason=result.content)
-        except msgspec.ValidationError as error:
-            log.warning("session_not_loaded", reason=str(error))
+            log.warning("session_not_loaded", reason=result.outcome)
+        except msgspec.ValidationError:
+            log.warning("session_not_loaded", reason="Its answer is no session.")
         return None
 
     def _restore(self, loaded: Sequence[LoadedMessage], query: str) -> None:

@@ -12,6 +12,7 @@ from local.bus.outputs import with_preview
 from local.bus.tool_client import call_tool
 from local.conversation.message import Message
 from local.conversation.tokens import TokenCounter
+from local.errors import echoed
 from local.llm.chat import ToolCall, ToolDefinition
 from local.protocol.announcement import is_own
 from local.protocol.caller import Caller
@@ -65,7 +66,9 @@ class Toolset:
         """What the tool answers; a preview of it if it is long, whoever hosts the tool."""
         if call.name not in self._tools:
             names = ", ".join(self._tools) or "none"
-            return ToolResult(ok=False, content=f"Error: no tool {call.name}. Tools: {names}.")
+            return ToolResult(
+                ok=False, content=f"Error: no tool {echoed(call.name)}. Tools: {names}."
+            )
         result = await call_tool(
             self._bus,
             call.name,

@@ -4,7 +4,11 @@ from collections.abc import Sequence
 
 import structlog
 
+from local.errors import echoed
+
 MOST_SOURCES = 1_000
+MOST_LINES = 10
+"""Of what could not be read of a message."""
 log = structlog.get_logger()
 
 
@@ -18,4 +22,7 @@ class Unread:
         """Log what could not be read, if it is the first of its source."""
         if unread and source not in self._sources and len(self._sources) < MOST_SOURCES:
             self._sources.add(source)
-            log.warning("read_in_part", subject=subject, source=source, unread=unread)
+            first = [echoed(line) for line in unread[:MOST_LINES]]
+            log.warning(
+                "read_in_part", subject=subject, source=source, unread=first, count=len(unread)
+            )

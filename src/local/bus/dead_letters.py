@@ -11,7 +11,7 @@ from nats.js.api import RawStreamMsg
 
 from local.bus.connection import Connection
 from local.bus.streams import dead_letters_stream, publish_durably
-from local.errors import BadRequestError, BusError, InvalidArgumentsError, TooLargeError
+from local.errors import BadRequestError, BusError, InvalidArgumentsError, TooLargeError, quoted
 from local.protocol import subjects
 from local.protocol.codec import decode, encode
 from local.protocol.envelope import seal
@@ -47,8 +47,10 @@ async def bury(bus: Connection, letter: DeadLetter, *, source: str, number: str 
         try:
             await publish_durably(bus, subjects.MEMORY_DEAD_LETTER, data, message_id=number)
         except TooLargeError:
-            shorter = letter.message[: len(letter.message) * 3 // 4]
-            letter = msgspec.structs.replace(letter, message=shorter, cut=True)
+            if not letter.message:
+                raise
+            kept = len(letter.message) * bus.client.max_payload // len(data) * 9 // 10
+            letter = msgspec.structs.replace(letter, message=letter.message[:kept], cut=True)
         else:
             return
 
@@ -122,7 +124,7 @@ async def publish_again(bus: Connection, stored: StoredLetter, tenant: str = "de
         )
     if letter.subject not in TO_PUBLISH_AGAIN:
         raise BadRequestError(
-            f"Dead letter {stored.sequence} is for {letter.subject!r}, which nobody remembers.",
+            f"Dead letter {stored.sequence} is for {quoted(letter.subject)}, not remembered.",
             remedy="Drop it.",
         )
     await publish_durably(bus, letter.subject, letter.message.encode())

@@ -5,7 +5,7 @@ from datetime import timedelta
 import msgspec
 
 from local.bus.connection import Connection
-from local.errors import BusTimeoutError, Local2Error, NoRespondersError, UnknownToolError
+from local.errors import BusTimeoutError, Local2Error, NoRespondersError, UnknownToolError, quoted
 from local.protocol.caller import Caller
 from local.protocol.envelope import seal, utc_now
 from local.protocol.payloads import Json, ToolRequest, ToolResult
@@ -46,11 +46,13 @@ async def call_tool(  # noqa: PLR0913 - one keyword a field of the envelope
     except NoRespondersError:
         return ToolResult.failed(_unknown(tool))
     except BusTimeoutError as error:
-        message = f"The tool {tool!r} did not answer within {timeout:g} s."
+        message = f"The tool {quoted(tool)} did not answer within {timeout:g} s."
         return ToolResult.failed(BusTimeoutError(message, remedy=error.remedy))
     except Local2Error as error:
         return ToolResult.failed(error)
 
 
 def _unknown(tool: str) -> UnknownToolError:
-    return UnknownToolError(f"No tool {tool!r} is on the bus.", remedy="`local2 tools` lists them.")
+    return UnknownToolError(
+        f"No tool {quoted(tool)} is on the bus.", remedy="`local2 tools` lists them."
+    )

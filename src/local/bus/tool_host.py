@@ -112,7 +112,7 @@ class ToolHost(Participant):
         except TooLargeError as error:
             return await self._reply(message, request, _smaller(result, error))
         except InvalidArgumentsError as error:
-            self._log.warning("result_not_sent", reason=str(error))
+            self._log.warning("result_not_sent", reason=error.logged)
             return await self._reply(message, request, ToolResult.failed(error))
         except Exception:  # noqa: BLE001 - logged whole; whoever asked is not left waiting
             self._log.exception("result_not_sent")
@@ -143,14 +143,12 @@ class ToolHost(Participant):
         return encode(envelope), headers or None
 
     def _record(self, request: Envelope[Any] | None, result: ToolResult, seconds: float) -> None:
-        outcome = "ok"
         if result.error is not None:
-            outcome = result.error.code
             self._requests.errors += 1
-            self._requests.last_error = outcome
+            self._requests.last_error = result.outcome
         self._log.info(
             "request",
-            outcome=outcome,
+            outcome=result.outcome,
             ms=round(seconds * 1000, 2),
             caller=request.source if request else None,
             id=request.id if request else None,

@@ -78,7 +78,7 @@ class Toolbox:
         try:
             schema = read_schema(message.data)
         except BadRequestError as error:
-            self._refuse(message, str(error))
+            self._refuse(message, error.logged)
             return
         known = self._schemas.get(schema.name)
         if known is not None and is_own(known) and not is_own(schema):

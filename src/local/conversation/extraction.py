@@ -64,6 +64,7 @@ STATED = (  # what a whole clause looks like, what its predicate becomes
 )
 TITLE = r"(?<!\b[DMS][rst]\.)(?<!\bMrs\.)(?<!\b[A-Z]\.)"
 BETWEEN_SENTENCES = rf"(?<=[.!?]){TITLE}\s+(?=[\"'(]?[A-Z])|\n+|;\s*"
+_BETWEEN = re.compile(BETWEEN_SENTENCES)
 BREAKS_OFF = r",? (?:because|since|although|while|when|which|who|but|so)\b.*|,(?! \w+ and ).*"
 GOES_ON = (
     rf",? and (?=(?:{VERB}|{BE})\b"
@@ -71,17 +72,31 @@ GOES_ON = (
 )
 LONGEST_SENTENCE = 300
 """Characters; a longer one is prose, and would be slow to match."""
+LONGEST_LED_IN = 3_000
+"""With what leads in."""
 ANY_CASE = re.IGNORECASE
 
 
 def extract(text: str, speaker: str) -> Iterator[Triplet]:
     """The facts that are plainly stated, in their order; `speaker` is who "I" is."""
-    for sentence in filter(str.strip, re.split(BETWEEN_SENTENCES, text.replace("\u2019", "'"))):
-        stated = re.sub(LEAD_IN, "", sentence.strip(), count=1, flags=ANY_CASE)
+    for sentence in _sentences(text.replace("\u2019", "'")):
+        stated = re.sub(LEAD_IN, "", sentence, count=1, flags=ANY_CASE)
         if len(stated) <= LONGEST_SENTENCE and not re.search(SAYS_NO_MORE, stated, ANY_CASE):
             said = _in_third_person(stated, speaker)
             if not re.search(r"\bI\b", said):
                 yield from _stated(said)
+
+
+def _sentences(text: str) -> Iterator[str]:
+    """Those that say something, and not too much, one by one."""
+    begin = 0
+    while begin < len(text):
+        between = _BETWEEN.search(text, begin)
+        end, after = between.span() if between else (len(text), len(text))
+        sentence = text[begin:end].strip()
+        if 0 < len(sentence) <= LONGEST_LED_IN:
+            yield sentence
+        begin = after
 
 
 def _in_third_person(sentence: str, speaker: str) -> str:

@@ -7,7 +7,7 @@ from typing import Any, Literal, Self, TypeVar, get_args
 import msgspec
 
 from local.conversation.parts import Content, Dict, as_json, text_or_parts, text_parts, urls_of
-from local.errors import ConversationError
+from local.errors import ConversationError, echoed, quoted
 from local.protocol.envelope import new_id
 
 Role = Literal["system", "user", "assistant", "tool"]
@@ -86,7 +86,8 @@ class MessageContent(msgspec.Struct, frozen=True):
     def __post_init__(self) -> None:
         if self.next_action is not None and self.next_action not in ACTIONS:
             raise ConversationError(
-                f"{self.next_action!r} is no next action.", remedy=f"One of: {', '.join(ACTIONS)}."
+                f"{quoted(self.next_action)} is no next action.",
+                remedy=f"One of: {', '.join(ACTIONS)}.",
             )
 
     def to_dict(self) -> Dict:
@@ -117,7 +118,7 @@ class Message(msgspec.Struct, frozen=True):
     def __post_init__(self) -> None:
         if self.role not in ROLES:
             raise ConversationError(
-                f"{self.role!r} is no role.", remedy=f"One of: {', '.join(ROLES)}."
+                f"{quoted(self.role)} is no role.", remedy=f"One of: {', '.join(ROLES)}."
             )
 
     def to_llm_dict(self) -> Dict:
@@ -181,7 +182,9 @@ class Message(msgspec.Struct, frozen=True):
                 "tool_call_id": reply.get("tool_call_id"),
             }
         except (AttributeError, IndexError, KeyError, TypeError) as error:
-            raise ConversationError(f"The model's reply cannot be read: {error!r}.") from error
+            raise ConversationError(
+                f"The model's reply cannot be read: {echoed(repr(error))}."
+            ) from error
         if all(value is None for value in said.values()):
             raise ConversationError("The model's reply says nothing.")
         return _checked({**spoken, **said}, cls)
@@ -251,4 +254,4 @@ def _checked(fields: Dict, type_: type[T]) -> T:
     try:
         return msgspec.convert(fields, type_)
     except msgspec.ValidationError as error:
-        raise ConversationError(f"The model's reply cannot be read: {error}.") from error
+        raise ConversationError(f"The model's reply cannot be read: {echoed(error)}.") from error

@@ -12,7 +12,7 @@ import msgspec
 import structlog
 from ollama import AsyncClient, ChatResponse, Message, ResponseError, Tool
 
-from local.errors import ConfigError, ModelError, ModelRefusedError, PromptTooLargeError
+from local.errors import ConfigError, ModelError, ModelRefusedError, PromptTooLargeError, echoed
 from local.llm.chat import ChatChunk, ChatMessage, ToolCall, ToolDefinition, Usage
 from local.llm.structured import schema_of, system_prompt, user_prompt
 
@@ -262,7 +262,7 @@ def _from_response(error: ResponseError, model: str, url: str) -> ModelError:
             remedy=f"Run `ollama pull {model}`, or set LOCAL2_GENERATOR__CHAT=rules.",
         )
     if status == httpx.codes.REQUEST_ENTITY_TOO_LARGE or _TOO_LARGE.search(error.error):
-        return PromptTooLargeError(f"{model} refused the request ({status}): {error.error}")
+        return PromptTooLargeError(f"{model} refused the request ({status}): {echoed(error.error)}")
     if httpx.codes.is_client_error(status):
-        return ModelRefusedError(f"{model} refused the request ({status}): {error.error}")
-    return ModelError(f"Ollama at {url} failed: {error.error}")
+        return ModelRefusedError(f"{model} refused the request ({status}): {echoed(error.error)}")
+    return ModelError(f"Ollama at {url} failed: {echoed(error.error)}")

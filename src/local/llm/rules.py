@@ -6,7 +6,7 @@ must agree on keys, so that what was saved in one wording is found in another.
 
 import asyncio
 import re
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Collection, Sequence
 from typing import Any
 from uuid import uuid4
 
@@ -75,7 +75,7 @@ BETWEEN_CLAUSES = (
     r"\n+|(?<=\w{3}[.!?])\s+"
     r"|,? and (?=(?:my|i|our|the project|call me|what|which|who|when|where|how)\b)"
 )
-MOST_READ = 100_000
+MOST_READ = 70_000
 """Characters of a message; what is longer is more than a memory holds."""
 LONGEST_CLAUSE = 300  # characters; a longer one is prose, and would be slow to match
 MOST_CALLS = 16  # at once; a pasted page holds more questions than anybody asks
@@ -94,7 +94,7 @@ class RulesModel:
         self, messages: Sequence[ChatMessage], tools: Sequence[ToolDefinition]
     ) -> AsyncGenerator[ChatChunk, None]:
         served = {tool.name for tool in tools}
-        text, wishes = await asyncio.to_thread(_respond, messages, served)
+        text, wishes = await asyncio.to_thread(answer_to, messages, served)
         for piece in re.findall(r"(?:\S+\s*){1,8}", text):
             yield ChatChunk(content=piece)
         if wishes:
@@ -105,7 +105,7 @@ class RulesModel:
         """Nothing to close."""
 
 
-def _respond(messages: Sequence[ChatMessage], served: set[str]) -> tuple[str, list[_Wish]]:
+def answer_to(messages: Sequence[ChatMessage], served: Collection[str]) -> tuple[str, list[_Wish]]:
     """What to say and what to call, given the conversation and the names of the tools."""
     asked_at = max((i for i, m in enumerate(messages) if m.role == "user"), default=None)
     if asked_at is None:
@@ -120,12 +120,12 @@ def _respond(messages: Sequence[ChatMessage], served: set[str]) -> tuple[str, li
     if re.fullmatch(WANTS_HELP, text.strip(), ANY_CASE):
         return HELP, []
     wishes = _named(text, served) or _understand(text)
-    if missing := sorted({name for name, _ in wishes} - served):
+    if missing := sorted({name for name, _ in wishes}.difference(served)):
         return f"For that I need {' and '.join(missing)}, which nobody offers at the moment.", []
     return ("", wishes) if wishes else (ACKNOWLEDGED, [])
 
 
-def _named(text: str, served: set[str]) -> list[_Wish]:
+def _named(text: str, served: Collection[str]) -> list[_Wish]:
     """The call of a tool that the user asks for by its name; no rule knows arguments for it."""
     found = re.fullmatch(NAMES_A_TOOL, text.strip(), ANY_CASE)
     return [(found["tool"], {})] if found and found["tool"] in served else []

@@ -7,7 +7,7 @@ behind them, by what is noted here when the turn is stored.
 
 import asyncio
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import msgspec
 
@@ -103,14 +103,21 @@ class Echoes:
         if answer is None:
             return Reading(of_question=unanswered(query))
         owner, session_id = record.owner, record.session_id
+        results, ids = await asyncio.to_thread(self._answers, owner, session_id, calls)
+        compared = await self._shown(list(ids), record.turn)
+        return await asyncio.to_thread(read, query, answer, compared, results)
+
+    def _answers(
+        self, owner: str, session_id: str | None, calls: Sequence[ToolCallRecord]
+    ) -> tuple[list[str], Iterable[str]]:
+        """What this memory answered to the calls, and the ids of what the session was shown."""
         results = []
         ids = dict.fromkeys(self._served.to_session(owner, session_id))
         for call in calls:
             if (shown := self._served.shown(owner, call.name, call.content)) is not None:
                 results.append(call.content)
                 ids |= dict.fromkeys(shown)
-        compared = await self._shown(list(ids), record.turn)
-        return await asyncio.to_thread(read, query, answer, compared, results)
+        return results, ids
 
     async def _shown(self, ids: Sequence[str], turn: str | None) -> list[Shown]:
         if not ids:

@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from local.errors import InvalidArgumentsError
+from local.errors import InvalidArgumentsError, quoted
 from local.memory.echoes import OF_TURNS, UNANSWERED
 from local.memory.recall.recaller import Item, Recalled
 from local.memory.records import (
@@ -142,7 +142,7 @@ def _id(metadata: Json, name: str) -> str | None:
     if given is None or (isinstance(given, str) and len(given) <= MAX_ID):
         return given or None
     raise InvalidArgumentsError(
-        f"metadata.{name}: {str(given)[:80]!r} is no id.",
+        f"metadata.{name}: {quoted(given)} is no id.",
         remedy=f"Write a text of at most {MAX_ID} characters.",
     )
 
@@ -153,4 +153,6 @@ def _moment(text: Any) -> datetime | None:
     try:
         return in_utc(datetime.fromisoformat(text), "timestamp_utc")
     except (TypeError, ValueError, InvalidArgumentsError) as error:
-        raise InvalidArgumentsError(f"timestamp_utc: {text!r} is not an ISO 8601 time.") from error
+        raise InvalidArgumentsError(
+            f"timestamp_utc: {quoted(text)} is not an ISO 8601 time."
+        ) from error

@@ -17,12 +17,13 @@ CHUNK = (600, 900)
 """Characters of one chunk where its text allows: with its label as many as its vector reads."""
 SHORT = 100
 """Fewer are a heading or the like, and go with the chunk after them."""
-SPLIT = 20_000
+SPLIT = 10_000
 """Characters that are split at once."""
 ENDS = ("\n#", "\n\n", "\n", " ")
 """What is best split at."""
-PARSED, MOST_PARSED = 50_000, 100_000
-"""Characters that are parsed at once; more where they are a single block."""
+PARSED = 20_000
+"""Characters that are parsed at once; more where they are a single block without others in it."""
+LEAVES = frozenset({"fence", "code_block", "html_block", "paragraph_open", "front_matter"})
 
 
 class Heading(NamedTuple):
@@ -31,6 +32,14 @@ class Heading(NamedTuple):
     level: int
     begin: int
     text: str
+
+
+class _Block(NamedTuple):
+    """An outermost block; `is_leaf`: there are no others in it."""
+
+    begin: int
+    heading: Heading | None
+    is_leaf: bool
 
 
 def chunks(text: str) -> Iterator[tuple[int, str]]:
@@ -54,15 +63,14 @@ def headings(text: str) -> Iterator[Heading]:
     begin, size = 0, PARSED
     while begin < len(text):
         end = text.find("\n", begin + size) + 1 or len(text)
-        blocks = _blocks(text[begin:end], begin)
+        blocks = list(_blocks(text[begin:end], begin))
         last = blocks[-1].begin if blocks else begin
-        if end == len(text) or (last == begin and size >= MOST_PARSED):
-            last = end
-        elif last == begin:
-            size = MOST_PARSED
+        if end < len(text) and last == begin and blocks and blocks[-1].is_leaf:
+            size *= 2
             continue
-        yield from (block for block in blocks if block.level and block.begin < last)
-        begin, size = last, PARSED
+        until = last if begin < last and end < len(text) else end
+        yield from (block.heading for block in blocks if block.heading and block.begin < until)
+        begin, size = until, PARSED
 
 
 def _split(text: str) -> Iterator[tuple[int, str]]:
@@ -77,18 +85,15 @@ def _split(text: str) -> Iterator[tuple[int, str]]:
         begin = end
 
 
-def _blocks(part: str, offset: int) -> list[Heading]:
-    """The blocks of a part; the level of those that are no headings is 0."""
+def _blocks(part: str, offset: int) -> Iterator[_Block]:
+    """The outermost blocks of a part."""
     parser = MarkdownIt().disable("inline")
     if offset == 0:
         parser.use(front_matter_plugin)
     begins = list(accumulate((len(line) + 1 for line in part.split("\n")), initial=offset))
-    return [
-        Heading(
-            level=int(token.tag[1:]) if token.type == "heading_open" else 0,
-            begin=begins[token.map[0]],
-            text=" ".join(inside.content.split()),
-        )
-        for token, inside in pairwise([*parser.parse(part), Token("", "", 0)])
-        if token.level == 0 and token.map
-    ]
+    for token, inside in pairwise([*parser.parse(part), Token("", "", 0)]):
+        if token.level == 0 and token.map:
+            begin, heading = begins[token.map[0]], None
+            if token.type == "heading_open":
+                heading = Heading(int(token.tag[1:]), begin, " ".join(inside.content.split()))
+            yield _Block(begin, heading, is_leaf=token.type in LEAVES)

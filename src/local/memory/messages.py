@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import msgspec
 
-from local.errors import InvalidArgumentsError
+from local.errors import InvalidArgumentsError, echoed
 from local.memory.attachments import bounded
 from local.memory.blocks import Blocks
 from local.memory.ingestion import Message
@@ -86,7 +86,7 @@ def messages_of(received: Json, place: str = "") -> list[Message]:
     try:
         known = msgspec.convert(received, ReceivedMessage)
     except msgspec.ValidationError as error:
-        raise InvalidArgumentsError(_located(str(error), place)) from error
+        raise InvalidArgumentsError(_located(echoed(error), place)) from error
     if received.keys().isdisjoint(SAYING):
         raise InvalidArgumentsError(
             f"{place}: it has neither content nor tool_calls.".removeprefix(": "),
@@ -115,7 +115,8 @@ def messages_of(received: Json, place: str = "") -> list[Message]:
 
 def _located(problem: str, place: str) -> str:
     """The problem with the path to it: `messages[1].role`."""
-    said, _, path = problem.partition(" - at ")
+    said, _, path = problem.rpartition(" - at ")
+    said, path = (said, path) if said else (path, "")
     return f"{place}{path.strip('`').removeprefix('$')}: {said}".lstrip(":. ") + "."
 
 

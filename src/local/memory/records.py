@@ -10,7 +10,7 @@ from typing import Any, Literal, Self
 import msgspec
 
 from local.database import Row
-from local.errors import InvalidArgumentsError
+from local.errors import InvalidArgumentsError, quoted
 from local.protocol.payloads import Json
 
 Kind = Literal["chat_message", "tool_output", "transcript", "document_chunk", "fact", "episode"]
@@ -180,7 +180,9 @@ def checked_topic(topic: str) -> str:
         InvalidArgumentsError: It does not; the message says the rule.
     """
     if not is_topic(topic):
-        raise InvalidArgumentsError(f"topic: {topic[:80]!r} is not a topic key.", remedy=TOPIC_RULE)
+        raise InvalidArgumentsError(
+            f"topic: {quoted(topic)} is not a topic key.", remedy=TOPIC_RULE
+        )
     return topic
 
 
@@ -214,7 +216,9 @@ def in_utc(moment: datetime, field: str) -> datetime:
         return moment.astimezone(UTC)
     except OverflowError as error:
         raise InvalidArgumentsError(
-            f"{field}: {moment.isoformat()} is no time of our calendar.", remedy=TIME_RULE
+            f"{field}: {moment.isoformat()} is no time of our calendar.",
+            remedy=TIME_RULE,
+            logged=f"{field}: it is no time of our calendar.",
         ) from error
 
 
@@ -237,7 +241,7 @@ def written_time(text: str, field: str) -> datetime:
     with suppress(ValueError):
         if _TIME.fullmatch(text):
             return datetime.fromisoformat(text)
-    raise InvalidArgumentsError(f"{field}: {text[:80]!r} is no date or time.", remedy=TIME_RULE)
+    raise InvalidArgumentsError(f"{field}: {quoted(text)} is no date or time.", remedy=TIME_RULE)
 
 
 def checked_text(text: str, field: str) -> str:

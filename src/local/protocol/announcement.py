@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from local.errors import BadRequestError
+from local.errors import BadRequestError, echoed
 from local.protocol import subjects
 from local.protocol.payloads import Function, FunctionSchema, Json, ToolSchema
 
@@ -40,7 +40,7 @@ def read_schema(data: bytes) -> ToolSchema:
     try:
         whole = msgspec.json.decode(data)
     except (ValueError, RecursionError) as error:
-        raise BadRequestError(f"It is not JSON: {error}.", remedy=SHAPE) from error
+        raise BadRequestError(f"It is not JSON: {echoed(error)}.", remedy=SHAPE) from error
     payload = whole.get("payload", whole) if isinstance(whole, dict) else whole
     if not isinstance(payload, dict):
         raise BadRequestError("It is no JSON object.", remedy=SHAPE)
@@ -83,7 +83,7 @@ def _parameters(said: Sequence[Mapping[str, Any]], schema: object) -> Json:
         given = {key: value for key, value in given.items() if value is not None}
         properties = msgspec.convert(given, _Parameters).properties
     except msgspec.ValidationError as error:
-        raise BadRequestError(f"Its parameters are no JSON schema: {error}.") from error
+        raise BadRequestError(f"Its parameters are no JSON schema: {echoed(error)}.") from error
     if properties:  # some model servers do not know that `true` is a schema, of any value
         given["properties"] = {name: {} if p is True else p for name, p in properties.items()}
     return {"type": "object", **given}

@@ -5,6 +5,7 @@ from typing import Any, Final
 
 import msgspec
 
+from local.errors import echoed
 from local.protocol.payloads import Json, ToolCallRecord
 from local.protocol.reading import as_text, first_of, kind_of, name_of, value_of
 
@@ -49,7 +50,7 @@ def _reported(value: Any, at: str, unread: list[str]) -> Iterator[tuple[str, Any
         case dict():
             for name, called in value.items():
                 several = called if isinstance(called, list) else [called]
-                yield from ((f"{at}.{name}", _named(name, each)) for each in several)
+                yield from ((f"{at}.{echoed(name)}", _named(name, each)) for each in several)
         case _:
             unread.append(f"{at}: expected a list, got {kind_of(value)}")
 

@@ -7,12 +7,14 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from local.errors import BadRequestError, InvalidArgumentsError
+from local.errors import BadRequestError, InvalidArgumentsError, echoed
 from local.protocol.envelope import Envelope
 
 P = TypeVar("P")
 
 REQUEST = 'A request looks like {"payload": {"args": {…}}}.'
+
+NOT_OF_ITS_TYPE = "A field is not of its type."
 
 _encoder = msgspec.json.Encoder()
 
@@ -51,10 +53,12 @@ def decode(data: bytes, payload: type[P]) -> Envelope[P]:
         try:
             envelope: Envelope[P] = _decoder(payload).decode(data)  # type: ignore[arg-type]
         except msgspec.ValidationError as error:
-            problem = f"{error}."
+            problem = f"{echoed(error)}."
             if "$.payload.args" in problem:
-                raise InvalidArgumentsError(problem.replace("$.payload.args", "args")) from error
-            raise BadRequestError(problem, remedy=REQUEST) from error
+                raise InvalidArgumentsError(
+                    problem.replace("$.payload.args", "args"), logged=NOT_OF_ITS_TYPE
+                ) from error
+            raise BadRequestError(problem, remedy=REQUEST, logged=NOT_OF_ITS_TYPE) from error
     return envelope
 
 

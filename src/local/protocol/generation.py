@@ -144,7 +144,9 @@ class _Message:
         got = got or kind_of(self.inner.get(field, MISSING))
         where = f"{self.path}{field}"
         return BadRequestError(
-            f"{field}: expected {wanted}, got {got} at {where}.", remedy=self._shape
+            f"{field}: expected {wanted}, got {got} at {where}.",
+            remedy=self._shape,
+            logged=f"{field}: expected {wanted} at {where}.",
         )
 
     def text(self, field: str, *, blank: bool, missing: bool = False) -> str:

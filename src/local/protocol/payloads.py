@@ -39,6 +39,13 @@ class ToolResult(msgspec.Struct, kw_only=True, omit_defaults=True):
     tool_output_key: str | None = None
     total_chars: int | None = None
 
+    @property
+    def outcome(self) -> str:
+        """In a word, for logs: `ok`, or the error's code."""
+        if self.error is not None:
+            return self.error.code
+        return "ok" if self.ok else "tool_failed"
+
     @classmethod
     def failed(cls, error: Local2Error) -> "ToolResult":
         reply = ErrorReply(code=error.code, message=str(error))

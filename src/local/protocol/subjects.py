@@ -2,7 +2,7 @@
 
 import re
 
-from local.errors import BadRequestError
+from local.errors import BadRequestError, quoted
 
 TOOL_SCHEMA = "tool.schema"
 TOOL_SCHEMA_REQUEST = "tool.schema.request"
@@ -55,7 +55,8 @@ def checked_tool_name(tool: str) -> str:
     """Return the name if it can be a subject token: no wildcard or dot gets onto the bus."""
     if not _TOOL_NAME.fullmatch(tool):
         raise BadRequestError(
-            f"{tool!r} is not a tool name.",
+            f"{quoted(tool)} is not a tool name.",
+            logged="Its name is not a tool name.",
             remedy="Tool names are letters of a to z, digits, `_` and `-`, 64 at most.",
         )
     return tool

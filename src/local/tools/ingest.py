@@ -1,9 +1,11 @@
 """Tool `ingest`: remember a conversation that another agent had, word for word."""
 
+import asyncio
 from typing import Annotated
 
 import msgspec
 
+from local.memory.ingestion import Message
 from local.memory.messages import MessageJson, messages_of
 from local.memory.service import MemoryService
 from local.protocol.envelope import Name
@@ -39,15 +41,19 @@ class Ingest(Args, frozen=True):
 
 
 async def ingest(memory: MemoryService, args: Ingest) -> ToolOutput:
-    messages = [
-        message
-        for number, received in enumerate(args.messages)
-        for message in messages_of(received, f"messages[{number}]")
-    ]
+    messages = await asyncio.to_thread(_messages, args)
     ingested = await memory.ingest(messages, args.session_id)
     return ToolOutput(
         content=f"{ingested.summary()} (session {ingested.session_id}).", data=ingested
     )
+
+
+def _messages(args: Ingest) -> list[Message]:
+    return [
+        message
+        for number, received in enumerate(args.messages)
+        for message in messages_of(received, f"messages[{number}]")
+    ]
 
 
 TOOL = MemoryTool[Ingest](name="ingest", description=DESCRIPTION, args=Ingest, function=ingest)

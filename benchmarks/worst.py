@@ -1,0 +1,130 @@
+"""The worst that can be said to whatever reads text: what each reads, repeated up to a size.
+
+Run in the benchmark of abuse with 1 MB, and by the tests with 100 kB and 1 MB, since what takes ten
+times as long for ten times the text holds nobody up for minutes.
+"""
+
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
+
+import msgspec
+
+from local.conversation.extraction import extract as facts_of
+from local.conversation.message import Message
+from local.conversation.sentences import extract as summary_of
+from local.conversation.tokens import estimate, tokens_of
+from local.conversation.truncation import shortened
+from local.errors import Local2Error
+from local.llm.chat import ChatMessage
+from local.llm.rules import answer_to
+from local.memory.echoes import Shown, read, unanswered
+from local.memory.markdown import chunks, headings
+from local.memory.messages import messages_of
+from local.memory.recall.features import features
+from local.memory.recall.keywords import stems, words
+from local.memory.recall.query import analyse
+from local.memory.records import time_of
+from local.memory.turn_records import Turn, records_of_turn
+from local.protocol.announcement import read_schema
+from local.protocol.caller import Caller
+from local.protocol.generation import read_feedback, read_generation, read_query
+from local.protocol.result import read_result
+
+DAY = datetime(2026, 5, 2, tzinfo=UTC)
+TOOLS = frozenset({"save_topic", "recall_topic", "save_memory", "search_memory"})
+
+
+class Case(NamedTuple):
+    """Who reads, and of what its worst texts are made; `on_loop`: nothing else runs meanwhile.
+
+    `part` of a size is enough of what is slow.
+    """
+
+    name: str
+    work: Callable[[str], object]
+    made_of: Sequence[str]
+    on_loop: bool = False
+    part: float = 1.0
+
+
+def repeated(unit: str, size: int) -> str:
+    return (unit * (size // len(unit) + 1))[:size]
+
+
+def refused(work: Callable[[str], object]) -> Callable[[str], object]:
+    """What is refused takes its time, too."""
+
+    def tried(text: str) -> object:
+        try:
+            return work(text)
+        except Local2Error as error:
+            return error
+
+    return tried
+
+
+def _payload(**fields: Any) -> bytes:
+    return msgspec.json.encode({"payload": fields})
+
+
+def _turn_of_calls(text: str) -> object:
+    """As many calls as there is text for."""
+    calls = [{"id": f"c{n}", "name": "weigh", "content": f"{n}"} for n in range(len(text) // 40)]
+    heard = read_generation(_payload(query="Gold?", answer="Au", tool_calls=calls))
+    turn = heard.envelope.payload
+    remembered = Turn(query="Gold?", answer="Au", at=DAY, tool_calls=turn.tool_calls)
+    return list(records_of_turn(remembered, Caller(user="ada")))
+
+
+def _nested(text: str) -> object:
+    """Brackets all the way down."""
+    half = len(text) // 2
+    return refused(lambda _: read_generation(b"[" * half + b"]" * half))(text)
+
+
+CASES = (
+    Case("words", words, ("a ", "和。", "'", "a's ", "\u0301\u0316", "a\u0301\u0316", "İ")),
+    Case("stems", lambda t: stems(words(t)), ("a ", "A is a for ", "aan'")),
+    Case("analyse", lambda t: analyse(t, DAY), ("[a]: <b> ", "user.a ", "last ", "“a”", "a.")),
+    Case("features", lambda t: features(t, topic=None, label=None, at=DAY),
+         ("a. ", "A is a for ", "\u0301\u0316")),
+    Case("echoes.read", lambda t: read(t, t, [Shown(id="1", content=t)], [t]),
+         ("no ", "not a ", "can't ", "a. ")),
+    Case("echoes.unanswered", unanswered, ("a. ", "remember ", "[")),
+    Case("rules", lambda t: answer_to([ChatMessage(role="user", content=t)], TOOLS),
+         ("could you ", "\r\n", "a-", "please ", "my a'a ", "remember about ")),
+    Case("rules, asked to save",
+         lambda t: answer_to([ChatMessage(role="user", content=f"Remember that {t}")], TOOLS),
+         ("could you ", "\r\n", "my a a'a ", "a. ", " and my ")),
+    Case("extraction of facts", lambda t: list(facts_of(t, "user")),
+         ("\r\n", "so ", "A is a for ", "I and ", "a.")),
+    Case("summary", lambda t: summary_of([Message(role="user", content=t)], 1_000),
+         ("a\n", "a. ", " ", "。")),
+    Case("markdown.chunks", lambda t: list(chunks(t)), ("word ", "a", "和", "* a\n", "# a\n"),
+         part=0.1),
+    Case("markdown.headings", lambda t: list(headings(t)),
+         ("# a\n", "* a\n", "> ", "a\n=\n", "  - a\n", "[a]:\n", "```\n", "|a|\n|-|\n"),
+         part=0.1),
+    Case("tokens", tokens_of, ("a", "e\u0301", "和"), on_loop=True),
+    Case("a tool's result cut",
+         lambda t: shortened(Message(role="tool", content=t, tool_call_id="1"), 100, estimate),
+         (" [… 1,111", "和", "a"), on_loop=True),
+    Case("time", refused(lambda t: time_of(f"2026-05-01T{t}", "since")), ("1", ":0"), on_loop=True),
+    Case("query", refused(lambda t: read_query(_payload(query=t, session_id=t))),
+         ("a", '"', "\0"), on_loop=True),
+    Case("turn", refused(lambda t: read_generation(_payload(query=t, answer=t, tool_calls=t))),
+         ("a", "[", "1", '{"a":'), on_loop=True),
+    Case("turn of many calls", _turn_of_calls, ("a",)),
+    Case("turn of brackets", _nested, ("a",), on_loop=True),
+    Case("rating", refused(lambda t: read_feedback(_payload(query_id=t, score=t))),
+         ("1", "a"), on_loop=True),
+    Case("tool's result", refused(lambda t: read_result(t.encode())),
+         ("a", "[", "1", '{"a":'), on_loop=True),
+    Case("announcement", refused(lambda t: read_schema(_payload(name=t, description=t))),
+         ("a", "[", "\0"), on_loop=True),
+    Case("ingested message",
+         refused(lambda t: messages_of({"role": "user", "content": [{"type": t, "x": t}], t: t})),
+         ("a", "["), on_loop=True),
+)  # fmt: skip
+"""Whatever reads text that others wrote."""

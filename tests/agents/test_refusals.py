@@ -1,0 +1,138 @@
+"""What is refused is repeated in part, to whoever sent it, and in no log."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from local.bus.connection import Connection
+from local.bus.dead_letters import letters
+from local.bus.streams import publish_durably
+from local.bus.tool_client import call_tool
+from local.bus.toolbox import Toolbox
+from local.database import Database
+from local.errors import ECHOED, echoed, quoted
+from local.memory.service import Memory
+from local.protocol.caller import Caller
+from local.tools.catalog import memory_tools
+from turns import GENERATION, all_done, episodes, turn
+from waiting import eventually
+
+RICHARD = Caller(user="richard", agent="shell", session_id="s1")
+WRONG = "Xyzzy" * 100_000
+
+
+async def test_no_error_of_a_tool_repeats_more_than_a_little(
+    bus: Connection, tools: Memory
+) -> None:
+    sizes = {}
+    for tool in memory_tools(tools):
+        for name in [*tool.schema().tool_schema.function.parameters["properties"], WRONG]:
+            for value in (
+                WRONG,
+                [WRONG],
+                {WRONG: WRONG},
+                {"role": WRONG, "content": [], "id": WRONG},
+            ):
+                result = await call_tool(bus, tool.name, {name: value}, caller=RICHARD)
+                if not result.ok:
+                    sizes[tool.name, name[:20]] = len(result.content)
+    assert len({tool for tool, _ in sizes}) == len(memory_tools(tools))
+    assert {key: size for key, size in sizes.items() if size >= 1_000} == {}
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"messages": [{"role": "user", "content": "Hi", "timestamp": WRONG}]},
+        {"messages": [{"role": "user", "content": "Hi", "tool_calls": {WRONG: {"id": 1}}}]},
+        {"messages": [{"role": WRONG, "content": "Hi"}]},
+        {"messages": [{"role": ["user"], "content": WRONG}]},
+        {"messages": [{"role": "user", WRONG: WRONG}]},
+        {"messages": [WRONG]},
+    ],
+)
+async def test_no_error_of_a_message_repeats_more_than_a_little(
+    bus: Connection, tools: Memory, wrong: dict[str, Any]
+) -> None:
+    assert tools is not None
+    result = await call_tool(bus, "ingest", wrong, caller=RICHARD)
+
+    assert result.ok or len(result.content) < 1_000
+
+
+@pytest.mark.usefixtures("memory_agent")
+@pytest.mark.parametrize(
+    ("garbage", "cut"),
+    [
+        (b"\xff" * 900_000, True),
+        (b"\0" * 900_000, True),
+        (json.dumps({"query": None, "answer": WRONG}).encode(), False),
+        (json.dumps({"query": [WRONG], "answer": None, "user": [WRONG]}).encode(), False),
+    ],
+    ids=["no text", "control characters", "no query", "no answer"],
+)
+async def test_a_large_message_that_cannot_be_read_is_a_dead_letter_once(
+    bus: Connection, database: Database, log_since: Callable[[], str], garbage: bytes, cut: bool
+) -> None:
+    await publish_durably(bus, GENERATION, garbage)
+    await publish_durably(bus, GENERATION, turn())
+    await all_done(bus)
+
+    (kept,) = [stored.letter async for stored in letters(bus)]
+    assert kept.cut == cut
+    assert len(kept.reason) <= ECHOED
+    assert len(await episodes(database)) == 1
+    await eventually(lambda: "turn_remembered" in log_since())
+    assert len(log_since()) < 5_000
+    assert "Xyzzy" not in log_since()
+    assert "message_refused" in log_since()
+
+
+async def test_an_announcement_that_is_refused_is_logged_without_its_name(
+    bus: Connection, log_since: Callable[[], str]
+) -> None:
+    async with Toolbox(bus, source="test"):
+        announced = json.dumps({"payload": {"name": WRONG, "parameters": {}}}).encode()
+        await bus.publish("tool.schema", announced)
+        await eventually(lambda: "announcement_refused" in log_since())
+
+    assert "Xyzzy" not in log_since()
+
+
+async def test_what_a_turn_holds_besides_is_logged_in_a_few_lines(
+    bus: Connection, memory_agent: object, log_since: Callable[[], str]
+) -> None:
+    assert memory_agent is not None
+    calls = [[number] for number in range(10_000)]
+    await publish_durably(bus, GENERATION, turn(tool_calls=calls))
+    await all_done(bus)
+
+    await eventually(lambda: "turn_remembered" in log_since())
+    assert "read_in_part" in log_since()
+    assert len(log_since()) < 5_000
+
+
+def test_of_a_long_text_the_beginning_and_the_end_are_repeated() -> None:
+    said = echoed(f"Invalid value {WRONG} at args.topic")
+
+    assert len(said) == ECHOED
+    assert said.startswith("Invalid value Xyzzy")
+    assert said.endswith("Xyzzy at args.topic")
+    assert len(quoted("'\n" * 1_000)) <= ECHOED
+    assert quoted("Ada") == "'Ada'"
+
+
+@pytest.fixture
+def log_since(logs: Path) -> Callable[[], str]:
+    """What was logged since the test began."""
+    before = logs.stat().st_size
+
+    def read() -> str:
+        with logs.open("rb") as log:
+            log.seek(before)
+            return log.read().decode()
+
+    return read
