@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Coroutine
 from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, suppress
+from functools import partial
 from pathlib import Path
 from signal import SIGABRT, SIGBUS, SIGFPE, SIGILL, SIGSEGV
 from typing import Any
@@ -11,18 +12,19 @@ import msgspec
 import structlog
 
 from local.agents.generator_agent import GeneratorAgent
-from local.agents.housekeeper import NAME as HOUSEKEEPER
 from local.agents.housekeeper import Housekeeper
 from local.agents.listener import Listener
 from local.agents.memory_agent import MemoryAgent
 from local.agents.output_keeper import OutputKeeper
 from local.bus.connection import Connection, connect
+from local.bus.lease import Holder, Lease, Serving
 from local.bus.participant import Participant
 from local.bus.server import embedded_server
+from local.bus.signature import new_secret
 from local.bus.tool_host import ToolHost
 from local.bus.vector_client import VectorClient
 from local.database import Database, folder_lock
-from local.errors import BusError, BusTimeoutError, FolderLockedError, NoRespondersError
+from local.errors import FolderLockedError
 from local.llm.chat import ChatModel
 from local.llm.choice import choose_chat_model, open_structured_model
 from local.llm.structured import StructuredModel
@@ -34,7 +36,6 @@ from local.memory.recall.recaller import RecallModels
 from local.memory.recall.reranker import Reranker
 from local.memory.service import Memory, Models
 from local.memory.sql import migrations
-from local.protocol import subjects
 from local.protocol.codec import encode
 from local.protocol.envelope import seal
 from local.protocol.payloads import MemoryChange
@@ -45,7 +46,6 @@ from local.tools.catalog import memory_tools
 from local.vectors.config import EXIT_SOFTWARE, WorkerConfig
 
 VECTOR_WORKER = "local.agents.vector_worker"
-PING_TIMEOUT = 0.5
 CRASHES = (EXIT_SOFTWARE, *(-number for number in (SIGSEGV, SIGBUS, SIGABRT, SIGILL, SIGFPE)))
 """How a vector worker ends by a fault of Chroma's or the embedder's own."""
 DEATH_PATIENCE = 10.0
@@ -83,6 +83,7 @@ async def open_stack(
     Raises:
         FolderLockedError: Another stack runs on this data folder.
         BusError: The NATS server did not start, or has no JetStream.
+        LeaseHeldError: Another stack serves the bus.
         StorageError: The ledger cannot be opened.
         ModelError: The configured chat model is not there.
     """
@@ -91,9 +92,16 @@ async def open_stack(
         lock = await resources.enter_async_context(_locked(data_dir))
         url = settings.bus.url or await _embedded(resources, settings, lock)
         bus = await resources.enter_async_context(
-            connect(url, name="local2", request_timeout=settings.bus.request_timeout)
+            connect(
+                url,
+                name="local2",
+                request_timeout=settings.bus.request_timeout,
+                secret=new_secret(),
+            )
         )
-        await _refuse_a_second_stack(bus)
+        lease = Lease(bus, Holder.of(data_dir), in_memory=settings.bus.url is None)
+        await lease.take()
+        resources.push_async_callback(lease.release)
         database = await resources.enter_async_context(
             Database.open(data_dir / "ledger.sqlite3", migrations())
         )
@@ -105,13 +113,14 @@ async def open_stack(
             memory.indexer.worker_lost(crashed=exit_code in CRASHES)
             vectors.worker_lost()
 
-        config = _worker_config(settings.memory, url, log_folder).to_line()
+        config = _worker_config(settings.memory, bus, url, log_folder).to_line()
         memory.indexer.worker_starting()
         worker = await resources.enter_async_context(
             supervised(VECTOR_WORKER, config, inherit=(lock,), ended=worker_lost)
         )
-        for participant in await _participants(bus, memory):
-            await resources.enter_async_context(participant)
+        serving = Serving(lease, partial(_participants, bus, memory))
+        await resources.enter_async_context(serving)
+        await resources.enter_async_context(_background(serving.keep(), "lease"))
         await resources.enter_async_context(_background(memory.indexer.run(), "indexer"))
         await resources.enter_async_context(_background(backfill(memory.rows), "backfill"))
         if memory.supersession is not None:
@@ -194,18 +203,6 @@ async def _structured_model(
     return model
 
 
-async def _refuse_a_second_stack(bus: Connection) -> None:
-    """Two stacks on one bus would share requests out between two ledgers."""
-    try:
-        await bus.request(subjects.discovery("PING", HOUSEKEEPER), b"", timeout=PING_TIMEOUT)
-    except (NoRespondersError, BusTimeoutError):
-        return
-    raise BusError(
-        f"Another stack serves the bus at {bus.url}.",
-        remedy="Use that one, or give this one a bus of its own: `url` in config/bus.yaml.",
-    )
-
-
 @asynccontextmanager
 async def _locked(data_dir: Path) -> AsyncIterator[int]:
     """Take the folder's lock; children of a killed stack get a moment to die."""
@@ -222,9 +219,12 @@ async def _locked(data_dir: Path) -> AsyncIterator[int]:
         yield descriptor
 
 
-def _worker_config(settings: MemorySettings, url: str, log_folder: Path | None) -> WorkerConfig:
+def _worker_config(
+    settings: MemorySettings, bus: Connection, url: str, log_folder: Path | None
+) -> WorkerConfig:
     return WorkerConfig(
         bus_url=url,
+        secret=bus.secret,
         chroma_path=settings.chroma_path,
         collection=settings.collection,
         models_dir=settings.data_dir / "models",

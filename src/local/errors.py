@@ -6,11 +6,13 @@ Local2Error
 │   ├── InvalidArgumentsError invalid_arguments  an argument is missing, unknown or out of bounds
 │   ├── UnknownToolError      unknown_tool       nobody serves this tool
 │   ├── TooLargeError         too_large          more bytes than the limit
-│   └── DeadlineError         deadline_exceeded  the deadline passed before the work began
+│   ├── DeadlineError         deadline_exceeded  the deadline passed before the work began
+│   └── ForbiddenError        forbidden          a subject of the stack's own processes
 ├── ConfigError               a file in config/ or an environment override
 ├── BusError                  unavailable        the bus, or who should answer on it
 │   ├── NoRespondersError
 │   ├── BusTimeoutError
+│   ├── LeaseHeldError                           another stack serves the bus
 │   └── StackNotRunningError
 ├── ToolFailedError           tool_failed        a tool of another team says that it failed
 ├── StorageError              unavailable        the ledger or its folder
@@ -35,6 +37,7 @@ ErrorCode = Literal[
     "unknown_tool",
     "too_large",
     "deadline_exceeded",
+    "forbidden",
     "unavailable",
     "embedder_mismatch",
     "index_damaged",
@@ -81,6 +84,10 @@ class DeadlineError(RequestError):
     code: ClassVar[ErrorCode] = "deadline_exceeded"
 
 
+class ForbiddenError(RequestError):
+    code: ClassVar[ErrorCode] = "forbidden"
+
+
 class ConfigError(Local2Error):
     pass
 
@@ -94,6 +101,10 @@ class NoRespondersError(BusError):
 
 
 class BusTimeoutError(BusError):
+    pass
+
+
+class LeaseHeldError(BusError):
     pass
 
 

@@ -1,5 +1,6 @@
 """A participant: an asyncio unit on the bus with a life cycle and a place in `$SRV` discovery."""
 
+import asyncio
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AsyncExitStack
@@ -9,6 +10,9 @@ import msgspec
 
 from local import __version__
 from local.bus.connection import Connection, Handler, Message, Subscription
+from local.bus.failure import failure
+from local.bus.signature import is_genuine
+from local.errors import ForbiddenError
 from local.protocol import subjects
 from local.protocol.codec import encode
 from local.protocol.envelope import new_id, utc_now
@@ -25,6 +29,7 @@ class Endpoint(msgspec.Struct, kw_only=True):
     handler: Handler
     queue: str
     metadata: dict[str, str]
+    inner: bool = False
     requests: int = 0
     errors: int = 0
     last_error: str = ""
@@ -53,14 +58,19 @@ class Participant:
         *,
         queue: str = "",
         metadata: dict[str, str] | None = None,
+        inner: bool = False,
     ) -> Endpoint:
-        """Add an endpoint, before the participant starts; without a queue all copies hear all."""
+        """Add an endpoint, before the participant starts; without a queue all copies hear all.
+
+        An inner one is for the stack's own processes: what others send is refused.
+        """
         endpoint = Endpoint(
             name=subject.replace(".", "_").replace("*", "any"),
             subject=subject,
             handler=handler,
             queue=queue,
             metadata=metadata or {},
+            inner=inner,
         )
         self._endpoints.append(endpoint)
         return endpoint
@@ -77,7 +87,7 @@ class Participant:
             for endpoint in self._endpoints:
                 self._subscriptions.append(
                     await self.bus.subscribe(
-                        endpoint.subject, _counted(endpoint), queue=endpoint.queue
+                        endpoint.subject, self._counted(endpoint), queue=endpoint.queue
                     )
                 )
             for subject, answer in self._discovery():
@@ -90,10 +100,37 @@ class Participant:
     async def __aexit__(self, *_: object) -> None:
         await self._end()
 
+    async def leave(self) -> None:
+        """Hear nothing more, at once and without asking the server; what is under way goes on."""
+        leaving, self._subscriptions = self._subscriptions, []
+        await asyncio.gather(*(subscription.leave() for subscription in leaving))
+
     async def _end(self) -> None:
         while self._subscriptions:
             await self._subscriptions.pop().stop(STOP_GRACE)
         await self.stopping()
+
+    def _counted(self, endpoint: Endpoint) -> Handler:
+        async def handle(message: Message) -> None:
+            begun = time.perf_counter_ns()
+            try:
+                if endpoint.inner and not is_genuine(self.bus.secret, message):
+                    await self._refuse(endpoint, message)
+                else:
+                    await endpoint.handler(message)
+            finally:
+                endpoint.requests += 1
+                endpoint.busy_ns += time.perf_counter_ns() - begun
+
+        return handle
+
+    async def _refuse(self, endpoint: Endpoint, message: Message) -> None:
+        error = ForbiddenError(f"{endpoint.subject} is for the stack's own processes.")
+        endpoint.errors += 1
+        endpoint.last_error = error.code
+        if message.reply:
+            data, headers = failure(error, source=self.name)
+            await self.bus.publish(message.reply, data, headers=headers)
 
     def _discovery(self) -> Iterator[tuple[str, Handler]]:
         """The subjects of ADR-32 and who answers on them."""
@@ -146,18 +183,6 @@ class Participant:
                 for e in self._endpoints
             ],
         )
-
-
-def _counted(endpoint: Endpoint) -> Handler:
-    async def handle(message: Message) -> None:
-        begun = time.perf_counter_ns()
-        try:
-            await endpoint.handler(message)
-        finally:
-            endpoint.requests += 1
-            endpoint.busy_ns += time.perf_counter_ns() - begun
-
-    return handle
 
 
 class EndpointAnswer(msgspec.Struct, kw_only=True, omit_defaults=True):
