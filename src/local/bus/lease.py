@@ -29,8 +29,10 @@ BUCKET = "local2-lease"
 KEY = "stack"
 LEASE = 15.0
 RENEWAL = 3.0
+ATTEMPTS = 3
+"""To take a lease that ends, or is given back, just when it is looked at."""
 PATIENCE = 2.0
-"""Seconds for one answer of JetStream."""
+"""Seconds for a renewal, and for each answer of JetStream to who asks for the lease."""
 
 log = structlog.get_logger()
 
@@ -84,15 +86,10 @@ class Lease:
             LeaseHeldError: Another stack holds it.
             BusError: The server has no JetStream, or does not answer.
         """
-        began = time.monotonic()
-        with self._answered():
-            bucket = await self._bucket()
-            with suppress(nats.js.errors.KeyWrongLastSequenceError):
-                self._revision = await bucket.create(KEY, msgspec.json.encode(self._holder))
-                self._until = began + LEASE
-                return
-            await self._take_over(bucket)
-            self._until = began + LEASE
+        for _ in range(ATTEMPTS - 1):
+            with suppress(_ChangedError):
+                return await self._take()
+        return await self._take()
 
     async def renew(self) -> None:
         """Hold it for another while; take it again if it has ended meanwhile. Raises as `take`."""
@@ -103,14 +100,25 @@ class Lease:
                 self._revision = await bucket.update(
                     KEY, msgspec.json.encode(self._holder), self._revision
                 )
-                self._until = began + LEASE
         except _ChangedError:
             await self.take()
+        else:
+            self._until = began + LEASE
 
     async def release(self) -> None:
         """Let the next one in, at once where the server answers."""
         with suppress(BusError), self._answered():
             await (await self._bucket()).delete(KEY, self._revision)
+
+    async def _take(self) -> None:
+        began = time.monotonic()
+        with self._answered():
+            bucket = await self._bucket()
+            try:
+                self._revision = await bucket.create(KEY, msgspec.json.encode(self._holder))
+            except nats.js.errors.KeyWrongLastSequenceError:
+                await self._take_over(bucket)
+        self._until = began + LEASE
 
     async def _take_over(self, bucket: KeyValue) -> None:
         entry = await bucket.get(KEY)
@@ -137,8 +145,13 @@ class Lease:
     def _answered(self) -> Iterator[None]:
         try:
             yield
-        except nats.js.errors.KeyWrongLastSequenceError as error:
-            raise _ChangedError("The lease of the bus has changed hands.") from error
+        except (
+            nats.js.errors.KeyWrongLastSequenceError,
+            nats.js.errors.KeyNotFoundError,
+        ) as error:
+            raise _ChangedError(
+                f"The lease of the bus at {self._bus.url} changes hands.", remedy="Try again."
+            ) from error
         except (nats.errors.Error, TimeoutError, msgspec.MsgspecError) as error:
             raise BusError(
                 f"The NATS server at {self._bus.url} gives no lease: {error!r}.",
@@ -174,17 +187,19 @@ class Serving:
         while True:
             await asyncio.sleep(RENEWAL)
             try:
-                await self._lease.renew()
+                async with asyncio.timeout(PATIENCE):
+                    await self._lease.renew()
                 if self._running is None:
                     await self._start()
                     log.info("lease_regained")
-            except BusError as error:
+            except (BusError, TimeoutError) as error:
                 if isinstance(error, LeaseHeldError) or self._lease.is_ending:
                     await self._give_up(error)
 
-    async def _give_up(self, error: BusError) -> None:
+    async def _give_up(self, error: Exception) -> None:
         if self._running is not None:
-            log.error("lease_lost", reason=str(error), meanwhile="no tool is served")
+            reason = str(error) or "JetStream does not answer."
+            log.error("lease_lost", reason=reason, meanwhile="no tool is served")
             await asyncio.gather(*(participant.leave() for participant in self._started))
             await self._stop()
 
