@@ -1,5 +1,7 @@
 """Two stacks on one bus would share requests out between two ledgers."""
 
+import asyncio
+from contextlib import AsyncExitStack
 from pathlib import Path
 
 import pytest
@@ -14,6 +16,28 @@ from stacks import CALLER, settings_in
 def on_bus(url: str, folder: Path) -> Settings:
     own = settings_in(folder)
     return Settings(bus=BusSettings(url=url), memory=own.memory, generator=own.generator)
+
+
+async def test_of_two_stacks_that_start_together_one_is_refused(
+    tmp_path: Path, nats_url: str
+) -> None:
+    async with AsyncExitStack() as stacks:
+        starting = (open_stack(on_bus(nats_url, tmp_path / name)) for name in ("one", "other"))
+        outcomes = await asyncio.gather(
+            *(stacks.enter_async_context(stack) for stack in starting), return_exceptions=True
+        )
+        (refused,) = [outcome for outcome in outcomes if isinstance(outcome, BaseException)]
+        (stack,) = [outcome for outcome in outcomes if not isinstance(outcome, BaseException)]
+
+        assert isinstance(refused, BusError)
+        assert "Another stack serves the bus at" in refused.message
+        for n in range(20):
+            topic = {"topic": f"project.t{n}", "content": "Friday"}
+            assert (await call_tool(stack.bus, "save_topic", topic, caller=CALLER)).ok
+            found = await call_tool(
+                stack.bus, "recall_topic", {"topic": topic["topic"]}, caller=CALLER
+            )
+            assert found.content == f"[Memory: {topic['topic']}] Friday"
 
 
 async def test_a_second_stack_on_a_bus_is_refused_and_the_first_goes_on(

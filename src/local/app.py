@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Coroutine
 from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, suppress
+from functools import partial
 from pathlib import Path
 from signal import SIGABRT, SIGBUS, SIGFPE, SIGILL, SIGSEGV
 from typing import Any
@@ -11,7 +12,6 @@ import msgspec
 import structlog
 
 from local.agents.generator_agent import GeneratorAgent
-from local.agents.housekeeper import NAME as HOUSEKEEPER
 from local.agents.housekeeper import Housekeeper
 from local.agents.listener import Listener
 from local.agents.memory_agent import MemoryAgent
@@ -19,12 +19,14 @@ from local.agents.output_keeper import OutputKeeper
 from local.agents.stream_keeper import StreamKeeper
 from local.bus.connection import Connection, connect
 from local.bus.fair_slots import FairSlots
+from local.bus.lease import Holder, Lease, Serving
 from local.bus.participant import Participant
 from local.bus.server import EmbeddedServer, embedded_server
+from local.bus.signature import new_secret
 from local.bus.tool_host import ToolHost
 from local.bus.vector_client import VectorClient
 from local.database import folder_lock
-from local.errors import BusError, BusTimeoutError, FolderLockedError, NoRespondersError
+from local.errors import FolderLockedError
 from local.llm.chat import ChatModel
 from local.llm.choice import choose_chat_model, open_structured_model
 from local.llm.structured import StructuredModel
@@ -36,7 +38,6 @@ from local.memory.recall.recaller import RecallModels
 from local.memory.recall.reranker import Reranker
 from local.memory.service import Memory, Models
 from local.opening import open_ledger
-from local.protocol import subjects
 from local.protocol.codec import encode
 from local.protocol.envelope import seal
 from local.protocol.payloads import MemoryChange
@@ -47,7 +48,6 @@ from local.tools.catalog import memory_tools
 from local.vectors.config import EXIT_SOFTWARE, WorkerConfig
 
 VECTOR_WORKER = "local.agents.vector_worker"
-PING_TIMEOUT = 0.5
 CRASHES = (EXIT_SOFTWARE, *(-number for number in (SIGSEGV, SIGBUS, SIGABRT, SIGILL, SIGFPE)))
 """How a vector worker ends by a fault of Chroma's or the embedder's own."""
 SEARCHES = 16
@@ -88,6 +88,7 @@ async def open_stack(
     Raises:
         FolderLockedError: Another stack runs on this data folder.
         BusError: The NATS server did not start, or has no JetStream.
+        LeaseHeldError: Another stack serves the bus.
         StorageError: The ledger cannot be opened.
         ModelError: The configured chat model is not there.
     """
@@ -97,9 +98,16 @@ async def open_stack(
         server = await _embedded(resources, settings, lock)
         url = server.url if server else str(settings.bus.url)
         bus = await resources.enter_async_context(
-            connect(url, name="local2", request_timeout=settings.bus.request_timeout)
+            connect(
+                url,
+                name="local2",
+                request_timeout=settings.bus.request_timeout,
+                secret=new_secret(),
+            )
         )
-        await _refuse_a_second_stack(bus)
+        lease = Lease(bus, Holder.of(data_dir), in_memory=server is not None)
+        await lease.take()
+        resources.push_async_callback(lease.release)
         database = await resources.enter_async_context(open_ledger(settings.memory))
         vectors = VectorClient(bus, search_timeout=settings.memory.vector_timeout)
         models = await _memory_models(resources, settings) if with_models else Models()
@@ -109,16 +117,17 @@ async def open_stack(
             memory.indexer.worker_lost(crashed=exit_code in CRASHES)
             vectors.worker_lost()
 
-        config = _worker_config(settings.memory, url, log_folder).to_line()
+        config = _worker_config(settings.memory, bus, url, log_folder).to_line()
         memory.indexer.worker_starting()
         worker = await resources.enter_async_context(
             supervised(VECTOR_WORKER, config, inherit=(lock,), ended=worker_lost)
         )
-        keeper = StreamKeeper(bus, server)
-        for participant in await _participants(bus, memory, keeper):
-            await resources.enter_async_context(participant)
-        await resources.enter_async_context(_background(memory.indexer.run(), "indexer"))
+        keeper = await resources.enter_async_context(StreamKeeper(bus, server))
         await resources.enter_async_context(_background(keeper.run(), "stream_keeper"))
+        serving = Serving(lease, partial(_participants, bus, memory, keeper))
+        await resources.enter_async_context(serving)
+        await resources.enter_async_context(_background(serving.keep(), "lease"))
+        await resources.enter_async_context(_background(memory.indexer.run(), "indexer"))
         await resources.enter_async_context(_background(backfill(memory.rows), "backfill"))
         if memory.supersession is not None:
             judging = _background(memory.supersession.run(), "judging")
@@ -147,7 +156,7 @@ async def _participants(bus: Connection, memory: Memory, keeper: StreamKeeper) -
     slots = {True: FairSlots(SEARCHES, SEARCHES_PER_USER), False: FairSlots()}
     tools = [ToolHost(bus, tool, slots=slots[tool.searches]) for tool in memory_tools(memory)]
     housekeeper = Housekeeper(bus, memory, lambda: keeper.problem)
-    agents = [housekeeper, keeper, OutputKeeper(bus, memory), Listener(bus, memory)]
+    agents = [housekeeper, OutputKeeper(bus, memory), Listener(bus, memory)]
     return [*tools, *agents, await MemoryAgent.open(bus, memory)]
 
 
@@ -205,18 +214,6 @@ async def _structured_model(
     return model
 
 
-async def _refuse_a_second_stack(bus: Connection) -> None:
-    """Two stacks on one bus would share requests out between two ledgers."""
-    try:
-        await bus.request(subjects.discovery("PING", HOUSEKEEPER), b"", timeout=PING_TIMEOUT)
-    except (NoRespondersError, BusTimeoutError):
-        return
-    raise BusError(
-        f"Another stack serves the bus at {bus.url}.",
-        remedy="Use that one, or give this one a bus of its own: `url` in config/bus.yaml.",
-    )
-
-
 @asynccontextmanager
 async def _locked(data_dir: Path) -> AsyncIterator[int]:
     """Take the folder's lock; children of a killed stack get a moment to die."""
@@ -233,9 +230,12 @@ async def _locked(data_dir: Path) -> AsyncIterator[int]:
         yield descriptor
 
 
-def _worker_config(settings: MemorySettings, url: str, log_folder: Path | None) -> WorkerConfig:
+def _worker_config(
+    settings: MemorySettings, bus: Connection, url: str, log_folder: Path | None
+) -> WorkerConfig:
     return WorkerConfig(
         bus_url=url,
+        secret=bus.secret,
         chroma_path=settings.chroma_path,
         collection=settings.collection,
         models_dir=settings.data_dir / "models",

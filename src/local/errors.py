@@ -6,11 +6,13 @@ Local2Error
 │   ├── InvalidArgumentsError invalid_arguments  an argument is missing, unknown or out of bounds
 │   ├── UnknownToolError      unknown_tool       nobody serves this tool
 │   ├── TooLargeError         too_large          more bytes than the limit
-│   └── DeadlineError         deadline_exceeded  the deadline passed before the work began
+│   ├── DeadlineError         deadline_exceeded  the deadline passed before the work began
+│   └── ForbiddenError        forbidden          a subject of the stack's own processes
 ├── ConfigError               a file in config/ or an environment override
 ├── BusError                  unavailable        the bus, or who should answer on it
 │   ├── NoRespondersError
 │   ├── BusTimeoutError
+│   ├── LeaseHeldError                           another stack serves the bus
 │   └── StackNotRunningError
 ├── OverloadedError           overloaded         more is asked at once than is taken
 ├── ToolFailedError           tool_failed        a tool of another team says that it failed
@@ -38,6 +40,7 @@ ErrorCode = Literal[
     "unknown_tool",
     "too_large",
     "deadline_exceeded",
+    "forbidden",
     "unavailable",
     "overloaded",
     "embedder_mismatch",
@@ -109,6 +112,10 @@ class DeadlineError(RequestError):
     code: ClassVar[ErrorCode] = "deadline_exceeded"
 
 
+class ForbiddenError(RequestError):
+    code: ClassVar[ErrorCode] = "forbidden"
+
+
 class ConfigError(Local2Error):
     pass
 
@@ -122,6 +129,10 @@ class NoRespondersError(BusError):
 
 
 class BusTimeoutError(BusError):
+    pass
+
+
+class LeaseHeldError(BusError):
     pass
 
 

@@ -9,6 +9,7 @@ from nats.js.api import RetentionPolicy, StreamConfig
 
 from local.bus import streams
 from local.bus.connection import Connection, Message, connect
+from local.bus.lease import Holder, Lease
 from local.bus.server import find_server
 from local.bus.streams import (
     acknowledge,
@@ -165,6 +166,9 @@ async def test_a_server_without_jetstream_is_a_clear_error(tmp_path: Path) -> No
         async with connect(await _url(tmp_path, server.pid), name="test") as bus:
             with pytest.raises(BusError, match="refuses JetStream"):
                 await ensure_streams(bus)
+            with pytest.raises(BusError, match="gives no lease") as caught:
+                await Lease(bus, Holder.of(tmp_path), in_memory=False).take()
+            assert "It needs JetStream" in str(caught.value)
     finally:
         server.terminate()
         await server.wait()

@@ -31,7 +31,7 @@ class Housekeeper(Participant):
         self._turns_problem = turns_problem
         self.serve(subjects.MEMORY_STATUS, self._tell_status, queue=NAME)
         self.serve(subjects.MEMORY_REINDEX, self._reindex, queue=NAME)
-        self.serve(subjects.VECTOR_READY, self._worker_started)
+        self.serve(subjects.VECTOR_READY, self._worker_started, inner=True)
 
     async def _worker_started(self, message: Message) -> None:
         self._memory.indexer.worker_started(decode(message.data, WorkerReady).payload.worker)

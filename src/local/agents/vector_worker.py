@@ -17,8 +17,9 @@ import msgspec
 import structlog
 
 from local.bus.connection import Connection, Message, connect
+from local.bus.failure import failure
 from local.bus.participant import Participant
-from local.bus.vector_client import failure
+from local.bus.signature import signed
 from local.errors import Local2Error, VectorError
 from local.logs import logging_to
 from local.protocol import subjects
@@ -61,8 +62,9 @@ class VectorWorker(Participant):
         self._answer_with(subjects.VECTOR_RESET, VectorReset, store.reset)
 
     async def started(self) -> None:
-        ready = seal(WorkerReady(worker=self._store.id), type="event", source=NAME)
-        await self.bus.publish(subjects.VECTOR_READY, encode(ready))
+        ready = encode(seal(WorkerReady(worker=self._store.id), type="event", source=NAME))
+        headers = signed(self.bus.secret, subjects.VECTOR_READY, ready)
+        await self.bus.publish(subjects.VECTOR_READY, ready, headers=headers)
 
     def _answer_with(
         self,
@@ -79,13 +81,14 @@ class VectorWorker(Participant):
                 data = encode(seal(answer, type="answer", source=NAME))
                 self.bus.check_size(data)
             except Local2Error as error:
-                data, headers = failure(error)
+                data, headers = failure(error, source=NAME)
             except Exception as error:
                 log.exception("vector_request_failed", subject=subject)
-                data, headers = failure(VectorError(f"The vector worker failed: {error!r}."))
+                fault = VectorError(f"The vector worker failed: {error!r}.")
+                data, headers = failure(fault, source=NAME)
             await self.bus.publish(message.reply, data, headers=headers)
 
-        self.serve(subject, handle, queue=NAME)
+        self.serve(subject, handle, queue=NAME, inner=True)
 
 
 async def work(config: WorkerConfig) -> None:
@@ -99,7 +102,9 @@ async def work(config: WorkerConfig) -> None:
         resources.callback(store.close)
         if stop.is_set():
             return
-        bus = await resources.enter_async_context(connect(config.bus_url, name=NAME))
+        bus = await resources.enter_async_context(
+            connect(config.bus_url, name=NAME, secret=config.secret)
+        )
         await resources.enter_async_context(VectorWorker(bus, store))
         log.info("vector_worker_ready", embedder=embedder.name, clean=index.opened_clean)
         patience = RELOAD_SECONDS if isinstance(embedder, MissingEmbedder) else None

@@ -32,8 +32,11 @@ log = structlog.get_logger()
 class Connection:
     """A connection to NATS. Made by `connect`; `lost` is set while there is no server."""
 
-    def __init__(self, client: Client, request_timeout: float, lost: asyncio.Event) -> None:
+    def __init__(
+        self, client: Client, request_timeout: float, lost: asyncio.Event, secret: str
+    ) -> None:
         self.client = client
+        self.secret = secret
         self.lost = lost
         self.tool_results = ToolResults(self)
         self._request_timeout = request_timeout
@@ -123,7 +126,12 @@ class Connection:
 
 @asynccontextmanager
 async def connect(
-    url: str, *, name: str, request_timeout: float = 10.0, patience: float = 5.0
+    url: str,
+    *,
+    name: str,
+    request_timeout: float = 10.0,
+    patience: float = 5.0,
+    secret: str = "",
 ) -> AsyncIterator[Connection]:
     """Connect, and drain when done.
 
@@ -132,6 +140,7 @@ async def connect(
         name: Shown by the server's monitoring.
         request_timeout: Seconds that `request` waits by default.
         patience: Seconds to wait for the server at first; afterwards reconnects never end.
+        secret: What the stack's own processes sign messages on inner subjects with.
 
     Raises:
         StackNotRunningError: No server answers there.
@@ -145,7 +154,7 @@ async def connect(
             remedy="Start the stack with `local2 up`, or correct `url` in config/bus.yaml.",
         ) from error
     try:
-        yield Connection(client, request_timeout, lost)
+        yield Connection(client, request_timeout, lost, secret)
     finally:
         await _close(client)
 

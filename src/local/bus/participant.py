@@ -10,6 +10,9 @@ import msgspec
 
 from local import __version__
 from local.bus.connection import Connection, Handler, Message, Subscription
+from local.bus.failure import failure
+from local.bus.signature import is_genuine
+from local.errors import ForbiddenError
 from local.protocol import subjects
 from local.protocol.codec import encode
 from local.protocol.envelope import new_id, utc_now
@@ -27,6 +30,7 @@ class Endpoint(msgspec.Struct, kw_only=True):
     queue: str
     limit: int | None
     metadata: dict[str, str]
+    inner: bool = False
     requests: int = 0
     errors: int = 0
     last_error: str = ""
@@ -48,7 +52,7 @@ class Participant:
         self._endpoints: list[Endpoint] = []
         self._subscriptions: list[Subscription] = []
 
-    def serve(
+    def serve(  # noqa: PLR0913 - what an endpoint is
         self,
         subject: str,
         handler: Handler,
@@ -56,10 +60,12 @@ class Participant:
         queue: str = "",
         limit: int | None = 256,
         metadata: dict[str, str] | None = None,
+        inner: bool = False,
     ) -> Endpoint:
         """Add an endpoint, before the participant starts; without a queue all copies hear all.
 
-        `limit`: as in `Connection.subscribe`.
+        `limit`: as in `Connection.subscribe`. An inner one is for the stack's own processes: what
+        others send is refused.
         """
         endpoint = Endpoint(
             name=subject.replace(".", "_").replace("*", "any"),
@@ -68,6 +74,7 @@ class Participant:
             queue=queue,
             limit=limit,
             metadata=metadata or {},
+            inner=inner,
         )
         self._endpoints.append(endpoint)
         return endpoint
@@ -85,7 +92,7 @@ class Participant:
                 self._subscriptions.append(
                     await self.bus.subscribe(
                         endpoint.subject,
-                        _counted(endpoint),
+                        self._counted(endpoint),
                         queue=endpoint.queue,
                         limit=endpoint.limit,
                     )
@@ -100,10 +107,37 @@ class Participant:
     async def __aexit__(self, *_: object) -> None:
         await self._end()
 
+    async def leave(self) -> None:
+        """Hear nothing more, at once and without asking the server; what is under way goes on."""
+        leaving, self._subscriptions = self._subscriptions, []
+        await asyncio.gather(*(subscription.leave() for subscription in leaving))
+
     async def _end(self) -> None:
         await asyncio.gather(*(one.stop(STOP_GRACE) for one in self._subscriptions))
         self._subscriptions.clear()
         await self.stopping()
+
+    def _counted(self, endpoint: Endpoint) -> Handler:
+        async def handle(message: Message) -> None:
+            begun = time.perf_counter_ns()
+            try:
+                if endpoint.inner and not is_genuine(self.bus.secret, message):
+                    await self._refuse(endpoint, message)
+                else:
+                    await endpoint.handler(message)
+            finally:
+                endpoint.requests += 1
+                endpoint.busy_ns += time.perf_counter_ns() - begun
+
+        return handle
+
+    async def _refuse(self, endpoint: Endpoint, message: Message) -> None:
+        error = ForbiddenError(f"{endpoint.subject} is for the stack's own processes.")
+        endpoint.errors += 1
+        endpoint.last_error = error.code
+        if message.reply:
+            data, headers = failure(error, source=self.name)
+            await self.bus.publish(message.reply, data, headers=headers)
 
     def _discovery(self) -> Iterator[tuple[str, Handler]]:
         """The subjects of ADR-32 and who answers on them."""
@@ -156,18 +190,6 @@ class Participant:
                 for e in self._endpoints
             ],
         )
-
-
-def _counted(endpoint: Endpoint) -> Handler:
-    async def handle(message: Message) -> None:
-        begun = time.perf_counter_ns()
-        try:
-            await endpoint.handler(message)
-        finally:
-            endpoint.requests += 1
-            endpoint.busy_ns += time.perf_counter_ns() - begun
-
-    return handle
 
 
 class EndpointAnswer(msgspec.Struct, kw_only=True, omit_defaults=True):

@@ -6,11 +6,12 @@ from typing import TypeVar
 import msgspec
 
 from local.bus.connection import Connection, Message
+from local.bus.failure import ERROR_CODE
+from local.bus.signature import signed
 from local.errors import (
     BusError,
     EmbedderMismatchError,
     IndexDamagedError,
-    Local2Error,
     VectorError,
 )
 from local.protocol import subjects
@@ -91,7 +92,9 @@ class VectorClient:
         data = encode(seal(payload, type="request", source="memory"))
         ended, lost = self._lost, asyncio.create_task(self._bus.lost.wait())
         request: asyncio.Task[Message] = asyncio.create_task(
-            self._bus.request(subject, data, timeout=seconds)
+            self._bus.request(
+                subject, data, timeout=seconds, headers=signed(self._bus.secret, subject, data)
+            )
         )
         request.add_done_callback(_seen)
         try:
@@ -119,13 +122,6 @@ def _read(answer: Message, into: type[R]) -> R:
     raise FAILURES.get(code, VectorError)(problem)
 
 
-ERROR_CODE = "Nats-Service-Error-Code"
 FAILURES: dict[str, type[VectorError]] = {
     error.code: error for error in (EmbedderMismatchError, IndexDamagedError)
 }
-
-
-def failure(error: Local2Error) -> tuple[bytes, dict[str, str]]:
-    """The worker's answer where it has none: data and headers."""
-    reply = ErrorReply(code=error.code, message=str(error))
-    return encode(seal(reply, type="error", source="vector_worker")), {ERROR_CODE: error.code}

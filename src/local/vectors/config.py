@@ -21,6 +21,7 @@ class WorkerConfig(msgspec.Struct, frozen=True, kw_only=True):
     embedder: EmbedderChoice
     embedding_model: str
     ollama_url: str
+    secret: str = ""
     log_file: Path | None = None
 
     def to_line(self) -> bytes:

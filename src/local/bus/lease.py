@@ -1,0 +1,216 @@
+"""The lease of a bus: of several stacks, one serves. Kept in JetStream's KV, renewed by its holder.
+
+Two stacks with ledgers of their own would share requests out between them. The holder stops serving
+before its lease can have ended, by its own clock; a server that restarts, or elects another leader,
+takes less long.
+"""
+
+import asyncio
+import os
+import socket
+import time
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import AsyncExitStack, contextmanager, suppress
+from pathlib import Path
+from typing import Self
+
+import msgspec
+import nats.errors
+import nats.js.errors
+import structlog
+from nats.js.api import StorageType
+from nats.js.kv import KeyValue
+
+from local.bus.connection import Connection
+from local.bus.participant import Participant
+from local.errors import BusError, LeaseHeldError
+
+BUCKET = "local2-lease"
+KEY = "stack"
+LEASE = 15.0
+RENEWAL = 3.0
+ATTEMPTS = 3
+"""To take a lease that ends, or is given back, just when it is looked at."""
+PATIENCE = 2.0
+"""Seconds for a renewal, and for each answer of JetStream to who asks for the lease."""
+
+log = structlog.get_logger()
+
+
+class Holder(msgspec.Struct, frozen=True, kw_only=True):
+    """Who holds the lease: a folder, on which only one stack can run at a time."""
+
+    host: str
+    folder: str
+    device: int
+    inode: int
+    pid: int = 0
+
+    @classmethod
+    def of(cls, folder: Path) -> Self:
+        """This process, with the data folder whose lock it holds."""
+        there = folder.stat()
+        return cls(
+            host=socket.gethostname(),
+            folder=str(folder.resolve()),
+            device=there.st_dev,
+            inode=there.st_ino,
+            pid=os.getpid(),
+        )
+
+    def is_same(self, other: Self) -> bool:
+        """Whether it is the same folder, whichever process runs on it."""
+        return msgspec.structs.replace(self, pid=0) == msgspec.structs.replace(other, pid=0)
+
+
+class Lease:
+    """The lease of one bus, as one stack sees it."""
+
+    def __init__(self, bus: Connection, holder: Holder, *, in_memory: bool) -> None:
+        """`in_memory`: the server is this stack's own, so that no lease need outlive it."""
+        self._bus = bus
+        self._holder = holder
+        self._storage = StorageType.MEMORY if in_memory else StorageType.FILE
+        self._revision = 0
+        self._until = 0.0
+
+    @property
+    def is_ending(self) -> bool:
+        """Whether it might end before another renewal is through."""
+        return time.monotonic() > self._until - RENEWAL - PATIENCE
+
+    async def take(self) -> None:
+        """Take the lease, or take it over from an earlier process on the same folder.
+
+        Raises:
+            LeaseHeldError: Another stack holds it.
+            BusError: The server has no JetStream, or does not answer.
+        """
+        for _ in range(ATTEMPTS - 1):
+            with suppress(_ChangedError):
+                return await self._take()
+        return await self._take()
+
+    async def renew(self) -> None:
+        """Hold it for another while; take it again if it has ended meanwhile. Raises as `take`."""
+        began = time.monotonic()
+        try:
+            with self._answered():
+                bucket = await self._bucket()
+                self._revision = await bucket.update(
+                    KEY, msgspec.json.encode(self._holder), self._revision
+                )
+        except _ChangedError:
+            await self.take()
+        else:
+            self._until = began + LEASE
+
+    async def release(self) -> None:
+        """Let the next one in, at once where the server answers."""
+        with suppress(BusError), self._answered():
+            await (await self._bucket()).delete(KEY, self._revision)
+
+    async def _take(self) -> None:
+        began = time.monotonic()
+        with self._answered():
+            bucket = await self._bucket()
+            try:
+                self._revision = await bucket.create(KEY, msgspec.json.encode(self._holder))
+            except nats.js.errors.KeyWrongLastSequenceError:
+                await self._take_over(bucket)
+        self._until = began + LEASE
+
+    async def _take_over(self, bucket: KeyValue) -> None:
+        entry = await bucket.get(KEY)
+        holder = msgspec.json.decode(entry.value or b"", type=Holder)
+        if not holder.is_same(self._holder):
+            raise LeaseHeldError(
+                f"Another stack serves the bus at {self._bus.url}: "
+                f"process {holder.pid} on {holder.host}, in {holder.folder}.",
+                remedy="Use that one, or give this one a bus of its own: `url` in config/bus.yaml. "
+                f"If it was killed, the bus is free {LEASE:.0f} s later.",
+            )
+        self._revision = await bucket.update(KEY, msgspec.json.encode(self._holder), entry.revision)
+
+    async def _bucket(self) -> KeyValue:
+        jetstream = self._bus.client.jetstream(timeout=PATIENCE)
+        try:
+            return await jetstream.key_value(BUCKET)
+        except nats.js.errors.BucketNotFoundError:
+            return await jetstream.create_key_value(
+                bucket=BUCKET, ttl=LEASE, history=1, storage=self._storage
+            )
+
+    @contextmanager
+    def _answered(self) -> Iterator[None]:
+        try:
+            yield
+        except (
+            nats.js.errors.KeyWrongLastSequenceError,
+            nats.js.errors.KeyNotFoundError,
+        ) as error:
+            raise _ChangedError(
+                f"The lease of the bus at {self._bus.url} changes hands.", remedy="Try again."
+            ) from error
+        except (nats.errors.Error, TimeoutError, msgspec.MsgspecError) as error:
+            raise BusError(
+                f"The NATS server at {self._bus.url} gives no lease: {error!r}.",
+                remedy="It needs JetStream: start it with `jetstream { … }`, or leave `url` empty "
+                "for the embedded one.",
+            ) from error
+
+
+class _ChangedError(BusError):
+    """Somebody else has written the key."""
+
+
+class Serving:
+    """Participants that serve while the lease is held; `keep` it meanwhile."""
+
+    def __init__(
+        self, lease: Lease, participants: Callable[[], Awaitable[Sequence[Participant]]]
+    ) -> None:
+        self._lease = lease
+        self._participants = participants
+        self._started: Sequence[Participant] = ()
+        self._running: AsyncExitStack | None = None
+
+    async def __aenter__(self) -> Self:
+        await self._start()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._stop()
+
+    async def keep(self) -> None:
+        """Renew the lease until cancelled; stop serving where that fails, start once it is back."""
+        while True:
+            await asyncio.sleep(RENEWAL)
+            try:
+                async with asyncio.timeout(PATIENCE):
+                    await self._lease.renew()
+                if self._running is None:
+                    await self._start()
+                    log.info("lease_regained")
+            except (BusError, TimeoutError) as error:
+                if isinstance(error, LeaseHeldError) or self._lease.is_ending:
+                    await self._give_up(error)
+
+    async def _give_up(self, error: Exception) -> None:
+        if self._running is not None:
+            reason = str(error) or "JetStream does not answer."
+            log.error("lease_lost", reason=reason, meanwhile="no tool is served")
+            await asyncio.gather(*(participant.leave() for participant in self._started))
+            await self._stop()
+
+    async def _start(self) -> None:
+        self._started = await self._participants()
+        async with AsyncExitStack() as running:
+            for participant in self._started:
+                await running.enter_async_context(participant)
+            self._running = running.pop_all()
+
+    async def _stop(self) -> None:
+        if self._running is not None:
+            await self._running.aclose()
+            self._running = None

@@ -1,0 +1,185 @@
+"""One stack serves a bus: its lease is refused to others, ends with it, and is obeyed by itself."""
+
+import asyncio
+import os
+import signal
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+
+import pytest
+
+from factories import ConnectBus
+from local.bus import lease as leases
+from local.bus.connection import Connection
+from local.bus.lease import Holder, Lease, Serving
+from local.bus.participant import Participant
+from local.bus.server import EmbeddedServer, embedded_server
+from local.errors import BusError, LeaseHeldError
+from waiting import eventually
+
+
+@pytest.fixture
+async def server(tmp_path: Path) -> AsyncIterator[EmbeddedServer]:
+    async with embedded_server(tmp_path / "nats", host="127.0.0.1", port=-1) as running:
+        yield running
+
+
+@pytest.fixture
+def nats_url(server: EmbeddedServer) -> str:
+    """Its leases are shorter than those of other tests."""
+    return server.url
+
+
+@pytest.fixture
+def short(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(leases, "LEASE", 3.0)
+    monkeypatch.setattr(leases, "RENEWAL", 0.1)
+    monkeypatch.setattr(leases, "PATIENCE", 0.5)
+
+
+def holder(tmp_path: Path, name: str) -> Holder:
+    folder = tmp_path / name
+    folder.mkdir(exist_ok=True)
+    return Holder.of(folder)
+
+
+def lease(bus: Connection, tmp_path: Path, name: str) -> Lease:
+    return Lease(bus, holder(tmp_path, name), in_memory=False)
+
+
+async def taken(one: Lease) -> bool:
+    try:
+        await one.take()
+    except LeaseHeldError:
+        return False
+    return True
+
+
+async def test_of_many_that_ask_at_once_one_gets_it_and_the_others_learn_who(
+    connect_bus: ConnectBus, tmp_path: Path
+) -> None:
+    asking = [lease(await connect_bus(), tmp_path, f"folder{n}") for n in range(8)]
+
+    outcomes = await asyncio.gather(*(one.take() for one in asking), return_exceptions=True)
+
+    (winner,) = [n for n, outcome in enumerate(outcomes) if outcome is None]
+    refused = [outcome for outcome in outcomes if outcome is not None]
+    assert len(refused) == 7
+    for error in refused:
+        assert isinstance(error, LeaseHeldError)
+        assert str(tmp_path / f"folder{winner}") in error.message
+        assert f"process {os.getpid()}" in error.message
+        assert "config/bus.yaml" in str(error.remedy)
+
+
+async def test_a_lease_that_was_given_back_is_free_at_once(bus: Connection, tmp_path: Path) -> None:
+    first, second = lease(bus, tmp_path, "first"), lease(bus, tmp_path, "second")
+    await first.take()
+    assert not await taken(second)
+
+    await first.release()
+
+    assert await taken(second)
+    assert not await taken(first)
+
+
+@pytest.mark.usefixtures("short")
+async def test_the_lease_of_a_holder_that_was_killed_ends(bus: Connection, tmp_path: Path) -> None:
+    await lease(bus, tmp_path, "killed").take()
+    second = lease(bus, tmp_path, "second")
+
+    assert not await taken(second)
+    await eventually(lambda: taken(second), within=30)
+
+
+async def test_the_next_process_on_the_same_folder_need_not_wait(
+    bus: Connection, tmp_path: Path
+) -> None:
+    killed, again = lease(bus, tmp_path, "folder"), lease(bus, tmp_path, "folder")
+    await killed.take()
+
+    await again.take()
+
+    await again.renew()
+    assert not await taken(lease(bus, tmp_path, "another"))
+
+
+async def test_a_copy_of_a_folder_is_another_folder(bus: Connection, tmp_path: Path) -> None:
+    await lease(bus, tmp_path, "folder").take()
+    (tmp_path / "folder").rename(tmp_path / "moved")
+
+    assert not await taken(lease(bus, tmp_path, "folder"))
+
+
+class Serves(Participant):
+    def __init__(self, bus: Connection) -> None:
+        super().__init__(bus, name="serves", description="Answers.")
+
+
+@asynccontextmanager
+async def serving(bus: Connection, one: Lease) -> AsyncIterator[list[Participant]]:
+    """The participants so far: whenever the lease is back, there is a new one."""
+    made: list[Participant] = []
+
+    async def make() -> list[Participant]:
+        made.append(Serves(bus))
+        return made[-1:]
+
+    async with Serving(one, make) as running:
+        keeping = asyncio.create_task(running.keep())
+        try:
+            yield made
+        finally:
+            keeping.cancel()
+            with suppress(asyncio.CancelledError):
+                await keeping
+
+
+async def is_served(bus: Connection) -> bool:
+    try:
+        await bus.request("$SRV.PING.serves", b"", timeout=1)
+    except BusError:
+        return False
+    return True
+
+
+@pytest.mark.usefixtures("short")
+async def test_a_holder_that_cannot_renew_stops_serving_until_it_can(
+    connect_bus: ConnectBus, server: EmbeddedServer, tmp_path: Path
+) -> None:
+    """By its own clock: the server, which would say so, does not answer."""
+    bus, client = await connect_bus(), await connect_bus()
+    one = lease(bus, tmp_path, "first")
+    await one.take()
+    async with serving(bus, one) as made:
+        assert await is_served(client)
+        os.kill(server.pid, signal.SIGSTOP)
+        try:
+            await eventually(lambda: not made[-1]._subscriptions, within=30)
+        finally:
+            os.kill(server.pid, signal.SIGCONT)
+
+        await eventually(lambda: len(made) == 2, within=30)
+        await eventually(lambda: is_served(client), within=30)
+
+
+@pytest.mark.usefixtures("short")
+async def test_a_holder_whose_lease_went_to_another_stops_until_that_one_does(
+    connect_bus: ConnectBus, tmp_path: Path
+) -> None:
+    bus, client = await connect_bus(), await connect_bus()
+    one, other = lease(bus, tmp_path, "first"), lease(client, tmp_path, "other")
+    await one.take()
+    async with serving(bus, one):
+        bucket = await client.client.jetstream().key_value(leases.BUCKET)
+        await bucket.purge(leases.KEY)
+        assert await taken(other)
+
+        async def renewed_and_unserved() -> bool:
+            await other.renew()
+            return not await is_served(client)
+
+        await eventually(renewed_and_unserved, within=30)
+        await other.release()
+        await eventually(lambda: is_served(client), within=30)

@@ -1,0 +1,83 @@
+"""What the stack's processes say to each other is for them alone; others are refused."""
+
+import json
+from pathlib import Path
+
+from local.app import Stack, open_stack
+from local.bus.connection import Message, connect
+from local.protocol import subjects
+from stacks import in_step, save, search, settings_in, status
+from waiting import eventually
+
+GOLD = "The chemical symbol of gold is Au."
+ASKED = [
+    subjects.VECTOR_SEARCH,
+    subjects.VECTOR_UPSERT,
+    subjects.VECTOR_DELETE,
+    subjects.VECTOR_IDS,
+    subjects.VECTOR_LOST,
+    subjects.VECTOR_STATUS,
+    subjects.VECTOR_RESET,
+]
+REQUEST = b'{"payload": {"text": "gold", "limit": 5, "offset": 0, "ids": [], "items": []}}'
+
+
+async def refusals(stack: Stack, name: str) -> int:
+    """How many requests a participant has refused, as `nats micro stats` shows."""
+    answer = await stack.bus.request(subjects.discovery("STATS", name), b"")
+    endpoints = json.loads(answer.data)["endpoints"]
+    return sum(one["num_errors"] for one in endpoints if one.get("last_error") == "forbidden")
+
+
+async def test_a_client_that_knows_nothing_is_forbidden_every_inner_subject(
+    tmp_path: Path,
+) -> None:
+    """With a made-up signature, too; and no index is emptied by it."""
+    async with (
+        open_stack(settings_in(tmp_path), log_folder=tmp_path, with_generator=False) as stack,
+        connect(stack.url, name="stranger") as stranger,
+    ):
+        await save(stack.bus, GOLD)
+        await in_step(stack.bus, records=1)
+        for headers in (None, {"Local2-Signature": "0" * 64}):
+            for subject in ASKED:
+                refused = await stranger.request(subject, REQUEST, headers=headers)
+                assert (refused.headers or {}).get("Nats-Service-Error-Code") == "forbidden"
+                assert json.loads(refused.data)["payload"]["code"] == "forbidden"
+        assert await refusals(stack, "vector_worker") == 2 * len(ASKED)
+
+        await stranger.publish(subjects.VECTOR_RESET, REQUEST)
+        await stranger.publish(subjects.VECTOR_READY, b'{"payload": {"worker": "mine"}}')
+
+        async def counted() -> bool:
+            return (
+                await refusals(stack, "housekeeper") == 1
+                and await refusals(stack, "vector_worker") == 2 * len(ASKED) + 1
+            )
+
+        await eventually(counted)
+        assert (await status(stack.bus)).in_index == 1
+        assert (await search(stack.bus, GOLD))["degraded"] is False
+
+
+async def test_the_secret_is_on_no_bus_in_no_log_and_on_no_command_line(tmp_path: Path) -> None:
+    settings = settings_in(tmp_path)
+    heard: list[bytes] = []
+    async with open_stack(settings, log_folder=tmp_path, with_generator=False) as stack:
+        secret = stack.bus.secret.encode()
+        async with connect(stack.url, name="ears") as ears:
+
+            async def hear(message: Message) -> None:
+                heard.append(repr(message).encode())
+
+            await ears.subscribe(">", hear)
+            await ears.flush()
+            await save(stack.bus, GOLD)
+            await in_step(stack.bus, records=1)
+        pid = stack.vector_worker.pid
+        written = [file.read_bytes() for file in tmp_path.rglob("*") if file.is_file()]
+        written += [file.read_bytes() for file in Path("/proc", str(pid)).glob("cmdline")]
+
+    assert len(secret) == 64
+    assert any(b"vector.upsert" in message for message in heard)
+    assert [text for text in (*heard, *written) if secret in text] == []
