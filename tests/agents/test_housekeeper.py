@@ -10,6 +10,7 @@ from factories import StartWorker
 from indexed import indexed
 from local.agents.housekeeper import Housekeeper
 from local.bus.connection import Connection
+from local.bus.signature import signed
 from local.memory.service import Memory
 from local.protocol.caller import Caller
 from local.protocol.envelope import utc_now
@@ -94,7 +95,8 @@ async def test_what_is_no_announcement_of_a_worker_is_a_line_in_the_log(
 
     before = len(lines())
     for garbage in (b"", b"{", b"null", b'{"payload": {"worker": 7}}', b"\xff" * 1_000):
-        await bus.publish("vector.ready", garbage)
+        headers = signed(bus.secret, "vector.ready", garbage)
+        await bus.publish("vector.ready", garbage, headers=headers)
 
     await eventually(lambda: len(lines()) == before + 5)
     said = [json.loads(line) for line in lines()[before:]]
