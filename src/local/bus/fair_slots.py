@@ -2,8 +2,8 @@
 
 import asyncio
 from collections import OrderedDict, deque
-from collections.abc import AsyncIterator, Hashable, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import Hashable
+from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from dataclasses import dataclass, field
 
 from local.errors import OverloadedError
@@ -45,37 +45,44 @@ class FairSlots:
         self._owners: dict[Hashable, _Owner] = {}
         self._waiting: OrderedDict[Hashable, _Owner] = OrderedDict()
 
-    @contextmanager
-    def admitted(self, owner: Hashable, size: int = 0) -> Iterator[None]:
-        """Count work of so many bytes as accepted, whether it waits or runs.
+    def admitted(self, owner: Hashable, size: int = 0) -> AbstractContextManager[None]:
+        """Count work of so many bytes as accepted while the context lasts: waiting or running.
 
         Raises:
-            OverloadedError: There is too much already, of this owner or altogether.
+            OverloadedError: On entering: there is too much, of this owner or altogether.
         """
+        return _Admission(self, owner, size)
+
+    def slot(self, owner: Hashable) -> AbstractAsyncContextManager[None]:
+        """Have the owner's next turn, and wait for it on entering; for work that was admitted."""
+        return _Slot(self, owner)
+
+    def admit(self, owner: Hashable, size: int) -> None:
+        """Enter `admitted`."""
         own = self._owners.get(owner) or _Owner()
         if self._is_too_much(own, size):
             raise OverloadedError
         self._owners[owner] = own
         self._count(own, 1, size)
-        try:
-            yield
-        finally:
-            self._count(own, -1, -size)
-            if not own.admitted:
-                del self._owners[owner]
 
-    @asynccontextmanager
-    async def slot(self, owner: Hashable) -> AsyncIterator[None]:
-        """Wait for the owner's turn; for work that was admitted."""
+    def leave(self, owner: Hashable, size: int) -> None:
+        """Leave `admitted`."""
+        own = self._owners[owner]
+        self._count(own, -1, -size)
+        if not own.admitted:
+            del self._owners[owner]
+
+    async def acquire(self, owner: Hashable) -> None:
+        """Enter `slot`."""
         own = self._owners[owner]
         if self._free and own.running < self._each and not own.waiting:
             self._begin(own)
         else:
             await self._turn(owner, own)
-        try:
-            yield
-        finally:
-            self._end(own)
+
+    def release(self, owner: Hashable) -> None:
+        """Leave `slot`."""
+        self._end(self._owners[owner])
 
     async def _turn(self, owner: Hashable, own: _Owner) -> None:
         turn = asyncio.get_running_loop().create_future()
@@ -126,3 +133,31 @@ class FairSlots:
             self._begin(own)
             turn.set_result(None)
         return True
+
+
+class _Admission:
+    """Every request passes here: a generator as its context would cost it twice as much."""
+
+    __slots__ = ("_owner", "_size", "_slots")
+
+    def __init__(self, slots: FairSlots, owner: Hashable, size: int) -> None:
+        self._slots, self._owner, self._size = slots, owner, size
+
+    def __enter__(self) -> None:
+        self._slots.admit(self._owner, self._size)
+
+    def __exit__(self, *_: object) -> None:
+        self._slots.leave(self._owner, self._size)
+
+
+class _Slot:
+    __slots__ = ("_owner", "_slots")
+
+    def __init__(self, slots: FairSlots, owner: Hashable) -> None:
+        self._slots, self._owner = slots, owner
+
+    async def __aenter__(self) -> None:
+        await self._slots.acquire(self._owner)
+
+    async def __aexit__(self, *_: object) -> None:
+        self._slots.release(self._owner)
