@@ -17,6 +17,7 @@ from local.database import Connection as Sql
 from local.database import Database
 from local.errors import StorageError
 from local.memory.service import Memory, MemoryService
+from local.memory.turn_records import Turn
 from local.protocol.caller import Caller
 from local.protocol.codec import decode
 from local.protocol.payloads import DeadLetter
@@ -216,6 +217,28 @@ async def test_a_turn_that_is_never_handled_in_its_time_is_set_aside(
         await all_done(bus)
 
     assert len(await episodes(database)) == 1
+
+
+@pytest.mark.usefixtures("memory_agent")
+async def test_a_turn_that_fails_every_time_is_set_aside(
+    bus: Connection, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(streams, "RETRY_DELAY", 0.05)
+    put_turn = MemoryService.put_turn
+
+    async def fail(self: MemoryService, remembered: Turn) -> object:
+        if remembered.query_id == "q2":
+            raise KeyError("A fault of ours.")
+        return await put_turn(self, remembered)
+
+    monkeypatch.setattr(MemoryService, "put_turn", fail)
+    await publish_durably(bus, GENERATION, turn(query_id="q2"))
+    await publish_durably(bus, GENERATION, turn())
+    await all_done(bus)
+
+    (letter,) = [stored.letter async for stored in letters(bus)]
+    assert "could not be handled" in letter.reason
+    assert [row["query_id"] for row in await episodes(database)] == ["q1"]
 
 
 async def test_turns_wait_while_no_agent_runs(

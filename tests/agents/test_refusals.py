@@ -63,6 +63,29 @@ async def test_no_error_of_a_message_repeats_more_than_a_little(
     assert result.ok or len(result.content) < 1_000
 
 
+async def test_brackets_all_the_way_down_are_refused(bus: Connection, tools: Memory) -> None:
+    assert tools is not None
+    nested: list[Any] = []
+    for _ in range(600):
+        nested = [nested]
+    result = await call_tool(
+        bus, "ingest", {"messages": [{"role": "user", "content": [{"x": nested}]}]}, caller=RICHARD
+    )
+
+    assert result.error is not None
+    assert result.error.message == "messages[0]: it is nested too deeply."
+
+
+async def test_a_part_of_a_type_that_is_no_text_is_kept(bus: Connection, tools: Memory) -> None:
+    assert tools is not None
+    parts = [{"type": ["text"], "text": "Hi"}]
+    result = await call_tool(
+        bus, "ingest", {"messages": [{"role": "user", "content": parts}]}, caller=RICHARD
+    )
+
+    assert result.ok, result.content
+
+
 @pytest.mark.usefixtures("memory_agent")
 @pytest.mark.parametrize(
     ("garbage", "cut"),
@@ -71,8 +94,9 @@ async def test_no_error_of_a_message_repeats_more_than_a_little(
         (b"\0" * 900_000, True),
         (json.dumps({"query": None, "answer": WRONG}).encode(), False),
         (json.dumps({"query": [WRONG], "answer": None, "user": [WRONG]}).encode(), False),
+        (b'{"query": "a", "answer": "b", "error": {"code": []}, "user": []}', False),
     ],
-    ids=["no text", "control characters", "no query", "no answer"],
+    ids=["no text", "control characters", "no query", "no answer", "a code that is a list"],
 )
 async def test_a_large_message_that_cannot_be_read_is_a_dead_letter_once(
     bus: Connection, database: Database, log_since: Callable[[], str], garbage: bytes, cut: bool

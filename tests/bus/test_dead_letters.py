@@ -8,7 +8,7 @@ import pytest
 from local.bus.connection import Connection
 from local.bus.dead_letters import bury, count_letters, drop, letter_at, letters, publish_again
 from local.bus.streams import publish_durably, turns_stream
-from local.errors import BadRequestError, BusError, InvalidArgumentsError
+from local.errors import ECHOED, BadRequestError, BusError, InvalidArgumentsError
 from local.protocol.payloads import DeadLetter
 
 LETTER = DeadLetter(
@@ -44,6 +44,16 @@ async def test_letters_come_oldest_first_whatever_was_dropped_between_them(bus: 
     assert await count_letters(bus) == 3
     assert await letter_at(bus, 5) == found[1]
     assert found == sorted(found, key=lambda stored: stored.at)
+
+
+@pytest.mark.parametrize("text", ["a", "\0", "\ufffd", "“"])
+async def test_a_letter_fits_the_bus_whatever_it_is_about(bus: Connection, text: str) -> None:
+    await buried(bus, {"message": text * 2_000_000, "reason": text * 2_000_000})
+
+    (stored,) = [stored async for stored in letters(bus)]
+    assert stored.letter.cut
+    assert len(stored.letter.reason) <= ECHOED
+    assert len(stored.letter.message) > 100_000
 
 
 async def test_a_message_is_published_again_as_it_was_and_its_letter_dropped(

@@ -152,7 +152,7 @@ async def test_a_toolbox_takes_a_tool_that_says_little(
         pytest.param(b"[" * 100_000, "not JSON", id="nested without end"),
         pytest.param(b'{"payload": []}', "no JSON object", id="a list"),
         pytest.param(b'{"payload": {"description": "What?"}}', "names no tool", id="no name"),
-        pytest.param(b'{"payload": {"name": "a.*"}}', "'a.*' is not a tool name", id="a wildcard"),
+        pytest.param(b'{"payload": {"name": "a.*"}}', "not a tool name", id="a wildcard"),
         pytest.param(
             b'{"payload": {"name": "a", "parameters": ["city"]}}', "`object`", id="a list of names"
         ),

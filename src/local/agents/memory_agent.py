@@ -71,12 +71,22 @@ class MemoryAgent(Participant):
                 await self._take(message)
         except RequestError as error:
             await self._give_up(message, error)
-        except TimeoutError as error:
+        except TimeoutError:
             late = DeadlineError(f"It was not handled within {seconds:g} s (turn_timeout).")
-            there = stored(self.bus, message)
-            if there is not None and there.deliveries < ATTEMPTS:
-                raise late from error
-            await self._give_up(message, late)
+            await self._try_again(message, late)
+        except Local2Error:
+            raise
+        except Exception:
+            log.exception("message_failed", subject=message.subject)
+            fault = Local2Error("It could not be handled; the server's log says where.")
+            await self._try_again(message, fault)
+
+    async def _try_again(self, message: Message, error: Local2Error) -> None:
+        """Raise the error, unless it has been tried often enough."""
+        there = stored(self.bus, message)
+        if there is not None and there.deliveries < ATTEMPTS:
+            raise error
+        await self._give_up(message, error)
 
     async def _take(self, message: Message) -> None:
         if message.subject == subjects.RESPONSE_FEEDBACK:
@@ -128,7 +138,7 @@ class MemoryAgent(Participant):
         there = stored(self.bus, message)
         return there.at if there else utc_now()
 
-    async def _give_up(self, message: Message, error: RequestError) -> None:
+    async def _give_up(self, message: Message, error: Local2Error) -> None:
         log.warning("message_refused", subject=message.subject, reason=error.logged)
         there = stored(self.bus, message)
         text = message.data.decode("utf-8", "replace")

@@ -11,7 +11,14 @@ from nats.js.api import RawStreamMsg
 
 from local.bus.connection import Connection
 from local.bus.streams import dead_letters_stream, publish_durably
-from local.errors import BadRequestError, BusError, InvalidArgumentsError, TooLargeError, quoted
+from local.errors import (
+    BadRequestError,
+    BusError,
+    InvalidArgumentsError,
+    TooLargeError,
+    echoed,
+    quoted,
+)
 from local.protocol import subjects
 from local.protocol.codec import decode, encode
 from local.protocol.envelope import seal
@@ -42,6 +49,7 @@ async def bury(bus: Connection, letter: DeadLetter, *, source: str, number: str 
     Raises:
         BusError: The stream did not take it.
     """
+    letter = msgspec.structs.replace(letter, reason=echoed(letter.reason))
     while True:
         data = encode(seal(letter, type="dead_letter", source=source))
         try:
@@ -124,7 +132,8 @@ async def publish_again(bus: Connection, stored: StoredLetter, tenant: str = "de
         )
     if letter.subject not in TO_PUBLISH_AGAIN:
         raise BadRequestError(
-            f"Dead letter {stored.sequence} is for {quoted(letter.subject)}, not remembered.",
+            f"Dead letter {stored.sequence} is for {quoted(letter.subject)}, "
+            "which nobody remembers.",
             remedy="Drop it.",
         )
     await publish_durably(bus, letter.subject, letter.message.encode())

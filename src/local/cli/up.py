@@ -1,6 +1,11 @@
-"""`local2 up`: the whole stack in one process, with a chat where there is a terminal."""
+"""`local2 up`: the whole stack in one process, with a chat where there is a terminal.
+
+What is there when the stack is open is frozen: else each full collection of garbage, which a large
+document brings about, looks through all modules while everybody waits.
+"""
 
 import asyncio
+import gc
 import signal
 import sys
 from contextlib import AsyncExitStack, suppress
@@ -39,6 +44,7 @@ async def _with_chat(settings: Settings) -> None:
         with output.console.status("Starting …"):
             logs = settings.memory.data_dir / "logs"
             stack = await resources.enter_async_context(open_stack(settings, log_folder=logs))
+            gc.freeze()
         _greet(output, settings, stack)
         await converse(stack.bus, output)
         output.console.print("[dim]Stopping …[/]")
@@ -57,4 +63,5 @@ async def _quietly(settings: Settings) -> None:
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
     async with open_stack(settings):
+        gc.freeze()
         await stop.wait()

@@ -49,7 +49,7 @@ def _in(block: str | Json, kind: str, names: tuple[str, ...]) -> Json | None:
 
 def _is_thought(block: str | Json) -> bool:
     return isinstance(block, dict) and (
-        block.get("type") in THOUGHTS or block.get("thought") is True
+        str(block.get("type")) in THOUGHTS or block.get("thought") is True
     )
 
 

@@ -80,8 +80,16 @@ def messages_of(received: Json, place: str = "") -> list[Message]:
 
     Raises:
         InvalidArgumentsError: It has no role or says nothing, a tool call has no name, a field has
-            a type that cannot be read, or the timestamp is no time.
+            a type that cannot be read, the timestamp is no time, or it is nested without end.
     """
+    try:
+        return _messages(received, place)
+    except RecursionError as error:
+        problem = f"{place}: it is nested too deeply.".removeprefix(": ")
+        raise InvalidArgumentsError(problem) from error
+
+
+def _messages(received: Json, place: str) -> list[Message]:
     within = f"{place}." if place else ""
     try:
         known = msgspec.convert(received, ReceivedMessage)

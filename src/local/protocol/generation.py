@@ -31,7 +31,7 @@ P = TypeVar("P")
 QUERY: Final = 'A query looks like {"payload": {"query": "…"}}.'
 TURN: Final = 'A turn looks like {"payload": {"query": "…", "answer": "…"}}.'
 RATING: Final = 'A rating looks like {"payload": {"query_id": "…", "score": 1}}.'
-CODES: Final = frozenset(get_args(ErrorCode))
+CODES: Final[Mapping[str, ErrorCode]] = {code: code for code in get_args(ErrorCode)}
 
 
 class Read(msgspec.Struct, Generic[P], frozen=True, kw_only=True):
@@ -219,6 +219,6 @@ def _error(value: Any) -> ErrorReply | None:
         return None
     code: ErrorCode = "internal"
     if isinstance(value, dict):
-        code = value["code"] if value.get("code") in CODES else code
+        code = CODES.get(str(value.get("code")), code)
         value = value.get("message") or text_of(value) or value
     return ErrorReply(code=code, message=as_text(value))
