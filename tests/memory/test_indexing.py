@@ -17,15 +17,15 @@ from local.database import Connection as Sql
 from local.database import Database
 from local.errors import VectorError
 from local.logs import logging_to
-from local.memory.index_queue import IndexQueue
-from local.memory.indexer import (
+from local.memory.batches import (
     BATCH_BYTES,
     BATCH_RECORDS,
     BYTES_A_DIMENSION,
-    Indexer,
-    _items,
     batches,
+    items_of,
 )
+from local.memory.index_queue import IndexQueue
+from local.memory.indexer import Indexer
 from local.memory.records import NewRecord, Waiting
 from local.memory.rows import TenantRows
 from local.memory.service import Memory
@@ -277,7 +277,7 @@ def test_no_batch_nor_its_answer_is_more_than_a_message_carries(text: str, dimen
 
     assert sorted(record.row for batch in cut for record in batch) == list(range(400))
     for batch in cut:
-        request = VectorUpsert(items=_items(batch))
+        request = VectorUpsert(items=items_of(batch))
         answer = VectorsStored(vectors=[vector] * len(batch), embedder="all-MiniLM-L6-v2")
         for payload in (request, answer):
             assert len(encode(seal(payload, type="request", source="memory"))) <= MESSAGE_BYTES

@@ -7,25 +7,19 @@ is emptied, and filled again with the vectors in the ledger.
 
 import asyncio
 import time
-from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import Protocol
 
-import msgspec
 import structlog
 
 from local.errors import IndexDamagedError, Local2Error, VectorError
+from local.memory.batches import batches, items_of
 from local.memory.damage import Damage
 from local.memory.index_queue import IndexQueue
 from local.memory.records import Waiting
 from local.protocol.envelope import utc_now
 from local.protocol.vectors import VectorHits, VectorItem, VectorsStored, VectorStatus
 
-BATCH_RECORDS = 128
-BATCH_BYTES = 400_000
-"""Of a request or its answer, well below what the bus carries."""
-BYTES_A_DIMENSION = 6
-"""A float32 in base64, rounded up."""
 LEAST_ROUND = 16
 MOST_ROUND = 512
 ROUND_SECONDS = 0.4
@@ -246,7 +240,7 @@ class Indexer:
 
     async def _index(self, batch: list[Waiting]) -> None:
         async with self._slots:
-            stored = await self._vectors.upsert(_items(batch), tenant=self._queue.tenant)
+            stored = await self._vectors.upsert(items_of(batch), tenant=self._queue.tenant)
         await self._queue.keep_vectors(batch, stored.vectors, stored.embedder)
         self.moved_at = utc_now()
 
@@ -278,7 +272,7 @@ class Indexer:
         sample = await self._queue.sample_indexed(SAMPLE)
         lost: list[str] = []
         for batch in batches(sample, status.dimensions):
-            lost += await self._vectors.lost(_items(batch), tenant=self._queue.tenant)
+            lost += await self._vectors.lost(items_of(batch), tenant=self._queue.tenant)
         if len(lost) > TOLERATED_LOSSES:
             raise IndexDamagedError(f"It misses {len(lost)} of {len(sample)} vectors at random.")
         await self._queue.index_again(lost)
@@ -294,32 +288,3 @@ def round_after(records: int, seconds: float) -> int:
     """How many records the next round has, after one of so many that took so long."""
     fitting = int(records * ROUND_SECONDS / max(seconds, 1e-6))
     return max(LEAST_ROUND, min(fitting, MOST_ROUND, 2 * records))
-
-
-def _items(records: Sequence[Waiting]) -> list[VectorItem]:
-    return [
-        VectorItem(id=record.id, vector=record.vector)
-        if record.vector is not None
-        else VectorItem(id=record.id, text=record.text)
-        for record in records
-    ]
-
-
-def batches(records: Sequence[Waiting], dimensions: int) -> Iterator[list[Waiting]]:
-    """Cut records into batches that the bus carries, there and back.
-
-    Shortest texts first, since padding is what embedding wastes.
-    """
-    vector_bytes = dimensions * BYTES_A_DIMENSION
-    batch: list[Waiting] = []
-    size = 0
-    for record in sorted(records, key=lambda r: len(r.text)):
-        text = record.text if record.vector is None else ""
-        cost = max(len(msgspec.json.encode(text)), vector_bytes)
-        if batch and (len(batch) == BATCH_RECORDS or size + cost > BATCH_BYTES):
-            yield batch
-            batch, size = [], 0
-        batch.append(record)
-        size += cost
-    if batch:
-        yield batch
