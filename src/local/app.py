@@ -18,7 +18,6 @@ from local.agents.memory_agent import MemoryAgent
 from local.agents.output_keeper import OutputKeeper
 from local.agents.stream_keeper import StreamKeeper
 from local.bus.connection import Connection, connect
-from local.bus.fair_slots import FairSlots
 from local.bus.lease import Holder, Lease, Serving
 from local.bus.participant import Participant
 from local.bus.server import EmbeddedServer, embedded_server
@@ -27,6 +26,7 @@ from local.bus.tool_host import ToolHost
 from local.bus.vector_client import VectorClient
 from local.database import folder_lock
 from local.errors import FolderLockedError
+from local.fair_slots import FairSlots
 from local.llm.chat import ChatModel
 from local.llm.choice import choose_chat_model, open_structured_model
 from local.llm.structured import StructuredModel
@@ -50,9 +50,6 @@ from local.vectors.config import EXIT_SOFTWARE, WorkerConfig
 VECTOR_WORKER = "local.agents.vector_worker"
 CRASHES = (EXIT_SOFTWARE, *(-number for number in (SIGSEGV, SIGBUS, SIGABRT, SIGILL, SIGFPE)))
 """How a vector worker ends by a fault of Chroma's or the embedder's own."""
-SEARCHES = 16
-SEARCHES_PER_USER = 2
-"""More of them at once make no more of them a second, and each slower."""
 DEATH_PATIENCE = 10.0
 """Seconds that what is left of a killed stack gets to let go of the data folder."""
 
@@ -153,8 +150,8 @@ async def _embedded(
 
 async def _participants(bus: Connection, memory: Memory, keeper: StreamKeeper) -> list[Participant]:
     """Whatever serves the memory on the bus."""
-    slots = {True: FairSlots(SEARCHES, SEARCHES_PER_USER), False: FairSlots()}
-    tools = [ToolHost(bus, tool, slots=slots[tool.searches]) for tool in memory_tools(memory)]
+    slots = FairSlots()
+    tools = [ToolHost(bus, tool, slots=slots) for tool in memory_tools(memory)]
     housekeeper = Housekeeper(bus, memory, lambda: keeper.problem)
     agents = [housekeeper, OutputKeeper(bus, memory), Listener(bus, memory)]
     return [*tools, *agents, await MemoryAgent.open(bus, memory)]

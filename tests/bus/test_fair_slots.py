@@ -7,10 +7,10 @@ from contextlib import AsyncExitStack, ExitStack
 import pytest
 
 from local.bus.connection import Connection
-from local.bus.fair_slots import FairSlots
 from local.bus.tool_client import call_tool
 from local.bus.tool_host import ToolHost
 from local.errors import OverloadedError
+from local.fair_slots import FairSlots
 from local.protocol.caller import Caller
 from note_tool import Notes
 from waiting import eventually

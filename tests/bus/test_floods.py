@@ -10,7 +10,6 @@ import os
 import pytest
 
 from local.bus.connection import Connection, Message, connect
-from local.bus.fair_slots import FairSlots
 from local.bus.streams import (
     UNACKNOWLEDGED_BYTES,
     acknowledge,
@@ -19,6 +18,7 @@ from local.bus.streams import (
     turns_stream,
 )
 from local.bus.tool_host import ToolHost
+from local.fair_slots import FairSlots
 from local.protocol.codec import decode
 from local.protocol.payloads import ToolResult
 from note_tool import Notes

@@ -14,11 +14,11 @@ from local.agents.session_events import Announcements
 from local.agents.toolset import Uses
 from local.agents.turn import NAME, Turn
 from local.bus.connection import Connection, Message
-from local.bus.fair_slots import FairSlots
 from local.bus.identity import caller_of
 from local.bus.participant import Participant
 from local.bus.toolbox import Toolbox
 from local.errors import InvalidArgumentsError, OverloadedError, RequestError
+from local.fair_slots import FairSlots
 from local.llm.chat import ChatModel
 from local.llm.structured import StructuredModel
 from local.protocol import subjects

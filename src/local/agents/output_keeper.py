@@ -1,10 +1,10 @@
 """OutputKeeper: takes tool outputs that are too long for a model, part by part."""
 
 from local.bus.connection import Connection, Message
-from local.bus.fair_slots import FairSlots
 from local.bus.identity import caller_of
 from local.bus.participant import Participant
 from local.errors import Local2Error
+from local.fair_slots import FairSlots
 from local.memory.service import Memory
 from local.protocol import subjects
 from local.protocol.codec import decode, encode

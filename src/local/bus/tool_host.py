@@ -11,11 +11,11 @@ import msgspec
 import structlog
 
 from local.bus.connection import Connection, Headers, Message
-from local.bus.fair_slots import FairSlots
 from local.bus.identity import caller_of
 from local.bus.outputs import with_preview
 from local.bus.participant import Participant
 from local.errors import DeadlineError, InvalidArgumentsError, Local2Error, TooLargeError
+from local.fair_slots import FairSlots
 from local.protocol import subjects
 from local.protocol.codec import decode, encode, header_of
 from local.protocol.envelope import Envelope, is_past, seal

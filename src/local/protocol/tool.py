@@ -32,7 +32,6 @@ class McpTool(msgspec.Struct, kw_only=True, rename="camel"):
 class Tool(msgspec.Struct, frozen=True, kw_only=True):
     """`whole`: its results are never kept and never cut to a preview, as those of the memory.
 
-    `searches`: it takes the time of what all tools share, so few of its requests go on at once.
     `answering` hears of every result, failures included, just before it is sent.
     """
 
@@ -42,7 +41,6 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True):
     args: type[msgspec.Struct]
     run: Callable[[Caller, Any], Awaitable[ToolOutput]]
     whole: bool = False
-    searches: bool = False
     answering: Callable[[Caller, ToolResult], None] | None = None
 
     def schema(self) -> ToolSchema:

@@ -35,7 +35,7 @@ class Args(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 class MemoryTool(msgspec.Struct, Generic[A], frozen=True, kw_only=True):
     """What a tool's file declares; over a memory it becomes a Tool.
 
-    `shows`: the ids of the records that the data of a result shows. `searches`: as of a Tool.
+    `shows`: the ids of the records that the data of a result shows.
     """
 
     name: str
@@ -43,7 +43,6 @@ class MemoryTool(msgspec.Struct, Generic[A], frozen=True, kw_only=True):
     args: type[A]
     function: Callable[[MemoryService, A], Awaitable[ToolOutput]]
     shows: Callable[[Any], Iterable[str]] = lambda _: ()
-    searches: bool = False
 
     def over(self, memory: Memory) -> Tool:
         """The Tool; its caller comes from the bus and cannot be chosen by arguments."""
@@ -62,6 +61,5 @@ class MemoryTool(msgspec.Struct, Generic[A], frozen=True, kw_only=True):
             args=self.args,
             run=run,
             whole=True,
-            searches=self.searches,
             answering=answering,
         )

@@ -239,5 +239,4 @@ TOOL = MemoryTool[Recall](
     args=Recall,
     function=recall,
     shows=_shown,
-    searches=True,
 )

@@ -85,5 +85,4 @@ TOOL = MemoryTool[SearchMemory](
     args=SearchMemory,
     function=search_memory,
     shows=_shown,
-    searches=True,
 )

@@ -13,6 +13,7 @@ import structlog
 
 from local.database import Connection
 from local.errors import RerankError
+from local.fair_slots import FairSlots
 from local.memory.echoes import OF_TURNS
 from local.memory.places import Scope, Weights, reach
 from local.memory.recall.candidates import Filter
@@ -29,6 +30,9 @@ from local.protocol.caller import Caller
 
 RECALLED_KINDS: tuple[Kind, ...] = ("chat_message", "tool_output", "document_chunk", "fact")
 """Episodes hold what messages hold, and have a search of their own."""
+SEARCHES = 16
+SEARCHES_PER_USER = 2
+"""More of them at once make no more of them a second, and each slower."""
 RERANKED = 20
 BEFORE, BEHIND = "'\"(“«¡¿", ".,!?;:'\")”»…"
 """What a word may have before and behind it, and says the same."""
@@ -114,6 +118,7 @@ class Recaller:
         self._feedback_weight = feedback_weight
         self._clock = clock
         self._models = models
+        self._slots = FairSlots(SEARCHES, SEARCHES_PER_USER)
         self.min_score = min_score
 
     async def recall(self, caller: Caller, ask: Ask) -> Recalled:
@@ -125,6 +130,7 @@ class Recaller:
             InvalidArgumentsError: The question is blank, the scope needs an identity that the
                 caller lacks, or the time ends before it begins.
             StorageError: The ledger cannot be read.
+            OverloadedError: Too many searches wait.
         """
         within = reach(ask.scope, ask.kinds, caller, ask.weights or self._weights)
         now = in_utc(ask.as_of, "as_of") if ask.as_of else self._clock()
@@ -132,7 +138,9 @@ class Recaller:
         query = await self._analysed(checked_text(ask.query, "query"), now)
         draft = partial(Draft, query, within, now, self._feedback_weight)
         items_of = partial(self._recalled, ask)
-        recalled = await self._retrieval.find(query, within, filter_, draft, items_of)
+        with self._slots.admitted(caller.user):
+            async with self._slots.slot(caller.user):
+                recalled = await self._retrieval.find(query, within, filter_, draft, items_of)
         return await self._reranked(ask, recalled)
 
     async def _analysed(self, text: str, now: datetime) -> Query:
