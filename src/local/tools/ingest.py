@@ -6,6 +6,7 @@ from typing import Annotated
 import msgspec
 
 from local.memory.ingestion import Message
+from local.memory.intake import MANY
 from local.memory.messages import MessageJson, messages_of
 from local.memory.service import MemoryService
 from local.protocol.envelope import Name
@@ -41,7 +42,8 @@ class Ingest(Args, frozen=True):
 
 
 async def ingest(memory: MemoryService, args: Ingest) -> ToolOutput:
-    messages = await asyncio.to_thread(_messages, args)
+    few = len(args.messages) < MANY
+    messages = _messages(args) if few else await asyncio.to_thread(_messages, args)
     ingested = await memory.ingest(messages, args.session_id)
     return ToolOutput(
         content=f"{ingested.summary()} (session {ingested.session_id}).", data=ingested
