@@ -55,8 +55,8 @@ async def write_until_killed(bus: Connection, acknowledged: Acknowledged, number
         if not saved.ok:
             return
         acknowledged.notes.add(note)
-        args = {"messages": [{"role": "user", "content": note}]}
-        said = await call_tool(bus, "ingest", args, caller=CALLER, timeout=0.5)
+        messages = {"messages": [{"role": "user", "content": note}]}
+        said = await call_tool(bus, "ingest", messages, caller=CALLER, timeout=0.5)
         if not said.ok:
             return
         acknowledged.messages.add(note)
