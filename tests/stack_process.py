@@ -38,7 +38,7 @@ async def stack_process(folder: Path) -> AsyncIterator[StackProcess]:
         sys.executable, __file__, folder, stdin=asyncio.subprocess.PIPE
     )
     try:
-        await eventually(lambda: runtime_file.exists() or process.returncode is not None)
+        await eventually(lambda: runtime_file.exists() or process.returncode is not None, within=60)
         yield StackProcess(folder, process)
     finally:
         if process.returncode is None and process.stdin is not None:

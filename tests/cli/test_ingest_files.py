@@ -41,7 +41,9 @@ def said(**fields: Any) -> dict[str, Any]:
         pytest.param(said(session_id=["s1"]), "session_id", id="a list as a session"),
         pytest.param(said(timestamp="2023-W22"), "timestamp: '2023-W22'", id="a week"),
         pytest.param(
-            {"role": "assistant", "tool_calls": [{"id": "c1"}]}, "tool_calls: ", id="no tool"
+            {"role": "assistant", "tool_calls": [{"id": "c1"}]},
+            "the call has no name",
+            id="no tool",
         ),
     ],
 )
