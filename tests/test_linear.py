@@ -9,8 +9,10 @@ from worst import CASES, Case, repeated
 SIZE = 1_000_000
 LEAST = 0.002
 """Seconds; what takes less says nothing about how it grows."""
-GROWTH = 30
-"""Quadratic is 100."""
+GROWTH = 50
+"""Linear is 10, or 20 where the larger text is read in parts that overlap; quadratic is 100."""
+TRIES = 3
+"""One that is linear is enough: whatever else the machine does makes one slower, none faster."""
 
 
 @pytest.mark.parametrize(
@@ -19,8 +21,8 @@ GROWTH = 30
 )
 def test_ten_times_the_worst_text_takes_no_hundred_times_as_long(case: Case, unit: str) -> None:
     size = int(SIZE * case.part)
-    few = min(_seconds(case, repeated(unit, size // 10)) for _ in range(3))
-    assert _seconds(case, repeated(unit, size)) < GROWTH * max(few, LEAST)
+    few = max(LEAST, min(_seconds(case, repeated(unit, size // 10)) for _ in range(TRIES)))
+    assert any(_seconds(case, repeated(unit, size)) < GROWTH * few for _ in range(TRIES))
 
 
 def _seconds(case: Case, text: str) -> float:

@@ -31,8 +31,9 @@ Local2Error
 """
 
 import errno
+from collections.abc import Mapping
 from pathlib import Path
-from typing import ClassVar, Literal
+from typing import ClassVar, Final, Literal, get_args
 
 ErrorCode = Literal[
     "bad_request",
@@ -48,6 +49,8 @@ ErrorCode = Literal[
     "tool_failed",
     "internal",
 ]
+CODES: Final[Mapping[str, ErrorCode]] = {code: code for code in get_args(ErrorCode)}
+"""By their names, as others write them."""
 
 ECHOED = 200
 """Characters of what was sent that an error repeats at most."""

@@ -131,3 +131,34 @@ async def test_a_worker_that_crashes_again_and_again_gets_an_empty_index(
     await eventually(whole)
     assert resets == [True]
     await eventually(lambda: searchable.indexer.refilling is None)
+
+
+@pytest.mark.parametrize(("missed", "damaged"), [(5, False), (6, True)])
+async def test_a_sound_index_misses_a_share_of_its_vectors_and_a_damaged_one_more(
+    searchable: Memory, monkeypatch: pytest.MonkeyPatch, missed: int, damaged: bool
+) -> None:
+    """Of a hundred: the neighbour graph of a large index is approximate."""
+    richard = searchable.of(RICHARD)
+    for number in range(100):
+        await richard.write_episodic(f"Note {number}.")
+    await indexed(searchable)
+
+    async def lost(items: list[VectorItem], *, tenant: str) -> list[str]:
+        assert (len(items), tenant) == (100, "default")
+        return [item.id for item in items[:missed]]
+
+    emptied: list[bool] = []
+
+    async def reset(*, tenant: str, whole: bool = False) -> VectorStatus:
+        assert tenant == "default"
+        emptied.append(whole)
+        monkeypatch.undo()
+        return READY
+
+    monkeypatch.setattr(searchable.vectors, "lost", lost)
+    monkeypatch.setattr(searchable.vectors, "reset", reset)
+    searchable.indexer.worker_lost()
+    searchable.indexer.worker_started("another")
+    await eventually(lambda: searchable.indexer.caught_up)
+
+    assert emptied == ([True] if damaged else [])

@@ -77,8 +77,7 @@ class GeneratorAgent(Participant):
             try:
                 envelope = read_query(message.data).envelope
                 caller = caller_of(envelope)
-                owner = caller.tenant, caller.user
-                admitted.enter_context(self._turns.admitted(owner, len(message.data)))
+                admitted.enter_context(self._turns.admitted(caller.principal, len(message.data)))
             except (RequestError, OverloadedError) as error:
                 log.warning("query_refused", reason=error.logged)
                 await self._acknowledge(message, ToolResult.failed(error))
@@ -102,7 +101,7 @@ class GeneratorAgent(Participant):
             query=query.query,
             query_id=query.query_id or envelope.id or new_id(),
         )
-        await turn.run(self._turns.slot((asking.tenant, asking.user)))
+        await turn.run(self._turns.slot(asking.principal))
         if self._settings.knowledge and turn.answer and caller.user is not None:
             await self._learn(query.query, caller)
 

@@ -30,7 +30,7 @@ from local.memory.service import Memory
 from local.memory.turn_records import Turn
 from local.protocol import subjects
 from local.protocol.envelope import Envelope, utc_now
-from local.protocol.generation import read_feedback, read_generation, source_of
+from local.protocol.generation import Read, read_feedback, read_generation, source_of
 from local.protocol.payloads import DeadLetter, Generation
 
 NAME = "memory_agent"
@@ -95,10 +95,9 @@ class MemoryAgent(Participant):
             await self._remember(message)
 
     async def _remember(self, message: Message) -> None:
-        heard = await asyncio.to_thread(read_generation, message.data)
+        heard, unsure = await asyncio.to_thread(_read, message.data)
         envelope, turn = heard.envelope, heard.envelope.payload
         self._unread.tell(message.subject, envelope.source, heard.unread)
-        unsure = await asyncio.to_thread(is_unsure, turn)
         answered = bool(turn.answer.strip() or turn.error is None) and not unsure
         remembered = Turn(
             query=turn.query,
@@ -150,6 +149,12 @@ class MemoryAgent(Participant):
             cut=text.encode() != message.data,
         )
         await bury(self.bus, letter, source=NAME, number=f"{there.sequence}" if there else None)
+
+
+def _read(data: bytes) -> tuple[Read[Generation], bool]:
+    """A turn, and whether its answer is unsure."""
+    heard = read_generation(data)
+    return heard, is_unsure(heard.envelope.payload)
 
 
 def is_unsure(turn: Generation) -> bool:

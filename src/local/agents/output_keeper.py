@@ -27,7 +27,7 @@ class OutputKeeper(Participant):
         try:
             envelope = decode(message.data, OutputPart)
             caller = caller_of(envelope)
-            owner = caller.tenant, caller.user
+            owner = caller.principal
             with self._slots.admitted(owner, len(message.data)):
                 async with self._slots.slot(owner):
                     await self._memory.of(caller).outputs.append(envelope.payload)

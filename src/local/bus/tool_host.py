@@ -11,6 +11,7 @@ import msgspec
 import structlog
 
 from local.bus.connection import Connection, Headers, Message
+from local.bus.failure import ERROR_CODE
 from local.bus.identity import caller_of
 from local.bus.outputs import with_preview
 from local.bus.participant import Participant
@@ -20,6 +21,7 @@ from local.protocol import subjects
 from local.protocol.codec import decode, encode, header_of
 from local.protocol.envelope import Envelope, is_past, seal
 from local.protocol.payloads import ToolRequest, ToolResult
+from local.protocol.result import SERVICE_ERROR
 from local.protocol.tool import Tool
 from local.settings import TOOL_OUTPUT_LIMIT
 
@@ -89,7 +91,7 @@ class ToolHost(Participant):
 
     async def _run(self, request: Envelope[ToolRequest[Any]], size: int) -> ToolResult:
         caller = caller_of(request)
-        owner = caller.tenant, caller.user
+        owner = caller.principal
         with self._slots.admitted(owner, size):
             async with self._slots.slot(owner):
                 if is_past(request.deadline_utc):
@@ -138,8 +140,8 @@ class ToolHost(Participant):
         if message.headers and "traceparent" in message.headers:
             headers["traceparent"] = message.headers["traceparent"]
         if result.error is not None:
-            headers["Nats-Service-Error"] = _header_value(result.error.message)
-            headers["Nats-Service-Error-Code"] = result.error.code
+            headers[SERVICE_ERROR] = _header_value(result.error.message)
+            headers[ERROR_CODE] = result.error.code
         return encode(envelope), headers or None
 
     def _record(self, request: Envelope[Any] | None, result: ToolResult, seconds: float) -> None:

@@ -7,6 +7,7 @@ that is missing can be told again, a wrong one is believed.
 import re
 from collections.abc import Iterator
 
+from local.conversation.sentences import pieces
 from local.protocol.triplet import Triplet
 
 SAYS_NO_MORE = (
@@ -89,14 +90,8 @@ def extract(text: str, speaker: str) -> Iterator[Triplet]:
 
 def _sentences(text: str) -> Iterator[str]:
     """Those that say something, and not too much, one by one."""
-    begin = 0
-    while begin < len(text):
-        between = _BETWEEN.search(text, begin)
-        end, after = between.span() if between else (len(text), len(text))
-        sentence = text[begin:end].strip()
-        if 0 < len(sentence) <= LONGEST_LED_IN:
-            yield sentence
-        begin = after
+    stripped = map(str.strip, pieces(_BETWEEN, text))
+    return (sentence for sentence in stripped if 0 < len(sentence) <= LONGEST_LED_IN)
 
 
 def _in_third_person(sentence: str, speaker: str) -> str:

@@ -57,22 +57,22 @@ def _sentences(message: Message) -> Iterator[Sentence]:
     """Of an earlier summary all but its heading, as they are."""
     if is_summary(message):
         text = text_of(message).partition("\n")[2]
-        lines = filter(None, map(str.strip, _pieces(text)))
+        lines = filter(None, map(str.strip, pieces(_BETWEEN_SENTENCES, text)))
         spoken = [(line.partition(": ")[0], line) for line in lines]
     else:
         speaker = message.name or message.role
-        pieces = map(str.strip, _pieces(text_of(message)))
-        first = islice(filter(None, pieces), MOST_SENTENCES)
+        said = map(str.strip, pieces(_BETWEEN_SENTENCES, text_of(message)))
+        first = islice(filter(None, said), MOST_SENTENCES)
         spoken = [(message.role, f"{speaker}: {piece[:LONGEST]}") for piece in first]
     for role, line in spoken:
         words = frozenset(_WORD.findall(line.lower()))
         yield Sentence(line, words, WEIGHTS.get(role, 1.0))
 
 
-def _pieces(text: str) -> Iterator[str]:
-    """One by one: of a long text the first are enough."""
+def pieces(separator: re.Pattern[str], text: str) -> Iterator[str]:
+    """What a separator splits a text into, one by one: of a long text the first may be enough."""
     begin = 0
-    for between in _BETWEEN_SENTENCES.finditer(text):
+    for between in separator.finditer(text):
         yield text[begin : between.start()]
         begin = between.end()
     yield text[begin:]

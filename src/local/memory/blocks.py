@@ -23,13 +23,14 @@ class Blocks(NamedTuple):
         """Take a content apart; one that is no list of blocks is all said."""
         if not isinstance(content, list) or not all(isinstance(b, str | dict) for b in content):
             return cls(content, [], [], [])
-        calls = [found for block in content if (found := _in(block, "tool_use", CALLS))]
-        results = [found for block in content if (found := _in(block, "tool_result", RESULTS))]
-        rest = [
-            block
-            for block in content
-            if not _in(block, "tool_use", CALLS) and not _in(block, "tool_result", RESULTS)
-        ]
+        calls, results, rest = [], [], []
+        for block in content:
+            if call := _in(block, "tool_use", CALLS):
+                calls.append(call)
+            if result := _in(block, "tool_result", RESULTS):
+                results.append(result)
+            if not (call or result):
+                rest.append(block)
         return cls(
             said=[block for block in rest if not _is_thought(block)],
             besides=[] if all(map(_is_text, rest)) else rest,

@@ -10,3 +10,8 @@ class Caller(msgspec.Struct, frozen=True, kw_only=True):
     session_id: str | None = None
     query_id: str | None = None
     """The turn it asks for."""
+
+    @property
+    def principal(self) -> tuple[str, str | None]:
+        """Whose doing it is: the tenant and the user."""
+        return self.tenant, self.user

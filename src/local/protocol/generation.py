@@ -6,11 +6,11 @@ two is a turn. What else cannot be read is left out, and told.
 
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Any, Final, Generic, TypeVar, get_args
+from typing import Any, Final, Generic, TypeVar
 
 import msgspec
 
-from local.errors import BadRequestError, ErrorCode
+from local.errors import CODES, BadRequestError, ErrorCode
 from local.protocol.calls import read_calls
 from local.protocol.codec import reading_json
 from local.protocol.envelope import Envelope
@@ -31,7 +31,6 @@ P = TypeVar("P")
 QUERY: Final = 'A query looks like {"payload": {"query": "…"}}.'
 TURN: Final = 'A turn looks like {"payload": {"query": "…", "answer": "…"}}.'
 RATING: Final = 'A rating looks like {"payload": {"query_id": "…", "score": 1}}.'
-CODES: Final[Mapping[str, ErrorCode]] = {code: code for code in get_args(ErrorCode)}
 
 
 class Read(msgspec.Struct, Generic[P], frozen=True, kw_only=True):

@@ -6,11 +6,11 @@ lists what is understood.
 """
 
 from collections.abc import Mapping
-from typing import Any, get_args
+from typing import Any
 
 import msgspec
 
-from local.errors import BadRequestError, ErrorCode, RequestError, ToolFailedError
+from local.errors import CODES, BadRequestError, RequestError, ToolFailedError
 from local.protocol.codec import decode
 from local.protocol.envelope import Envelope
 from local.protocol.payloads import ErrorReply, ToolResult
@@ -23,8 +23,6 @@ FAILURES = ("isError", "is_error")
 """How MCP, and those who follow it, say that a tool failed."""
 SERVICE_ERROR = "Nats-Service-Error"
 """The header by which a NATS service says that it failed."""
-
-_CODES: Mapping[str, ErrorCode] = {code: code for code in get_args(ErrorCode)}
 
 CORRELATION = ("correlation_id", "session_id", "query_id")
 """What some put into the payload instead of the envelope."""
@@ -122,7 +120,7 @@ def _failed(error: object, content: str) -> ToolResult:
     named = fields.get("message")
     message = named if isinstance(named, str) and named else content or as_text(error)
     reply = ErrorReply(
-        code=_CODES.get(str(fields.get("code")), ToolFailedError.code),
+        code=CODES.get(str(fields.get("code")), ToolFailedError.code),
         message=message or "The tool's answer says nothing.",
     )
     return ToolResult(

@@ -138,8 +138,8 @@ class Recaller:
         query = await self._analysed(checked_text(ask.query, "query"), now)
         draft = partial(Draft, query, within, now, self._feedback_weight)
         items_of = partial(self._recalled, ask)
-        with self._slots.admitted(caller.user):
-            async with self._slots.slot(caller.user):
+        with self._slots.admitted(caller.principal):
+            async with self._slots.slot(caller.principal):
                 recalled = await self._retrieval.find(query, within, filter_, draft, items_of)
         return await self._reranked(ask, recalled)
 

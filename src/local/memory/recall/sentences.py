@@ -2,10 +2,10 @@
 
 import re
 
-ENDS = ".!?\u2026\u3002\uff01\uff1f\u061f"
-QUESTION_MARKS = "?\uff1f\u061f"
+_ENDS = ".!?\u2026\u3002\uff01\uff1f\u061f"
+_QUESTION_MARKS = ("?", "\uff1f", "\u061f")
 
-_SENTENCE = re.compile(rf"[^{ENDS}\n]+[{ENDS}]*")
+_SENTENCE = re.compile(rf"[^{_ENDS}\n]+[{_ENDS}]*")
 _SOMETHING = re.compile(r"\w\w")
 _DECORATION = " \t\"'*#>-\u2013\u2014\u201c\u201d"
 _CLOSING = " \"'*_)\u201d\u2019\u00bb"
@@ -30,7 +30,7 @@ def sentences(text: str) -> list[str]:
 
 
 def is_question(sentence: str) -> bool:
-    return sentence.rstrip(_CLOSING).endswith(tuple(QUESTION_MARKS))
+    return sentence.rstrip(_CLOSING).endswith(_QUESTION_MARKS)
 
 
 def asks(sentence: str) -> bool:

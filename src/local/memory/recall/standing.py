@@ -39,8 +39,10 @@ class Standing:
     def give_way(self, relevant: Flags) -> None:
         """Put shared facts under keys of the user's behind his own, which are then relevant."""
         topic = self._view.column["topic"]
-        of_users = self._view.names.topics.each(is_users).astype(bool)
         claiming = self._shared[np.isin(topic[self._shared], topic[self._own])]
+        if not len(claiming):
+            return
+        of_users = self._view.names.topics.each(is_users).astype(bool)
         for position in claiming[of_users[topic[claiming]] & relevant[claiming]].tolist():
             own = self._own[topic[self._own] == topic[position]]
             relevant[own] = True
