@@ -23,9 +23,9 @@ class PlainChroma:
     def __init__(self, collection: Any) -> None:
         self._collection = collection
 
-    def add(self, ids: Sequence[str], vectors: FloatMatrix) -> None:
-        for start in range(0, len(ids), UPSERT_SIZE):
-            piece = slice(start, start + UPSERT_SIZE)
+    def add(self, ids: Sequence[str], vectors: FloatMatrix, together: int = UPSERT_SIZE) -> None:
+        for start in range(0, len(ids), together):
+            piece = slice(start, start + together)
             self._collection.upsert(ids=list(ids[piece]), embeddings=vectors[piece])
 
     def nearest(self, vector: FloatMatrix, limit: int) -> list[str]:

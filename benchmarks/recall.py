@@ -72,8 +72,8 @@ async def measure() -> list[Figure]:
             return [*latencies, await adds(asker)]
 
 
-def conversation(texts: Sequence[str]) -> list[NewRecord]:
-    """A message a text, two people in turns, in sessions one after the other."""
+def conversation(texts: Sequence[str], session: int = SESSION) -> list[NewRecord]:
+    """A message a text, two people in turns, in sessions of so many one after the other."""
     return [
         NewRecord(
             id=content_id("chat_message", USER, n),
@@ -82,9 +82,9 @@ def conversation(texts: Sequence[str]) -> list[NewRecord]:
             label=SPEAKERS[n % len(SPEAKERS)],
             role="user",
             source_ref=str(n),
-            session_id=f"s{n // SESSION}",
+            session_id=f"s{n // session}",
             content=text,
-            event_time=FIRST + timedelta(hours=3 * (n // SESSION), minutes=n % SESSION),
+            event_time=FIRST + timedelta(hours=3 * (n // session), minutes=n % session),
         )
         for n, text in enumerate(texts)
     ]

@@ -1,6 +1,9 @@
 """Waiting until the vector index has caught up with the ledger, or keeping it from doing so."""
 
+import asyncio
+
 from local.memory.service import Memory
+from local.protocol.vectors import VectorItem, VectorsStored
 from waiting import eventually
 
 
@@ -12,21 +15,23 @@ async def indexed(memory: Memory, *, within: float = 20.0) -> None:
 
 
 class paused_indexing:  # noqa: N801 - reads as the verb that it is
-    """Hold the indexer's slots, so that what is written meanwhile waits."""
+    """Let no batch reach the worker, so that what is written meanwhile waits."""
 
     def __init__(self, memory: Memory) -> None:
-        self._slots = memory.indexer._slots
-        self._held = 0
+        self._vectors = memory.vectors
+        self._upsert = memory.vectors.upsert
+        self._may_go_on = asyncio.Event()
 
     async def __aenter__(self) -> None:
-        while not self._slots.locked():
-            await self._slots.acquire()
-            self._held += 1
+        async def upsert(items: list[VectorItem], *, tenant: str) -> VectorsStored:
+            await self._may_go_on.wait()
+            return await self._upsert(items, tenant=tenant)
+
+        self._vectors.upsert = upsert  # type: ignore[method-assign]
 
     async def __aexit__(self, *_: object) -> None:
         self.release()
 
     def release(self) -> None:
-        while self._held:
-            self._slots.release()
-            self._held -= 1
+        self._vectors.upsert = self._upsert  # type: ignore[method-assign]
+        self._may_go_on.set()

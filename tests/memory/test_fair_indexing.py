@@ -1,14 +1,22 @@
 """One user's many waiting records do not keep another user's from the index."""
 
 import asyncio
+from collections.abc import AsyncIterator
 from contextlib import suppress
 
 import pytest
 
 from local.bus.connection import Connection
 from local.bus.vector_client import VectorClient
+from local.memory.batches import (
+    BATCH_RECORDS,
+    BATCH_SECONDS,
+    LEAST_RECORDS,
+    UNDER_WAY,
+    records_after,
+)
 from local.memory.index_queue import PLACES, IndexQueue
-from local.memory.indexer import LEAST_ROUND, MOST_ROUND, ROUND_SECONDS, Indexer, round_after
+from local.memory.indexer import Indexer
 from local.memory.records import NewRecord
 from local.memory.service import Memory
 from local.protocol.envelope import new_id
@@ -36,28 +44,38 @@ async def said(memory: Memory, owner: str, number: int) -> list[str]:
     return [record.id for record in records]
 
 
-async def test_owners_that_wait_are_indexed_in_turn_and_each_oldest_first(memory: Memory) -> None:
+async def test_owners_that_wait_are_indexed_in_turn_and_each_newest_first(memory: Memory) -> None:
     eve = await said(memory, "eve", 100)
     ann = await said(memory, "ann", 2)
     queue = IndexQueue(memory.rows)
 
     waiting = [record.id for record in await queue.waiting(10, embedder=EMBEDDER)]
 
-    assert sorted(waiting) == sorted([*eve[:8], *ann])
+    assert waiting == [ann[1], eve[99], ann[0], *eve[98:91:-1]]
+
+
+async def test_what_is_under_way_waits_no_more(memory: Memory) -> None:
+    eve = await said(memory, "eve", 10)
+    queue = IndexQueue(memory.rows)
+
+    taken = await queue.waiting(4, embedder=EMBEDDER)
+    others = await queue.waiting(4, embedder=EMBEDDER, but=[record.row for record in taken])
+
+    assert [record.id for record in (*taken, *others)] == eve[:1:-1]
 
 
 async def test_every_owner_has_a_turn_however_many_there_are(memory: Memory) -> None:
     owners = 2 * PLACES + 3
-    first = {(await said(memory, f"user{n}", 50))[0] for n in range(owners)}
+    newest = {(await said(memory, f"user{n}", 50))[-1] for n in range(owners)}
     queue = IndexQueue(memory.rows)
 
     rounds = [await queue.waiting(PLACES, embedder=EMBEDDER) for _ in range(3)]
 
-    assert {record.id for waiting in rounds for record in waiting} >= first
+    assert {record.id for waiting in rounds for record in waiting} >= newest
 
 
 async def test_the_kinds_of_one_owner_have_one_share(memory: Memory) -> None:
-    eve = await said(memory, "eve", 50)
+    await said(memory, "eve", 50)
     notes = [
         NewRecord(
             id=new_id(),
@@ -73,7 +91,8 @@ async def test_the_kinds_of_one_owner_have_one_share(memory: Memory) -> None:
 
     waiting = await IndexQueue(memory.rows).waiting(20, embedder=EMBEDDER)
 
-    assert [record.id for record in waiting] == [*eve[:10], *ann[:10]]
+    turns = zip(ann[::-1], [note.id for note in notes][::-1], strict=True)
+    assert [record.id for record in waiting] == [each for turn in turns for each in turn][:20]
 
 
 class _Recording(VectorClient):
@@ -81,7 +100,7 @@ class _Recording(VectorClient):
 
     def __init__(self, bus: Connection) -> None:
         super().__init__(bus, search_timeout=1)
-        self.given: list[str] = []
+        self.given: list[list[str]] = []
         self.may_go_on = asyncio.Event()
 
     async def status(self, *, tenant: str) -> VectorStatus:
@@ -90,40 +109,53 @@ class _Recording(VectorClient):
 
     async def upsert(self, items: list[VectorItem], *, tenant: str) -> VectorsStored:
         del tenant
-        self.given += [item.id for item in items]
+        self.given.append([item.id for item in items])
         await self.may_go_on.wait()
         return VectorsStored(vectors=[bytes(4)] * len(items), embedder=EMBEDDER)
 
 
-async def test_a_record_that_comes_during_a_round_is_in_the_next_one(
-    bus: Connection, memory: Memory
-) -> None:
+@pytest.fixture
+async def worker(bus: Connection, memory: Memory) -> AsyncIterator[_Recording]:
+    """One that an indexer gives what eve said, and whatever else waits."""
     await said(memory, "eve", 3_000)
     worker = _Recording(bus)
     indexer = Indexer(IndexQueue(memory.rows), worker, patience=0)
     indexing = asyncio.create_task(indexer.run())
-    await eventually(lambda: len(worker.given) == LEAST_ROUND)
-    (note,) = await said(memory, "ann", 1)
-    indexer.wake()
-    worker.may_go_on.set()
-    await eventually(lambda: note in worker.given)
-
-    assert worker.given.index(note) < LEAST_ROUND + 2 * LEAST_ROUND
+    await eventually(lambda: len(worker.given) == UNDER_WAY)
+    yield worker
     indexing.cancel()
     with suppress(asyncio.CancelledError):
         await indexing
 
 
+async def test_a_record_that_comes_while_batches_are_under_way_is_in_the_next_one(
+    memory: Memory, worker: _Recording
+) -> None:
+    (note,) = await said(memory, "ann", 1)
+    worker.may_go_on.set()
+    await eventually(lambda: len(worker.given) > UNDER_WAY)
+
+    assert note in worker.given[UNDER_WAY]
+
+
+async def test_no_record_is_in_two_batches(worker: _Recording) -> None:
+    worker.may_go_on.set()
+    await eventually(lambda: sum(map(len, worker.given)) >= 3_000)
+
+    given = [id_ for batch in worker.given for id_ in batch]
+    assert len(given) == len(set(given)) == 3_000
+
+
 @pytest.mark.parametrize(
     ("records", "seconds", "expected"),
     [
-        pytest.param(64, 4 * ROUND_SECONDS, LEAST_ROUND, id="slow"),
-        pytest.param(300, ROUND_SECONDS, 300, id="just right"),
-        pytest.param(300, 0.0, MOST_ROUND, id="fast"),
+        pytest.param(32, 8 * BATCH_SECONDS, LEAST_RECORDS, id="slow"),
+        pytest.param(100, BATCH_SECONDS, 100, id="just right"),
+        pytest.param(100, 0.0, BATCH_RECORDS, id="fast"),
         pytest.param(32, 0.0, 64, id="few say little"),
     ],
 )
-def test_a_round_takes_about_as_long_as_another_owner_may_wait(
+def test_a_batch_takes_about_as_long_as_another_owner_may_wait(
     records: int, seconds: float, expected: int
 ) -> None:
-    assert round_after(records, seconds) == expected
+    assert records_after(records, seconds) == expected

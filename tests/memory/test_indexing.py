@@ -193,9 +193,10 @@ def said(text: str, **columns: Any) -> NewRecord:
 
 
 async def embedded(memory: Memory, *records: NewRecord) -> list[str]:
-    """The texts that wait to be embedded."""
+    """The texts that wait to be embedded, in the order of the records."""
     await memory.ledger.add_all(records)
-    return [waiting.text for waiting in await IndexQueue(memory.rows).waiting(99, embedder="")]
+    waiting = await IndexQueue(memory.rows).waiting(99, embedder="")
+    return [one.text for one in sorted(waiting, key=lambda one: one.row)]
 
 
 async def test_a_short_message_is_embedded_with_the_end_of_the_one_before_it(

@@ -2,7 +2,7 @@
 
 import json
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from heapq import merge
 from itertools import chain, islice, zip_longest
 
@@ -33,18 +33,24 @@ class IndexQueue:
         self.tenant = rows.tenant
         self._place = FIRST
 
-    async def waiting(self, limit: int, *, embedder: str) -> list[Waiting]:
+    async def waiting(
+        self, limit: int, *, embedder: str, but: Collection[int] = ()
+    ) -> list[Waiting]:
         """Records that wait for the index, with vectors that `embedder` made.
 
-        Each owner's oldest, as many of the one as of the other while they have any.
+        Each owner's newest, as many of the one as of the other while they have any; none of the
+        rows in `but`, which are under way.
         """
+        under_way = json.dumps(list(but))
 
         def take(connection: Connection) -> list[Row]:
             owners: defaultdict[str, list[list[int]]] = defaultdict(list)
             for place in self._next_places(connection):
-                found = self._rows.execute(connection, "waiting_rows", place=place, limit=limit)
+                found = self._rows.execute(
+                    connection, "waiting_rows", place=place, limit=limit, but=under_way
+                )
                 owners[owner_of(place)].append([row["row"] for row in found])
-            queues = [merge(*queues) for queues in owners.values()]
+            queues = [merge(*queues, reverse=True) for queues in owners.values()]
             turns = chain.from_iterable(zip_longest(*queues))
             rows = list(islice((row for row in turns if row is not None), limit))
             return self._rows.execute(
@@ -69,15 +75,11 @@ class IndexQueue:
     async def keep_vectors(
         self, records: Sequence[Waiting], vectors: Sequence[bytes], embedder: str
     ) -> None:
-        """Keep the vectors that are now in the index, and mark their records as indexed."""
-        made = [
-            (record, data)
-            for record, data in zip(records, vectors, strict=True)
-            if record.vector is None
-        ]
+        """Mark records as indexed, and keep the vectors of those that had none, in their order."""
+        without = [record for record in records if record.vector is None]
 
         def keep(connection: Connection) -> None:
-            for record, data in made:
+            for record, data in zip(without, vectors, strict=True):
                 self._rows.execute(
                     connection, "keep_vector", row=record.row, embedder=embedder, data=data
                 )

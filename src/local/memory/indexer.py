@@ -6,26 +6,20 @@ is emptied, and filled again with the vectors in the ledger.
 """
 
 import asyncio
-import time
 from contextlib import suppress
-from typing import Protocol
+from datetime import datetime
 
 import structlog
 
 from local.errors import IndexDamagedError, Local2Error, VectorError
-from local.memory.batches import batches, items_of
+from local.memory.batches import Batches, Vectors, batches, items_of
 from local.memory.damage import Damage
 from local.memory.index_queue import IndexQueue
-from local.memory.records import Waiting
 from local.protocol.envelope import utc_now
-from local.protocol.vectors import VectorHits, VectorItem, VectorsStored, VectorStatus
+from local.protocol.vectors import VectorStatus
 
-LEAST_ROUND = 16
-MOST_ROUND = 512
-ROUND_SECONDS = 0.4
-"""What a round should take: whoever comes during one waits for its end."""
-IN_FLIGHT = 2
-"""One batch is embedded while the vectors of the other travel home."""
+REMOVED = 512
+"""Records removed from the index together."""
 ID_PAGE = 10_000
 SAMPLE = 300
 TOLERATED_LOSSES, TOLERATED_SHARE = 2, 0.05
@@ -36,18 +30,6 @@ FIRST_RETRY = 0.1
 LAST_RETRY = 5.0
 
 log = structlog.get_logger()
-
-
-class Vectors(Protocol):
-    """The vector worker, as the memory needs it; every method may raise Local2Error."""
-
-    async def search(self, text: str, limit: int, *, tenant: str) -> VectorHits: ...
-    async def upsert(self, items: list[VectorItem], *, tenant: str) -> VectorsStored: ...
-    async def delete(self, ids: list[str], *, tenant: str) -> None: ...
-    async def ids(self, offset: int, limit: int, *, tenant: str) -> list[str]: ...
-    async def lost(self, items: list[VectorItem], *, tenant: str) -> list[str]: ...
-    async def status(self, *, tenant: str) -> VectorStatus: ...
-    async def reset(self, *, tenant: str, whole: bool = False) -> VectorStatus: ...
 
 
 class Indexer:
@@ -62,12 +44,9 @@ class Indexer:
         self._worker: VectorStatus | None = None
         self.caught_up = False
         """Every record whose write was acknowledged is in the index."""
-        self.moved_at = utc_now()
-        """When a record was indexed last, or the first of those that wait was written."""
+        self._batches = Batches(queue, vectors)
         self._losses = 0
-        self._round = LEAST_ROUND
         self._damage = Damage()
-        self._slots = asyncio.Semaphore(IN_FLIGHT)
         self._reported = ""
         self._was_ready = False
         self._patience = patience
@@ -92,6 +71,11 @@ class Indexer:
         return self._reported or None
 
     @property
+    def moved_at(self) -> datetime:
+        """When a record was indexed last, or the first of those that wait was written."""
+        return self._batches.moved_at
+
+    @property
     def refilling(self) -> str | None:
         """Why the index does not hold everything yet, if it was damaged."""
         return str(self._damage) if self._damage.reason else None
@@ -99,7 +83,7 @@ class Indexer:
     def wake(self) -> None:
         """There is something to index, or to remove."""
         if self.caught_up:
-            self.moved_at = utc_now()
+            self._batches.moved_at = utc_now()
         self.caught_up = False
         self._work.set()
 
@@ -223,15 +207,8 @@ class Indexer:
             self._was_ready = True
             self._settled.set()
         worker = self._worker
-        while waiting := await self._queue.waiting(self._round, embedder=worker.embedder):
-            begun = time.monotonic()
-            # Not a TaskGroup: it swallows a cancellation that comes while a task of it fails.
-            each = (self._index(batch) for batch in batches(waiting, worker.dimensions))
-            for failure in await asyncio.gather(*each, return_exceptions=True):
-                if failure is not None:
-                    raise failure
-            self._round = round_after(len(waiting), time.monotonic() - begun)
-        while ids := await self._queue.to_remove(MOST_ROUND):
+        await self._batches.send_all(worker)
+        while ids := await self._queue.to_remove(REMOVED):
             await self._vectors.delete(ids, tenant=self._queue.tenant)
             await self._queue.removed(ids)
         self.caught_up = self._worker is worker and not self._work.is_set()
@@ -239,19 +216,15 @@ class Indexer:
             log.info("index_rebuilt")
             self._damage.mended()
 
-    async def _index(self, batch: list[Waiting]) -> None:
-        async with self._slots:
-            stored = await self._vectors.upsert(items_of(batch), tenant=self._queue.tenant)
-        await self._queue.keep_vectors(batch, stored.vectors, stored.embedder)
-        self.moved_at = utc_now()
-
     async def _compare(self) -> VectorStatus:
         """Find what the index lacks, or has too much, after a restart or a crash."""
         status = await self._vectors.status(tenant=self._queue.tenant)
         if status.problem is not None:
             self._settled.set()
             raise VectorError(status.problem)
-        if not status.clean or status.count != await self._queue.indexed():
+        if status.count == 0:
+            await self._queue.index_anew()
+        elif not status.clean or status.count != await self._queue.indexed():
             await self._compare_ids(clean=status.clean)
         await self._probe(status)
         return status
@@ -260,8 +233,8 @@ class Indexer:
         missing, unknown = await self._queue.compared(await self._ids_in_index())
         log.info("index_compared", missing=len(missing), unknown=len(unknown), clean=clean)
         await self._queue.index_again(missing)
-        for start in range(0, len(unknown), MOST_ROUND):
-            page = unknown[start : start + MOST_ROUND]
+        for start in range(0, len(unknown), REMOVED):
+            page = unknown[start : start + REMOVED]
             await self._vectors.delete(page, tenant=self._queue.tenant)
 
     async def _empty(self, *, whole: bool) -> None:
@@ -283,9 +256,3 @@ class Indexer:
         while page := await self._vectors.ids(len(ids), ID_PAGE, tenant=self._queue.tenant):
             ids.update(page)
         return ids
-
-
-def round_after(records: int, seconds: float) -> int:
-    """How many records the next round has, after one of so many that took so long."""
-    fitting = int(records * ROUND_SECONDS / max(seconds, 1e-6))
-    return max(LEAST_ROUND, min(fitting, MOST_ROUND, 2 * records))

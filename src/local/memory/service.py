@@ -10,6 +10,7 @@ import msgspec
 from local.database import Database
 from local.errors import InvalidArgumentsError
 from local.llm.structured import StructuredModel
+from local.memory.batches import Vectors
 from local.memory.changes import Announce, Changes
 from local.memory.conversations import Conversations
 from local.memory.documents import Documents
@@ -22,7 +23,7 @@ from local.memory.episodes import (
     search_result,
 )
 from local.memory.index_queue import IndexQueue
-from local.memory.indexer import Indexer, Vectors
+from local.memory.indexer import Indexer
 from local.memory.ingestion import Ingested, Message
 from local.memory.intake import Intake
 from local.memory.judge import Judge

@@ -43,7 +43,7 @@ class VectorUpsert(msgspec.Struct, kw_only=True):
 
 
 class VectorsStored(msgspec.Struct, kw_only=True):
-    """The vectors in the order of the items, now in the index."""
+    """All items are in the index; `vectors` are those of the items that came as text, in order."""
 
     vectors: list[bytes]
     embedder: str

@@ -70,7 +70,7 @@ class VectorStore:
         return hits
 
     async def upsert(self, ask: VectorUpsert) -> VectorsStored:
-        """Embed what comes as text, store all, answer the vectors in the order of the items."""
+        """Embed what comes as text, store all, answer the vectors that were made."""
         items = ask.items
         rows: list[np.ndarray | None] = [
             np.frombuffer(item.vector, np.float32) if item.vector is not None else None
@@ -86,7 +86,8 @@ class VectorStore:
             self._alone, self._store, ask.tenant, [item.id for item in items], matrix
         )
         return VectorsStored(
-            vectors=[row.tobytes() for row in matrix], embedder=self._embedder.name
+            vectors=[matrix[position].tobytes() for position in missing],
+            embedder=self._embedder.name,
         )
 
     async def delete(self, ask: VectorDelete) -> Empty:

@@ -11,7 +11,8 @@ import structlog
 
 from local.database import Connection
 from local.errors import IndexDamagedError, Local2Error
-from local.memory.indexer import Indexer, Vectors
+from local.memory.batches import Vectors
+from local.memory.indexer import Indexer
 from local.memory.places import Reach
 from local.memory.recall.candidates import Filter, Pool
 from local.memory.recall.columns import Columns, View

@@ -12,14 +12,16 @@ SELECT place FROM waits WHERE place IS NOT NULL LIMIT :limit;
 -- name: waiting_rows
 SELECT row FROM record INDEXED BY record_waiting
 WHERE tenant = :tenant AND index_state = 0 AND place = :place
-ORDER BY row LIMIT :limit;
+  AND row NOT IN (SELECT value FROM json_each(:but))
+ORDER BY row DESC LIMIT :limit;
 
 -- name: waiting
 SELECT record.id, record.row, record.kind, record.topic, record.label,
        substr(record.content, 1, 1000) AS content,
        before.label AS before_label, substr(before.content, -300) AS before,
        CASE WHEN vector.embedder = :embedder THEN vector.data END AS vector
-FROM record
+FROM json_each(:rows) AS wanted
+CROSS JOIN record ON record.row = wanted.value
 LEFT JOIN vector ON vector.record = record.row
 LEFT JOIN record AS before ON before.row = (
      SELECT max(earlier.row) FROM record AS earlier INDEXED BY record_session
@@ -27,11 +29,12 @@ LEFT JOIN record AS before ON before.row = (
        AND earlier.session_id = record.session_id
        AND earlier.row < ifnull(record.stands_at, record.row)
        AND earlier.kind IN ('chat_message', 'tool_output'))
-WHERE record.tenant = :tenant AND record.row IN (SELECT value FROM json_each(:rows))
-ORDER BY record.row;
+WHERE +record.tenant = :tenant
+ORDER BY wanted.key;
 
 -- name: to_remove
-SELECT id FROM record WHERE tenant = :tenant AND index_state = 2 LIMIT :limit;
+SELECT id FROM record INDEXED BY record_removing
+WHERE tenant = :tenant AND index_state = 2 LIMIT :limit;
 
 -- name: mark_indexed
 UPDATE record SET index_state = 1 WHERE tenant = :tenant AND row = :row AND index_state = 0;
@@ -66,7 +69,10 @@ WHERE record.row IN (SELECT row FROM record WHERE tenant = :tenant AND index_sta
 
 -- name: count_indexed
 SELECT count(*)
-       - (SELECT count(*) FROM record WHERE tenant = :tenant AND index_state = 0)
-       - (SELECT count(*) FROM record WHERE tenant = :tenant AND index_state = 2)
-       - (SELECT count(*) FROM record WHERE tenant = :tenant AND index_state = 3) AS indexed
+       - (SELECT count(*) FROM record INDEXED BY record_queue
+          WHERE tenant = :tenant AND index_state = 0)
+       - (SELECT count(*) FROM record INDEXED BY record_removing
+          WHERE tenant = :tenant AND index_state = 2)
+       - (SELECT count(*) FROM record INDEXED BY record_out
+          WHERE tenant = :tenant AND index_state = 3) AS indexed
 FROM record WHERE tenant = :tenant;

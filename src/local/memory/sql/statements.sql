@@ -92,6 +92,9 @@ ON CONFLICT DO NOTHING;
 
 -- name: counts
 SELECT (SELECT count(*) FROM record WHERE tenant = :tenant) AS records,
-       (SELECT count(*) FROM record WHERE tenant = :tenant AND index_state = 0) AS waiting,
-       (SELECT count(*) FROM record WHERE tenant = :tenant AND index_state = 2)
-         + (SELECT count(*) FROM record WHERE tenant = :tenant AND index_state = 3) AS out;
+       (SELECT count(*) FROM record INDEXED BY record_queue
+        WHERE tenant = :tenant AND index_state = 0) AS waiting,
+       (SELECT count(*) FROM record INDEXED BY record_removing
+        WHERE tenant = :tenant AND index_state = 2)
+         + (SELECT count(*) FROM record INDEXED BY record_out
+            WHERE tenant = :tenant AND index_state = 3) AS out;

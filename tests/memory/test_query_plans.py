@@ -1,0 +1,41 @@
+"""What runs for a question, a write or a batch finds its rows, however many the ledger has.
+
+Nothing here depends on the data: without statistics SQLite plans by the schema alone.
+"""
+
+import re
+
+import pytest
+
+from local.database import Connection, Database
+from local.memory.sql import statements
+
+WHOLE = {
+    "counts": "status; from an index alone",
+    "count_indexed": "a start or a suspicion; from an index alone",
+    "indexed_ids": "an index that is compared",
+    "sample_indexed": "a start",
+    "count_rows": "a start",
+    "lacks_features": "a start, until every record has its features",
+}
+"""Statements that read all of a tenant, and when."""
+
+STATEMENTS = statements()
+ALL_OF_IT = re.compile(r"SCAN record\b|SCAN (?:feature|vector)$|INDEX record_\w+ \(tenant=\?\)$")
+PARTIAL = re.compile(r"INDEX (?:record_queue|record_removing|record_out|record_unjudged) ")
+"""They hold only what waits."""
+
+
+@pytest.mark.parametrize("name", sorted(STATEMENTS))
+async def test_a_statement_finds_its_rows_without_reading_a_whole_tenant(
+    name: str, database: Database
+) -> None:
+    parameters = dict.fromkeys(re.findall(r":(\w+)", STATEMENTS[name]))
+
+    def plan(connection: Connection) -> list[str]:
+        found = connection.execute(f"EXPLAIN QUERY PLAN {STATEMENTS[name]}", parameters)
+        return [row["detail"] for row in found]
+
+    steps = await database.read(plan)
+    whole = [step for step in steps if ALL_OF_IT.search(step) and not PARTIAL.search(step)]
+    assert bool(whole) == (name in WHOLE), "\n".join(steps)
