@@ -13,6 +13,8 @@ from local.memory.records import NewRecord, Rating, Written, content_id, stamp
 from local.memory.rows import TenantRows
 from local.protocol.envelope import utc_now
 
+TOGETHER = 500
+"""Records of a turn in one transaction, behind which everybody's saves wait."""
 _TELLING = ("kind", "role", "label", "source_ref", "content")
 """What tells a record of a turn from its others, beside the arguments of a call."""
 _Told = dict[tuple[Any, ...], list[Row]]
@@ -34,9 +36,18 @@ class Turns:
         What is there already stays as it is. Another answer to the question of the same query id
         takes the place of the older one; it is the newer one whose time is later, or which came
         later. Ratings that came before go to the first answer to a query id. `derived_from` are ids
-        of the records that the answer rests on.
+        of the records that the answer rests on. Of a turn with very many calls their results come
+        first, in transactions of their own: one that is cut short is completed when it comes again.
         """
-        return await self._rows.write(lambda c: self._put(c, records, derived_from))
+        lead = [one for one in records[:2] if one.kind == "episode" or one.id == one.turn]
+        question = [one for one in lead if one.kind != "episode"]
+        begin, end = len(lead), max(len(records) - TOGETHER, len(lead))
+        ahead: list[Written] = []
+        for start in range(begin, end, TOGETHER):
+            part = [*question, *records[start : min(start + TOGETHER, end)]]
+            ahead += (await self._write(part, ()))[len(question) :]
+        rest = await self._write([*lead, *records[end:]], derived_from)
+        return [*rest[:begin], *ahead, *rest[begin:]]
 
     async def rate(self, rating: Rating) -> None:
         """Keep the rating of the answer that stood when it was given; the last one counts.
@@ -45,6 +56,11 @@ class Turns:
         there was none, and the next one to come where there is none yet.
         """
         await self._rows.write(lambda c: self._rate(c, rating))
+
+    async def _write(
+        self, records: Sequence[NewRecord], derived_from: Sequence[str]
+    ) -> list[Written]:
+        return await self._rows.write(lambda c: self._put(c, records, derived_from))
 
     def _put(
         self, connection: Connection, records: Sequence[NewRecord], derived_from: Sequence[str]

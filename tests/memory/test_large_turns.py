@@ -1,0 +1,87 @@
+"""A turn with thousands of calls: nobody's save waits for all of it, and nothing of it is lost."""
+
+from typing import Any
+
+import pytest
+
+from local.database import Connection as Sql
+from local.database import Database
+from local.memory.records import Written
+from local.memory.service import Memory
+from local.memory.turn_records import Turn
+from local.memory.turns import TOGETHER
+from local.protocol.caller import Caller
+from local.protocol.payloads import ToolCallRecord
+from recalling import DAY
+
+RICHARD, EVE = Caller(user="richard", session_id="s1"), Caller(user="eve")
+CALLS = 2 * TOGETHER + 7
+
+
+def large_turn() -> Turn:
+    calls = [ToolCallRecord(id=f"c{n}", name="weigh", content=f"{n} g") for n in range(CALLS)]
+    return Turn(query="How heavy?", answer="Heavy.", at=DAY, query_id="1", tool_calls=calls)
+
+
+async def stored(database: Database) -> list[str]:
+    """What everybody said and was answered, in the order in which it was stored."""
+
+    def read(connection: Sql) -> list[str]:
+        return [row["content"] for row in connection.execute("SELECT * FROM record ORDER BY row")]
+
+    return await database.read(read)
+
+
+EPISODE = "Q: How heavy?\nA: Heavy."
+RESULTS = [f"{n} g" for n in range(CALLS)]
+
+
+async def test_saves_come_between_the_transactions_of_a_turn_of_very_many_calls(
+    memory: Memory, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write = memory.turns._write
+
+    async def write_and_save(*args: Any) -> list[Written]:
+        written = await write(*args)
+        monkeypatch.undo()
+        await memory.of(EVE).write_episodic("Osmium is heavy.")
+        return written
+
+    monkeypatch.setattr(memory.turns, "_write", write_and_save)
+    await memory.of(RICHARD).put_turn(large_turn())
+
+    everything = await stored(database)
+    assert everything.index("Osmium is heavy.") == TOGETHER + len(["How heavy?"])
+    others = [text for text in everything if text not in {EPISODE, "Osmium is heavy."}]
+    assert others == ["How heavy?", *RESULTS, "Heavy."]
+    assert everything.index(EPISODE) > TOGETHER + 1
+
+
+async def test_a_large_turn_that_was_cut_short_is_completed_when_it_comes_again(
+    memory: Memory, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class StoppedError(Exception):
+        """Stands for a kill between two transactions."""
+
+    write, written = memory.turns._write, 0
+
+    async def stopped(*args: Any) -> list[Written]:
+        nonlocal written
+        written += 1
+        if written > 1:
+            raise StoppedError
+        return await write(*args)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(memory.turns, "_write", stopped)
+        with pytest.raises(StoppedError):
+            await memory.of(RICHARD).put_turn(large_turn())
+    assert EPISODE not in await stored(database)
+
+    first = await memory.of(RICHARD).put_turn(large_turn())
+    again = await memory.of(RICHARD).put_turn(large_turn())
+
+    assert (first.was_new, again.was_new) == (True, False)
+    everything = await stored(database)
+    assert sorted(everything) == sorted(["How heavy?", "Heavy.", EPISODE, *RESULTS])
+    assert everything[-1] == "Heavy."
