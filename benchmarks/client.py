@@ -70,7 +70,8 @@ class Asker:
         while True:
             status = await self.status()
             watch(status.indexed)
-            if status.waiting == 0 and status.in_index == status.records:
+            whole = status.waiting == 0 and status.in_index == status.records
+            if whole and status.vectors_available:
                 return
             await asyncio.sleep(POLL)
 

@@ -7,11 +7,13 @@ the question come last anyway, so where all matches would be too many they are l
 from collections.abc import Sequence
 
 import msgspec
+import numpy as np
 
 from local.database import Connection
 from local.memory.places import Reach
 from local.memory.recall.candidates import Filter
 from local.memory.recall.keywords import stems
+from local.memory.recall.place_rows import PlaceRows
 from local.memory.recall.query import Query
 from local.memory.rows import TenantRows
 
@@ -35,6 +37,7 @@ class FullText:
         self._rows = rows
         self._known: dict[str, float] = {}
         self._counted = self._last = 1
+        self._places = PlaceRows(rows)
 
     def search(  # noqa: PLR0913 - what is looked for, and where
         self,
@@ -85,11 +88,10 @@ class FullText:
         if not reach.places:
             return Counts(total=0.0, having={})
         self._refresh(connection)
-        within = _any_of(reach.places)
         return Counts(
             total=sum(self._count(connection, f'places: "{place}"') for place in reach.places),
             having={
-                stem: self._count(connection, f'({COLUMNS}: "{word}") AND {within}')
+                stem: self._count_within(connection, f'{COLUMNS}: "{word}"', reach.places)
                 for word, stem in zip(query.terms, stems(query.terms), strict=True)
             },
         )
@@ -108,6 +110,15 @@ class FullText:
         if not common:
             return [_any(rare)]
         return [f"({_any(rare)}) NOT ({_any(common)})", f"({_any(rare)}) AND ({_any(common)})"]
+
+    def _count_within(self, connection: Connection, word: str, places: Sequence[str]) -> float:
+        """Rows of the places that match: as if there were no others."""
+        match = f"({word}) AND {_any_of(places)}"
+        if match not in self._known and self._count(connection, word) < PROBE:
+            found = self._rows.execute(connection, "search_phrase", match=word, limit=PROBE)
+            rows = np.array([row for (row,) in found], np.int64)
+            self._known[match] = float(self._places.count(connection, places, rows))
+        return self._count(connection, match)
 
     def _count(self, connection: Connection, match: str) -> float:
         """Rows that match, exactly if they are few."""

@@ -19,6 +19,13 @@ SELECT rowid AS row FROM record_text WHERE record_text MATCH :match LIMIT :limit
 SELECT count(*), min(rowid) FROM (
     SELECT rowid FROM record_text WHERE record_text MATCH :match ORDER BY rowid DESC LIMIT :probe);
 
+-- name: rows_of_place
+SELECT row FROM record INDEXED BY record_revision
+WHERE tenant = :tenant AND place = :place AND row <= :last;
+
+-- name: rows_after
+SELECT row, place FROM record WHERE row > :after AND +tenant = :tenant ORDER BY row;
+
 -- name: visible
 SELECT record.row, record.id, record.kind, record.scope, record.session_id, record.role, record.label,
        record.importance, record.durability, record.event_time,
