@@ -88,7 +88,9 @@ def test_a_file_where_the_folder_should_be(tmp_path: Path) -> None:
     (tmp_path / ".local2").write_text("in the way")
 
     assert "cannot be written to: File exists" in refused(tmp_path).error
-    assert ledger_finding(tmp_path)["detail"] == "nothing is remembered yet"
+    found = {finding["name"]: finding for finding in answer(tmp_path, "doctor")}
+    assert found["folder .local2"]["detail"].endswith(".local2 is no folder.")
+    assert "ledger" not in found
 
 
 def test_a_full_disk(tmp_path: Path) -> None:

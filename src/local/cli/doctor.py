@@ -94,7 +94,14 @@ def _folder(path: Path) -> Finding:
     name = f"folder {path}"
     above = (path.resolve(), *path.resolve().parents)
     existing = next(p for p in above if os.path.exists(p))  # noqa: PTH110 - this never raises
-    if not (existing.is_dir() and os.access(existing, os.W_OK | os.X_OK)):
+    if not existing.is_dir():
+        return Finding(
+            name=name,
+            verdict="broken",
+            detail=f"{existing} is no folder.",
+            remedy="Move it, or name another folder in config/memory.yaml.",
+        )
+    if not os.access(existing, os.W_OK | os.X_OK):
         return Finding(
             name=name,
             verdict="broken",
@@ -211,6 +218,8 @@ async def _ledger(memory: MemorySettings, *, deep: bool) -> AsyncIterator[Findin
     """Without a stack the ledger itself is read; its index is compared at the next start."""
     try:
         refuse_a_missing_ledger(memory)
+        if memory.data_dir.is_file():  # which the finding on the folder says
+            return
         if not has_content(ledger_path(memory)):
             yield Finding(name="ledger", verdict="ok", detail="nothing is remembered yet")
             return
