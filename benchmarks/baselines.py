@@ -10,7 +10,7 @@ from typing import Any
 import chromadb
 from chromadb.config import Settings
 
-from local.memory.recall.keywords import terms
+from local.text.keywords import terms
 from local.vectors.matrix import FloatMatrix
 
 UPSERT_SIZE = 1_000

@@ -16,7 +16,7 @@ from chat import messages, questions
 from client import USER, Asker, alternating, data_of, latency, request_as, request_of
 from client import asking as asking_at
 from fill import EVENT_TIME, write_records
-from local.memory.records import NewRecord
+from local.ledger.records import NewRecord
 from local.protocol.envelope import new_id
 from local.tools.search_memory import FoundMemories
 from processes import data_dir, running_stack

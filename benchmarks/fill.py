@@ -11,12 +11,12 @@ from pathlib import Path
 import numpy as np
 
 from client import USER
-from local.database import Database
-from local.memory.index_queue import IndexQueue
-from local.memory.ledger import Ledger
-from local.memory.records import NewRecord, content_id
-from local.memory.rows import TenantRows
-from local.memory.sql import migrations
+from local.ledger.records import NewRecord, content_id
+from local.ledger.sqlite.database import Database
+from local.ledger.sqlite.facts import Ledger
+from local.ledger.sqlite.index import IndexQueue
+from local.ledger.sqlite.rows import TenantRows
+from local.ledger.sqlite.sql import migrations
 from local.settings import MemorySettings
 from local.vectors.index import DEFAULT_TENANT, VectorIndex
 from local.vectors.matrix import FloatMatrix

@@ -16,10 +16,10 @@ from local.bus.connection import Connection, Message, connect
 from local.bus.server import find_server
 from local.bus.tool_host import ToolHost
 from local.bus.vector_client import VectorClient
-from local.database import Database
+from local.ledger.sqlite.database import Database
+from local.ledger.sqlite.sql import migrations
 from local.logs import logging_to
 from local.memory.service import Memory
-from local.memory.sql import migrations
 from local.protocol.payloads import MemoryChange
 from local.settings import MemorySettings
 from local.tools.catalog import memory_tools

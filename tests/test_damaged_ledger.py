@@ -15,13 +15,13 @@ import pytest
 from commands import local2
 from local.app import open_stack
 from local.cli.doctor import Finding, _examine
-from local.database import Database
-from local.database.tally import Count, Tally
 from local.errors import DamagedError, StorageError
-from local.memory.ledger import Ledger
-from local.memory.records import NewRecord
-from local.memory.rows import TenantRows
-from local.memory.sql import migrations
+from local.ledger.records import NewRecord
+from local.ledger.sqlite.database import Database
+from local.ledger.sqlite.database.tally import Count, Tally
+from local.ledger.sqlite.facts import Ledger
+from local.ledger.sqlite.rows import TenantRows
+from local.ledger.sqlite.sql import migrations
 from local.opening import open_ledger
 from local.protocol.envelope import utc_now
 from local.settings import Settings

@@ -10,10 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from local.database import Connection, Database, folder_lock
-from local.database.lanes import BATCH_LIMIT
 from local.errors import BadRequestError, FolderLockedError, StorageError
-from local.memory.sql import migrations
+from local.folder import folder_lock
+from local.ledger.sqlite.database import Connection, Database
+from local.ledger.sqlite.database.lanes import BATCH_LIMIT
+from local.ledger.sqlite.sql import migrations
 from waiting import eventually
 
 
@@ -292,7 +293,7 @@ async def test_every_commit_reaches_the_disk(notes: Database) -> None:
 
 def test_a_locked_folder_is_refused_with_its_holder(tmp_path: Path) -> None:
     code = (
-        "import sys; from pathlib import Path; from local.database import folder_lock\n"
+        "import sys; from pathlib import Path; from local.folder import folder_lock\n"
         "with folder_lock(Path(sys.argv[1])): print('locked', flush=True); sys.stdin.read()"
     )
     with subprocess.Popen(

@@ -11,8 +11,8 @@ from blockbuster import BlockBuster, BlockingError, blockbuster_ctx
 from local.app import open_stack
 from local.bus.connection import connect
 from local.bus.tool_client import call_tool
-from local.database import Database
-from local.memory.sql import migrations
+from local.ledger.sqlite.database import Database
+from local.ledger.sqlite.sql import migrations
 from local.protocol.caller import Caller
 from local.protocol.payloads import Json
 from local.settings import load_settings
@@ -34,11 +34,11 @@ TOOLS = (
 ALLOWED = (
     # Before the stack serves anybody, or after it has served the last: files of the start, the
     # search for the server's executable, the lock, the folder's identity, the runtime file.
-    ("local/database/folder.py", {"folder_lock"}),
+    ("local/folder.py", {"folder_lock"}),
     ("local/bus/server.py", {"__init__", "start"}),
     ("local/bus/lease.py", {"of"}),
     ("local/runtime.py", {"runtime_file"}),
-    ("local/memory/sql/__init__.py", {"migrations"}),
+    ("local/ledger/sqlite/sql/__init__.py", {"migrations"}),
     # Not the stack's: the lock with which coverage measures a line for the first time in a thread.
     ("coverage/collector.py", {"lock_data"}),
 )

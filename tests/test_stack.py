@@ -14,7 +14,6 @@ from local.bus.connection import Connection, Message, connect
 from local.bus.query_client import QueryClient
 from local.bus.streams import publish_durably
 from local.bus.tool_client import call_tool
-from local.database import Connection as Sql
 from local.errors import (
     BusError,
     ConfigError,
@@ -22,6 +21,7 @@ from local.errors import (
     ModelError,
     StackNotRunningError,
 )
+from local.ledger.sqlite.database import Connection as Sql
 from local.protocol.announcement import OWN_TOOLS
 from local.protocol.caller import Caller
 from local.protocol.codec import decode

@@ -5,8 +5,8 @@ from typing import Any
 
 from local.bus.connection import Connection
 from local.bus.streams import turns_stream
-from local.database import Connection as Sql
-from local.database import Database
+from local.ledger.sqlite.database import Connection as Sql
+from local.ledger.sqlite.database import Database
 from waiting import eventually
 
 GENERATION = "response.generation"

@@ -24,13 +24,13 @@ from local.bus.server import EmbeddedServer, embedded_server
 from local.bus.signature import new_secret
 from local.bus.tool_host import ToolHost
 from local.bus.vector_client import VectorClient
-from local.database import folder_lock
 from local.errors import FolderLockedError
 from local.fair_slots import FairSlots
+from local.folder import folder_lock
+from local.ledger.sqlite.backfill import backfill
 from local.llm.chat import ChatModel
 from local.llm.choice import choose_chat_model, open_structured_model
 from local.llm.structured import StructuredModel
-from local.memory.backfill import backfill
 from local.memory.changes import Announce
 from local.memory.judge import Judge
 from local.memory.recall.expansion import Expander

@@ -5,10 +5,10 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from local.database import Database, has_content
-from local.database.tally import Tally
 from local.errors import DamagedError
-from local.memory.sql import migrations
+from local.ledger.sqlite.database import Database, has_content
+from local.ledger.sqlite.database.tally import Tally
+from local.ledger.sqlite.sql import migrations
 from local.settings import MemorySettings
 from local.vectors.leftovers import count_vectors
 

@@ -11,8 +11,8 @@ from local.bus.connection import Connection, Message
 from local.bus.dead_letters import letters, publish_again
 from local.bus.query_client import QueryClient
 from local.bus.streams import publish_durably
-from local.database import Database
 from local.errors import BusError
+from local.ledger.sqlite.database import Database
 from local.memory.service import Memory
 from local.protocol import subjects
 from local.protocol.caller import Caller

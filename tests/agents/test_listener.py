@@ -14,8 +14,8 @@ from local.bus.receivers import others_hear
 from local.bus.streams import publish_durably
 from local.bus.tool_client import call_tool
 from local.bus.tool_host import ToolHost
-from local.database import Database
 from local.errors import NoRespondersError
+from local.ledger.sqlite.database import Database
 from local.memory.service import Memory
 from local.protocol.caller import Caller
 from local.protocol.codec import decode

@@ -13,9 +13,9 @@ from local.bus import streams
 from local.bus.connection import Connection
 from local.bus.dead_letters import letters, publish_again
 from local.bus.streams import publish_durably
-from local.database import Connection as Sql
-from local.database import Database
 from local.errors import StorageError
+from local.ledger.sqlite.database import Connection as Sql
+from local.ledger.sqlite.database import Database
 from local.memory.service import Memory, MemoryService
 from local.memory.turn_records import Turn
 from local.protocol.caller import Caller

@@ -12,8 +12,8 @@ from local.bus.dead_letters import letters
 from local.bus.streams import publish_durably
 from local.bus.tool_client import call_tool
 from local.bus.toolbox import Toolbox
-from local.database import Database
 from local.errors import ECHOED, echoed, quoted
+from local.ledger.sqlite.database import Database
 from local.memory.service import Memory
 from local.protocol.caller import Caller
 from local.tools.catalog import memory_tools

@@ -14,7 +14,7 @@ from local.bus.connection import Connection, Message
 from local.bus.query_client import QueryClient
 from local.bus.tool_host import ToolHost
 from local.conversation.events import MemoryResetEvent
-from local.memory.records import Fact
+from local.ledger.records import Fact
 from local.memory.service import Memory
 from local.protocol.caller import Caller
 from local.protocol.codec import decode, encode

@@ -8,8 +8,8 @@ import pytest
 from local.bus.connection import Connection
 from local.bus.streams import publish_durably
 from local.bus.tool_client import call_tool
-from local.database import Connection as Sql
-from local.database import Database
+from local.ledger.sqlite.database import Connection as Sql
+from local.ledger.sqlite.database import Database
 from local.protocol.caller import Caller
 from local.protocol.payloads import ToolResult
 from turns import GENERATION, all_done, rows, turn

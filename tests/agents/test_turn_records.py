@@ -7,7 +7,7 @@ import pytest
 
 from local.bus.connection import Connection
 from local.bus.streams import publish_durably
-from local.database import Database
+from local.ledger.sqlite.database import Database
 from local.memory.places import Scope
 from local.memory.recall.recaller import Ask
 from local.memory.service import Memory

@@ -8,8 +8,8 @@ import pytest
 from local.bus.connection import Connection
 from local.bus.tool_client import call_tool
 from local.bus.tool_host import ToolHost
-from local.database import Connection as Sql
-from local.database import Database
+from local.ledger.sqlite.database import Connection as Sql
+from local.ledger.sqlite.database import Database
 from local.memory.intake import Result
 from local.memory.service import Memory, MemoryService
 from local.memory.turn_records import Turn

@@ -9,9 +9,9 @@ from indexed import indexed
 from local.bus.connection import Connection
 from local.bus.vector_client import VectorClient
 from local.errors import IndexDamagedError
+from local.ledger.sqlite.index import IndexQueue
 from local.memory import damage
 from local.memory.damage import FIRST_PAUSE, LAST_PAUSE, STEADY, Damage
-from local.memory.index_queue import IndexQueue
 from local.memory.indexer import Indexer
 from local.memory.service import Memory
 from local.protocol.caller import Caller

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from local.database import Connection, Database
 from local.errors import InvalidArgumentsError, StorageError, TooLargeError
+from local.ledger.sqlite.database import Connection, Database
 from local.memory.documents import LABEL, SEPARATOR, Document, _records
 from local.memory.markdown import CHUNK, SHORT
 from local.memory.service import Memory

@@ -3,7 +3,7 @@
 import pytest
 
 from local.memory.echoes import Shown, read, statements
-from local.memory.recall.keywords import stems
+from local.text.keywords import stems
 
 CANBERRA = Shown(id="canberra", content="The capital of Australia is Canberra, not Sydney.")
 BREAD = Shown(id="bread", content="Richard bakes sourdough bread every Saturday morning.")

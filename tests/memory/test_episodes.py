@@ -7,10 +7,10 @@ import pytest
 from indexed import indexed
 from local.errors import InvalidArgumentsError
 from local.memory.episodes import SearchResult
-from local.memory.recall.keywords import terms
 from local.memory.service import Memory, MemoryService
 from local.protocol.caller import Caller
 from local.protocol.payloads import MemoryChange
+from local.text.keywords import terms
 
 GOLD = "Q: What is the chemical symbol of gold?\nA: The chemical symbol of gold is Au."
 CAPITAL = "Q: What is the capital of Australia?\nA: The capital of Australia is Canberra."

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from local.database import Connection, Database
 from local.errors import InvalidArgumentsError
-from local.memory.records import Fact, Owning, Written
+from local.ledger.records import Fact, Owning, Written
+from local.ledger.sqlite.database import Connection, Database
 from local.memory.service import Memory, MemoryService
 from local.protocol.caller import Caller
 from local.protocol.payloads import MemoryChange

@@ -8,6 +8,8 @@ import pytest
 
 from local.bus.connection import Connection
 from local.bus.vector_client import VectorClient
+from local.ledger.records import NewRecord
+from local.ledger.sqlite.index import PLACES, IndexQueue
 from local.memory.batches import (
     BATCH_RECORDS,
     BATCH_SECONDS,
@@ -15,9 +17,7 @@ from local.memory.batches import (
     UNDER_WAY,
     records_after,
 )
-from local.memory.index_queue import PLACES, IndexQueue
 from local.memory.indexer import Indexer
-from local.memory.records import NewRecord
 from local.memory.service import Memory
 from local.protocol.envelope import new_id
 from local.protocol.vectors import VectorItem, VectorsStored, VectorStatus

@@ -8,10 +8,11 @@ import pytest
 from factories import ConnectBus
 from indexed import indexed, paused_indexing
 from local.errors import VectorError
+from local.ledger.records import Fact, Kind
+from local.ledger.sqlite import working_sets
 from local.memory.places import Scope, Weights
-from local.memory.recall import retrieval, working_sets
+from local.memory.recall import retrieval
 from local.memory.recall.recaller import Ask, Recalled
-from local.memory.records import Fact, Kind
 from local.memory.service import Memory, MemoryService
 from local.protocol.caller import Caller
 from local.protocol.vectors import VectorHits

@@ -13,9 +13,12 @@ import pytest
 from indexed import indexed
 from local.bus.connection import Connection
 from local.bus.vector_client import VectorClient
-from local.database import Connection as Sql
-from local.database import Database
 from local.errors import VectorError
+from local.ledger.records import NewRecord, Waiting
+from local.ledger.sqlite.database import Connection as Sql
+from local.ledger.sqlite.database import Database
+from local.ledger.sqlite.index import IndexQueue
+from local.ledger.sqlite.rows import TenantRows
 from local.logs import logging_to
 from local.memory.batches import (
     BATCH_BYTES,
@@ -24,10 +27,7 @@ from local.memory.batches import (
     batches,
     items_of,
 )
-from local.memory.index_queue import IndexQueue
 from local.memory.indexer import Indexer
-from local.memory.records import NewRecord, Waiting
-from local.memory.rows import TenantRows
 from local.memory.service import Memory
 from local.protocol.caller import Caller
 from local.protocol.codec import encode

@@ -8,10 +8,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from local.database import Connection, Database
 from local.errors import InvalidArgumentsError
+from local.ledger.sqlite.database import Connection, Database
+from local.ledger.sqlite.facts import TOGETHER
 from local.memory.ingestion import Conversation, Message, records_of
-from local.memory.ledger import TOGETHER
 from local.memory.service import Memory, MemoryService
 from local.protocol.announcement import OWN_TOOLS
 from local.protocol.caller import Caller

@@ -3,11 +3,11 @@
 import pytest
 
 from indexed import indexed
-from local.database import Connection, Database
 from local.errors import InvalidArgumentsError
+from local.ledger.records import Fact, Owning, Written
+from local.ledger.sqlite.database import Connection, Database
 from local.memory.knowledge import LINKED, LINKS, MOST_LINKED
 from local.memory.recall.recaller import Ask
-from local.memory.records import Fact, Owning, Written
 from local.memory.service import Memory, MemoryService
 from local.protocol.caller import Caller
 from local.protocol.payloads import MemoryChange

@@ -12,10 +12,10 @@ from indexed import indexed
 from local.bus.connection import connect
 from local.bus.server import embedded_server
 from local.bus.vector_client import VectorClient
-from local.database import Database
 from local.errors import VectorError
+from local.ledger.sqlite.database import Database
+from local.ledger.sqlite.sql import migrations
 from local.memory.service import Memory
-from local.memory.sql import migrations
 from local.protocol.caller import Caller
 from local.protocol.payloads import MemoryChange
 from local.protocol.vectors import VectorsStored, VectorUpsert

@@ -10,12 +10,12 @@ from msgspec.structs import replace
 
 from local.bus.connection import Connection
 from local.bus.vector_client import VectorClient
-from local.database import Connection as Sql
-from local.database import Database
-from local.memory.backfill import backfill
+from local.ledger.sqlite.backfill import backfill
+from local.ledger.sqlite.database import Connection as Sql
+from local.ledger.sqlite.database import Database
+from local.ledger.sqlite.sql import migrations
 from local.memory.recall.recaller import Ask
 from local.memory.service import Memory, MemoryService
-from local.memory.sql import migrations
 from local.memory.turn_records import Turn
 from local.protocol.caller import Caller
 from local.protocol.payloads import MemoryChange, ToolCallRecord

@@ -6,9 +6,10 @@ import pytest
 
 from indexed import indexed
 from local.errors import InvalidArgumentsError
-from local.memory.recall import retrieval, working_sets
+from local.ledger.records import Fact
+from local.ledger.sqlite import working_sets
+from local.memory.recall import retrieval
 from local.memory.recall.recaller import Ask
-from local.memory.records import Fact
 from local.memory.service import Memory, MemoryService
 from local.protocol.caller import Caller
 from recalling import recall, said

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from local.database import Connection, Database
 from local.errors import InvalidArgumentsError
+from local.ledger.sqlite.database import Connection, Database
+from local.ledger.sqlite.rows import TenantRows
+from local.ledger.sqlite.sql import migrations
 from local.memory.notes import EARLIER, MERGED_SIZE, MOST, Note, Noted, Notes, merged
-from local.memory.rows import TenantRows
 from local.memory.service import Memory, MemoryService
-from local.memory.sql import migrations
 from local.protocol.caller import Caller
 from recalling import DAY
 

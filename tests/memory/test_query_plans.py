@@ -7,8 +7,8 @@ import re
 
 import pytest
 
-from local.database import Connection, Database
-from local.memory.sql import statements
+from local.ledger.sqlite.database import Connection, Database
+from local.ledger.sqlite.sql import statements
 
 WHOLE = {
     "counts": "status; from an index alone",

@@ -10,9 +10,9 @@ from indexed import indexed
 from local.bus.connection import Connection
 from local.bus.tool_client import call_tool
 from local.bus.tool_host import ToolHost
+from local.ledger.records import Fact
 from local.memory.recall.ranking import FULL_SCORE
 from local.memory.recall.retrieval import Retrieval
-from local.memory.records import Fact
 from local.memory.service import Memory, MemoryService
 from local.memory.turn_records import Turn
 from local.protocol.caller import Caller

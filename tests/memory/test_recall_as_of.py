@@ -10,7 +10,7 @@ from indexed import indexed
 from local.bus.connection import Connection
 from local.bus.tool_client import call_tool
 from local.bus.tool_host import ToolHost
-from local.memory.records import Fact
+from local.ledger.records import Fact
 from local.memory.service import Memory, MemoryService
 from local.protocol.caller import Caller
 from local.tools import recall as recall_tool

@@ -6,13 +6,13 @@ from datetime import UTC, datetime
 
 import pytest
 
-from local.database import Connection, Database
 from local.errors import StorageError
-from local.memory import topics
-from local.memory.ledger import Ledger
-from local.memory.records import NewRecord, Owning, Record
-from local.memory.rows import TenantRows
-from local.memory.topics import LARGEST, RecentTopics
+from local.ledger import topics
+from local.ledger.records import NewRecord, Owning, Record
+from local.ledger.sqlite.database import Connection, Database
+from local.ledger.sqlite.facts import Ledger
+from local.ledger.sqlite.rows import TenantRows
+from local.ledger.topics import LARGEST, RecentTopics
 from local.protocol.envelope import new_id
 from waiting import eventually
 

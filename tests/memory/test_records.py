@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from local.errors import InvalidArgumentsError
-from local.memory.records import (
+from local.ledger.records import (
     checked_topic,
     content_id,
     folded,

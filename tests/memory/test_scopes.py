@@ -4,8 +4,8 @@ import msgspec
 import pytest
 
 from local.errors import InvalidArgumentsError
+from local.ledger.records import Fact, Kind, NewRecord
 from local.memory.places import Scope, Weights
-from local.memory.records import Fact, Kind, NewRecord
 from local.memory.service import Memory
 from local.protocol.caller import Caller
 from local.protocol.payloads import ToolCallRecord

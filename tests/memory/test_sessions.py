@@ -6,14 +6,14 @@ from typing import Any
 import msgspec
 import pytest
 
-from local.database import Connection, Database
 from local.errors import InvalidArgumentsError
-from local.memory.ledger import Ledger
-from local.memory.records import Fact
-from local.memory.rows import TenantRows
+from local.ledger.records import Fact
+from local.ledger.sqlite.database import Connection, Database
+from local.ledger.sqlite.facts import Ledger
+from local.ledger.sqlite.rows import TenantRows
+from local.ledger.sqlite.sql import statements
 from local.memory.service import Memory, MemoryService
 from local.memory.sessions import CHARACTERS, Session, SessionMessage, Sessions
-from local.memory.sql import statements
 from local.memory.turn_records import Turn
 from local.protocol.caller import Caller
 from local.protocol.payloads import ToolCallRecord

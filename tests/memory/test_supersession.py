@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from indexed import indexed, paused_indexing
-from local.database import Connection, Database
 from local.errors import ModelError, VectorError
+from local.ledger.records import Fact, Record
+from local.ledger.sqlite.database import Connection, Database
 from local.memory.judge import Judge, Verdict
 from local.memory.recall.retrieval import Retrieval
-from local.memory.records import Fact, Record
 from local.memory.service import Memory, MemoryService
 from local.memory.supersession import Closeness, Supersession
 from local.protocol.caller import Caller

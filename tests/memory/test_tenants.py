@@ -7,20 +7,20 @@ import pytest
 from indexed import indexed
 from local.bus.connection import Connection
 from local.bus.vector_client import VectorClient
-from local.database import Connection as Sql
-from local.database import Database
-from local.memory.index_queue import IndexQueue
+from local.ledger.records import Fact, NewRecord, Rating
+from local.ledger.sqlite.database import Connection as Sql
+from local.ledger.sqlite.database import Database
+from local.ledger.sqlite.facts import Ledger
+from local.ledger.sqlite.index import IndexQueue
+from local.ledger.sqlite.received import Received
+from local.ledger.sqlite.rows import TenantRows
+from local.ledger.sqlite.turns import Turns
 from local.memory.indexer import Indexer
-from local.memory.ledger import Ledger
 from local.memory.places import ALIKE
 from local.memory.recall.recaller import Ask, Recalled, Recaller, RecallModels
 from local.memory.recall.retrieval import Retrieval
-from local.memory.received import Received
-from local.memory.records import Fact, NewRecord, Rating
-from local.memory.rows import TenantRows
 from local.memory.service import Memory
 from local.memory.turn_records import Turn, records_of_turn
-from local.memory.turns import Turns
 from local.protocol.caller import Caller
 from local.protocol.envelope import new_id
 from local.protocol.vectors import VectorHits

@@ -10,8 +10,8 @@ import pytest
 from calling import RICHARD, call, ingest
 from local.bus.connection import Connection
 from local.bus.tool_client import call_tool
-from local.database import Connection as Sql
-from local.database import Database
+from local.ledger.sqlite.database import Connection as Sql
+from local.ledger.sqlite.database import Database
 from local.memory.attachments import LARGEST, bounded
 from local.memory.messages import messages_of
 from local.protocol.payloads import Json

@@ -6,7 +6,7 @@ from local.bus.connection import Connection, Message
 from local.bus.dead_letters import count_letters
 from local.bus.participant import Participant
 from local.errors import BusError, IndexDamagedError, Local2Error, StorageError, VectorError
-from local.memory.records import Counts
+from local.ledger.records import Counts
 from local.memory.service import Memory
 from local.protocol import subjects
 from local.protocol.codec import decode, encode

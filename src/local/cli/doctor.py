@@ -17,15 +17,16 @@ from local.bus.memory_client import memory_status
 from local.bus.server import find_server
 from local.bus.streams import LEAST_FREE
 from local.cli.output import FAILED, Output, run_async, shown
-from local.database import folder_lock, has_content
-from local.database.refusals import RESTORE
 from local.errors import BusError, ConfigError, Local2Error, RerankError, StorageError
+from local.folder import folder_lock
+from local.ledger.records import Counts
+from local.ledger.sqlite.database import has_content
+from local.ledger.sqlite.database.refusals import RESTORE
+from local.ledger.sqlite.facts import Ledger
+from local.ledger.sqlite.integrity import unsound
+from local.ledger.sqlite.rows import TenantRows
 from local.llm.ollama import installed_models
-from local.memory.integrity import unsound
-from local.memory.ledger import Ledger
 from local.memory.recall.reranker import Reranker
-from local.memory.records import Counts
-from local.memory.rows import TenantRows
 from local.opening import ledger_path, open_ledger, refuse_a_missing_ledger
 from local.protocol.envelope import utc_now
 from local.protocol.payloads import MemoryStatus

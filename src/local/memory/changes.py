@@ -6,8 +6,8 @@ from collections.abc import Awaitable, Callable, Sequence
 import structlog
 
 from local.errors import BusError
+from local.ledger.records import NewRecord, Written
 from local.memory.indexer import Indexer
-from local.memory.records import NewRecord, Written
 from local.protocol import subjects
 from local.protocol.payloads import MemoryChange
 

@@ -7,10 +7,10 @@ from datetime import datetime
 
 import msgspec
 
+from local.ledger.records import NewRecord, checked_text
+from local.ledger.sqlite.facts import Ledger
 from local.memory.changes import Changes
-from local.memory.ledger import Ledger
 from local.memory.markdown import chunks, headings
-from local.memory.records import NewRecord, checked_text
 from local.protocol.envelope import new_id
 
 LABEL = 200

@@ -11,14 +11,13 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from local.memory.recall.keywords import stems, telling_words, words
-from local.memory.recall.sentences import asks, sentences
-from local.memory.records import NewRecord
-from local.memory.rows import TenantRows
+from local.ledger.records import DERIVED_FROM, NewRecord
+from local.ledger.sqlite.rows import TenantRows
 from local.memory.served import Served
 from local.protocol.payloads import Json, ToolCallRecord
+from local.text.keywords import stems, telling_words, words
+from local.text.sentences import asks, sentences
 
-DERIVED_FROM = "derived_from"
 ADDS, UNANSWERED = "adds", "unanswered"
 """In the metadata: the words that are its own; that it asks, or says that nothing is known."""
 

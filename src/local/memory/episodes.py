@@ -6,9 +6,7 @@ from typing import Any
 import msgspec
 
 from local.errors import InvalidArgumentsError, quoted
-from local.memory.echoes import OF_TURNS, UNANSWERED
-from local.memory.recall.recaller import Item, Recalled
-from local.memory.records import (
+from local.ledger.records import (
     TENANT_OWNED,
     Kind,
     NewRecord,
@@ -16,6 +14,8 @@ from local.memory.records import (
     content_id,
     in_utc,
 )
+from local.memory.echoes import OF_TURNS, UNANSWERED
+from local.memory.recall.recaller import Item, Recalled
 from local.protocol.caller import Caller
 from local.protocol.payloads import Json
 

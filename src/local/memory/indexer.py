@@ -12,9 +12,9 @@ from datetime import datetime
 import structlog
 
 from local.errors import IndexDamagedError, Local2Error, VectorError
+from local.ledger.sqlite.index import IndexQueue
 from local.memory.batches import Batches, Vectors, batches, items_of
 from local.memory.damage import Damage
-from local.memory.index_queue import IndexQueue
 from local.protocol.envelope import utc_now
 from local.protocol.vectors import VectorStatus
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from local.memory.records import NewRecord, content_id, in_utc
+from local.ledger.records import NewRecord, content_id, in_utc
 from local.protocol.announcement import OWN_TOOLS
 from local.protocol.envelope import Name
 from local.protocol.payloads import Json, ToolCallRecord

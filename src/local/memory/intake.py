@@ -7,8 +7,9 @@ from typing import Any
 
 import msgspec
 
+from local.ledger.records import TENANT_OWNED, NewRecord, Written, content_id
+from local.ledger.sqlite.conversations import Conversations
 from local.memory.changes import Changes
-from local.memory.conversations import Conversations
 from local.memory.echoes import unanswered
 from local.memory.ingestion import (
     Conversation,
@@ -18,7 +19,6 @@ from local.memory.ingestion import (
     read,
     session_of,
 )
-from local.memory.records import TENANT_OWNED, NewRecord, Written, content_id
 from local.memory.served import Served
 from local.memory.turn_records import question_of
 from local.protocol.announcement import OWN_TOOLS

@@ -6,8 +6,8 @@ from typing import Literal
 
 from msgspec import Struct
 
+from local.ledger.records import Record
 from local.llm.structured import StructuredModel
-from local.memory.records import Record
 
 Verdict = Literal["replaces", "supports", "unrelated"]
 

@@ -9,14 +9,14 @@ from datetime import datetime
 
 import msgspec
 
-from local.database import Connection
 from local.errors import InvalidArgumentsError
+from local.ledger.records import TENANT_OWNED, NewRecord, Owning, Written, content_id
+from local.ledger.sqlite.database import Connection
+from local.ledger.sqlite.facts import Ledger
+from local.ledger.sqlite.rows import TenantRows
 from local.memory.changes import Changes
-from local.memory.ledger import Ledger
 from local.memory.places import owner_in
 from local.memory.provenance import stated_by
-from local.memory.records import TENANT_OWNED, NewRecord, Owning, Written, content_id
-from local.memory.rows import TenantRows
 from local.memory.supersession import Supersession
 from local.protocol.caller import Caller
 from local.protocol.envelope import new_id

@@ -9,10 +9,10 @@ from typing import Annotated, Any
 import msgspec
 
 from local.errors import InvalidArgumentsError, echoed
+from local.ledger.records import TIME_RULE, in_utc, written_time
 from local.memory.attachments import bounded
 from local.memory.blocks import Blocks
 from local.memory.ingestion import Message
-from local.memory.records import TIME_RULE, in_utc, written_time
 from local.protocol.calls import UNNAMED, read_calls
 from local.protocol.envelope import Name
 from local.protocol.payloads import Json, ToolCallRecord

@@ -9,9 +9,9 @@ from typing import Self
 
 import msgspec
 
-from local.database import Connection, Row
-from local.memory.records import stamp
-from local.memory.rows import TenantRows
+from local.ledger.records import stamp
+from local.ledger.sqlite.database import Connection, Row
+from local.ledger.sqlite.rows import TenantRows
 
 MOST = 15
 MERGED_AT_ONCE = 8

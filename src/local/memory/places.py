@@ -6,7 +6,7 @@ from typing import Literal, Self
 import msgspec
 
 from local.errors import InvalidArgumentsError
-from local.memory.records import TENANT_OWNED, Kind, Owning, Record
+from local.ledger.records import TENANT_OWNED, Kind, Owning, Record
 from local.protocol.caller import Caller
 from local.settings import MemorySettings
 

@@ -6,7 +6,7 @@ metadata which user stated it; nobody but that user learns who that was.
 
 from typing import Literal
 
-from local.memory.records import TENANT_OWNED, Record
+from local.ledger.records import TENANT_OWNED, Record
 from local.protocol.caller import Caller
 from local.protocol.payloads import Json
 

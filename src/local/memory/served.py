@@ -12,7 +12,7 @@ from typing import TypeVar
 
 import msgspec
 
-from local.memory.records import TENANT_OWNED
+from local.ledger.records import TENANT_OWNED
 from local.protocol.caller import Caller
 
 MOST_RESULTS = 10_000

@@ -7,37 +7,8 @@ from typing import Any
 
 import msgspec
 
-from local.database import Database
 from local.errors import InvalidArgumentsError
-from local.llm.structured import StructuredModel
-from local.memory.batches import Vectors
-from local.memory.changes import Announce, Changes
-from local.memory.conversations import Conversations
-from local.memory.documents import Documents
-from local.memory.echoes import Echoes
-from local.memory.episodes import (
-    EPISODE,
-    SearchResult,
-    checked_metadata,
-    new_episode,
-    search_result,
-)
-from local.memory.index_queue import IndexQueue
-from local.memory.indexer import Indexer
-from local.memory.ingestion import Ingested, Message
-from local.memory.intake import Intake
-from local.memory.judge import Judge
-from local.memory.knowledge import Knowledge
-from local.memory.ledger import Ledger
-from local.memory.outputs import ToolOutputs
-from local.memory.places import ALIKE, Weights, may_see, own_places, owner_in
-from local.memory.provenance import stated_by
-from local.memory.recall.recaller import Ask, Recalled, Recaller, RecallModels
-from local.memory.recall.retrieval import Retrieval
-from local.memory.recall.synthesis import Answer, Synthesis
-from local.memory.recall.synthesis import Item as SynthesisItem
-from local.memory.received import Received
-from local.memory.records import (
+from local.ledger.records import (
     TENANT_OWNED,
     Fact,
     NewRecord,
@@ -52,12 +23,41 @@ from local.memory.records import (
     place_of_topic,
     with_metadata,
 )
-from local.memory.rows import TenantRows
+from local.ledger.sqlite.conversations import Conversations
+from local.ledger.sqlite.database import Database
+from local.ledger.sqlite.facts import Ledger
+from local.ledger.sqlite.index import IndexQueue
+from local.ledger.sqlite.outputs import ToolOutputs
+from local.ledger.sqlite.received import Received
+from local.ledger.sqlite.rows import TenantRows
+from local.ledger.sqlite.turns import Turns
+from local.llm.structured import StructuredModel
+from local.memory.batches import Vectors
+from local.memory.changes import Announce, Changes
+from local.memory.documents import Documents
+from local.memory.echoes import Echoes
+from local.memory.episodes import (
+    EPISODE,
+    SearchResult,
+    checked_metadata,
+    new_episode,
+    search_result,
+)
+from local.memory.indexer import Indexer
+from local.memory.ingestion import Ingested, Message
+from local.memory.intake import Intake
+from local.memory.judge import Judge
+from local.memory.knowledge import Knowledge
+from local.memory.places import ALIKE, Weights, may_see, own_places, owner_in
+from local.memory.provenance import stated_by
+from local.memory.recall.recaller import Ask, Recalled, Recaller, RecallModels
+from local.memory.recall.retrieval import Retrieval
+from local.memory.recall.synthesis import Answer, Synthesis
+from local.memory.recall.synthesis import Item as SynthesisItem
 from local.memory.served import Served
 from local.memory.sessions import Sessions
 from local.memory.supersession import Closeness, Supersession
 from local.memory.turn_records import Turn, records_of_turn
-from local.memory.turns import Turns
 from local.protocol.caller import Caller
 from local.protocol.envelope import new_id, utc_now
 from local.protocol.payloads import Json

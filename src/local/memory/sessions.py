@@ -8,13 +8,13 @@ from typing import Self
 
 import msgspec
 
-from local.database import Connection, Row
 from local.errors import InvalidArgumentsError
+from local.ledger.records import TENANT_OWNED, Owning, Record, checked_text, content_id
+from local.ledger.sqlite.database import Connection, Row
+from local.ledger.sqlite.rows import TenantRows, record_of
 from local.memory.notes import Note, Noted, Notes
 from local.memory.places import how_to_send, own_places, place
 from local.memory.provenance import By, by
-from local.memory.records import TENANT_OWNED, Owning, Record, checked_text, content_id
-from local.memory.rows import TenantRows
 from local.protocol.caller import Caller
 from local.protocol.payloads import Json
 from local.settings import MemorySettings
@@ -196,7 +196,7 @@ class Sessions:
             importance=self._settings.preseed_importance,
             limit=limit,
         )
-        return [Record.from_row(row) for row in found]
+        return [record_of(row) for row in found]
 
     def _known(self, session_id: str | None) -> str:
         if known := session_id or self._caller.session_id:

@@ -11,18 +11,18 @@ from functools import partial
 import msgspec
 import structlog
 
-from local.database import Connection
 from local.errors import Local2Error, ModelError, ModelRefusedError
+from local.ledger.found import Found
+from local.ledger.records import Record
+from local.ledger.sqlite.candidates import Filter
+from local.ledger.sqlite.database import Connection
+from local.ledger.sqlite.facts import Ledger
+from local.ledger.sqlite.rows import TenantRows, record_of
 from local.memory.changes import Changes
 from local.memory.judge import Judge
-from local.memory.ledger import Ledger
 from local.memory.places import ALIKE, Reach, place
-from local.memory.recall.candidates import Filter
-from local.memory.recall.found import Found
 from local.memory.recall.query import analyse
 from local.memory.recall.retrieval import Retrieval
-from local.memory.records import Record
-from local.memory.rows import TenantRows
 from local.protocol.caller import Caller
 
 AGENT = "contradiction_judge"
@@ -149,4 +149,4 @@ class Supersession:
         ]
         rows = [row for _, row in sorted(near, reverse=True)[: self._closeness.top_k]]
         asked = msgspec.json.encode(rows).decode()
-        return list(map(Record.from_row, self._rows.execute(connection, "records", rows=asked)))
+        return list(map(record_of, self._rows.execute(connection, "records", rows=asked)))

@@ -5,9 +5,9 @@ from datetime import datetime
 
 import msgspec
 
+from local.ledger.records import NewRecord, content_id
 from local.memory.episodes import new_episode
 from local.memory.ingestion import Conversation, IsOwn, Message, records_of
-from local.memory.records import NewRecord, content_id
 from local.protocol.caller import Caller
 from local.protocol.payloads import Json, ToolCallRecord
 

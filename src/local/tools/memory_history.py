@@ -5,9 +5,9 @@ from typing import Annotated
 
 import msgspec
 
+from local.ledger.records import Record
 from local.llm.framing import inset
 from local.llm.nothing import NOTHING_FOUND
-from local.memory.records import Record
 from local.memory.service import MemoryService
 from local.protocol.tool import ToolOutput
 from local.tools.base import Args, MemoryTool

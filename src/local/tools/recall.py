@@ -5,13 +5,13 @@ from typing import Annotated
 
 import msgspec
 
+from local.ledger.records import Owning, Record, SourceKind, is_topic, time_of
 from local.llm.nothing import nothing_found
 from local.memory.places import Scope
 from local.memory.provenance import By, SourceClass, by, source_class
 from local.memory.recall.ranking import Shares
 from local.memory.recall.recaller import RECALLED_KINDS, Ask, Item, Recalled
 from local.memory.recall.synthesis import Answer
-from local.memory.records import Owning, Record, SourceKind, is_topic, time_of
 from local.memory.service import MemoryService
 from local.protocol.caller import Caller
 from local.protocol.tool import ToolOutput

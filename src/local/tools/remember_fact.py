@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from local.memory.records import Durability, Fact, MemoryType
+from local.ledger.records import Durability, Fact, MemoryType
 from local.memory.service import MemoryService
 from local.protocol.tool import ToolOutput
 from local.tools.base import MAX_CONTENT, Args, MemoryTool, TopicKey

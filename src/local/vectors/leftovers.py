@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from local.database import read_only
 from local.errors import StorageError
+from local.ledger.sqlite.database import read_only
 
 COUNT = """\
 SELECT count(*) FROM collections

@@ -4,15 +4,15 @@ from datetime import UTC, datetime
 
 import pytest
 
-from local.database import Connection
+from local.ledger.records import Fact
+from local.ledger.sqlite import fulltext
+from local.ledger.sqlite.candidates import Filter
+from local.ledger.sqlite.database import Connection
+from local.ledger.sqlite.fulltext import FullText
 from local.memory.documents import Document
 from local.memory.places import ALIKE, reach
-from local.memory.recall import fulltext
-from local.memory.recall.candidates import Filter
-from local.memory.recall.fulltext import FullText
 from local.memory.recall.query import analyse
 from local.memory.recall.recaller import RECALLED_KINDS
-from local.memory.records import Fact
 from local.memory.service import Memory, MemoryService
 from local.protocol.caller import Caller
 from local.protocol.payloads import ToolCallRecord

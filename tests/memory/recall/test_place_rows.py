@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from local.database import Connection, Row
-from local.memory.recall import place_rows
-from local.memory.recall.place_rows import PlaceRows
-from local.memory.records import NewRecord
+from local.ledger.records import NewRecord
+from local.ledger.sqlite import place_rows
+from local.ledger.sqlite.database import Connection, Row
+from local.ledger.sqlite.place_rows import PlaceRows
 from local.memory.service import Memory
 from local.protocol.envelope import new_id
 from recalling import DAY

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
+from local.ledger.records import Fact
 from local.memory.recall.ranking import Shares
 from local.memory.recall.recaller import Ask, Item
-from local.memory.records import Fact
 from local.memory.service import Memory, MemoryService
 from local.memory.turn_records import Turn
 from local.protocol.caller import Caller

@@ -10,23 +10,22 @@ import msgspec
 import numpy as np
 import pytest
 
-from local.database import Database
+from local.ledger.columns import Columns
+from local.ledger.entries import ECHO, UNANSWERED, Candidate
+from local.ledger.found import Found
+from local.ledger.records import stamp
+from local.ledger.sqlite.database import Database
 from local.memory.places import ALIKE, Reach, Weights
 from local.memory.recall import echoes, likeness, ranking, standing
-from local.memory.recall.columns import Columns
-from local.memory.recall.echoes import ECHO, UNANSWERED
-from local.memory.recall.entries import Candidate
-from local.memory.recall.features import features
-from local.memory.recall.found import Found
 from local.memory.recall.query import analyse
 from local.memory.recall.ranking import Draft, Ranked, Shares, rank
 from local.memory.recall.recaller import Ask
-from local.memory.records import stamp
 from local.memory.service import Memory
 from local.memory.turn_records import Turn
 from local.protocol.caller import Caller
 from local.protocol.payloads import MemoryChange
 from local.settings import MemorySettings
+from local.text.features import features
 
 DOCS = Path(__file__).parents[3] / "docs" / "recall.md"
 MINUS = "\N{MINUS SIGN}"

@@ -8,7 +8,7 @@ from calling import RICHARD, call, ingest
 from indexed import indexed
 from local.bus.connection import Connection
 from local.bus.tool_client import call_tool
-from local.memory.records import NewRecord
+from local.ledger.records import NewRecord
 from local.memory.service import Memory
 from local.protocol.caller import Caller
 from local.protocol.envelope import new_id, utc_now

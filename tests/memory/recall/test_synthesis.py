@@ -6,10 +6,10 @@ from datetime import UTC, datetime
 import pytest
 from structlog.testing import capture_logs
 
+from local.ledger.records import Fact
 from local.llm.structured import StructuredModel
 from local.memory.recall.recaller import Ask
 from local.memory.recall.synthesis import ALL_CHARACTERS, ITEM_CHARACTERS, Answer, Item, Synthesis
-from local.memory.records import Fact
 from local.memory.service import Memory
 from local.protocol.caller import Caller
 from local.protocol.payloads import ToolCallRecord

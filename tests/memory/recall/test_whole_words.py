@@ -3,8 +3,8 @@
 import pytest
 
 from indexed import indexed
-from local.database import Database
-from local.memory.recall import working_sets
+from local.ledger.sqlite import working_sets
+from local.ledger.sqlite.database import Database
 from local.memory.recall.recaller import Ask
 from local.memory.service import Memory, MemoryService
 from local.protocol.caller import Caller

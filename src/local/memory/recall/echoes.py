@@ -4,18 +4,14 @@ Nor does a question asked again, which is nearer to itself than to what answers 
 that found no answer, with the refusal, comes after everything that says something.
 """
 
-from collections.abc import Callable, Mapping
-from typing import NamedTuple
-
 import numpy as np
 
-from local.memory.recall.columns import View
-from local.memory.recall.entries import Array, Flags, Positions
-from local.memory.recall.keywords import stems
+from local.ledger.columns import View
+from local.ledger.entries import ECHO, UNANSWERED, Array, Flags, Positions
+from local.ledger.found import Echo, Sources
 from local.memory.recall.query import Query
+from local.text.keywords import stems
 
-ECHO, UNANSWERED = 1, 2
-"""In the column `echo`."""
 BEHIND = 0.01
 """How far below the best of its sources an echo stands, in the sum of shares."""
 WITHOUT_SOURCE = -0.3
@@ -28,16 +24,6 @@ LOOKED_AT = 300
 def weighed(sums: Array, weights: Array) -> Array:
     """Scores of sums of shares; a weight never does harm."""
     return np.where(sums < 0, sums / weights, sums * weights)
-
-
-class Echo(NamedTuple):
-    """Of which rows, which are in what is searched, and which words are its own."""
-
-    sources: tuple[int, ...]
-    adds: frozenset[str] = frozenset()
-
-
-Sources = Callable[[list[int]], Mapping[int, Echo]]
 
 
 class Echoes:

@@ -7,8 +7,8 @@ import structlog
 from msgspec import Meta, Struct
 
 from local.errors import InvalidArgumentsError, ModelError
+from local.ledger.records import TOPIC_RULE, checked_topic
 from local.llm.structured import StructuredModel
-from local.memory.records import TOPIC_RULE, checked_topic
 
 MOST_KEYWORDS = 8
 MOST_TOPICS = 5

@@ -6,12 +6,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from local.memory.recall.columns import View
-from local.memory.recall.entries import Array, Flags, Postings
-from local.memory.recall.found import Found, Worded
-from local.memory.recall.keywords import stems
-from local.memory.recall.keywords import terms as terms_of
+from local.ledger.columns import View
+from local.ledger.entries import Array, Flags, Postings
+from local.ledger.found import Found, Worded
 from local.memory.recall.query import Query
+from local.text.keywords import stems
+from local.text.keywords import terms as terms_of
 
 WORDS, WORDS_TELLING = 0.35, 0.2
 """BM25, over the best one's; and what it counts more the more the question tells."""

@@ -7,11 +7,11 @@ from itertools import takewhile
 
 import msgspec
 
-from local.memory.recall.features import FIRST_PERSON
-from local.memory.recall.keywords import composed, terms, words
-from local.memory.recall.sentences import telling
+from local.ledger.records import is_topic
 from local.memory.recall.timewords import Window, find_window
-from local.memory.records import is_topic
+from local.text.features import FIRST_PERSON
+from local.text.keywords import composed, terms, words
+from local.text.sentences import telling
 
 SECOND_PERSON = frozenset({"you", "your", "yours", "yourself"})
 MAX_PHRASES = 8

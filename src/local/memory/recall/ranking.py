@@ -15,11 +15,11 @@ from typing import Any, NamedTuple
 import msgspec
 import numpy as np
 
+from local.ledger.columns import View
+from local.ledger.entries import Array, Flags, Names, Positions
+from local.ledger.found import Echo, Found, Worded
 from local.memory.places import Reach
-from local.memory.recall.columns import View
-from local.memory.recall.echoes import Echo, Echoes, weighed
-from local.memory.recall.entries import Array, Flags, Names, Positions
-from local.memory.recall.found import Found, Worded
+from local.memory.recall.echoes import Echoes, weighed
 from local.memory.recall.likeness import Likeness, Wording
 from local.memory.recall.query import Query
 from local.memory.recall.standing import Standing

@@ -11,21 +11,21 @@ from itertools import islice
 import msgspec
 import structlog
 
-from local.database import Connection
 from local.errors import RerankError
 from local.fair_slots import FairSlots
+from local.ledger.found import Found
+from local.ledger.records import Kind, Record, checked_text, in_utc, is_topic
+from local.ledger.sqlite.candidates import Filter
+from local.ledger.sqlite.database import Connection
+from local.ledger.sqlite.rows import TenantRows, record_of
 from local.memory.echoes import OF_TURNS
 from local.memory.places import Scope, Weights, reach
-from local.memory.recall.candidates import Filter
 from local.memory.recall.echoes import Heard
 from local.memory.recall.expansion import Expander
-from local.memory.recall.found import Found
 from local.memory.recall.query import Query, analyse
 from local.memory.recall.ranking import Draft, Ranked, Shares, rank
 from local.memory.recall.reranker import Reranker
 from local.memory.recall.retrieval import Retrieval
-from local.memory.records import Kind, Record, checked_text, in_utc, is_topic
-from local.memory.rows import TenantRows
 from local.protocol.caller import Caller
 
 RECALLED_KINDS: tuple[Kind, ...] = ("chat_message", "tool_output", "document_chunk", "fact")
@@ -182,7 +182,7 @@ class Recaller:
     def _items(self, connection: Connection, ranked: Sequence[Ranked]) -> list[Item]:
         wanted = msgspec.json.encode([one.row for one in ranked]).decode()
         rows = self._rows.execute(connection, "records", rows=wanted)
-        records = {r["row"]: Record.from_row(r) for r in rows if r["superseded_by"] is None}
+        records = {r["row"]: record_of(r) for r in rows if r["superseded_by"] is None}
         return [
             Item(
                 record=records[one.row],

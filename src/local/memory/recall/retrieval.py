@@ -9,21 +9,21 @@ from typing import Any, TypeVar
 import msgspec
 import structlog
 
-from local.database import Connection
 from local.errors import IndexDamagedError, Local2Error
+from local.ledger.columns import Columns, View
+from local.ledger.entries import ECHO
+from local.ledger.found import Counts, Found, Worded
+from local.ledger.sqlite.candidates import Filter, Pool
+from local.ledger.sqlite.database import Connection
+from local.ledger.sqlite.fulltext import FullText
+from local.ledger.sqlite.rows import TenantRows
+from local.ledger.sqlite.working_sets import WorkingSets
 from local.memory.batches import Vectors
 from local.memory.indexer import Indexer
 from local.memory.places import Reach
-from local.memory.recall.candidates import Filter, Pool
-from local.memory.recall.columns import Columns, View
-from local.memory.recall.echoes import ECHO
-from local.memory.recall.found import Found, Worded
-from local.memory.recall.fulltext import Counts, FullText
-from local.memory.recall.keywords import stems
 from local.memory.recall.query import Query
-from local.memory.recall.working_sets import WorkingSets
-from local.memory.rows import TenantRows
 from local.protocol.vectors import VectorHits
+from local.text.keywords import stems
 
 BY_WORDS = 70
 LOOK = 50

@@ -6,12 +6,12 @@ a model's mistake. Nor does a fact that others share under a key of the user's s
 
 import numpy as np
 
-from local.memory.recall.columns import View
+from local.ledger.columns import View
+from local.ledger.entries import Array, Flags, Positions
+from local.ledger.records import is_users
 from local.memory.recall.echoes import weighed
-from local.memory.recall.entries import Array, Flags, Positions
 from local.memory.recall.likeness import Likeness, Wording
 from local.memory.recall.query import Query
-from local.memory.records import is_users
 
 ANSWERS = 0.5
 """How much of the question a fact covers by itself that answers it,"""

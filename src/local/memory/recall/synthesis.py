@@ -8,9 +8,9 @@ import structlog
 from msgspec import Struct
 
 from local.errors import ModelError
+from local.ledger.records import Record
 from local.llm.structured import StructuredModel
 from local.memory.provenance import source_class
-from local.memory.records import Record
 
 ITEM_CHARACTERS = 2_000
 ALL_CHARACTERS = 12_000

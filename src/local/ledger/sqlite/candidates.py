@@ -11,13 +11,13 @@ from typing import Any, Self
 import msgspec
 import numpy as np
 
-from local.database import Connection
 from local.errors import InvalidArgumentsError
+from local.ledger.entries import SPAN, SPOKEN, Candidate, Floats, Link
+from local.ledger.found import Echo
+from local.ledger.records import TENANT_OWNED, folded, in_utc, stamp
+from local.ledger.sqlite.database import Connection
+from local.ledger.sqlite.rows import TenantRows
 from local.memory.places import Reach
-from local.memory.recall.echoes import Echo
-from local.memory.recall.entries import SPAN, SPOKEN, Candidate, Floats, Link
-from local.memory.records import TENANT_OWNED, folded, in_utc, stamp
-from local.memory.rows import TenantRows
 from local.protocol.vectors import VectorHits
 
 NEIGHBOURED = 10

@@ -2,9 +2,9 @@
 
 import msgspec
 
-from local.database import Connection
 from local.errors import InvalidArgumentsError
-from local.memory.rows import TenantRows
+from local.ledger.sqlite.database import Connection
+from local.ledger.sqlite.rows import TenantRows
 from local.protocol.payloads import OutputPart
 
 

@@ -9,10 +9,10 @@ from typing import Any
 
 import msgspec
 
-from local.database import Connection, Row
-from local.memory.ledger import Ledger
-from local.memory.records import NewRecord, Written, content_id
-from local.memory.rows import TenantRows
+from local.ledger.records import NewRecord, Written, content_id
+from local.ledger.sqlite.database import Connection, Row
+from local.ledger.sqlite.facts import Ledger
+from local.ledger.sqlite.rows import TenantRows
 
 COMPARED = 3_000
 """Long results that begin with as many same characters are one: some are reported cut."""

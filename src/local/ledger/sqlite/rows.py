@@ -1,10 +1,14 @@
 """One tenant's rows: named statements with the tenant bound to each, here and nowhere else."""
 
 from collections.abc import Iterable
+from datetime import datetime
 from typing import Any, TypeVar
 
-from local.database import Connection, Cursor, Database, Row, Work
-from local.memory.sql import statements
+import msgspec
+
+from local.ledger.records import Record
+from local.ledger.sqlite.database import Connection, Cursor, Database, Row, Work
+from local.ledger.sqlite.sql import statements
 
 SQL = statements()
 T = TypeVar("T")
@@ -50,3 +54,13 @@ class TenantRows:
 
     def _bound(self, values: Parameters) -> Parameters:
         return {**values, "tenant": self.tenant}
+
+
+def record_of(row: Row) -> Record:
+    """The record that a row of every column is."""
+    columns = {name: row[name] for name in Record.__struct_fields__}
+    columns["event_time"] = datetime.fromisoformat(row["event_time"])
+    columns["metadata"] = msgspec.json.decode(row["metadata"])
+    columns["unjudged"] = bool(row["unjudged"])
+    columns["pending"] = None if row["pending"] is None else bool(row["pending"])
+    return Record(**columns)

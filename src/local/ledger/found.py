@@ -1,14 +1,30 @@
 """What the channels found, as ranking takes it."""
 
 from collections.abc import Callable, Mapping
+from typing import NamedTuple
 
 import msgspec
 import numpy as np
 
-from local.memory.recall.columns import View
-from local.memory.recall.echoes import Sources
-from local.memory.recall.entries import Array, Flags
-from local.memory.recall.fulltext import Counts
+from local.ledger.columns import View
+from local.ledger.entries import Array, Flags
+
+
+class Echo(NamedTuple):
+    """Of which rows, which are in what is searched, and which words are its own."""
+
+    sources: tuple[int, ...]
+    adds: frozenset[str] = frozenset()
+
+
+Sources = Callable[[list[int]], Mapping[int, Echo]]
+
+
+class Counts(msgspec.Struct, frozen=True, kw_only=True):
+    """Of a memory's records; of many they are estimates."""
+
+    total: float
+    having: dict[str, float]
 
 
 class Worded(msgspec.Struct, frozen=True, kw_only=True):

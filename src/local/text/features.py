@@ -11,8 +11,8 @@ from datetime import datetime
 from itertools import pairwise, product
 from typing import NamedTuple
 
-from local.memory.recall.keywords import density, stems, words
-from local.memory.recall.sentences import is_question, sentences
+from local.text.keywords import density, stems, words
+from local.text.sentences import is_question, sentences
 
 HEAD = 800
 """Characters of the beginning, which coverage and density look at: the longer a text the more

@@ -12,7 +12,7 @@ from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import TypeVar
 
-from local.database.connections import (
+from local.ledger.sqlite.database.connections import (
     Connection,
     Cursor,
     Row,
@@ -21,10 +21,9 @@ from local.database.connections import (
     data_version,
     read_only,
 )
-from local.database.folder import folder_lock
-from local.database.lanes import Lane, Work, commit_together, run_each
-from local.database.soundness import damages
-from local.database.tally import Tally, has_content
+from local.ledger.sqlite.database.lanes import Lane, Work, commit_together, run_each
+from local.ledger.sqlite.database.soundness import damages
+from local.ledger.sqlite.database.tally import Tally, has_content
 
 __all__ = [
     "Connection",
@@ -34,7 +33,6 @@ __all__ = [
     "Work",
     "damages",
     "data_version",
-    "folder_lock",
     "has_content",
     "read_only",
 ]

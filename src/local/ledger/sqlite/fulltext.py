@@ -6,16 +6,16 @@ the question come last anyway, so where all matches would be too many they are l
 
 from collections.abc import Sequence
 
-import msgspec
 import numpy as np
 
-from local.database import Connection
+from local.ledger.found import Counts
+from local.ledger.sqlite.candidates import Filter
+from local.ledger.sqlite.database import Connection
+from local.ledger.sqlite.place_rows import PlaceRows
+from local.ledger.sqlite.rows import TenantRows
 from local.memory.places import Reach
-from local.memory.recall.candidates import Filter
-from local.memory.recall.keywords import stems
-from local.memory.recall.place_rows import PlaceRows
 from local.memory.recall.query import Query
-from local.memory.rows import TenantRows
+from local.text.keywords import stems
 
 SCORED = 2_000
 """Rows scored for a question because of its rare words."""
@@ -83,7 +83,7 @@ class FullText:
         )
         return [[row for (row,) in rows] for rows in found]
 
-    def counts(self, connection: Connection, query: Query, reach: Reach) -> "Counts":
+    def counts(self, connection: Connection, query: Query, reach: Reach) -> Counts:
         """How many records within reach have each of the question's stems, and are there at all."""
         if not reach.places:
             return Counts(total=0.0, having={})
@@ -134,13 +134,6 @@ class FullText:
         if self._last > self._counted * GROWTH or len(self._known) > KEPT:
             self._counted = self._last
             self._known.clear()
-
-
-class Counts(msgspec.Struct, frozen=True, kw_only=True):
-    """Of a memory's records; of many they are estimates."""
-
-    total: float
-    having: dict[str, float]
 
 
 def _any_of(places: Sequence[str]) -> str:

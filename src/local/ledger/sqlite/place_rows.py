@@ -10,9 +10,9 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from local.database import Connection
-from local.memory.recall.entries import Positions
-from local.memory.rows import TenantRows
+from local.ledger.entries import Positions
+from local.ledger.sqlite.database import Connection
+from local.ledger.sqlite.rows import TenantRows
 
 KEPT = 2_000_000
 """Rows of all places together, 8 bytes each; beyond, the place asked for longest ago goes."""

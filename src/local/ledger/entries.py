@@ -6,11 +6,13 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from local.memory.recall.features import Features, features_of
-from local.memory.records import Kind, Owning
+from local.ledger.records import Kind, Owning
+from local.text.features import Features, features_of
 
 SPOKEN = frozenset({"chat_message", "tool_output"})
 MACHINES = frozenset({"assistant", "tool"})
+ECHO, UNANSWERED = 1, 2
+"""In the column `echo`: it was answered from memory; it found no answer."""
 SPAN = 3
 """As many messages before and after one are around it."""
 
@@ -32,7 +34,7 @@ COLUMNS = np.dtype([
     ("durability", np.int32),
     ("importance", np.float64),
     ("time", np.float64),        # seconds since 1970
-    ("echo", np.int8),           # 1: it was answered from memory; 2: it found no answer
+    ("echo", np.int8),           # ECHO, UNANSWERED, or 0
     ("feedback", np.float64),
     ("embedder", np.int32),
     ("length", np.float64),

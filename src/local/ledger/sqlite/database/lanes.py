@@ -14,10 +14,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Generic, NamedTuple, TypeVar
 
-from local.database.connections import Connection
-from local.database.refusals import as_storage_error
-from local.database.tally import Tally
 from local.errors import StorageError
+from local.ledger.sqlite.database.connections import Connection
+from local.ledger.sqlite.database.refusals import as_storage_error
+from local.ledger.sqlite.database.tally import Tally
 
 T = TypeVar("T")
 Work = Callable[[Connection], T]

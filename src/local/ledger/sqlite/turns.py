@@ -5,12 +5,11 @@ from typing import Any
 
 import msgspec
 
-from local.database import Connection, Row
-from local.memory.echoes import DERIVED_FROM
-from local.memory.ledger import Cause, Ledger
-from local.memory.received import Received, first_same_call
-from local.memory.records import NewRecord, Rating, Written, content_id, stamp
-from local.memory.rows import TenantRows
+from local.ledger.records import DERIVED_FROM, NewRecord, Rating, Written, content_id, stamp
+from local.ledger.sqlite.database import Connection, Row
+from local.ledger.sqlite.facts import Cause, Ledger
+from local.ledger.sqlite.received import Received, first_same_call
+from local.ledger.sqlite.rows import TenantRows
 from local.protocol.envelope import utc_now
 
 TOGETHER = 500

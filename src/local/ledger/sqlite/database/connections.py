@@ -7,10 +7,10 @@ from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any
 
-from local.database.refusals import as_storage_error
-from local.database.soundness import refuse_damage
-from local.database.tally import Tally
 from local.errors import StorageError
+from local.ledger.sqlite.database.refusals import as_storage_error
+from local.ledger.sqlite.database.soundness import refuse_damage
+from local.ledger.sqlite.database.tally import Tally
 
 Connection = sqlite3.Connection
 Row = sqlite3.Row

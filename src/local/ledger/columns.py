@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from local.memory.recall.entries import (
+from local.ledger.entries import (
     COLUMNS,
     MACHINES,
     SPAN,
@@ -28,8 +28,8 @@ from local.memory.recall.entries import (
     Positions,
     Postings,
 )
-from local.memory.recall.features import HEAD_ENDS, Features
-from local.memory.records import folded
+from local.ledger.records import folded
+from local.text.features import HEAD_ENDS, Features
 
 MOST_COUNTED = 15
 """A stem that stands more often in a text counts no more."""

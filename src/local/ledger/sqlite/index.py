@@ -6,10 +6,10 @@ from collections.abc import Collection, Sequence
 from heapq import merge
 from itertools import chain, islice, zip_longest
 
-from local.database import Connection, Row
+from local.ledger.records import Waiting
+from local.ledger.sqlite.database import Connection, Row
+from local.ledger.sqlite.rows import TenantRows
 from local.memory.places import owner_of
-from local.memory.records import Waiting
-from local.memory.rows import TenantRows
 
 PAGE = 1_000
 """Rows that one transaction changes at most, so that nobody's save waits long behind it."""

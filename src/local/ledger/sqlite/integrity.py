@@ -2,11 +2,9 @@
 
 from collections.abc import Iterator
 
-from local.database import Connection, Database, damages
 from local.errors import StorageError
-from local.memory.sql import statements
-
-SQL = statements()
+from local.ledger.sqlite.database import Connection, Database, damages
+from local.ledger.sqlite.rows import SQL
 
 
 async def unsound(database: Database) -> list[str]:

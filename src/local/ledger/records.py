@@ -5,11 +5,10 @@ import re
 import unicodedata
 from contextlib import suppress
 from datetime import UTC, datetime, time
-from typing import Any, Literal, Self
+from typing import Any, Literal
 
 import msgspec
 
-from local.database import Row
 from local.errors import InvalidArgumentsError, quoted
 from local.protocol.payloads import Json
 
@@ -24,6 +23,8 @@ MemoryType = Literal[
 ]
 Durability = Literal["core", "standard", "ephemeral"]
 
+DERIVED_FROM = "derived_from"
+"""How an answer bears on the records that it rests on."""
 TENANT_OWNED = ""
 """Owner of what belongs to the whole tenant, and of what a caller without a user writes."""
 
@@ -78,15 +79,6 @@ class Record(NewRecord, frozen=True, kw_only=True):
     """Its place in the ledger: the later it was written the higher."""
     superseded_by: str | None = None
     score: float | None = None
-
-    @classmethod
-    def from_row(cls, row: Row) -> Self:
-        columns = {name: row[name] for name in cls.__struct_fields__}
-        columns["event_time"] = datetime.fromisoformat(row["event_time"])
-        columns["metadata"] = msgspec.json.decode(row["metadata"])
-        columns["unjudged"] = bool(row["unjudged"])
-        columns["pending"] = None if row["pending"] is None else bool(row["pending"])
-        return cls(**columns)
 
 
 def with_metadata(record: NewRecord, more: Json) -> NewRecord:

@@ -4,10 +4,10 @@ import asyncio
 
 import structlog
 
-from local.database import Row
 from local.errors import StorageError
-from local.memory.recall.features import features_of
-from local.memory.rows import Parameters, TenantRows
+from local.ledger.sqlite.database import Row
+from local.ledger.sqlite.rows import Parameters, TenantRows
+from local.text.features import features_of
 
 PAGE = 100
 

@@ -10,10 +10,10 @@ from functools import partial
 
 import msgspec
 
-from local.database import Connection, data_version
-from local.memory.recall.columns import Columns
-from local.memory.recall.entries import Candidate
-from local.memory.rows import TenantRows
+from local.ledger.columns import Columns
+from local.ledger.entries import Candidate
+from local.ledger.sqlite.database import Connection, data_version
+from local.ledger.sqlite.rows import TenantRows
 
 MOST = 12_000
 """Records of a memory that is searched whole; of a larger one only candidates are looked at."""

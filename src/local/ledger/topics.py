@@ -2,7 +2,7 @@
 
 from collections import OrderedDict
 
-from local.memory.records import NewRecord, Record, folded
+from local.ledger.records import NewRecord, Record, folded
 
 Key = tuple[str, str, str]
 

@@ -5,11 +5,11 @@ from typing import Any, Self
 
 import msgspec
 
-from local.database import Connection, Row
-from local.memory.ledger import TOGETHER, Cause, Ledger
-from local.memory.received import Received, is_same_call, is_same_result, with_args_in_id
-from local.memory.records import NewRecord, Written, content_id
-from local.memory.rows import TenantRows
+from local.ledger.records import NewRecord, Written, content_id
+from local.ledger.sqlite.database import Connection, Row
+from local.ledger.sqlite.facts import TOGETHER, Cause, Ledger
+from local.ledger.sqlite.received import Received, is_same_call, is_same_result, with_args_in_id
+from local.ledger.sqlite.rows import TenantRows
 from local.protocol.envelope import utc_now
 from local.protocol.payloads import Json
 

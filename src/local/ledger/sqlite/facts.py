@@ -5,9 +5,7 @@ from datetime import datetime
 
 import msgspec
 
-from local.database import Connection, Row
-from local.memory.recall.features import features
-from local.memory.records import (
+from local.ledger.records import (
     Counts,
     NewRecord,
     Owning,
@@ -16,9 +14,11 @@ from local.memory.records import (
     folded,
     stamp,
 )
-from local.memory.rows import TenantRows
-from local.memory.topics import RecentTopics
+from local.ledger.sqlite.database import Connection, Row
+from local.ledger.sqlite.rows import TenantRows, record_of
+from local.ledger.topics import RecentTopics
 from local.protocol.envelope import utc_now
+from local.text.features import features
 
 TOGETHER = 1_000
 """Records of one transaction, where there are many; it takes about a fifth of a second."""
@@ -39,7 +39,7 @@ class Ledger:
             return kept
         version = self._topics.version
         row = await self._rows.one("active_topic", scope=scope, owner=owner, topic=topic)
-        record = Record.from_row(row) if row else None
+        record = record_of(row) if row else None
         if record is not None and version == self._topics.version:
             self._topics.keep(record)
         return record
@@ -47,12 +47,12 @@ class Ledger:
     async def history(self, scope: Owning, owner: str, topic: str) -> list[Record]:
         """Every version of a standing fact, newest first."""
         rows = await self._rows.all("topic_history", scope=scope, owner=owner, topic=folded(topic))
-        return [Record.from_row(row) for row in rows]
+        return [record_of(row) for row in rows]
 
     async def chain(self, *record_ids: str) -> list[Record]:
         """Records with all that they replaced and all that replaced them, newest first."""
         rows = await self._rows.all("chain", ids=msgspec.json.encode(record_ids).decode())
-        return [Record.from_row(row) for row in rows]
+        return [record_of(row) for row in rows]
 
     async def put_fact(self, record: NewRecord) -> Written:
         """Make `record` an active fact, the only one of its topic if it has one.
@@ -126,7 +126,7 @@ class Ledger:
     async def unjudged(self, limit: int, *, after: int = 0) -> list[Record]:
         """The oldest facts behind a row that nobody has compared with older ones yet."""
         rows = await self._rows.all("unjudged", limit=limit, after=after)
-        return [Record.from_row(row) for row in rows]
+        return [record_of(row) for row in rows]
 
     async def judged(self, record_id: str) -> None:
         await self._rows.change("judged", id=record_id)

@@ -1,0 +1,44 @@
+"""The ledger's SQL: numbered migrations, and named statements."""
+
+import re
+from collections.abc import Iterable
+from importlib.resources import files
+from importlib.resources.abc import Traversable
+
+_HERE = files(__name__)
+_MIGRATION = re.compile(r"\d{4}_.*\.sql$")
+_NAME = re.compile(r"^-- name: (\w+)$", re.MULTILINE)
+
+
+def migrations() -> list[Traversable]:
+    """The migrations in their order; released ones never change."""
+    return sorted(
+        (file for file in _HERE.iterdir() if _MIGRATION.match(file.name)),
+        key=lambda file: file.name,
+    )
+
+
+def statements() -> dict[str, str]:
+    """The named statements of every file that is no migration."""
+    files_ = (
+        file
+        for file in _HERE.iterdir()
+        if file.name.endswith(".sql") and not _MIGRATION.match(file.name)
+    )
+    return named(file.read_text(encoding="utf-8") for file in files_)
+
+
+def named(texts: Iterable[str]) -> dict[str, str]:
+    """The statements of some files by their names.
+
+    Raises:
+        ValueError: Two have one name: which of them runs would be a matter of chance.
+    """
+    statements_: dict[str, str] = {}
+    for text in texts:
+        _, *parts = _NAME.split(text)
+        for name, statement in zip(parts[::2], parts[1::2], strict=True):
+            if name in statements_:
+                raise ValueError(f"Two statements are named {name}.")
+            statements_[name] = statement.strip()
+    return statements_
