@@ -11,11 +11,9 @@ from pathlib import Path
 import numpy as np
 
 from client import USER
+from local.ledger import IndexQueue, Ledger
 from local.ledger.records import NewRecord, content_id
 from local.ledger.sqlite.database import Database
-from local.ledger.sqlite.facts import Ledger
-from local.ledger.sqlite.index import IndexQueue
-from local.ledger.sqlite.rows import TenantRows
 from local.ledger.sqlite.sql import migrations
 from local.settings import MemorySettings
 from local.vectors.index import DEFAULT_TENANT, VectorIndex
@@ -39,12 +37,12 @@ async def write_records(
         vectors: Their vectors, a row a record, so that the indexer has nothing to embed.
     """
     async with Database.open(data_dir / "ledger.sqlite3", migrations()) as database:
-        rows = TenantRows(database, DEFAULT_TENANT)
+        ledger = Ledger(database, DEFAULT_TENANT)
         for start in range(0, len(records), TOGETHER):
             piece = slice(start, start + TOGETHER)
-            await Ledger(rows).add_all(records[piece])
+            await ledger.records.store(records[piece])
             if vectors is not None:
-                await _keep_vectors(IndexQueue(rows), vectors[piece])
+                await _keep_vectors(ledger.index, vectors[piece])
 
 
 def fill_index(chroma_path: Path, ids: Sequence[str], vectors: FloatMatrix) -> None:

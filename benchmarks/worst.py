@@ -16,10 +16,10 @@ from local.conversation.sentences import extract as summary_of
 from local.conversation.tokens import estimate, tokens_of
 from local.conversation.truncation import shortened
 from local.errors import Local2Error
-from local.ledger.records import time_of
+from local.ledger.records import Shown, time_of
 from local.llm.chat import ChatMessage
 from local.llm.rules import answer_to
-from local.memory.echoes import Shown, read, unanswered
+from local.memory.echoes import read, unanswered
 from local.memory.markdown import chunks, headings
 from local.memory.messages import messages_of
 from local.memory.recall.query import analyse

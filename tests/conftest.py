@@ -16,6 +16,7 @@ from local.bus.connection import Connection, Message, connect
 from local.bus.server import find_server
 from local.bus.tool_host import ToolHost
 from local.bus.vector_client import VectorClient
+from local.ledger import Ledger
 from local.ledger.sqlite.database import Database
 from local.ledger.sqlite.sql import migrations
 from local.logs import logging_to
@@ -126,7 +127,7 @@ async def memory(
         announced.append((subject, change))
 
     vectors = VectorClient(bus, search_timeout=5.0)
-    opened = Memory(database, vectors, MemorySettings(), announce=announce)
+    opened = Memory(Ledger(database), vectors, MemorySettings(), announce=announce)
     indexing = asyncio.create_task(opened.indexer.run())
     yield opened
     indexing.cancel()

@@ -19,8 +19,6 @@ from local.errors import DamagedError, StorageError
 from local.ledger.records import NewRecord
 from local.ledger.sqlite.database import Database
 from local.ledger.sqlite.database.tally import Count, Tally
-from local.ledger.sqlite.facts import Ledger
-from local.ledger.sqlite.rows import TenantRows
 from local.ledger.sqlite.sql import migrations
 from local.opening import open_ledger
 from local.protocol.envelope import utc_now
@@ -38,13 +36,11 @@ EARLY = 20_000
 async def fill(settings: Settings, first: int, last: int) -> None:
     """Add records, one a transaction, and leave the files as they are while the ledger is open."""
     settings.memory.data_dir.mkdir(exist_ok=True)
-    async with open_ledger(settings.memory) as database:
-        ledger = Ledger(TenantRows(database, "default"))
+    async with open_ledger(settings.memory) as ledger:
         for number in range(first, last):
             content = f"Note {number} is about the planet {number * 7}."
-            await ledger.add(
-                NewRecord(id=f"r{number}", kind="episode", content=content, event_time=utc_now())
-            )
+            note = NewRecord(id=f"r{number}", kind="episode", content=content, event_time=utc_now())
+            await ledger.records.store([note])
         shutil.copytree(settings.memory.data_dir, settings.memory.data_dir.parent / "killed")
 
 
@@ -67,8 +63,8 @@ def folder(killed: Path, tmp_path: Path) -> Path:
 
 
 async def records_of(folder: Path) -> int:
-    async with open_ledger(settings_in(folder).memory) as database:
-        return (await Ledger(TenantRows(database, "default")).counts()).records
+    async with open_ledger(settings_in(folder).memory) as ledger:
+        return (await ledger.counts()).records
 
 
 async def examined(folder: Path, *, deep: bool = True) -> dict[str, Finding]:
@@ -251,9 +247,9 @@ async def test_who_does_not_count_records_leaves_their_number_as_it_is(folder: P
 
 
 async def test_a_write_that_changes_nothing_is_not_counted(folder: Path) -> None:
-    async with open_ledger(settings_in(folder).memory) as database:
-        await database.write(lambda c: c.execute("SELECT 1").fetchone())
+    async with open_ledger(settings_in(folder).memory) as ledger:
+        await ledger._rows.write(lambda c: c.execute("SELECT 1").fetchone())
         with pytest.raises(StorageError):
-            await database.write(lambda c: c.execute("INSERT INTO record (row) VALUES (1)"))
+            await ledger._rows.write(lambda c: c.execute("INSERT INTO record (row) VALUES (1)"))
 
     assert Tally(folder / LEDGER).kept() == Count(commits=RECORDS, rows=RECORDS)

@@ -163,7 +163,7 @@ async def test_every_record_of_a_turn_is_told_to_the_bus(stack: Stack, client: C
         return [id_ for (id_,) in found]
 
     async def all_heard() -> bool:
-        ids = await stack.memory.rows.read(told)
+        ids = await stack.memory.ledger._rows.read(told)
         return len(ids) == 3 and set(ids) <= set(heard)
 
     await eventually(all_heard)

@@ -27,7 +27,6 @@ from local.bus.vector_client import VectorClient
 from local.errors import FolderLockedError
 from local.fair_slots import FairSlots
 from local.folder import folder_lock
-from local.ledger.sqlite.backfill import backfill
 from local.llm.chat import ChatModel
 from local.llm.choice import choose_chat_model, open_structured_model
 from local.llm.structured import StructuredModel
@@ -105,10 +104,10 @@ async def open_stack(
         lease = Lease(bus, Holder.of(data_dir), in_memory=server is not None)
         await lease.take()
         resources.push_async_callback(lease.release)
-        database = await resources.enter_async_context(open_ledger(settings.memory))
+        ledger = await resources.enter_async_context(open_ledger(settings.memory))
         vectors = VectorClient(bus, search_timeout=settings.memory.vector_timeout)
         models = await _memory_models(resources, settings) if with_models else Models()
-        memory = Memory(database, vectors, settings.memory, announce=_announcer(bus), models=models)
+        memory = Memory(ledger, vectors, settings.memory, announce=_announcer(bus), models=models)
 
         def worker_lost(exit_code: int) -> None:
             memory.indexer.worker_lost(crashed=exit_code in CRASHES)
@@ -125,7 +124,7 @@ async def open_stack(
         await resources.enter_async_context(serving)
         await resources.enter_async_context(_background(serving.keep(), "lease"))
         await resources.enter_async_context(_background(memory.indexer.run(), "indexer"))
-        await resources.enter_async_context(_background(backfill(memory.rows), "backfill"))
+        await resources.enter_async_context(_background(ledger.backfill(), "backfill"))
         if memory.supersession is not None:
             judging = _background(memory.supersession.run(), "judging")
             await resources.enter_async_context(judging)

@@ -161,6 +161,12 @@ class StorageError(Local2Error):
     code: ClassVar[ErrorCode] = "unavailable"
 
 
+RESTORE = (
+    "Restore it from a backup, with its -wal file if it has one; `local2 doctor --deep` reads all "
+    "of it."
+)
+
+
 class DamagedError(StorageError):
     pass
 

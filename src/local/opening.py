@@ -6,22 +6,24 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from local.errors import DamagedError
-from local.ledger.sqlite.database import Database, has_content
+from local.ledger.sqlite.database import has_content
 from local.ledger.sqlite.database.tally import Tally
-from local.ledger.sqlite.sql import migrations
+from local.ledger.sqlite.ledger import COUNTED, Ledger
 from local.settings import MemorySettings
 from local.vectors.leftovers import count_vectors
-
-COUNTED = "record"
-"""Records are superseded, and never deleted."""
 
 
 def ledger_path(settings: MemorySettings) -> Path:
     return settings.data_dir / "ledger.sqlite3"
 
 
+def has_ledger(settings: MemorySettings) -> bool:
+    """Whether something is remembered there."""
+    return has_content(ledger_path(settings))
+
+
 @asynccontextmanager
-async def open_ledger(settings: MemorySettings) -> AsyncIterator[Database]:
+async def open_ledger(settings: MemorySettings) -> AsyncIterator[Ledger]:
     """Open the ledger, or make one where nothing says that there was one.
 
     Raises:
@@ -29,9 +31,8 @@ async def open_ledger(settings: MemorySettings) -> AsyncIterator[Database]:
         StorageError: It cannot be opened.
     """
     await asyncio.to_thread(refuse_a_missing_ledger, settings)
-    path = ledger_path(settings)
-    async with Database.open(path, migrations(), counted=COUNTED) as database:
-        yield database
+    async with Ledger.open(ledger_path(settings)) as ledger:
+        yield ledger
 
 
 def refuse_a_missing_ledger(settings: MemorySettings) -> None:

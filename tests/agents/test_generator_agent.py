@@ -381,7 +381,7 @@ async def test_tools_act_for_the_user_of_the_query(
 
     assert await memory.of(Caller(user="richard")).recall_topic("user.name") == "Richard"
     assert await memory.of(Caller(user="eve")).recall_topic("user.name") is None
-    (version,) = await memory.ledger.history("user", "richard", "user.name")
+    (version,) = await memory.ledger.facts.history("user", "richard", "user.name")
     assert (version.agent, version.session_id) == ("generator_agent", "s1")
 
 

@@ -9,7 +9,6 @@ from indexed import indexed
 from local.bus.connection import Connection
 from local.bus.vector_client import VectorClient
 from local.errors import IndexDamagedError
-from local.ledger.sqlite.index import IndexQueue
 from local.memory import damage
 from local.memory.damage import FIRST_PAUSE, LAST_PAUSE, STEADY, Damage
 from local.memory.indexer import Indexer
@@ -90,7 +89,7 @@ async def test_an_index_that_does_not_last_is_not_rebuilt_over_and_over(
     monkeypatch.setattr(damage, "LAST_PAUSE", 3_600.0)
     await memory.of(RICHARD).write_episodic("A note.")
     worker = _NeverWhole(bus)
-    indexer = Indexer(IndexQueue(memory.rows), worker, patience=0)
+    indexer = Indexer(memory.ledger.index, worker, patience=0)
     indexing = asyncio.create_task(indexer.run())
 
     await eventually(lambda: "did not last before" in str(indexer.problem))

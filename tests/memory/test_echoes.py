@@ -2,7 +2,8 @@
 
 import pytest
 
-from local.memory.echoes import Shown, read, statements
+from local.ledger.records import Shown
+from local.memory.echoes import read, statements
 from local.text.keywords import stems
 
 CANBERRA = Shown(id="canberra", content="The capital of Australia is Canberra, not Sydney.")

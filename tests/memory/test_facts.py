@@ -296,4 +296,4 @@ async def test_what_is_known_of_a_fact_is_kept_with_it(
     (record,) = await richard.history(EDITOR)
     assert (record.memory_type, record.durability, record.importance) == ("preference", "core", 0.9)
     assert (record.agent, record.session_id, record.unjudged) == ("shell", "s1", False)
-    assert await memory.ledger.unjudged(9) == [], "without a judge none waits for one"
+    assert await memory.ledger.facts.unjudged(9) == [], "without a judge none waits for one"

@@ -9,7 +9,7 @@ import pytest
 from local.bus.connection import Connection
 from local.bus.vector_client import VectorClient
 from local.ledger.records import NewRecord
-from local.ledger.sqlite.index import PLACES, IndexQueue
+from local.ledger.sqlite.index import PLACES
 from local.memory.batches import (
     BATCH_RECORDS,
     BATCH_SECONDS,
@@ -40,14 +40,14 @@ async def said(memory: Memory, owner: str, number: int) -> list[str]:
         )
         for n in range(number)
     ]
-    await memory.ledger.add_all(records)
+    await memory.ledger.records.store(records)
     return [record.id for record in records]
 
 
 async def test_owners_that_wait_are_indexed_in_turn_and_each_newest_first(memory: Memory) -> None:
     eve = await said(memory, "eve", 100)
     ann = await said(memory, "ann", 2)
-    queue = IndexQueue(memory.rows)
+    queue = memory.ledger.index
 
     waiting = [record.id for record in await queue.waiting(10, embedder=EMBEDDER)]
 
@@ -56,7 +56,7 @@ async def test_owners_that_wait_are_indexed_in_turn_and_each_newest_first(memory
 
 async def test_what_is_under_way_waits_no_more(memory: Memory) -> None:
     eve = await said(memory, "eve", 10)
-    queue = IndexQueue(memory.rows)
+    queue = memory.ledger.index
 
     taken = await queue.waiting(4, embedder=EMBEDDER)
     others = await queue.waiting(4, embedder=EMBEDDER, but=[record.row for record in taken])
@@ -67,7 +67,7 @@ async def test_what_is_under_way_waits_no_more(memory: Memory) -> None:
 async def test_every_owner_has_a_turn_however_many_there_are(memory: Memory) -> None:
     owners = 2 * PLACES + 3
     newest = {(await said(memory, f"user{n}", 50))[-1] for n in range(owners)}
-    queue = IndexQueue(memory.rows)
+    queue = memory.ledger.index
 
     rounds = [await queue.waiting(PLACES, embedder=EMBEDDER) for _ in range(3)]
 
@@ -86,10 +86,10 @@ async def test_the_kinds_of_one_owner_have_one_share(memory: Memory) -> None:
         )
         for n in range(50)
     ]
-    await memory.ledger.add_all(notes)
+    await memory.ledger.records.store(notes)
     ann = await said(memory, "ann", 50)
 
-    waiting = await IndexQueue(memory.rows).waiting(20, embedder=EMBEDDER)
+    waiting = await memory.ledger.index.waiting(20, embedder=EMBEDDER)
 
     turns = zip(ann[::-1], [note.id for note in notes][::-1], strict=True)
     assert [record.id for record in waiting] == [each for turn in turns for each in turn][:20]
@@ -119,7 +119,7 @@ async def worker(bus: Connection, memory: Memory) -> AsyncIterator[_Recording]:
     """One that an indexer gives what eve said, and whatever else waits."""
     await said(memory, "eve", 3_000)
     worker = _Recording(bus)
-    indexer = Indexer(IndexQueue(memory.rows), worker, patience=0)
+    indexer = Indexer(memory.ledger.index, worker, patience=0)
     indexing = asyncio.create_task(indexer.run())
     await eventually(lambda: len(worker.given) == UNDER_WAY)
     yield worker

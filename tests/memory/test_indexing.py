@@ -14,11 +14,10 @@ from indexed import indexed
 from local.bus.connection import Connection
 from local.bus.vector_client import VectorClient
 from local.errors import VectorError
+from local.ledger import Ledger
 from local.ledger.records import NewRecord, Waiting
 from local.ledger.sqlite.database import Connection as Sql
 from local.ledger.sqlite.database import Database
-from local.ledger.sqlite.index import IndexQueue
-from local.ledger.sqlite.rows import TenantRows
 from local.logs import logging_to
 from local.memory.batches import (
     BATCH_BYTES,
@@ -118,7 +117,7 @@ async def test_a_worker_that_is_not_ready_is_a_warning_only_once_it_was(
         return [one["level"] for one in heard if one["event"] == "indexing_delayed"]
 
     vectors = _Moody(bus)
-    indexer = Indexer(IndexQueue(TenantRows(database, "default")), vectors, patience=0)
+    indexer = Indexer(Ledger(database).index, vectors, patience=0)
     with logging_to(log):
         running = asyncio.create_task(indexer.run())
         await eventually(lambda: levels() == ["info"])
@@ -175,7 +174,7 @@ async def test_an_indexer_that_is_cancelled_while_a_batch_fails_ends(
     """As when the stack stops: the worker goes first."""
     await memory.of(RICHARD).write_episodic("A note.")
     worker = _FailsOnDemand(bus)
-    indexing = asyncio.create_task(Indexer(IndexQueue(memory.rows), worker, patience=0).run())
+    indexing = asyncio.create_task(Indexer(memory.ledger.index, worker, patience=0).run())
     await worker.asked.wait()
 
     worker.may_fail.set()
@@ -194,8 +193,8 @@ def said(text: str, **columns: Any) -> NewRecord:
 
 async def embedded(memory: Memory, *records: NewRecord) -> list[str]:
     """The texts that wait to be embedded, in the order of the records."""
-    await memory.ledger.add_all(records)
-    waiting = await IndexQueue(memory.rows).waiting(99, embedder="")
+    await memory.ledger.records.store(records)
+    waiting = await memory.ledger.index.waiting(99, embedder="")
     return [one.text for one in sorted(waiting, key=lambda one: one.row)]
 
 

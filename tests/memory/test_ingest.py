@@ -10,7 +10,7 @@ import pytest
 
 from local.errors import InvalidArgumentsError
 from local.ledger.sqlite.database import Connection, Database
-from local.ledger.sqlite.facts import TOGETHER
+from local.ledger.sqlite.record_rows import TOGETHER
 from local.memory.ingestion import Conversation, Message, records_of
 from local.memory.service import Memory, MemoryService
 from local.protocol.announcement import OWN_TOOLS
@@ -357,7 +357,7 @@ async def test_nobodys_write_waits_behind_all_of_a_long_conversation(
     )
     pages = list(records_of(talk))
 
-    writing = asyncio.create_task(memory.ledger.add_many(pages))
+    writing = asyncio.create_task(memory.ledger.records.store(pages))
     await asyncio.sleep(0)
     await memory.of(Caller(user="richard")).write_topic("user.name", "Richard")
     await writing

@@ -6,7 +6,7 @@ from indexed import indexed
 from local.errors import InvalidArgumentsError
 from local.ledger.records import Fact, Owning, Written
 from local.ledger.sqlite.database import Connection, Database
-from local.memory.knowledge import LINKED, LINKS, MOST_LINKED
+from local.ledger.sqlite.facts import LINKED, LINKS, MOST_LINKED
 from local.memory.recall.recaller import Ask
 from local.memory.service import Memory, MemoryService
 from local.protocol.caller import Caller
@@ -128,7 +128,7 @@ async def test_a_retired_fact_can_be_told_again(memory: Memory, richard: MemoryS
     (record,) = await richard.history(first.id)
     newer = await richard.remember_fact(Fact(content="Ada left Northwind.", scope="user"))
     (by,) = await richard.history(newer.id)
-    await memory.ledger.retire(record, by, agent="test")
+    await memory.ledger.facts.retire(record, by, agent="test")
 
     (again,) = await tell(richard, ADA)
 
@@ -212,7 +212,7 @@ async def test_a_question_of_two_steps_finds_its_answer_among_hundreds_of_facts(
     await indexed(searchable)
 
     linked = await recall(richard, QUESTION)
-    await searchable.rows.write(lambda c: c.execute("DELETE FROM relation").rowcount)
+    await searchable.ledger._rows.write(lambda c: c.execute("DELETE FROM relation").rowcount)
     unlinked = await recall(richard, QUESTION)
 
     assert {ADA_SAID, triplet(*answer).sentence()} <= set(linked)

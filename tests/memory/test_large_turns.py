@@ -39,7 +39,7 @@ RESULTS = [f"{n} g" for n in range(CALLS)]
 async def test_saves_come_between_the_transactions_of_a_turn_of_very_many_calls(
     memory: Memory, database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    write = memory.turns._write
+    write = memory.ledger.turns._write
 
     async def write_and_save(*args: Any) -> list[Written]:
         written = await write(*args)
@@ -47,7 +47,7 @@ async def test_saves_come_between_the_transactions_of_a_turn_of_very_many_calls(
         await memory.of(EVE).write_episodic("Osmium is heavy.")
         return written
 
-    monkeypatch.setattr(memory.turns, "_write", write_and_save)
+    monkeypatch.setattr(memory.ledger.turns, "_write", write_and_save)
     await memory.of(RICHARD).put_turn(large_turn())
 
     everything = await stored(database)
@@ -63,7 +63,7 @@ async def test_a_large_turn_that_was_cut_short_is_completed_when_it_comes_again(
     class StoppedError(Exception):
         """Stands for a kill between two transactions."""
 
-    write, written = memory.turns._write, 0
+    write, written = memory.ledger.turns._write, 0
 
     async def stopped(*args: Any) -> list[Written]:
         nonlocal written
@@ -73,7 +73,7 @@ async def test_a_large_turn_that_was_cut_short_is_completed_when_it_comes_again(
         return await write(*args)
 
     with monkeypatch.context() as patched:
-        patched.setattr(memory.turns, "_write", stopped)
+        patched.setattr(memory.ledger.turns, "_write", stopped)
         with pytest.raises(StoppedError):
             await memory.of(RICHARD).put_turn(large_turn())
     assert EPISODE not in await stored(database)

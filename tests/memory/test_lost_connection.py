@@ -13,6 +13,7 @@ from local.bus.connection import connect
 from local.bus.server import embedded_server
 from local.bus.vector_client import VectorClient
 from local.errors import VectorError
+from local.ledger import Ledger
 from local.ledger.sqlite.database import Database
 from local.ledger.sqlite.sql import migrations
 from local.memory.service import Memory
@@ -56,7 +57,7 @@ async def test_batches_under_way_when_the_server_dies_are_sent_again(
             Database.open(tmp_path / "ledger.sqlite3", migrations())
         )
         vectors = VectorClient(bus, search_timeout=5)
-        memory = Memory(database, vectors, MemorySettings(), announce=_unheard)
+        memory = Memory(Ledger(database), vectors, MemorySettings(), announce=_unheard)
         await running.enter_async_context(vector_worker(other, embedder, tmp_path / "chroma"))
         indexing = asyncio.create_task(memory.indexer.run())
         running.callback(indexing.cancel)

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from local.bus.connection import Connection
 from local.bus.vector_client import VectorClient
-from local.ledger.sqlite.backfill import backfill
+from local.ledger import Ledger
 from local.ledger.sqlite.database import Connection as Sql
 from local.ledger.sqlite.database import Database
 from local.ledger.sqlite.sql import migrations
@@ -92,7 +92,7 @@ async def memory(bus: Connection, migrated: Database) -> Memory:
         del subject, change
 
     return Memory(
-        migrated, VectorClient(bus, search_timeout=1), MemorySettings(), announce=announce
+        Ledger(migrated), VectorClient(bus, search_timeout=1), MemorySettings(), announce=announce
     )
 
 
@@ -164,19 +164,19 @@ async def test_features_are_read_in_the_background_and_change_nothing_that_is_fo
 ) -> None:
     ask = Ask(query="metal: gold, osmium or iridium?", top_k=20)
     before = await richard.recall(ask)
-    await backfill(memory.rows)
+    await memory.ledger.backfill()
     read = await contents_of(
         migrated,
         "SELECT id, stems, length FROM feature JOIN record ON record.row = record ORDER BY id",
     )
-    memory.recaller._retrieval._working_sets._sets.clear()
+    memory.ledger.searches._working_sets._sets.clear()
 
     assert [id_ for id_, *_ in read] == sorted(row[0] for row in ROWS)
     assert read[1] == ("e2", " ev=1 sell=1 osmium=1 2=1 mai=1 2026=1 |  ", 17)
     assert await richard.recall(ask) == before
 
     await migrated.write(lambda c: c.execute("UPDATE feature SET stems = ' | '").rowcount)
-    await backfill(memory.rows)
+    await memory.ledger.backfill()
     assert await contents_of(migrated, "SELECT DISTINCT stems FROM feature") == [(" | ",)]
 
 
@@ -269,7 +269,7 @@ async def test_turns_of_older_ledgers_are_known_again_and_can_be_revised(
 
     async with Database.open(with_turns, migrations()) as database:
         vectors = VectorClient(bus, search_timeout=1)
-        memory = Memory(database, vectors, MemorySettings(), announce=announce)
+        memory = Memory(Ledger(database), vectors, MemorySettings(), announce=announce)
         richard = memory.of(Caller(user="richard", agent="shell", session_id="s1"))
         turns = await contents_of(database, "SELECT id, turn, score FROM record ORDER BY row")
         rated = await contents_of(database, "SELECT answer, score FROM feedback")

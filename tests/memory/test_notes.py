@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 
 from local.errors import InvalidArgumentsError
+from local.ledger import Ledger
+from local.ledger.sessions import Note, Noted, SessionOf
 from local.ledger.sqlite.database import Connection, Database
-from local.ledger.sqlite.rows import TenantRows
 from local.ledger.sqlite.sql import migrations
-from local.memory.notes import EARLIER, MERGED_SIZE, MOST, Note, Noted, Notes, merged
+from local.memory.notes import EARLIER, MERGED_SIZE, MOST, Notes, merged
 from local.memory.service import Memory, MemoryService
 from local.protocol.caller import Caller
 from recalling import DAY
@@ -164,7 +165,7 @@ async def test_another_tenants_session_of_the_same_id_has_other_notes(
     richard: MemoryService, database: Database
 ) -> None:
     await richard.sessions.note("Mine.")
-    theirs = Notes(TenantRows(database, "other"), "richard", "s1")
+    theirs = Notes(Ledger(database, "other"), SessionOf("richard", "s1"))
 
     assert said(await theirs.add("shell", "Theirs.", DAY)) == [("shell", "Theirs.")]
     assert [note.content for note in await notes_of(richard)] == ["Mine."]
@@ -200,7 +201,7 @@ async def test_a_blank_role_is_refused(richard: MemoryService) -> None:
 async def test_notes_survive_the_process(tmp_path: Path) -> None:
     for number in (1, 2):
         async with Database.open(tmp_path / "notes.sqlite3", migrations()) as opened:
-            notes = Notes(TenantRows(opened, "default"), "richard", "s1")
+            notes = Notes(Ledger(opened), SessionOf("richard", "s1"))
             noted = await notes.add("shell", f"Step {number}.", DAY)
 
     assert said(noted) == [("shell", "Step 1."), ("shell", "Step 2.")]

@@ -11,8 +11,8 @@ from local.bus.connection import Connection
 from local.bus.tool_client import call_tool
 from local.bus.tool_host import ToolHost
 from local.ledger.records import Fact
+from local.ledger.sqlite.searches import Searches
 from local.memory.recall.ranking import FULL_SCORE
-from local.memory.recall.retrieval import Retrieval
 from local.memory.service import Memory, MemoryService
 from local.memory.turn_records import Turn
 from local.protocol.caller import Caller
@@ -252,7 +252,7 @@ async def test_what_is_retired_while_the_question_is_embedded_is_not_recalled(
     searchable: Memory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     richard = searchable.of(RICHARD)
-    worded, search = Retrieval._drafted, searchable.vectors.search
+    worded, search = Searches._drafted, searchable.vectors.search
     found_by_words = asyncio.Event()
 
     async def find_words(*args: Any) -> Any:
@@ -267,7 +267,7 @@ async def test_what_is_retired_while_the_question_is_embedded_is_not_recalled(
 
     await richard.remember_fact(Fact(content="Osmium", scope="user", topic="user.metal"))
     await indexed(searchable)
-    monkeypatch.setattr(Retrieval, "_drafted", find_words)
+    monkeypatch.setattr(Searches, "_drafted", find_words)
     monkeypatch.setattr(searchable.vectors, "search", retire_then_search)
 
     assert "Osmium" not in await recall(richard, "osmium")

@@ -7,11 +7,9 @@ from datetime import UTC, datetime
 import pytest
 
 from local.errors import StorageError
-from local.ledger import topics
+from local.ledger import Ledger, topics
 from local.ledger.records import NewRecord, Owning, Record
 from local.ledger.sqlite.database import Connection, Database
-from local.ledger.sqlite.facts import Ledger
-from local.ledger.sqlite.rows import TenantRows
 from local.ledger.topics import LARGEST, RecentTopics
 from local.protocol.envelope import new_id
 from waiting import eventually
@@ -23,7 +21,7 @@ DAY = datetime(2026, 11, 20, tzinfo=UTC)
 
 @pytest.fixture
 def ledger(database: Database) -> Ledger:
-    return Ledger(TenantRows(database, "default"))
+    return Ledger(database)
 
 
 def fact(content: str) -> NewRecord:
@@ -39,7 +37,7 @@ def fact(content: str) -> NewRecord:
 
 
 async def recalled(ledger: Ledger) -> str | None:
-    record = await ledger.topic("user", OWNER, TOPIC)
+    record = await ledger.facts.topic("user", OWNER, TOPIC)
     return record.content if record else None
 
 
@@ -55,7 +53,7 @@ async def read_without_reader(ledger: Ledger, database: Database) -> Record | No
     await eventually(begun.is_set)
     try:
         async with asyncio.timeout(2):
-            return await ledger.topic("user", OWNER, TOPIC)
+            return await ledger.facts.topic("user", OWNER, TOPIC)
     finally:
         may_end.set()
         await holding
@@ -64,7 +62,7 @@ async def read_without_reader(ledger: Ledger, database: Database) -> Record | No
 async def test_a_fact_that_was_asked_for_is_recalled_without_the_database(
     ledger: Ledger, database: Database
 ) -> None:
-    await ledger.put_fact(fact("Elixir"))
+    await ledger.facts.store(fact("Elixir"))
     assert await recalled(ledger) == "Elixir"
 
     record = await read_without_reader(ledger, database)
@@ -75,7 +73,7 @@ async def test_a_fact_that_was_asked_for_is_recalled_without_the_database(
 
 async def test_a_new_value_is_recalled_at_once_after_the_old_one_was_kept(ledger: Ledger) -> None:
     for value in ("Elixir", "Python", "Elixir"):
-        await ledger.put_fact(fact(value))
+        await ledger.facts.store(fact(value))
         assert await recalled(ledger) == value
         assert await recalled(ledger) == value
 
@@ -84,7 +82,7 @@ async def test_a_read_that_began_before_a_write_does_not_put_the_old_value_back(
     ledger: Ledger, database: Database
 ) -> None:
     """The reader has the old row in its hands while the writer commits the new one."""
-    await ledger.put_fact(fact("Elixir"))
+    await ledger.facts.store(fact("Elixir"))
     has_read, may_answer = threading.Event(), threading.Event()
     read = database.read
 
@@ -102,7 +100,7 @@ async def test_a_read_that_began_before_a_write_does_not_put_the_old_value_back(
         slow_recall = asyncio.create_task(recalled(ledger))
         try:
             await eventually(has_read.is_set)
-            await ledger.put_fact(fact("Python"))
+            await ledger.facts.store(fact("Python"))
         finally:
             may_answer.set()
         assert await slow_recall == "Elixir", "it was so when the read began"
@@ -113,7 +111,7 @@ async def test_a_read_that_began_before_a_write_does_not_put_the_old_value_back(
 async def test_a_refused_write_leaves_the_value_that_is_in_the_ledger(
     ledger: Ledger, database: Database
 ) -> None:
-    await ledger.put_fact(fact("Elixir"))
+    await ledger.facts.store(fact("Elixir"))
     assert await recalled(ledger) == "Elixir"
     await database.write(
         lambda c: c.execute(
@@ -123,7 +121,7 @@ async def test_a_refused_write_leaves_the_value_that_is_in_the_ledger(
     )
 
     with pytest.raises(StorageError, match="full"):
-        await ledger.put_fact(fact("Python"))
+        await ledger.facts.store(fact("Python"))
 
     assert await recalled(ledger) == "Elixir"
 
@@ -131,12 +129,12 @@ async def test_a_refused_write_leaves_the_value_that_is_in_the_ledger(
 async def test_a_fact_too_large_to_keep_is_recalled_from_the_ledger(
     ledger: Ledger, database: Database
 ) -> None:
-    await ledger.put_fact(fact("x" * (LARGEST + 1)))
+    await ledger.facts.store(fact("x" * (LARGEST + 1)))
     assert await recalled(ledger) == "x" * (LARGEST + 1)
     await database.write(lambda c: c.execute("UPDATE record SET content = 'changed'"))
     assert await recalled(ledger) == "changed", "the ledger was asked again"
 
-    await ledger.put_fact(fact("x" * LARGEST))
+    await ledger.facts.store(fact("x" * LARGEST))
     assert await recalled(ledger) == "x" * LARGEST
     await database.write(lambda c: c.execute("UPDATE record SET content = 'changed again'"))
     assert await recalled(ledger) == "x" * LARGEST, "the largest that is kept"

@@ -45,7 +45,7 @@ async def remembered(memory: Memory) -> None:
     chunk = NewRecord(
         id="chunk", kind="document_chunk", scope="tenant", content="document osmium", event_time=DAY
     )
-    await memory.ledger.add(chunk)
+    await memory.ledger.records.store([chunk])
 
 
 SESSION = {"richard now osmium", "richard now tool osmium"}

@@ -7,13 +7,13 @@ import msgspec
 import pytest
 
 from local.errors import InvalidArgumentsError
+from local.ledger import Ledger
 from local.ledger.records import Fact
+from local.ledger.sessions import CHARACTERS
 from local.ledger.sqlite.database import Connection, Database
-from local.ledger.sqlite.facts import Ledger
-from local.ledger.sqlite.rows import TenantRows
 from local.ledger.sqlite.sql import statements
 from local.memory.service import Memory, MemoryService
-from local.memory.sessions import CHARACTERS, Session, SessionMessage, Sessions
+from local.memory.sessions import Session, SessionMessage, Sessions
 from local.memory.turn_records import Turn
 from local.protocol.caller import Caller
 from local.protocol.payloads import ToolCallRecord
@@ -240,7 +240,7 @@ async def test_another_tenants_session_is_another_one(
     await richard.put_turn(turn(1))
     await richard.remember_fact(Fact(content="Vim.", scope="user", importance=1))
     caller = Caller(tenant="other", user="richard", agent="shell", session_id="s1")
-    theirs = Sessions(TenantRows(database, "other"), caller, MemorySettings(), memory.clock)
+    theirs = Sessions(Ledger(database, "other"), caller, MemorySettings(), memory.clock)
 
     session = await theirs.load(None, 100)
     assert (session.messages, session.memories) == ([], [])
@@ -311,8 +311,8 @@ async def test_settings_say_which_and_how_many(memory: Memory, database: Databas
         await remember(memory.of(RICHARD), content, importance)
 
     async def found(**settings: Any) -> list[str]:
-        rows = TenantRows(database, "default")
-        sessions = Sessions(rows, RICHARD, MemorySettings(**settings), memory.clock)
+        ledger = Ledger(database)
+        sessions = Sessions(ledger, RICHARD, MemorySettings(**settings), memory.clock)
         return [fact.content for fact in (await sessions.load(None, 1)).memories]
 
     assert await found() == []
@@ -395,4 +395,4 @@ async def test_the_ledger_of_records_knows_nothing_of_notes(
     await richard.sessions.note("Ship on Friday.")
 
     assert (await memory.ledger.counts()).records == 0
-    assert (await Ledger(TenantRows(database, "default")).counts()).waiting == 0
+    assert (await Ledger(database).counts()).waiting == 0

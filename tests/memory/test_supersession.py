@@ -14,9 +14,9 @@ from local.errors import ModelError, VectorError
 from local.ledger.records import Fact, Record
 from local.ledger.sqlite.database import Connection, Database
 from local.memory.judge import Judge, Verdict
-from local.memory.recall.retrieval import Retrieval
+from local.memory.recall.retrieval import Closeness, Retrieval
 from local.memory.service import Memory, MemoryService
-from local.memory.supersession import Closeness, Supersession
+from local.memory.supersession import Supersession
 from local.protocol.caller import Caller
 from local.protocol.payloads import MemoryChange
 from local.protocol.vectors import VectorHits
@@ -73,10 +73,8 @@ async def judging(
 ) -> AsyncIterator[None]:
     """Judge what is remembered in the context, and nothing from before."""
     closeness = Closeness(top_k=top_k, distance=distance)
-    retrieval = Retrieval(memory.rows, memory.indexer, memory.vectors)
-    memory.supersession = Supersession(
-        memory.rows, memory.ledger, retrieval, memory.changes, judge, closeness
-    )
+    retrieval = Retrieval(memory.ledger, memory.indexer, memory.vectors)
+    memory.supersession = Supersession(memory.ledger, retrieval, memory.changes, judge, closeness)
     judging = asyncio.create_task(memory.supersession.run())
     try:
         yield
@@ -88,7 +86,7 @@ async def judging(
 
 async def judged(memory: Memory) -> None:
     async def nothing_waits() -> bool:
-        return not await memory.ledger.unjudged(1)
+        return not await memory.ledger.facts.unjudged(1)
 
     await eventually(nothing_waits)
 
@@ -368,7 +366,7 @@ async def test_a_fact_that_the_model_never_finishes_holds_nobody_up(
         await remember(eve, ROME)
 
         async def one_waits() -> bool:
-            return [fact.content for fact in await searchable.ledger.unjudged(9)] == [PIANO]
+            return [fact.content for fact in await searchable.ledger.facts.unjudged(9)] == [PIANO]
 
         await eventually(one_waits)
         assert judge.asked[ROME] == [BERLIN]

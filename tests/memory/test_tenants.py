@@ -7,14 +7,10 @@ import pytest
 from indexed import indexed
 from local.bus.connection import Connection
 from local.bus.vector_client import VectorClient
+from local.ledger import Ledger
 from local.ledger.records import Fact, NewRecord, Rating
 from local.ledger.sqlite.database import Connection as Sql
 from local.ledger.sqlite.database import Database
-from local.ledger.sqlite.facts import Ledger
-from local.ledger.sqlite.index import IndexQueue
-from local.ledger.sqlite.received import Received
-from local.ledger.sqlite.rows import TenantRows
-from local.ledger.sqlite.turns import Turns
 from local.memory.indexer import Indexer
 from local.memory.places import ALIKE
 from local.memory.recall.recaller import Ask, Recalled, Recaller, RecallModels
@@ -52,14 +48,11 @@ class Other:
     """The second tenant on the database, whose namesake of Richard asks."""
 
     def __init__(self, memory: Memory, database: Database, bus: Connection) -> None:
-        rows = TenantRows(database, "other")
-        self.ledger = Ledger(rows)
-        self.turns = Turns(rows, self.ledger, Received(rows, self.ledger))
-        self.queue = IndexQueue(rows)
+        self.ledger = Ledger(database, "other")
+        self.queue = self.ledger.index
         index = OneIndex(bus, search_timeout=5)
         self._recaller = Recaller(
-            rows,
-            Retrieval(rows, Trusting(self.queue, index, patience=0), index),
+            Retrieval(self.ledger, Trusting(self.queue, index, patience=0), index),
             weights=ALIKE,
             feedback_weight=MemorySettings().feedback_weight,
             min_score=None,
@@ -124,7 +117,7 @@ async def test_no_episode_of_another_tenant_is_found(other: Other) -> None:
 
 async def test_what_is_said_in_sessions_of_one_name_stays_apart(other: Other) -> None:
     """Its neighbours are its own, and so are the records of its related ids."""
-    await other.ledger.add(message("My osmium."))
+    await other.ledger.records.store([message("My osmium.")])
 
     (item,) = (await other.recall(QUESTION)).items
 
@@ -135,9 +128,9 @@ async def test_what_is_said_in_sessions_of_one_name_stays_apart(other: Other) ->
 async def test_what_another_tenant_says_in_between_comes_between_nothing(
     searchable: Memory, other: Other
 ) -> None:
-    await other.ledger.add(message("Which one is liquid?"))
+    await other.ledger.records.store([message("Which one is liquid?")])
     await searchable.of(RICHARD).ingest([said("Not gold.")])
-    await other.ledger.add(message("Mercury."))
+    await other.ledger.records.store([message("Mercury.")])
 
     found = {item.record.content: item for item in (await other.recall("liquid")).items}
 
@@ -148,26 +141,26 @@ async def test_chains_of_ids_that_two_tenants_have_stay_apart(
     searchable: Memory, other: Other
 ) -> None:
     await searchable.of(RICHARD).write_topic("project.deadline", "Monday")
-    chain = await searchable.ledger.history("tenant", "", "project.deadline")
+    chain = await searchable.ledger.facts.history("tenant", "", "project.deadline")
     for record in chain:
-        await other.ledger.add(message(record.content, id=record.id, kind="fact"))
+        await other.ledger.records.store([message(record.content, id=record.id, kind="fact")])
 
     for record in chain:
-        assert [one.id for one in await searchable.ledger.chain(record.id)] == [
+        assert [one.id for one in await searchable.ledger.records.chain(record.id)] == [
             one.id for one in chain
         ]
-        assert [one.id for one in await other.ledger.chain(record.id)] == [record.id]
+        assert [one.id for one in await other.ledger.records.chain(record.id)] == [record.id]
 
 
 async def test_relations_of_another_tenant_lead_nowhere(searchable: Memory, other: Other) -> None:
     ids = ("one", "two")
     for tenant in (searchable, other):
         for id_, content in zip(ids, ("My tungsten.", "The lab is cold."), strict=True):
-            await tenant.ledger.add(message(content, id=id_, session_id=id_))
-    await searchable.ledger.relate("one", "supports", "two")
+            await tenant.ledger.records.store([message(content, id=id_, session_id=id_)])
+    await searchable.ledger.facts.relate("one", "supports", "two")
 
     assert contents(await other.recall("tungsten")) == ["My tungsten."]
-    await other.ledger.relate("one", "supports", "two")
+    await other.ledger.facts.relate("one", "supports", "two")
     assert contents(await other.recall("tungsten")) == ["My tungsten.", "The lab is cold."]
 
 
@@ -177,7 +170,7 @@ async def test_an_id_in_the_index_is_nothing_but_the_tenants_own_record(
     """The index says that the id is near; the ledger, whose it is and what it says."""
     found = (await searchable.of(RICHARD).recall(Ask(query="densest metal", top_k=20))).items
     for item in found:
-        await other.ledger.add(message("Has Bob slept?", id=item.record.id))
+        await other.ledger.records.store([message("Has Bob slept?", id=item.record.id)])
 
     assert set(contents(await other.recall("densest metal"))) <= {"Has Bob slept?"}
 
@@ -186,14 +179,14 @@ async def test_ratings_of_another_tenant_count_for_nothing(
     searchable: Memory, other: Other
 ) -> None:
     turn = Turn(query="My osmium?", answer="Yes.", query_id="q1", at=DAY)
-    await other.turns.put(list(records_of_turn(turn, NAMESAKE)))
+    await other.ledger.turns.store(list(records_of_turn(turn, NAMESAKE)))
     rating = Rating(
         owner="richard", query_id="q1", session_id=None, score=-1, comment=None, event_time=DAY
     )
-    await searchable.turns.rate(rating)
+    await searchable.ledger.turns.rate(rating)
 
     unrated, *_ = (await other.recall("osmium")).items
-    await other.turns.rate(rating)
+    await other.ledger.turns.rate(rating)
     rated, *_ = (await other.recall("osmium")).items
 
     assert (unrated.record.score, rated.record.score) == (None, -1)
@@ -203,7 +196,7 @@ async def test_ratings_of_another_tenant_count_for_nothing(
 async def test_what_waits_in_one_tenant_degrades_nothing_in_the_other(
     searchable: Memory, other: Other
 ) -> None:
-    await other.ledger.add(message("My osmium."))
+    await other.ledger.records.store([message("My osmium.")])
 
     assert (await other.recall("osmium")).degraded
     assert not (await searchable.of(RICHARD).recall(Ask(query="osmium", top_k=9))).degraded
@@ -212,28 +205,28 @@ async def test_what_waits_in_one_tenant_degrades_nothing_in_the_other(
 async def test_topics_histories_and_chains_are_a_tenants_own(
     searchable: Memory, other: Other
 ) -> None:
-    (record,) = await searchable.ledger.history("tenant", "", "project.deadline")
+    (record,) = await searchable.ledger.facts.history("tenant", "", "project.deadline")
 
-    assert await other.ledger.topic("tenant", "", "project.deadline") is None
-    assert await other.ledger.history("tenant", "", "project.deadline") == []
-    assert await other.ledger.chain(record.id) == []
+    assert await other.ledger.facts.topic("tenant", "", "project.deadline") is None
+    assert await other.ledger.facts.history("tenant", "", "project.deadline") == []
+    assert await other.ledger.records.chain(record.id) == []
     assert (await other.ledger.counts()).records == 0
 
     place = {"kind": "fact", "scope": "tenant", "owner": "", "topic": "project.deadline"}
-    written = await other.ledger.put_fact(message("Monday", **place))
+    written = await other.ledger.facts.store(message("Monday", **place))
     assert (written.was_new, written.superseded) == (True, None)
     assert await searchable.of(RICHARD).recall_topic("project.deadline") == "Friday"
 
 
 async def test_the_same_id_in_two_tenants_is_two_records(searchable: Memory, other: Other) -> None:
-    (record,) = await searchable.ledger.history("tenant", "", "project.deadline")
+    (record,) = await searchable.ledger.facts.history("tenant", "", "project.deadline")
     before = (await searchable.ledger.counts()).records
 
-    assert (await other.ledger.add(record)).was_new
+    assert (await other.ledger.records.store([record]))[0].was_new
     assert (await other.ledger.counts()).records == 1
     assert (await searchable.ledger.counts()).records == before
     await searchable.of(RICHARD).write_topic("project.deadline", "Monday")
-    (unchanged,) = await other.ledger.chain(record.id)
+    (unchanged,) = await other.ledger.records.chain(record.id)
     assert (unchanged.content, unchanged.superseded_by) == ("Friday", None)
 
 
@@ -241,15 +234,15 @@ async def test_nothing_that_a_tenant_does_changes_the_records_of_another(
     searchable: Memory, other: Other, database: Database
 ) -> None:
     before = await every_row(database)
-    facts = await searchable.ledger.history("tenant", "", "project.deadline")
-    facts += await searchable.ledger.history("user", "richard", "user.metal")
+    facts = await searchable.ledger.facts.history("tenant", "", "project.deadline")
+    facts += await searchable.ledger.facts.history("user", "richard", "user.metal")
     ids = [fact.id for fact in facts]
 
     await other.queue.index_again(ids)
     await other.queue.index_anew()
     await other.queue.removed(ids)
-    await other.ledger.judged(ids[0])
-    retired = await other.ledger.retire(facts[0], facts[1], agent="shell")
+    await other.ledger.facts.judged(ids[0])
+    retired = await other.ledger.facts.retire(facts[0], facts[1], agent="shell")
 
     assert not retired
     assert await every_row(database) == before

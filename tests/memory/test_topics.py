@@ -27,7 +27,7 @@ def eve(memory: Memory) -> MemoryService:
 
 
 async def contents(memory: Memory, scope: Owning, owner: str, topic: str) -> list[str]:
-    return [record.content for record in await memory.ledger.history(scope, owner, topic)]
+    return [record.content for record in await memory.ledger.facts.history(scope, owner, topic)]
 
 
 async def test_a_saved_topic_is_recalled(richard: MemoryService) -> None:
@@ -49,7 +49,7 @@ async def test_a_new_value_replaces_the_old_one_which_stays_in_history(
     assert (first.was_new, first.superseded) == (True, None)
     assert (second.was_new, second.superseded) == (True, first.id)
     assert await richard.recall_topic(LANGUAGE) == "Python"
-    newest, oldest = await memory.ledger.history("user", "richard", LANGUAGE)
+    newest, oldest = await memory.ledger.facts.history("user", "richard", LANGUAGE)
     assert (newest.content, newest.superseded_by) == ("Python", None)
     assert (oldest.content, oldest.superseded_by) == ("Elixir", second.id)
     assert (oldest.agent, oldest.session_id) == ("shell", "s1")
@@ -133,7 +133,7 @@ async def test_concurrent_writers_of_one_topic_leave_one_active_version(
     values = [f"value {n}" for n in range(40)]
     await asyncio.gather(*(richard.write_topic(LANGUAGE, value) for value in values))
 
-    history = await memory.ledger.history("user", "richard", LANGUAGE)
+    history = await memory.ledger.facts.history("user", "richard", LANGUAGE)
     assert [record.content for record in history if record.superseded_by is None] == [values[-1]]
     assert [record.content for record in reversed(history)] == values
 

@@ -17,17 +17,19 @@ from local.bus.memory_client import memory_status
 from local.bus.server import find_server
 from local.bus.streams import LEAST_FREE
 from local.cli.output import FAILED, Output, run_async, shown
-from local.errors import BusError, ConfigError, Local2Error, RerankError, StorageError
+from local.errors import (
+    RESTORE,
+    BusError,
+    ConfigError,
+    Local2Error,
+    RerankError,
+    StorageError,
+)
 from local.folder import folder_lock
 from local.ledger.records import Counts
-from local.ledger.sqlite.database import has_content
-from local.ledger.sqlite.database.refusals import RESTORE
-from local.ledger.sqlite.facts import Ledger
-from local.ledger.sqlite.integrity import unsound
-from local.ledger.sqlite.rows import TenantRows
 from local.llm.ollama import installed_models
 from local.memory.recall.reranker import Reranker
-from local.opening import ledger_path, open_ledger, refuse_a_missing_ledger
+from local.opening import has_ledger, open_ledger, refuse_a_missing_ledger
 from local.protocol.envelope import utc_now
 from local.protocol.payloads import MemoryStatus
 from local.runtime import running_url
@@ -221,16 +223,16 @@ async def _ledger(memory: MemorySettings, *, deep: bool) -> AsyncIterator[Findin
         refuse_a_missing_ledger(memory)
         if memory.data_dir.is_file():  # which the finding on the folder says
             return
-        if not has_content(ledger_path(memory)):
+        if not has_ledger(memory):
             yield Finding(name="ledger", verdict="ok", detail="nothing is remembered yet")
             return
         with folder_lock(memory.data_dir):
-            async with open_ledger(memory) as database:
-                counts = await Ledger(TenantRows(database, "default")).counts()
+            async with open_ledger(memory) as ledger:
+                counts = await ledger.counts()
                 yield Finding(name="ledger", verdict="ok", detail=_counted(counts))
                 if deep:
                     vectors = count_vectors(memory.chroma_path, memory.collection)
-                    yield _whole(await unsound(database))
+                    yield _whole(await ledger.unsound())
                     yield _compared(counts, vectors)
     except StorageError as error:
         yield _broken("ledger", error)

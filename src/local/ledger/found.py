@@ -1,6 +1,5 @@
 """What the channels found, as ranking takes it."""
 
-from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 import msgspec
@@ -8,6 +7,7 @@ import numpy as np
 
 from local.ledger.columns import View
 from local.ledger.entries import Array, Flags
+from local.protocol.vectors import VectorHits
 
 
 class Echo(NamedTuple):
@@ -17,14 +17,22 @@ class Echo(NamedTuple):
     adds: frozenset[str] = frozenset()
 
 
-Sources = Callable[[list[int]], Mapping[int, Echo]]
-
-
 class Counts(msgspec.Struct, frozen=True, kw_only=True):
     """Of a memory's records; of many they are estimates."""
 
     total: float
     having: dict[str, float]
+
+
+class Meaning(msgspec.Struct, frozen=True, kw_only=True):
+    """What the vectors say of a question, or why they do not.
+
+    `hits` are the nearest of everybody's, and `waiting` says that some records have none yet.
+    """
+
+    waiting: bool
+    hits: VectorHits | None = None
+    problem: str | None = None
 
 
 class Worded(msgspec.Struct, frozen=True, kw_only=True):
@@ -53,19 +61,30 @@ class Worded(msgspec.Struct, frozen=True, kw_only=True):
 class Found(Worded, frozen=True, kw_only=True):
     """What all channels say.
 
-    `related` says which rows each of some rows is related to, `sources` what the echoes among them
-    repeat. `question` is the query's vector, float32, empty where there is none, and `embedder`
-    made it. `problem` says why the vectors could not be asked, `waiting` that some records have
-    none yet.
+    `question` is the query's vector, float32, empty where there is none, and `embedder` made it.
+    `problem` says why the vectors could not be asked, `waiting` that some records have none yet.
     """
 
-    related: Callable[[list[int]], Mapping[int, list[int]]]
-    sources: Sources
     question: bytes
     embedder: str
     min_score: float
     waiting: bool
     problem: str | None
+
+    @classmethod
+    def of(cls, worded: Worded, meaning: Meaning) -> "Found":
+        hits = meaning.hits
+        return cls(
+            view=worded.view,
+            phrases=worded.phrases,
+            topics=worded.topics,
+            counts=worded.counts,
+            question=hits.question if hits else b"",
+            embedder=hits.embedder if hits else "",
+            min_score=hits.min_score if hits else 0.0,
+            waiting=meaning.waiting,
+            problem=meaning.problem,
+        )
 
     def compared(self) -> Flags:
         """Whether each record has a vector that the question's can be compared with."""

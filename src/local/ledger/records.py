@@ -11,6 +11,7 @@ import msgspec
 
 from local.errors import InvalidArgumentsError, quoted
 from local.protocol.payloads import Json
+from local.protocol.triplet import Triplet
 
 Kind = Literal["chat_message", "tool_output", "transcript", "document_chunk", "fact", "episode"]
 """`transcript`: what stands in its place in a conversation unsearched, as instructions."""
@@ -124,6 +125,35 @@ class Written(msgspec.Struct, frozen=True, kw_only=True):
     def superseded(self) -> str | None:
         """The version it replaced."""
         return self.replaced[0] if self.replaced else None
+
+
+class TripletFact(msgspec.Struct, frozen=True, kw_only=True):
+    """A fact to be stored, with the triplet that it was said in."""
+
+    triplet: Triplet
+    record: NewRecord
+
+
+class Rewritten(msgspec.Struct, frozen=True, kw_only=True):
+    """What became of each chunk of a document; `surplus` are the ids of older ones after them."""
+
+    written: list[Written]
+    surplus: list[str]
+
+
+class Shown(msgspec.Struct, frozen=True, kw_only=True):
+    """A record that a memory tool showed while a turn was under way, or what that rests on."""
+
+    id: str
+    content: str
+
+
+class StoredOutput(msgspec.Struct, frozen=True, kw_only=True):
+    """A tool's output, `total` characters long as far as it came, and what was asked of it."""
+
+    total: int
+    complete: bool
+    text: str
 
 
 class Waiting(msgspec.Struct, frozen=True, kw_only=True):

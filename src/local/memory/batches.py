@@ -7,8 +7,8 @@ from typing import Protocol
 
 import msgspec
 
+from local.ledger import IndexQueue
 from local.ledger.records import Waiting
-from local.ledger.sqlite.index import IndexQueue
 from local.protocol.envelope import utc_now
 from local.protocol.vectors import VectorHits, VectorItem, VectorsStored, VectorStatus
 

@@ -7,8 +7,8 @@ from datetime import datetime
 
 import msgspec
 
+from local.ledger import Ledger
 from local.ledger.records import NewRecord, checked_text
-from local.ledger.sqlite.facts import Ledger
 from local.memory.changes import Changes
 from local.memory.markdown import chunks, headings
 from local.protocol.envelope import new_id
@@ -61,7 +61,7 @@ class Documents:
             InvalidArgumentsError: Its title, its source or its content is blank.
         """
         records = await asyncio.to_thread(_records, document, self._agent, self._clock())
-        rewritten = await self._ledger.put_document(document.source, records)
+        rewritten = await self._ledger.documents.store(document.source, records)
         await self._changes.written(rewritten.written, records)
         last = msgspec.structs.replace(records[-1], id=rewritten.written[-1].id)
         for record_id in rewritten.surplus:

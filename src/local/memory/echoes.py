@@ -11,8 +11,8 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from local.ledger.records import DERIVED_FROM, NewRecord
-from local.ledger.sqlite.rows import TenantRows
+from local.ledger import Ledger
+from local.ledger.records import NewRecord, Shown
 from local.memory.served import Served
 from local.protocol.payloads import Json, ToolCallRecord
 from local.text.keywords import stems, telling_words, words
@@ -56,13 +56,6 @@ _TALK = frozenset(
 )
 
 
-class Shown(msgspec.Struct, frozen=True, kw_only=True):
-    """A record that a memory tool showed while the turn was under way."""
-
-    id: str
-    content: str
-
-
 class Reading(msgspec.Struct, frozen=True, kw_only=True):
     """What a turn is beside a new memory; `sources` are ids of what its answer rests on.
 
@@ -91,8 +84,8 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True):
 class Echoes:
     """Compares the turns of one tenant with what its memory showed."""
 
-    def __init__(self, rows: TenantRows, served: Served) -> None:
-        self._rows = rows
+    def __init__(self, ledger: Ledger, served: Served) -> None:
+        self._ledger = ledger
         self._served = served
 
     async def read(
@@ -121,14 +114,7 @@ class Echoes:
     async def _shown(self, ids: Sequence[str], turn: str | None) -> list[Shown]:
         if not ids:
             return []
-        rows = await self._rows.all(
-            "shown",
-            ids=msgspec.json.encode(ids).decode(),
-            turn=turn,
-            characters=READ,
-            derived_from=DERIVED_FROM,
-        )
-        return [Shown(id=row["id"], content=row["content"]) for row in rows]
+        return await self._ledger.records.shown(ids, but_turn=turn, characters=READ)
 
 
 def read(query: str, answer: str, shown: Sequence[Shown], results: Sequence[str]) -> Reading:

@@ -7,8 +7,8 @@ from typing import Any
 
 import msgspec
 
+from local.ledger import Ledger
 from local.ledger.records import TENANT_OWNED, NewRecord, Written, content_id
-from local.ledger.sqlite.conversations import Conversations
 from local.memory.changes import Changes
 from local.memory.echoes import unanswered
 from local.memory.ingestion import (
@@ -54,13 +54,13 @@ class Intake:
 
     def __init__(
         self,
-        conversations: Conversations,
+        ledger: Ledger,
         changes: Changes,
         served: Served,
         caller: Caller,
         clock: Callable[[], datetime],
     ) -> None:
-        self._conversations = conversations
+        self._ledger = ledger
         self._changes = changes
         self._served = served
         self._caller = caller
@@ -85,7 +85,7 @@ class Intake:
         made = read(conversation)
         parts = list(made) if len(messages) < MANY else await asyncio.to_thread(list, made)
         records = [part for part in parts if isinstance(part, NewRecord)]
-        written = await self._conversations.put(records)
+        written = await self._ledger.conversations.store(records)
         await self._changes.written(written, records)
         return Ingested(
             session_id=session,
@@ -160,6 +160,6 @@ class Intake:
         return NewRecord(owner=self._owner, agent=self._caller.agent, pending=True, **columns)
 
     async def _put(self, record: NewRecord) -> Written:
-        written = await self._conversations.received.put(record)
+        written = await self._ledger.received.store(record)
         await self._changes.written([written], [record])
         return written

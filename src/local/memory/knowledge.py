@@ -1,51 +1,33 @@
-"""Triplets to records: facts that a person can read, linked where they name the same entity.
+"""Triplets to records: facts that a person can read, linked where they name the same entity."""
 
-Beside links between facts the table `relation` holds what finds them: for every fact a row to what
-it states, and one to each entity it names. Those lead to no record, so recall passes them by.
-"""
-
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
 
 import msgspec
 
 from local.errors import InvalidArgumentsError
-from local.ledger.records import TENANT_OWNED, NewRecord, Owning, Written, content_id
-from local.ledger.sqlite.database import Connection
-from local.ledger.sqlite.facts import Ledger
-from local.ledger.sqlite.rows import TenantRows
+from local.ledger import Ledger
+from local.ledger.records import NewRecord, Owning, TripletFact, Written
 from local.memory.changes import Changes
 from local.memory.places import owner_in
 from local.memory.provenance import stated_by
 from local.memory.supersession import Supersession
 from local.protocol.caller import Caller
 from local.protocol.envelope import new_id
-from local.protocol.triplet import Triplet, entity_key
-
-LINKS = 4
-"""Of the facts that name an entity of a new one, in either role, the newest so many are linked."""
-MOST_LINKED = 50
-"""A fact that so many newer ones of an owner are linked with gets no more."""
-LINKED = "shares_entity"
-STATES, NAMES = "states", "names"
-ROLES = ("subject", "object")
-
-Place = tuple[Owning, str]
+from local.protocol.triplet import Triplet
 
 
 class Knowledge:
     """What one caller knows in triplets."""
 
-    def __init__(  # noqa: PLR0913, PLR0917 - what writing facts takes
+    def __init__(
         self,
-        rows: TenantRows,
         ledger: Ledger,
         changes: Changes,
         supersession: Supersession | None,
         caller: Caller,
         clock: Callable[[], datetime],
     ) -> None:
-        self._rows = rows
         self._ledger = ledger
         self._changes = changes
         self._supersession = supersession
@@ -63,14 +45,12 @@ class Knowledge:
         """
         owner, at = owner_in(scope, self._caller), self._clock()
         tidied = [_checked(number, triplet) for number, triplet in enumerate(triplets)]
-        records = [self._record(triplet, scope, owner, at) for triplet in tidied]
-
-        def put(connection: Connection) -> list[Written]:
-            pairs = zip(tidied, records, strict=True)
-            return [self._put(connection, triplet, record) for triplet, record in pairs]
-
-        written = await self._rows.write(put)
-        await self._changes.written(written, records)
+        facts = [
+            TripletFact(triplet=triplet, record=self._record(triplet, scope, owner, at))
+            for triplet in tidied
+        ]
+        written = await self._ledger.facts.store_triplets(facts)
+        await self._changes.written(written, [fact.record for fact in facts])
         if self._supersession is not None:
             self._supersession.wake()
         return written
@@ -89,47 +69,6 @@ class Knowledge:
             session_id=self._caller.session_id,
             event_time=at,
         )
-
-    def _put(self, connection: Connection, triplet: Triplet, record: NewRecord) -> Written:
-        place: Place = (record.scope, record.owner)
-        stated = content_id(STATES, *place, *triplet.key())
-        known = self._rows.execute(connection, "stating", triplet=stated).fetchone()
-        if known is not None:
-            return Written(id=known["id"], was_new=False)
-        written = self._ledger.put_fact_in(connection, record)
-        self._relate(connection, written.id, STATES, stated)
-        for role, name in zip(ROLES, (triplet.subject, triplet.object), strict=True):
-            self._relate(connection, written.id, NAMES, _entity(place, role, name))
-            for other in self._naming(connection, written.id, place, name):
-                self._relate(connection, written.id, LINKED, other)
-        return written
-
-    def _naming(
-        self, connection: Connection, record_id: str, place: Place, name: str
-    ) -> Iterator[str]:
-        """The newest facts that name the entity, as their subject or their object."""
-        for within in dict.fromkeys((place, ("tenant", TENANT_OWNED))):
-            for role in ROLES:
-                entity = _entity(within, role, name)
-                found = self._rows.execute(
-                    connection,
-                    "naming",
-                    entity=entity,
-                    id=record_id,
-                    scope=place[0],
-                    owner=place[1],
-                    limit=LINKS,
-                    most=MOST_LINKED,
-                ).fetchall()
-                yield from (row["id"] for row in found)
-
-    def _relate(self, connection: Connection, source: str, type_: str, target: str) -> None:
-        self._rows.execute(connection, "relate", source=source, type=type_, target=target)
-
-
-def _entity(place: Sequence[str], role: str, name: str) -> str:
-    """What stands for an entity in one role: looking for the other finds it in any crowd."""
-    return content_id(NAMES, *place, role, entity_key(name))
 
 
 def _checked(number: int, triplet: Triplet) -> Triplet:

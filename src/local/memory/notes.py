@@ -5,13 +5,9 @@ That one has the beginning of each. The notes it stands for stay in the ledger.
 
 from collections.abc import Iterator, Sequence
 from datetime import datetime
-from typing import Self
 
-import msgspec
-
-from local.ledger.records import stamp
-from local.ledger.sqlite.database import Connection, Row
-from local.ledger.sqlite.rows import TenantRows
+from local.ledger import Ledger
+from local.ledger.sessions import Note, Noted, SessionOf
 
 MOST = 15
 MERGED_AT_ONCE = 8
@@ -23,65 +19,21 @@ EARLIER = "earlier notes"
 """The role of a merged note."""
 
 
-class Note(msgspec.Struct, frozen=True, kw_only=True):
-    """`merges` is how many notes it stands for; 0: it is one itself."""
-
-    position: int
-    role: str
-    content: str
-    event_time: datetime
-    merges: int = 0
-
-    @classmethod
-    def from_row(cls, row: Row) -> Self:
-        columns = {name: row[name] for name in cls.__struct_fields__}
-        return cls(**{**columns, "event_time": datetime.fromisoformat(row["event_time"])})
-
-
-class Noted(msgspec.Struct, frozen=True, kw_only=True):
-    """The notes of a session after one was made; `merged` of them were just made one."""
-
-    notes: list[Note]
-    was_new: bool
-    merged: int = 0
-
-
 class Notes:
     """The notes of one owner's session; another owner's of the same id are others."""
 
-    def __init__(self, rows: TenantRows, owner: str, session_id: str) -> None:
-        self._rows = rows
-        self._session = {"owner": owner, "session_id": session_id}
+    def __init__(self, ledger: Ledger, session: SessionOf) -> None:
+        self._notes = ledger.notes
+        self._session = session
 
     async def add(self, role: str, content: str, at: datetime) -> Noted:
         """Make a note; what the role has noted already, word for word, is not noted again."""
-        return await self._rows.write(lambda c: self._add(c, role, content, at))
+        return await self._notes.store(self._session, role, content, at, merge=oldest_merged)
 
-    def all_in(self, connection: Connection) -> list[Note]:
-        """The notes in their order, inside a read or write."""
-        found = self._rows.execute(connection, "notes", **self._session)
-        return [Note.from_row(row) for row in found]
 
-    def _add(self, connection: Connection, role: str, content: str, at: datetime) -> Noted:
-        notes = self.all_in(connection)
-        if any((note.role, note.content) == (role, content) for note in notes):
-            return Noted(notes=notes, was_new=False)
-        position = notes[-1].position + 1 if notes else 1
-        new = Note(position=position, role=role, content=content, event_time=at)
-        self._insert(connection, new)
-        oldest = notes[:MERGED_AT_ONCE] if len(notes) >= MOST else []
-        if oldest:
-            self._merge(connection, oldest)
-        return Noted(notes=self.all_in(connection), was_new=True, merged=len(oldest))
-
-    def _merge(self, connection: Connection, oldest: Sequence[Note]) -> None:
-        one = merged(oldest)
-        self._rows.execute(connection, "merge_notes", **self._session, position=one.position)
-        self._insert(connection, one)
-
-    def _insert(self, connection: Connection, note: Note) -> None:
-        values = {**msgspec.structs.asdict(note), "event_time": stamp(note.event_time)}
-        self._rows.execute(connection, "insert_note", **self._session, **values)
+def oldest_merged(notes: Sequence[Note]) -> Note | None:
+    """One note for the oldest, if there are too many before a new one."""
+    return merged(notes[:MERGED_AT_ONCE]) if len(notes) >= MOST else None
 
 
 def merged(notes: Sequence[Note]) -> Note:

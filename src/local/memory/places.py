@@ -7,6 +7,7 @@ import msgspec
 
 from local.errors import InvalidArgumentsError
 from local.ledger.records import TENANT_OWNED, Kind, Owning, Record
+from local.ledger.search import Place
 from local.protocol.caller import Caller
 from local.settings import MemorySettings
 
@@ -59,22 +60,15 @@ ALIKE = Weights(session=1, history=1, user=1, agent=1, tenant=1)
 class Reach(msgspec.Struct, frozen=True, kw_only=True):
     """What a search may find.
 
-    `places` are the words that the ledger's column `place` may have. Of what belongs to sessions,
-    `only_session` is the one to search, and `but_session` the one not to. `session_word` is there
-    where nothing but one session is searched.
+    Of what belongs to sessions, `only_session` is the one to search, and `but_session` the one not
+    to.
     """
 
     caller: Caller
     weights: Weights
-    places: tuple[str, ...]
+    places: tuple[Place, ...]
     only_session: str | None = None
     but_session: str | None = None
-    session_word: str | None = None
-
-    def expression(self) -> str:
-        """The places as FTS5 looks for them. It saves work; the ledger decides what is visible."""
-        within = " OR ".join(f'"{word}"' for word in self.places)
-        return f"({within}) AND {self.session_word}" if self.session_word else within
 
     def weight(self, scope: Owning, session_id: str | None) -> float:
         """How much a record of this class counts."""
@@ -100,40 +94,19 @@ def reach(scope: Scope, kinds: Collection[Kind], caller: Caller, weights: Weight
         "tenant": weights.tenant > 0,
     }
     places = [
-        place(caller.tenant, class_, _owner(class_, caller), kind)
+        Place(class_, _owner(class_, caller), kind)
         for class_ in _CLASSES[scope]
         if weighs[class_]
         for kind in KINDS[class_]
         if kind in kinds
     ]
-    only = None if past else caller.session_id or NO_SESSION
     return Reach(
         caller=caller,
         weights=weights,
         places=tuple(places),
-        only_session=only,
+        only_session=None if past else caller.session_id or NO_SESSION,
         but_session=None if current else caller.session_id,
-        session_word=_session_word(caller, only) if only and scope == "session" else None,
     )
-
-
-def place(tenant: str, scope: Owning, owner: str, kind: Kind) -> str:
-    """The word for whose record of which kind it is; the column `place` is made the same way."""
-    return "p" + _word(tenant, scope, owner, kind)
-
-
-def owner_of(place: str) -> str:
-    """Whose place it is, in its own opaque word."""
-    return place.split("x")[2]
-
-
-def _session_word(caller: Caller, session_id: str) -> str:
-    """The word for a session, as in the column `session_place`."""
-    return "s" + _word(caller.tenant, _owner("session", caller), session_id)
-
-
-def _word(*parts: str) -> str:
-    return "".join(f"{part.encode().hex().upper()}x" for part in parts)
 
 
 def owner_in(scope: Owning, caller: Caller) -> str:

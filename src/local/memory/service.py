@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from local.errors import InvalidArgumentsError
+from local.ledger import Ledger
 from local.ledger.records import (
     TENANT_OWNED,
     Fact,
@@ -23,14 +24,6 @@ from local.ledger.records import (
     place_of_topic,
     with_metadata,
 )
-from local.ledger.sqlite.conversations import Conversations
-from local.ledger.sqlite.database import Database
-from local.ledger.sqlite.facts import Ledger
-from local.ledger.sqlite.index import IndexQueue
-from local.ledger.sqlite.outputs import ToolOutputs
-from local.ledger.sqlite.received import Received
-from local.ledger.sqlite.rows import TenantRows
-from local.ledger.sqlite.turns import Turns
 from local.llm.structured import StructuredModel
 from local.memory.batches import Vectors
 from local.memory.changes import Announce, Changes
@@ -48,15 +41,16 @@ from local.memory.ingestion import Ingested, Message
 from local.memory.intake import Intake
 from local.memory.judge import Judge
 from local.memory.knowledge import Knowledge
+from local.memory.outputs import ToolOutputs
 from local.memory.places import ALIKE, Weights, may_see, own_places, owner_in
 from local.memory.provenance import stated_by
 from local.memory.recall.recaller import Ask, Recalled, Recaller, RecallModels
-from local.memory.recall.retrieval import Retrieval
+from local.memory.recall.retrieval import Closeness, Retrieval
 from local.memory.recall.synthesis import Answer, Synthesis
 from local.memory.recall.synthesis import Item as SynthesisItem
 from local.memory.served import Served
 from local.memory.sessions import Sessions
-from local.memory.supersession import Closeness, Supersession
+from local.memory.supersession import Supersession
 from local.memory.turn_records import Turn, records_of_turn
 from local.protocol.caller import Caller
 from local.protocol.envelope import new_id, utc_now
@@ -79,7 +73,7 @@ class Memory:
 
     def __init__(  # noqa: PLR0913 - what a memory consists of
         self,
-        database: Database,
+        ledger: Ledger,
         vectors: Vectors,
         settings: MemorySettings,
         *,
@@ -88,23 +82,18 @@ class Memory:
         models: Models | None = None,
     ) -> None:
         models = models or Models()
-        self.rows = TenantRows(database, "default")
-        self.ledger = Ledger(self.rows)
-        received = Received(self.rows, self.ledger)
-        self.turns = Turns(self.rows, self.ledger, received)
-        self.conversations = Conversations(self.rows, self.ledger, received)
-        self.indexer = Indexer(IndexQueue(self.rows), vectors, patience=settings.starting_timeout)
+        self.ledger = ledger
+        self.indexer = Indexer(ledger.index, vectors, patience=settings.starting_timeout)
         self.vectors = vectors
         self.settings = settings
         self.clock = clock
         self.served = Served(since=clock())
-        self.echoes = Echoes(self.rows, self.served)
+        self.echoes = Echoes(ledger, self.served)
         self.changes = Changes(self.indexer, announce)
         self.synthesis = Synthesis(models.synthesizer, within=settings.synthesis_timeout)
-        retrieval = Retrieval(self.rows, self.indexer, vectors)
+        retrieval = Retrieval(ledger, self.indexer, vectors)
         self.supersession = self._supersession(retrieval, models.judge)
         self.recaller = Recaller(
-            self.rows,
             retrieval,
             models=models.recall,
             weights=Weights.of(settings),
@@ -119,7 +108,7 @@ class Memory:
         closeness = Closeness(
             top_k=self.settings.judge_top_k, distance=self.settings.judge_distance
         )
-        return Supersession(self.rows, self.ledger, retrieval, self.changes, judge, closeness)
+        return Supersession(self.ledger, retrieval, self.changes, judge, closeness)
 
     def of(self, caller: Caller) -> "MemoryService":
         """The memory as this caller may see and change it."""
@@ -134,17 +123,15 @@ class MemoryService:
     def __init__(self, memory: Memory, caller: Caller) -> None:
         self._memory = memory
         self._ledger = memory.ledger
-        self.outputs = ToolOutputs(memory.rows, caller.user or TENANT_OWNED)
+        self.outputs = ToolOutputs(memory.ledger, caller.user or TENANT_OWNED)
         self.documents = Documents(
             memory.ledger, memory.changes, agent=caller.agent, clock=memory.clock
         )
         self.knowledge = Knowledge(
-            memory.rows, memory.ledger, memory.changes, memory.supersession, caller, memory.clock
+            memory.ledger, memory.changes, memory.supersession, caller, memory.clock
         )
-        self.intake = Intake(
-            memory.conversations, memory.changes, memory.served, caller, memory.clock
-        )
-        self.sessions = Sessions(memory.rows, caller, memory.settings, memory.clock)
+        self.intake = Intake(memory.ledger, memory.changes, memory.served, caller, memory.clock)
+        self.sessions = Sessions(memory.ledger, caller, memory.settings, memory.clock)
         self.caller = caller
 
     async def write_topic(self, topic: str, content: str) -> str:
@@ -172,7 +159,7 @@ class MemoryService:
             InvalidArgumentsError: The key breaks the rule for topics.
         """
         scope, owner = place_of_topic(checked_topic(topic), self.caller.user)
-        return await self._ledger.topic(scope, owner, topic)
+        return await self._ledger.facts.topic(scope, owner, topic)
 
     async def remember_fact(self, fact: Fact) -> Written:
         """Keep a fact for as long as nothing contradicts it.
@@ -205,11 +192,11 @@ class MemoryService:
         """Every version of a fact, newest first: by its topic key or by any version's id."""
         if is_topic(topic_or_id):
             places = own_places(self.caller)
-            found = [await self._ledger.history(*place, topic_or_id) for place in places]
+            found = [await self._ledger.facts.history(*place, topic_or_id) for place in places]
             ids = [record.id for versions in found for record in versions]
         else:
             ids = [topic_or_id]
-        chain = await self._ledger.chain(*ids)
+        chain = await self._ledger.records.chain(*ids)
         return [record for record in chain if may_see(record, self.caller)]
 
     async def write_episodic(self, content: str, metadata: Json | None = None) -> str:
@@ -230,7 +217,7 @@ class MemoryService:
         """
         checked = checked_metadata(metadata or {})
         record = new_episode(content, checked, self.caller, self._memory.clock())
-        (written,) = await self._memory.turns.put([record])
+        (written,) = await self._ledger.turns.store([record])
         await self._memory.changes.written([written], [record])
         return written
 
@@ -244,7 +231,7 @@ class MemoryService:
         )
         reading = await self._memory.echoes.read(turn.query, turn.answer, turn.tool_calls, made[0])
         records = [with_metadata(record, reading.of(record)) for record in made]
-        written = await self._memory.turns.put(records, derived_from=reading.sources)
+        written = await self._ledger.turns.store(records, derived_from=reading.sources)
         await self._memory.changes.written(written, records)
         return written[0]
 
@@ -298,7 +285,7 @@ class MemoryService:
             comment=comment,
             event_time=at or self._memory.clock(),
         )
-        await self._memory.turns.rate(rating)
+        await self._ledger.turns.rate(rating)
 
     @property
     def _owner(self) -> str:
@@ -319,7 +306,7 @@ class MemoryService:
         )
 
     async def _put_fact(self, record: NewRecord) -> Written:
-        written = await self._ledger.put_fact(record)
+        written = await self._ledger.facts.store(record)
         record = msgspec.structs.replace(record, topic=written.topic)
         await self._memory.changes.written([written], [record])
         if record.unjudged and self._memory.supersession is not None:

@@ -3,26 +3,22 @@
 import math
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
-from itertools import groupby
+from itertools import chain, groupby
 from typing import Self
 
 import msgspec
 
 from local.errors import InvalidArgumentsError
+from local.ledger import Ledger
 from local.ledger.records import TENANT_OWNED, Owning, Record, checked_text, content_id
-from local.ledger.sqlite.database import Connection, Row
-from local.ledger.sqlite.rows import TenantRows, record_of
-from local.memory.notes import Note, Noted, Notes
-from local.memory.places import how_to_send, own_places, place
+from local.ledger.sessions import Important, Note, Noted, SessionOf, StoredMessage
+from local.memory.notes import Notes
+from local.memory.places import how_to_send, own_places
 from local.memory.provenance import By, by
 from local.protocol.caller import Caller
 from local.protocol.payloads import Json
 from local.settings import MemorySettings
 
-CHARACTERS = 500_000
-"""Where reading a session backwards stops, after the message that reaches it."""
-LONGEST = 100_000
-"""Longer messages count as this much, since whoever shows them cuts them."""
 ARGS_BYTES = 4_000
 """Of a call's arguments, as JSON; longer ones are left out."""
 SHARED_PART = 2
@@ -54,17 +50,17 @@ class SessionMessage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     tool_call_id: str | None = None
 
     @classmethod
-    def from_row(cls, row: Row) -> Self:
+    def of(cls, stored: StoredMessage) -> Self:
         return cls(
-            role=row["role"],
-            content=row["content"],
-            id=row["id"],
-            event_time=datetime.fromisoformat(row["event_time"]),
-            name=row["label"],
-            source_ref=row["source_ref"],
-            query_id=row["query_id"],
-            tool_calls=[_short(**call) for call in _kept(row).get("tool_calls", ())],
-            tool_call_id=_call_id(row) if row["role"] == "tool" else None,
+            role=stored.role,
+            content=stored.content,
+            id=stored.id,
+            event_time=stored.event_time,
+            name=stored.label,
+            source_ref=stored.source_ref,
+            query_id=stored.query_id,
+            tool_calls=[_short(**call) for call in stored.metadata.get("tool_calls", ())],
+            tool_call_id=_call_id(stored) if stored.role == "tool" else None,
         )
 
 
@@ -107,12 +103,12 @@ class Sessions:
 
     def __init__(
         self,
-        rows: TenantRows,
+        ledger: Ledger,
         caller: Caller,
         settings: MemorySettings,
         clock: Callable[[], datetime],
     ) -> None:
-        self._rows = rows
+        self._ledger = ledger
         self._caller = caller
         self._owner = caller.user or TENANT_OWNED
         self._settings = settings
@@ -125,7 +121,7 @@ class Sessions:
             InvalidArgumentsError: The caller is in no session, or the note or its role is blank.
         """
         named = " ".join(checked_text(role or self._caller.agent or "agent", "role").split())
-        notes = Notes(self._rows, self._owner, self._known(None))
+        notes = Notes(self._ledger, SessionOf(self._owner, self._known(None)))
         return await notes.add(named, checked_text(content, "content"), self._clock())
 
     async def load(self, session_id: str | None, limit: int) -> Session:
@@ -137,66 +133,31 @@ class Sessions:
         Raises:
             InvalidArgumentsError: Neither the argument nor the caller says which session.
         """
-        known = self._known(session_id)
-        notes = Notes(self._rows, self._owner, known)
-
-        def load(connection: Connection) -> Session:
-            rows, earlier = self._newest(connection, known, limit)
-            told = conversation(in_order(rows))
-            messages = from_answered(told, max(0, len(told) - limit))
-            return Session(
-                session_id=known,
-                messages=messages,
-                earlier=earlier or len(messages) < len(told),
-                notes=notes.all_in(connection),
-                memories=self._important(connection),
-            )
-
-        return await self._rows.read(load)
-
-    def _newest(
-        self, connection: Connection, session_id: str, limit: int
-    ) -> tuple[list[Row], bool]:
-        """Rows in their order, and whether there are more before them."""
-        rows: list[Row] = []
-        characters = 0
-        found = self._rows.execute(
-            connection,
-            "session_messages",
-            owner=self._owner,
-            session_id=session_id,
-            limit=limit + 1,
+        session = SessionOf(self._owner, self._known(session_id))
+        stored = await self._ledger.sessions.load(session, limit, self._important())
+        told = conversation(in_order(stored.messages))
+        messages = from_answered(told, max(0, len(told) - limit))
+        return Session(
+            session_id=session.session_id,
+            messages=messages,
+            earlier=stored.earlier or len(messages) < len(told),
+            notes=stored.notes,
+            memories=[
+                ImportantFact.of(record, self._caller)
+                for record in chain.from_iterable(stored.facts)
+            ][: self._settings.preseed_count],
         )
-        for row in found:
-            if len(rows) == limit or characters >= CHARACTERS:
-                found.close()
-                return rows[::-1], True
-            rows.append(row)
-            characters += min(len(row["content"]), LONGEST)
-        return rows[::-1], False
 
-    def _important(self, connection: Connection) -> list[ImportantFact]:
+    def _important(self) -> list[Important]:
         """The user's own facts, and then those that others state, too, which have their share."""
-        count = self._settings.preseed_count
+        count, least = self._settings.preseed_count, self._settings.preseed_importance
         whose = own_places(self._caller)
-        own = self._facts(connection, [each for each in whose if each[0] == "user"], count)
-        left = min(count - len(own), math.ceil(count / SHARED_PART))
-        shared = self._facts(connection, [each for each in whose if each[0] != "user"], left)
-        return [ImportantFact.of(record, self._caller) for record in (*own, *shared)]
-
-    def _facts(
-        self, connection: Connection, whose: Sequence[tuple[Owning, str]], limit: int
-    ) -> list[Record]:
-        """The most important facts of these scopes and owners."""
-        places = [place(self._caller.tenant, scope, owner, "fact") for scope, owner in whose]
-        found = self._rows.execute(
-            connection,
-            "important_facts",
-            places=msgspec.json.encode(places).decode(),
-            importance=self._settings.preseed_importance,
-            limit=limit,
-        )
-        return [record_of(row) for row in found]
+        own = tuple(each for each in whose if each[0] == "user")
+        shared = tuple(each for each in whose if each[0] != "user")
+        return [
+            Important(whose=own, least=least, limit=count),
+            Important(whose=shared, least=least, limit=math.ceil(count / SHARED_PART)),
+        ]
 
     def _known(self, session_id: str | None) -> str:
         if known := session_id or self._caller.session_id:
@@ -207,30 +168,28 @@ class Sessions:
         )
 
 
-def in_order(rows: Sequence[Row]) -> list[Row]:
-    """The rows as they stand, those of a turn together where its first one is, its question first.
+def in_order(stored: Sequence[StoredMessage]) -> list[StoredMessage]:
+    """The messages as they stand, those of a turn together where its first is, its question first.
 
     A tool's result may be heard before the question is reported. When something was said decides
     nothing: clocks are set back, and any time can be claimed.
     """
-    runs: dict[str | int, list[Row]] = {}
-    for number, row in enumerate(rows):
-        runs.setdefault(row["turn"] or number, []).append(row)
-    return [
-        row for run in runs.values() for row in sorted(run, key=lambda row: row["role"] != "user")
-    ]
+    runs: dict[str | int, list[StoredMessage]] = {}
+    for number, message in enumerate(stored):
+        runs.setdefault(message.turn or number, []).append(message)
+    return [one for run in runs.values() for one in sorted(run, key=lambda one: one.role != "user")]
 
 
-def conversation(rows: Sequence[Row]) -> list[SessionMessage]:
+def conversation(stored: Sequence[StoredMessage]) -> list[SessionMessage]:
     """Messages of records: tool results in a row are answers to one message of the assistant."""
     messages: list[SessionMessage] = []
-    for answers, group in groupby(rows, key=lambda row: bool(row["role"] == "tool")):
+    for answers, group in groupby(stored, key=lambda one: one.role == "tool"):
         if answers:
             results = list(group)
             messages[-1:] = _asking(messages[-1:], results)
-            messages += map(SessionMessage.from_row, results)
+            messages += map(SessionMessage.of, results)
         else:
-            messages += map(SessionMessage.from_row, group)
+            messages += map(SessionMessage.of, group)
     return messages
 
 
@@ -250,16 +209,18 @@ def from_answered(messages: Sequence[SessionMessage], start: int) -> list[Sessio
     return [msgspec.structs.replace(asking, tool_calls=calls), *answers]
 
 
-def _asking(before: Sequence[SessionMessage], results: Sequence[Row]) -> Iterator[SessionMessage]:
+def _asking(
+    before: Sequence[SessionMessage], results: Sequence[StoredMessage]
+) -> Iterator[SessionMessage]:
     """The message before the results, with their calls if it can have asked; else one that did."""
-    calls = [_call(row) for row in results]
+    calls = [_call(result) for result in results]
     if before and before[0].role == "assistant":
         answered = {call.id for call in calls}
         waiting = [call for call in before[0].tool_calls if call.id not in answered]
         yield msgspec.structs.replace(before[0], tool_calls=[*calls, *waiting])
         return
     yield from before
-    first = SessionMessage.from_row(results[0])
+    first = SessionMessage.of(results[0])
     yield SessionMessage(
         role="assistant",
         content="",
@@ -270,8 +231,8 @@ def _asking(before: Sequence[SessionMessage], results: Sequence[Row]) -> Iterato
     )
 
 
-def _call(row: Row) -> SessionCall:
-    return _short(_call_id(row), row["label"] or "tool", _kept(row).get("args", {}))
+def _call(result: StoredMessage) -> SessionCall:
+    return _short(_call_id(result), result.label or "tool", result.metadata.get("args", {}))
 
 
 def _short(id: str | None, name: str, args: Json) -> SessionCall:  # noqa: A002 - as it is kept
@@ -279,11 +240,5 @@ def _short(id: str | None, name: str, args: Json) -> SessionCall:  # noqa: A002 
     return SessionCall(id=id or "", name=name, args=args if short else {})
 
 
-def _kept(row: Row) -> Json:
-    """What is kept beside a message's text."""
-    kept: Json = msgspec.json.decode(row["metadata"])
-    return kept
-
-
-def _call_id(row: Row) -> str:
-    return str(row["source_ref"] or row["id"])
+def _call_id(result: StoredMessage) -> str:
+    return result.source_ref or result.id

@@ -6,24 +6,17 @@ vectors are missing they wait on; nothing is retired on a guess.
 
 import asyncio
 from contextlib import suppress
-from functools import partial
 
-import msgspec
 import structlog
 
 from local.errors import Local2Error, ModelError, ModelRefusedError
-from local.ledger.found import Found
+from local.ledger import Ledger
 from local.ledger.records import Record
-from local.ledger.sqlite.candidates import Filter
-from local.ledger.sqlite.database import Connection
-from local.ledger.sqlite.facts import Ledger
-from local.ledger.sqlite.rows import TenantRows, record_of
+from local.ledger.search import Place, Search
 from local.memory.changes import Changes
 from local.memory.judge import Judge
-from local.memory.places import ALIKE, Reach, place
 from local.memory.recall.query import analyse
-from local.memory.recall.retrieval import Retrieval
-from local.protocol.caller import Caller
+from local.memory.recall.retrieval import Closeness, Retrieval
 
 AGENT = "contradiction_judge"
 TOGETHER = 20
@@ -33,26 +26,17 @@ LAST_RETRY = 60.0
 log = structlog.get_logger()
 
 
-class Closeness(msgspec.Struct, frozen=True, kw_only=True):
-    """Which older facts a new one is compared with: the nearest few, within a cosine distance."""
-
-    top_k: int
-    distance: float
-
-
 class Supersession:
     """Judges new facts while `run` runs; `wake` it after each."""
 
-    def __init__(  # noqa: PLR0913, PLR0917 - what judging takes
+    def __init__(
         self,
-        rows: TenantRows,
         ledger: Ledger,
         retrieval: Retrieval,
         changes: Changes,
         judge: Judge,
         closeness: Closeness,
     ) -> None:
-        self._rows = rows
         self._ledger = ledger
         self._retrieval = retrieval
         self._changes = changes
@@ -88,7 +72,7 @@ class Supersession:
     async def _catch_up(self) -> bool:
         """Judge whatever can be judged now; False if some of it has to be tried again."""
         after, whole = 0, True
-        while facts := await self._ledger.unjudged(TOGETHER, after=after):
+        while facts := await self._ledger.facts.unjudged(TOGETHER, after=after):
             judged = [await self._judged(fact) for fact in facts]
             whole = whole and all(judged)
             if not any(judged):
@@ -106,7 +90,7 @@ class Supersession:
         except ModelError as error:
             log.warning("judging_delayed", id=fact.id, reason=str(error))
             return False
-        await self._ledger.judged(fact.id)
+        await self._ledger.facts.judged(fact.id)
         return True
 
     async def _compare(self, fact: Record, older: list[Record]) -> None:
@@ -117,36 +101,21 @@ class Supersession:
             return
         for record, verdict in zip(older, verdicts, strict=True):
             if verdict == "supports":
-                await self._ledger.relate(fact.id, "supports", record.id)
-            elif verdict == "replaces" and await self._ledger.retire(record, fact, agent=AGENT):
+                await self._ledger.facts.relate(fact.id, "supports", record.id)
+            elif verdict == "replaces" and await self._ledger.facts.retire(
+                record, fact, agent=AGENT
+            ):
                 log.info("fact_superseded", id=record.id, superseded_by=fact.id)
                 await self._changes.replaced(record.id, fact)
 
     async def _nearest(self, fact: Record) -> list[Record] | None:
         """The older facts of the same owner that are closest; None while some have no vector."""
-        same_place = Reach(
-            caller=Caller(tenant=self._rows.tenant),
-            weights=ALIKE,
-            places=(place(self._rows.tenant, fact.scope, fact.owner, "fact"),),
+        query = analyse(fact.content, fact.event_time)
+        search = Search(
+            text=query.text,
+            terms=query.terms,
+            phrases=query.phrases,
+            topics=query.topics,
+            places=(Place(fact.scope, fact.owner, "fact"),),
         )
-        return await self._retrieval.find(
-            analyse(fact.content, fact.event_time),
-            same_place,
-            Filter.of(same_place, None, None),
-            lambda _: None,
-            partial(self._close, fact),
-        )
-
-    def _close(
-        self, fact: Record, connection: Connection, found: Found, _: None
-    ) -> list[Record] | None:
-        if found.problem is not None or found.waiting:
-            return None
-        near = [
-            (cosine, row)
-            for row, cosine in zip(found.view.rows, found.cosines().tolist(), strict=True)
-            if row < fact.row and cosine >= 1 - self._closeness.distance
-        ]
-        rows = [row for _, row in sorted(near, reverse=True)[: self._closeness.top_k]]
-        asked = msgspec.json.encode(rows).decode()
-        return list(map(record_of, self._rows.execute(connection, "records", rows=asked)))
+        return await self._retrieval.nearest(search, self._closeness, before=fact.row)

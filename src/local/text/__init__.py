@@ -1,0 +1,1 @@
+"""What texts say of themselves, by their words and their form alone."""

@@ -4,8 +4,8 @@ from typing import Annotated
 
 import msgspec
 
+from local.ledger.sessions import Note
 from local.llm.framing import note_line
-from local.memory.notes import Note
 from local.memory.service import MemoryService
 from local.protocol.tool import ToolOutput
 from local.tools.base import Args, MemoryTool

@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 import pytest
 
 from local.ledger.records import Fact
+from local.ledger.search import Search
 from local.ledger.sqlite import fulltext
 from local.ledger.sqlite.candidates import Filter
 from local.ledger.sqlite.database import Connection
@@ -19,7 +20,7 @@ from local.protocol.payloads import ToolCallRecord
 from recalling import recall, said
 
 RICHARD = Caller(user="richard")
-MESSAGES = reach("history", RECALLED_KINDS, RICHARD, ALIKE)
+MESSAGES = reach("history", RECALLED_KINDS, RICHARD, ALIKE).places
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 FEW = 10
 BOTH, RARE, COMMON = "Iridium and osmium.", "Iridium and nothing.", "Osmium and nothing."
@@ -49,14 +50,15 @@ async def talk(service: MemoryService, *texts: str, about_osmium: int = 0, rows:
 async def search(memory: Memory, full_text: FullText, question: str) -> list[str]:
     """What is found, best first."""
     query = analyse(question, NOW)
-    filter_ = Filter.of(MESSAGES, None, None)
+    asked = Search(text=question, terms=query.terms, phrases=query.phrases, places=MESSAGES)
+    filter_ = Filter.of("default", asked)
 
     def find(connection: Connection) -> list[str]:
-        found = full_text.search(connection, query, MESSAGES, filter_, limit=99)
+        found = full_text.search(connection, asked, filter_, limit=99)
         said = dict(connection.execute("SELECT row, content FROM record").fetchall())
         return [said[row] for row in found]
 
-    return await memory.rows.read(find)
+    return await memory.ledger._rows.read(find)
 
 
 @pytest.mark.usefixtures("few_are_many")
@@ -65,7 +67,7 @@ async def test_rows_with_a_rare_word_are_ranked_with_the_common_ones_too(
 ) -> None:
     await talk(richard, RARE, BOTH, about_osmium=15, rows=50)
 
-    found = await search(memory, FullText(memory.rows), "osmium iridium")
+    found = await search(memory, FullText(memory.ledger._rows), "osmium iridium")
 
     assert found == [BOTH, RARE], "of what has common words only, nothing is scored"
 
@@ -77,7 +79,7 @@ async def test_where_every_word_is_common_the_rarest_is_looked_for(
     nothing = [f"Iridium and nothing {n}." for n in range(12)]
     await talk(richard, BOTH, *nothing, about_osmium=15, rows=60)
 
-    found = await search(memory, FullText(memory.rows), "osmium iridium")
+    found = await search(memory, FullText(memory.ledger._rows), "osmium iridium")
 
     assert next(iter(found)) == BOTH
     assert set(found) == {BOTH, *nothing}
@@ -89,7 +91,7 @@ async def test_a_word_that_no_row_has_does_not_hide_the_others(
 ) -> None:
     await talk(richard, about_osmium=15, rows=50)
 
-    found = await search(memory, FullText(memory.rows), "osmium iridium")
+    found = await search(memory, FullText(memory.ledger._rows), "osmium iridium")
 
     assert len(found) == 15
 
@@ -99,7 +101,7 @@ async def test_a_few_rows_are_all_ranked_whatever_their_words(
 ) -> None:
     await talk(richard, RARE, BOTH, about_osmium=15, rows=50)
 
-    found = await search(memory, FullText(memory.rows), "osmium iridium")
+    found = await search(memory, FullText(memory.ledger._rows), "osmium iridium")
 
     assert len(found) == 17
     assert list(found)[:2] == [BOTH, RARE]
@@ -109,7 +111,7 @@ async def test_a_few_rows_are_all_ranked_whatever_their_words(
 async def test_words_are_counted_again_as_the_table_grows(
     memory: Memory, richard: MemoryService
 ) -> None:
-    full_text = FullText(memory.rows)
+    full_text = FullText(memory.ledger._rows)
     await talk(richard, RARE, BOTH, COMMON, rows=12)
     before = await search(memory, full_text, "osmium iridium")
     await talk(richard, RARE, BOTH, COMMON, about_osmium=15, rows=60)

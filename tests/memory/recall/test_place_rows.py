@@ -17,7 +17,7 @@ async def written(memory: Memory, owner: str, count: int) -> None:
         NewRecord(id=new_id(), kind="episode", owner=owner, content=f"Note {n}.", event_time=DAY)
         for n in range(count)
     ]
-    await memory.ledger.add_all(records)
+    await memory.ledger.records.store(records)
 
 
 async def counted(memory: Memory, rows: PlaceRows) -> list[tuple[int, int]]:
@@ -32,7 +32,7 @@ async def counted(memory: Memory, rows: PlaceRows) -> list[tuple[int, int]]:
             for place in (*places.values(), "nobody's")
         ] + [(rows.count(connection, places.values(), every), len(found))]
 
-    return await memory.rows.read(count)
+    return await memory.ledger._rows.read(count)
 
 
 @pytest.mark.parametrize("few", [0, 5_000], ids=["read anew", "read on"])
@@ -42,7 +42,7 @@ async def test_each_place_has_its_own_rows_and_those_that_come(
 ) -> None:
     monkeypatch.setattr(place_rows, "FEW", few)
     monkeypatch.setattr(place_rows, "KEPT", kept)
-    rows = PlaceRows(memory.rows)
+    rows = PlaceRows(memory.ledger._rows)
     for count in (3, 1, 20):
         await written(memory, "ada", count)
         await written(memory, "eve", 2 * count)

@@ -229,13 +229,13 @@ async def test_what_is_related_to_a_hit_comes_with_it(
     await remember(richard, "Bob sleeps.")
     for source, target in (ids, ids[::-1]):
         assert list(await items(richard, "osmium")) == ["Ann collects osmium."]
-        await memory.ledger.relate(source, "supports", target)
+        await memory.ledger.facts.relate(source, "supports", target)
 
         found = await shares(richard, "osmium")
 
         assert list(found) == ["Ann collects osmium.", "The lab is cold."]
         assert found["The lab is cold."].related > 0
-        await memory.rows.write(lambda c: c.execute("DELETE FROM relation").rowcount)
+        await memory.ledger._rows.write(lambda c: c.execute("DELETE FROM relation").rowcount)
 
 
 async def test_relations_lead_to_nothing_that_the_caller_may_not_see(
@@ -246,7 +246,7 @@ async def test_relations_lead_to_nothing_that_the_caller_may_not_see(
     replaced = await remember(richard, "The lab is cold.", topic="user.lab")
     await remember(richard, "The lab is warm.", topic="user.lab")
     for target in (await remember(eve, "The safe is open."), replaced):
-        await memory.ledger.relate(source, "supports", target)
+        await memory.ledger.facts.relate(source, "supports", target)
 
     assert list(await items(richard, "osmium")) == ["Ann collects osmium."]
 

@@ -4,15 +4,18 @@ import re
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import msgspec
 import numpy as np
 import pytest
 
+from local.ledger import Ledger
+from local.ledger.choice import Given, Wanted, made
 from local.ledger.columns import Columns
 from local.ledger.entries import ECHO, UNANSWERED, Candidate
-from local.ledger.found import Found
+from local.ledger.found import Echo, Found
 from local.ledger.records import stamp
 from local.ledger.sqlite.database import Database
 from local.memory.places import ALIKE, Reach, Weights
@@ -71,7 +74,8 @@ def ranked(
     asked: str = QUESTION,
     feedback_weight: float = 0.1,
     weights: Weights = ALIKE,
-    related: Mapping[int, list[int]] | None = None,
+    related: Mapping[int, list[int]] = MappingProxyType({}),
+    sources: Mapping[int, Echo] = MappingProxyType({}),
     **found: Any,
 ) -> list[Ranked]:
     """Candidates that somebody asked for by their key, unless it is told what found them."""
@@ -80,8 +84,6 @@ def ranked(
     usual: dict[str, Any] = {
         "phrases": [],
         "topics": [one.row for one in candidates],
-        "related": lambda rows: {row: (related or {}).get(row, []) for row in rows},
-        "sources": lambda _: {},
         "question": b"",
         "embedder": "",
         "min_score": 0.0,
@@ -92,7 +94,12 @@ def ranked(
     query = analyse(asked, NOW)
     reach = Reach(caller=Caller(user="richard"), weights=weights, places=())
     draft = Draft(query, reach, NOW, feedback_weight, every)
-    return list(rank(every, draft, min_score=0))
+
+    def given(wanted: Wanted) -> Given:
+        asked_for = {row: related[row] for row in wanted.related if row in related}
+        return Given(related=asked_for, sources=sources)
+
+    return list(made(rank(every, draft, min_score=0), given))
 
 
 @pytest.mark.parametrize("rating", [1.0, -1.0])
@@ -365,7 +372,7 @@ async def test_the_configured_weight_of_ratings_counts(memory: Memory, database:
         assert change.id
 
     settings = MemorySettings(feedback_weight=0.5)
-    weighing = Memory(database, memory.vectors, settings, announce=announce)
+    weighing = Memory(Ledger(database), memory.vectors, settings, announce=announce)
     richard = weighing.of(Caller(user="richard"))
     await richard.put_turn(Turn(query="?", answer="Osmium.", at=NOW, query_id="q1"))
     await richard.rate("q1", -0.5)

@@ -203,7 +203,7 @@ async def test_a_key_of_the_user_is_refused_in_other_scopes(
 async def test_a_shared_fact_of_before_under_a_users_key_stands_behind_his_own(
     bus: Connection, memory: Memory, scope: Any
 ) -> None:
-    await memory.ledger.put_fact(
+    await memory.ledger.facts.store(
         NewRecord(
             id=new_id(),
             kind="fact",

@@ -3,6 +3,7 @@
 import pytest
 
 from indexed import indexed
+from local.ledger import Ledger
 from local.ledger.sqlite import working_sets
 from local.ledger.sqlite.database import Database
 from local.memory.recall.recaller import Ask
@@ -50,7 +51,9 @@ def strict(searchable: Memory, database: Database) -> MemoryService:
     async def announce(_: str, change: MemoryChange) -> None:
         assert change.id
 
-    memory = Memory(database, searchable.vectors, MemorySettings(min_score=0.95), announce=announce)
+    memory = Memory(
+        Ledger(database), searchable.vectors, MemorySettings(min_score=0.95), announce=announce
+    )
     memory.indexer = searchable.indexer
     memory.recaller._retrieval._indexer = searchable.indexer
     return memory.of(RICHARD)

@@ -5,19 +5,18 @@ passes the statement `visible` before anybody looks at it.
 """
 
 from collections.abc import Iterable, Sequence
-from datetime import datetime
 from typing import Any, Self
 
 import msgspec
 import numpy as np
 
-from local.errors import InvalidArgumentsError
 from local.ledger.entries import SPAN, SPOKEN, Candidate, Floats, Link
 from local.ledger.found import Echo
-from local.ledger.records import TENANT_OWNED, folded, in_utc, stamp
+from local.ledger.records import Record, folded, stamp
+from local.ledger.search import Search
 from local.ledger.sqlite.database import Connection
-from local.ledger.sqlite.rows import TenantRows
-from local.memory.places import Reach
+from local.ledger.sqlite.place_words import place_word, session_word
+from local.ledger.sqlite.rows import TenantRows, record_of
 from local.protocol.vectors import VectorHits
 
 NEIGHBOURED = 10
@@ -25,16 +24,17 @@ NEIGHBOURED = 10
 
 
 class Filter(msgspec.Struct, frozen=True, kw_only=True):
-    """What the statements ask of every record."""
+    """What the statements ask of every record. `words` are those of the places."""
 
+    words: tuple[str, ...]
     places: str
+    session_word: str | None
     only_session: str | None
     but_session: str | None
     since: str | None
     until: str | None
     owner: str
     asking: str | None
-    """The query id of the turn that asks: its own question is no memory yet."""
 
     @property
     def in_time(self) -> bool:
@@ -47,24 +47,18 @@ class Filter(msgspec.Struct, frozen=True, kw_only=True):
         return not self.in_time and self.only_session is None and self.but_session is None
 
     @classmethod
-    def of(cls, reach: Reach, since: datetime | None, until: datetime | None) -> Self:
-        """Times without an offset are UTC's.
-
-        Raises:
-            InvalidArgumentsError: The time ends before it begins, or outside of our calendar.
-        """
-        first = stamp(in_utc(since, "since")) if since else None
-        last = stamp(in_utc(until, "until")) if until else None
-        if first and last and first > last:
-            raise InvalidArgumentsError(f"since: {since} is after {until}, where the time ends.")
+    def of(cls, tenant: str, search: Search) -> Self:
+        words = tuple(place_word(tenant, place) for place in search.places)
         return cls(
-            places=_json(reach.places),
-            only_session=reach.only_session,
-            but_session=reach.but_session,
-            since=first,
-            until=last,
-            owner=reach.caller.user or TENANT_OWNED,
-            asking=reach.caller.query_id,
+            words=words,
+            places=_json(words),
+            session_word=session_word(tenant, search),
+            only_session=search.only_session,
+            but_session=search.but_session,
+            since=stamp(search.since) if search.since else None,
+            until=stamp(search.until) if search.until else None,
+            owner=search.owner,
+            asking=search.asking,
         )
 
 
@@ -153,6 +147,11 @@ class Pool:
                 known = Echo((), frozenset(msgspec.json.decode(adds or "[]", type=list[str])))
             sources[of] = known._replace(sources=(*known.sources, row))
         return sources
+
+    def records(self, rows: Sequence[int]) -> dict[int, Record]:
+        """Those of the records that are active."""
+        found = self._rows.execute(self._connection, "records", rows=_json(rows))
+        return {row["row"]: record_of(row) for row in found if row["superseded_by"] is None}
 
     def _take(self, rows: Iterable[int] = (), ids: Sequence[str] = (), limit: int = -1) -> None:
         """Read records by row or by id; the first so many that are visible become candidates."""

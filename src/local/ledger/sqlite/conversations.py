@@ -1,14 +1,16 @@
 """Conversations into the ledger: every message once, of an edited one the newest version."""
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any, Self
+from functools import partial
+from typing import Self
 
 import msgspec
 
 from local.ledger.records import NewRecord, Written, content_id
+from local.ledger.results import is_same_call, is_same_result, with_args_in_id
 from local.ledger.sqlite.database import Connection, Row
-from local.ledger.sqlite.facts import TOGETHER, Cause, Ledger
-from local.ledger.sqlite.received import Received, is_same_call, is_same_result, with_args_in_id
+from local.ledger.sqlite.received import ReceivedRows
+from local.ledger.sqlite.record_rows import TOGETHER, Cause, RecordRows
 from local.ledger.sqlite.rows import TenantRows
 from local.protocol.envelope import utc_now
 from local.protocol.payloads import Json
@@ -20,12 +22,11 @@ BETWEEN = 1 / 1024
 class Conversations:
     """One tenant's conversations, as others report them."""
 
-    def __init__(self, rows: TenantRows, ledger: Ledger, received: Received) -> None:
+    def __init__(self, rows: TenantRows, records: RecordRows) -> None:
         self._rows = rows
-        self._ledger = ledger
-        self.received = received
+        self._records = records
 
-    async def put(self, records: Sequence[NewRecord]) -> list[Written]:
+    async def store(self, records: Sequence[NewRecord]) -> list[Written]:
         """Add the records of a session, in several transactions if they are many.
 
         What is there already stays as it is. Another text under the same id takes the place of the
@@ -35,7 +36,7 @@ class Conversations:
         written: list[Written] = []
         for start in range(0, len(records), TOGETHER):
             part = range(start, min(start + TOGETHER, len(records)))
-            written += await self._rows.write(self._work(records, part, known))
+            written += await self._rows.write(partial(self._store, records, part, known))
         return written
 
     async def _known_versions(self, records: Sequence[NewRecord]) -> set[int]:
@@ -61,16 +62,19 @@ class Conversations:
             known.update(numbers[: same[-1] + 1] if same else ())
         return known
 
-    def _work(self, records: Sequence[NewRecord], numbers: range, known: Collection[int]) -> Any:
-        def put(connection: Connection) -> list[Written]:
-            here = records[numbers.start : numbers.stop]
-            part = _Part(self._rows, self._ledger, self.received, connection, here)
-            return [
-                part.put(number, record, is_known=numbers[number] in known)
-                for number, record in enumerate(here)
-            ]
-
-        return put
+    def _store(
+        self,
+        records: Sequence[NewRecord],
+        numbers: range,
+        known: Collection[int],
+        connection: Connection,
+    ) -> list[Written]:
+        here = records[numbers.start : numbers.stop]
+        part = _Part(self._rows, self._records, connection, here)
+        return [
+            part.store(number, record, is_known=numbers[number] in known)
+            for number, record in enumerate(here)
+        ]
 
 
 class _Standing(msgspec.Struct, frozen=True, kw_only=True):
@@ -101,14 +105,13 @@ class _Part:
     def __init__(
         self,
         rows: TenantRows,
-        ledger: Ledger,
-        received: Received,
+        written: RecordRows,
         connection: Connection,
         records: Sequence[NewRecord],
     ) -> None:
         self._rows = rows
-        self._ledger = ledger
-        self._received = received
+        self._written = written
+        self._received = ReceivedRows(rows, written)
         self._connection = connection
         self._standing = _standing(rows, connection, records)
         known = [n for n, record in enumerate(records) if _find(self._standing, self._own(record))]
@@ -116,7 +119,7 @@ class _Part:
         self._first = _find(self._standing, self._own(records[known[0]])) if known else None
         self._before: str | None = None
 
-    def put(self, number: int, record: NewRecord, *, is_known: bool) -> Written:
+    def store(self, number: int, record: NewRecord, *, is_known: bool) -> Written:
         record = self._own(record)
         stands = _find(self._standing, record)
         if stands is None:
@@ -146,11 +149,11 @@ class _Part:
         """Add a new record, unless it was received before it is reported here."""
         if record.kind == "tool_output":
             placed = msgspec.structs.replace(record, stands_at=self._behind())
-            if (known := self._received.result_in(self._connection, placed)) is not None:
+            if (known := self._received.result(self._connection, placed)) is not None:
                 return known
         if followed:
             record = msgspec.structs.replace(record, stands_at=self._behind())
-        return self._ledger.add_in(self._connection, record)
+        return self._written.store(self._connection, record)
 
     def _replace(self, older: _Standing, record: NewRecord) -> Written:
         newer = msgspec.structs.replace(
@@ -159,8 +162,8 @@ class _Part:
             stands_at=self._place(older.id),
         )
         cause = Cause(agent=record.agent, superseded_by=newer.id, at=utc_now())
-        self._ledger.supersede_in(self._connection, older.id, cause)
-        self._ledger.add_in(self._connection, newer)
+        self._written.supersede(self._connection, older.id, cause)
+        self._written.store(self._connection, newer)
         return Written(id=newer.id, was_new=True, replaced=(older.id,))
 
     def _behind(self) -> float | None:

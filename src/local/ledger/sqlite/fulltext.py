@@ -9,12 +9,11 @@ from collections.abc import Sequence
 import numpy as np
 
 from local.ledger.found import Counts
+from local.ledger.search import Search
 from local.ledger.sqlite.candidates import Filter
 from local.ledger.sqlite.database import Connection
 from local.ledger.sqlite.place_rows import PlaceRows
 from local.ledger.sqlite.rows import TenantRows
-from local.memory.places import Reach
-from local.memory.recall.query import Query
 from local.text.keywords import stems
 
 SCORED = 2_000
@@ -39,29 +38,28 @@ class FullText:
         self._counted = self._last = 1
         self._places = PlaceRows(rows)
 
-    def search(  # noqa: PLR0913 - what is looked for, and where
+    def search(
         self,
         connection: Connection,
-        query: Query,
-        reach: Reach,
+        search: Search,
         filter_: Filter,
         limit: int,
         *,
         narrow: bool = False,
     ) -> list[int]:
-        """The best rows first; at most `limit` within reach, maybe others' too.
+        """The best rows first; at most `limit` within the places, maybe others' too.
 
         `narrow`: none that others own or that are retired, whatever that costs.
         """
-        words = [f'"{word}"' for word in (*query.terms, *query.phrases)]
-        if not words or not reach.places:
+        words = [f'"{word}"' for word in (*search.terms, *search.phrases)]
+        if not words or not filter_.words:
             return []
         self._refresh(connection)
-        share = sum(self._count(connection, f'places: "{place}"') for place in reach.places)
+        share = sum(self._count(connection, f'places: "{place}"') for place in filter_.words)
         share = min(share / self._counted, 1.0)
         within = ""
-        if narrow or reach.session_word is not None or share < BROAD:
-            within = f" AND places: ({reach.expression()})"
+        if narrow or filter_.session_word is not None or share < BROAD:
+            within = f" AND places: ({_within(filter_)})"
         elif not filter_.in_time:
             limit = int(limit / share) + 1
         statement = "search_text_in_time" if filter_.in_time else "search_text"
@@ -73,26 +71,26 @@ class FullText:
                 found[row] = max(bm25, found.get(row, 0.0))
         return sorted(found, key=found.__getitem__, reverse=True)
 
-    def phrases(self, connection: Connection, query: Query, reach: Reach) -> list[list[int]]:
-        """The rows within reach that have each of the question's phrases."""
-        within = _any_of(reach.places)
-        asked = [f'({COLUMNS}: "{phrase}") AND {within}' for phrase in query.phrases]
+    def phrases(self, connection: Connection, search: Search, filter_: Filter) -> list[list[int]]:
+        """The rows of the places that have each of the question's phrases."""
+        within = _any_of(filter_.words)
+        asked = [f'({COLUMNS}: "{phrase}") AND {within}' for phrase in search.phrases]
         found = (
             self._rows.execute(connection, "search_phrase", match=match, limit=PROBE)
-            for match in (asked if reach.places else ())
+            for match in (asked if filter_.words else ())
         )
         return [[row for (row,) in rows] for rows in found]
 
-    def counts(self, connection: Connection, query: Query, reach: Reach) -> Counts:
-        """How many records within reach have each of the question's stems, and are there at all."""
-        if not reach.places:
+    def counts(self, connection: Connection, search: Search, filter_: Filter) -> Counts:
+        """How many records the places have, and how many of them each of the question's stems."""
+        if not filter_.words:
             return Counts(total=0.0, having={})
         self._refresh(connection)
         return Counts(
-            total=sum(self._count(connection, f'places: "{place}"') for place in reach.places),
+            total=sum(self._count(connection, f'places: "{place}"') for place in filter_.words),
             having={
-                stem: self._count_within(connection, f'{COLUMNS}: "{word}"', reach.places)
-                for word, stem in zip(query.terms, stems(query.terms), strict=True)
+                stem: self._count_within(connection, f'{COLUMNS}: "{word}"', filter_.words)
+                for word, stem in zip(search.terms, stems(search.terms), strict=True)
             },
         )
 
@@ -134,6 +132,12 @@ class FullText:
         if self._last > self._counted * GROWTH or len(self._known) > KEPT:
             self._counted = self._last
             self._known.clear()
+
+
+def _within(filter_: Filter) -> str:
+    """The places as FTS5 looks for them. It saves work; the ledger decides what is visible."""
+    within = " OR ".join(f'"{word}"' for word in filter_.words)
+    return f"({within}) AND {filter_.session_word}" if filter_.session_word else within
 
 
 def _any_of(places: Sequence[str]) -> str:

@@ -6,23 +6,17 @@ from collections.abc import Collection, Sequence
 from heapq import merge
 from itertools import chain, islice, zip_longest
 
+from local.ledger.indexed_text import indexed_text, labelled
 from local.ledger.records import Waiting
 from local.ledger.sqlite.database import Connection, Row
+from local.ledger.sqlite.place_words import owner_of
 from local.ledger.sqlite.rows import TenantRows
-from local.memory.places import owner_of
 
 PAGE = 1_000
 """Rows that one transaction changes at most, so that nobody's save waits long behind it."""
 PLACES = 16
 """Whose records are looked at together; the others come next."""
 FIRST = ""
-SAID = 400
-"""Characters of what was said that its vector is made of: more of it blurs the vector."""
-WRITTEN = 1_000
-"""Of everything else."""
-FILLED = 300
-"""What was said in less is filled up to this with the end of the message before."""
-CONVERSATION = frozenset({"chat_message", "tool_output"})
 
 
 class IndexQueue:
@@ -129,18 +123,5 @@ def _waiting(row: Row) -> Waiting:
 
 
 def _indexed_text(row: Row) -> str:
-    """What is embedded: its beginning, under speaker or key, and then what was said before it.
-
-    A short message often answers the one before. Its own words must come first.
-    """
-    text = _labelled(row["topic"] or row["label"], row["content"])
-    if row["kind"] not in CONVERSATION:
-        return text[:WRITTEN]
-    room = FILLED - len(text)
-    if row["before"] is None or room <= 0:
-        return text[:SAID]
-    return f"{text}\n{_labelled(row['before_label'], row['before'])[-room:]}"
-
-
-def _labelled(label: str | None, text: str) -> str:
-    return f"{label}: {text}" if label else text
+    before = None if row["before"] is None else labelled(row["before_label"], row["before"])
+    return indexed_text(row["kind"], labelled(row["topic"] or row["label"], row["content"]), before)

@@ -1,40 +1,24 @@
-"""Long tool outputs: whole, under a key, for their owner only."""
+"""Long outputs of tools, in parts, under the key of their owner."""
 
-import msgspec
-
-from local.errors import InvalidArgumentsError
+from local.ledger.records import StoredOutput
 from local.ledger.sqlite.database import Connection
 from local.ledger.sqlite.rows import TenantRows
 from local.protocol.payloads import OutputPart
 
 
-class Piece(msgspec.Struct, frozen=True, kw_only=True):
-    """Characters `offset` up to `until` of an output that has `total` of them."""
+class Outputs:
+    """One tenant's outputs; another owner's of the same key are others."""
 
-    text: str
-    offset: int
-    total: int
-
-    @property
-    def until(self) -> int:
-        return self.offset + len(self.text)
-
-
-class ToolOutputs:
-    """The outputs of one owner; another owner's of the same key are others."""
-
-    def __init__(self, rows: TenantRows, owner: str) -> None:
+    def __init__(self, rows: TenantRows) -> None:
         self._rows = rows
-        self._owner = owner
 
-    async def append(self, part: OutputPart) -> None:
-        """Keep the next part of an output. One that is kept already changes nothing.
+    async def store(self, owner: str, part: OutputPart) -> bool:
+        """Add the next part of an output, which may be there already.
 
-        Raises:
-            InvalidArgumentsError: The part before this one is missing, or the output is complete.
+        False if the part before it is missing, or the output is complete.
         """
         values = {
-            "owner": self._owner,
+            "owner": owner,
             "key": part.key,
             "first": part.offset,
             "last": part.last,
@@ -42,43 +26,26 @@ class ToolOutputs:
         }
         until = part.offset + len(part.text)
 
-        def append(connection: Connection) -> bool:
+        def store(connection: Connection) -> bool:
             added = self._rows.execute(connection, "append_output", **values, until=until).rowcount
             return bool(added or self._rows.execute(connection, "same_part", **values).fetchone())
 
-        if not await self._rows.write(append):
-            raise InvalidArgumentsError(
-                f"offset: no part of {part.key} can be added at {part.offset}.",
-                remedy="Send the parts in order, each once the one before is acknowledged.",
+        return await self._rows.write(store)
+
+    async def read(self, owner: str, key: str, offset: int, limit: int) -> StoredOutput | None:
+        """What is stored under a key, with up to `limit` characters of it from `offset` on."""
+
+        def read(connection: Connection) -> StoredOutput | None:
+            size = self._rows.execute(connection, "output_size", owner=owner, key=key).fetchone()
+            if size is None:
+                return None
+            asked = {"owner": owner, "key": key, "first": offset, "until": offset + limit}
+            rows = self._rows.execute(connection, "output_parts", **asked).fetchall()
+            start = offset - rows[0]["first"] if rows else 0
+            return StoredOutput(
+                total=size["total"],
+                complete=bool(size["complete"]),
+                text="".join(row["text"] for row in rows)[start : start + limit],
             )
 
-    async def read(self, key: str, offset: int, limit: int) -> Piece:
-        """Up to `limit` characters of an output from `offset` on.
-
-        Raises:
-            InvalidArgumentsError: The owner has no such output, its last part never came, or it
-                ends before the offset.
-        """
-        total = await self._total(key)
-        if offset >= total:
-            raise InvalidArgumentsError(f"offset: {key} ends at {total}.", remedy="Start before.")
-        rows = await self._rows.all(
-            "output_parts", owner=self._owner, key=key, first=offset, until=offset + limit
-        )
-        start = offset - rows[0]["first"]
-        text = "".join(row["text"] for row in rows)[start : start + limit]
-        return Piece(text=text, offset=offset, total=total)
-
-    async def _total(self, key: str) -> int:
-        row = await self._rows.one("output_size", owner=self._owner, key=key)
-        if row is None:
-            raise InvalidArgumentsError(
-                f"tool_output_key: you have no tool output {key!r}.",
-                remedy="Copy the key exactly as the preview names it.",
-            )
-        if not row["complete"]:
-            raise InvalidArgumentsError(
-                f"tool_output_key: {key} is not complete; whoever sent it stopped in the middle.",
-                remedy="Call the tool again.",
-            )
-        return int(row["total"])
+        return await self._rows.read(read)

@@ -4,44 +4,51 @@ A question is recorded when it is received, a result when its tool returns. What
 says the same once more, and more of it: it completes their records and adds none.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any
 
 import msgspec
 
-from local.ledger.records import NewRecord, Written, content_id
+from local.ledger.records import NewRecord, Written
+from local.ledger.results import COMPARED, is_same_call, is_same_result, with_args_in_id
 from local.ledger.sqlite.database import Connection, Row
-from local.ledger.sqlite.facts import Ledger
+from local.ledger.sqlite.record_rows import RecordRows
 from local.ledger.sqlite.rows import TenantRows
 
-COMPARED = 3_000
-"""Long results that begin with as many same characters are one: some are reported cut."""
 MOST = 1_000
 """Of long results of one tool in a session no more are compared."""
-PREVIEW = "[Output of "
 
 
 class Received:
     """What one tenant received that nothing has reported yet."""
 
-    def __init__(self, rows: TenantRows, ledger: Ledger) -> None:
+    def __init__(self, rows: TenantRows, records: RecordRows) -> None:
         self._rows = rows
-        self._ledger = ledger
+        self._received = ReceivedRows(rows, records)
 
-    async def put(self, record: NewRecord) -> Written:
+    async def store(self, record: NewRecord) -> Written:
         """Add what was heard, unless its turn has reported it before."""
-        return await self._rows.write(lambda c: self._put(c, record))
+        return await self._rows.write(lambda c: self._received.store(c, record))
 
-    def _put(self, connection: Connection, record: NewRecord) -> Written:
+
+class ReceivedRows:
+    """The same, inside a transaction."""
+
+    def __init__(self, rows: TenantRows, records: RecordRows) -> None:
+        self._rows = rows
+        self._records = records
+
+    def store(self, connection: Connection, record: NewRecord) -> Written:
+        """Add what was heard, unless its turn has reported it before."""
         if record.kind == "tool_output" and record.query_id is not None:
             found = self._long_or_same(connection, "reported_result", record)
             if (row := _first_same(found, record)) is not None:
                 self._rows.execute(connection, "received", id=row["id"])
                 return Written(id=row["id"], was_new=False)
-        return self._ledger.add_in(connection, record)
+        return self._records.store(connection, record)
 
-    def question_in(self, connection: Connection, question: NewRecord) -> str | None:
-        """The id of the question that a turn reports, if it is there; inside a write.
+    def question(self, connection: Connection, question: NewRecord) -> str | None:
+        """The id of the question that a turn reports, if it is there.
 
         One that was received without a session or a query id gets the turn's.
         """
@@ -61,8 +68,8 @@ class Received:
         )
         return str(pending["id"])
 
-    def result_in(self, connection: Connection, result: NewRecord) -> Written | None:
-        """The record of a result that was received before it is reported; inside a write."""
+    def result(self, connection: Connection, result: NewRecord) -> Written | None:
+        """The record of a result that was received before it is reported."""
         known = self._rows.execute(connection, "known_as", id=result.id).fetchone()
         if known is not None:
             return Written(id=known["id"], was_new=False)
@@ -84,7 +91,7 @@ class Received:
         return Written(id=row["id"], was_new=False)
 
     def under_its_own_id(self, connection: Connection, result: NewRecord) -> NewRecord:
-        """The result under another id where that is another call's; inside a write."""
+        """The result under another id where that is another call's."""
         if "args" not in result.metadata:
             return result
         known = self._rows.execute(connection, "known_result", id=result.id).fetchall()
@@ -104,34 +111,6 @@ class Received:
         return self._rows.execute(
             connection, statement, **values, long=long, compared=COMPARED, limit=MOST
         )
-
-
-def is_same_result(one: str, other: str) -> bool:
-    """Whether two texts are one result of a tool; either may be cut, or a preview."""
-    if one == other:
-        return True
-    first, second = (_body(text)[:COMPARED] for text in (one, other))
-    return first == second and len(first) == COMPARED
-
-
-def is_same_call(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
-    """Whether two results can be of one call by their metadata; what is heard may lack its args."""
-    return "args" not in one or "args" not in other or bool(one["args"] == other["args"])
-
-
-def with_args_in_id(result: NewRecord) -> NewRecord:
-    """The result under the id that it has where another call's result has the one it came with.
-
-    Calls may be numbered anew in every reply, and answer the same to other arguments. Only those
-    behind the first of them have such ids, so that those of older ledgers go on matching.
-    """
-    args = msgspec.json.encode(result.metadata["args"], order="deterministic").decode()
-    return msgspec.structs.replace(result, id=content_id(result.id, args))
-
-
-def _body(text: str) -> str:
-    """The result's own text, without the line that a preview begins with."""
-    return text.partition("\n")[2] if text.startswith(PREVIEW) else text
 
 
 def first_same_call(rows: Iterable[Row], result: NewRecord) -> Row | None:

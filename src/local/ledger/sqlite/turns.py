@@ -7,8 +7,8 @@ import msgspec
 
 from local.ledger.records import DERIVED_FROM, NewRecord, Rating, Written, content_id, stamp
 from local.ledger.sqlite.database import Connection, Row
-from local.ledger.sqlite.facts import Cause, Ledger
-from local.ledger.sqlite.received import Received, first_same_call
+from local.ledger.sqlite.received import ReceivedRows, first_same_call
+from local.ledger.sqlite.record_rows import Cause, RecordRows
 from local.ledger.sqlite.rows import TenantRows
 from local.protocol.envelope import utc_now
 
@@ -22,12 +22,12 @@ _Told = dict[tuple[Any, ...], list[Row]]
 class Turns:
     """One tenant's turns."""
 
-    def __init__(self, rows: TenantRows, ledger: Ledger, received: Received) -> None:
+    def __init__(self, rows: TenantRows, records: RecordRows) -> None:
         self._rows = rows
-        self._ledger = ledger
-        self._received = received
+        self._records = records
+        self._received = ReceivedRows(rows, records)
 
-    async def put(
+    async def store(
         self, records: Sequence[NewRecord], *, derived_from: Sequence[str] = ()
     ) -> list[Written]:
         """Add the records of a turn, or an episode alone; the first of them is its episode, if any.
@@ -59,14 +59,14 @@ class Turns:
     async def _write(
         self, records: Sequence[NewRecord], derived_from: Sequence[str]
     ) -> list[Written]:
-        return await self._rows.write(lambda c: self._put(c, records, derived_from))
+        return await self._rows.write(lambda c: self._store(c, records, derived_from))
 
-    def _put(
+    def _store(
         self, connection: Connection, records: Sequence[NewRecord], derived_from: Sequence[str]
     ) -> list[Written]:
         records = self._in_known_turn(connection, records)
         told = self._told(connection, records)
-        written = [self._put_record(connection, record, told) for record in records]
+        written = [self._store_record(connection, record, told) for record in records]
         answer = written[0]
         if records[0].kind == "episode" and answer.was_new and not answer.superseded_by:
             self._take_ratings(connection, records[0], answer)
@@ -84,8 +84,7 @@ class Turns:
             metadata = msgspec.json.encode(record.metadata).decode()
             self._rows.execute(connection, "annotate", id=one.id, metadata=metadata)
         for source in sources:
-            relation = {"source": one.id, "type": DERIVED_FROM, "target": source}
-            self._rows.execute(connection, "relate", **relation)
+            self._records.relate(connection, one.id, DERIVED_FROM, source)
 
     def _in_known_turn(
         self, connection: Connection, records: Sequence[NewRecord]
@@ -93,12 +92,12 @@ class Turns:
         """The records under the id that the question has, if it is there."""
         for record in records:
             if record.id == record.turn:
-                known = self._received.question_in(connection, record)
+                known = self._received.question(connection, record)
                 if known not in {None, record.turn}:
                     return [msgspec.structs.replace(one, turn=known) for one in records]
         return records
 
-    def _told(self, connection: Connection, records: Sequence[NewRecord]) -> "_Told":
+    def _told(self, connection: Connection, records: Sequence[NewRecord]) -> _Told:
         """What is there of the turn: read once, since turns may have thousands of calls."""
         told: _Told = {}
         if len(records) > 1:
@@ -106,26 +105,26 @@ class Turns:
                 told.setdefault(tuple(row[name] for name in _TELLING), []).append(row)
         return told
 
-    def _put_record(self, connection: Connection, record: NewRecord, told: "_Told") -> Written:
+    def _store_record(self, connection: Connection, record: NewRecord, told: _Told) -> Written:
         if record.turn is None:
-            return self._ledger.add_in(connection, record)
+            return self._records.store(connection, record)
         if record.kind == "episode" or record.role == "assistant":
-            return self._put_answer(connection, record)
+            return self._store_answer(connection, record)
         alike = told.get(tuple(getattr(record, name) for name in _TELLING), ())
         if (same := first_same_call(alike, record)) is not None:
             return Written(id=same["id"], was_new=False)
         record = self._received.under_its_own_id(connection, record)
         if record.kind == "tool_output":
-            received = self._received.result_in(connection, record)
-            return received or self._ledger.add_in(connection, record)
-        return self._ledger.add_in(connection, record)
+            received = self._received.result(connection, record)
+            return received or self._records.store(connection, record)
+        return self._records.store(connection, record)
 
-    def _put_answer(self, connection: Connection, record: NewRecord) -> Written:
+    def _store_answer(self, connection: Connection, record: NewRecord) -> Written:
         standing = self._rows.execute(
             connection, "standing_answer", turn=record.turn, kind=record.kind, role=record.role
         ).fetchone()
         if standing is None:
-            return self._ledger.add_in(connection, record)
+            return self._records.store(connection, record)
         if standing["content"] == record.content:
             return Written(id=standing["id"], was_new=False)
         said_at = stamp(record.event_time)
@@ -134,7 +133,7 @@ class Turns:
                 return Written(id=record.id, was_new=False)
             again = content_id(record.id, said_at)  # what was answered before is said once more
             record = msgspec.structs.replace(record, id=again)
-        self._ledger.add_in(
+        self._records.store(
             connection, msgspec.structs.replace(record, stands_at=standing["stands_at"])
         )
         if said_at < standing["event_time"] <= stamp(utc_now()):  # nothing holds until then
@@ -147,7 +146,7 @@ class Turns:
         self, connection: Connection, record_id: str, *, by: str, like: NewRecord
     ) -> None:
         cause = Cause(agent=like.agent, superseded_by=by, at=like.event_time)
-        self._ledger.supersede_in(connection, record_id, cause)
+        self._records.supersede(connection, record_id, cause)
 
     def _take_ratings(self, connection: Connection, episode: NewRecord, answer: Written) -> None:
         """Give a new answer the ratings that waited for it; that of an older one is not its."""

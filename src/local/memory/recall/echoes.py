@@ -4,11 +4,13 @@ Nor does a question asked again, which is nearer to itself than to what answers 
 that found no answer, with the refusal, comes after everything that says something.
 """
 
+from collections.abc import Mapping
+
 import numpy as np
 
 from local.ledger.columns import View
-from local.ledger.entries import ECHO, UNANSWERED, Array, Flags, Positions
-from local.ledger.found import Echo, Sources
+from local.ledger.entries import ECHO, UNANSWERED, Array, Flags
+from local.ledger.found import Echo
 from local.memory.recall.query import Query
 from local.text.keywords import stems
 
@@ -29,25 +31,28 @@ def weighed(sums: Array, weights: Array) -> Array:
 class Echoes:
     """Those of a view that give way for a question. `share` is what they lose of their sums."""
 
-    def __init__(
-        self, view: View, query: Query, sources: Sources, sums: Array, weights: Array
-    ) -> None:
+    def __init__(self, view: View, query: Query, sums: Array, weights: Array) -> None:
         """`sums` are those of the other shares."""
         kind = view.column["echo"]
         self.share = np.where(kind == UNANSWERED, SAYS_NOTHING, 0.0)
-        self._view, self._sums, self._weights = view, sums, weights
+        self._view, self._query, self._sums, self._weights = view, query, sums, weights
         self._giving: dict[int, Echo] = {}
         (echoes,) = np.nonzero(kind == ECHO)
-        if len(echoes):
-            best = echoes[np.argsort(-sums[echoes], kind="stable")][:LOOKED_AT]
-            self._give_way(best, frozenset(stems(query.terms)), sources)
+        self._best = echoes[np.argsort(-sums[echoes], kind="stable")][:LOOKED_AT]
 
-    def _give_way(self, echoes: Positions, asked: frozenset[str], sources: Sources) -> None:
+    @property
+    def rows(self) -> list[int]:
+        """Those that may be among the best."""
+        rows: list[int] = self._view.column["row"][self._best].tolist()
+        return rows
+
+    def give_way(self, sources: Mapping[int, Echo]) -> None:
+        """Put them behind what they repeat."""
+        asked = frozenset(stems(self._query.terms)) if len(self._best) else frozenset()
         row = self._view.column["row"]
-        found = sources(row[echoes].tolist())
         # The older first: an echo may be the source of another.
-        for position in echoes[np.argsort(row[echoes])].tolist():
-            echo = found.get(int(row[position]), Echo(()))
+        for position in self._best[np.argsort(row[self._best])].tolist():
+            echo = sources.get(int(row[position]), Echo(()))
             if asked.isdisjoint(echo.adds):  # else what is asked for is its own
                 self._put_behind(position, echo)
 

@@ -10,11 +10,13 @@ was said lately, by whomever.
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import partial
+from itertools import chain
 from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
 
+from local.ledger.choice import Choice, Wanted
 from local.ledger.columns import View
 from local.ledger.entries import Array, Flags, Names, Positions
 from local.ledger.found import Echo, Found, Worded
@@ -115,22 +117,25 @@ class Draft:
         self.sums = sum(self.shares.values(), np.zeros(view.size))
 
 
-def rank(found: Found, draft: Draft, *, min_score: float) -> Iterator[Ranked]:
-    """What has something to do with the question, best first.
+def rank(found: Found, draft: Draft, *, min_score: float) -> Choice[Iterator[Ranked]]:
+    """What has something to do with the question, best first, put into order as it is asked for.
 
     That is: near enough in meaning, having a word of it, asked for by key, or related to such; and
     where meaning cannot be compared, spoken next to what has a word of it.
     """
     view, wording = found.view, draft.wording
     if not view.size:
-        return
+        return iter(())
     like = Likeness(found, wording, draft.query)
     hit = wording.shares_a_word | draft.topics | (like.compared & (like.meaning >= min_score))
     hit |= ~like.compared & (wording.shares["coverage"] > 0)
-    led = _led(found, np.where(hit, like.own, 0.0))
+    leading = _leading(view, np.where(hit, like.own, 0.0))
+    led = _led(view, leading, (yield Wanted(related=list(leading))).related)
     late = {**like.shares, "related": RELATED * np.maximum(led - like.own, 0.0)}
     sums = sum(late.values(), draft.sums)
-    echoes = Echoes(view, draft.query, found.sources, sums, draft.weights)
+    echoes = Echoes(view, draft.query, sums, draft.weights)
+    if echoes.rows:
+        echoes.give_way((yield Wanted(sources=echoes.rows)).sources)
     relevant = hit | (led > 0)
     relevant[view.positions(echoes.sources(hit))] = True
     standing = Standing(view, sums + echoes.share, draft.weights)
@@ -139,8 +144,8 @@ def rank(found: Found, draft: Draft, *, min_score: float) -> Iterator[Ranked]:
     scores = weighed(sums + echoes.share + standing.share, draft.weights)
     shares = {**draft.shares, **late, "echo": echoes.share, "standing": standing.share}
     told = _Told(view, like, wording.covered, shares, scores, draft.weights, echoes)
-    for chosen in _ordered(scores, np.flatnonzero(relevant), view.column):
-        yield from told.of(chosen)
+    ordered = _ordered(scores, np.flatnonzero(relevant), view.column)
+    return chain.from_iterable(map(told.of, ordered))
 
 
 class _Told(NamedTuple):
@@ -244,15 +249,19 @@ def _by_record(view: View, query: Query, now: datetime) -> dict[str, Array]:
     }
 
 
-def _led(found: Found, good: Array) -> Array:
-    """How good the best record is that is related to each."""
-    view, led = found.view, np.zeros(found.view.size)
+def _leading(view: View, good: Array) -> dict[int, float]:
+    """How good the best rows are, which may lead to others."""
     best = (
         np.argpartition(-good, LEADING)[:LEADING] if view.size > LEADING else np.arange(view.size)
     )
-    leading = {int(view.column["row"][i]): good[i] for i in best[good[best] > 0]}
-    for row, others in found.related(list(leading)).items():
-        for position in view.positions(others) if row in leading else ():
+    return {int(view.column["row"][i]): float(good[i]) for i in best[good[best] > 0]}
+
+
+def _led(view: View, leading: Mapping[int, float], related: Mapping[int, Sequence[int]]) -> Array:
+    """How good the best record is that is related to each."""
+    led = np.zeros(view.size)
+    for row, others in related.items():
+        for position in view.positions(others):
             led[position] = max(led[position], leading[row])
     return led
 

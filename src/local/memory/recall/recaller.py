@@ -11,15 +11,14 @@ from itertools import islice
 import msgspec
 import structlog
 
-from local.errors import RerankError
+from local.errors import InvalidArgumentsError, RerankError
 from local.fair_slots import FairSlots
+from local.ledger.choice import Choice, Wanted
 from local.ledger.found import Found
-from local.ledger.records import Kind, Record, checked_text, in_utc, is_topic
-from local.ledger.sqlite.candidates import Filter
-from local.ledger.sqlite.database import Connection
-from local.ledger.sqlite.rows import TenantRows, record_of
+from local.ledger.records import TENANT_OWNED, Kind, Record, checked_text, in_utc, is_topic
+from local.ledger.search import Search
 from local.memory.echoes import OF_TURNS
-from local.memory.places import Scope, Weights, reach
+from local.memory.places import Reach, Scope, Weights, reach
 from local.memory.recall.echoes import Heard
 from local.memory.recall.expansion import Expander
 from local.memory.recall.query import Query, analyse
@@ -103,7 +102,6 @@ class Recaller:
 
     def __init__(  # noqa: PLR0913 - what recall consists of
         self,
-        rows: TenantRows,
         retrieval: Retrieval,
         *,
         weights: Weights,
@@ -112,7 +110,6 @@ class Recaller:
         models: RecallModels,
         clock: Callable[[], datetime],
     ) -> None:
-        self._rows = rows
         self._retrieval = retrieval
         self._weights = weights
         self._feedback_weight = feedback_weight
@@ -134,13 +131,14 @@ class Recaller:
         """
         within = reach(ask.scope, ask.kinds, caller, ask.weights or self._weights)
         now = in_utc(ask.as_of, "as_of") if ask.as_of else self._clock()
-        filter_ = Filter.of(within, ask.since, _until(ask))
+        since, until = _times(ask)
         query = await self._analysed(checked_text(ask.query, "query"), now)
+        search = _search(query, within, since, until)
         draft = partial(Draft, query, within, now, self._feedback_weight)
-        items_of = partial(self._recalled, ask)
+        choose = partial(self._choose, ask)
         with self._slots.admitted(caller.principal):
             async with self._slots.slot(caller.principal):
-                recalled = await self._retrieval.find(query, within, filter_, draft, items_of)
+                recalled = await self._retrieval.find(search, draft, choose)
         return await self._reranked(ask, recalled)
 
     async def _analysed(self, text: str, now: datetime) -> Query:
@@ -150,11 +148,11 @@ class Recaller:
         expansion = await self._models.expander.expand(text)
         return query.expanded(expansion.keywords, expansion.topics)
 
-    def _recalled(self, ask: Ask, connection: Connection, found: Found, draft: Draft) -> Recalled:
+    def _choose(self, ask: Ask, found: Found, draft: Draft) -> Choice[Recalled]:
         min_score = found.min_score if self.min_score is None else self.min_score
-        ranked = rank(found, draft, min_score=min_score)
+        ranked = yield from rank(found, draft, min_score=min_score)
         wanted = max(RERANKED, ask.top_k) if self._reranks(ask) else ask.top_k
-        items = self._first(connection, ranked, wanted, repetitions=ask.repetitions)
+        items = yield from _first(ranked, wanted, repetitions=ask.repetitions)
         return Recalled(
             items=_relevant(items, ask.min_relevance),
             degraded=found.waiting or found.problem is not None,
@@ -162,39 +160,6 @@ class Recaller:
             rerank_used=False,
             min_score=min_score,
         )
-
-    def _first(
-        self, connection: Connection, ranked: Iterator[Ranked], wanted: int, *, repetitions: bool
-    ) -> list[Item]:
-        """The best items with their records, each text and echo once; none that was retired."""
-        first: list[Item] = []
-        heard = Heard()
-        said: dict[tuple[str, ...], set[str | None]] = {}
-        while len(first) < wanted and (page := list(islice(ranked, wanted + SPARE))):
-            worth = [one for one in page if heard.lists(one.row, one.echo)]
-            for item in self._items(connection, worth):
-                topics = said.setdefault(_saying(item.record), set())
-                if repetitions or not _repeats(item.record.topic, topics):
-                    topics.add(item.record.topic)
-                    first.append(item)
-        return first[:wanted]
-
-    def _items(self, connection: Connection, ranked: Sequence[Ranked]) -> list[Item]:
-        wanted = msgspec.json.encode([one.row for one in ranked]).decode()
-        rows = self._rows.execute(connection, "records", rows=wanted)
-        records = {r["row"]: record_of(r) for r in rows if r["superseded_by"] is None}
-        return [
-            Item(
-                record=records[one.row],
-                score=one.score,
-                shares=one.shares,
-                weight=one.weight,
-                compared=one.compared,
-                covered=one.covered,
-            )
-            for one in ranked
-            if one.row in records
-        ]
 
     def _reranks(self, ask: Ask) -> bool:
         return ask.rerank and self._models.reranker is not None
@@ -214,10 +179,57 @@ class Recaller:
         return msgspec.structs.replace(recalled, items=items[: ask.top_k])
 
 
-def _until(ask: Ask) -> datetime | None:
-    """When the time that is searched ends."""
+def _times(ask: Ask) -> tuple[datetime | None, datetime | None]:
+    """When the time that is searched begins, and when it ends."""
     ends = [in_utc(end, name) for name, end in (("until", ask.until), ("as_of", ask.as_of)) if end]
-    return min(ends, default=None)
+    since, until = ask.since and in_utc(ask.since, "since"), min(ends, default=None)
+    if since and until and since > until:
+        raise InvalidArgumentsError(f"since: {since} is after {until}, where the time ends.")
+    return since, until
+
+
+def _search(query: Query, within: Reach, since: datetime | None, until: datetime | None) -> Search:
+    """What the ledger needs to know of a question and of who asks."""
+    return Search(
+        text=query.text,
+        terms=query.terms,
+        phrases=query.phrases,
+        topics=query.topics,
+        places=within.places,
+        only_session=within.only_session,
+        but_session=within.but_session,
+        since=since,
+        until=until,
+        owner=within.caller.user or TENANT_OWNED,
+        asking=within.caller.query_id,
+    )
+
+
+def _first(ranked: Iterator[Ranked], wanted: int, *, repetitions: bool) -> Choice[list[Item]]:
+    """The best items with their records, each text and echo once; none that was retired."""
+    first: list[Item] = []
+    heard = Heard()
+    said: dict[tuple[str, ...], set[str | None]] = {}
+    while len(first) < wanted and (page := list(islice(ranked, wanted + SPARE))):
+        worth = [one for one in page if heard.lists(one.row, one.echo)]
+        records = (yield Wanted(records=[one.row for one in worth])).records
+        for item in (_item(one, records[one.row]) for one in worth if one.row in records):
+            topics = said.setdefault(_saying(item.record), set())
+            if repetitions or not _repeats(item.record.topic, topics):
+                topics.add(item.record.topic)
+                first.append(item)
+    return first[:wanted]
+
+
+def _item(ranked: Ranked, record: Record) -> Item:
+    return Item(
+        record=record,
+        score=ranked.score,
+        shares=ranked.shares,
+        weight=ranked.weight,
+        compared=ranked.compared,
+        covered=ranked.covered,
+    )
 
 
 def _relevant(items: Sequence[Item], min_relevance: float) -> list[Item]:

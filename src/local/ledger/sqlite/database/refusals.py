@@ -2,12 +2,8 @@
 
 from pathlib import Path
 
-from local.errors import DamagedError, Local2Error, StorageError
+from local.errors import RESTORE, DamagedError, Local2Error, StorageError
 
-RESTORE = (
-    "Restore it from a backup, with its -wal file if it has one; `local2 doctor --deep` reads all "
-    "of it."
-)
 REMEDIES = {
     "FULL": "The disk is full: make room.",
     "BUSY": "Another program has it locked: close that, as a shell of sqlite3 or a backup.",

@@ -4,8 +4,7 @@ import sqlite3
 import threading
 from pathlib import Path
 
-from local.errors import DamagedError
-from local.ledger.sqlite.database.refusals import RESTORE
+from local.errors import RESTORE, DamagedError
 
 START_SECONDS = 0.25
 """What a start spends on it; about 100 MB, where the disk does not have to be read."""

@@ -1,0 +1,63 @@
+"""Long tool outputs: whole, under a key, for their owner only."""
+
+import msgspec
+
+from local.errors import InvalidArgumentsError
+from local.ledger import Ledger
+from local.protocol.payloads import OutputPart
+
+
+class Piece(msgspec.Struct, frozen=True, kw_only=True):
+    """Characters `offset` up to `until` of an output that has `total` of them."""
+
+    text: str
+    offset: int
+    total: int
+
+    @property
+    def until(self) -> int:
+        return self.offset + len(self.text)
+
+
+class ToolOutputs:
+    """The outputs of one owner; another owner's of the same key are others."""
+
+    def __init__(self, ledger: Ledger, owner: str) -> None:
+        self._outputs = ledger.outputs
+        self._owner = owner
+
+    async def append(self, part: OutputPart) -> None:
+        """Store the next part of an output. One that is stored already changes nothing.
+
+        Raises:
+            InvalidArgumentsError: The part before this one is missing, or the output is complete.
+        """
+        if not await self._outputs.store(self._owner, part):
+            raise InvalidArgumentsError(
+                f"offset: no part of {part.key} can be added at {part.offset}.",
+                remedy="Send the parts in order, each once the one before is acknowledged.",
+            )
+
+    async def read(self, key: str, offset: int, limit: int) -> Piece:
+        """Up to `limit` characters of an output from `offset` on.
+
+        Raises:
+            InvalidArgumentsError: The owner has no such output, its last part never came, or it
+                ends before the offset.
+        """
+        stored = await self._outputs.read(self._owner, key, offset, limit)
+        if stored is None:
+            raise InvalidArgumentsError(
+                f"tool_output_key: you have no tool output {key!r}.",
+                remedy="Copy the key exactly as the preview names it.",
+            )
+        if not stored.complete:
+            raise InvalidArgumentsError(
+                f"tool_output_key: {key} is not complete; whoever sent it stopped in the middle.",
+                remedy="Call the tool again.",
+            )
+        if offset >= stored.total:
+            raise InvalidArgumentsError(
+                f"offset: {key} ends at {stored.total}.", remedy="Start before."
+            )
+        return Piece(text=stored.text, offset=offset, total=stored.total)
