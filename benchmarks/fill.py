@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from client import USER
-from local.ledger import IndexQueue, Ledger
+from local.ledger.door import IndexQueue, Ledger
 from local.ledger.records import NewRecord, content_id
 from local.ledger.sqlite.database import Database
 from local.ledger.sqlite.sql import migrations

@@ -14,7 +14,7 @@ from indexed import indexed
 from local.bus.connection import Connection
 from local.bus.vector_client import VectorClient
 from local.errors import VectorError
-from local.ledger import Ledger
+from local.ledger.door import Ledger
 from local.ledger.records import NewRecord, Waiting
 from local.ledger.sqlite.database import Connection as Sql
 from local.ledger.sqlite.database import Database

@@ -13,7 +13,7 @@ from local.bus.connection import connect
 from local.bus.server import embedded_server
 from local.bus.vector_client import VectorClient
 from local.errors import VectorError
-from local.ledger import Ledger
+from local.ledger.door import Ledger
 from local.ledger.sqlite.database import Database
 from local.ledger.sqlite.sql import migrations
 from local.memory.service import Memory

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from local.errors import InvalidArgumentsError
-from local.ledger import Ledger
+from local.ledger.door import Ledger
 from local.ledger.sessions import Note, Noted, SessionOf
 from local.ledger.sqlite.database import Connection, Database
 from local.ledger.sqlite.sql import migrations

@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from local.errors import InvalidArgumentsError
-from local.ledger import Ledger
+from local.ledger.door import Ledger
 from local.ledger.records import Fact
 from local.ledger.sessions import CHARACTERS
 from local.ledger.sqlite.database import Connection, Database

@@ -7,7 +7,7 @@ import pytest
 from indexed import indexed
 from local.bus.connection import Connection
 from local.bus.vector_client import VectorClient
-from local.ledger import Ledger
+from local.ledger.door import Ledger
 from local.ledger.records import Fact, NewRecord, Rating
 from local.ledger.sqlite.database import Connection as Sql
 from local.ledger.sqlite.database import Database

@@ -1,10 +1,5 @@
-"""The ledger: every memory, durable; its operations in the memory's words.
+"""The ledger: every memory, durable; its operations are named in the memory's words.
 
-What memory needs of it is imported from here and from the modules beside. How it is stored, a
-folder below knows: nobody else sees a connection, a row or SQL.
+How it stores them, `sqlite` knows: nobody else sees a connection, a row or SQL. Another ledger is
+another folder beside it, of the same file names, that passes the tests in `tests/ledger`.
 """
-
-from local.ledger.sqlite.index import IndexQueue
-from local.ledger.sqlite.ledger import Ledger
-
-__all__ = ["IndexQueue", "Ledger"]

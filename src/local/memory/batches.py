@@ -7,7 +7,7 @@ from typing import Protocol
 
 import msgspec
 
-from local.ledger import IndexQueue
+from local.ledger.door import IndexQueue
 from local.ledger.records import Waiting
 from local.protocol.envelope import utc_now
 from local.protocol.vectors import VectorHits, VectorItem, VectorsStored, VectorStatus

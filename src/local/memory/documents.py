@@ -7,7 +7,7 @@ from datetime import datetime
 
 import msgspec
 
-from local.ledger import Ledger
+from local.ledger.door import Ledger
 from local.ledger.records import NewRecord, checked_text
 from local.memory.changes import Changes
 from local.memory.markdown import chunks, headings

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from local.ledger import Ledger
+from local.ledger.door import Ledger
 from local.ledger.records import NewRecord, Shown
 from local.memory.served import Served
 from local.protocol.payloads import Json, ToolCallRecord

@@ -12,7 +12,7 @@ from datetime import datetime
 import structlog
 
 from local.errors import IndexDamagedError, Local2Error, VectorError
-from local.ledger import IndexQueue
+from local.ledger.door import IndexQueue
 from local.memory.batches import Batches, Vectors, batches, items_of
 from local.memory.damage import Damage
 from local.protocol.envelope import utc_now

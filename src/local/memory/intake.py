@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from local.ledger import Ledger
+from local.ledger.door import Ledger
 from local.ledger.records import TENANT_OWNED, NewRecord, Written, content_id
 from local.memory.changes import Changes
 from local.memory.echoes import unanswered

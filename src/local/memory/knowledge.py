@@ -6,7 +6,7 @@ from datetime import datetime
 import msgspec
 
 from local.errors import InvalidArgumentsError
-from local.ledger import Ledger
+from local.ledger.door import Ledger
 from local.ledger.records import NewRecord, Owning, TripletFact, Written
 from local.memory.changes import Changes
 from local.memory.places import owner_in

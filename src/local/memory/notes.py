@@ -6,7 +6,7 @@ That one has the beginning of each. The notes it stands for stay in the ledger.
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 
-from local.ledger import Ledger
+from local.ledger.door import Ledger
 from local.ledger.sessions import Note, Noted, SessionOf
 
 MOST = 15

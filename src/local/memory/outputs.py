@@ -3,7 +3,7 @@
 import msgspec
 
 from local.errors import InvalidArgumentsError
-from local.ledger import Ledger
+from local.ledger.door import Ledger
 from local.protocol.payloads import OutputPart
 
 

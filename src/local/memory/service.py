@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from local.errors import InvalidArgumentsError
-from local.ledger import Ledger
+from local.ledger.door import Ledger
 from local.ledger.records import (
     TENANT_OWNED,
     Fact,

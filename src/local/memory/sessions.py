@@ -9,7 +9,7 @@ from typing import Self
 import msgspec
 
 from local.errors import InvalidArgumentsError
-from local.ledger import Ledger
+from local.ledger.door import Ledger
 from local.ledger.records import TENANT_OWNED, Owning, Record, checked_text, content_id
 from local.ledger.sessions import Important, Note, Noted, SessionOf, StoredMessage
 from local.memory.notes import Notes

@@ -10,7 +10,7 @@ from contextlib import suppress
 import structlog
 
 from local.errors import Local2Error, ModelError, ModelRefusedError
-from local.ledger import Ledger
+from local.ledger.door import Ledger
 from local.ledger.records import Record
 from local.ledger.search import Place, Search
 from local.memory.changes import Changes

@@ -11,9 +11,9 @@ import msgspec
 import numpy as np
 import pytest
 
-from local.ledger import Ledger
 from local.ledger.choice import Given, Wanted, made
 from local.ledger.columns import Columns
+from local.ledger.door import Ledger
 from local.ledger.entries import ECHO, UNANSWERED, Candidate
 from local.ledger.found import Echo, Found
 from local.ledger.records import stamp

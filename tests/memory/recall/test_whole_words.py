@@ -3,7 +3,7 @@
 import pytest
 
 from indexed import indexed
-from local.ledger import Ledger
+from local.ledger.door import Ledger
 from local.ledger.sqlite import working_sets
 from local.ledger.sqlite.database import Database
 from local.memory.recall.recaller import Ask

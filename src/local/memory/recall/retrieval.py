@@ -8,8 +8,8 @@ import msgspec
 import structlog
 
 from local.errors import IndexDamagedError, Local2Error
-from local.ledger import Ledger
 from local.ledger.choice import Choice, Wanted
+from local.ledger.door import Ledger
 from local.ledger.found import Found, Meaning, Worded
 from local.ledger.records import Record
 from local.ledger.search import Search

@@ -7,7 +7,8 @@ from datetime import UTC, datetime
 import pytest
 
 from local.errors import StorageError
-from local.ledger import Ledger, topics
+from local.ledger import topics
+from local.ledger.door import Ledger
 from local.ledger.records import NewRecord, Owning, Record
 from local.ledger.sqlite.database import Connection, Database
 from local.ledger.topics import LARGEST, RecentTopics

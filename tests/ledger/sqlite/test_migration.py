@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from local.bus.connection import Connection
 from local.bus.vector_client import VectorClient
-from local.ledger import Ledger
+from local.ledger.door import Ledger
 from local.ledger.sqlite.database import Connection as Sql
 from local.ledger.sqlite.database import Database
 from local.ledger.sqlite.sql import migrations

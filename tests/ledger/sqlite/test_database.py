@@ -2,16 +2,13 @@
 
 import asyncio
 import sqlite3
-import subprocess
-import sys
 import threading
 from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
 
 import pytest
 
-from local.errors import BadRequestError, FolderLockedError, StorageError
-from local.folder import folder_lock
+from local.errors import BadRequestError, StorageError
 from local.ledger.sqlite.database import Connection, Database
 from local.ledger.sqlite.database.lanes import BATCH_LIMIT
 from local.ledger.sqlite.sql import migrations
@@ -289,49 +286,6 @@ async def test_every_commit_reaches_the_disk(notes: Database) -> None:
 
     full = 2
     assert await notes.write(pragmas) == ("wal", full)
-
-
-def test_a_locked_folder_is_refused_with_its_holder(tmp_path: Path) -> None:
-    code = (
-        "import sys; from pathlib import Path; from local.folder import folder_lock\n"
-        "with folder_lock(Path(sys.argv[1])): print('locked', flush=True); sys.stdin.read()"
-    )
-    with subprocess.Popen(
-        [sys.executable, "-c", code, str(tmp_path)],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    ) as holder:
-        assert holder.stdout is not None
-        assert holder.stdout.readline() == "locked\n"
-        with pytest.raises(FolderLockedError, match=f"process {holder.pid}") as caught:
-            folder_lock(tmp_path).__enter__()
-        holder.communicate()
-
-    assert caught.value.holder == holder.pid
-    with folder_lock(tmp_path):
-        assert (tmp_path / "lock").read_text() != str(holder.pid)
-
-
-def test_a_folder_that_cannot_be_made_is_a_storage_error_that_names_it(tmp_path: Path) -> None:
-    (tmp_path / "file").touch()
-
-    with (
-        pytest.raises(StorageError, match=r"file/data cannot be written to: Not a directory\."),
-        folder_lock(tmp_path / "file" / "data"),
-    ):
-        pass
-
-
-def test_a_child_that_inherits_the_lock_keeps_it(tmp_path: Path) -> None:
-    with folder_lock(tmp_path) as descriptor:
-        child = subprocess.Popen(["cat"], stdin=subprocess.PIPE, pass_fds=[descriptor])
-    with pytest.raises(FolderLockedError):
-        folder_lock(tmp_path).__enter__()
-    child.communicate()
-
-    with folder_lock(tmp_path):
-        pass
 
 
 async def test_a_write_that_is_cancelled_ends_when_it_is_written(database: Database) -> None:

@@ -1,0 +1,9 @@
+"""The ledger, as whoever stores or finds something imports it: today's is SQLite's.
+
+A module of its own, since the types beside it are imported by many that need no database.
+"""
+
+from local.ledger.sqlite.index import IndexQueue
+from local.ledger.sqlite.ledger import Ledger
+
+__all__ = ["IndexQueue", "Ledger"]
