@@ -1,0 +1,63 @@
+"""The ledgers that there are, each of which passes every test of this folder.
+
+Another ledger is one more opener in LEDGERS; what a folder below tests is a ledger's own.
+"""
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from functools import partial
+from pathlib import Path
+from unittest.mock import patch
+
+import pytest
+
+from local.ledger.door import Ledger
+from local.ledger.sqlite import working_sets
+from local.ledger.sqlite.database import Database
+from local.ledger.sqlite.sql import migrations
+
+OfTenant = Callable[[str], Ledger]
+OpenLedger = Callable[[], AbstractAsyncContextManager[OfTenant]]
+
+
+@asynccontextmanager
+async def sqlite(folder: Path) -> AsyncIterator[OfTenant]:
+    async with Database.open(folder / "ledger.sqlite3", migrations(), counted="record") as database:
+        yield partial(Ledger, database)
+
+
+@asynccontextmanager
+async def sqlite_of_candidates(folder: Path) -> AsyncIterator[OfTenant]:
+    """As every memory is searched that is large."""
+    with patch.object(working_sets, "MOST", -1):
+        async with sqlite(folder) as opened:
+            yield opened
+
+
+LEDGERS = [
+    pytest.param(sqlite, id="sqlite"),
+    pytest.param(sqlite_of_candidates, id="sqlite of large memories"),
+]
+
+
+@pytest.fixture(params=LEDGERS)
+def open_ledger(request: pytest.FixtureRequest, tmp_path: Path) -> OpenLedger:
+    """Opens what is stored in one folder, as often as a test wants, one after the other."""
+    return partial(request.param, tmp_path)
+
+
+@pytest.fixture
+async def of_tenant(open_ledger: OpenLedger) -> AsyncIterator[OfTenant]:
+    async with open_ledger() as opened:
+        yield opened
+
+
+@pytest.fixture
+def ledger(of_tenant: OfTenant) -> Ledger:
+    return of_tenant("default")
+
+
+@pytest.fixture
+def other(of_tenant: OfTenant) -> Ledger:
+    """Another tenant's, beside the first."""
+    return of_tenant("other")

@@ -1,0 +1,150 @@
+"""Facts: one stands under a topic, all that stood is history, and triplets are linked."""
+
+import asyncio
+
+from ledgers import OWNER, fact, searching, unasked
+from local.ledger.choice import Choice, Wanted
+from local.ledger.door import Ledger
+from local.ledger.found import Found, Meaning, Worded
+from local.ledger.records import NewRecord, TripletFact, Written
+from local.protocol.triplet import Triplet
+
+TOPIC = "user.language"
+
+
+async def standing(ledger: Ledger, topic: str = TOPIC) -> str | None:
+    found = await ledger.facts.topic("user", OWNER, topic)
+    return found.content if found else None
+
+
+def language(content: str, topic: str = TOPIC) -> NewRecord:
+    return fact(content, topic=topic)
+
+
+async def test_the_newest_stands_and_all_are_history(ledger: Ledger) -> None:
+    versions = ["Elixir", "Python", "Elixir"]
+    written = [await ledger.facts.store(language(version)) for version in versions]
+
+    assert await standing(ledger) == "Elixir"
+    history = await ledger.facts.history("user", OWNER, TOPIC)
+    assert [one.content for one in history] == versions[::-1]
+    assert [one.superseded_by for one in history] == [None, written[2].id, written[1].id]
+    assert [one.replaced for one in written] == [(), (written[0].id,), (written[1].id,)]
+
+
+async def test_what_stands_word_for_word_is_not_written_again(ledger: Ledger) -> None:
+    first = await ledger.facts.store(language("Elixir"))
+
+    again = await ledger.facts.store(language("Elixir"))
+
+    assert (again.id, again.was_new) == (first.id, False)
+    assert len(await ledger.facts.history("user", OWNER, TOPIC)) == 1
+
+
+async def test_a_topic_is_one_in_any_case_and_shown_as_first_written(ledger: Ledger) -> None:
+    await ledger.facts.store(language("Elixir", "user.Sprache"))
+
+    written = await ledger.facts.store(language("Python", "USER.sprache"))
+
+    assert written.topic == "user.Sprache"
+    assert await standing(ledger, "user.SPRACHE") == "Python"
+
+
+async def test_a_fact_without_a_topic_gives_way_to_the_same_words_under_one(
+    ledger: Ledger,
+) -> None:
+    loose = await ledger.facts.store(fact("Elixir"))
+
+    under_a_key = await ledger.facts.store(language("Elixir"))
+    again = await ledger.facts.store(fact("Elixir"))
+
+    assert under_a_key.replaced == (loose.id,)
+    assert (again.id, again.was_new) == (under_a_key.id, False)
+
+
+async def test_topics_belong_to_an_owner_and_a_tenant(ledger: Ledger, other: Ledger) -> None:
+    await ledger.facts.store(language("Elixir"))
+    await ledger.facts.store(fact("Python", topic=TOPIC, owner="eve"))
+    await other.facts.store(language("Rust"))
+
+    assert await standing(ledger) == "Elixir"
+    assert await standing(other) == "Rust"
+    assert len(await ledger.facts.history("user", OWNER, TOPIC)) == 1
+
+
+async def test_of_facts_stored_at_once_one_stands(ledger: Ledger) -> None:
+    facts = [language(f"Language {n}") for n in range(20)]
+
+    written = await asyncio.gather(*map(ledger.facts.store, facts))
+
+    history = await ledger.facts.history("user", OWNER, TOPIC)
+    assert all(one.was_new for one in written)
+    assert [one.superseded_by is None for one in history] == [True] + 19 * [False]
+
+
+async def test_a_retired_fact_gives_way_once_and_to_what_stands(ledger: Ledger) -> None:
+    written = [await ledger.facts.store(fact(content)) for content in ("Berlin.", "Rome.", "Oslo.")]
+    berlin, rome, oslo = [(await ledger.records.chain(one.id))[0] for one in written]
+
+    assert await ledger.facts.retire(berlin, rome, agent="judge")
+    assert not await ledger.facts.retire(berlin, oslo, agent="judge"), "it stands no more"
+    assert not await ledger.facts.retire(oslo, berlin, agent="judge"), "nor takes it a place"
+
+    chain = await ledger.records.chain(berlin.id)
+    assert [(one.id, one.superseded_by) for one in chain] == [(rome.id, None), (berlin.id, rome.id)]
+
+
+async def test_facts_wait_to_be_judged_oldest_first(ledger: Ledger) -> None:
+    facts = [fact(f"Fact {n}.", unjudged=True) for n in range(3)]
+    for one in (*facts, fact("Known to be true.")):
+        await ledger.facts.store(one)
+
+    first, second = await ledger.facts.unjudged(2)
+    await ledger.facts.judged(first.id)
+
+    assert [first.content, second.content] == ["Fact 0.", "Fact 1."]
+    assert [one.content for one in await ledger.facts.unjudged(9)] == ["Fact 1.", "Fact 2."]
+    behind = await ledger.facts.unjudged(9, after=second.row)
+    assert [one.content for one in behind] == ["Fact 2."]
+
+
+async def told(ledger: Ledger, *triplets: tuple[str, str, str]) -> list[Written]:
+    made = [Triplet(subject=s, predicate=p, object=o) for s, p, o in triplets]
+    facts = [TripletFact(triplet=one, record=fact(one.sentence())) for one in made]
+    return await ledger.facts.store_triplets(facts)
+
+
+async def test_triplets_are_facts_and_stated_once(ledger: Ledger) -> None:
+    ada, same = await told(
+        ledger, ("Ada", "works for", "Northwind"), ("ADA", "works for", "northwind")
+    )
+
+    assert (ada.was_new, same.was_new, same.id) == (True, False, ada.id)
+    assert (await ledger.counts()).records == 1
+
+
+async def test_triplets_that_name_one_entity_lead_to_each_other(ledger: Ledger) -> None:
+    await told(
+        ledger,
+        ("Ada", "works for", "Northwind"),
+        ("Zoltan", "is the boss of", "Northwind"),
+        ("Eve", "sells", "osmium"),
+    )
+
+    def related(found: Found, _: Worded) -> Choice[set[frozenset[str]]]:
+        rows = found.view.rows
+        links = (yield Wanted(related=rows)).related
+        records = (yield Wanted(records=rows)).records
+        return {
+            frozenset({records[row].content, records[to].content})
+            for row, others in links.items()
+            for to in others
+        }
+
+    async def look(_: int) -> Meaning:
+        return unasked()
+
+    search = searching("northwind", "osmium")
+    linked = await ledger.searches.find(search, look, lambda worded: worded, related)
+
+    assert linked == {frozenset({"Ada works for Northwind.", "Zoltan is the boss of Northwind."})}

@@ -1,0 +1,136 @@
+"""Records: each id once, whole, durable, and a tenant's own."""
+
+import msgspec
+import pytest
+
+from ledger.conftest import OpenLedger
+from ledgers import DAY, fact, message, record
+from local.ledger.door import Ledger
+from local.ledger.records import DERIVED_FROM, NewRecord, Record
+
+WHOLE = NewRecord(
+    id="r1",
+    kind="document_chunk",
+    content="Osmium is heavy. Ősz. 鋨",
+    event_time=DAY,
+    scope="tenant",
+    owner="",
+    topic=None,
+    label="Metals › Osmium",  # noqa: RUF001 - as between breadcrumbs
+    role="user",
+    source_ref="metals.md#1",
+    memory_type="fact",
+    durability="ephemeral",
+    importance=0.75,
+    unjudged=True,
+    metadata={"nested": {"list": [1, None, "x"]}},
+    agent="shell",
+    session_id="s1",
+    query_id="q1",
+    turn="t1",
+    stands_at=0.5,
+    alias="also r1",
+    pending=True,
+)
+
+
+def as_written(stored: Record) -> NewRecord:
+    fields = {name: getattr(stored, name) for name in NewRecord.__struct_fields__}
+    return NewRecord(**fields)
+
+
+async def test_everything_of_a_record_is_stored(ledger: Ledger) -> None:
+    (written,) = await ledger.records.store([WHOLE])
+
+    (stored,) = await ledger.records.chain(WHOLE.id)
+    assert (written.id, written.was_new) == (WHOLE.id, True)
+    assert as_written(stored) == WHOLE
+    assert (stored.superseded_by, stored.score) == (None, None)
+
+
+async def test_an_id_is_stored_once_and_stays_as_it_was(ledger: Ledger) -> None:
+    await ledger.records.store([WHOLE])
+
+    (again,) = await ledger.records.store([msgspec.structs.replace(WHOLE, content="Other.")])
+
+    (stored,) = await ledger.records.chain(WHOLE.id)
+    assert (again.was_new, stored.content) == (False, WHOLE.content)
+    assert (await ledger.counts()).records == 1
+
+
+async def test_what_was_stored_is_there_when_the_ledger_is_opened_again(
+    open_ledger: OpenLedger,
+) -> None:
+    async with open_ledger() as of_tenant:
+        await of_tenant("default").records.store([WHOLE])
+    async with open_ledger() as of_tenant:
+        (stored,) = await of_tenant("default").records.chain(WHOLE.id)
+
+    assert as_written(stored) == WHOLE
+
+
+async def test_later_records_have_higher_rows(ledger: Ledger) -> None:
+    ids = [one.id for one in await ledger.records.store([record(f"Note {n}.") for n in range(5)])]
+
+    chains = [await ledger.records.chain(id_) for id_ in ids]
+    rows = [stored.row for (stored,) in chains]
+    assert rows == sorted(set(rows))
+
+
+async def test_a_tenants_records_are_its_own(ledger: Ledger, other: Ledger) -> None:
+    await ledger.records.store([WHOLE])
+
+    (written,) = await other.records.store([msgspec.structs.replace(WHOLE, content="Theirs.")])
+    (mine,) = await ledger.records.chain(WHOLE.id)
+    (theirs,) = await other.records.chain(WHOLE.id)
+
+    assert written.was_new
+    assert (mine.content, theirs.content) == (WHOLE.content, "Theirs.")
+    assert [(await each.counts()).records for each in (ledger, other)] == [1, 1]
+
+
+async def test_a_chain_has_every_version_newest_first(ledger: Ledger) -> None:
+    versions = [fact(f"Metal {n}.", topic="user.metal") for n in range(3)]
+    for version in versions:
+        await ledger.facts.store(version)
+
+    for version in versions:
+        chain = await ledger.records.chain(version.id)
+        assert [one.content for one in chain] == ["Metal 2.", "Metal 1.", "Metal 0."]
+
+
+async def test_what_was_shown_comes_with_its_turn_and_its_sources(ledger: Ledger) -> None:
+    source, shown, beside, asking = (
+        record("Source."),
+        record("Shown, and long."),
+        message("Beside."),
+        message("Asking."),
+    )
+    shown, beside = (msgspec.structs.replace(one, turn="t1") for one in (shown, beside))
+    asking = msgspec.structs.replace(asking, turn="t2")
+    await ledger.records.store([source, shown, beside, asking, record("Nothing of it.")])
+    await ledger.facts.relate(shown.id, DERIVED_FROM, source.id)
+
+    found = await ledger.records.shown([shown.id, asking.id], but_turn="t2", characters=5)
+
+    assert {(one.id, one.content) for one in found} == {
+        (source.id, "Sourc"),
+        (shown.id, "Shown"),
+        (beside.id, "Besid"),
+    }
+
+
+@pytest.mark.parametrize("count", [0, 1, 1_001])
+async def test_many_are_stored_in_their_order(ledger: Ledger, count: int) -> None:
+    records = [record(f"Note {n}.") for n in range(count)]
+
+    written = await ledger.records.store(records)
+
+    assert [one.id for one in written] == [one.id for one in records]
+    assert (await ledger.counts()).records == count
+
+
+async def test_a_sound_ledger_says_so(ledger: Ledger) -> None:
+    await ledger.records.store([record("Osmium."), fact("Iridium.")])
+
+    assert await ledger.unsound() == []

@@ -1,0 +1,104 @@
+"""Records, and choices among them, for tests of the ledger."""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from local.ledger.choice import Choice, Wanted
+from local.ledger.door import Ledger
+from local.ledger.found import Found, Meaning, Worded
+from local.ledger.records import NewRecord, Record
+from local.ledger.search import Place, Search
+from local.protocol.envelope import new_id
+from local.protocol.vectors import VectorHit, VectorHits
+
+DAY = datetime(2026, 5, 1, 12, tzinfo=UTC)
+OWNER = "richard"
+EMBEDDER = "plane"
+"""Of two dimensions: a text's vector is an angle."""
+
+
+def record(content: str, number: int = 0, **columns: Any) -> NewRecord:
+    """An episode of Richard's, so many minutes after noon."""
+    fields = {"id": new_id(), "kind": "episode", "owner": OWNER, "session_id": "s1"}
+    at = DAY + timedelta(minutes=number)
+    return NewRecord(**{**fields, "content": content, "event_time": at, **columns})
+
+
+def message(content: str, **columns: Any) -> NewRecord:
+    return record(content, **{"kind": "chat_message", "role": "user", **columns})
+
+
+def fact(content: str, **columns: Any) -> NewRecord:
+    fields = {"kind": "fact", "scope": "user", "session_id": None}
+    return record(content, **{**fields, **columns})
+
+
+def searching(*terms: str, **fields: Any) -> Search:
+    """In Richard's episodes, messages and facts."""
+    places = (
+        Place("session", OWNER, "episode"),
+        Place("session", OWNER, "chat_message"),
+        Place("user", OWNER, "fact"),
+    )
+    usual = {"text": " ".join(terms), "terms": terms, "places": places, "owner": OWNER}
+    return Search(**{**usual, **fields})
+
+
+def angle(degrees: float) -> bytes:
+    turned = np.radians(degrees)
+    return np.array([np.cos(turned), np.sin(turned)], np.float32).tobytes()
+
+
+def unasked(problem: str = "Nobody embeds.") -> Meaning:
+    return Meaning(waiting=True, problem=problem)
+
+
+def asked(degrees: float, ids: Sequence[str] = ()) -> Meaning:
+    """The question's vector, and the nearest of the index."""
+    hits = [VectorHit(id=id_, cosine=1.0) for id_ in ids]
+    return Meaning(
+        waiting=False,
+        hits=VectorHits(hits=hits, question=angle(degrees), embedder=EMBEDDER, min_score=0.0),
+    )
+
+
+class Seen(msgspec.Struct, frozen=True, kw_only=True):
+    """What a search found, of which everything was chosen."""
+
+    found: Found
+    records: dict[int, Record]
+
+    @property
+    def contents(self) -> set[str]:
+        return {one.content for one in self.records.values()}
+
+    def cosines(self) -> dict[str, float]:
+        both = zip(self.found.view.rows, self.found.cosines().tolist(), strict=True)
+        return {self.records[row].content: round(cosine, 2) for row, cosine in both}
+
+
+def everything(found: Found, _: Worded) -> Choice[Seen]:
+    """Choose all of it."""
+    records = (yield Wanted(records=found.view.rows)).records
+    return Seen(found=found, records=dict(records))
+
+
+async def find(ledger: Ledger, search: Search, *meanings: Meaning) -> Seen:
+    """What a search finds; `meanings` are what the vectors say, the last one ever after."""
+    said = list(meanings) or [unasked()]
+
+    async def look(_: int) -> Meaning:
+        return said.pop(0) if len(said) > 1 else said[0]
+
+    return await ledger.searches.find(search, look, lambda worded: worded, everything)
+
+
+async def index(ledger: Ledger, angles: dict[str, float]) -> None:
+    """Give the records of these texts their vectors."""
+    waiting = await ledger.index.waiting(999, embedder=EMBEDDER)
+    taken = [one for one in waiting if one.text in angles]
+    await ledger.index.keep_vectors(taken, [angle(angles[one.text]) for one in taken], EMBEDDER)
