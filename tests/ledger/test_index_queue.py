@@ -1,0 +1,109 @@
+"""What waits for the vector index, what it should hold, and what it should not."""
+
+from ledgers import EMBEDDER, angle, fact, index, message, record
+from local.ledger.door import Ledger
+from local.ledger.records import Counts
+
+
+async def counted(ledger: Ledger) -> Counts:
+    return await ledger.counts()
+
+
+async def test_what_is_stored_waits_newest_first(ledger: Ledger) -> None:
+    await ledger.records.store([record(f"Note {n}.") for n in range(3)])
+
+    waiting = await ledger.index.waiting(2, embedder=EMBEDDER)
+
+    assert [one.text for one in waiting] == ["Note 2.", "Note 1."]
+    assert [one.vector for one in waiting] == [None, None]
+
+
+async def test_owners_have_turns(ledger: Ledger) -> None:
+    await ledger.records.store([record(f"Note {n}.") for n in range(9)])
+    await ledger.records.store([record("Eve's.", owner="eve")])
+
+    waiting = await ledger.index.waiting(2, embedder=EMBEDDER)
+
+    assert {one.text for one in waiting} == {"Note 8.", "Eve's."}
+
+
+async def test_what_is_under_way_does_not_wait(ledger: Ledger) -> None:
+    await ledger.records.store([record("One."), record("Two.")])
+    (first,) = await ledger.index.waiting(1, embedder=EMBEDDER)
+
+    others = await ledger.index.waiting(9, embedder=EMBEDDER, but=[first.row])
+
+    assert [one.text for one in others] == ["One."]
+
+
+async def test_a_short_message_is_indexed_with_what_was_said_before(ledger: Ledger) -> None:
+    await ledger.conversations.store(
+        [
+            message("Which metal is the densest?", label="Ann"),
+            message("Osmium.", label="Bob"),
+        ]
+    )
+
+    newest, _ = await ledger.index.waiting(9, embedder=EMBEDDER)
+
+    assert newest.text == "Bob: Osmium.\nAnn: Which metal is the densest?"
+
+
+async def test_what_has_its_vector_is_indexed(ledger: Ledger, other: Ledger) -> None:
+    for each in (ledger, other):
+        await each.records.store([record("One."), record("Two.")])
+    await index(ledger, {"One.": 0})
+
+    assert await counted(ledger) == Counts(records=2, indexed=1, waiting=1)
+    assert await counted(other) == Counts(records=2, indexed=0, waiting=2)
+    assert await ledger.index.indexed() == 1
+
+
+async def test_a_vector_is_stored_with_its_record(ledger: Ledger) -> None:
+    (written,) = await ledger.records.store([record("One.")])
+    await index(ledger, {"One.": 30})
+    await ledger.index.index_again([written.id])
+
+    (waiting,) = await ledger.index.waiting(9, embedder=EMBEDDER)
+    (of_another,) = await ledger.index.waiting(9, embedder="another")
+    await ledger.index.keep_vectors([waiting], [], EMBEDDER)
+    (sampled,) = await ledger.index.sample_indexed(9)
+
+    assert (waiting.vector, of_another.vector, sampled.vector) == (angle(30), None, angle(30))
+
+
+async def test_what_is_replaced_leaves_the_index(ledger: Ledger) -> None:
+    older = await ledger.facts.store(fact("Vim.", topic="user.editor"))
+    await index(ledger, {"user.editor: Vim.": 0})
+    await ledger.facts.store(fact("Emacs.", topic="user.editor"))
+
+    assert await ledger.index.to_remove(9) == [older.id]
+    await ledger.index.removed([older.id])
+    assert await ledger.index.to_remove(9) == []
+
+
+async def test_an_index_that_was_emptied_is_filled_anew(ledger: Ledger, other: Ledger) -> None:
+    for each in (ledger, other):
+        await each.records.store([record("One."), record("Two.")])
+        await index(each, {"One.": 0, "Two.": 9})
+
+    await ledger.index.index_anew()
+
+    assert (await counted(ledger)).waiting == 2
+    assert (await counted(other)).waiting == 0
+
+
+async def test_an_index_is_compared_by_its_ids(ledger: Ledger) -> None:
+    first, second = await ledger.records.store([record("One."), record("Two.")])
+    await index(ledger, {"One.": 0, "Two.": 9})
+
+    missing, unknown = await ledger.index.compared({second.id, "stranger"})
+
+    assert (missing, unknown) == ([first.id], ["stranger"])
+
+
+async def test_what_is_not_searched_is_not_indexed(ledger: Ledger) -> None:
+    await ledger.records.store([message("You help.", kind="transcript", role="system")])
+
+    assert await ledger.index.waiting(9, embedder=EMBEDDER) == []
+    assert (await counted(ledger)).waiting == 0

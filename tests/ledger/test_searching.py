@@ -1,0 +1,253 @@
+"""Searching: what words, meaning, keys and relations find of what may be found, and choosing."""
+
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from ledgers import (
+    DAY,
+    OWNER,
+    Seen,
+    asked,
+    fact,
+    find,
+    index,
+    message,
+    record,
+    searching,
+    unasked,
+)
+from local.errors import StorageError
+from local.ledger.choice import Choice, Wanted
+from local.ledger.door import Ledger
+from local.ledger.found import Echo, Found, Meaning, Worded
+from local.ledger.records import DERIVED_FROM
+from local.ledger.search import Place
+
+OSMIUM = searching("osmium")
+
+
+async def test_words_find_what_has_them_in_any_ending(ledger: Ledger) -> None:
+    await ledger.records.store([record("Two densities."), record("Ann walks.")])
+
+    seen = await find(ledger, searching("density"))
+
+    assert "Two densities." in seen.contents
+    positions = seen.found.view.postings("densiti").positions
+    assert [seen.records[seen.found.view.rows[n]].content for n in positions] == ["Two densities."]
+
+
+async def test_a_tenant_and_an_owner_find_what_is_theirs(ledger: Ledger, other: Ledger) -> None:
+    await ledger.records.store([record("My osmium."), record("Eve's osmium.", owner="eve")])
+    await other.records.store([record("Their osmium.")])
+    eves = searching("osmium", places=(Place("session", "eve", "episode"),), owner="eve")
+
+    assert (await find(ledger, OSMIUM)).contents == {"My osmium."}
+    assert (await find(ledger, eves)).contents == {"Eve's osmium."}
+    assert (await find(other, OSMIUM)).contents == {"Their osmium."}
+
+
+async def test_only_kinds_that_are_asked_for_are_found(ledger: Ledger) -> None:
+    await ledger.records.store([record("Episode of osmium."), message("Message of osmium.")])
+
+    places = (Place("session", OWNER, "chat_message"),)
+    assert (await find(ledger, searching("osmium", places=places))).contents == {
+        "Message of osmium."
+    }
+
+
+async def test_where_nothing_may_be_found_nothing_is(ledger: Ledger) -> None:
+    await ledger.records.store([record("Osmium.")])
+
+    assert (await find(ledger, searching("osmium", places=()))).contents == set()
+    assert (await find(ledger, searching("osmium", places=(), only_session="s1"))).records == {}
+
+
+@pytest.mark.parametrize(
+    ("fields", "contents"),
+    [
+        pytest.param({"only_session": "s1"}, {"Osmium here."}, id="one session"),
+        pytest.param({"but_session": "s1"}, {"Osmium there."}, id="the others"),
+        pytest.param({"since": DAY + timedelta(hours=1)}, {"Osmium there."}, id="since"),
+        pytest.param({"until": DAY + timedelta(hours=1)}, {"Osmium here."}, id="until"),
+        pytest.param({"since": DAY, "until": DAY}, {"Osmium here."}, id="both ends belong to it"),
+    ],
+)
+async def test_a_session_or_a_time_narrows(
+    ledger: Ledger, fields: dict[str, Any], contents: set[str]
+) -> None:
+    await ledger.records.store(
+        [
+            message("Osmium here."),
+            message("Osmium there.", session_id="s2", event_time=DAY + timedelta(days=1)),
+        ]
+    )
+
+    assert (await find(ledger, searching("osmium", **fields))).contents == contents
+
+
+async def test_what_was_replaced_is_not_found(ledger: Ledger) -> None:
+    await ledger.facts.store(fact("Osmium.", topic="user.metal"))
+    assert (await find(ledger, OSMIUM)).contents == {"Osmium."}
+
+    await ledger.facts.store(fact("No osmium, iridium.", topic="user.metal"))
+
+    assert (await find(ledger, OSMIUM)).contents == {"No osmium, iridium."}
+
+
+async def test_what_is_being_asked_is_not_found_by_who_answers_it(ledger: Ledger) -> None:
+    question = message("Where is my osmium?", query_id="q1", pending=True)
+    await ledger.received.store(question)
+
+    assert (await find(ledger, searching("osmium", asking="q1"))).contents == set()
+    assert (await find(ledger, searching("osmium", asking="q2"))).contents == {question.content}
+
+
+async def test_a_key_finds_its_fact_and_a_phrase_what_has_it(ledger: Ledger) -> None:
+    await ledger.facts.store(fact("Vim.", topic="user.Editor"))
+    await ledger.records.store([record("Read foo-bar.py, please."), record("Foo is a bar, py.")])
+    search = searching("foo", "bar", topics=("user.editor",), phrases=("foo bar py",))
+
+    seen = await find(ledger, search)
+
+    assert [seen.records[row].content for row in seen.found.topics] == ["Vim."]
+    (with_phrase,) = seen.found.phrases
+    assert [seen.records[row].content for row in with_phrase] == ["Read foo-bar.py, please."]
+
+
+async def test_meaning_finds_without_a_word(ledger: Ledger) -> None:
+    written = await ledger.records.store([record("Gold."), record("Silver."), record("Late.")])
+    await index(ledger, {"Gold.": 0, "Silver.": 90})
+
+    seen = await find(ledger, searching("metal"), asked(0, [one.id for one in written[:2]]))
+
+    cosines = seen.cosines()
+    assert (cosines["Gold."], cosines["Silver."]) == (1, 0)
+    compared = dict(zip(seen.found.view.rows, seen.found.compared().tolist(), strict=True))
+    assert not any(compared[row] for row, one in seen.records.items() if one.content == "Late.")
+
+
+async def test_the_nearest_are_found_behind_others(ledger: Ledger) -> None:
+    """The index holds everybody's, and answers with the nearest of all."""
+    eves = await ledger.records.store([record(f"Eve {n}.", owner="eve") for n in range(60)])
+    await ledger.records.store([record("Gold.")])
+    await index(ledger, {"Gold.": 0, **{f"Eve {n}.": 0 for n in range(60)}})
+
+    seen = await find(ledger, searching("metal"), asked(0, [one.id for one in eves[:50]]))
+
+    assert seen.contents == {"Gold."}
+
+
+async def test_whether_something_waits_is_told_of_what_is_searched(ledger: Ledger) -> None:
+    await ledger.records.store([record("Gold.")])
+    assert await ledger.searches.waits(OSMIUM)
+    assert not await ledger.searches.waits(searching("x", places=(Place("user", "eve", "fact"),)))
+
+    await index(ledger, {"Gold.": 0})
+
+    assert not await ledger.searches.waits(OSMIUM)
+
+
+async def test_why_there_is_no_meaning_reaches_who_chooses(ledger: Ledger) -> None:
+    await ledger.records.store([record("Osmium.")])
+
+    seen = await find(ledger, OSMIUM, unasked("The worker is gone."))
+
+    assert (seen.found.problem, seen.found.waiting) == ("The worker is gone.", True)
+    assert not seen.found.compared().any()
+
+
+async def test_messages_stand_beside_those_around_them(ledger: Ledger) -> None:
+    talk = ["One.", "Two osmium.", "Three."]
+    await ledger.conversations.store([message(text) for text in talk])
+
+    seen = await find(ledger, OSMIUM)
+
+    view = seen.found.view
+    contents = [seen.records[row].content for row in view.rows] + [None]
+    before, behind = view.near[0]
+    here = contents.index("Two osmium.")
+    assert (contents[before[here]], contents[behind[here]]) == ("One.", "Three.")
+
+
+async def test_what_an_echo_repeats_is_what_stands_of_it(ledger: Ledger) -> None:
+    (echo,) = await ledger.records.store(
+        [record("You said osmium.", metadata={"adds": ["heavi"], "recalled": True})]
+    )
+    older = await ledger.facts.store(fact("Osmium.", topic="user.metal"))
+    await ledger.facts.relate(echo.id, DERIVED_FROM, older.id)
+    newer = await ledger.facts.store(fact("Osmium!", topic="user.metal"))
+    (echoing,) = await ledger.records.chain(echo.id)
+    standing = (await ledger.records.chain(newer.id))[0]
+
+    def sources(found: Found, _: Worded) -> Choice[Mapping[int, Echo]]:
+        assert echoing.row in found.view.rows
+        return (yield Wanted(sources=[echoing.row])).sources
+
+    found = await ledger.searches.find(OSMIUM, _unasked, lambda worded: worded, sources)
+
+    assert dict(found) == {echoing.row: Echo((standing.row,), frozenset({"heavi"}))}
+
+
+async def test_a_draft_reaches_who_chooses(ledger: Ledger) -> None:
+    await ledger.records.store([record("Osmium."), record("More osmium.")])
+
+    def both(found: Found, draft: int) -> Choice[tuple[int, int]]:
+        yield Wanted()
+        return draft, found.view.size
+
+    chosen = await ledger.searches.find(OSMIUM, _unasked, lambda worded: worded.view.size, both)
+
+    assert chosen == (2, 2)
+
+
+async def test_what_is_retired_before_the_choice_is_not_given(ledger: Ledger) -> None:
+    """A record may be replaced while the question is embedded."""
+    await ledger.facts.store(fact("Osmium.", topic="user.metal"))
+
+    async def replaced_meanwhile(_: int) -> Meaning:
+        await ledger.facts.store(fact("Iridium.", topic="user.metal"))
+        return unasked()
+
+    def records(found: Found, _: Worded) -> Choice[set[str]]:
+        given = (yield Wanted(records=found.view.rows)).records
+        return {one.content for one in given.values()}
+
+    found = await ledger.searches.find(OSMIUM, replaced_meanwhile, lambda worded: worded, records)
+
+    assert "Osmium." not in found
+
+
+async def test_an_error_of_who_chooses_is_raised(ledger: Ledger) -> None:
+    await ledger.records.store([record("Osmium.")])
+
+    def fails(found: Found, _: Worded) -> Choice[None]:
+        yield Wanted(records=found.view.rows)
+        raise StorageError("Nothing fits.")
+
+    with pytest.raises(StorageError, match="Nothing fits"):
+        await ledger.searches.find(OSMIUM, _unasked, lambda worded: worded, fails)
+
+
+async def test_a_search_sees_what_was_stored_before_it(ledger: Ledger) -> None:
+    seen: list[Seen] = []
+    for number in range(3):
+        await ledger.records.store([record(f"Osmium {number}.")])
+        seen.append(await find(ledger, OSMIUM))
+
+    assert [len(each.contents) for each in seen] == [1, 2, 3]
+
+
+async def test_ratings_and_importance_are_what_they_are(ledger: Ledger) -> None:
+    await ledger.records.store([record("Osmium.", importance=0.9, durability="ephemeral")])
+
+    seen = await find(ledger, OSMIUM)
+
+    assert seen.found.view.column["importance"].tolist() == [0.9]
+    assert seen.found.view.column["feedback"].tolist() == [0.0]
+
+
+async def _unasked(_: int) -> Meaning:
+    return unasked()

@@ -1,0 +1,165 @@
+"""Sessions: their messages in order, their notes, the facts to begin with; and long outputs."""
+
+from collections.abc import Sequence
+
+import pytest
+
+from ledger.conftest import OpenLedger
+from ledgers import DAY, OWNER, fact, message
+from local.ledger.door import Ledger
+from local.ledger.records import Owning
+from local.ledger.sessions import Important, Note, SessionOf, StoredSession
+from local.protocol.payloads import OutputPart
+
+SESSION = SessionOf(OWNER, "s1")
+Whose = tuple[tuple[Owning, str], ...]
+
+
+async def load(
+    ledger: Ledger, limit: int = 99, important: Sequence[Important] = (), **session: str
+) -> StoredSession:
+    asked = SessionOf(**{"owner": OWNER, "session_id": "s1", **session})
+    return await ledger.sessions.load(asked, limit, important)
+
+
+async def test_the_newest_messages_come_in_their_order(ledger: Ledger) -> None:
+    await ledger.conversations.store([message(f"Message {n}.") for n in range(5)])
+
+    session = await load(ledger, 3)
+    whole = await load(ledger, 5)
+
+    assert [one.content for one in session.messages] == ["Message 2.", "Message 3.", "Message 4."]
+    assert (session.earlier, whole.earlier) == (True, False)
+
+
+async def test_an_edited_message_stands_in_its_place(ledger: Ledger) -> None:
+    await ledger.conversations.store([message("Osmum.", id="m1"), message("Iridium.", id="m2")])
+    await ledger.conversations.store([message("Osmium.", id="m1")])
+
+    assert [one.content for one in (await load(ledger)).messages] == ["Osmium.", "Iridium."]
+
+
+async def test_a_message_that_comes_between_stands_between(ledger: Ledger) -> None:
+    talk = [message(f"Message {n}.", id=f"m{n}") for n in range(3)]
+    await ledger.conversations.store([talk[0], talk[2]])
+    await ledger.conversations.store(talk)
+
+    assert [one.id for one in (await load(ledger)).messages] == ["m0", "m1", "m2"]
+
+
+async def test_a_session_is_its_owners_and_its_tenants(ledger: Ledger, other: Ledger) -> None:
+    await ledger.conversations.store([message("Mine.")])
+    await ledger.conversations.store([message("Eve's.", owner="eve")])
+    await ledger.conversations.store([message("Another one.", session_id="s2")])
+    await other.conversations.store([message("Theirs.")])
+
+    assert [one.content for one in (await load(ledger)).messages] == ["Mine."]
+    assert [one.content for one in (await load(ledger, owner="eve")).messages] == ["Eve's."]
+    assert [one.content for one in (await load(other)).messages] == ["Theirs."]
+
+
+async def test_what_belongs_to_a_message_is_loaded_with_it(ledger: Ledger) -> None:
+    said = message("Hi.", label="Vera", source_ref="m1", query_id="q1", metadata={"parts": [1]})
+    await ledger.conversations.store([said])
+
+    (loaded,) = (await load(ledger)).messages
+
+    for name in ("id", "role", "content", "event_time", "label", "source_ref", "query_id"):
+        assert getattr(loaded, name) == getattr(said, name)
+    assert loaded.metadata == said.metadata
+
+
+async def test_the_most_important_facts_come_first(ledger: Ledger) -> None:
+    for content, importance in (("Tea.", 0.2), ("Vim.", 0.5), ("Rome.", 0.9), ("Oslo.", 0.9)):
+        await ledger.facts.store(fact(content, importance=importance))
+    await ledger.facts.store(fact("For all.", scope="tenant", owner="", importance=0.6))
+    own: Whose = (("user", OWNER),)
+    shared: Whose = (("tenant", ""), ("agent", "shell"))
+
+    session = await load(
+        ledger,
+        important=[
+            Important(whose=own, least=0.5, limit=9),
+            Important(whose=own, least=0.5, limit=1),
+            Important(whose=shared, least=0.5, limit=9),
+        ],
+    )
+
+    contents = [[one.content for one in facts] for facts in session.facts]
+    assert contents == [["Oslo.", "Rome.", "Vim."], ["Oslo."], ["For all."]]
+
+
+def no_more(_: Sequence[Note]) -> None:
+    """Merge nothing."""
+
+
+async def test_notes_are_kept_in_order_and_once(ledger: Ledger) -> None:
+    for content in ("One.", "Two.", "One."):
+        noted = await ledger.notes.store(SESSION, "shell", content, DAY, merge=no_more)
+
+    assert (noted.was_new, [one.content for one in noted.notes]) == (False, ["One.", "Two."])
+    assert (await load(ledger)).notes == noted.notes
+
+
+async def test_a_merged_note_stands_for_all_before_it(ledger: Ledger) -> None:
+    def two_of_two(notes: Sequence[Note]) -> Note | None:
+        last = notes[-1] if len(notes) == 2 else None
+        return last and Note(
+            position=last.position, role="all", content="Both.", event_time=DAY, merges=2
+        )
+
+    for content in ("One.", "Two.", "Three."):
+        noted = await ledger.notes.store(SESSION, "shell", content, DAY, merge=two_of_two)
+
+    assert noted.merged == 2
+    assert [(one.content, one.merges) for one in noted.notes] == [("Both.", 2), ("Three.", 0)]
+
+
+async def test_notes_are_an_owners_and_a_tenants(ledger: Ledger, other: Ledger) -> None:
+    await ledger.notes.store(SESSION, "shell", "Mine.", DAY, merge=no_more)
+    await other.notes.store(SESSION, "shell", "Theirs.", DAY, merge=no_more)
+
+    assert [one.content for one in (await load(ledger)).notes] == ["Mine."]
+    assert (await load(ledger, owner="eve")).notes == []
+
+
+def part(text: str, offset: int, *, last: bool = False) -> OutputPart:
+    return OutputPart(key="k1", text=text, offset=offset, last=last)
+
+
+async def test_an_output_is_read_across_its_parts(open_ledger: OpenLedger) -> None:
+    async with open_ledger() as of_tenant:
+        ledger = of_tenant("default")
+        assert await ledger.outputs.store(OWNER, part("Osmium", 0))
+        assert await ledger.outputs.store(OWNER, part(" is heavy.", 6, last=True))
+    async with open_ledger() as of_tenant:
+        read = await of_tenant("default").outputs.read(OWNER, "k1", 3, 6)
+
+    assert read is not None
+    assert (read.text, read.total, read.complete) == ("ium is", 16, True)
+
+
+async def test_parts_come_in_order_and_once(ledger: Ledger) -> None:
+    assert not await ledger.outputs.store(OWNER, part("later", 6))
+    assert await ledger.outputs.store(OWNER, part("Osmium", 0))
+    assert await ledger.outputs.store(OWNER, part("Osmium", 0)), "again"
+    assert not await ledger.outputs.store(OWNER, part("Iridium", 0))
+    assert await ledger.outputs.store(OWNER, part(".", 6, last=True))
+    assert not await ledger.outputs.store(OWNER, part("more", 7)), "it is complete"
+
+
+@pytest.mark.parametrize("offset", [6, 7, 999])
+async def test_behind_its_end_an_output_has_no_text(ledger: Ledger, offset: int) -> None:
+    await ledger.outputs.store(OWNER, part("Osmium", 0, last=True))
+
+    read = await ledger.outputs.read(OWNER, "k1", offset, 9)
+
+    assert read is not None
+    assert (read.text, read.total) == ("", 6)
+
+
+async def test_another_owners_output_is_not_there(ledger: Ledger, other: Ledger) -> None:
+    await ledger.outputs.store(OWNER, part("Osmium", 0, last=True))
+
+    assert await ledger.outputs.read("eve", "k1", 0, 9) is None
+    assert await other.outputs.read(OWNER, "k1", 0, 9) is None

@@ -1,0 +1,151 @@
+"""Turns, conversations and what was received before them: each message once, the newest stands."""
+
+from datetime import timedelta
+from typing import Any
+
+import msgspec
+
+from ledgers import DAY, OWNER, message, record
+from local.ledger.door import Ledger
+from local.ledger.records import NewRecord, Rating, Record, Written
+
+QUESTION = message("Which metal?", id="t1", turn="t1", query_id="q1")
+RESULT = message(
+    "22.59 g",
+    id="t1 result",
+    kind="tool_output",
+    role="tool",
+    label="weigh",
+    source_ref="c1",
+    turn="t1",
+    query_id="q1",
+    metadata={"args": {"metal": "osmium"}},
+)
+
+
+def turn(answer: str, minutes: int = 0) -> list[NewRecord]:
+    """The records of a turn, of which another answer makes other ones."""
+    said: dict[str, Any] = {
+        "turn": "t1",
+        "query_id": "q1",
+        "event_time": DAY + timedelta(minutes=minutes),
+    }
+    episode = record(f"Q: Which metal?\nA: {answer}", id=f"t1 episode {answer}", **said)
+    reply = message(answer, id=f"t1 reply {answer}", role="assistant", **said)
+    return [episode, QUESTION, RESULT, reply]
+
+
+def rating(score: float, minutes: int = 0, **fields: Any) -> Rating:
+    usual = {"owner": OWNER, "query_id": "q1", "session_id": None, "comment": None}
+    at = DAY + timedelta(minutes=minutes)
+    return Rating(**{**usual, "score": score, "event_time": at, **fields})
+
+
+async def stored(ledger: Ledger, written: Written) -> Record:
+    return next(one for one in await ledger.records.chain(written.id) if one.id == written.id)
+
+
+async def test_a_turn_is_stored_once(ledger: Ledger) -> None:
+    first = await ledger.turns.store(turn("Osmium."))
+    again = await ledger.turns.store(turn("Osmium."))
+
+    assert [one.was_new for one in first] == [True] * 4
+    assert [(one.id, one.was_new) for one in again] == [(one.id, False) for one in first]
+
+
+async def test_a_later_answer_takes_the_older_ones_place(ledger: Ledger) -> None:
+    older = await ledger.turns.store(turn("Lead."))
+    newer = await ledger.turns.store(turn("Osmium.", minutes=1))
+
+    assert (newer[0].replaced, newer[3].replaced) == ((older[0].id,), (older[3].id,))
+    assert [newer[n].was_new for n in (1, 2)] == [False, False]
+    assert (await stored(ledger, older[0])).superseded_by == newer[0].id
+
+
+async def test_an_answer_that_comes_late_is_history_at_once(ledger: Ledger) -> None:
+    newer = await ledger.turns.store(turn("Osmium.", minutes=1))
+    late = await ledger.turns.store(turn("Lead."))
+
+    assert (late[0].was_new, late[0].superseded_by) == (True, newer[0].id)
+    assert (await stored(ledger, newer[0])).superseded_by is None
+
+
+async def test_the_last_rating_of_an_answer_counts(ledger: Ledger) -> None:
+    episode, *_ = await ledger.turns.store(turn("Osmium."))
+
+    await ledger.turns.rate(rating(-1, minutes=2))
+    await ledger.turns.rate(rating(0.5, minutes=3))
+    await ledger.turns.rate(rating(1, minutes=1))
+
+    assert (await stored(ledger, episode)).score == 0.5
+
+
+async def test_a_rating_waits_for_its_answer(ledger: Ledger, other: Ledger) -> None:
+    await ledger.turns.rate(rating(1))
+
+    mine, *_ = await ledger.turns.store(turn("Osmium."))
+    theirs, *_ = await other.turns.store(turn("Osmium."))
+
+    assert (await stored(ledger, mine)).score == 1
+    assert (await stored(other, theirs)).score is None
+
+
+async def test_what_was_received_is_completed_by_its_turn(ledger: Ledger) -> None:
+    question = await ledger.received.store(msgspec.structs.replace(QUESTION, pending=True))
+    heard = msgspec.structs.replace(RESULT, id="heard", turn=None, source_ref=None, pending=True)
+    result = await ledger.received.store(heard)
+
+    _, reported, told, _ = await ledger.turns.store(turn("Osmium."))
+
+    assert (reported.id, reported.was_new) == (question.id, False)
+    assert (told.id, told.was_new) == (result.id, False)
+    assert (await stored(ledger, told)).pending is False
+    assert (await stored(ledger, told)).source_ref == "c1"
+
+
+async def test_what_is_heard_after_its_turn_adds_nothing(ledger: Ledger) -> None:
+    told = (await ledger.turns.store(turn("Osmium.")))[2]
+
+    heard = await ledger.received.store(
+        msgspec.structs.replace(RESULT, id="heard", turn=None, pending=True)
+    )
+
+    assert (heard.id, heard.was_new) == (told.id, False)
+
+
+async def test_a_conversation_that_comes_again_adds_what_is_new(ledger: Ledger) -> None:
+    talk = [message(f"Message {n}.", id=f"m{n}") for n in range(4)]
+    await ledger.conversations.store(talk[:3])
+
+    written = await ledger.conversations.store(talk)
+
+    assert [one.was_new for one in written] == [False, False, False, True]
+
+
+async def test_an_edited_message_is_a_newer_version(ledger: Ledger) -> None:
+    await ledger.conversations.store([message("Osmum.", id="m1")])
+
+    (edited,) = await ledger.conversations.store([message("Osmium.", id="m1")])
+    (again,) = await ledger.conversations.store([message("Osmium.", id="m1")])
+
+    assert (edited.was_new, edited.replaced) == (True, ("m1",))
+    assert (again.id, again.was_new) == (edited.id, False)
+    chain = await ledger.records.chain("m1")
+    assert [one.content for one in chain] == ["Osmium.", "Osmum."]
+
+
+async def test_a_documents_chunks_that_differ_are_replaced(ledger: Ledger) -> None:
+    def chunks(*texts: str) -> list[NewRecord]:
+        return [
+            record(text, kind="document_chunk", scope="tenant", owner="", source_ref=f"a#{n}")
+            for n, text in enumerate(texts, start=1)
+        ]
+
+    first = (await ledger.documents.store("a", chunks("One.", "Two.", "Three."))).written
+
+    rewritten = await ledger.documents.store("a", chunks("One.", "2."))
+
+    one, two = rewritten.written
+    assert (one.id, one.was_new) == (first[0].id, False)
+    assert (two.was_new, two.replaced) == (True, (first[1].id,))
+    assert rewritten.surplus == [first[2].id]
