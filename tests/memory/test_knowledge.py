@@ -37,7 +37,7 @@ def triplet(subject: str, predicate: str, object_: str) -> Triplet:
 async def tell(
     service: MemoryService, *facts: tuple[str, str, str], scope: Owning = "user"
 ) -> list[Written]:
-    return await service.knowledge.put([triplet(*fact) for fact in facts], scope)
+    return await service.facts.put_triplets([triplet(*fact) for fact in facts], scope)
 
 
 async def links(database: Database) -> list[tuple[str, str]]:

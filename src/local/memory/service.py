@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import Callable, Sequence
 from datetime import datetime
-from typing import Any
 
 import msgspec
 
@@ -12,16 +11,9 @@ from local.ledger.door import Ledger
 from local.ledger.records import (
     TENANT_OWNED,
     Fact,
-    NewRecord,
-    Owning,
     Rating,
     Record,
     Written,
-    checked_text,
-    checked_topic,
-    is_topic,
-    is_users,
-    place_of_topic,
     with_metadata,
 )
 from local.llm.structured import StructuredModel
@@ -36,14 +28,13 @@ from local.memory.episodes import (
     new_episode,
     search_result,
 )
+from local.memory.facts import Facts
 from local.memory.indexer import Indexer
 from local.memory.ingestion import Ingested, Message
 from local.memory.intake import Intake
 from local.memory.judge import Judge
-from local.memory.knowledge import Knowledge
 from local.memory.outputs import ToolOutputs
-from local.memory.places import ALIKE, Weights, may_see, own_places, owner_in
-from local.memory.provenance import stated_by
+from local.memory.places import ALIKE, Weights
 from local.memory.recall.recaller import Ask, Recalled, Recaller, RecallModels
 from local.memory.recall.retrieval import Closeness, Retrieval
 from local.memory.recall.synthesis import Answer, Synthesis
@@ -53,7 +44,7 @@ from local.memory.sessions import Sessions
 from local.memory.supersession import Supersession
 from local.memory.turn_records import Turn, records_of_turn
 from local.protocol.caller import Caller
-from local.protocol.envelope import new_id, utc_now
+from local.protocol.envelope import utc_now
 from local.protocol.payloads import Json
 from local.settings import MemorySettings
 
@@ -127,9 +118,7 @@ class MemoryService:
         self.documents = Documents(
             memory.ledger, memory.changes, agent=caller.agent, clock=memory.clock
         )
-        self.knowledge = Knowledge(
-            memory.ledger, memory.changes, memory.supersession, caller, memory.clock
-        )
+        self.facts = Facts(memory.ledger, memory.changes, memory.supersession, caller, memory.clock)
         self.intake = Intake(memory.ledger, memory.changes, memory.served, caller, memory.clock)
         self.sessions = Sessions(memory.ledger, caller, memory.settings, memory.clock)
         self.caller = caller
@@ -144,8 +133,7 @@ class MemoryService:
         Raises:
             InvalidArgumentsError: The key breaks the rule for topics, or the content is blank.
         """
-        scope, owner = place_of_topic(checked_topic(topic), self.caller.user)
-        return await self._put_fact(self._fact(content, scope, owner, topic=topic))
+        return await self.facts.put_topic(topic, content)
 
     async def recall_topic(self, topic: str) -> str | None:
         """The value of a standing fact, or None. Exact: neither index nor embedder is asked."""
@@ -158,46 +146,15 @@ class MemoryService:
         Raises:
             InvalidArgumentsError: The key breaks the rule for topics.
         """
-        scope, owner = place_of_topic(checked_topic(topic), self.caller.user)
-        return await self._ledger.facts.topic(scope, owner, topic)
+        return await self.facts.topic(topic)
 
     async def remember_fact(self, fact: Fact) -> Written:
-        """Keep a fact for as long as nothing contradicts it.
-
-        A fact of the same topic is replaced at once; whether it contradicts others is judged after
-        this returns, where a judge is configured.
-
-        Raises:
-            InvalidArgumentsError: The caller has no such identity, the topic breaks the rule or is
-                of another scope, or the content is blank.
-        """
-        if fact.topic is not None and is_users(checked_topic(fact.topic)) and fact.scope != "user":
-            raise InvalidArgumentsError(
-                f"topic: {fact.topic!r} is a key of the user's own, not of scope {fact.scope!r}.",
-                remedy="Use scope 'user', or a key that starts with project. or constraint.",
-            )
-        record = self._fact(
-            fact.content,
-            fact.scope,
-            owner_in(fact.scope, self.caller),
-            topic=fact.topic,
-            memory_type=fact.memory_type,
-            durability=fact.durability,
-            importance=fact.importance,
-            unjudged=self._memory.supersession is not None,
-        )
-        return await self._put_fact(record)
+        """Keep a fact for as long as nothing contradicts it; see Facts."""
+        return await self.facts.put(fact)
 
     async def history(self, topic_or_id: str) -> list[Record]:
         """Every version of a fact, newest first: by its topic key or by any version's id."""
-        if is_topic(topic_or_id):
-            places = own_places(self.caller)
-            found = [await self._ledger.facts.history(*place, topic_or_id) for place in places]
-            ids = [record.id for versions in found for record in versions]
-        else:
-            ids = [topic_or_id]
-        chain = await self._ledger.records.chain(*ids)
-        return [record for record in chain if may_see(record, self.caller)]
+        return await self.facts.history(topic_or_id)
 
     async def write_episodic(self, content: str, metadata: Json | None = None) -> str:
         """Remember an episode; returns its id, the same one for the same content and query_id."""
@@ -290,25 +247,3 @@ class MemoryService:
     @property
     def _owner(self) -> str:
         return self.caller.user or TENANT_OWNED
-
-    def _fact(self, content: str, scope: Owning, owner: str, **columns: Any) -> NewRecord:
-        return NewRecord(
-            id=new_id(),
-            kind="fact",
-            content=checked_text(content, "content"),
-            scope=scope,
-            owner=owner,
-            agent=self.caller.agent,
-            session_id=self.caller.session_id,
-            event_time=self._memory.clock(),
-            metadata=stated_by(self.caller),
-            **columns,
-        )
-
-    async def _put_fact(self, record: NewRecord) -> Written:
-        written = await self._ledger.facts.store(record)
-        record = msgspec.structs.replace(record, topic=written.topic)
-        await self._memory.changes.written([written], [record])
-        if record.unjudged and self._memory.supersession is not None:
-            self._memory.supersession.wake()
-        return written

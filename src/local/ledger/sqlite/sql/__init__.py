@@ -20,12 +20,11 @@ def migrations() -> list[Traversable]:
 
 def statements() -> dict[str, str]:
     """The named statements of every file that is no migration."""
-    files_ = (
-        file
+    return named(
+        file.read_text(encoding="utf-8")
         for file in _HERE.iterdir()
         if file.name.endswith(".sql") and not _MIGRATION.match(file.name)
     )
-    return named(file.read_text(encoding="utf-8") for file in files_)
 
 
 def named(texts: Iterable[str]) -> dict[str, str]:
@@ -34,11 +33,11 @@ def named(texts: Iterable[str]) -> dict[str, str]:
     Raises:
         ValueError: Two have one name: which of them runs would be a matter of chance.
     """
-    statements_: dict[str, str] = {}
+    found: dict[str, str] = {}
     for text in texts:
         _, *parts = _NAME.split(text)
         for name, statement in zip(parts[::2], parts[1::2], strict=True):
-            if name in statements_:
+            if name in found:
                 raise ValueError(f"Two statements are named {name}.")
-            statements_[name] = statement.strip()
-    return statements_
+            found[name] = statement.strip()
+    return found

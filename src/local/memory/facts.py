@@ -1,0 +1,168 @@
+"""Facts as one caller states them: standing ones under their topics, and those said in triplets."""
+
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from local.errors import InvalidArgumentsError
+from local.ledger.door import Ledger
+from local.ledger.records import (
+    Fact,
+    NewRecord,
+    Owning,
+    Record,
+    TripletFact,
+    Written,
+    checked_text,
+    checked_topic,
+    is_topic,
+    is_users,
+    place_of_topic,
+)
+from local.memory.changes import Changes
+from local.memory.places import may_see, own_places, owner_in
+from local.memory.provenance import stated_by
+from local.memory.supersession import Supersession
+from local.protocol.caller import Caller
+from local.protocol.envelope import new_id
+from local.protocol.triplet import Triplet
+
+
+class Facts:
+    """What one caller states, and may know of what was stated."""
+
+    def __init__(
+        self,
+        ledger: Ledger,
+        changes: Changes,
+        supersession: Supersession | None,
+        caller: Caller,
+        clock: Callable[[], datetime],
+    ) -> None:
+        self._ledger = ledger
+        self._changes = changes
+        self._supersession = supersession
+        self._caller = caller
+        self._clock = clock
+
+    async def topic(self, topic: str) -> Record | None:
+        """The active version of a standing fact, with its key as it was first written.
+
+        Raises:
+            InvalidArgumentsError: The key breaks the rule for topics.
+        """
+        scope, owner = place_of_topic(checked_topic(topic), self._caller.user)
+        return await self._ledger.facts.topic(scope, owner, topic)
+
+    async def history(self, topic_or_id: str) -> list[Record]:
+        """Every version of a fact, newest first: by its topic key or by any version's id."""
+        if is_topic(topic_or_id):
+            places = own_places(self._caller)
+            found = [await self._ledger.facts.history(*place, topic_or_id) for place in places]
+            ids = [record.id for versions in found for record in versions]
+        else:
+            ids = [topic_or_id]
+        chain = await self._ledger.records.chain(*ids)
+        return [record for record in chain if may_see(record, self._caller)]
+
+    async def put_topic(self, topic: str, content: str) -> Written:
+        """Make `content` the value of a standing fact.
+
+        Raises:
+            InvalidArgumentsError: The key breaks the rule for topics, or the content is blank.
+        """
+        scope, owner = place_of_topic(checked_topic(topic), self._caller.user)
+        return await self._store(self._record(content, scope, owner, topic=topic))
+
+    async def put(self, fact: Fact) -> Written:
+        """Keep a fact for as long as nothing contradicts it.
+
+        A fact of the same topic is replaced at once; whether it contradicts others is judged after
+        this returns, where a judge is configured.
+
+        Raises:
+            InvalidArgumentsError: The caller has no such identity, the topic breaks the rule or is
+                of another scope, or the content is blank.
+        """
+        if fact.topic is not None and is_users(checked_topic(fact.topic)) and fact.scope != "user":
+            raise InvalidArgumentsError(
+                f"topic: {fact.topic!r} is a key of the user's own, not of scope {fact.scope!r}.",
+                remedy="Use scope 'user', or a key that starts with project. or constraint.",
+            )
+        record = self._record(
+            fact.content,
+            fact.scope,
+            owner_in(fact.scope, self._caller),
+            topic=fact.topic,
+            memory_type=fact.memory_type,
+            durability=fact.durability,
+            importance=fact.importance,
+            unjudged=self._supersession is not None,
+        )
+        return await self._store(record)
+
+    async def put_triplets(self, triplets: Sequence[Triplet], scope: Owning) -> list[Written]:
+        """Keep each triplet as a fact of its own, all or none; what is known stays as it is.
+
+        A fact is linked with those of its scope and owner, and with those for everybody, that name
+        its subject or its object.
+
+        Raises:
+            InvalidArgumentsError: The caller has no such identity, or a part is blank.
+        """
+        owner, at = owner_in(scope, self._caller), self._clock()
+        tidied = [_checked(number, triplet) for number, triplet in enumerate(triplets)]
+        facts = [
+            TripletFact(
+                triplet=triplet,
+                record=self._record(
+                    triplet.sentence(),
+                    scope,
+                    owner,
+                    memory_type="fact",
+                    metadata={"triplet": msgspec.to_builtins(triplet), **stated_by(self._caller)},
+                    unjudged=self._supersession is not None,
+                    event_time=at,
+                ),
+            )
+            for triplet in tidied
+        ]
+        written = await self._ledger.facts.store_triplets(facts)
+        await self._announce(written, [fact.record for fact in facts])
+        return written
+
+    def _record(self, content: str, scope: Owning, owner: str, **columns: Any) -> NewRecord:
+        usual: dict[str, Any] = {"event_time": self._clock(), "metadata": stated_by(self._caller)}
+        return NewRecord(
+            id=new_id(),
+            kind="fact",
+            content=checked_text(content, "content"),
+            scope=scope,
+            owner=owner,
+            agent=self._caller.agent,
+            session_id=self._caller.session_id,
+            **{**usual, **columns},
+        )
+
+    async def _store(self, record: NewRecord) -> Written:
+        written = await self._ledger.facts.store(record)
+        await self._announce([written], [msgspec.structs.replace(record, topic=written.topic)])
+        return written
+
+    async def _announce(self, written: Sequence[Written], records: Sequence[NewRecord]) -> None:
+        await self._changes.written(written, records)
+        if self._supersession is not None and any(record.unjudged for record in records):
+            self._supersession.wake()
+
+
+def _checked(number: int, triplet: Triplet) -> Triplet:
+    tidied = triplet.tidied()
+    for part in Triplet.__struct_fields__:
+        if not getattr(tidied, part):
+            raise InvalidArgumentsError(
+                f"facts[{number}].{part} is blank.",
+                remedy="Say subject, predicate and object of each fact.",
+            )
+    return tidied
