@@ -118,10 +118,15 @@ class MemoryService:
         self.documents = Documents(
             memory.ledger, memory.changes, agent=caller.agent, clock=memory.clock
         )
-        self.facts = Facts(memory.ledger, memory.changes, memory.supersession, caller, memory.clock)
         self.intake = Intake(memory.ledger, memory.changes, memory.served, caller, memory.clock)
         self.sessions = Sessions(memory.ledger, caller, memory.settings, memory.clock)
         self.caller = caller
+
+    @property
+    def facts(self) -> Facts:
+        """What the caller states, judged by whoever judges now."""
+        memory = self._memory
+        return Facts(memory.ledger, memory.changes, memory.supersession, self.caller, memory.clock)
 
     async def write_topic(self, topic: str, content: str) -> str:
         """Make `content` the value of a standing fact; returns the id of the active version."""
