@@ -4,14 +4,15 @@ It is a generator: it yields what it wants to know, is sent that, and returns wh
 ledger answers within the read in which it found the candidates.
 """
 
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
 from typing import TypeVar
 
 import msgspec
 
-from local.ledger.found import Echo
+from local.ledger.found import Echo, Found, Meaning, Worded
 from local.ledger.records import Record
 
+D = TypeVar("D")
 T = TypeVar("T")
 
 
@@ -34,7 +35,12 @@ class Given(msgspec.Struct, frozen=True, kw_only=True):
     records: Mapping[int, Record] = {}
 
 
+Look = Callable[[int], Awaitable[Meaning]]
+"""Asks for the question's vector, and for so many of the nearest."""
+Drafts = Callable[[Worded], D]
+"""Makes what can be made without the question's vector."""
 Choice = Generator[Wanted, Given, T]
+Chooses = Callable[[Found, D], Choice[T]]
 
 
 def made(choice: Choice[T], given: Callable[[Wanted], Given]) -> T:

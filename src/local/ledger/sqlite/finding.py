@@ -1,12 +1,11 @@
 """One search, read by read: what its words find, and what is chosen once its vector is there."""
 
-from collections.abc import Callable
 from functools import partial
 from typing import Generic, TypeVar
 
 import msgspec
 
-from local.ledger.choice import Choice, Given, Wanted, made
+from local.ledger.choice import Chooses, Drafts, Given, Wanted, made
 from local.ledger.columns import Columns, View
 from local.ledger.entries import ECHO
 from local.ledger.found import Counts, Found, Meaning, Worded
@@ -28,8 +27,6 @@ OWN = 3_000
 
 D = TypeVar("D")
 T = TypeVar("T")
-Drafts = Callable[[Worded], D]
-Chooses = Callable[[Found, D], Choice[T]]
 Drafted = tuple[Worded, D]
 
 

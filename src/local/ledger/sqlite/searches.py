@@ -5,18 +5,17 @@ two reads once it is known in memory: one while the question is embedded, and on
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from functools import partial
 from typing import TypeVar
 
 import msgspec
 
-from local.ledger.found import Meaning
+from local.ledger.choice import Chooses, Drafts, Look
 from local.ledger.search import Search
 from local.ledger.sqlite import finding
 from local.ledger.sqlite.candidates import Filter
-from local.ledger.sqlite.finding import BehindOthersError, Chooses, Drafted, Drafts, Finding, Pooled
+from local.ledger.sqlite.finding import BehindOthersError, Drafted, Finding, Pooled
 from local.ledger.sqlite.fulltext import FullText
 from local.ledger.sqlite.rows import TenantRows
 from local.ledger.sqlite.working_sets import WorkingSets
@@ -27,8 +26,6 @@ meanwhile takes the interpreter from it for most of a millisecond."""
 
 D = TypeVar("D")
 T = TypeVar("T")
-Look = Callable[[int], Awaitable[Meaning]]
-"""Asks for the question's vector, and for so many of the nearest."""
 
 
 class Searches:

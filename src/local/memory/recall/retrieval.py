@@ -1,6 +1,5 @@
 """Asks the vectors and the ledger for a question at once: meaning, words, topic keys, relations."""
 
-from collections.abc import Callable
 from functools import partial
 from typing import TypeVar
 
@@ -8,9 +7,9 @@ import msgspec
 import structlog
 
 from local.errors import IndexDamagedError, Local2Error
-from local.ledger.choice import Choice, Wanted
+from local.ledger.choice import Choice, Chooses, Drafts, Wanted
 from local.ledger.door import Ledger
-from local.ledger.found import Found, Meaning, Worded
+from local.ledger.found import Found, Meaning
 from local.ledger.records import Record
 from local.ledger.search import Search
 from local.memory.batches import Vectors
@@ -37,12 +36,7 @@ class Retrieval:
         self._indexer = indexer
         self._vectors = vectors
 
-    async def find(
-        self,
-        search: Search,
-        draft: Callable[[Worded], D],
-        choose: Callable[[Found, D], Choice[T]],
-    ) -> T:
+    async def find(self, search: Search, draft: Drafts[D], choose: Chooses[D, T]) -> T:
         """Ask every channel, and choose from what they found; see the ledger's `Searches.find`.
 
         Raises:
