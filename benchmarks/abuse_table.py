@@ -13,9 +13,10 @@ from rich.table import Table
 from floods import FLOODS
 from footprint import Memory, stack_memory
 from kills import KILLS
+from local.protocol import subjects
 from long_texts import long_texts
 from observer import Observer, observing
-from target import Abuse, Target, target_in
+from target import Abuse, Target, envelope, target_in, turn
 from texts import notes
 
 LONGEST_STALL = 100.0
@@ -26,7 +27,7 @@ PATIENCE = 600.0
 """Seconds until all that an abuse left behind is stored and indexed."""
 IDLE = 5.0
 """Seconds that a stack gets to come to rest before its memory counts."""
-WARM = 300
+WARM = 200
 MB = 1024 * 1024
 
 
@@ -104,9 +105,17 @@ async def abuses(part: float) -> Results:
 
 async def warm(target: Target) -> None:
     """Have everything used once that memory is taken for."""
-    for text in notes(WARM, seed=10, words=(10, 40)):
+    texts = notes(WARM, seed=10, words=(10, 40))
+    said = [{"role": "user", "content": text} for text in texts]
+    for text in texts:
         await target.ask("save_memory", "warm", content=text)
-    await target.ask("recall", "warm", query="Who moved the dashboard?")
+    await target.ask("ingest", "warm", messages=said)
+    await target.ask("add_document", "warm", title="Warm", content="\n\n".join(texts))
+    told = turn("warm", "w1", "Who moved it?", "Ada did.")
+    await target.stored(subjects.RESPONSE_GENERATION, told)
+    await target.request(subjects.QUERY_RECEIVED, envelope("warm", {"query": "Who moved it?"}))
+    for tool in ("recall", "search_memory"):
+        await target.ask(tool, "warm", query="Who moved the dashboard?")
 
 
 async def memory_at_rest(target: Target) -> Memory:

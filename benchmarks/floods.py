@@ -159,5 +159,5 @@ FLOODS = (
     Abuse("recall at once, one user", recalls),
     Abuse("garbled messages on every subject", garbled_messages),
     Abuse("tiny tools announced", tiny_tools),
-    Abuse("10,000 messages twice, a document", conversation_and_document),
+    Abuse("a conversation twice, a document", conversation_and_document),
 )
