@@ -151,7 +151,7 @@ async def row_of(abuse: Abuse, target: Target, observer: Observer) -> Row:
         seconds=seconds,
         settled=settled,
     )
-    say(f"   {seconds:.1f} s, longest ping {row.ping_ms:.0f} ms, lost {row.lost}")
+    say(msgspec.json.encode(row).decode())  # should a later one fail, this one is known
     return row
 
 
