@@ -117,7 +117,7 @@ async def latencies_of(ours: Ask, grown: Ask, raw: Ask, *parts: Ask) -> list[Fig
             for name, values in zip(names, each, strict=True)
         ),
         ratio(
-            "growth_ratio", f"p50: {MANY:,} messages / {FEW:,}", recalls_of_many, recalls, at_most=3
+            "growth_ratio", f"p50: {MANY:,} messages / {FEW:,}", recalls_of_many, recalls, at_most=2
         ),
         milliseconds("recall_many_p50_ms", f"recall in {MANY:,}", recalls_of_many),
     ]

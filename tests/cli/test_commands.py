@@ -13,10 +13,15 @@ import nats
 import pytest
 
 from commands import START_SECONDS, Running, answer, local2
+from local.bus.connection import connect
+from local.bus.memory_client import memory_status
 from local.bus.server import embedded_server
+from local.bus.streams import publish_durably
 from local.cli import app
 from local.protocol.announcement import OWN_TOOLS
+from waiting import eventually
 
+TURNS = 2
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 
@@ -128,6 +133,28 @@ def test_a_signal_stops_the_stack_cleanly_and_a_second_start_remembers(
         assert "Ada" in local2(tmp_path, "call", "recall_topic", "topic=user.name").stdout
     finally:
         second.stop(number)
+
+
+async def test_a_stack_stops_while_it_reads_large_turns_and_loses_none(tmp_path: Path) -> None:
+    answer_ = "I moved from Bern to Basel in May. " * 25_000
+    first = Running(tmp_path)
+    async with connect(first.url, name="test") as bus:
+        for number in range(TURNS):
+            payload = {"query": f"Where {number}?", "answer": answer_, "query_id": f"{number}"}
+            await publish_durably(
+                bus, "response.generation", json.dumps({"payload": payload}).encode()
+            )
+    assert first.stop(signal.SIGTERM) == 0
+    second = Running(tmp_path)
+    try:
+        async with connect(second.url, name="test") as bus:
+
+            async def all_stored() -> bool:
+                return (await memory_status(bus)).records == TURNS * len(["Q", "A", "episode"])
+
+            await eventually(all_stored, within=60)
+    finally:
+        second.stop(signal.SIGTERM)
 
 
 async def test_a_stack_whose_server_is_gone_stops_cleanly(tmp_path: Path) -> None:

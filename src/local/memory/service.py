@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable, Sequence
 from datetime import datetime
+from functools import partial
 
 import msgspec
 
@@ -14,6 +15,7 @@ from local.ledger.records import (
     Rating,
     Record,
     Written,
+    read_ahead,
     with_metadata,
 )
 from local.llm.structured import StructuredModel
@@ -188,9 +190,10 @@ class MemoryService:
 
         Another answer to the same question of the same query id takes the older one's place.
         """
-        made = await asyncio.to_thread(
-            lambda: list(records_of_turn(turn, self.caller, self.intake.is_own, self.intake.began))
+        records_of = partial(
+            records_of_turn, turn, self.caller, self.intake.is_own, self.intake.began
         )
+        made = await asyncio.to_thread(lambda: list(map(read_ahead, records_of())))
         reading = await self._memory.echoes.read(turn.query, turn.answer, turn.tool_calls, made[0])
         records = [with_metadata(record, reading.of(record)) for record in made]
         written = await self._ledger.turns.store(records, derived_from=reading.sources)

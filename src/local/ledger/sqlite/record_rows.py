@@ -4,10 +4,9 @@ from datetime import datetime
 
 import msgspec
 
-from local.ledger.records import NewRecord, Written, folded, stamp
+from local.ledger.records import NewRecord, Written, features_of, folded, stamp
 from local.ledger.sqlite.database import Connection
 from local.ledger.sqlite.rows import TenantRows
-from local.text.features import features
 
 TOGETHER = 1_000
 """Records of one transaction, where there are many; it takes about a fifth of a second."""
@@ -40,9 +39,7 @@ class RecordRows:
         values["folded_topic"] = folded(record.topic) if record.topic else None
         added = self._rows.execute(connection, "insert_record", **values)
         if added.rowcount == 1:
-            read = features(
-                record.content, topic=record.topic, label=record.label, at=record.event_time
-            )
+            read = record.features or features_of(record)
             self._rows.execute(
                 connection, "keep_features", record=added.lastrowid, **read._asdict()
             )

@@ -58,7 +58,7 @@ class TenantRows:
 
 def record_of(row: Row) -> Record:
     """The record that a row of every column is."""
-    columns = {name: row[name] for name in Record.__struct_fields__}
+    columns = {name: row[name] for name in Record.__struct_fields__ if name != "features"}
     columns["event_time"] = datetime.fromisoformat(row["event_time"])
     columns["metadata"] = msgspec.json.decode(row["metadata"])
     columns["unjudged"] = bool(row["unjudged"])
