@@ -14,9 +14,10 @@ from client import USER
 from local.database import Database
 from local.memory.index_queue import IndexQueue
 from local.memory.ledger import Ledger
-from local.memory.records import NewRecord, content_id
+from local.memory.records import NewRecord
 from local.memory.rows import TenantRows
 from local.memory.sql import migrations
+from local.protocol.ids import content_id
 from local.settings import MemorySettings
 from local.vectors.index import DEFAULT_TENANT, VectorIndex
 from local.vectors.matrix import FloatMatrix

@@ -20,7 +20,8 @@ from chat import messages
 from client import USER, Ask, Asker, alternating, asking, latency, request_of, seconds
 from fill import EVENT_TIME, made_up_vectors, write_records
 from local.memory.batches import BATCH_RECORDS
-from local.memory.records import NewRecord, content_id
+from local.memory.records import NewRecord
+from local.protocol.ids import content_id
 from local.vectors.matrix import FloatMatrix
 from local.vectors.minilm import MiniLM
 from processes import chroma_dir, data_dir, running_stack

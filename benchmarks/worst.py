@@ -20,16 +20,16 @@ from local.llm.chat import ChatMessage
 from local.llm.rules import answer_to
 from local.memory.echoes import Shown, read, unanswered
 from local.memory.markdown import chunks, headings
-from local.memory.messages import messages_of
 from local.memory.recall.features import features
 from local.memory.recall.keywords import stems, words
 from local.memory.recall.query import analyse
-from local.memory.records import time_of
 from local.memory.turn_records import Turn, records_of_turn
 from local.protocol.announcement import read_schema
 from local.protocol.caller import Caller
 from local.protocol.generation import read_feedback, read_generation, read_query
+from local.protocol.messages import messages_of
 from local.protocol.result import read_result
+from local.protocol.times import time_of
 
 DAY = datetime(2026, 5, 2, tzinfo=UTC)
 TOOLS = frozenset({"save_topic", "recall_topic", "save_memory", "search_memory"})

@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 
 from local.bus.connection import Connection, connect
-from local.bus.query_client import QueryClient
 from local.bus.streams import publish_durably
-from local.bus.tool_client import call_tool
 from local.cli.doctor import Finding, _examine
+from local.client.queries import QueryClient
+from local.client.tools import call_tool
 from local.errors import BusError
 from local.protocol.caller import Caller
 from local.protocol.payloads import Generation

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from factories import Listen, StartGenerator
-from local.agents import generator_agent
 from local.bus.connection import Connection, Message
-from local.bus.query_client import QueryClient
 from local.bus.tool_host import ToolHost
+from local.client.queries import QueryClient
 from local.conversation.events import MemoryResetEvent
+from local.generator import agent as generator_agent
 from local.memory.records import Fact
 from local.memory.service import Memory
 from local.protocol.caller import Caller

@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
-from local.agents.publication import Publications
 from local.bus.connection import Connection
 from local.bus.streams import publish_durably
-from local.bus.tool_client import call_tool
+from local.client.tools import call_tool
 from local.database import Connection as Sql
 from local.database import Database
+from local.generator.publication import Publications
 from local.protocol.caller import Caller
 from local.protocol.payloads import Generation, MemoryChange
 from turns import GENERATION, all_done, episodes, rows

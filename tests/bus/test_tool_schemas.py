@@ -10,7 +10,7 @@ import pytest
 from factories import Listen
 from local.bus.connection import Connection
 from local.bus.tool_host import ToolHost
-from local.bus.toolbox import Toolbox
+from local.client.toolbox import Toolbox
 from local.protocol.caller import Caller
 from local.protocol.codec import decode
 from local.protocol.payloads import Function, FunctionSchema, ToolSchema

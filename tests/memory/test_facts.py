@@ -7,9 +7,10 @@ import pytest
 
 from local.database import Connection, Database
 from local.errors import InvalidArgumentsError
-from local.memory.records import Fact, Owning, Written
+from local.memory.records import Fact, Written
 from local.memory.service import Memory, MemoryService
 from local.protocol.caller import Caller
+from local.protocol.kinds import Owning
 from local.protocol.payloads import MemoryChange
 from recalling import recall, said
 

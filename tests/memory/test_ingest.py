@@ -10,11 +10,12 @@ import pytest
 
 from local.database import Connection, Database
 from local.errors import InvalidArgumentsError
-from local.memory.ingestion import Conversation, Message, records_of
+from local.memory.ingestion import Conversation, records_of
 from local.memory.ledger import TOGETHER
 from local.memory.service import Memory, MemoryService
 from local.protocol.announcement import OWN_TOOLS
 from local.protocol.caller import Caller
+from local.protocol.conversation import Message
 from local.protocol.payloads import MemoryChange, ToolCallRecord
 from local.tools.catalog import memory_tools
 from recalling import DAY, recall, said

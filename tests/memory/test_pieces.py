@@ -5,8 +5,9 @@ from collections.abc import Sequence
 from hypothesis import given
 from hypothesis import strategies as st
 
-from local.memory.ingestion import Conversation, Message, numbered, records_of
+from local.memory.ingestion import Conversation, records_of
 from local.memory.records import NewRecord
+from local.protocol.conversation import Message, numbered
 from local.protocol.payloads import ToolCallRecord
 from recalling import DAY, said
 

@@ -10,10 +10,11 @@ from local.database import Connection, Database
 from local.errors import StorageError
 from local.memory import topics
 from local.memory.ledger import Ledger
-from local.memory.records import NewRecord, Owning, Record
+from local.memory.records import NewRecord, Record
 from local.memory.rows import TenantRows
 from local.memory.topics import LARGEST, RecentTopics
 from local.protocol.envelope import new_id
+from local.protocol.kinds import Owning
 from waiting import eventually
 
 OWNER = "richard"

@@ -8,9 +8,9 @@ import pytest
 
 from local.database import Connection, Database
 from local.errors import InvalidArgumentsError
-from local.memory.records import Owning
 from local.memory.service import Memory, MemoryService
 from local.protocol.caller import Caller
+from local.protocol.kinds import Owning
 from local.protocol.payloads import MemoryChange
 
 LANGUAGE = "user.language_preference"

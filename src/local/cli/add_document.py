@@ -6,21 +6,16 @@ from pathlib import Path
 
 import msgspec
 
-from local.bus.connection import Connection, connect
 from local.cli.answers import NAME, answer_on
 from local.cli.outcomes import Outcome, name_of, progress, report
 from local.cli.output import Output, run_async
+from local.client import Connection, connect
 from local.errors import BadRequestError, InvalidArgumentsError, Local2Error
 from local.protocol.caller import Caller
+from local.protocol.documents import MAX_DOCUMENT, MAX_TITLE, AddedDocument, check_size
 from local.runtime import running_url
 from local.settings import Settings
-from local.tools.add_document import (
-    MAX_DOCUMENT,
-    MAX_TITLE,
-    AddDocument,
-    AddedDocument,
-    check_size,
-)
+from local.tools.add_document import AddDocument
 
 
 def add_document(

@@ -12,11 +12,11 @@ from typing import Any, Literal
 import msgspec
 from rich.table import Table
 
-from local.bus.connection import connect
-from local.bus.memory_client import memory_status
 from local.bus.server import find_server
 from local.bus.streams import LEAST_FREE
 from local.cli.output import FAILED, Output, run_async, shown
+from local.client import connect
+from local.client.memory import memory_status
 from local.database import folder_lock, has_content
 from local.database.refusals import RESTORE
 from local.errors import BusError, ConfigError, Local2Error, RerankError, StorageError

@@ -8,9 +8,10 @@ import msgspec
 from local.database import Connection, Row
 from local.memory.ledger import TOGETHER, Cause, Ledger
 from local.memory.received import Received, is_same_call, is_same_result, with_args_in_id
-from local.memory.records import NewRecord, Written, content_id
+from local.memory.records import NewRecord, Written
 from local.memory.rows import TenantRows
 from local.protocol.envelope import utc_now
+from local.protocol.ids import content_id
 from local.protocol.payloads import Json
 
 BETWEEN = 1 / 1024

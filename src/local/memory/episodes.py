@@ -8,16 +8,12 @@ import msgspec
 from local.errors import InvalidArgumentsError, quoted
 from local.memory.echoes import OF_TURNS, UNANSWERED
 from local.memory.recall.recaller import Item, Recalled
-from local.memory.records import (
-    TENANT_OWNED,
-    Kind,
-    NewRecord,
-    checked_text,
-    content_id,
-    in_utc,
-)
+from local.memory.records import TENANT_OWNED, NewRecord, checked_text
 from local.protocol.caller import Caller
+from local.protocol.ids import content_id
+from local.protocol.kinds import Kind
 from local.protocol.payloads import Json
+from local.protocol.times import in_utc
 
 EPISODE: Kind = "episode"
 MAX_METADATA = 4_096

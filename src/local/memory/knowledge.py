@@ -15,11 +15,13 @@ from local.memory.changes import Changes
 from local.memory.ledger import Ledger
 from local.memory.places import owner_in
 from local.memory.provenance import stated_by
-from local.memory.records import TENANT_OWNED, NewRecord, Owning, Written, content_id
+from local.memory.records import TENANT_OWNED, NewRecord, Written
 from local.memory.rows import TenantRows
 from local.memory.supersession import Supersession
 from local.protocol.caller import Caller
 from local.protocol.envelope import new_id
+from local.protocol.ids import content_id
+from local.protocol.kinds import Owning
 from local.protocol.triplet import Triplet, entity_key
 
 LINKS = 4

@@ -7,18 +7,11 @@ import msgspec
 
 from local.database import Connection, Row
 from local.memory.recall.features import features
-from local.memory.records import (
-    Counts,
-    NewRecord,
-    Owning,
-    Record,
-    Written,
-    folded,
-    stamp,
-)
+from local.memory.records import Counts, NewRecord, Record, Written, folded, stamp
 from local.memory.rows import TenantRows
 from local.memory.topics import RecentTopics
 from local.protocol.envelope import utc_now
+from local.protocol.kinds import Owning
 
 TOGETHER = 1_000
 """Records of one transaction, where there are many; it takes about a fifth of a second."""

@@ -11,8 +11,9 @@ import msgspec
 
 from local.database import Connection, Row
 from local.memory.ledger import Ledger
-from local.memory.records import NewRecord, Written, content_id
+from local.memory.records import NewRecord, Written
 from local.memory.rows import TenantRows
+from local.protocol.ids import content_id
 
 COMPARED = 3_000
 """Long results that begin with as many same characters are one: some are reported cut."""

@@ -24,7 +24,6 @@ from local.memory.episodes import (
 )
 from local.memory.index_queue import IndexQueue
 from local.memory.indexer import Indexer
-from local.memory.ingestion import Ingested, Message
 from local.memory.intake import Intake
 from local.memory.judge import Judge
 from local.memory.knowledge import Knowledge
@@ -34,14 +33,13 @@ from local.memory.places import ALIKE, Weights, may_see, own_places, owner_in
 from local.memory.provenance import stated_by
 from local.memory.recall.recaller import Ask, Recalled, Recaller, RecallModels
 from local.memory.recall.retrieval import Retrieval
-from local.memory.recall.synthesis import Answer, Synthesis
 from local.memory.recall.synthesis import Item as SynthesisItem
+from local.memory.recall.synthesis import Synthesis
 from local.memory.received import Received
 from local.memory.records import (
     TENANT_OWNED,
     Fact,
     NewRecord,
-    Owning,
     Rating,
     Record,
     Written,
@@ -58,8 +56,11 @@ from local.memory.sessions import Sessions
 from local.memory.supersession import Closeness, Supersession
 from local.memory.turn_records import Turn, records_of_turn
 from local.memory.turns import Turns
+from local.protocol.answers import Answer
 from local.protocol.caller import Caller
+from local.protocol.conversation import Ingested, Message
 from local.protocol.envelope import new_id, utc_now
+from local.protocol.kinds import Owning
 from local.protocol.payloads import Json
 from local.settings import MemorySettings
 

@@ -12,10 +12,12 @@ from local.database import Connection, Row
 from local.errors import InvalidArgumentsError
 from local.memory.notes import Note, Noted, Notes
 from local.memory.places import how_to_send, own_places, place
-from local.memory.provenance import By, by
-from local.memory.records import TENANT_OWNED, Owning, Record, checked_text, content_id
+from local.memory.provenance import by
+from local.memory.records import TENANT_OWNED, Record, checked_text
 from local.memory.rows import TenantRows
 from local.protocol.caller import Caller
+from local.protocol.ids import content_id
+from local.protocol.kinds import By, Owning
 from local.protocol.payloads import Json
 from local.settings import MemorySettings
 

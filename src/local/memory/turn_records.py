@@ -6,9 +6,11 @@ from datetime import datetime
 import msgspec
 
 from local.memory.episodes import new_episode
-from local.memory.ingestion import Conversation, IsOwn, Message, records_of
-from local.memory.records import NewRecord, content_id
+from local.memory.ingestion import Conversation, IsOwn, records_of
+from local.memory.records import NewRecord
 from local.protocol.caller import Caller
+from local.protocol.conversation import Message
+from local.protocol.ids import content_id
 from local.protocol.payloads import Json, ToolCallRecord
 
 

@@ -9,9 +9,10 @@ from local.database import Connection, Row
 from local.memory.echoes import DERIVED_FROM
 from local.memory.ledger import Cause, Ledger
 from local.memory.received import Received, first_same_call
-from local.memory.records import NewRecord, Rating, Written, content_id, stamp
+from local.memory.records import NewRecord, Rating, Written, stamp
 from local.memory.rows import TenantRows
 from local.protocol.envelope import utc_now
+from local.protocol.ids import content_id
 
 TOGETHER = 500
 """Records of a turn in one transaction, behind which everybody's saves wait."""

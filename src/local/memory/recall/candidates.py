@@ -16,8 +16,9 @@ from local.errors import InvalidArgumentsError
 from local.memory.places import Reach
 from local.memory.recall.echoes import Echo
 from local.memory.recall.entries import SPAN, SPOKEN, Candidate, Floats, Link
-from local.memory.records import TENANT_OWNED, folded, in_utc, stamp
+from local.memory.records import TENANT_OWNED, folded, stamp
 from local.memory.rows import TenantRows
+from local.protocol.times import in_utc
 from local.protocol.vectors import VectorHits
 
 NEIGHBOURED = 10

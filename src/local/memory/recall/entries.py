@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from local.memory.recall.features import Features, features_of
-from local.memory.records import Kind, Owning
+from local.protocol.kinds import Kind, Owning
 
 SPOKEN = frozenset({"chat_message", "tool_output"})
 MACHINES = frozenset({"assistant", "tool"})

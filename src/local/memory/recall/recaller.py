@@ -15,7 +15,7 @@ from local.database import Connection
 from local.errors import RerankError
 from local.fair_slots import FairSlots
 from local.memory.echoes import OF_TURNS
-from local.memory.places import Scope, Weights, reach
+from local.memory.places import Weights, reach
 from local.memory.recall.candidates import Filter
 from local.memory.recall.echoes import Heard
 from local.memory.recall.expansion import Expander
@@ -24,9 +24,11 @@ from local.memory.recall.query import Query, analyse
 from local.memory.recall.ranking import Draft, Ranked, Shares, rank
 from local.memory.recall.reranker import Reranker
 from local.memory.recall.retrieval import Retrieval
-from local.memory.records import Kind, Record, checked_text, in_utc, is_topic
+from local.memory.records import Record, checked_text, is_topic
 from local.memory.rows import TenantRows
 from local.protocol.caller import Caller
+from local.protocol.kinds import Kind, Scope
+from local.protocol.times import in_utc
 
 RECALLED_KINDS: tuple[Kind, ...] = ("chat_message", "tool_output", "document_chunk", "fact")
 """Episodes hold what messages hold, and have a search of their own."""
