@@ -17,9 +17,12 @@ POLL = 0.005
 
 
 @asynccontextmanager
-async def running_stack(folder: Path) -> AsyncIterator[str]:
-    """Run a stack on `folder`, which may hold a ledger already; yields the address of its bus."""
-    environment = environment_of(folder)
+async def running_stack(folder: Path, *, port: int = -1) -> AsyncIterator[str]:
+    """Run a stack on `folder`, which may hold a ledger already; yields the address of its bus.
+
+    Its bus listens on `port`; -1 takes a free one.
+    """
+    environment = {**environment_of(folder), "LOCAL2_BUS__PORT": str(port)}
     log = folder / "stack.log"
     async with child(STACK, log=log, environment=environment) as stack:
         settings = load_settings(environment=environment)

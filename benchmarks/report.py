@@ -82,19 +82,21 @@ def run(title: str, measure: Callable[..., Coroutine[Any, Any, list[Figure]]], *
     chosen = parser.parse_args()
     figures = uvloop.run(measure(**{size: getattr(chosen, size) for size in sizes}))
     if chosen.json:
-        print(_json(figures))
+        print(msgspec.json.encode(values_of(figures)).decode())
     else:
-        Console().print(_table(title, figures))
+        Console().print(table_of(title, figures))
 
 
-def _json(figures: Sequence[Figure]) -> str:
+def values_of(figures: Sequence[Figure]) -> dict[str, Any]:
+    """What `--json` prints of them."""
     values: dict[str, Any] = {figure.key: round(figure.value, 4) for figure in figures}
     values["blocks"] = {f.key: [round(value, 4) for value in f.blocks] for f in figures}
     values["reached"] = all(figure.reached for figure in figures)
-    return msgspec.json.encode(values).decode()
+    return values
 
 
-def _table(title: str, figures: Sequence[Figure]) -> Table:
+def table_of(title: str, figures: Sequence[Figure]) -> Table:
+    """A row for each; of the title as much as its first paragraph."""
     table = Table(title=title.partition("\n\n")[0].replace("\n", " "), title_justify="left")
     table.add_column("figure")
     for heading in ("median", "lowest", "highest", "must reach"):

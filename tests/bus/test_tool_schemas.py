@@ -8,6 +8,7 @@ import msgspec
 import pytest
 
 from factories import Listen
+from local.bus import tool_host
 from local.bus.connection import Connection
 from local.bus.tool_host import ToolHost
 from local.client.toolbox import Toolbox
@@ -60,6 +61,22 @@ async def test_who_comes_late_asks_for_the_schemas(bus: Connection, listen: List
 
     await eventually(lambda: heard)
     assert decode(heard[0].data, ToolSchema).payload.name == "note"
+
+
+@pytest.mark.usefixtures("host")
+async def test_one_announcement_answers_all_who_ask_together(
+    bus: Connection, listen: Listen, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tool_host, "ASKED_TOGETHER", 1.0)
+    heard = await listen("tool.schema")
+
+    for _ in range(100):
+        await bus.publish("tool.schema.request", b"")
+    await eventually(lambda: heard)
+    answer = await bus.request("tool.schema.request", b"")
+
+    assert decode(answer.data, ToolSchema).payload.name == "note"
+    assert len(heard) < 50
 
 
 async def test_a_toolbox_knows_tools_that_were_there_before_and_that_come_later(

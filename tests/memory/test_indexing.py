@@ -10,7 +10,7 @@ import msgspec
 import numpy as np
 import pytest
 
-from indexed import indexed
+from indexed import indexed, paused_indexing
 from local.bus.connection import Connection
 from local.bus.vector_client import VectorClient
 from local.database import Connection as Sql
@@ -149,6 +149,31 @@ async def test_rebuilding_embeds_nothing_again(
 
     assert await in_index(searchable) == ids
     assert embedded == []
+
+
+async def test_a_rebuild_is_not_begun_anew_while_one_is_under_way(
+    searchable: Memory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Anybody may ask for one, and as often as he likes."""
+    ids = {await searchable.of(RICHARD).write_episodic(f"Note {n} of many.") for n in range(20)}
+    await indexed(searchable)
+    reset, resets = searchable.vectors.reset, 0
+
+    async def counted(*, tenant: str, whole: bool = False) -> VectorStatus:
+        nonlocal resets
+        resets += 1
+        return await reset(tenant=tenant, whole=whole)
+
+    monkeypatch.setattr(searchable.vectors, "reset", counted)
+    async with paused_indexing(searchable):
+        await asyncio.gather(*(searchable.indexer.rebuild() for _ in range(5)))
+        await searchable.indexer.rebuild()
+        assert resets == 1
+    await eventually(lambda: searchable.indexer.caught_up)
+    assert await in_index(searchable) == ids
+
+    await searchable.indexer.rebuild()
+    assert resets == 2
 
 
 class _FailsOnDemand(VectorClient):

@@ -19,8 +19,8 @@ from local.protocol import subjects
 
 DUPLICATE_WINDOW = 120.0
 ACK_WAIT = 30.0
-UNACKNOWLEDGED_BYTES = 16 * 1024 * 1024
-"""Of turns on their way. nats-server cuts off a client that 64 MB wait for; others use it, too."""
+UNACKNOWLEDGED_BYTES = 4 * 1024 * 1024
+"""Of turns on their way, behind which everybody else's requests wait."""
 RETRY_DELAY = 1.0
 PUBLISH_TIMEOUT = 5.0
 DEAD_LETTER_AGE = 30 * 24 * 3600.0

@@ -26,6 +26,8 @@ from local.protocol.tool import Tool
 from local.settings import TOOL_OUTPUT_LIMIT
 
 FAULT = "The tool failed; the server's log says where."
+ASKED_TOGETHER = 0.02
+"""Seconds in which one announcement answers whoever asks for all tools."""
 DATA_LEFT_OUT = "(Its data is left out: the bus does not carry so much.)"
 
 
@@ -52,6 +54,7 @@ class ToolHost(Participant):
         self._result_subject = subjects.tool_result(tool.name)
         self._log = structlog.get_logger().bind(tool=tool.name)
         self._schema = encode(seal(tool.schema(), type="schema", source=tool.name))
+        self._announcing = False
         self._requests = self.serve(
             subjects.tool_request(tool.name),
             self._answer,
@@ -65,7 +68,14 @@ class ToolHost(Participant):
         await self.bus.publish(subjects.TOOL_SCHEMA, self._schema)
 
     async def _announce(self, message: Message) -> None:
-        await self.bus.publish(message.reply or subjects.TOOL_SCHEMA, self._schema)
+        """Answer who asks alone; everybody else at once, however many ask."""
+        if message.reply:
+            await self.bus.publish(message.reply, self._schema)
+        elif not self._announcing:
+            self._announcing = True
+            await asyncio.sleep(ASKED_TOGETHER)
+            self._announcing = False
+            await self.bus.publish(subjects.TOOL_SCHEMA, self._schema)
 
     async def _answer(self, message: Message) -> None:
         begun = time.perf_counter()

@@ -1,13 +1,16 @@
 """`local2 up`: the whole stack in one process, with a chat where there is a terminal.
 
-What is there when the stack is open is frozen: else each full collection of garbage, which a large
-document brings about, looks through all modules while everybody waits.
+Its event loop goes first. What is there when the stack is open is frozen: else each full collection
+of garbage, which a large document brings about, looks through all modules while everybody waits.
+Long texts are read by one thread, which lets the loop go on soon: several, at Python's pace, would
+each keep it waiting for 5 ms at every step.
 """
 
 import asyncio
 import gc
 import signal
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack, suppress
 
 from rich.markup import escape
@@ -16,6 +19,9 @@ from local.app import Stack, open_stack
 from local.cli.output import Output, run_async
 from local.logs import logging_to
 from local.settings import Settings
+
+SWITCH_INTERVAL = 0.0005
+"""Seconds that a thread goes on while the loop waits for the interpreter."""
 
 
 def up(settings: Settings) -> None:
@@ -27,8 +33,14 @@ def up(settings: Settings) -> None:
             run_async(_quietly(settings))
 
 
+def _loop_first() -> None:
+    sys.setswitchinterval(SWITCH_INTERVAL)
+    asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(1, "texts"))
+
+
 async def _until_told(settings: Settings) -> None:
     """Chat until the user leaves; SIGTERM, or Ctrl-C during an answer, ends it cleanly."""
+    _loop_first()
     chatting = asyncio.create_task(_with_chat(settings))
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, chatting.cancel)
@@ -59,6 +71,7 @@ def _greet(output: Output, settings: Settings, stack: Stack) -> None:
 
 
 async def _quietly(settings: Settings) -> None:
+    _loop_first()
     stop = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)

@@ -47,6 +47,8 @@ class Indexer:
         self._batches = Batches(queue, vectors)
         self._losses = 0
         self._damage = Damage()
+        self._rebuilding = asyncio.Lock()
+        self._filling = False
         self._reported = ""
         self._was_ready = False
         self._patience = patience
@@ -127,16 +129,24 @@ class Indexer:
     def _distrust(self) -> None:
         self._losses += 1
         self._worker = None
+        self._filling = False
         self.caught_up = False
 
     async def rebuild(self) -> None:
-        """Empty the index and let every record wait for it; vectors that fit are not made again."""
-        self.worker_lost()
-        try:
-            await self._empty(whole=False)
-            self._damage.mended()
-        finally:
-            self._start_over()
+        """Empty the index and let every record wait for it; vectors that fit are not made again.
+
+        Nothing happens while it is being filled from the last time.
+        """
+        async with self._rebuilding:
+            if self._filling:
+                return
+            self.worker_lost()
+            try:
+                await self._empty(whole=False)
+                self._damage.mended()
+            finally:
+                self._start_over()
+            self._filling = True
 
     def _start_over(self) -> None:
         self._distrust()
@@ -212,6 +222,7 @@ class Indexer:
             await self._vectors.delete(ids, tenant=self._queue.tenant)
             await self._queue.removed(ids)
         self.caught_up = self._worker is worker and not self._work.is_set()
+        self._filling = self._filling and not self.caught_up
         if self.caught_up and self._damage.reason:
             log.info("index_rebuilt")
             self._damage.mended()

@@ -11,6 +11,7 @@ from local.memory.changes import Changes
 from local.memory.conversations import Conversations
 from local.memory.echoes import unanswered
 from local.memory.ingestion import Conversation, read
+from local.memory.ledger import LONG, read_ahead
 from local.memory.records import TENANT_OWNED, NewRecord, Written
 from local.memory.served import Served
 from local.memory.turn_records import question_of
@@ -22,7 +23,7 @@ from local.protocol.ids import content_id
 from local.protocol.payloads import Json, ToolCallRecord
 
 MANY = 100
-"""So many messages are made into records in a thread: thousands would hold up everybody else."""
+"""So many messages, or long ones, are made into records in a thread: else others would wait."""
 
 
 class Question(msgspec.Struct, frozen=True, kw_only=True):
@@ -77,8 +78,8 @@ class Intake:
             is_own=self.is_own,
             began=self.began,
         )
-        made = read(conversation)
-        parts = list(made) if len(messages) < MANY else await asyncio.to_thread(list, made)
+        few = len(messages) < MANY and sum(len(one.content or "") for one in messages) < LONG
+        parts = _parts(conversation) if few else await asyncio.to_thread(_parts, conversation)
         records = [part for part in parts if isinstance(part, NewRecord)]
         written = await self._conversations.put(records)
         await self._changes.written(written, records)
@@ -155,6 +156,13 @@ class Intake:
         return NewRecord(owner=self._owner, agent=self._caller.agent, pending=True, **columns)
 
     async def _put(self, record: NewRecord) -> Written:
+        if len(record.content) >= LONG:
+            record = await asyncio.to_thread(read_ahead, record)
         written = await self._conversations.received.put(record)
         await self._changes.written([written], [record])
         return written
+
+
+def _parts(conversation: Conversation) -> list[NewRecord | Skipped]:
+    parts = read(conversation)
+    return [read_ahead(part) if isinstance(part, NewRecord) else part for part in parts]

@@ -6,7 +6,7 @@ from datetime import datetime
 import msgspec
 
 from local.database import Connection, Row
-from local.memory.recall.features import features
+from local.memory.recall.features import Features, features
 from local.memory.records import Counts, NewRecord, Record, Written, folded, stamp
 from local.memory.rows import TenantRows
 from local.memory.topics import RecentTopics
@@ -15,6 +15,8 @@ from local.protocol.kinds import Owning
 
 TOGETHER = 1_000
 """Records of one transaction, where there are many; it takes about a fifth of a second."""
+LONG = 20_000
+"""Characters whose features take 5 ms."""
 
 
 class Ledger:
@@ -173,9 +175,7 @@ class Ledger:
         values["folded_topic"] = folded(record.topic) if record.topic else None
         added = self._rows.execute(connection, "insert_record", **values)
         if added.rowcount == 1:
-            read = features(
-                record.content, topic=record.topic, label=record.label, at=record.event_time
-            )
+            read = record.features or _features(record)
             self._rows.execute(
                 connection, "keep_features", record=added.lastrowid, **read._asdict()
             )
@@ -212,3 +212,14 @@ class Cause(msgspec.Struct, frozen=True, kw_only=True):
     agent: str | None
     superseded_by: str
     at: datetime
+
+
+def read_ahead(record: NewRecord) -> NewRecord:
+    """The record with its features, if its text is long: a write holds up all those behind it."""
+    if len(record.content) < LONG:
+        return record
+    return msgspec.structs.replace(record, features=_features(record))
+
+
+def _features(record: NewRecord) -> Features:
+    return features(record.content, topic=record.topic, label=record.label, at=record.event_time)

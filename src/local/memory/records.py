@@ -8,6 +8,7 @@ import msgspec
 
 from local.database import Row
 from local.errors import InvalidArgumentsError, quoted
+from local.memory.recall.features import Features
 from local.protocol.kinds import Kind, Owning
 from local.protocol.payloads import Json
 
@@ -59,6 +60,8 @@ class NewRecord(msgspec.Struct, frozen=True, kw_only=True):
     stands_at: float | None = None
     alias: str | None = None
     pending: bool | None = None
+    features: Features | None = None
+    """No column of its own: what ranking reads of it, if that was read ahead."""
 
 
 class Record(NewRecord, frozen=True, kw_only=True):
@@ -71,7 +74,7 @@ class Record(NewRecord, frozen=True, kw_only=True):
 
     @classmethod
     def from_row(cls, row: Row) -> Self:
-        columns = {name: row[name] for name in cls.__struct_fields__}
+        columns = {name: row[name] for name in cls.__struct_fields__ if name != "features"}
         columns["event_time"] = datetime.fromisoformat(row["event_time"])
         columns["metadata"] = msgspec.json.decode(row["metadata"])
         columns["unjudged"] = bool(row["unjudged"])

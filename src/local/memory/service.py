@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable, Sequence
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -27,7 +28,7 @@ from local.memory.indexer import Indexer
 from local.memory.intake import Intake
 from local.memory.judge import Judge
 from local.memory.knowledge import Knowledge
-from local.memory.ledger import Ledger
+from local.memory.ledger import Ledger, read_ahead
 from local.memory.outputs import ToolOutputs
 from local.memory.places import ALIKE, Weights, may_see, own_places, owner_in
 from local.memory.provenance import stated_by
@@ -240,9 +241,10 @@ class MemoryService:
 
         Another answer to the same question of the same query id takes the older one's place.
         """
-        made = await asyncio.to_thread(
-            lambda: list(records_of_turn(turn, self.caller, self.intake.is_own, self.intake.began))
+        records_of = partial(
+            records_of_turn, turn, self.caller, self.intake.is_own, self.intake.began
         )
+        made = await asyncio.to_thread(lambda: list(map(read_ahead, records_of())))
         reading = await self._memory.echoes.read(turn.query, turn.answer, turn.tool_calls, made[0])
         records = [with_metadata(record, reading.of(record)) for record in made]
         written = await self._memory.turns.put(records, derived_from=reading.sources)

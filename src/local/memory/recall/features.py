@@ -92,7 +92,15 @@ def _speaks_of_a_time(statements: Sequence[str]) -> bool:
 
 def _counted(head: Sequence[str], rest: Sequence[str]) -> str:
     """Every stem with how often it stands in both; first those of the head."""
-    first, every = Counter(stems(head)), Counter(stems(rest))
+    first, every = _stems(head), _stems(rest)
     ahead = [f"{stem}={count + every.pop(stem, 0)}" for stem, count in first.items()]
     behind = [f"{stem}={count}" for stem, count in every.items()]
     return f" {' '.join(ahead)}{HEAD_ENDS}{' '.join(behind)} "
+
+
+def _stems(words_: Sequence[str]) -> Counter[str]:
+    """How often each stem stands there, in the order of the first: each word is stemmed once."""
+    counts, found = Counter(words_), Counter[str]()
+    for stem, count in zip(stems(counts), counts.values(), strict=True):
+        found[stem] += count
+    return found

@@ -1,0 +1,220 @@
+"""The table of abuses: one live stack suffers one after the other, and another user watches."""
+
+import asyncio
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+from rich.table import Table
+
+from floods import FLOODS
+from footprint import Memory, stack_memory
+from kills import KILLS
+from local.protocol import subjects
+from long_texts import long_texts
+from observer import Observer, observing
+from target import Abuse, Target, envelope, target_in, turn
+from texts import notes
+
+LONGEST_STALL = 100.0
+"""Milliseconds."""
+MOST_GROWTH = 20.0
+"""Percent."""
+PATIENCE = 600.0
+"""Seconds until all that an abuse left behind is stored and indexed."""
+IDLE = 5.0
+"""Seconds that a stack gets to come to rest before its memory counts."""
+WARM = 200
+MB = 1024 * 1024
+
+
+class Row(msgspec.Struct, frozen=True, kw_only=True):
+    """One abuse, until all it left behind is stored and indexed."""
+
+    abuse: str
+    done: int
+    acknowledged: int
+    lost: int
+    stall_ms: float | None
+    """The longest wait of a ping; None where what answers was killed on purpose."""
+    ping_ms: float
+    """The same whatever was killed."""
+    answer_ms: float
+    """The longest wait of another user; where something was killed, until it answers again."""
+    server_ms: float
+    """The longest wait for nats-server alone."""
+    late_ms: float
+    """How late the observer itself was: the machine's share."""
+    refused: int
+    """Errors that the other user was answered."""
+    log_kb: float
+    memory_mb: float
+    """By how much the stack's memory was larger at its most than before."""
+    seconds: float
+    settled: bool
+    """Whether all was stored and indexed within PATIENCE."""
+
+    @property
+    def reached(self) -> bool:
+        calm = self.stall_ms is None or self.stall_ms <= LONGEST_STALL
+        return calm and self.settled and not self.lost
+
+
+class Overall(msgspec.Struct, frozen=True, kw_only=True):
+    """Memory of the stack at rest, with everything indexed."""
+
+    before: Memory
+    sent: Memory
+    """After all that was sent, by the processes that suffered it."""
+    after: Memory
+    """After the kills, by the processes that took their place."""
+
+    @property
+    def growth(self) -> float:
+        """Percent, at the worse of the two times."""
+        return 100 * (max(sum(self.sent), sum(self.after)) / sum(self.before) - 1)
+
+
+class Results(msgspec.Struct, frozen=True, kw_only=True):
+    rows: Sequence[Row]
+    overall: Overall
+
+    @property
+    def reached(self) -> bool:
+        return self.overall.growth <= MOST_GROWTH and all(row.reached for row in self.rows)
+
+
+async def abuses(part: float) -> Results:
+    """Do all to one stack, `part` of what there is to do in full."""
+    with tempfile.TemporaryDirectory() as name:
+        async with (
+            target_in(Path(name), part) as target,
+            observing(target.url, target.data) as observer,
+        ):
+            await warm(target)
+            before = await memory_at_rest(target)
+            rows = [await row_of(abuse, target, observer) for abuse in (*FLOODS, *long_texts(part))]
+            sent = await memory_at_rest(target)
+            rows += [await row_of(abuse, target, observer) for abuse in KILLS]
+            after = await memory_at_rest(target)
+    return Results(rows=rows, overall=Overall(before=before, sent=sent, after=after))
+
+
+async def warm(target: Target) -> None:
+    """Have everything used once that memory is taken for."""
+    texts = notes(WARM, seed=10, words=(10, 40))
+    said = [{"role": "user", "content": text} for text in texts]
+    for text in texts:
+        await target.ask("save_memory", "warm", content=text)
+    await target.ask("ingest", "warm", messages=said)
+    await target.ask("add_document", "warm", title="Warm", content="\n\n".join(texts))
+    told = turn("warm", "w1", "Who moved it?", "Ada did.")
+    await target.stored(subjects.RESPONSE_GENERATION, told)
+    await target.request(subjects.QUERY_RECEIVED, envelope("warm", {"query": "Who moved it?"}))
+    for tool in ("recall", "search_memory"):
+        await target.ask(tool, "warm", query="Who moved the dashboard?")
+
+
+async def memory_at_rest(target: Target) -> Memory:
+    """With everything indexed, and nothing to do for a while."""
+    await target.settled(PATIENCE)
+    await asyncio.sleep(IDLE)
+    return stack_memory(target.data)
+
+
+async def row_of(abuse: Abuse, target: Target, observer: Observer) -> Row:
+    """Do it, and say what it did."""
+    say(f"{abuse.name} …")
+    log, memory = target.log.stat().st_size, sum(stack_memory(target.data))
+    await observer.look()
+    begun = time.perf_counter()
+    claim = await abuse.work(target)
+    settled = await target.settled(PATIENCE)
+    seconds = time.perf_counter() - begun
+    seen = await observer.look()
+    row = Row(
+        abuse=abuse.name,
+        done=claim.done,
+        acknowledged=claim.acknowledged,
+        lost=await claim.missing(),
+        stall_ms=None if abuse.down else seen.ping * 1e3,
+        ping_ms=seen.ping * 1e3,
+        answer_ms=seen.answer * 1e3,
+        server_ms=seen.server * 1e3,
+        late_ms=seen.own * 1e3,
+        refused=seen.refused,
+        log_kb=(target.log.stat().st_size - log) / 1024,
+        memory_mb=(seen.memory - memory) / MB,
+        seconds=seconds,
+        settled=settled,
+    )
+    say(msgspec.json.encode(row).decode())  # should a later one fail, this one is known
+    return row
+
+
+def say(line: str) -> None:
+    """Where it has come to, on standard error."""
+    print(line, file=sys.stderr, flush=True)
+
+
+def values_of(results: Results) -> dict[str, object]:
+    """For programs."""
+    overall = results.overall
+    times = {"before": overall.before, "sent": overall.sent, "after": overall.after}
+    memory = {
+        f"{time}_{process}_mb": size / MB
+        for time, memory in times.items()
+        for process, size in memory._asdict().items()
+    }
+    return {
+        "rows": msgspec.to_builtins(results.rows),
+        "overall": {**memory, "growth_percent": overall.growth},
+        "reached": results.reached,
+    }
+
+
+def table_of(results: Results) -> Table:
+    """For people."""
+    table = Table(title="Abuses of one stack, one after the other", title_justify="left")
+    table.add_column("abuse", no_wrap=True)
+    for heading in (
+        "done", "acknow-\nledged", "lost", "longest\nstall ms", "worst\nanswer ms", "log kB",
+        "memory MB\n(peak growth)", "",
+    ):  # fmt: skip
+        table.add_column(heading, justify="right", no_wrap=True)
+    for row in results.rows:
+        table.add_row(*_cells(row))
+    table.add_section()
+    table.add_row(*_last(results))
+    return table
+
+
+def _cells(row: Row) -> Sequence[str]:
+    stall = "\N{EN DASH}" if row.stall_ms is None else f"{row.stall_ms:,.0f}"
+    numbers = f"{row.done:,}", f"{row.acknowledged:,}", f"{row.lost:,}", stall
+    rest = f"{row.answer_ms:,.0f}", f"{row.log_kb:,.0f}", f"{row.memory_mb:+,.0f}"
+    return row.abuse, *numbers, *rest, mark(reached=row.reached)
+
+
+def _last(results: Results) -> Sequence[str]:
+    rows, overall = results.rows, results.overall
+    times = overall.before, overall.sent, overall.after
+    memory = " → ".join(f"{sum(memory) / MB:,.0f}" for memory in times)
+    return (
+        f"all (memory at rest: before → sent → killed, ≤ +{MOST_GROWTH:g} %)",
+        f"{sum(row.done for row in rows):,}",
+        f"{sum(row.acknowledged for row in rows):,}",
+        f"{sum(row.lost for row in rows):,}",
+        f"{max(row.stall_ms or 0.0 for row in rows):,.0f}",
+        f"{max(row.answer_ms for row in rows):,.0f}",
+        f"{sum(row.log_kb for row in rows):,.0f}",
+        f"{memory} ({overall.growth:+.0f} %)",
+        mark(reached=results.reached),
+    )
+
+
+def mark(*, reached: bool) -> str:
+    return "✓" if reached else "✗"

@@ -1,0 +1,163 @@
+"""Floods: more at once than anybody should send, each by users of its own."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable
+
+import msgspec
+
+from garbled import garbled
+from local.protocol import subjects
+from local.protocol.payloads import ToolResult
+from target import Abuse, Claim, Target, envelope, turn
+from texts import notes
+from worst import repeated
+
+LARGE_TURNS = 300
+LARGE_TURN = 870_000
+SMALL_TURNS = 3_000
+USERS = 50
+SAVES = 2_000
+RECALLS = 2_000
+GARBLED = 10_000
+TOOLS = 3_000
+MESSAGES = 10_000
+DOCUMENT = 800_000
+PROSE = "I moved from Bern to Basel in May, and my name is Ada. "
+
+
+async def large_turns(target: Target) -> Claim:
+    """A backlog of 261 MB."""
+    ids = [f"large{n}" for n in range(target.count(LARGE_TURNS))]
+    answer = repeated(PROSE, LARGE_TURN)
+
+    async def publish(query_id: str) -> bool:
+        data = turn("large", query_id, f"Question {query_id}?", answer)
+        return await target.stored(subjects.RESPONSE_GENERATION, data) is not None
+
+    acknowledged = await chosen(ids, publish)
+
+    async def missing() -> int:
+        return len(acknowledged - await target.kept.turns("large", length=len(answer)))
+
+    return Claim(len(ids), len(acknowledged), missing)
+
+
+async def small_turns(target: Target) -> Claim:
+    ids = [f"small{n}" for n in range(target.count(SMALL_TURNS))]
+
+    async def publish(query_id: str) -> bool:
+        user = f"small{int(query_id.removeprefix('small')) % USERS}"
+        data = turn(user, query_id, f"What is {query_id}?", f"{query_id} is a small turn.")
+        return await target.stored(subjects.RESPONSE_GENERATION, data) is not None
+
+    acknowledged = await chosen(ids, publish)
+
+    async def missing() -> int:
+        return len(acknowledged - await target.kept.turns("small*"))
+
+    return Claim(len(ids), len(acknowledged), missing)
+
+
+async def saves(target: Target) -> Claim:
+    texts = notes(target.count(SAVES), seed=11, words=(10, 40))
+
+    async def save(text: str) -> bool:
+        return succeeded(await target.ask("save_memory", "saving", content=text))
+
+    acknowledged = await chosen(texts, save)
+
+    async def missing() -> int:
+        return len(acknowledged - await target.kept.contents("saving", "episode"))
+
+    return Claim(len(texts), len(acknowledged), missing)
+
+
+async def recalls(target: Target) -> Claim:
+    """Of the user with the saves."""
+    questions = [f"Who moved dashboard {n}?" for n in range(target.count(RECALLS))]
+
+    async def recall(question: str) -> bool:
+        return succeeded(await target.ask("recall", "saving", query=question))
+
+    return Claim(len(questions), len(await chosen(questions, recall)), nothing_missing)
+
+
+async def garbled_messages(target: Target) -> Claim:
+    """What JetStream acknowledges of it becomes dead letters; of the rest nothing is promised."""
+    acknowledged: set[int] = set()
+
+    async def send(subject: str, data: bytes, *, is_stored: bool) -> None:
+        if not is_stored:
+            await target.client.publish(subject, data)
+        elif number := await target.stored(subject, data):
+            acknowledged.add(number)
+
+    messages = list(garbled(target.count(GARBLED)))
+    await asyncio.gather(*(send(s, data, is_stored=stored) for s, data, stored in messages))
+    await target.client.flush(timeout=60)
+
+    async def missing() -> int:
+        return len(acknowledged - await target.letters())
+
+    return Claim(len(messages), len(acknowledged), missing)
+
+
+async def tiny_tools(target: Target) -> Claim:
+    """Nothing of them is acknowledged."""
+    number = target.count(TOOLS)
+    for n in range(number):
+        tool = {"name": f"tiny{n}", "description": "Does nothing.", "parameters": {}}
+        await target.client.publish(subjects.TOOL_SCHEMA, msgspec.json.encode(tool))
+    await target.client.flush(timeout=60)
+    return Claim(number, 0, nothing_missing)
+
+
+async def conversation_and_document(target: Target) -> Claim:
+    """A conversation twice, one after the other, while the document is added."""
+    said = [f"Number {n} of many." for n in range(target.count(MESSAGES))]
+    text = "\n\n".join(notes(DOCUMENT // 80, seed=12, words=(10, 16)))
+    text = text[: target.count(DOCUMENT)]
+    messages = [{"role": "user", "content": text} for text in said]
+    request = envelope("telling", {"args": {"messages": messages}})
+
+    async def ingest() -> int:
+        asked = [await target.request(subjects.tool_request("ingest"), request) for _ in range(2)]
+        return sum(map(succeeded, asked))
+
+    times, added = await asyncio.gather(
+        ingest(), target.ask("add_document", "telling", content=text, title="Flooded")
+    )
+    chunks = added.data["chunks"] if added and succeeded(added) else 0
+
+    async def missing() -> int:
+        there = await target.kept.contents("telling", "chat_message")
+        lost = len(set(said) - there) if times else 0
+        return lost + max(0, chunks - await target.kept.chunks("Flooded"))
+
+    return Claim(2 * len(said) + 1, times * len(said) + (chunks > 0), missing)
+
+
+async def chosen(items: Iterable[str], work: Callable[[str], Awaitable[bool]]) -> set[str]:
+    """Those for which the work succeeds, done for all at once."""
+    every = list(items)
+    succeeding = await asyncio.gather(*map(work, every))
+    return {item for item, success in zip(every, succeeding, strict=True) if success}
+
+
+def succeeded(result: ToolResult | None) -> bool:
+    return result is not None and result.ok
+
+
+async def nothing_missing() -> int:
+    return 0
+
+
+FLOODS = (
+    Abuse("turns of 870 kB at once", large_turns),
+    Abuse("small turns at once, of 50 users", small_turns),
+    Abuse("save_memory at once, one user", saves),
+    Abuse("recall at once, one user", recalls),
+    Abuse("garbled messages on every subject", garbled_messages),
+    Abuse("tiny tools announced", tiny_tools),
+    Abuse("a conversation twice, a document", conversation_and_document),
+)

@@ -1,0 +1,54 @@
+"""The processes of a stack, as Linux shows them: which they are, and the memory they hold."""
+
+import os
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+
+from local.runtime import NAME, Runtime
+
+PROCESSES = Path("/proc")
+VECTOR_WORKER = b"local.agents.vector_worker"
+NATS_SERVER = b"nats-server"
+
+
+class Memory(NamedTuple):
+    """Bytes resident in a stack's main process and in its vector worker; 0 while there is none."""
+
+    main: int
+    worker: int
+
+
+def stack_memory(data_dir: Path) -> Memory:
+    """What the stack on this data folder holds at the moment."""
+    main = main_process(data_dir)
+    if main is None:
+        return Memory(0, 0)
+    return Memory(resident(main), sum(map(resident, children(main, VECTOR_WORKER))))
+
+
+def main_process(data_dir: Path) -> int | None:
+    """The process of the stack on this data folder, as its runtime file has it."""
+    with suppress(OSError, msgspec.MsgspecError):
+        return msgspec.json.decode((data_dir / NAME).read_bytes(), type=Runtime).pid
+    return None
+
+
+def children(parent: int, command: bytes) -> Iterator[int]:
+    """The processes that this one started, and in whose command line this stands."""
+    with suppress(OSError):
+        for pid in (PROCESSES / f"{parent}/task/{parent}/children").read_text().split():
+            with suppress(OSError):
+                if command in (PROCESSES / pid / "cmdline").read_bytes():
+                    yield int(pid)
+
+
+def resident(pid: int) -> int:
+    """Bytes of memory that a process holds; 0 if it has ended."""
+    with suppress(OSError):
+        pages = (PROCESSES / f"{pid}/statm").read_text().split()[1]
+        return int(pages) * os.sysconf("SC_PAGE_SIZE")
+    return 0

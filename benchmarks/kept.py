@@ -1,0 +1,50 @@
+"""What a running stack has on disk of what an abuse sent, read from its ledger beside it."""
+
+import asyncio
+import sqlite3
+from collections.abc import Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+CONTENTS = "SELECT content FROM record WHERE owner = ? AND kind = ?"
+TURNS = """
+    SELECT query_id FROM record WHERE owner GLOB ? AND query_id IS NOT NULL GROUP BY query_id
+    HAVING sum(kind = 'episode') > 0 AND sum(role = 'user') > 0
+       AND max(CASE WHEN role = 'assistant' THEN length(content) END) >= ?
+"""
+RECORDS = "SELECT count(*) FROM record WHERE owner = ? AND kind = ?"
+CHUNKS = "SELECT count(*) FROM record WHERE kind = 'document_chunk' AND label GLOB ?"
+
+
+class Kept:
+    """The records of a ledger, by whose they are."""
+
+    def __init__(self, ledger: Path) -> None:
+        self._address = f"{ledger.resolve().as_uri()}?mode=ro"
+
+    async def contents(self, user: str, kind: str) -> set[str]:
+        """The texts of a user's records of this kind."""
+        return {content for (content,) in await self._read(CONTENTS, user, kind)}
+
+    async def turns(self, users: str, *, length: int = 0) -> set[str]:
+        """Query ids of the turns that are whole, of users that match a pattern.
+
+        An answer of fewer characters than `length` does not count.
+        """
+        return {query_id for (query_id,) in await self._read(TURNS, users, length)}
+
+    async def records(self, user: str, kind: str) -> int:
+        """How many records of this kind a user has."""
+        return int((await self._read(RECORDS, user, kind))[0][0])
+
+    async def chunks(self, title: str) -> int:
+        """How many pieces there are of the document of this title."""
+        return int((await self._read(CHUNKS, f"{title}*"))[0][0])
+
+    async def _read(self, statement: str, *values: object) -> Sequence[tuple[Any, ...]]:
+        return await asyncio.to_thread(self._rows, statement, values)
+
+    def _rows(self, statement: str, values: tuple[object, ...]) -> Sequence[tuple[Any, ...]]:
+        with closing(sqlite3.connect(self._address, uri=True)) as connection:
+            return connection.execute(statement, values).fetchall()

@@ -1,0 +1,187 @@
+"""The stack that is abused: how it is asked, killed and started again, and what it comes to."""
+
+import asyncio
+import os
+import signal
+import socket
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+import nats
+import nats.errors
+import nats.js.errors
+from nats.aio.client import Client
+
+from client import Asker
+from footprint import children, main_process
+from kept import Kept
+from local.bus.streams import dead_letters_stream, turns_stream
+from local.protocol import subjects
+from local.protocol.codec import decode
+from local.protocol.payloads import ToolResult
+from processes import data_dir, running_stack
+
+TIMEOUT = 120.0
+POLL = 0.1
+RECONNECT = 0.05
+PENDING = 512 * 1024 * 1024
+"""Bytes that the client keeps for a server that is away or slow: the flood is the client's own."""
+
+
+class Claim(NamedTuple):
+    """What an abuse has done, and what of it was acknowledged.
+
+    `missing` counts what was acknowledged and is not there, once all is settled.
+    """
+
+    done: int
+    acknowledged: int
+    missing: Callable[[], Awaitable[int]]
+
+
+class Abuse(NamedTuple):
+    """One row: what is done to the target; `down`: what answers is itself killed on purpose."""
+
+    name: str
+    work: "Callable[[Target], Awaitable[Claim]]"
+    down: bool = False
+
+
+class Target:
+    """A stack in a folder of its own, with one client. Made by `target_in`."""
+
+    def __init__(self, folder: Path, port: int, part: float) -> None:
+        self.data = data_dir(folder)
+        self.kept = Kept(self.data / "ledger.sqlite3")
+        self.log = folder / "stack.log"
+        self.url = f"nats://127.0.0.1:{port}"
+        self.client: Client
+        self._folder = folder
+        self._port = port
+        self._part = part
+        self._stack = AsyncExitStack()
+
+    def count(self, whole: int) -> int:
+        """How many of so many: the part of the benchmark that is run."""
+        return max(1, round(whole * self._part))
+
+    async def start(self) -> None:
+        await self._stack.enter_async_context(running_stack(self._folder, port=self._port))
+
+    async def stop(self) -> None:
+        await self._stack.aclose()
+
+    async def restart_killed(self) -> None:
+        """Kill the stack as a power cut would, and start it again."""
+        os.kill(self.process(), signal.SIGKILL)
+        await self.stop()
+        await self.start()
+
+    def process(self) -> int:
+        """The stack's main process."""
+        process = main_process(self.data)
+        assert process is not None, self.log.read_text(encoding="utf-8")
+        return process
+
+    def child(self, command: bytes) -> int | None:
+        """A process that the stack has started; None while there is none."""
+        return next(children(self.process(), command), None)
+
+    async def connect(self) -> None:
+        self.client = await nats.connect(
+            self.url,
+            max_reconnect_attempts=-1,
+            reconnect_time_wait=RECONNECT,
+            pending_size=PENDING,
+            error_cb=_expected,
+        )
+
+    async def ask(self, tool: str, user: str, /, **args: object) -> ToolResult | None:
+        """What a tool answers; None if no answer comes."""
+        return await self.request(subjects.tool_request(tool), envelope(user, {"args": args}))
+
+    async def request(
+        self, subject: str, data: bytes, *, within: float = TIMEOUT
+    ) -> ToolResult | None:
+        """What is answered to a request; None if no answer comes."""
+        try:
+            answer = await self.client.request(subject, data, timeout=within)
+        except (nats.errors.Error, TimeoutError):
+            return None
+        return decode(answer.data, ToolResult).payload
+
+    async def stored(self, subject: str, data: bytes, *, within: float = TIMEOUT) -> int | None:
+        """The number under which JetStream acknowledged a message; None if it did not."""
+        try:
+            return (await self.client.jetstream().publish(subject, data, timeout=within)).seq
+        except (nats.js.errors.Error, nats.errors.Error, TimeoutError):
+            return None
+
+    async def letters(self) -> set[int]:
+        """The numbers, in the stream of turns, of the messages that became dead letters."""
+        stream, found, sequence = dead_letters_stream("default"), set[int](), 0
+        while True:
+            try:
+                letter = await self.client.jsm().get_msg(
+                    stream, seq=sequence + 1, subject=subjects.MEMORY_DEAD_LETTER, next=True
+                )
+            except nats.js.errors.NotFoundError:
+                return found
+            sequence = letter.seq or 0
+            number = (letter.headers or {}).get("Nats-Msg-Id")
+            found |= {int(number)} if number else set()
+
+    async def settled(self, within: float) -> bool:
+        """Wait until no turn waits and every record is indexed; False: it took too long."""
+        until = time.perf_counter() + within
+        while time.perf_counter() < until:
+            if await self._is_settled():
+                return True
+            await asyncio.sleep(POLL)
+        return False
+
+    async def _is_settled(self) -> bool:
+        try:
+            stream = await self.client.jsm().stream_info(turns_stream("default"))
+            status = await Asker(self.client).status()
+        except (nats.js.errors.Error, nats.errors.Error, TimeoutError):
+            return False
+        indexed = status.waiting == 0 and status.in_index == status.indexed
+        return stream.state.messages == 0 and status.vectors_available and indexed
+
+
+def envelope(user: str, payload: object) -> bytes:
+    """What goes over the bus in a user's name."""
+    return msgspec.json.encode({"user": user, "session_id": "s1", "payload": payload})
+
+
+def turn(user: str, query_id: str, query: str, answer: str) -> bytes:
+    """A turn as another agent would publish it."""
+    return envelope(user, {"query": query, "answer": answer, "query_id": query_id})
+
+
+@asynccontextmanager
+async def target_in(folder: Path, part: float) -> AsyncIterator[Target]:
+    """A running stack, on a port that it keeps over its restarts, with a client."""
+    target = Target(folder, free_port(), part)
+    await target.start()
+    try:
+        await target.connect()
+        yield target
+        await target.client.close()
+    finally:
+        await target.stop()
+
+
+def free_port() -> int:
+    with socket.socket() as listening:
+        listening.bind(("127.0.0.1", 0))
+        return int(listening.getsockname()[1])
+
+
+async def _expected(_error: Exception) -> None:
+    """A server that is gone is refused until it is back."""

@@ -1,0 +1,81 @@
+"""What the table of abuses counts and judges, and that nobody can read what is sent as garbled."""
+
+from collections.abc import Callable
+
+import msgspec
+import pytest
+
+from abuse_table import MB, Overall, Results, Row, table_of, values_of
+from footprint import Memory
+from garbled import FORMS, PUBLIC, garbled
+from local.errors import RequestError
+from local.protocol.generation import read_feedback, read_generation
+
+ROW = Row(
+    abuse="many saves",
+    done=10,
+    acknowledged=9,
+    lost=0,
+    stall_ms=100.0,
+    ping_ms=100.0,
+    answer_ms=250.0,
+    server_ms=1.0,
+    late_ms=1.0,
+    refused=0,
+    log_kb=1.0,
+    memory_mb=2.0,
+    seconds=1.0,
+    settled=True,
+)
+KILLED = msgspec.structs.replace(ROW, abuse="a kill", stall_ms=None, ping_ms=3_000.0)
+
+
+def results(*rows: Row, sent: int = 120, after: int = 110) -> Results:
+    """Memory in MB, of 100 before."""
+    memory = Overall(
+        before=Memory(40 * MB, 60 * MB), sent=Memory(sent * MB, 0), after=Memory(0, after * MB)
+    )
+    return Results(rows=rows, overall=memory)
+
+
+def test_memory_is_judged_at_the_worse_of_the_two_times() -> None:
+    assert results(ROW).overall.growth == pytest.approx(20)
+    assert results(ROW, after=130).overall.growth == pytest.approx(30)
+    assert not results(ROW, sent=121).reached
+
+
+@pytest.mark.parametrize(
+    ("row", "reached"),
+    [
+        pytest.param(ROW, True, id="all within bounds"),
+        pytest.param(KILLED, True, id="what was killed does not stall"),
+        pytest.param(msgspec.structs.replace(ROW, lost=1), False, id="lost"),
+        pytest.param(msgspec.structs.replace(ROW, stall_ms=100.1), False, id="stalled"),
+        pytest.param(msgspec.structs.replace(ROW, settled=False), False, id="not done in time"),
+        pytest.param(msgspec.structs.replace(KILLED, lost=1), False, id="lost by a kill"),
+    ],
+)
+def test_a_row_is_within_its_bounds_or_all_are_not(row: Row, *, reached: bool) -> None:
+    assert row.reached is reached
+    assert results(ROW, row).reached is reached
+
+
+def test_programs_get_what_people_see() -> None:
+    found = values_of(results(ROW, KILLED))
+
+    assert msgspec.convert(found["rows"], list[Row]) == [ROW, KILLED]
+    assert found["reached"] is True
+    assert table_of(results(ROW, KILLED)).row_count == 3
+
+
+def test_every_subject_gets_every_form_before_any_comes_again() -> None:
+    every = list(garbled(len(PUBLIC) * len(FORMS)))
+
+    assert len(set(every)) == len(every)
+
+
+@pytest.mark.parametrize("read", [read_generation, read_feedback])
+def test_no_form_is_a_turn_or_a_rating(read: Callable[[bytes], object]) -> None:
+    for form in FORMS:
+        with pytest.raises(RequestError):
+            read(form)

@@ -1,0 +1,48 @@
+"""A long text is read before the write that others wait for, and ranked as if it were not."""
+
+import threading
+
+import pytest
+
+from local.database import Connection as Sql
+from local.database import Database
+from local.memory import ledger
+from local.memory.ledger import LONG
+from local.memory.recall.features import features
+from local.memory.records import NewRecord
+from local.memory.service import Memory
+from local.memory.turn_records import Turn
+from local.protocol.caller import Caller
+from recalling import DAY, said
+
+RICHARD = Caller(user="richard", session_id="s1")
+TEXT = "I bought osmium in May, and gold. " * (LONG // 30)
+
+
+async def test_a_long_text_is_not_read_by_the_writer(
+    memory: Memory, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read: list[tuple[str, int]] = []
+    of = ledger._features
+
+    def noted(record: NewRecord) -> object:
+        read.append((threading.current_thread().name, len(record.content)))
+        return of(record)
+
+    monkeypatch.setattr(ledger, "_features", noted)
+    service = memory.of(RICHARD)
+    await service.put_turn(Turn(query="What did I buy?", answer=TEXT, at=DAY, query_id="1"))
+    await service.ingest([said(TEXT, id="m1"), said("Gold.", id="m2")], "s2")
+
+    by_the_writer = [length for thread, length in read if thread == "writer"]
+    assert max(by_the_writer) < LONG
+    assert sum(length >= LONG for _, length in read) == 3  # the episode, the answer, the message
+
+    def stems(connection: Sql) -> list[str]:
+        rows = connection.execute(
+            "SELECT stems FROM feature JOIN record ON row = record WHERE content = ?", (TEXT,)
+        )
+        return [row["stems"] for row in rows]
+
+    expected = features(TEXT, topic=None, label=None, at=DAY).stems
+    assert (await database.read(stems))[0] == expected
