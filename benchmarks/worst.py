@@ -10,11 +10,11 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from local.conversation.compaction.sentences import extract as summary_of
+from local.conversation.compaction.truncation import shortened
 from local.conversation.extraction import extract as facts_of
 from local.conversation.message import Message
-from local.conversation.sentences import extract as summary_of
 from local.conversation.tokens import estimate, tokens_of
-from local.conversation.truncation import shortened
 from local.errors import Local2Error
 from local.llm.chat import ChatMessage
 from local.llm.rules import answer_to

@@ -8,7 +8,7 @@ import structlog
 
 from local.bus.connection import Connection
 from local.client.tools import call_tool
-from local.conversation.compaction import CompactionRuntime
+from local.conversation.compaction.stages import CompactionRuntime
 from local.conversation.config import ManagedMemoryConfig
 from local.conversation.conversation import Snapshot
 from local.conversation.events import EventContext, EventSink

@@ -8,7 +8,7 @@ import msgspec
 import structlog
 
 from local.bus.connection import Connection
-from local.conversation.compaction import CompactionRuntime
+from local.conversation.compaction.stages import CompactionRuntime
 from local.conversation.conversation import Snapshot
 from local.conversation.message import ToolCallMsg
 from local.errors import Local2Error, ModelError, PromptTooLargeError
