@@ -78,6 +78,6 @@ def _head(number: int, item: RecalledItem) -> Text:
 
 
 def _shares(explanation: Explanation) -> Text:
-    """The shares, and the weight of the scope."""
-    parts = [f"{name}={share:+.2f}" for name, share in explanation.shares.items()]
+    """The shares that are not zero, and the weight of the scope."""
+    parts = [f"{name}={share:+.2f}" for name, share in explanation.shares.items() if share]
     return Text(" ".join([*parts, f"weight={explanation.weight:g}"]), style="dim")

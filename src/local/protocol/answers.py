@@ -16,10 +16,7 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Explanation(msgspec.Struct, frozen=True, kw_only=True):
-    """What a score is made of: the sum of the shares, by 2.5, times the weight of its scope.
-
-    Shares of 0 are left out.
-    """
+    """What a score is made of: the sum of the shares, by 2.5, times the weight of its scope."""
 
     shares: dict[str, float]
     weight: float
