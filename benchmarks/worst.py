@@ -10,24 +10,25 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from local.conversation.compaction.sentences import extract as summary_of
+from local.conversation.compaction.truncation import shortened
 from local.conversation.extraction import extract as facts_of
 from local.conversation.message import Message
-from local.conversation.sentences import extract as summary_of
 from local.conversation.tokens import estimate, tokens_of
-from local.conversation.truncation import shortened
 from local.errors import Local2Error
-from local.ledger.records import Shown, time_of
+from local.ledger.records import Shown
 from local.llm.chat import ChatMessage
 from local.llm.rules import answer_to
 from local.memory.echoes import read, unanswered
 from local.memory.markdown import chunks, headings
-from local.memory.messages import messages_of
 from local.memory.recall.query import analyse
 from local.memory.turn_records import Turn, records_of_turn
 from local.protocol.announcement import read_schema
 from local.protocol.caller import Caller
 from local.protocol.generation import read_feedback, read_generation, read_query
+from local.protocol.messages import messages_of
 from local.protocol.result import read_result
+from local.protocol.times import time_of
 from local.text.features import features
 from local.text.keywords import stems, words
 

@@ -3,7 +3,7 @@
 from typing import Any
 
 from local.bus.connection import Connection
-from local.bus.tool_client import call_tool
+from local.client.tools import call_tool
 from local.protocol.caller import Caller
 from local.protocol.payloads import Json, ToolResult
 

@@ -2,8 +2,8 @@
 
 from collections.abc import Awaitable, Callable
 
-from local.agents.generator_agent import GeneratorAgent
 from local.bus.connection import Connection, Message
+from local.generator.agent import GeneratorAgent
 
 ConnectBus = Callable[[], Awaitable[Connection]]
 Listen = Callable[[str], Awaitable[list[Message]]]

@@ -3,9 +3,9 @@
 from datetime import UTC, datetime
 from typing import Any
 
-from local.memory.ingestion import Message
 from local.memory.recall.recaller import Ask, Recalled
 from local.memory.service import MemoryService
+from local.protocol.conversation import Message
 
 DAY = datetime(2026, 5, 2, 14, 23, 1, tzinfo=UTC)
 

@@ -7,9 +7,10 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from local.agents import publication, stream_keeper
+from local.agents import stream_keeper
 from local.app import open_stack
 from local.bus import streams
+from local.generator import publication
 from local.logs import logging_to
 from local.runtime import NAME, running_url
 from stacks import settings_in

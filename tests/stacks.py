@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from local.bus.connection import Connection
-from local.bus.tool_client import call_tool
+from local.client.tools import call_tool
 from local.errors import BusError
 from local.protocol.caller import Caller
 from local.protocol.codec import decode

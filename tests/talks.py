@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Iterator, Sequence
 from typing import Any
 
-from local.conversation.compaction import CompactionRuntime, Job
+from local.conversation.compaction.stages import CompactionRuntime, Job
 from local.conversation.config import ActiveContextPolicyConfig, ManagedMemoryConfig
 from local.conversation.contents import images_of, text_of
 from local.conversation.events import CompactionEvent, MemoryEvent

@@ -8,7 +8,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from local.app import open_stack
-from local.bus.query_client import QueryClient
+from local.client.queries import QueryClient
 from local.protocol.caller import Caller
 from local.protocol.codec import decode
 from local.protocol.payloads import Json

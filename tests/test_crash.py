@@ -14,7 +14,7 @@ from kill_worker import kill_worker
 from local import app
 from local.bus.connection import Connection, connect
 from local.bus.streams import publish_durably
-from local.bus.tool_client import call_tool
+from local.client.tools import call_tool
 from local.errors import BusError, FolderLockedError
 from stack_process import stack_process
 from stacks import CALLER, in_step, save, say, search, settings_in, status

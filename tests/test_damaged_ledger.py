@@ -13,9 +13,10 @@ from pathlib import Path
 import pytest
 
 from commands import local2
+from local import examination
 from local.app import open_stack
-from local.cli.doctor import Finding, _examine
 from local.errors import DamagedError, StorageError
+from local.examination import Finding
 from local.ledger.records import NewRecord
 from local.ledger.sqlite.database import Database
 from local.ledger.sqlite.database.tally import Count, Tally
@@ -68,7 +69,7 @@ async def records_of(folder: Path) -> int:
 
 
 async def examined(folder: Path, *, deep: bool = True) -> dict[str, Finding]:
-    findings = await _examine(settings_in(folder), deep=deep)
+    findings = await examination.examined(settings_in(folder), deep=deep)
     return {finding.name: finding for finding in findings}
 
 

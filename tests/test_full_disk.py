@@ -12,12 +12,13 @@ from typing import Any
 
 import pytest
 
+from local import examination
 from local.bus.connection import Connection, connect
-from local.bus.query_client import QueryClient
 from local.bus.streams import publish_durably
-from local.bus.tool_client import call_tool
-from local.cli.doctor import Finding, _examine
+from local.client.queries import QueryClient
+from local.client.tools import call_tool
 from local.errors import BusError
+from local.examination import Finding
 from local.protocol.caller import Caller
 from local.protocol.payloads import Generation
 from stack_process import StackProcess, stack_process
@@ -61,7 +62,9 @@ async def said(bus: Connection) -> list[str]:
 
 
 async def found(folder: Path) -> Finding:
-    findings = {finding.name: finding for finding in await _examine(settings_in(folder))}
+    findings = {
+        finding.name: finding for finding in await examination.examined(settings_in(folder))
+    }
     return findings["turns"]
 
 

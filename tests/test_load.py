@@ -10,7 +10,7 @@ from blockbuster import BlockBuster, BlockingError, blockbuster_ctx
 
 from local.app import open_stack
 from local.bus.connection import connect
-from local.bus.tool_client import call_tool
+from local.client.tools import call_tool
 from local.ledger.sqlite.database import Database
 from local.ledger.sqlite.sql import migrations
 from local.protocol.caller import Caller

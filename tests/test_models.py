@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from local.app import Stack, open_stack
 from local.bus.connection import Message
-from local.bus.tool_client import call_tool
+from local.client.tools import call_tool
 from local.protocol import subjects
 from local.protocol.codec import decode
 from local.protocol.payloads import MemoryChange

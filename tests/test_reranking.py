@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from local.app import Stack, open_stack
-from local.bus.tool_client import call_tool
+from local.client.tools import call_tool
 from local.logs import logging_to
 from local.settings import Settings
 from stacks import CALLER, settings_in

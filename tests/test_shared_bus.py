@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from local.app import open_stack
-from local.bus.tool_client import call_tool
+from local.client.tools import call_tool
 from local.errors import BusError
 from local.settings import BusSettings, Settings
 from stacks import CALLER, settings_in

@@ -11,9 +11,9 @@ import pytest_asyncio
 
 from local.app import Stack, open_stack
 from local.bus.connection import Connection, Message, connect
-from local.bus.query_client import QueryClient
 from local.bus.streams import publish_durably
-from local.bus.tool_client import call_tool
+from local.client.queries import QueryClient
+from local.client.tools import call_tool
 from local.errors import (
     BusError,
     ConfigError,

@@ -7,9 +7,9 @@ import pytest
 from msgspec.structs import replace
 
 from local.app import Stack, open_stack
-from local.bus.query_client import QueryClient
-from local.bus.tool_client import call_tool
 from local.bus.vector_client import VectorClient
+from local.client.queries import QueryClient
+from local.client.tools import call_tool
 from local.llm.rules import NOTHING
 from local.protocol.payloads import Generation
 from local.protocol.vectors import VectorStatus

@@ -11,7 +11,6 @@ from typing import Any
 import msgspec
 import structlog
 
-from local.agents.generator_agent import GeneratorAgent
 from local.agents.housekeeper import Housekeeper
 from local.agents.listener import Listener
 from local.agents.memory_agent import MemoryAgent
@@ -27,6 +26,7 @@ from local.bus.vector_client import VectorClient
 from local.errors import FolderLockedError
 from local.fair_slots import FairSlots
 from local.folder import folder_lock
+from local.generator.agent import GeneratorAgent
 from local.llm.chat import ChatModel
 from local.llm.choice import choose_chat_model, open_structured_model
 from local.llm.structured import StructuredModel

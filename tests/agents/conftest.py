@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from factories import StartGenerator
-from local.agents.generator_agent import GeneratorAgent
 from local.agents.memory_agent import MemoryAgent
 from local.bus.connection import Connection
-from local.bus.query_client import QueryClient
 from local.bus.server import embedded_server
+from local.client.queries import QueryClient
+from local.generator.agent import GeneratorAgent
 from local.llm.ollama import OllamaModel
 from local.memory.service import Memory
 from local.settings import GeneratorSettings

@@ -7,7 +7,7 @@ import pytest
 from indexed import indexed
 from local.bus.connection import Connection
 from local.bus.streams import publish_durably
-from local.bus.tool_client import call_tool
+from local.client.tools import call_tool
 from local.ledger.sqlite import working_sets
 from local.memory.service import Memory
 from local.protocol.caller import Caller

@@ -6,12 +6,12 @@ from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 import pytest
 
 from factories import Listen
-from local.agents.generator_agent import GeneratorAgent
 from local.bus import participant
 from local.bus.connection import Connection
-from local.bus.query_client import QueryClient
 from local.bus.streams import ensure_streams
+from local.client.queries import QueryClient
 from local.errors import OverloadedError
+from local.generator.agent import GeneratorAgent
 from local.llm.chat import ChatChunk, ChatMessage, ToolDefinition
 from local.protocol import subjects
 from local.protocol.caller import Caller

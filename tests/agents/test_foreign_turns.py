@@ -8,9 +8,9 @@ import pytest
 
 from local.agents.memory_agent import MemoryAgent
 from local.bus.connection import Connection, Message
-from local.bus.dead_letters import letters, publish_again
-from local.bus.query_client import QueryClient
 from local.bus.streams import publish_durably
+from local.client.dead_letters import letters, publish_again
+from local.client.queries import QueryClient
 from local.errors import BusError
 from local.ledger.sqlite.database import Database
 from local.memory.service import Memory

@@ -5,7 +5,7 @@ import pytest
 from calling import answer, call
 from factories import StartGenerator
 from local.bus.connection import Connection
-from local.bus.query_client import QueryClient
+from local.client.queries import QueryClient
 from local.llm.framing import LONGEST, line
 from local.protocol.caller import Caller
 from stand_ins.ollama_server import OllamaStandIn

@@ -10,13 +10,13 @@ import msgspec
 import pytest
 
 from factories import Listen, StartGenerator
-from local.agents import publication
-from local.agents.generator_agent import GeneratorAgent
 from local.bus.connection import Connection, Message
-from local.bus.query_client import QueryClient
 from local.bus.streams import ensure_streams
 from local.bus.tool_host import ToolHost
+from local.client.queries import QueryClient
 from local.errors import ModelError
+from local.generator import publication
+from local.generator.agent import GeneratorAgent
 from local.llm.ollama import OllamaModel
 from local.llm.rules import RulesModel
 from local.memory.service import Memory

@@ -5,10 +5,10 @@ from collections.abc import AsyncIterator
 import pytest
 
 from factories import StartGenerator
-from local.agents.generator_agent import GeneratorAgent
 from local.bus.connection import Connection
-from local.bus.query_client import QueryClient
 from local.bus.tool_host import ToolHost
+from local.client.queries import QueryClient
+from local.generator.agent import GeneratorAgent
 from local.llm.rules import RulesModel
 from local.memory.service import Memory
 from local.protocol.caller import Caller

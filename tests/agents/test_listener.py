@@ -9,11 +9,11 @@ import pytest
 from factories import ConnectBus, StartGenerator
 from local.agents.listener import Listener
 from local.bus.connection import Connection
-from local.bus.query_client import QueryClient
 from local.bus.receivers import others_hear
 from local.bus.streams import publish_durably
-from local.bus.tool_client import call_tool
 from local.bus.tool_host import ToolHost
+from local.client.queries import QueryClient
+from local.client.tools import call_tool
 from local.errors import NoRespondersError
 from local.ledger.sqlite.database import Database
 from local.memory.service import Memory

@@ -5,9 +5,9 @@ import json
 import pytest
 
 from factories import StartGenerator
-from local.agents.generator_agent import GeneratorAgent
 from local.bus.connection import Connection
-from local.bus.query_client import QueryClient
+from local.client.queries import QueryClient
+from local.generator.agent import GeneratorAgent
 from local.protocol.announcement import OWN_TOOLS
 from local.protocol.caller import Caller
 from local.settings import GeneratorSettings

@@ -3,9 +3,9 @@
 import msgspec
 import pytest
 
-from local.agents.prompt import Background, Known, Note, Prompt, PromptWriter
 from local.conversation.message import Message, ToolCallMsg
 from local.conversation.tokens import estimate
+from local.generator.prompt import Background, Known, Note, Prompt, PromptWriter
 
 ROOM = 1_000
 ANSWERED = [

@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from factories import Listen
-from local.agents import publication
-from local.agents.publication import Publications
 from local.bus.connection import Connection
 from local.bus.streams import ensure_streams
+from local.generator import publication
+from local.generator.publication import Publications
 from local.protocol.caller import Caller
 from local.protocol.codec import decode
 from local.protocol.payloads import Generation

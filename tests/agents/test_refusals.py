@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from local.bus.connection import Connection
-from local.bus.dead_letters import letters
 from local.bus.streams import publish_durably
-from local.bus.tool_client import call_tool
-from local.bus.toolbox import Toolbox
+from local.client.dead_letters import letters
+from local.client.toolbox import Toolbox
+from local.client.tools import call_tool
 from local.errors import ECHOED, echoed, quoted
 from local.ledger.sqlite.database import Database
 from local.memory.service import Memory

@@ -9,10 +9,9 @@ from typing import Any
 import pytest
 
 from factories import Listen, StartGenerator
-from local.agents import generator_agent
 from local.bus.connection import Connection, Message
-from local.bus.query_client import QueryClient
 from local.bus.tool_host import ToolHost
+from local.client.queries import QueryClient
 from local.conversation.events import MemoryResetEvent
 from local.ledger.records import Fact
 from local.memory.service import Memory
@@ -382,7 +381,7 @@ async def test_a_session_in_use_is_not_forgotten_however_many_others_there_are(
     ollama: OllamaStandIn,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(generator_agent, "SESSIONS_KEPT", 1)
+    monkeypatch.setattr("local.generator.agent.SESSIONS_KEPT", 1)
     await start(tools=0)
     may_finish = threading.Event()
     ollama.script(Reply(content="First answer.", hold=may_finish))
@@ -402,7 +401,7 @@ async def test_a_session_in_use_is_not_forgotten_however_many_others_there_are(
 async def test_sessions_beyond_those_kept_are_forgotten(
     start: StartGenerator, client: QueryClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(generator_agent, "SESSIONS_KEPT", 2)
+    monkeypatch.setattr("local.generator.agent.SESSIONS_KEPT", 2)
     agent = await start(tools=0)
 
     for number in range(5):

@@ -7,7 +7,7 @@ import pytest
 
 from factories import ConnectBus, StartGenerator
 from local.bus.connection import Connection, Message
-from local.bus.query_client import QueryClient
+from local.client.queries import QueryClient
 from local.protocol.caller import Caller
 from stand_ins.ollama_server import OllamaStandIn, Reply
 

@@ -7,7 +7,7 @@ import pytest
 
 from local.bus.connection import Connection
 from local.bus.streams import publish_durably
-from local.bus.tool_client import call_tool
+from local.client.tools import call_tool
 from local.ledger.sqlite.database import Connection as Sql
 from local.ledger.sqlite.database import Database
 from local.protocol.caller import Caller

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from local.agents.publication import Publications
 from local.bus.connection import Connection
 from local.bus.streams import publish_durably
-from local.bus.tool_client import call_tool
+from local.client.tools import call_tool
+from local.generator.publication import Publications
 from local.ledger.sqlite.database import Connection as Sql
 from local.ledger.sqlite.database import Database
 from local.protocol.caller import Caller

@@ -11,8 +11,8 @@ from factories import Listen, StartGenerator
 from local.agents.output_keeper import OutputKeeper
 from local.bus.connection import Connection, Message
 from local.bus.outputs import keep
-from local.bus.query_client import QueryClient
 from local.bus.tool_host import ToolHost
+from local.client.queries import QueryClient
 from local.memory.service import Memory
 from local.protocol.caller import Caller
 from local.protocol.tool import Tool, ToolOutput

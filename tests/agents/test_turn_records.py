@@ -8,10 +8,10 @@ import pytest
 from local.bus.connection import Connection
 from local.bus.streams import publish_durably
 from local.ledger.sqlite.database import Database
-from local.memory.places import Scope
 from local.memory.recall.recaller import Ask
 from local.memory.service import Memory
 from local.protocol.caller import Caller
+from local.protocol.kinds import Scope
 from local.protocol.payloads import MemoryChange
 from turns import GENERATION, all_done, rows, turn
 

@@ -10,12 +10,12 @@ import msgspec
 import pytest
 
 from factories import Listen, StartGenerator
-from local.agents.generator_agent import GeneratorAgent
-from local.agents.publication import Publications
 from local.bus import participant
 from local.bus.connection import Connection, Message
-from local.bus.query_client import QueryClient
+from local.client.queries import QueryClient
 from local.errors import BusError, ModelError, TooLargeError
+from local.generator.agent import GeneratorAgent
+from local.generator.publication import Publications
 from local.llm.chat import ChatChunk, ChatMessage, ToolCall, ToolDefinition, Usage
 from local.memory.service import Memory
 from local.protocol import subjects

@@ -6,8 +6,9 @@ import msgspec
 import pytest
 
 from local.bus.connection import Connection
-from local.bus.dead_letters import bury, count_letters, drop, letter_at, letters, publish_again
+from local.bus.dead_letters import bury
 from local.bus.streams import publish_durably, turns_stream
+from local.client.dead_letters import count_letters, drop, letter_at, letters, publish_again
 from local.errors import ECHOED, BadRequestError, BusError, InvalidArgumentsError
 from local.protocol.payloads import DeadLetter
 

@@ -7,8 +7,8 @@ from contextlib import AsyncExitStack, ExitStack
 import pytest
 
 from local.bus.connection import Connection
-from local.bus.tool_client import call_tool
 from local.bus.tool_host import ToolHost
+from local.client.tools import call_tool
 from local.errors import OverloadedError
 from local.fair_slots import FairSlots
 from local.protocol.caller import Caller

@@ -12,8 +12,8 @@ from factories import ConnectBus
 from local.agents.output_keeper import OutputKeeper
 from local.bus import outputs
 from local.bus.connection import Connection, Message
-from local.bus.tool_client import call_tool
 from local.bus.tool_host import ToolHost
+from local.client.tools import call_tool
 from local.memory.service import Memory
 from local.protocol.caller import Caller
 from local.protocol.codec import decode, encode

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from local.bus.connection import Connection
-from local.bus.tool_client import call_tool
 from local.bus.tool_host import ToolHost
+from local.client.tools import call_tool
 from local.errors import NoRespondersError
 from local.protocol.caller import Caller
 from waiting import eventually

@@ -11,8 +11,8 @@ import pytest
 
 from factories import Listen
 from local.bus.connection import Connection, Message
-from local.bus.tool_client import call_tool
 from local.bus.tool_host import ToolHost
+from local.client.tools import call_tool
 from local.errors import NoRespondersError, StorageError
 from local.protocol.caller import Caller
 from local.protocol.codec import decode

@@ -11,7 +11,7 @@ from factories import Listen
 from local.bus import tool_host
 from local.bus.connection import Connection
 from local.bus.tool_host import ToolHost
-from local.bus.toolbox import Toolbox
+from local.client.toolbox import Toolbox
 from local.protocol.caller import Caller
 from local.protocol.codec import decode
 from local.protocol.payloads import Function, FunctionSchema, ToolSchema

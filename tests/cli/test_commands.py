@@ -14,10 +14,10 @@ import pytest
 
 from commands import START_SECONDS, Running, answer, local2
 from local.bus.connection import connect
-from local.bus.memory_client import memory_status
 from local.bus.server import embedded_server
 from local.bus.streams import publish_durably
 from local.cli import app
+from local.client.memory import memory_status
 from local.protocol.announcement import OWN_TOOLS
 from waiting import eventually
 

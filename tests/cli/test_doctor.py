@@ -6,7 +6,8 @@ from typing import Any, Literal
 
 import pytest
 
-from local.cli.doctor import Finding, _examine, _index
+from local import examination
+from local.examination import Finding
 from local.protocol.envelope import utc_now
 from local.protocol.payloads import MemoryStatus
 from local.settings import GeneratorSettings, MemorySettings, Settings
@@ -30,7 +31,7 @@ async def examined(
         ),
         generator=GeneratorSettings(chat=chat, ollama_url=url),
     )
-    return {finding.name: finding for finding in await _examine(settings)}
+    return {finding.name: finding for finding in await examination.examined(settings)}
 
 
 async def test_models_that_are_there_are_ok(tmp_path: Path, ollama: OllamaStandIn) -> None:
@@ -146,7 +147,7 @@ async def test_the_reranker_is_asked(tmp_path: Path, ollama: OllamaStandIn) -> N
     ],
 )
 def test_records_that_wait_for_long_are_said_to(seconds: int, verdict: str, says: str) -> None:
-    finding = _index(
+    finding = examination._index(
         MemoryStatus(
             records=10,
             indexed=3,

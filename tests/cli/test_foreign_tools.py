@@ -10,12 +10,12 @@ from local.bus.connection import Connection, Message
 from local.cli.history import history
 from local.cli.output import Output
 from local.cli.tools import call, list_tools
+from local.protocol.answers import Version, Versions
 from local.protocol.caller import Caller
 from local.protocol.codec import encode
 from local.protocol.envelope import seal
 from local.protocol.payloads import ToolResult
 from local.settings import BusSettings, Settings
-from local.tools.memory_history import Version, Versions
 from recalling import DAY
 
 NOTHING_SAID: dict[str, Any] = {"type": "object"}

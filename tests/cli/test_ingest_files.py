@@ -16,8 +16,8 @@ from local.bus.connection import Connection, Message, connect
 from local.bus.server import embedded_server
 from local.cli.ingest import BATCH_MESSAGES, LARGEST_MESSAGE, IngestedFile, sessions_in
 from local.errors import BadRequestError
-from local.memory.ingestion import Ingested, Skipped
 from local.protocol.codec import encode
+from local.protocol.conversation import Ingested, Skipped
 from local.protocol.envelope import seal
 from local.protocol.payloads import ToolResult
 

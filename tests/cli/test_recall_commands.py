@@ -12,8 +12,7 @@ from local.cli.answers import SHOWN_LINES
 from local.cli.output import Output
 from local.cli.recall import _show
 from local.memory.recall.ranking import Shares
-from local.memory.recall.synthesis import Answer
-from local.tools.recall import Explanation, RecalledItem, RecalledItems
+from local.protocol.answers import Answer, Explanation, RecalledItem, RecalledItems
 
 PLANTS = "# Plants\n\nWater the ficus on Mondays.\n"
 
@@ -249,7 +248,7 @@ def test_an_answer_names_what_it_rests_on(capsys: pytest.CaptureFixture[str]) ->
 
 
 def test_shares_of_nothing_are_left_out(capsys: pytest.CaptureFixture[str]) -> None:
-    shares = Shares(meaning=0.7, echo=-0.2)
+    shares = {"meaning": 0.7, "echo": -0.2}
 
     explained = shown(capsys, explanation=Explanation(shares=shares, weight=0.8))
 
@@ -260,7 +259,7 @@ def test_every_share_is_named_in_full_however_many_there_are(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     names = Shares.__struct_fields__
-    shares = Shares(**dict.fromkeys(names, 0.1))
+    shares = dict.fromkeys(names, 0.1)
 
     explained = shown(capsys, explanation=Explanation(shares=shares, weight=1))
 

@@ -7,7 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from local.conversation.compaction import CompactionRuntime, Job
+from local.conversation.compaction.packing import packed
+from local.conversation.compaction.stages import CompactionRuntime, Job
+from local.conversation.compaction.strategies import Pipeline
+from local.conversation.compaction.summaries import WRITTEN_PART
+from local.conversation.compaction.summarization import Summarization
+from local.conversation.compaction.truncation import ToolTruncation, shortened
 from local.conversation.config import (
     ActiveContextPolicyConfig,
     BackwardPackingConfig,
@@ -17,12 +22,7 @@ from local.conversation.config import (
 )
 from local.conversation.contents import SUMMARY, images_of, is_summary, text_of
 from local.conversation.message import Message, ToolCallMsg
-from local.conversation.packing import packed
-from local.conversation.strategies import Pipeline
-from local.conversation.summaries import WRITTEN_PART
-from local.conversation.summarization import Summarization
 from local.conversation.tokens import estimate, tokens_of
-from local.conversation.truncation import ToolTruncation, shortened
 from local.errors import ConversationError
 from talks import Writer, assistant, chat, job, lent, system, tool, user, words
 

@@ -6,18 +6,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from local.conversation.compaction import Job
+from local.conversation.compaction.limit import limited
+from local.conversation.compaction.rounds import rounds
+from local.conversation.compaction.stages import Job
 from local.conversation.config import (
     ActiveContextPolicyConfig,
     ManagedMemoryConfig,
     ToolTruncationConfig,
 )
-from local.conversation.limit import limited
 from local.conversation.managed import ManagedConversationMemory
 from local.conversation.manager import MemoryManager
 from local.conversation.message import AgentCallMsg, Message, ToolCallMsg
 from local.conversation.parts import Dict
-from local.conversation.rounds import rounds
 from local.conversation.tokens import estimate
 from talks import Writer, assistant, chat, config, lent, system, tool, user, words
 

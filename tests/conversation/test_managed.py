@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from local.conversation.compaction import Compacted, Job
+from local.conversation.compaction.stages import Compacted, Job
+from local.conversation.compaction.strategies import MemoryState
 from local.conversation.config import ManagedMemoryConfig, Mode, SummarizationConfig
 from local.conversation.contents import is_summary
 from local.conversation.events import CompactionEvent, EventContext, MemoryResetEvent
 from local.conversation.managed import ManagedConversationMemory
 from local.conversation.message import Message
-from local.conversation.strategies import MemoryState
 from talks import Heard, Writer, assistant, chat, config, lent, tool, user, words
 
 

@@ -10,7 +10,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from local.conversation.compaction import Compacted, Job
+from local.conversation.compaction.stages import Compacted, Job
+from local.conversation.compaction.strategies import MemoryState
 from local.conversation.config import (
     ActiveContextPolicyConfig,
     BackwardPackingConfig,
@@ -23,7 +24,6 @@ from local.conversation.events import CompactionEvent, EventContext, MemoryReset
 from local.conversation.knowledge_graph import KGMemory
 from local.conversation.managed import ManagedConversationMemory
 from local.conversation.message import AgentCallMsg, Message, MessageContent, ToolCallMsg
-from local.conversation.strategies import MemoryState
 from local.conversation.tokens import MESSAGE_TOKENS
 from local.errors import ConversationError
 from local.llm.ollama import OllamaModel

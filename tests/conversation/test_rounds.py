@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from local.conversation.compaction.rounds import protected_from, rounds
+from local.conversation.compaction.strategies import PROCESSORS
 from local.conversation.config import Stage, SummarizationConfig, ToolTruncationConfig
 from local.conversation.contents import is_question
 from local.conversation.message import Message
-from local.conversation.rounds import protected_from, rounds
-from local.conversation.strategies import PROCESSORS
 from talks import assistant, chat, job, system, tool, user
 
 

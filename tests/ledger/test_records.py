@@ -7,16 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from local.errors import InvalidArgumentsError
-from local.ledger.records import (
-    checked_topic,
-    content_id,
-    folded,
-    in_utc,
-    is_topic,
-    place_of_topic,
-    time_of,
-    written_time,
-)
+from local.ledger.records import checked_topic, folded, is_topic, place_of_topic
+from local.protocol.ids import content_id
+from local.protocol.times import in_utc, time_of, written_time
 
 
 @pytest.mark.parametrize(

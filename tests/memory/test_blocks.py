@@ -6,8 +6,8 @@ import pytest
 
 from calling import RICHARD, call, ingest
 from local.bus.connection import Connection
-from local.bus.tool_client import call_tool
-from local.memory.messages import messages_of
+from local.client.tools import call_tool
+from local.protocol.messages import messages_of
 from local.protocol.payloads import Json
 
 pytestmark = pytest.mark.usefixtures("tools")

@@ -15,8 +15,9 @@ from local.memory.markdown import CHUNK, SHORT
 from local.memory.service import Memory
 from local.protocol.caller import Caller
 from local.protocol.codec import decode
+from local.protocol.documents import MAX_DOCUMENT
 from local.protocol.payloads import Json, MemoryChange, ToolRequest
-from local.tools.add_document import MAX_DOCUMENT, TOOL, AddDocument
+from local.tools.add_document import TOOL, AddDocument
 from recalling import DAY, recall
 
 RICHARD = Caller(user="richard", agent="shell", session_id="s1")

@@ -8,12 +8,13 @@ import pytest
 from factories import ConnectBus
 from indexed import indexed, paused_indexing
 from local.errors import VectorError
-from local.ledger.records import Fact, Kind
+from local.ledger.records import Fact
 from local.ledger.sqlite import finding, working_sets
-from local.memory.places import Scope, Weights
+from local.memory.places import Weights
 from local.memory.recall.recaller import Ask, Recalled
 from local.memory.service import Memory, MemoryService
 from local.protocol.caller import Caller
+from local.protocol.kinds import Kind, Scope
 from local.protocol.vectors import VectorHits
 from local.settings import MemorySettings
 from local.vectors.matrix import FloatMatrix

@@ -11,10 +11,11 @@ import pytest
 from local.errors import InvalidArgumentsError
 from local.ledger.sqlite.database import Connection, Database
 from local.ledger.sqlite.record_rows import TOGETHER
-from local.memory.ingestion import Conversation, Message, records_of
+from local.memory.ingestion import Conversation, records_of
 from local.memory.service import Memory, MemoryService
 from local.protocol.announcement import OWN_TOOLS
 from local.protocol.caller import Caller
+from local.protocol.conversation import Message
 from local.protocol.payloads import MemoryChange, ToolCallRecord
 from local.tools.catalog import memory_tools
 from recalling import DAY, recall, said

@@ -4,12 +4,13 @@ import pytest
 
 from indexed import indexed
 from local.errors import InvalidArgumentsError
-from local.ledger.records import Fact, Owning, Written
+from local.ledger.records import Fact, Written
 from local.ledger.sqlite.database import Connection, Database
 from local.ledger.sqlite.facts import LINKED, LINKS, MOST_LINKED
 from local.memory.recall.recaller import Ask
 from local.memory.service import Memory, MemoryService
 from local.protocol.caller import Caller
+from local.protocol.kinds import Owning
 from local.protocol.payloads import MemoryChange
 from local.protocol.triplet import Triplet
 from recalling import contents, recall

@@ -6,7 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from local.ledger.records import NewRecord
-from local.memory.ingestion import Conversation, Message, numbered, records_of
+from local.memory.ingestion import Conversation, records_of
+from local.protocol.conversation import Message, numbered
 from local.protocol.payloads import ToolCallRecord
 from recalling import DAY, said
 

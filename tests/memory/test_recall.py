@@ -8,8 +8,8 @@ import pytest
 
 from indexed import indexed
 from local.bus.connection import Connection
-from local.bus.tool_client import call_tool
 from local.bus.tool_host import ToolHost
+from local.client.tools import call_tool
 from local.ledger.records import Fact
 from local.ledger.sqlite.searches import Searches
 from local.memory.recall.ranking import FULL_SCORE

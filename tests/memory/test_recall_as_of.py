@@ -8,8 +8,8 @@ import pytest
 
 from indexed import indexed
 from local.bus.connection import Connection
-from local.bus.tool_client import call_tool
 from local.bus.tool_host import ToolHost
+from local.client.tools import call_tool
 from local.ledger.records import Fact
 from local.memory.service import Memory, MemoryService
 from local.protocol.caller import Caller

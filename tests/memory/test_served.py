@@ -3,7 +3,7 @@
 import pytest
 
 from local.bus.connection import Connection
-from local.bus.tool_client import call_tool
+from local.client.tools import call_tool
 from local.memory import served
 from local.memory.served import Served
 from local.memory.service import Memory

@@ -8,8 +8,8 @@ import pytest
 from indexed import indexed
 from local import __version__
 from local.bus.connection import Connection
-from local.bus.tool_client import call_tool
 from local.bus.tool_host import ToolHost
+from local.client.tools import call_tool
 from local.errors import InvalidArgumentsError
 from local.memory.episodes import Hit
 from local.memory.service import Memory

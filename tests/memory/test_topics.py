@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from local.errors import InvalidArgumentsError
-from local.ledger.records import Owning
 from local.ledger.sqlite.database import Connection, Database
 from local.memory.service import Memory, MemoryService
 from local.protocol.caller import Caller
+from local.protocol.kinds import Owning
 from local.protocol.payloads import MemoryChange
 
 LANGUAGE = "user.language_preference"

@@ -9,11 +9,11 @@ import pytest
 
 from calling import RICHARD, call, ingest
 from local.bus.connection import Connection
-from local.bus.tool_client import call_tool
+from local.client.tools import call_tool
 from local.ledger.sqlite.database import Connection as Sql
 from local.ledger.sqlite.database import Database
-from local.memory.attachments import LARGEST, bounded
-from local.memory.messages import messages_of
+from local.protocol.attachments import LARGEST, bounded
+from local.protocol.messages import messages_of
 from local.protocol.payloads import Json
 
 pytestmark = pytest.mark.usefixtures("tools")

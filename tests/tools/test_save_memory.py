@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from local.bus.connection import Connection
-from local.bus.tool_client import call_tool
 from local.bus.tool_host import ToolHost
+from local.client.tools import call_tool
 from local.memory.episodes import MAX_METADATA
 from local.memory.service import Memory
 from local.protocol.caller import Caller

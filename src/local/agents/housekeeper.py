@@ -3,8 +3,8 @@
 from collections.abc import Callable
 
 from local.bus.connection import Connection, Message
-from local.bus.dead_letters import count_letters
 from local.bus.participant import Participant
+from local.client.dead_letters import count_letters
 from local.errors import BusError, IndexDamagedError, Local2Error, StorageError, VectorError
 from local.ledger.records import Counts
 from local.memory.service import Memory

@@ -15,7 +15,6 @@ from local.bus.outputs import with_preview
 from local.bus.participant import Participant
 from local.bus.receivers import others_hear
 from local.errors import Local2Error, NoRespondersError, RequestError
-from local.ledger.records import in_utc
 from local.memory.intake import Question, Result
 from local.memory.service import Memory
 from local.protocol import subjects
@@ -24,6 +23,7 @@ from local.protocol.envelope import Envelope, seal, utc_now
 from local.protocol.generation import read_query
 from local.protocol.payloads import Json, ToolCallRecord, ToolResult
 from local.protocol.result import read_result
+from local.protocol.times import in_utc
 from local.settings import TOOL_OUTPUT_LIMIT
 
 NAME = "listener"

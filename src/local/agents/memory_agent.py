@@ -24,13 +24,13 @@ from local.bus.streams import (
     stored,
 )
 from local.errors import DeadlineError, Local2Error, RequestError
-from local.llm.nothing import is_nothing, why_in_part
 from local.memory.echoes import UNANSWERED, read
 from local.memory.service import Memory
 from local.memory.turn_records import Turn
 from local.protocol import subjects
 from local.protocol.envelope import Envelope, utc_now
 from local.protocol.generation import Read, read_feedback, read_generation, source_of
+from local.protocol.nothing import is_nothing, why_in_part
 from local.protocol.payloads import DeadLetter, Generation
 
 NAME = "memory_agent"

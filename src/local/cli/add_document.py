@@ -6,21 +6,16 @@ from pathlib import Path
 
 import msgspec
 
-from local.bus.connection import Connection, connect
 from local.cli.answers import NAME, answer_on
 from local.cli.outcomes import Outcome, name_of, progress, report
 from local.cli.output import Output, run_async
+from local.client import Connection, connect
 from local.errors import BadRequestError, InvalidArgumentsError, Local2Error
 from local.protocol.caller import Caller
+from local.protocol.documents import MAX_DOCUMENT, MAX_TITLE, AddedDocument, check_size
+from local.protocol.payloads import Json
 from local.runtime import running_url
 from local.settings import Settings
-from local.tools.add_document import (
-    MAX_DOCUMENT,
-    MAX_TITLE,
-    AddDocument,
-    AddedDocument,
-    check_size,
-)
 
 
 def add_document(
@@ -62,13 +57,12 @@ async def _add(bus: Connection, file: Path, title: str | None, source: str | Non
         content = await asyncio.to_thread(_text_of, file)
     except Local2Error as error:
         return Outcome(file=shown, error=str(error))
-    document = AddDocument(
-        content=content,
-        title=(title or name_of(Path(file.stem)))[:MAX_TITLE],
-        source=source or await asyncio.to_thread(_path_of, file),
-    )
-    args, caller = msgspec.to_builtins(document), Caller(agent=NAME)
-    result = await answer_on(bus, "add_document", args, caller)
+    args: Json = {
+        "content": content,
+        "title": (title or name_of(Path(file.stem)))[:MAX_TITLE],
+        "source": source or await asyncio.to_thread(_path_of, file),
+    }
+    result = await answer_on(bus, "add_document", args, Caller(agent=NAME))
     if result.error is not None:
         return Outcome(file=shown, error=result.error.message)
     data = msgspec.convert(result.data, AddedDocument)

@@ -9,9 +9,9 @@ from typing import NoReturn, TypeVar
 import msgspec
 from rich.text import Text
 
-from local.bus.connection import Connection, connect
-from local.bus.tool_client import call_tool
 from local.cli.output import FAILED, Output, printable
+from local.client import Connection, connect
+from local.client.tools import call_tool
 from local.errors import BusError
 from local.protocol.caller import Caller
 from local.protocol.envelope import new_id

@@ -5,10 +5,10 @@ import sys
 from prompt_toolkit import PromptSession
 from prompt_toolkit.formatted_text import FormattedText
 
-from local.bus.connection import Connection, connect
-from local.bus.query_client import QueryClient
 from local.cli.answers import NAME
 from local.cli.output import FAILED, Output, printable, run_async, shown
+from local.client import Connection, connect
+from local.client.queries import QueryClient
 from local.errors import Local2Error
 from local.protocol.caller import Caller
 from local.protocol.envelope import new_id

@@ -4,10 +4,10 @@ from rich.text import Text
 
 from local.cli.answers import answer, data_of, show_entry, shown_time
 from local.cli.output import Output, run_async
-from local.llm.nothing import NOTHING_FOUND
+from local.protocol.answers import Version, Versions
 from local.protocol.caller import Caller
+from local.protocol.nothing import NOTHING_FOUND
 from local.settings import Settings
-from local.tools.memory_history import Version, Versions
 
 
 def history(settings: Settings, output: Output, topic_or_id: str, caller: Caller) -> None:

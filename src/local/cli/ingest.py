@@ -9,14 +9,14 @@ from typing import Self
 import msgspec
 from rich.progress import Progress, TaskID
 
-from local.bus.connection import Connection, connect
 from local.cli.answers import NAME, answer_on
 from local.cli.outcomes import Outcome, name_of, progress, report, show
 from local.cli.output import Output, run_async
+from local.client import Connection, connect
 from local.errors import BadRequestError, InvalidArgumentsError
-from local.memory.ingestion import Ingested, Message, Skipped, numbered, session_of
-from local.memory.messages import Id, messages_of
 from local.protocol.caller import Caller
+from local.protocol.conversation import Ingested, Message, Skipped, numbered, session_of
+from local.protocol.messages import Id, messages_of
 from local.protocol.payloads import Json
 from local.runtime import running_url
 from local.settings import Settings

@@ -8,12 +8,11 @@ from rich.text import Text
 
 from local.cli.answers import INDENT, answer, data_of, show_entry, shown_time
 from local.cli.output import Output, printable, run_async
-from local.llm.nothing import nothing_found
-from local.memory.places import Scope
-from local.memory.recall.synthesis import Answer
+from local.protocol.answers import Answer, Explanation, RecalledItem, RecalledItems
 from local.protocol.caller import Caller
+from local.protocol.kinds import Scope
+from local.protocol.nothing import nothing_found
 from local.settings import Settings
-from local.tools.recall import Explanation, RecalledItem, RecalledItems
 
 
 class Question(msgspec.Struct, frozen=True, kw_only=True):
@@ -80,6 +79,5 @@ def _head(number: int, item: RecalledItem) -> Text:
 
 def _shares(explanation: Explanation) -> Text:
     """The shares that are not zero, and the weight of the scope."""
-    shares = msgspec.structs.asdict(explanation.shares)
-    parts = [f"{name}={share:+.2f}" for name, share in shares.items() if share]
+    parts = [f"{name}={share:+.2f}" for name, share in explanation.shares.items() if share]
     return Text(" ".join([*parts, f"weight={explanation.weight:g}"]), style="dim")

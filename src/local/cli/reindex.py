@@ -7,9 +7,9 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from local.app import open_stack
-from local.bus.connection import Connection, connect
-from local.bus.memory_client import memory_status, start_reindex
 from local.cli.output import Output, run_async
+from local.client import Connection, connect
+from local.client.memory import memory_status, start_reindex
 from local.errors import NoRespondersError, StackNotRunningError, VectorError
 from local.logs import logging_to
 from local.protocol.payloads import MemoryStatus

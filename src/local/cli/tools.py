@@ -5,10 +5,10 @@ from collections.abc import Sequence
 import msgspec
 from rich.table import Table
 
-from local.bus.connection import connect
-from local.bus.toolbox import Toolbox
 from local.cli.answers import NAME, answer_on, fail
 from local.cli.output import Output, run_async, shown
+from local.client import connect
+from local.client.toolbox import Toolbox
 from local.errors import InvalidArgumentsError
 from local.protocol.caller import Caller
 from local.protocol.payloads import Json, ToolResult, ToolSchema

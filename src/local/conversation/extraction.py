@@ -7,7 +7,7 @@ that is missing can be told again, a wrong one is believed.
 import re
 from collections.abc import Iterator
 
-from local.conversation.sentences import pieces
+from local.conversation.compaction.sentences import pieces
 from local.protocol.triplet import Triplet
 
 SAYS_NO_MORE = (

@@ -6,17 +6,12 @@ from functools import partial
 from typing import Any
 
 from local.conversation.cache import Cache, CacheStats
-from local.conversation.compaction import Compacted, CompactionRuntime, Job
-from local.conversation.config import ManagedMemoryConfig
-from local.conversation.context import Context
-from local.conversation.conversation import ConversationMemory, Snapshot
-from local.conversation.limit import limited
-from local.conversation.message import Message
-from local.conversation.packing import packed
-from local.conversation.parts import Dict
-from local.conversation.payload import recovered
-from local.conversation.progress import Progress
-from local.conversation.strategies import (
+from local.conversation.compaction.limit import limited
+from local.conversation.compaction.packing import packed
+from local.conversation.compaction.payload import recovered
+from local.conversation.compaction.progress import Progress
+from local.conversation.compaction.stages import Compacted, CompactionRuntime, Job
+from local.conversation.compaction.strategies import (
     MemoryState,
     Pipeline,
     ProcessStrategy,
@@ -26,6 +21,11 @@ from local.conversation.strategies import (
     WholeContext,
     enabled_stages,
 )
+from local.conversation.config import ManagedMemoryConfig
+from local.conversation.context import Context
+from local.conversation.conversation import ConversationMemory, Snapshot
+from local.conversation.message import Message
+from local.conversation.parts import Dict
 from local.conversation.tokens import estimate
 
 MAY_KEEP_THE_CACHE = ("add", "remove_by_id", "delete_memory", "get_messages")

@@ -4,7 +4,7 @@ import dataclasses
 from pathlib import Path
 from typing import Literal, Unpack, get_args
 
-from local.conversation.compaction import CompactionRuntime
+from local.conversation.compaction.stages import CompactionRuntime
 from local.conversation.config import ManagedMemoryConfig
 from local.conversation.conversation import ConversationMemory, Fields
 from local.conversation.events import EventContext, EventSink

@@ -1,25 +1,17 @@
 """What the ledger holds: kinds of records, their Structs, their ids, the rule for topic keys."""
 
-import hashlib
-import re
 import unicodedata
-from contextlib import suppress
-from datetime import UTC, datetime, time
-from typing import Any, Literal
+from datetime import datetime
+from typing import Literal
 
 import msgspec
 
 from local.errors import InvalidArgumentsError, quoted
+from local.protocol.kinds import Kind, Owning
 from local.protocol.payloads import Json
 from local.protocol.triplet import Triplet
 from local.text.features import Features, features
 
-Kind = Literal["chat_message", "tool_output", "transcript", "document_chunk", "fact", "episode"]
-"""`transcript`: what stands in its place in a conversation unsearched, as instructions."""
-SourceKind = Literal["chat_message", "tool_output", "document_chunk", "fact"]
-"""Those that `recall` finds."""
-Owning = Literal["session", "user", "agent", "tenant"]
-"""Whose a record is: of one of the owner's sessions, the owner's own, an agent's, everybody's."""
 MemoryType = Literal[
     "fact", "preference", "interaction", "summary", "user_request", "entity", "interest"
 ]
@@ -38,8 +30,6 @@ TOPIC_RULE = (
 )
 _TOPIC_PREFIXES = frozenset({"user", "project", "constraint"})
 _TOPIC_LENGTH = 200
-TIME_RULE = "Write it as 2026-05-01 or 2026-05-01T14:30."
-_TIME = re.compile(r"\d{4}-\d{2}-\d{2}([T ].+)?")
 
 
 class NewRecord(msgspec.Struct, frozen=True, kw_only=True):
@@ -241,47 +231,6 @@ def stamp(moment: datetime) -> str:
     return moment.isoformat(timespec="milliseconds")
 
 
-def in_utc(moment: datetime, field: str) -> datetime:
-    """The moment in UTC, which a time without an offset is already.
-
-    Raises:
-        InvalidArgumentsError: In UTC it lies before the calendar begins, or after it ends; the
-            message names the field.
-    """
-    if moment.tzinfo is None:
-        return moment.replace(tzinfo=UTC)
-    try:
-        return moment.astimezone(UTC)
-    except OverflowError as error:
-        raise InvalidArgumentsError(
-            f"{field}: {moment.isoformat()} is no time of our calendar.",
-            remedy=TIME_RULE,
-            logged=f"{field}: it is no time of our calendar.",
-        ) from error
-
-
-def time_of(text: str, field: str, *, ends: bool = False) -> datetime:
-    """A date or a time as people and models write it, in UTC; of a date its beginning, or its end.
-
-    Raises:
-        InvalidArgumentsError: It is neither; the message names the field.
-    """
-    found = written_time(text, field)
-    if ends and len(text) == len("2026-05-01"):
-        found = datetime.combine(found, time.max)
-    return in_utc(found, field)
-
-
-def written_time(text: str, field: str) -> datetime:
-    """As `time_of`, in the offset it is written with, which ids of conversations are made of."""
-    with suppress(msgspec.ValidationError):
-        return msgspec.convert(text, datetime)
-    with suppress(ValueError):
-        if _TIME.fullmatch(text):
-            return datetime.fromisoformat(text)
-    raise InvalidArgumentsError(f"{field}: {quoted(text)} is no date or time.", remedy=TIME_RULE)
-
-
 def checked_text(text: str, field: str) -> str:
     """Return the text if there is something in it.
 
@@ -291,8 +240,3 @@ def checked_text(text: str, field: str) -> str:
     if not text or text.isspace():
         raise InvalidArgumentsError(f"{field}: the text is blank.", remedy="Write something in it.")
     return text
-
-
-def content_id(*parts: Any) -> str:
-    """An id made of the content itself: the same parts give the same id, whenever they come."""
-    return hashlib.blake2b(msgspec.json.encode(parts), digest_size=16).hexdigest()

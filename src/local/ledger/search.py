@@ -5,7 +5,8 @@ from typing import NamedTuple
 
 import msgspec
 
-from local.ledger.records import TENANT_OWNED, Kind, Owning
+from local.ledger.records import TENANT_OWNED
+from local.protocol.kinds import Kind, Owning
 
 
 class Place(NamedTuple):

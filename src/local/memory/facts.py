@@ -11,7 +11,6 @@ from local.ledger.door import Ledger
 from local.ledger.records import (
     Fact,
     NewRecord,
-    Owning,
     Record,
     TripletFact,
     Written,
@@ -27,6 +26,7 @@ from local.memory.provenance import stated_by
 from local.memory.supersession import Supersession
 from local.protocol.caller import Caller
 from local.protocol.envelope import new_id
+from local.protocol.kinds import Owning
 from local.protocol.triplet import Triplet
 
 

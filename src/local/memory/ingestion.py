@@ -4,51 +4,23 @@ Sending the same conversation again makes the same ids, so it changes nothing; a
 what is new. Facts are not extracted here: `records_of` is where an extractor would begin.
 """
 
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 from typing import Any
 
 import msgspec
 
-from local.ledger.records import NewRecord, content_id, in_utc
+from local.ledger.records import NewRecord
 from local.protocol.announcement import OWN_TOOLS
-from local.protocol.envelope import Name
+from local.protocol.conversation import Message, Skipped, is_blank, with_calls
+from local.protocol.ids import content_id
 from local.protocol.payloads import Json, ToolCallRecord
+from local.protocol.times import in_utc
 
-FIRST_MESSAGES = 3
-"""As many tell one conversation from another."""
 OWN_RESULT = "answered by this memory itself"
 
 IsOwn = Callable[[ToolCallRecord], bool]
 """Whether a tool of this memory answered the call."""
-
-
-class Message(msgspec.Struct, frozen=True, kw_only=True):
-    """One message of a conversation, in the roles of chat models."""
-
-    role: str
-    content: str | None = None
-    id: Name | None = None
-    name: Name | None = None
-    timestamp: datetime | None = None
-    tool_calls: list[ToolCallRecord] = []
-    tool_call_id: Name | None = None
-    occurrence: int | None = None
-    """Of a message without an id: how often the conversation has said the same up to it."""
-    parts: list[Any] = []
-    """Of a content that is more than text."""
-    fields: Json = {}
-    """What else it came with."""
-
-    @property
-    def is_blank(self) -> bool:
-        return _is_blank(self.content or "")
-
-    @property
-    def says_something(self) -> bool:
-        """Whether it holds more than calls."""
-        return not self.is_blank or bool(self.parts or self.fields)
 
 
 class Conversation(msgspec.Struct, frozen=True, kw_only=True):
@@ -67,54 +39,6 @@ class Conversation(msgspec.Struct, frozen=True, kw_only=True):
     began: datetime | None = None
 
 
-class Skipped(msgspec.Struct, frozen=True, kw_only=True):
-    """What of a message was not kept, and why; `index` is the message's, from 0."""
-
-    index: int
-    reason: str
-
-
-class Ingested(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of a conversation: `ids` are its records', in their order.
-
-    `added` of them are new, `changed` are newer versions, and `known` were there already.
-    """
-
-    session_id: str
-    ids: list[str]
-    added: int
-    changed: int = 0
-    known: int = 0
-    skipped: list[Skipped] = []
-
-    def summary(self) -> str:
-        """How much is new, newer, known, and left out for which reasons."""
-        parts = [f"{self.added} remembered"]
-        if self.changed:
-            parts.append(f"{self.changed} changed")
-        parts.append(f"{self.known} known already")
-        reasons = Counter(one.reason for one in self.skipped)
-        parts += [f"{count} left out ({reason})" for reason, count in reasons.items()]
-        return ", ".join(parts)
-
-
-def session_of(messages: Sequence[Message]) -> str:
-    """The session's id where the caller gives none: the same conversation, the same id."""
-    first = [
-        (message.name or message.role, message.content, message.timestamp)
-        for message in messages[:FIRST_MESSAGES]
-    ]
-    return content_id("session", first)
-
-
-def numbered(messages: Sequence[Message]) -> Iterator[Message]:
-    """The messages of a conversation, so that it makes the same records whole and in parts.
-
-    Each says how often the same was said up to it; a tool's message without a name gets its tool's.
-    """
-    return (message for message, _ in _with_calls(messages))
-
-
 def records_of(conversation: Conversation) -> Iterator[NewRecord]:
     """The records of a conversation, in their order."""
     return (one for one in read(conversation) if isinstance(one, NewRecord))
@@ -127,29 +51,13 @@ def read(conversation: Conversation) -> Iterator[NewRecord | Skipped]:
     edited, or with other arguments, of another call.
     """
     seen: dict[str, tuple[str, Any]] = {}
-    for index, (message, call) in enumerate(_with_calls(conversation.messages)):
+    for index, (message, call) in enumerate(with_calls(conversation.messages)):
         for record in _records(conversation, message, call):
             if record is None:
                 yield Skipped(index=index, reason=OWN_RESULT)
             elif seen.get(record.id) != (said := (record.content, record.metadata.get("args"))):
                 seen[record.id] = said
                 yield record
-
-
-def _with_calls(
-    messages: Sequence[Message],
-) -> Iterator[tuple[Message, ToolCallRecord | None]]:
-    """Each message as `numbered` says, a tool's with the newest call before it that it answers."""
-    calls: dict[str, ToolCallRecord] = {}
-    said: Counter[tuple[str | None, ...]] = Counter()
-    for message in messages:
-        what = (message.role, message.name, message.content)
-        said[what] += 1
-        answered = calls.get(message.tool_call_id or "") if message.role == "tool" else None
-        name = message.name or (answered.name if answered else None)
-        times = message.occurrence or said[what]
-        yield msgspec.structs.replace(message, occurrence=times, name=name), answered
-        calls |= {call.id: call for call in message.tool_calls if call.id}
 
 
 def _records(
@@ -163,7 +71,7 @@ def _records(
     untold: list[ToolCallRecord] = []
     left_out = 0
     for reported in message.tool_calls:
-        if _is_blank(reported.content):
+        if is_blank(reported.content):
             untold.append(reported)
         elif conversation.is_own(reported):
             untold.append(reported)
@@ -180,10 +88,6 @@ def _records(
         yield _said(conversation, message, untold)
     yield from (_result(conversation, message, reported) for reported in told)
     yield from (None for _ in range(left_out))
-
-
-def _is_blank(text: str) -> bool:
-    return not text or text.isspace()
 
 
 def _answer(message: Message, call: ToolCallRecord | None) -> ToolCallRecord:

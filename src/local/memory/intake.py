@@ -8,22 +8,17 @@ from typing import Any
 import msgspec
 
 from local.ledger.door import Ledger
-from local.ledger.records import LONG, TENANT_OWNED, NewRecord, Written, content_id, read_ahead
+from local.ledger.records import LONG, TENANT_OWNED, NewRecord, Written, read_ahead
 from local.memory.changes import Changes
 from local.memory.echoes import unanswered
-from local.memory.ingestion import (
-    Conversation,
-    Ingested,
-    Message,
-    Skipped,
-    read,
-    session_of,
-)
+from local.memory.ingestion import Conversation, read
 from local.memory.served import Served
 from local.memory.turn_records import question_of
 from local.protocol.announcement import OWN_TOOLS
 from local.protocol.caller import Caller
+from local.protocol.conversation import Ingested, Message, Skipped, session_of
 from local.protocol.envelope import new_id
+from local.protocol.ids import content_id
 from local.protocol.payloads import Json, ToolCallRecord
 
 MANY = 100

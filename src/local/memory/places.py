@@ -1,17 +1,16 @@
 """Scopes: which records a caller may find, and how much each class of them weighs."""
 
 from collections.abc import Collection
-from typing import Literal, Self
+from typing import Self
 
 import msgspec
 
 from local.errors import InvalidArgumentsError
-from local.ledger.records import TENANT_OWNED, Kind, Owning, Record
+from local.ledger.records import TENANT_OWNED, Record
 from local.ledger.search import Place
 from local.protocol.caller import Caller
+from local.protocol.kinds import Kind, Owning, Scope
 from local.settings import MemorySettings
-
-Scope = Literal["session", "history", "user", "agent", "tenant", "any"]
 
 OPTIONS = {"session_id": "--session", "user": "--user", "source": "--agent"}
 """Of the command line, for what an envelope says."""

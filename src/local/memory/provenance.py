@@ -4,15 +4,11 @@ What belongs to a user was stated by its owner. What belongs to an agent or to e
 metadata which user stated it; nobody but that user learns who that was.
 """
 
-from typing import Literal
-
 from local.ledger.records import TENANT_OWNED, Record
 from local.protocol.caller import Caller
+from local.protocol.kinds import By, SourceClass
 from local.protocol.payloads import Json
 
-By = Literal["self", "other"]
-"""The user who asks, or anybody else."""
-SourceClass = Literal["user", "assistant", "tool", "document", "system"]
 STATED_BY = "stated_by"
 
 _OF_ROLES: dict[str | None, SourceClass] = {"user": "user", "tool": "tool", "system": "system"}

@@ -32,20 +32,21 @@ from local.memory.episodes import (
 )
 from local.memory.facts import Facts
 from local.memory.indexer import Indexer
-from local.memory.ingestion import Ingested, Message
 from local.memory.intake import Intake
 from local.memory.judge import Judge
 from local.memory.outputs import ToolOutputs
 from local.memory.places import ALIKE, Weights
 from local.memory.recall.recaller import Ask, Recalled, Recaller, RecallModels
 from local.memory.recall.retrieval import Closeness, Retrieval
-from local.memory.recall.synthesis import Answer, Synthesis
 from local.memory.recall.synthesis import Item as SynthesisItem
+from local.memory.recall.synthesis import Synthesis
 from local.memory.served import Served
 from local.memory.sessions import Sessions
 from local.memory.supersession import Supersession
 from local.memory.turn_records import Turn, records_of_turn
+from local.protocol.answers import Answer
 from local.protocol.caller import Caller
+from local.protocol.conversation import Ingested, Message
 from local.protocol.envelope import utc_now
 from local.protocol.payloads import Json
 from local.settings import MemorySettings

@@ -10,12 +10,14 @@ import msgspec
 
 from local.errors import InvalidArgumentsError
 from local.ledger.door import Ledger
-from local.ledger.records import TENANT_OWNED, Owning, Record, checked_text, content_id
+from local.ledger.records import TENANT_OWNED, Record, checked_text
 from local.ledger.sessions import Important, Note, Noted, SessionOf, StoredMessage
 from local.memory.notes import Notes
 from local.memory.places import how_to_send, own_places
-from local.memory.provenance import By, by
+from local.memory.provenance import by
 from local.protocol.caller import Caller
+from local.protocol.ids import content_id
+from local.protocol.kinds import By, Owning
 from local.protocol.payloads import Json
 from local.settings import MemorySettings
 

@@ -5,10 +5,12 @@ from datetime import datetime
 
 import msgspec
 
-from local.ledger.records import NewRecord, content_id
+from local.ledger.records import NewRecord
 from local.memory.episodes import new_episode
-from local.memory.ingestion import Conversation, IsOwn, Message, records_of
+from local.memory.ingestion import Conversation, IsOwn, records_of
 from local.protocol.caller import Caller
+from local.protocol.conversation import Message
+from local.protocol.ids import content_id
 from local.protocol.payloads import Json, ToolCallRecord
 
 

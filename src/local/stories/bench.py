@@ -7,8 +7,8 @@ from typing import Self
 from msgspec.structs import replace
 
 from local.app import open_stack
-from local.bus.connection import Connection, connect
-from local.bus.query_client import QueryClient
+from local.client import Connection, connect
+from local.client.queries import QueryClient
 from local.settings import BusSettings, ChatChoice, Settings
 
 

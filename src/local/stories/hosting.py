@@ -7,8 +7,7 @@ from typing import Annotated
 import msgspec
 
 from local import __version__
-from local.bus.connection import Connection, Message, connect
-from local.bus.tool_host import ToolHost
+from local.client import Connection, Message, ToolHost, connect
 from local.protocol import subjects
 from local.protocol.caller import Caller
 from local.protocol.codec import encode, header_of

@@ -9,10 +9,9 @@ from typing import Any, Literal, Self, TypeVar
 
 import msgspec
 
-from local.bus.connection import connect
-from local.bus.streams import publish_durably
-from local.bus.tool_client import call_tool
-from local.bus.toolbox import Toolbox
+from local.client import connect, publish_durably
+from local.client.toolbox import Toolbox
+from local.client.tools import call_tool
 from local.errors import Local2Error, ModelError
 from local.protocol import subjects
 from local.protocol.caller import Caller

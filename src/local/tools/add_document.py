@@ -4,9 +4,9 @@ from typing import Annotated
 
 import msgspec
 
-from local.errors import TooLargeError
 from local.memory.documents import Document
 from local.memory.service import MemoryService
+from local.protocol.documents import MAX_TITLE, AddedDocument, check_size
 from local.protocol.tool import ToolOutput
 from local.tools.base import Args, MemoryTool
 
@@ -15,9 +15,6 @@ DESCRIPTION = (
     "tenant can find it. Adding it again under the same source replaces it, and changes only what "
     "is different. For a single fact use remember_fact or save_topic."
 )
-MAX_DOCUMENT = 900_000
-"""Bytes as JSON; the bus carries 1 MB."""
-MAX_TITLE = 100
 
 
 class AddDocument(Args, frozen=True):
@@ -32,17 +29,6 @@ class AddDocument(Args, frozen=True):
         Annotated[str, msgspec.Meta(min_length=1, max_length=1_000)] | None,
         msgspec.Meta(description="Where it comes from, e.g. a path or URL; else its title."),
     ] = None
-
-
-class AddedDocument(msgspec.Struct, frozen=True, kw_only=True):
-    """Counts of chunks; `removed` are old ones that the document has no more."""
-
-    source: str
-    chunks: int
-    added: int
-    replaced: int
-    unchanged: int
-    removed: int
 
 
 async def add_document(memory: MemoryService, args: AddDocument) -> ToolOutput:
@@ -63,15 +49,6 @@ async def add_document(memory: MemoryService, args: AddDocument) -> ToolOutput:
             removed=kept.removed,
         ),
     )
-
-
-def check_size(content: str) -> None:
-    """Raise TooLargeError if the text is more than a document may have."""
-    if len(content) > MAX_DOCUMENT or len(msgspec.json.encode(content)) > MAX_DOCUMENT:
-        raise TooLargeError(
-            f"The document has more than {MAX_DOCUMENT:,} bytes as JSON, the most it may have.",
-            remedy="Split it.",
-        )
 
 
 def _chunks(count: int) -> str:

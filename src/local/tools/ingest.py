@@ -5,11 +5,11 @@ from typing import Annotated
 
 import msgspec
 
-from local.memory.ingestion import Message
 from local.memory.intake import MANY
-from local.memory.messages import MessageJson, messages_of
 from local.memory.service import MemoryService
+from local.protocol.conversation import Message
 from local.protocol.envelope import Name
+from local.protocol.messages import MessageJson, messages_of
 from local.protocol.tool import ToolOutput
 from local.tools.base import Args, MemoryTool
 

@@ -1,14 +1,14 @@
 """Tool `memory_history`: what a fact, an answer or a message was before."""
 
-from datetime import datetime
 from typing import Annotated
 
 import msgspec
 
 from local.ledger.records import Record
 from local.llm.framing import inset
-from local.llm.nothing import NOTHING_FOUND
 from local.memory.service import MemoryService
+from local.protocol.answers import Version, Versions
+from local.protocol.nothing import NOTHING_FOUND
 from local.protocol.tool import ToolOutput
 from local.tools.base import Args, MemoryTool
 from local.tools.excerpts import DATA_BYTES, TEXT_BYTES, shortened
@@ -22,25 +22,6 @@ MOST = 100
 
 class MemoryHistory(Args, frozen=True):
     topic_or_id: Annotated[str, msgspec.Meta(min_length=1, max_length=256)]
-
-
-class Version(msgspec.Struct, frozen=True, kw_only=True):
-    """`superseded_by` is the id of the version that replaced it; None: it is the active one."""
-
-    id: str
-    content: str
-    topic: str | None
-    scope: str
-    event_time: datetime
-    agent: str | None
-    superseded_by: str | None
-
-
-class Versions(msgspec.Struct, frozen=True, kw_only=True):
-    """The newest `MOST` of `total` versions, long ones shortened if there are many."""
-
-    versions: list[Version]
-    total: int
 
 
 async def memory_history(memory: MemoryService, args: MemoryHistory) -> ToolOutput:

@@ -1,19 +1,18 @@
 """Tool `recall`: one search over everything remembered."""
 
-from datetime import datetime
 from typing import Annotated
 
 import msgspec
 
-from local.ledger.records import Owning, Record, SourceKind, is_topic, time_of
-from local.llm.nothing import nothing_found
-from local.memory.places import Scope
-from local.memory.provenance import By, SourceClass, by, source_class
-from local.memory.recall.ranking import Shares
+from local.ledger.records import Record, is_topic
+from local.memory.provenance import by, source_class
 from local.memory.recall.recaller import RECALLED_KINDS, Ask, Item, Recalled
-from local.memory.recall.synthesis import Answer
 from local.memory.service import MemoryService
+from local.protocol.answers import Answer, Explanation, RecalledItem, RecalledItems
 from local.protocol.caller import Caller
+from local.protocol.kinds import Owning, Scope, SourceClass, SourceKind
+from local.protocol.nothing import nothing_found
+from local.protocol.times import time_of
 from local.protocol.tool import ToolOutput
 from local.tools.base import MAX_QUERY, Args, MemoryTool
 from local.tools.excerpts import DATA_BYTES, TEXT_BYTES, Entry, numbered, shortened
@@ -99,49 +98,6 @@ class Recall(Args, frozen=True):
     ] = False
 
 
-class Explanation(msgspec.Struct, frozen=True, kw_only=True):
-    """What a score is made of: the sum of the shares, by 2.5, times the weight of its scope."""
-
-    shares: Shares
-    weight: float
-
-
-class RecalledItem(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """`source_ref` is the id that whoever stored it gave it.
-
-    `role` is a message's, `agent` who wrote it to the memory, `by` whether the user who asks stated
-    it or another one.
-    """
-
-    id: str
-    source_kind: str
-    source_ref: str | None
-    content: str
-    event_time: datetime
-    score: float
-    topic: str | None
-    memory_type: str | None
-    label: str | None
-    session_id: str | None
-    role: str | None = None
-    agent: str | None = None
-    by: By | None = None
-    scope: Owning | None = None
-    source_class: SourceClass | None = None
-    explanation: Explanation | None = None
-
-
-class RecalledItems(msgspec.Struct, frozen=True, kw_only=True):
-    """`degraded`: some memories could only be found by their words; `reason` says why."""
-
-    items: list[RecalledItem]
-    total: int
-    degraded: bool
-    rerank_used: bool
-    reason: str | None
-    answer: Answer | None
-
-
 async def recall(memory: MemoryService, args: Recall) -> ToolOutput:
     recalled = await memory.recall(
         Ask(
@@ -225,8 +181,14 @@ def _item(item: Item, caller: Caller, *, explain: bool) -> RecalledItem:
         by=by(record, caller),
         scope=record.scope,
         source_class=source_class(record),
-        explanation=Explanation(shares=item.shares, weight=item.weight) if explain else None,
+        explanation=Explanation(shares=msgspec.to_builtins(item.shares), weight=item.weight)
+        if explain
+        else None,
     )
+
+
+def _explanation(item: Item) -> Explanation:
+    return Explanation(shares=msgspec.to_builtins(item.shares), weight=item.weight)
 
 
 def _shown(data: RecalledItems) -> list[str]:

@@ -3,8 +3,8 @@
 import msgspec
 
 from local.llm.framing import inset
-from local.llm.nothing import NOTHING_FOUND
 from local.memory.service import MemoryService
+from local.protocol.nothing import NOTHING_FOUND
 from local.protocol.tool import ToolOutput
 from local.tools.base import Args, MemoryTool, TopicKey
 

@@ -6,9 +6,9 @@ from typing import Annotated
 
 import msgspec
 
-from local.llm.nothing import nothing_found
 from local.memory.episodes import Hit, SearchResult
 from local.memory.service import MemoryService
+from local.protocol.nothing import nothing_found
 from local.protocol.tool import ToolOutput
 from local.tools.base import MAX_QUERY, Args, MemoryTool
 from local.tools.excerpts import DATA_BYTES, TEXT_BYTES, Entry, numbered, shortened

@@ -9,10 +9,11 @@ import pytest
 from local.errors import StorageError
 from local.ledger import topics
 from local.ledger.door import Ledger
-from local.ledger.records import NewRecord, Owning, Record
+from local.ledger.records import NewRecord, Record
 from local.ledger.sqlite.database import Connection, Database
 from local.ledger.topics import LARGEST, RecentTopics
 from local.protocol.envelope import new_id
+from local.protocol.kinds import Owning
 from waiting import eventually
 
 OWNER = "richard"

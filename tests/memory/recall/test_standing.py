@@ -7,7 +7,7 @@ import pytest
 from calling import RICHARD, call, ingest
 from indexed import indexed
 from local.bus.connection import Connection
-from local.bus.tool_client import call_tool
+from local.client.tools import call_tool
 from local.ledger.records import NewRecord
 from local.memory.service import Memory
 from local.protocol.caller import Caller

@@ -9,8 +9,9 @@ from structlog.testing import capture_logs
 from local.ledger.records import Fact
 from local.llm.structured import StructuredModel
 from local.memory.recall.recaller import Ask
-from local.memory.recall.synthesis import ALL_CHARACTERS, ITEM_CHARACTERS, Answer, Item, Synthesis
+from local.memory.recall.synthesis import ALL_CHARACTERS, ITEM_CHARACTERS, Item, Synthesis
 from local.memory.service import Memory
+from local.protocol.answers import Answer
 from local.protocol.caller import Caller
 from local.protocol.payloads import ToolCallRecord
 from recalling import said

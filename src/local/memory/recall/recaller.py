@@ -15,10 +15,10 @@ from local.errors import InvalidArgumentsError, RerankError
 from local.fair_slots import FairSlots
 from local.ledger.choice import Choice, Wanted
 from local.ledger.found import Found
-from local.ledger.records import TENANT_OWNED, Kind, Record, checked_text, in_utc, is_topic
+from local.ledger.records import TENANT_OWNED, Record, checked_text, is_topic
 from local.ledger.search import Search
 from local.memory.echoes import OF_TURNS
-from local.memory.places import Reach, Scope, Weights, reach
+from local.memory.places import Reach, Weights, reach
 from local.memory.recall.echoes import Heard
 from local.memory.recall.expansion import Expander
 from local.memory.recall.query import Query, analyse
@@ -26,6 +26,8 @@ from local.memory.recall.ranking import Draft, Ranked, Shares, rank
 from local.memory.recall.reranker import Reranker
 from local.memory.recall.retrieval import Retrieval
 from local.protocol.caller import Caller
+from local.protocol.kinds import Kind, Scope
+from local.protocol.times import in_utc
 
 RECALLED_KINDS: tuple[Kind, ...] = ("chat_message", "tool_output", "document_chunk", "fact")
 """Episodes hold what messages hold, and have a search of their own."""

@@ -11,6 +11,7 @@ from local.errors import ModelError
 from local.ledger.records import Record
 from local.llm.structured import StructuredModel
 from local.memory.provenance import source_class
+from local.protocol.answers import Answer
 
 ITEM_CHARACTERS = 2_000
 ALL_CHARACTERS = 12_000
@@ -47,14 +48,6 @@ class Item(Struct, frozen=True, kw_only=True):
             source=source_class(record),
             topic=record.topic,
         )
-
-
-class Answer(Struct, frozen=True, kw_only=True):
-    """`text` is empty if nothing answers the question; without a model it is the best item's."""
-
-    text: str = ""
-    ids: tuple[str, ...] = ()
-    by_model: bool = False
 
 
 class _ShownItem(Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -9,14 +9,14 @@ from typing import Annotated, Any
 import msgspec
 
 from local.errors import InvalidArgumentsError, echoed
-from local.ledger.records import TIME_RULE, in_utc, written_time
-from local.memory.attachments import bounded
-from local.memory.blocks import Blocks
-from local.memory.ingestion import Message
+from local.protocol.attachments import bounded
+from local.protocol.blocks import Blocks
 from local.protocol.calls import UNNAMED, read_calls
+from local.protocol.conversation import Message
 from local.protocol.envelope import Name
 from local.protocol.payloads import Json, ToolCallRecord
 from local.protocol.reading import as_text, text_of
+from local.protocol.times import TIME_RULE, in_utc, written_time
 from local.protocol.tool import parameters_of
 
 ROLES = {

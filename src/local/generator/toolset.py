@@ -6,13 +6,13 @@ from collections.abc import Iterable, Sequence
 import msgspec
 import structlog
 
-from local.agents.publication import RECORDED_CHARACTERS
 from local.bus.connection import Connection
 from local.bus.outputs import with_preview
-from local.bus.tool_client import call_tool
+from local.client.tools import call_tool
 from local.conversation.message import Message
 from local.conversation.tokens import TokenCounter
 from local.errors import echoed
+from local.generator.publication import RECORDED_CHARACTERS
 from local.llm.chat import ToolCall, ToolDefinition
 from local.protocol.announcement import is_own
 from local.protocol.caller import Caller

@@ -5,11 +5,11 @@ from itertools import pairwise
 
 import msgspec
 
+from local.conversation.compaction.packing import packed, with_cut_results
+from local.conversation.compaction.truncation import shortened
 from local.conversation.contents import is_question, parted
 from local.conversation.message import Message
-from local.conversation.packing import packed, with_cut_results
 from local.conversation.tokens import TokenCounter
-from local.conversation.truncation import shortened
 from local.llm.chat import ChatMessage, ToolCall
 from local.llm.framing import fact_line, note_line
 from local.protocol.payloads import Json

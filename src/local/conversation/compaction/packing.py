@@ -2,12 +2,12 @@
 
 from collections.abc import Callable, Sequence
 
-from local.conversation.compaction import Job
+from local.conversation.compaction.rounds import rounds, waiting_round
+from local.conversation.compaction.stages import Job
+from local.conversation.compaction.truncation import shortened
 from local.conversation.contents import is_question, is_summary
 from local.conversation.message import Message
-from local.conversation.rounds import rounds, waiting_round
 from local.conversation.tokens import TokenCounter
-from local.conversation.truncation import shortened
 
 SUMMARY_PART = 4
 """Of the budget a quarter is for a summary, however long the results of tools are."""

@@ -7,18 +7,18 @@ from weakref import WeakValueDictionary
 
 import structlog
 
-from local.agents.learning import learn
-from local.agents.publication import Publications
-from local.agents.session import Session
-from local.agents.session_events import Announcements
-from local.agents.toolset import Uses
-from local.agents.turn import NAME, Turn
 from local.bus.connection import Connection, Message
 from local.bus.identity import caller_of
 from local.bus.participant import Participant
-from local.bus.toolbox import Toolbox
+from local.client.toolbox import Toolbox
 from local.errors import InvalidArgumentsError, OverloadedError, RequestError
 from local.fair_slots import FairSlots
+from local.generator.events import Announcements
+from local.generator.learning import learn
+from local.generator.publication import Publications
+from local.generator.session import Session
+from local.generator.toolset import Uses
+from local.generator.turn import NAME, Turn
 from local.llm.chat import ChatModel
 from local.llm.structured import StructuredModel
 from local.protocol import subjects

@@ -5,11 +5,11 @@ from collections.abc import Sequence
 
 import msgspec
 
-from local.conversation.compaction import Job
+from local.conversation.compaction.rounds import protected_from
+from local.conversation.compaction.stages import Job
 from local.conversation.contents import parted
 from local.conversation.message import Message
 from local.conversation.parts import Content
-from local.conversation.rounds import protected_from
 from local.conversation.tokens import TokenCounter
 
 SHORTEST = 40

@@ -4,15 +4,15 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
+from local.conversation.compaction.packing import packed
+from local.conversation.compaction.rounds import protected_from
+from local.conversation.compaction.strategies import enabled_stages
+from local.conversation.compaction.truncation import shortened
 from local.conversation.config import ManagedMemoryConfig
 from local.conversation.contents import is_question, parted
 from local.conversation.message import Message, ToolCallMsg
-from local.conversation.packing import packed
 from local.conversation.parts import as_json
-from local.conversation.rounds import protected_from
-from local.conversation.strategies import enabled_stages
 from local.conversation.tokens import TokenCounter
-from local.conversation.truncation import shortened
 
 SHORT_ARGUMENTS = 40
 """Characters of a call's arguments that stay as they are."""

@@ -5,12 +5,12 @@ from collections.abc import Collection, Iterable, Sequence
 import msgspec
 from msgspec import Struct
 
-from local.conversation.compaction import Job
+from local.conversation.compaction.rounds import protected_from
+from local.conversation.compaction.stages import Job
+from local.conversation.compaction.summaries import heading_tokens, summary_of
+from local.conversation.compaction.truncation import shortened
 from local.conversation.contents import images_of, is_question, is_summary, with_images
 from local.conversation.message import Message
-from local.conversation.rounds import protected_from
-from local.conversation.summaries import heading_tokens, summary_of
-from local.conversation.truncation import shortened
 
 
 class Limits(Struct, frozen=True, kw_only=True):

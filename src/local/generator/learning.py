@@ -4,7 +4,7 @@ import msgspec
 import structlog
 
 from local.bus.connection import Connection
-from local.bus.tool_client import call_tool
+from local.client.tools import call_tool
 from local.conversation.knowledge_graph import KGMemory
 from local.errors import ModelError
 from local.llm.structured import StructuredModel

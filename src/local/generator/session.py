@@ -6,10 +6,9 @@ from collections.abc import Collection, Sequence
 import msgspec
 import structlog
 
-from local.agents.prompt import Background, Known, Note
 from local.bus.connection import Connection
-from local.bus.tool_client import call_tool
-from local.conversation.compaction import CompactionRuntime
+from local.client.tools import call_tool
+from local.conversation.compaction.stages import CompactionRuntime
 from local.conversation.config import ManagedMemoryConfig
 from local.conversation.conversation import Snapshot
 from local.conversation.events import EventContext, EventSink
@@ -17,6 +16,7 @@ from local.conversation.managed import ManagedConversationMemory
 from local.conversation.message import ROLES, Message, ToolCallMsg
 from local.conversation.tokens import Calibrated
 from local.errors import Local2Error
+from local.generator.prompt import Background, Known, Note
 from local.protocol.caller import Caller
 from local.protocol.payloads import Json
 from local.settings import GeneratorSettings

@@ -9,11 +9,11 @@ import msgspec
 import structlog
 from msgspec import Struct
 
-from local.conversation.compaction import Job
+from local.conversation.compaction.sentences import extract
+from local.conversation.compaction.stages import Job
+from local.conversation.compaction.truncation import shortened
 from local.conversation.contents import SUMMARY, images_of, is_summary, text_of
 from local.conversation.message import Message
-from local.conversation.sentences import extract
-from local.conversation.truncation import shortened
 from local.errors import ModelError
 from local.llm.chat import ChatMessage, ChatModel
 from local.llm.structured import user_prompt

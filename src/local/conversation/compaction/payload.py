@@ -4,10 +4,10 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
-from local.conversation.compaction import Compacted, Job
+from local.conversation.compaction.rounds import protected_from
+from local.conversation.compaction.stages import Compacted, Job
+from local.conversation.compaction.summarization import Limits, summarized
 from local.conversation.message import Message
-from local.conversation.rounds import protected_from
-from local.conversation.summarization import Limits, summarized
 
 REQUEST_BYTES: Mapping[str, int] = {
     "anthropic": 32_000_000,

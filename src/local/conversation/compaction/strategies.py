@@ -5,12 +5,12 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from local.conversation.compaction import Compacted, Job, Processor
+from local.conversation.compaction.packing import BackwardPacking
+from local.conversation.compaction.stages import Compacted, Job, Processor
+from local.conversation.compaction.summarization import Summarization
+from local.conversation.compaction.truncation import ToolTruncation
 from local.conversation.config import ActiveContextPolicyConfig, ManagedMemoryConfig, Stage
 from local.conversation.message import Message
-from local.conversation.packing import BackwardPacking
-from local.conversation.summarization import Summarization
-from local.conversation.truncation import ToolTruncation
 
 PROCESSORS: Mapping[Stage, Processor] = {
     "tool_truncation": ToolTruncation(),

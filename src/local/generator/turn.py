@@ -7,15 +7,15 @@ from contextlib import AbstractAsyncContextManager, aclosing
 import msgspec
 import structlog
 
-from local.agents.prompt import Background, PromptWriter
-from local.agents.publication import Publications
-from local.agents.session import Session
-from local.agents.toolset import Toolset, Uses, as_message, fitting
 from local.bus.connection import Connection
-from local.conversation.compaction import CompactionRuntime
+from local.conversation.compaction.stages import CompactionRuntime
 from local.conversation.conversation import Snapshot
 from local.conversation.message import ToolCallMsg
 from local.errors import Local2Error, ModelError, PromptTooLargeError
+from local.generator.prompt import Background, PromptWriter
+from local.generator.publication import Publications
+from local.generator.session import Session
+from local.generator.toolset import Toolset, Uses, as_message, fitting
 from local.llm.chat import ChatModel, ToolCall, ToolDefinition, Usage
 from local.llm.rules import RulesModel
 from local.protocol import subjects

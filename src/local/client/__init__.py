@@ -1,0 +1,7 @@
+"""The bus as those use it who stand outside of the stack: commands, stories, front ends."""
+
+from local.bus.connection import Connection, Message, connect
+from local.bus.streams import publish_durably
+from local.bus.tool_host import ToolHost
+
+__all__ = ["Connection", "Message", "ToolHost", "connect", "publish_durably"]
