@@ -17,14 +17,7 @@ from local.bus.memory_client import memory_status
 from local.bus.server import find_server
 from local.bus.streams import LEAST_FREE
 from local.cli.output import FAILED, Output, run_async, shown
-from local.errors import (
-    RESTORE,
-    BusError,
-    ConfigError,
-    Local2Error,
-    RerankError,
-    StorageError,
-)
+from local.errors import RESTORE, BusError, ConfigError, Local2Error, RerankError, StorageError
 from local.folder import folder_lock
 from local.ledger.records import Counts
 from local.llm.ollama import installed_models
