@@ -82,4 +82,4 @@ async def _keep_vectors(queue: IndexQueue, vectors: FloatMatrix) -> None:
     """The records count as indexed then; the stack sees it if the index lacks them."""
     waiting = await queue.waiting(len(vectors), embedder=MODEL)
     waiting.sort(key=lambda record: record.row)
-    await queue.keep_vectors(waiting, [row.tobytes() for row in vectors], MODEL)
+    await queue.store_vectors(waiting, [row.tobytes() for row in vectors], MODEL)

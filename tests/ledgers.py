@@ -101,4 +101,4 @@ async def index(ledger: Ledger, angles: dict[str, float]) -> None:
     """Give the records of these texts their vectors."""
     waiting = await ledger.index.waiting(999, embedder=EMBEDDER)
     taken = [one for one in waiting if one.text in angles]
-    await ledger.index.keep_vectors(taken, [angle(angles[one.text]) for one in taken], EMBEDDER)
+    await ledger.index.store_vectors(taken, [angle(angles[one.text]) for one in taken], EMBEDDER)

@@ -66,7 +66,7 @@ async def test_a_vector_is_stored_with_its_record(ledger: Ledger) -> None:
 
     (waiting,) = await ledger.index.waiting(9, embedder=EMBEDDER)
     (of_another,) = await ledger.index.waiting(9, embedder="another")
-    await ledger.index.keep_vectors([waiting], [], EMBEDDER)
+    await ledger.index.store_vectors([waiting], [], EMBEDDER)
     (sampled,) = await ledger.index.sample_indexed(9)
 
     assert (waiting.vector, of_another.vector, sampled.vector) == (angle(30), None, angle(30))

@@ -19,7 +19,7 @@ async def load(
     ledger: Ledger, limit: int = 99, important: Sequence[Important] = (), **session: str
 ) -> StoredSession:
     asked = SessionOf(**{"owner": OWNER, "session_id": "s1", **session})
-    return await ledger.sessions.load(asked, limit, important)
+    return await ledger.sessions.load(asked, limit, important, lambda stored: stored)
 
 
 async def test_the_newest_messages_come_in_their_order(ledger: Ledger) -> None:

@@ -73,7 +73,7 @@ class Batches:
     async def _send(self, batch: list[Waiting]) -> None:
         begun = time.monotonic()
         stored = await self._vectors.upsert(items_of(batch), tenant=self._queue.tenant)
-        await self._queue.keep_vectors(batch, stored.vectors, stored.embedder)
+        await self._queue.store_vectors(batch, stored.vectors, stored.embedder)
         self._records = records_after(len(batch), time.monotonic() - begun)
         self.moved_at = utc_now()
 

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
+from functools import partial
 from itertools import chain, groupby
 from typing import Self
 
@@ -11,7 +12,7 @@ import msgspec
 from local.errors import InvalidArgumentsError
 from local.ledger.door import Ledger
 from local.ledger.records import TENANT_OWNED, Record, checked_text
-from local.ledger.sessions import Important, Note, Noted, SessionOf, StoredMessage
+from local.ledger.sessions import Important, Note, Noted, SessionOf, StoredMessage, StoredSession
 from local.memory.notes import Notes
 from local.memory.places import how_to_send, own_places
 from local.memory.provenance import by
@@ -136,11 +137,14 @@ class Sessions:
             InvalidArgumentsError: Neither the argument nor the caller says which session.
         """
         session = SessionOf(self._owner, self._known(session_id))
-        stored = await self._ledger.sessions.load(session, limit, self._important())
+        made = partial(self._made, session.session_id, limit)
+        return await self._ledger.sessions.load(session, limit, self._important(), made)
+
+    def _made(self, session_id: str, limit: int, stored: StoredSession) -> Session:
         told = conversation(in_order(stored.messages))
         messages = from_answered(told, max(0, len(told) - limit))
         return Session(
-            session_id=session.session_id,
+            session_id=session_id,
             messages=messages,
             earlier=stored.earlier or len(messages) < len(told),
             notes=stored.notes,

@@ -66,13 +66,13 @@ class IndexQueue:
         """Some records that should be in the index, by chance, with their vectors."""
         return [_waiting(row) for row in await self._rows.all("sample_indexed", limit=limit)]
 
-    async def keep_vectors(
+    async def store_vectors(
         self, records: Sequence[Waiting], vectors: Sequence[bytes], embedder: str
     ) -> None:
-        """Mark records as indexed, and keep the vectors of those that had none, in their order."""
+        """Mark records as indexed, and store the vectors of those that had none, in their order."""
         without = [record for record in records if record.vector is None]
 
-        def keep(connection: Connection) -> None:
+        def store(connection: Connection) -> None:
             for record, data in zip(without, vectors, strict=True):
                 self._rows.execute(
                     connection, "keep_vector", row=record.row, embedder=embedder, data=data
@@ -80,7 +80,7 @@ class IndexQueue:
             for record in records:
                 self._rows.execute(connection, "mark_indexed", row=record.row)
 
-        await self._rows.write(keep)
+        await self._rows.write(store)
 
     async def indexed(self) -> int:
         """How many records the index should hold, as far as it has caught up."""

@@ -1,7 +1,8 @@
 """Sessions as they are read: whole, in one read."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
+from typing import TypeVar
 
 import msgspec
 
@@ -20,6 +21,8 @@ from local.ledger.sqlite.notes import notes_in
 from local.ledger.sqlite.place_words import place_word
 from local.ledger.sqlite.rows import TenantRows, record_of
 
+T = TypeVar("T")
+
 
 class Sessions:
     """One tenant's sessions."""
@@ -28,18 +31,26 @@ class Sessions:
         self._rows = rows
 
     async def load(
-        self, session: SessionOf, limit: int, important: Sequence[Important]
-    ) -> StoredSession:
-        """A session's newest messages, `limit` at most, its notes, and the most important facts."""
+        self,
+        session: SessionOf,
+        limit: int,
+        important: Sequence[Important],
+        make: Callable[[StoredSession], T],
+    ) -> T:
+        """What `make` makes of a session, off the event loop: long ones take milliseconds.
 
-        def load(connection: Connection) -> StoredSession:
+        It is given the newest messages, `limit` at most, the notes, and the most important facts.
+        """
+
+        def load(connection: Connection) -> T:
             messages, earlier = self._newest(connection, session, limit)
-            return StoredSession(
+            stored = StoredSession(
                 messages=messages,
                 earlier=earlier,
                 notes=notes_in(self._rows, connection, session),
                 facts=[self._facts(connection, wanted) for wanted in important],
             )
+            return make(stored)
 
         return await self._rows.read(load)
 

@@ -1,0 +1,72 @@
+"""Nothing of SQLite passes the ledger's door, and a search asks its reader seldom."""
+
+import inspect
+import sqlite3
+from collections.abc import Iterator
+from typing import Any, get_args, get_type_hints
+
+import pytest
+
+from ledgers import asked, find, index, record, searching
+from local.ledger.door import Ledger
+from local.ledger.sqlite import working_sets
+from local.ledger.sqlite.database import Database
+
+
+def operations(ledger: Ledger) -> Iterator[tuple[str, Any]]:
+    """Every public method of the ledger and of its parts; opening it is no operation."""
+    parts = {name: part for name, part in vars(ledger).items() if not name.startswith("_")}
+    for name, part in {"": ledger, **parts}.items():
+        for method, function in inspect.getmembers(part, inspect.ismethod):
+            if not method.startswith("_") and method != "open":
+                yield f"{name}.{method}", function
+
+
+def classes_in(hint: Any) -> Iterator[type]:
+    """Those that a type is made of."""
+    if isinstance(hint, type):
+        yield hint
+    for part in hint if isinstance(hint, list) else get_args(hint):
+        yield from classes_in(part)
+
+
+async def test_no_operation_takes_or_returns_what_is_sqlites(database: Database) -> None:
+    every = dict(operations(Ledger(database)))
+
+    theirs = [
+        (name, class_)
+        for name, function in every.items()
+        for each in get_type_hints(function).values()
+        for class_ in classes_in(each)
+        if class_.__module__.startswith((sqlite3.__name__, "local.ledger.sqlite"))
+    ]
+    assert len(every) > 30
+    assert theirs == []
+
+
+@pytest.mark.parametrize(
+    ("most", "reads"),
+    [
+        pytest.param(working_sets.MOST, 3, id="whole, of which one looks for what is new"),
+        pytest.param(-1, 2, id="candidates"),
+    ],
+)
+async def test_a_search_of_a_memory_that_is_known_takes_two_reads(
+    database: Database, monkeypatch: pytest.MonkeyPatch, most: int, reads: int
+) -> None:
+    monkeypatch.setattr(working_sets, "MOST", most)
+    ledger = Ledger(database)
+    (gold,) = await ledger.records.store([record("Gold.")])
+    await index(ledger, {"Gold.": 0})
+    await find(ledger, searching("gold"), asked(0, [gold.id]))
+    read, counted = database.read, []
+
+    async def count(work: Any) -> Any:
+        counted.append(work)
+        return await read(work)
+
+    monkeypatch.setattr(database, "read", count)
+    seen = await find(ledger, searching("gold"), asked(0, [gold.id]))
+
+    assert seen.contents == {"Gold."}
+    assert len(counted) == reads
