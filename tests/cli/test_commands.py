@@ -15,7 +15,7 @@ import pytest
 from commands import START_SECONDS, Running, answer, local2
 from local.bus.server import embedded_server
 from local.cli import app
-from local.protocol.announcement import OWN_TOOLS
+from local.tools.catalog import TOOLS
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -60,7 +60,7 @@ def test_the_example_of_the_readme_works(running: Running) -> None:
 
 def test_tools_lists_every_tool_with_its_schema(running: Running) -> None:
     listed = {tool["name"]: tool["schema"] for tool in answer(running.folder, "tools")}
-    assert list(listed) == sorted(OWN_TOOLS)
+    assert list(listed) == sorted(tool.name for tool in TOOLS)
     assert listed["save_topic"]["function"]["parameters"]["required"] == ["topic", "content"]
 
 

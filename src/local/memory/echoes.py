@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
+from local.memory.known_tools import KnownTools
 from local.memory.recall.keywords import stems, telling_words, words
 from local.memory.recall.sentences import asks, sentences
 from local.memory.records import NewRecord
@@ -92,9 +93,10 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True):
 class Echoes:
     """Compares the turns of one tenant with what its memory showed."""
 
-    def __init__(self, rows: TenantRows, served: Served) -> None:
+    def __init__(self, rows: TenantRows, served: Served, tools: KnownTools) -> None:
         self._rows = rows
         self._served = served
+        self._tools = tools
 
     async def read(
         self, query: str, answer: str | None, calls: Sequence[ToolCallRecord], record: NewRecord
@@ -110,13 +112,15 @@ class Echoes:
     def _answers(
         self, owner: str, session_id: str | None, calls: Sequence[ToolCallRecord]
     ) -> tuple[list[str], Iterable[str]]:
-        """What this memory answered to the calls, and the ids of what the session was shown."""
+        """What the calls have from the memory, and the ids of what the session was shown."""
         results = []
         ids = dict.fromkeys(self._served.to_session(owner, session_id))
         for call in calls:
             if (shown := self._served.shown(owner, call.name, call.content)) is not None:
                 results.append(call.content)
                 ids |= dict.fromkeys(shown)
+            elif self._tools.reads_memory(call.name):
+                results.append(call.content)
         return results, ids
 
     async def _shown(self, ids: Sequence[str], turn: str | None) -> list[Shown]:
@@ -139,7 +143,7 @@ def read(query: str, answer: str, shown: Sequence[Shown], results: Sequence[str]
         query: What was asked.
         answer: What was answered.
         shown: The records that memory tools showed meanwhile.
-        results: What those tools answered, as text.
+        results: What these tools answered, and others that read the memory, as text.
     """
     asked, answered = words_of(query), words_of(answer)
     stated = words_of(statements(query))

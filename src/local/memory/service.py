@@ -28,6 +28,7 @@ from local.memory.indexer import Indexer
 from local.memory.intake import Intake
 from local.memory.judge import Judge
 from local.memory.knowledge import Knowledge
+from local.memory.known_tools import Announced, KnownTools
 from local.memory.ledger import Ledger, read_ahead
 from local.memory.outputs import ToolOutputs
 from local.memory.places import ALIKE, Weights, may_see, own_places, owner_in
@@ -86,6 +87,7 @@ class Memory:
         settings: MemorySettings,
         *,
         announce: Announce,
+        announced: Announced = lambda _tool: None,
         clock: Clock = utc_now,
         models: Models | None = None,
     ) -> None:
@@ -100,7 +102,8 @@ class Memory:
         self.settings = settings
         self.clock = clock
         self.served = Served(since=clock())
-        self.echoes = Echoes(self.rows, self.served)
+        self.tools = KnownTools(self.served, announced)
+        self.echoes = Echoes(self.rows, self.served, self.tools)
         self.changes = Changes(self.indexer, announce)
         self.synthesis = Synthesis(models.synthesizer, within=settings.synthesis_timeout)
         retrieval = Retrieval(self.rows, self.indexer, vectors)
@@ -144,7 +147,7 @@ class MemoryService:
             memory.rows, memory.ledger, memory.changes, memory.supersession, caller, memory.clock
         )
         self.intake = Intake(
-            memory.conversations, memory.changes, memory.served, caller, memory.clock
+            memory.conversations, memory.changes, memory.tools, caller, memory.clock
         )
         self.sessions = Sessions(memory.rows, caller, memory.settings, memory.clock)
         self.caller = caller
@@ -242,7 +245,7 @@ class MemoryService:
         Another answer to the same question of the same query id takes the older one's place.
         """
         records_of = partial(
-            records_of_turn, turn, self.caller, self.intake.is_own, self.intake.began
+            records_of_turn, turn, self.caller, self.intake.why_not, self._memory.tools.may_be_own
         )
         made = await asyncio.to_thread(lambda: list(map(read_ahead, records_of())))
         reading = await self._memory.echoes.read(turn.query, turn.answer, turn.tool_calls, made[0])
