@@ -16,6 +16,7 @@ from local.bus.connection import Connection, Message, connect
 from local.bus.server import find_server
 from local.bus.tool_host import ToolHost
 from local.bus.vector_client import VectorClient
+from local.client.toolbox import Toolbox
 from local.ledger.door import Ledger
 from local.ledger.sqlite.database import Database
 from local.ledger.sqlite.sql import migrations
@@ -118,8 +119,18 @@ def announced() -> list[tuple[str, MemoryChange]]:
 
 
 @pytest.fixture
+async def toolbox(bus: Connection) -> AsyncIterator[Toolbox]:
+    """What the memory has heard of tools."""
+    async with Toolbox(bus, source="memory") as opened:
+        yield opened
+
+
+@pytest.fixture
 async def memory(
-    bus: Connection, database: Database, announced: list[tuple[str, MemoryChange]]
+    bus: Connection,
+    database: Database,
+    toolbox: Toolbox,
+    announced: list[tuple[str, MemoryChange]],
 ) -> AsyncIterator[Memory]:
     """A memory whose indexer runs; its vector worker is absent until `start_worker` is called."""
 
@@ -127,7 +138,10 @@ async def memory(
         announced.append((subject, change))
 
     vectors = VectorClient(bus, search_timeout=5.0)
-    opened = Memory(Ledger(database), vectors, MemorySettings(), announce=announce)
+    opened = Memory(
+        Ledger(database), vectors, MemorySettings(), announce=announce, announced=toolbox.get
+    )
+    memory_tools(opened)  # as in a stack it knows its own
     indexing = asyncio.create_task(opened.indexer.run())
     yield opened
     indexing.cancel()

@@ -22,12 +22,12 @@ from local.errors import (
     StackNotRunningError,
 )
 from local.ledger.sqlite.database import Connection as Sql
-from local.protocol.announcement import OWN_TOOLS
 from local.protocol.caller import Caller
 from local.protocol.codec import decode
-from local.protocol.payloads import MemoryChange, MemoryStatus
+from local.protocol.payloads import MemoryChange, MemoryStatus, ToolCallRecord
 from local.runtime import running_url
 from local.settings import BusSettings, GeneratorSettings, Settings
+from local.tools.catalog import TOOLS
 from stacks import CALLER, contents, in_step, recall, save, say, search, settings_in, status
 from turns import GENERATION
 from waiting import eventually
@@ -112,6 +112,30 @@ async def test_a_tool_can_be_called_with_nothing_but_a_payload(client: Connectio
 
 
 @shared_stack
+async def test_a_tool_of_others_says_that_its_results_are_not_recorded(
+    stack: Stack, client: Connection
+) -> None:
+    caller = Caller(user="measuring", agent="test", session_id="s1")
+    for tool, says in (("pulse", {"recorded": False}), ("scales", {})):
+        await client.publish("tool.schema", json.dumps({"name": tool, **says}).encode())
+    call = ToolCallRecord(name="pulse", content="Measured: 60 beats a minute.")
+    await eventually(lambda: stack.memory.of(caller).intake.why_not(call) is not None)
+
+    for tool, content in (("pulse", call.content), ("scales", "Measured: 19.3 grams.")):
+        result = {"user": caller.user, "session_id": "s1", "payload": {"content": content}}
+        await client.publish(f"tool.result.{tool}", json.dumps(result).encode())
+
+    async def measured() -> list[str]:
+        return contents(await recall(client, "What was measured?", caller=caller))
+
+    async def heard() -> bool:
+        return bool(await measured())
+
+    await eventually(heard)
+    assert await measured() == ["Measured: 19.3 grams."]
+
+
+@shared_stack
 async def test_every_participant_can_be_discovered(client: Connection) -> None:
     names: set[str] = set()
 
@@ -122,7 +146,7 @@ async def test_every_participant_can_be_discovered(client: Connection) -> None:
     await client.publish("$SRV.PING", b"", reply="test.pings")
 
     of_the_memory = {"housekeeper", "memory_agent", "listener", "output_keeper", "stream_keeper"}
-    expected = OWN_TOOLS | of_the_memory | {"vector_worker", "generator_agent"}
+    expected = {tool.name for tool in TOOLS} | of_the_memory | {"vector_worker", "generator_agent"}
     await eventually(lambda: len(names) >= len(expected))
     assert names == expected
 

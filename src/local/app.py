@@ -23,6 +23,7 @@ from local.bus.server import EmbeddedServer, embedded_server
 from local.bus.signature import new_secret
 from local.bus.tool_host import ToolHost
 from local.bus.vector_client import VectorClient
+from local.client.toolbox import Toolbox
 from local.errors import FolderLockedError
 from local.fair_slots import FairSlots
 from local.folder import folder_lock
@@ -107,7 +108,15 @@ async def open_stack(
         ledger = await resources.enter_async_context(open_ledger(settings.memory))
         vectors = VectorClient(bus, search_timeout=settings.memory.vector_timeout)
         models = await _memory_models(resources, settings) if with_models else Models()
-        memory = Memory(ledger, vectors, settings.memory, announce=_announcer(bus), models=models)
+        toolbox = await resources.enter_async_context(Toolbox(bus, source="memory"))
+        memory = Memory(
+            ledger,
+            vectors,
+            settings.memory,
+            announce=_announcer(bus),
+            announced=toolbox.get,
+            models=models,
+        )
 
         def worker_lost(exit_code: int) -> None:
             memory.indexer.worker_lost(crashed=exit_code in CRASHES)

@@ -87,7 +87,7 @@ class GeneratorSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknow
     turns_per_user: Annotated[int, msgspec.Meta(ge=1, le=256)] = 4
     knowledge: bool = False
     tools: tuple[str, ...] = ()
-    hidden_tools: tuple[str, ...] = ("ingest", "add_document", "add_knowledge", "load_session")
+    hidden_tools: tuple[str, ...] = ()
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

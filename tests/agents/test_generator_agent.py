@@ -250,7 +250,7 @@ async def _turns(memory: Memory, expected: int, *, failed: int = 0) -> bool:
 
 def _offered_tools(memory: Memory) -> set[str]:
     """What a model is offered of the memory's tools, unless settings say something else."""
-    return {tool.name for tool in memory_tools(memory)} - set(GeneratorSettings().hidden_tools)
+    return {tool.name for tool in memory_tools(memory) if tool.for_models}
 
 
 @pytest.mark.usefixtures("tools")
@@ -366,8 +366,7 @@ async def test_hidden_tools_are_not_offered(
 
     await client.ask("Hello?", caller=RICHARD)
 
-    everything = {tool.name for tool in memory_tools(memory)}
-    assert set(offered(ollama)[0]) == everything - {"recall"}
+    assert set(offered(ollama)[0]) == _offered_tools(memory) - {"recall"}
 
 
 @pytest.mark.usefixtures("tools")

@@ -1,31 +1,42 @@
 """Which tools a model is offered: the memory's own whatever else is announced, others by use."""
 
 import json
+from collections.abc import AsyncIterator
+from typing import Any
 
 import pytest
 
-from factories import StartGenerator
-from local.bus.connection import Connection
+from factories import ConnectBus, StartGenerator
+from local.bus.connection import Connection, connect
 from local.client.queries import QueryClient
 from local.generator.agent import GeneratorAgent
-from local.protocol.announcement import OWN_TOOLS
 from local.protocol.caller import Caller
-from local.settings import GeneratorSettings
+from local.tools.catalog import TOOLS
 from stand_ins.ollama_server import OllamaStandIn, Reply
 from waiting import eventually
 
 RICHARD = Caller(user="richard", agent="shell", session_id="s1")
-OFFERED = OWN_TOOLS - set(GeneratorSettings().hidden_tools)
+OFFERED = {tool.name for tool in TOOLS if tool.for_models}
 LARGE = 2_000
 """Words of a description of which two fit the room for tools, and three do not."""
 
 
-async def announce(
-    bus: Connection, name: str, *, words: int = 1, whole: bool = False, source: str = "theirs"
-) -> None:
+@pytest.fixture
+async def bus(nats_url: str) -> AsyncIterator[Connection]:
+    """The stack's own connection, which knows its secret."""
+    async with connect(nats_url, name="stack", secret="secret") as connection:  # noqa: S106
+        yield connection
+
+
+@pytest.fixture
+async def theirs(connect_bus: ConnectBus) -> Connection:
+    return await connect_bus()
+
+
+async def announce(theirs: Connection, name: str, *, words: int = 1, **says: Any) -> None:
     function = {"name": name, "description": "word " * words, "parameters": {"type": "object"}}
-    tool = {"schema": {"type": "function", "function": function}, "whole": whole}
-    await bus.publish("tool.schema", json.dumps({"source": source, "payload": tool}).encode())
+    tool = {"schema": {"type": "function", "function": function}, **says}
+    await theirs.publish("tool.schema", json.dumps({"source": "theirs", "payload": tool}).encode())
 
 
 def offered(ollama: OllamaStandIn) -> list[str]:
@@ -38,18 +49,18 @@ async def heard(agent: GeneratorAgent, count: int) -> None:
 
 
 @pytest.mark.usefixtures("tools")
-@pytest.mark.parametrize("whole", [False, True])
+@pytest.mark.parametrize("says", [{}, {"reads_memory": True, "recorded": False, "whole": True}])
 async def test_the_memorys_tools_are_offered_however_many_others_are_announced(
-    bus: Connection,
+    theirs: Connection,
     start: StartGenerator,
     client: QueryClient,
     ollama: OllamaStandIn,
-    whole: bool,
+    says: dict[str, bool],
 ) -> None:
     agent = await start()
     for number in range(300):
-        await announce(bus, f"a{number}", whole=whole)
-    await heard(agent, len(OWN_TOOLS) + 300)
+        await announce(theirs, f"a{number}", **says)
+    await heard(agent, len(TOOLS) + 300)
 
     await client.ask("Hello?", caller=RICHARD)
 
@@ -58,16 +69,22 @@ async def test_the_memorys_tools_are_offered_however_many_others_are_announced(
 
 
 @pytest.mark.usefixtures("tools")
+@pytest.mark.parametrize("says", [{}, {"reads_memory": True, "recorded": False, "whole": True}])
 async def test_a_tool_of_others_with_the_memorys_name_takes_nothing_from_it(
-    bus: Connection, start: StartGenerator, client: QueryClient, ollama: OllamaStandIn
+    theirs: Connection,
+    start: StartGenerator,
+    client: QueryClient,
+    ollama: OllamaStandIn,
+    says: dict[str, bool],
 ) -> None:
     agent = await start()
-    await announce(bus, "save_topic")
-    await announce(bus, "last")
-    await heard(agent, len(OWN_TOOLS) + 1)
+    await announce(theirs, "save_topic", words=20_000, **says)
+    await announce(theirs, "last")
+    await heard(agent, len(TOOLS) + 1)
 
     await client.ask("Hello?", caller=RICHARD)
 
+    assert set(offered(ollama)) == OFFERED | {"last"}
     (ours,) = [
         tool["function"]
         for tool in ollama.bodies("/api/chat")[-1]["tools"]
@@ -76,33 +93,41 @@ async def test_a_tool_of_others_with_the_memorys_name_takes_nothing_from_it(
     assert ours["description"].startswith("Save a preference")
 
 
-@pytest.mark.usefixtures("tools")
-async def test_one_that_claims_to_be_the_memorys_displaces_itself_at_most(
-    bus: Connection, start: StartGenerator, client: QueryClient, ollama: OllamaStandIn
+@pytest.mark.parametrize(
+    ("only", "expected"), [((), ["weigh"]), (("export", "weigh"), ["export", "weigh"])]
+)
+async def test_a_tool_that_is_not_for_models_is_offered_only_where_the_settings_name_it(
+    *,
+    theirs: Connection,
+    start: StartGenerator,
+    client: QueryClient,
+    ollama: OllamaStandIn,
+    only: tuple[str, ...],
+    expected: list[str],
 ) -> None:
-    agent = await start()
-    await announce(bus, "save_topic", words=20_000, whole=True)
-    await announce(bus, "last")
-    await heard(agent, len(OWN_TOOLS) + 1)
+    agent = await start(tools=0, only=only)
+    await announce(theirs, "export", for_models=False)
+    await announce(theirs, "weigh")
+    await heard(agent, 2)
 
     await client.ask("Hello?", caller=RICHARD)
 
-    assert set(offered(ollama)) == (OFFERED | {"last"}) - {"save_topic"}
+    assert offered(ollama) == expected
 
 
 async def test_the_tools_that_a_user_used_last_come_before_others(
-    bus: Connection, start: StartGenerator, client: QueryClient, ollama: OllamaStandIn
+    theirs: Connection, start: StartGenerator, client: QueryClient, ollama: OllamaStandIn
 ) -> None:
     agent = await start(tools=0)
     for name in ("first", "second"):
-        await announce(bus, name)
-    await announce(bus, "used", words=LARGE)
+        await announce(theirs, name)
+    await announce(theirs, "used", words=LARGE)
     await heard(agent, 3)
     ollama.script(Reply(tool_calls=(("used", {}),)))
     await client.ask("Use it.", caller=RICHARD)
     for name in ("first", "second"):
-        await announce(bus, name, words=LARGE)
-    await announce(bus, "last")
+        await announce(theirs, name, words=LARGE)
+    await announce(theirs, "last")
     await heard(agent, 4)
 
     await client.ask("And now?", caller=Caller(user="richard", agent="shell", session_id="s2"))

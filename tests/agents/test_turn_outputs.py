@@ -129,7 +129,9 @@ async def test_every_field_of_a_call_is_on_the_wire_whatever_it_holds(
     await eventually(lambda: heard)
 
     (call,) = json.loads(heard[0].data)["payload"]["tool_calls"]
-    fixed = {"name": "book", "args": {}, "ok": True, "tool_output_key": None}
+    fixed = {
+        "name": "book", "args": {}, "ok": True, "tool_output_key": None, "recorded": True,
+    }  # fmt: skip
     assert call == {**fixed, "id": turn.tool_calls[0].id, "content": turn.tool_calls[0].content}
 
 

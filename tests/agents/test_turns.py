@@ -61,8 +61,8 @@ async def test_a_tool_whose_schema_the_model_cannot_be_given_is_left_out(
     (chat,) = ollama.bodies("/api/chat")
     assert turn.answer == "Understood."
     offered = {tool["function"]["name"] for tool in chat["tools"]}
-    hidden = {"odd", *GeneratorSettings().hidden_tools}
-    assert offered == {schema.name for schema in agent._toolbox.schemas} - hidden
+    for_models = {schema.name for schema in agent._toolbox.schemas if schema.for_models}
+    assert offered == for_models - {"odd"}
 
 
 async def test_a_turn_with_more_thinking_than_a_message_carries_ends_without_it(

@@ -9,7 +9,7 @@ import pytest
 
 from factories import Listen
 from local.bus import tool_host
-from local.bus.connection import Connection
+from local.bus.connection import Connection, connect
 from local.bus.tool_host import ToolHost
 from local.client.toolbox import Toolbox
 from local.protocol.caller import Caller
@@ -160,6 +160,70 @@ async def test_a_toolbox_takes_a_tool_that_says_little(
     assert given["type"] == "object"
     assert given.get("properties") in (None, {}, {"city": {}})
     assert "required" not in given
+
+
+@pytest.mark.parametrize(
+    ("says", "expected"),
+    [
+        pytest.param({}, (False, True, True, False), id="nothing"),
+        pytest.param(
+            {"reads_memory": True, "for_models": False, "recorded": False, "whole": True},
+            (True, False, False, True),
+            id="everything",
+        ),
+        pytest.param(
+            {"reads_memory": "yes", "for_models": None, "recorded": 0, "whole": 1},
+            (False, True, True, False),
+            id="what cannot be read",
+        ),
+    ],
+)
+@pytest.mark.parametrize("form", [{"schema": FUNCTION}, {"function": FUNCTION}, FUNCTION])
+async def test_a_tool_may_say_in_every_form_what_becomes_of_its_results(
+    bus: Connection, says: dict[str, Any], form: dict[str, Any], expected: tuple[bool, ...]
+) -> None:
+    async with Toolbox(bus, source="test") as toolbox:
+        await bus.publish("tool.schema", json.dumps({"payload": {**form, **says}}).encode())
+        await eventually(lambda: toolbox.schemas)
+
+        (schema,) = toolbox.schemas
+    said = (schema.reads_memory, schema.for_models, schema.recorded, schema.whole)
+    assert said == expected
+
+
+async def test_a_host_announces_what_its_tool_says(bus: Connection, notes: Notes) -> None:
+    says = {"reads_memory": True, "for_models": False, "recorded": False, "whole": True}
+    tool = msgspec.structs.replace(notes.tool(), **says)
+    async with Toolbox(bus, source="test") as toolbox, ToolHost(bus, tool):
+        await eventually(lambda: toolbox.schemas)
+
+        (schema,) = toolbox.schemas
+    assert {name: getattr(schema, name) for name in says} == says
+
+
+@pytest.mark.parametrize(
+    ("inside", "own"), [(True, {"note"}), (False, {"note", "search"})], ids=["inside", "outside"]
+)
+async def test_whose_a_tool_is_a_stack_knows_by_its_secret_and_others_by_what_it_says(
+    nats_url: str, bus: Connection, notes: Notes, inside: bool, own: set[str]
+) -> None:
+    ours = msgspec.structs.replace(notes.tool(), reads_memory=True)
+    theirs = msgspec.structs.replace(ours, name="search")
+    async with (
+        connect(nats_url, name="stack", secret="secret") as stack,  # noqa: S106
+        Toolbox(stack if inside else bus, source="test") as toolbox,
+        ToolHost(stack, ours),
+        ToolHost(bus, theirs),
+    ):
+        await eventually(lambda: len(toolbox.schemas) == 2)
+        assert toolbox.own == own
+        for name in ("note", "last"):
+            await bus.publish("tool.schema", json.dumps({"name": name}).encode())
+        await eventually(lambda: len(toolbox.schemas) == 3)
+
+        note = toolbox.get("note")
+    assert note is not None
+    assert note.description == "Note a text."
 
 
 @pytest.mark.parametrize(

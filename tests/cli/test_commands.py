@@ -18,7 +18,7 @@ from local.bus.server import embedded_server
 from local.bus.streams import publish_durably
 from local.cli import app
 from local.client.memory import memory_status
-from local.protocol.announcement import OWN_TOOLS
+from local.tools.catalog import TOOLS
 from waiting import eventually
 
 TURNS = 2
@@ -65,7 +65,7 @@ def test_the_example_of_the_readme_works(running: Running) -> None:
 
 def test_tools_lists_every_tool_with_its_schema(running: Running) -> None:
     listed = {tool["name"]: tool["schema"] for tool in answer(running.folder, "tools")}
-    assert list(listed) == sorted(OWN_TOOLS)
+    assert list(listed) == sorted(tool.name for tool in TOOLS)
     assert listed["save_topic"]["function"]["parameters"]["required"] == ["topic", "content"]
 
 

@@ -13,11 +13,10 @@ from local.ledger.sqlite.database import Connection, Database
 from local.ledger.sqlite.record_rows import TOGETHER
 from local.memory.ingestion import Conversation, records_of
 from local.memory.service import Memory, MemoryService
-from local.protocol.announcement import OWN_TOOLS
 from local.protocol.caller import Caller
 from local.protocol.conversation import Message
 from local.protocol.payloads import MemoryChange, ToolCallRecord
-from local.tools.catalog import memory_tools
+from local.tools.catalog import TOOLS
 from recalling import DAY, recall, said
 
 TALK = [
@@ -258,7 +257,7 @@ async def test_the_same_result_of_two_calls_is_kept_twice(
     assert len(await rows(database)) == 4
 
 
-@pytest.mark.parametrize("tool", sorted(OWN_TOOLS))
+@pytest.mark.parametrize("tool", [tool.name for tool in TOOLS])
 async def test_what_the_memory_itself_answered_is_left_out_and_said_so(
     memory: Memory, richard: MemoryService, database: Database, tool: str
 ) -> None:
@@ -288,10 +287,6 @@ async def test_results_that_may_be_the_memorys_own_of_an_earlier_time_are_kept_a
     assert (ingested.added, ingested.skipped) == (2, [])
     kept = [(row["kind"], row["label"]) for row in await rows(database)]
     assert kept == [("transcript", "recall"), ("tool_output", "weigh")]
-
-
-def test_the_memorys_own_tools_are_those_of_the_catalog(memory: Memory) -> None:
-    assert {tool.name for tool in memory_tools(memory)} == OWN_TOOLS
 
 
 async def test_prompts_and_blanks_are_kept_and_not_searched(

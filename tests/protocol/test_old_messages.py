@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from local.protocol.announcement import read_schema
 from local.protocol.codec import decode
 from local.protocol.envelope import Envelope
 from local.protocol.generation import Read, read_feedback, read_generation
@@ -56,6 +57,22 @@ PREVIEW = (
     f'[Output of 100000 characters, shortened; read_tool_output(tool_output_key="{OUTPUT_KEY}", '
     "offset=3072) reads on.]\nOnce upon a time"
 )
+SCHEMA = ToolSchema(
+    name="recall_topic",
+    description="Look up one standing fact.",
+    version="0.1.0",
+    tool_schema=FunctionSchema(
+        function=Function(
+            name="recall_topic",
+            description="Look up one standing fact.",
+            parameters={
+                "type": "object",
+                "properties": {"topic": {"type": "string"}},
+                "required": ["topic"],
+            },
+        )
+    ),
+)
 
 PAYLOADS: Mapping[str, tuple[Any, Any]] = {
     "tool_request": (ToolRequest[Args], ToolRequest(args={"topic": "user.name"})),
@@ -84,43 +101,12 @@ PAYLOADS: Mapping[str, tuple[Any, Any]] = {
         ToolResult,
         ToolResult(ok=True, content=PREVIEW, tool_output_key=OUTPUT_KEY, total_chars=100_000),
     ),
-    "tool_schema": (
+    "tool_schema": (ToolSchema, SCHEMA),
+    "tool_schema_whole": (ToolSchema, msgspec.structs.replace(SCHEMA, whole=True)),
+    "tool_schema_says": (
         ToolSchema,
-        ToolSchema(
-            name="recall_topic",
-            description="Look up one standing fact.",
-            version="0.1.0",
-            tool_schema=FunctionSchema(
-                function=Function(
-                    name="recall_topic",
-                    description="Look up one standing fact.",
-                    parameters={
-                        "type": "object",
-                        "properties": {"topic": {"type": "string"}},
-                        "required": ["topic"],
-                    },
-                )
-            ),
-        ),
-    ),
-    "tool_schema_whole": (
-        ToolSchema,
-        ToolSchema(
-            name="recall_topic",
-            description="Look up one standing fact.",
-            version="0.1.0",
-            tool_schema=FunctionSchema(
-                function=Function(
-                    name="recall_topic",
-                    description="Look up one standing fact.",
-                    parameters={
-                        "type": "object",
-                        "properties": {"topic": {"type": "string"}},
-                        "required": ["topic"],
-                    },
-                )
-            ),
-            whole=True,
+        msgspec.structs.replace(
+            SCHEMA, reads_memory=True, for_models=False, recorded=False, whole=True
         ),
     ),
     "tool_schema_request": (Empty, Empty()),
@@ -153,6 +139,16 @@ PAYLOADS: Mapping[str, tuple[Any, Any]] = {
             answer="It is noon.",
             query="What time is it?",
             tool_calls=[ToolCallRecord(id="call-1", name="clock", content="12:00")],
+            session_id="s1",
+            query_id="q1",
+        ),
+    ),
+    "response_generation_not_recorded": (
+        Generation,
+        Generation(
+            answer="It is noon.",
+            query="What time is it?",
+            tool_calls=[ToolCallRecord(id="call-1", name="clock", content="12:00", recorded=False)],
             session_id="s1",
             query_id="q1",
         ),
@@ -276,6 +272,11 @@ PAYLOADS: Mapping[str, tuple[Any, Any]] = {
     "vector_check": (VectorCheck, VectorCheck(items=[VectorItem(id="m1", vector=b"0")])),
     "error": (ErrorReply, ErrorReply(code="unavailable", message="Ollama is down.")),
 }
+
+
+@pytest.mark.parametrize("name", [name for name in PAYLOADS if PAYLOADS[name][0] is ToolSchema])
+def test_an_old_announcement_is_read_as_what_it_meant(name: str) -> None:
+    assert read_schema((MESSAGES / f"{name}.json").read_bytes()) == PAYLOADS[name][1]
 
 
 @pytest.mark.parametrize("name", PAYLOADS)

@@ -99,7 +99,7 @@ class Listener(Participant):
             ok=result.ok,
             content=result.content,
         )
-        if intake.is_own(call) or not result.content.strip():
+        if intake.why_not(call) or not result.content.strip():
             return
         shown = await with_preview(self.bus, result, caller=caller, limit=TOOL_OUTPUT_LIMIT)
         call = msgspec.structs.replace(

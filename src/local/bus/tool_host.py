@@ -15,6 +15,7 @@ from local.bus.failure import ERROR_CODE
 from local.bus.identity import caller_of
 from local.bus.outputs import with_preview
 from local.bus.participant import Participant
+from local.bus.signature import signed
 from local.errors import DeadlineError, InvalidArgumentsError, Local2Error, TooLargeError
 from local.fair_slots import FairSlots
 from local.protocol import subjects
@@ -65,17 +66,22 @@ class ToolHost(Participant):
         self.serve(subjects.TOOL_SCHEMA_REQUEST, self._announce)
 
     async def started(self) -> None:
-        await self.bus.publish(subjects.TOOL_SCHEMA, self._schema)
+        await self._tell(subjects.TOOL_SCHEMA)
 
     async def _announce(self, message: Message) -> None:
         """Answer who asks alone; everybody else at once, however many ask."""
         if message.reply:
-            await self.bus.publish(message.reply, self._schema)
+            await self._tell(message.reply)
         elif not self._announcing:
             self._announcing = True
             await asyncio.sleep(ASKED_TOGETHER)
             self._announcing = False
-            await self.bus.publish(subjects.TOOL_SCHEMA, self._schema)
+            await self._tell(subjects.TOOL_SCHEMA)
+
+    async def _tell(self, subject: str) -> None:
+        """Signed, so that the stack knows its own tools from those that only say they are."""
+        headers = signed(self.bus.secret, subject, self._schema)
+        await self.bus.publish(subject, self._schema, headers=headers)
 
     async def _answer(self, message: Message) -> None:
         begun = time.perf_counter()

@@ -7,9 +7,10 @@ from typing import Self
 import structlog
 
 from local.bus.connection import Connection, Message, Subscription
+from local.bus.signature import is_genuine
 from local.errors import BadRequestError
 from local.protocol import subjects
-from local.protocol.announcement import is_own, read_schema
+from local.protocol.announcement import read_schema
 from local.protocol.codec import encode, header_of
 from local.protocol.envelope import seal
 from local.protocol.payloads import Empty, ToolSchema
@@ -27,6 +28,7 @@ class Toolbox:
         self._bus = bus
         self._source = source
         self._schemas: dict[str, ToolSchema] = {}
+        self._own: set[str] = set()
         self._refused: set[tuple[str, str]] = set()
         self._changed = asyncio.Event()
         self._subscription: Subscription | None = None
@@ -40,6 +42,15 @@ class Toolbox:
     def announced(self) -> list[ToolSchema]:
         """The same in the order in which they were first heard."""
         return list(self._schemas.values())
+
+    @property
+    def own(self) -> frozenset[str]:
+        """Names of the memory's own tools."""
+        return frozenset(self._own)
+
+    def get(self, tool: str) -> ToolSchema | None:
+        """What a tool announced, if that was heard."""
+        return self._schemas.get(tool)
 
     async def __aenter__(self) -> Self:
         self._subscription = await self._bus.subscribe(subjects.TOOL_SCHEMA, self._heard)
@@ -72,7 +83,7 @@ class Toolbox:
                 while tool not in self._schemas:
                     self._changed.clear()
                     await self._changed.wait()
-        return self._schemas.get(tool)
+        return self.get(tool)
 
     async def _heard(self, message: Message) -> None:
         try:
@@ -80,12 +91,18 @@ class Toolbox:
         except BadRequestError as error:
             self._refuse(message, error.logged)
             return
-        known = self._schemas.get(schema.name)
-        if known is not None and is_own(known) and not is_own(schema):
+        if self._is_own(schema, message):
+            self._own.add(schema.name)
+        elif schema.name in self._own:
             self._refuse(message, f"{schema.name} is the name of a tool of the memory.")
             return
         self._schemas[schema.name] = schema
         self._changed.set()
+
+    def _is_own(self, schema: ToolSchema, message: Message) -> bool:
+        """Whether it is the memory's: its stack goes by the signature, others by what it says."""
+        secret = self._bus.secret
+        return schema.reads_memory and (not secret or is_genuine(secret, message))
 
     def _refuse(self, message: Message, reason: str) -> None:
         """Log it once: a tool announces itself again and again."""

@@ -96,6 +96,7 @@ class GeneratorAgent(Participant):
             session=self._session(caller),
             publications=self._publications,
             tools=self._tools(),
+            own=self._toolbox.own,
             uses=self._uses,
             caller=caller,
             query=query.query,
@@ -154,10 +155,12 @@ class GeneratorAgent(Participant):
         return session
 
     def _tools(self) -> list[ToolSchema]:
-        """What the model is offered: those the settings name, else all that they do not hide."""
+        """What the model may be offered.
+
+        Those the settings name, else all that are for models and that the settings do not hide.
+        """
         wanted, hidden = self._settings.tools, self._settings.hidden_tools
-        return [
-            tool
-            for tool in self._toolbox.announced
-            if (tool.name in wanted if wanted else tool.name not in hidden)
-        ]
+        tools = self._toolbox.announced
+        if wanted:
+            return [tool for tool in tools if tool.name in wanted]
+        return [tool for tool in tools if tool.for_models and tool.name not in hidden]

@@ -1,7 +1,7 @@
 """The tools that a model may call in a turn: as many as it has room for, called over the bus."""
 
 from collections import OrderedDict
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 import msgspec
 import structlog
@@ -14,7 +14,6 @@ from local.conversation.tokens import TokenCounter
 from local.errors import echoed
 from local.generator.publication import RECORDED_CHARACTERS
 from local.llm.chat import ToolCall, ToolDefinition
-from local.protocol.announcement import is_own
 from local.protocol.caller import Caller
 from local.protocol.payloads import ToolCallRecord, ToolResult, ToolSchema
 from local.settings import GeneratorSettings
@@ -50,14 +49,17 @@ class Toolset:
     async def call(self, call: ToolCall) -> tuple[Message, ToolCallRecord]:
         """Call one tool; failing or missing, it becomes a message that the model can read."""
         result = await self._result(call)
-        recorded = await self._previewed(call, result, RECORDED_CHARACTERS)
+        tool = self._tools.get(call.name)
+        recorded = tool is None or tool.recorded
+        told = await self._previewed(call, result, RECORDED_CHARACTERS) if recorded else result
         record = ToolCallRecord(
             id=call.id,
             name=call.name,
             args=call.arguments,
             ok=result.ok,
-            content=recorded.content[:RECORDED_CHARACTERS],
-            tool_output_key=recorded.tool_output_key,
+            content=told.content[:RECORDED_CHARACTERS],
+            tool_output_key=told.tool_output_key,
+            recorded=recorded,
         )
         said = Message(role="tool", content=result.content, tool_call_id=call.id, name=call.name)
         return said, record
@@ -105,20 +107,24 @@ class Uses:
 
 
 def fitting(
-    tools: Sequence[ToolSchema], used: Sequence[str], room: int, count: TokenCounter
+    tools: Sequence[ToolSchema],
+    own: Collection[str],
+    used: Sequence[str],
+    room: int,
+    count: TokenCounter,
 ) -> list[ToolSchema]:
     """The tools that so many tokens hold, by name.
 
-    First the memory's own: recall, and then rather many than large ones. The others in the order
+    First the memory's `own`: recall, and then rather many than large ones. The others in the order
     in which they were used, the last one first, and then in the order given.
     """
     sizes = {tool.name: count(as_message([_definition(tool)])) for tool in tools}
     uses = {name: place for place, name in enumerate(used)}
 
     def place(tool: ToolSchema) -> tuple[bool, bool, int]:
-        own = is_own(tool)
-        behind = sizes[tool.name] if own else uses.get(tool.name, len(uses))
-        return not own, tool.name != RECALL, behind
+        if tool.name in own:
+            return False, tool.name != RECALL, sizes[tool.name]
+        return True, True, uses.get(tool.name, len(uses))
 
     kept: set[str] = set()
     for name in (tool.name for tool in sorted(tools, key=place)):

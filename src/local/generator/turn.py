@@ -1,7 +1,7 @@
 """One query on its way to an answer."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextlib import AbstractAsyncContextManager, aclosing
 
 import msgspec
@@ -52,6 +52,7 @@ class Turn:
         session: Session,
         publications: Publications,
         tools: Sequence[ToolSchema],
+        own: Collection[str],
         uses: Uses,
         caller: Caller,
         query: str,
@@ -67,7 +68,7 @@ class Turn:
         self._query_id = query_id
         self._session_id = caller.session_id or ""
         room = settings.context_size - settings.context_size // LEAST_PART
-        offered = fitting(tools, uses.of(caller.user), room, session.count)
+        offered = fitting(tools, own, uses.of(caller.user), room, session.count)
         self._uses = uses
         self._tools = Toolset(bus, settings, offered, caller, query_id)
         self._pieces = 0

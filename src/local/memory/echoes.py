@@ -13,6 +13,7 @@ import msgspec
 
 from local.ledger.door import Ledger
 from local.ledger.records import NewRecord, Shown
+from local.memory.known_tools import KnownTools
 from local.memory.served import Served
 from local.protocol.payloads import Json, ToolCallRecord
 from local.text.keywords import stems, telling_words, words
@@ -84,9 +85,10 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True):
 class Echoes:
     """Compares the turns of one tenant with what its memory showed."""
 
-    def __init__(self, ledger: Ledger, served: Served) -> None:
+    def __init__(self, ledger: Ledger, served: Served, tools: KnownTools) -> None:
         self._ledger = ledger
         self._served = served
+        self._tools = tools
 
     async def read(
         self, query: str, answer: str | None, calls: Sequence[ToolCallRecord], record: NewRecord
@@ -102,13 +104,15 @@ class Echoes:
     def _answers(
         self, owner: str, session_id: str | None, calls: Sequence[ToolCallRecord]
     ) -> tuple[list[str], Iterable[str]]:
-        """What this memory answered to the calls, and the ids of what the session was shown."""
+        """What the calls have from the memory, and the ids of what the session was shown."""
         results = []
         ids = dict.fromkeys(self._served.to_session(owner, session_id))
         for call in calls:
             if (shown := self._served.shown(owner, call.name, call.content)) is not None:
                 results.append(call.content)
                 ids |= dict.fromkeys(shown)
+            elif self._tools.reads_memory(call.name):
+                results.append(call.content)
         return results, ids
 
     async def _shown(self, ids: Sequence[str], turn: str | None) -> list[Shown]:
@@ -124,7 +128,7 @@ def read(query: str, answer: str, shown: Sequence[Shown], results: Sequence[str]
         query: What was asked.
         answer: What was answered.
         shown: The records that memory tools showed meanwhile.
-        results: What those tools answered, as text.
+        results: What these tools answered, and others that read the memory, as text.
     """
     asked, answered = words_of(query), words_of(answer)
     stated = words_of(statements(query))

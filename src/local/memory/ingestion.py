@@ -11,22 +11,21 @@ from typing import Any
 import msgspec
 
 from local.ledger.records import NewRecord
-from local.protocol.announcement import OWN_TOOLS
 from local.protocol.conversation import Message, Skipped, is_blank, with_calls
 from local.protocol.ids import content_id
 from local.protocol.payloads import Json, ToolCallRecord
 from local.protocol.times import in_utc
 
-OWN_RESULT = "answered by this memory itself"
-
-IsOwn = Callable[[ToolCallRecord], bool]
-"""Whether a tool of this memory answered the call."""
+WhyNot = Callable[[ToolCallRecord], str | None]
+"""Why the result of a call is not recorded, if it is not."""
+MayBeOwn = Callable[[str, datetime], bool]
+"""Whether a tool of this memory may have answered, at a time of which nobody can tell."""
 
 
 class Conversation(msgspec.Struct, frozen=True, kw_only=True):
     """Messages with what the ledger needs to know of them.
 
-    What tools with names of this memory's own answered before it `began` is kept and not searched.
+    What may be the memory's own is kept and not searched.
     """
 
     messages: Sequence[Message]
@@ -35,8 +34,8 @@ class Conversation(msgspec.Struct, frozen=True, kw_only=True):
     session_id: str | None
     now: datetime
     query_id: str | None = None
-    is_own: IsOwn = lambda _call: False
-    began: datetime | None = None
+    why_not: WhyNot = lambda _call: None
+    may_be_own: MayBeOwn = lambda _tool, _at: False
 
 
 def records_of(conversation: Conversation) -> Iterator[NewRecord]:
@@ -53,8 +52,8 @@ def read(conversation: Conversation) -> Iterator[NewRecord | Skipped]:
     seen: dict[str, tuple[str, Any]] = {}
     for index, (message, call) in enumerate(with_calls(conversation.messages)):
         for record in _records(conversation, message, call):
-            if record is None:
-                yield Skipped(index=index, reason=OWN_RESULT)
+            if isinstance(record, str):
+                yield Skipped(index=index, reason=record)
             elif seen.get(record.id) != (said := (record.content, record.metadata.get("args"))):
                 seen[record.id] = said
                 yield record
@@ -62,32 +61,32 @@ def read(conversation: Conversation) -> Iterator[NewRecord | Skipped]:
 
 def _records(
     conversation: Conversation, message: Message, call: ToolCallRecord | None
-) -> Iterator[NewRecord | None]:
-    """The records of a message; None for a result that is in the memory already.
+) -> Iterator[NewRecord | str]:
+    """The records of a message, and why there is none of a result.
 
     A blank message is none where the results of its calls stand for it.
     """
     told: list[ToolCallRecord] = []
     untold: list[ToolCallRecord] = []
-    left_out = 0
+    left_out: list[str] = []
     for reported in message.tool_calls:
         if is_blank(reported.content):
             untold.append(reported)
-        elif conversation.is_own(reported):
+        elif reason := conversation.why_not(reported):
             untold.append(reported)
-            left_out += 1
+            left_out.append(reason)
         else:
             told.append(reported)
     if message.role == "tool" and not message.is_blank:
         result = _answer(message, call)
-        if conversation.is_own(result):
-            yield None
+        if reason := conversation.why_not(result):
+            yield reason
         elif call is None or call.content != message.content:  # else the call has told it already
             yield _result(conversation, message, result)
     elif message.says_something or untold or not told:
         yield _said(conversation, message, untold)
     yield from (_result(conversation, message, reported) for reported in told)
-    yield from (None for _ in range(left_out))
+    yield from left_out
 
 
 def _answer(message: Message, call: ToolCallRecord | None) -> ToolCallRecord:
@@ -97,6 +96,7 @@ def _answer(message: Message, call: ToolCallRecord | None) -> ToolCallRecord:
         name=message.name or "tool",
         args=call.args if call else {},
         content=message.content or "",
+        recorded=call is None or call.recorded,
     )
 
 
@@ -135,8 +135,7 @@ def _result(conversation: Conversation, message: Message, call: ToolCallRecord) 
     owner, session_id = conversation.owner, conversation.session_id
     said = [conversation.query_id, call.id or _identity(message), call.name, call.content]
     named = message.id if message.role == "tool" else None
-    began = conversation.began
-    unclear = began and call.name in OWN_TOOLS and _said_at(conversation, message) < began
+    unclear = conversation.may_be_own(call.name, _said_at(conversation, message))
     if named and call.id:
         said.append(named)  # calls may be numbered anew in every reply
     return _record(

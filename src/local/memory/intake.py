@@ -12,9 +12,8 @@ from local.ledger.records import LONG, TENANT_OWNED, NewRecord, Written, read_ah
 from local.memory.changes import Changes
 from local.memory.echoes import unanswered
 from local.memory.ingestion import Conversation, read
-from local.memory.served import Served
+from local.memory.known_tools import KnownTools
 from local.memory.turn_records import question_of
-from local.protocol.announcement import OWN_TOOLS
 from local.protocol.caller import Caller
 from local.protocol.conversation import Ingested, Message, Skipped, session_of
 from local.protocol.envelope import new_id
@@ -51,13 +50,13 @@ class Intake:
         self,
         ledger: Ledger,
         changes: Changes,
-        served: Served,
+        tools: KnownTools,
         caller: Caller,
         clock: Callable[[], datetime],
     ) -> None:
         self._ledger = ledger
         self._changes = changes
-        self._served = served
+        self._tools = tools
         self._caller = caller
         self._owner = caller.user or TENANT_OWNED
         self._clock = clock
@@ -74,8 +73,8 @@ class Intake:
             agent=self._caller.agent,
             session_id=session,
             now=self._clock(),
-            is_own=self.is_own,
-            began=self.began,
+            why_not=self.why_not,
+            may_be_own=self._tools.may_be_own,
         )
         few = len(messages) < MANY and sum(len(one.content or "") for one in messages) < LONG
         parts = _parts(conversation) if few else await asyncio.to_thread(_parts, conversation)
@@ -140,16 +139,9 @@ class Intake:
         )
         return await self._put(record)
 
-    @property
-    def began(self) -> datetime:
-        """Since when the memory knows what its own tools answered."""
-        return self._served.since
-
-    def is_own(self, call: ToolCallRecord) -> bool:
-        """Whether a tool of this memory answered; of one that answered nothing the name tells."""
-        if not call.content.strip():
-            return call.name in OWN_TOOLS
-        return self._served.shown(self._owner, call.name, call.content) is not None
+    def why_not(self, call: ToolCallRecord) -> str | None:
+        """Why the result of a call is not recorded, if it is not."""
+        return self._tools.why_not(self._owner, call)
 
     def _received(self, **columns: Any) -> NewRecord:
         return NewRecord(owner=self._owner, agent=self._caller.agent, pending=True, **columns)

@@ -34,6 +34,7 @@ from local.memory.facts import Facts
 from local.memory.indexer import Indexer
 from local.memory.intake import Intake
 from local.memory.judge import Judge
+from local.memory.known_tools import Announced, KnownTools
 from local.memory.outputs import ToolOutputs
 from local.memory.places import ALIKE, Weights
 from local.memory.recall.recaller import Ask, Recalled, Recaller, RecallModels
@@ -72,6 +73,7 @@ class Memory:
         settings: MemorySettings,
         *,
         announce: Announce,
+        announced: Announced = lambda _tool: None,
         clock: Clock = utc_now,
         models: Models | None = None,
     ) -> None:
@@ -82,7 +84,8 @@ class Memory:
         self.settings = settings
         self.clock = clock
         self.served = Served(since=clock())
-        self.echoes = Echoes(ledger, self.served)
+        self.tools = KnownTools(self.served, announced)
+        self.echoes = Echoes(ledger, self.served, self.tools)
         self.changes = Changes(self.indexer, announce)
         self.synthesis = Synthesis(models.synthesizer, within=settings.synthesis_timeout)
         retrieval = Retrieval(ledger, self.indexer, vectors)
@@ -121,7 +124,7 @@ class MemoryService:
         self.documents = Documents(
             memory.ledger, memory.changes, agent=caller.agent, clock=memory.clock
         )
-        self.intake = Intake(memory.ledger, memory.changes, memory.served, caller, memory.clock)
+        self.intake = Intake(memory.ledger, memory.changes, memory.tools, caller, memory.clock)
         self.sessions = Sessions(memory.ledger, caller, memory.settings, memory.clock)
         self.caller = caller
 
@@ -192,7 +195,7 @@ class MemoryService:
         Another answer to the same question of the same query id takes the older one's place.
         """
         records_of = partial(
-            records_of_turn, turn, self.caller, self.intake.is_own, self.intake.began
+            records_of_turn, turn, self.caller, self.intake.why_not, self._memory.tools.may_be_own
         )
         made = await asyncio.to_thread(lambda: list(map(read_ahead, records_of())))
         reading = await self._memory.echoes.read(turn.query, turn.answer, turn.tool_calls, made[0])

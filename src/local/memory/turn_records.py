@@ -7,7 +7,7 @@ import msgspec
 
 from local.ledger.records import NewRecord
 from local.memory.episodes import new_episode
-from local.memory.ingestion import Conversation, IsOwn, records_of
+from local.memory.known_tools import OWN_RESULT, Conversation, MayBeOwn, WhyNot, records_of
 from local.protocol.caller import Caller
 from local.protocol.conversation import Message
 from local.protocol.ids import content_id
@@ -24,10 +24,10 @@ class Turn(msgspec.Struct, frozen=True, kw_only=True):
     session_id: str | None = None
     query_id: str | None = None
 
-    def messages(self, turn_id: str, is_own: IsOwn) -> list[Message]:
+    def messages(self, turn_id: str, why_not: WhyNot) -> list[Message]:
         """The turn as the messages that it was; without calls of the memory itself."""
         asked, answered = f"{turn_id}:user", f"{turn_id}:agent"
-        calls = [call for call in self.tool_calls if not is_own(call)]
+        calls = [call for call in self.tool_calls if why_not(call) != OWN_RESULT]
         told = [Message(role="user", content=self.query, id=asked, timestamp=self.at)]
         if calls:
             told.append(Message(role="assistant", tool_calls=calls, timestamp=self.at))
@@ -46,8 +46,8 @@ def question_of(query: str, query_id: str, *, owner: str, session_id: str | None
 def records_of_turn(
     turn: Turn,
     caller: Caller,
-    is_own: IsOwn = lambda _call: False,
-    began: datetime | None = None,
+    why_not: WhyNot = lambda _call: None,
+    may_be_own: MayBeOwn = lambda _tool, _at: False,
 ) -> Iterator[NewRecord]:
     """The turn's episode, and its messages and tool results; no episode where it failed.
 
@@ -63,13 +63,14 @@ def records_of_turn(
     named, owner, session_id = turn.query_id or episode.id, episode.owner, episode.session_id
     question = question_of(turn.query, named, owner=owner, session_id=session_id)
     conversation = Conversation(
-        messages=turn.messages(named, is_own),
+        messages=turn.messages(named, why_not),
         owner=owner,
         agent=caller.agent,
         session_id=session_id,
         query_id=episode.query_id,
         now=turn.at,
-        began=began,
+        why_not=why_not,
+        may_be_own=may_be_own,
     )
     answered = () if turn.answer is None else (episode,)
     for record in (*answered, *records_of(conversation)):

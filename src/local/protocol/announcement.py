@@ -14,12 +14,6 @@ from local.protocol import subjects
 from local.protocol.payloads import Function, FunctionSchema, Json, ToolSchema
 
 PARAMETERS = ("parameters", "inputSchema", "input_schema")
-OWN_TOOLS = frozenset({
-    "add_document", "add_knowledge", "ingest", "load_session", "memory_history", "note",
-    "read_tool_output", "recall", "recall_topic", "remember_fact", "save_memory", "save_topic",
-    "search_memory",
-})  # fmt: skip
-"""Tools of the memory itself. A tool of another's may have such a name."""
 SHAPE = "Announce {type: function, function: {name, description, parameters}} as the payload."
 
 
@@ -57,13 +51,11 @@ def read_schema(data: bytes) -> ToolSchema:
         description=description,
         version=_first_text("version", said),
         tool_schema=FunctionSchema(function=function),
+        reads_memory=payload.get("reads_memory") is True,
+        for_models=payload.get("for_models") is not False,
+        recorded=payload.get("recorded") is not False,
         whole=payload.get("whole") is True,
     )
-
-
-def is_own(tool: ToolSchema) -> bool:
-    """Whether it is announced as a tool of the memory itself: by its name, and as `whole`."""
-    return tool.whole and tool.name in OWN_TOOLS
 
 
 def _object(fields: object, name: str) -> object:

@@ -105,6 +105,7 @@ def _foreign(reported: Json, at: str, unread: list[str]) -> ToolCallRecord | Non
         content=as_text(first_of(reported, RESULTS)) or (as_text(error) if error else ""),
         id=name_of(first_of(reported, IDS)) or None,
         tool_output_key=name_of(reported.get("tool_output_key")) or None,
+        recorded=reported.get("recorded") is not False,
     )
     if name:
         return call

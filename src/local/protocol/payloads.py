@@ -66,15 +66,21 @@ class FunctionSchema(msgspec.Struct, kw_only=True):
 
 
 class ToolSchema(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """`tool.schema`; `whole`: no preview takes the place of its results, however long they are.
+    """`tool.schema`: how to call a tool, and what it says of itself.
 
-    This is how our tools announce themselves; `announcement.read_schema` reads those of others.
+    `reads_memory`: its results come from the memory. `for_models`: a model may be offered it.
+    `recorded`: its results become memories. `whole`: no preview takes the place of its results,
+    however long they are. This is how our tools announce themselves; `announcement.read_schema`
+    reads those of others.
     """
 
     name: str
     description: str
     version: str
     tool_schema: FunctionSchema = msgspec.field(name="schema")
+    reads_memory: bool = False
+    for_models: bool = True
+    recorded: bool = True
     whole: bool = False
 
 
@@ -99,7 +105,8 @@ class ClearSession(msgspec.Struct, frozen=True, kw_only=True):
 class ToolCallRecord(msgspec.Struct, kw_only=True):
     """One tool call of a turn, as `response.generation` reports it.
 
-    With `tool_output_key`, `content` is the preview that the model saw.
+    With `tool_output_key`, `content` is the preview that the model saw. What is not `recorded` is
+    no memory: only that the tool was called is.
     """
 
     name: str
@@ -108,6 +115,7 @@ class ToolCallRecord(msgspec.Struct, kw_only=True):
     content: str = ""
     id: str | None = None
     tool_output_key: str | None = None
+    recorded: bool = True
 
 
 class Delta(msgspec.Struct, kw_only=True):

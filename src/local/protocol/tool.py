@@ -30,7 +30,7 @@ class McpTool(msgspec.Struct, kw_only=True, rename="camel"):
 
 
 class Tool(msgspec.Struct, frozen=True, kw_only=True):
-    """`whole`: its results are never kept and never cut to a preview, as those of the memory.
+    """What a host serves, and what it announces of it: see ToolSchema.
 
     `answering` hears of every result, failures included, just before it is sent.
     """
@@ -40,6 +40,9 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True):
     version: str
     args: type[msgspec.Struct]
     run: Callable[[Caller, Any], Awaitable[ToolOutput]]
+    reads_memory: bool = False
+    for_models: bool = True
+    recorded: bool = True
     whole: bool = False
     answering: Callable[[Caller, ToolResult], None] | None = None
 
@@ -53,6 +56,9 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True):
             description=self.description,
             version=self.version,
             tool_schema=FunctionSchema(function=function),
+            reads_memory=self.reads_memory,
+            for_models=self.for_models,
+            recorded=self.recorded,
             whole=self.whole,
         )
 

@@ -56,5 +56,9 @@ def _chunks(count: int) -> str:
 
 
 TOOL = MemoryTool(
-    name="add_document", description=DESCRIPTION, args=AddDocument, function=add_document
+    name="add_document",
+    description=DESCRIPTION,
+    args=AddDocument,
+    function=add_document,
+    for_models=False,
 )

@@ -65,5 +65,9 @@ async def add_knowledge(memory: MemoryService, args: AddKnowledge) -> ToolOutput
 
 
 TOOL = MemoryTool(
-    name="add_knowledge", description=DESCRIPTION, args=AddKnowledge, function=add_knowledge
+    name="add_knowledge",
+    description=DESCRIPTION,
+    args=AddKnowledge,
+    function=add_knowledge,
+    for_models=False,
 )

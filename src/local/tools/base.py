@@ -35,7 +35,8 @@ class Args(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 class MemoryTool(msgspec.Struct, Generic[A], frozen=True, kw_only=True):
     """What a tool's file declares; over a memory it becomes a Tool.
 
-    `shows`: the ids of the records that the data of a result shows.
+    `shows`: the ids of the records that the data of a result shows. `for_models`: whether a model
+    may be offered it; a tool for programs takes room that its conversation needs.
     """
 
     name: str
@@ -43,9 +44,14 @@ class MemoryTool(msgspec.Struct, Generic[A], frozen=True, kw_only=True):
     args: type[A]
     function: Callable[[MemoryService, A], Awaitable[ToolOutput]]
     shows: Callable[[Any], Iterable[str]] = lambda _: ()
+    for_models: bool = True
 
     def over(self, memory: Memory) -> Tool:
-        """The Tool; its caller comes from the bus and cannot be chosen by arguments."""
+        """The Tool; its caller comes from the bus and cannot be chosen by arguments.
+
+        From now on the memory knows it as its own.
+        """
+        memory.tools.own.add(self.name)
 
         async def run(caller: Caller, arguments: A) -> ToolOutput:
             return await self.function(memory.of(caller), arguments)
@@ -60,6 +66,9 @@ class MemoryTool(msgspec.Struct, Generic[A], frozen=True, kw_only=True):
             version=__version__,
             args=self.args,
             run=run,
+            reads_memory=True,
+            for_models=self.for_models,
+            recorded=False,
             whole=True,
             answering=answering,
         )

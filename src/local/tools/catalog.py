@@ -1,5 +1,7 @@
 """Every tool of the memory, in the order in which a model sees them."""
 
+from typing import Any
+
 from local.memory.service import Memory
 from local.protocol.tool import Tool
 from local.tools import (
@@ -17,22 +19,25 @@ from local.tools import (
     save_topic,
     search_memory,
 )
+from local.tools.base import MemoryTool
+
+TOOLS: tuple[MemoryTool[Any], ...] = (
+    save_topic.TOOL,
+    recall_topic.TOOL,
+    remember_fact.TOOL,
+    add_knowledge.TOOL,
+    recall.TOOL,
+    save_memory.TOOL,
+    search_memory.TOOL,
+    memory_history.TOOL,
+    read_tool_output.TOOL,
+    note.TOOL,
+    load_session.TOOL,
+    ingest.TOOL,
+    add_document.TOOL,
+)
 
 
 def memory_tools(memory: Memory) -> list[Tool]:
     """The tools over one memory."""
-    return [
-        save_topic.TOOL.over(memory),
-        recall_topic.TOOL.over(memory),
-        remember_fact.TOOL.over(memory),
-        add_knowledge.TOOL.over(memory),
-        recall.TOOL.over(memory),
-        save_memory.TOOL.over(memory),
-        search_memory.TOOL.over(memory),
-        memory_history.TOOL.over(memory),
-        read_tool_output.TOOL.over(memory),
-        note.TOOL.over(memory),
-        load_session.TOOL.over(memory),
-        ingest.TOOL.over(memory),
-        add_document.TOOL.over(memory),
-    ]
+    return [tool.over(memory) for tool in TOOLS]

@@ -58,4 +58,6 @@ def _messages(args: Ingest) -> list[Message]:
     ]
 
 
-TOOL = MemoryTool[Ingest](name="ingest", description=DESCRIPTION, args=Ingest, function=ingest)
+TOOL = MemoryTool[Ingest](
+    name="ingest", description=DESCRIPTION, args=Ingest, function=ingest, for_models=False
+)

@@ -98,4 +98,5 @@ TOOL = MemoryTool[LoadSession](
     args=LoadSession,
     function=load_session,
     shows=_shown,
+    for_models=False,
 )
