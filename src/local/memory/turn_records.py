@@ -7,7 +7,8 @@ import msgspec
 
 from local.ledger.records import NewRecord
 from local.memory.episodes import new_episode
-from local.memory.known_tools import OWN_RESULT, Conversation, MayBeOwn, WhyNot, records_of
+from local.memory.ingestion import Conversation, MayBeOwn, WhyNot, records_of
+from local.memory.known_tools import OWN_RESULT
 from local.protocol.caller import Caller
 from local.protocol.conversation import Message
 from local.protocol.ids import content_id
