@@ -12,6 +12,7 @@ from local.bus import tool_host
 from local.bus.connection import Connection, connect
 from local.bus.tool_host import ToolHost
 from local.client.toolbox import Toolbox
+from local.logs import logging_to
 from local.protocol.caller import Caller
 from local.protocol.codec import decode
 from local.protocol.payloads import Function, FunctionSchema, ToolSchema
@@ -245,20 +246,20 @@ async def test_whose_a_tool_is_a_stack_knows_by_its_secret_and_others_by_what_it
     ],
 )
 async def test_a_toolbox_logs_once_why_it_takes_no_announcement(
-    bus: Connection, notes: Notes, logs: Path, announcement: bytes, reason: str
+    bus: Connection, notes: Notes, tmp_path: Path, announcement: bytes, reason: str
 ) -> None:
+    log = tmp_path / "own.log"
+
     def refusals() -> list[str]:
-        lines = map(json.loads, logs.read_text().splitlines())
+        lines = map(json.loads, log.read_text().splitlines())
         return [line["reason"] for line in lines if line["event"] == "announcement_refused"]
 
-    before = len(refusals())
-    async with Toolbox(bus, source="test") as toolbox:
-        for _ in range(3):
-            await bus.publish("tool.schema", announcement)
-        async with ToolHost(bus, notes.tool()):
-            await eventually(lambda: toolbox.schemas)
-
-        assert [schema.name for schema in toolbox.schemas] == ["note"]
-        await eventually(lambda: len(refusals()) > before)
-    (told,) = refusals()[before:]
+    with logging_to(log):
+        async with Toolbox(bus, source="test") as toolbox:
+            for _ in range(3):
+                await bus.publish("tool.schema", announcement)
+            async with ToolHost(bus, notes.tool()):
+                await eventually(lambda: toolbox.schemas)
+    assert [schema.name for schema in toolbox.schemas] == ["note"]
+    (told,) = refusals()
     assert reason in told
