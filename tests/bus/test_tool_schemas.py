@@ -263,3 +263,17 @@ async def test_a_toolbox_logs_once_why_it_takes_no_announcement(
     assert [schema.name for schema in toolbox.schemas] == ["note"]
     (told,) = refusals()
     assert reason in told
+
+
+async def test_a_toolbox_does_not_grow_for_ever(
+    bus: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("local.client.toolbox.MOST_TOOLS", 3)
+    async with Toolbox(bus, source="test") as toolbox:
+        for number in (*range(10), 2):
+            described = {"name": f"t{number}", "description": f"{number} of many."}
+            await bus.publish("tool.schema", json.dumps({"payload": described}).encode())
+        await bus.flush()
+        await toolbox.settle()
+
+        assert [schema.name for schema in toolbox.schemas] == ["t0", "t1", "t2"]

@@ -15,6 +15,8 @@ from local.protocol.codec import encode, header_of
 from local.protocol.envelope import seal
 from local.protocol.payloads import Empty, ToolSchema
 
+MOST_TOOLS = 10_000
+"""Names; of more the memory's own are still heard, and those known already."""
 MOST_REFUSALS = 1_000
 """Different ones, of which each is logged once."""
 
@@ -95,6 +97,9 @@ class Toolbox:
             self._own.add(schema.name)
         elif schema.name in self._own:
             self._refuse(message, f"{schema.name} is the name of a tool of the memory.")
+            return
+        elif schema.name not in self._schemas and len(self._schemas) >= MOST_TOOLS:
+            self._refuse(message, f"More than {MOST_TOOLS:,} tools were announced.")
             return
         self._schemas[schema.name] = schema
         self._changed.set()
