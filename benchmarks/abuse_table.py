@@ -16,7 +16,7 @@ from kills import KILLS
 from local.protocol import subjects
 from long_texts import long_texts
 from observer import Observer, observing
-from target import Abuse, Target, envelope, target_in, turn
+from target import Abuse, Claim, Target, envelope, target_in, turn
 from texts import notes
 
 LONGEST_STALL = 100.0
@@ -25,6 +25,8 @@ MOST_GROWTH = 20.0
 """Percent."""
 PATIENCE = 600.0
 """Seconds until all that an abuse left behind is stored and indexed."""
+STORING, POLL = 10.0, 0.2
+"""Seconds that storing may take where another than who stores has acknowledged."""
 IDLE = 5.0
 """Seconds that a stack gets to come to rest before its memory counts."""
 WARM = 200
@@ -139,7 +141,7 @@ async def row_of(abuse: Abuse, target: Target, observer: Observer) -> Row:
         abuse=abuse.name,
         done=claim.done,
         acknowledged=claim.acknowledged,
-        lost=await claim.missing(),
+        lost=await lost_of(claim),
         stall_ms=None if abuse.down else seen.ping * 1e3,
         ping_ms=seen.ping * 1e3,
         answer_ms=seen.answer * 1e3,
@@ -153,6 +155,14 @@ async def row_of(abuse: Abuse, target: Target, observer: Observer) -> Row:
     )
     say(msgspec.json.encode(row).decode())  # should a later one fail, this one is known
     return row
+
+
+async def lost_of(claim: Claim) -> int:
+    """What is not stored of what was acknowledged, by others than who stores it, too."""
+    deadline = time.perf_counter() + STORING
+    while (lost := await claim.missing()) and time.perf_counter() < deadline:  # noqa: ASYNC110 - it is another process
+        await asyncio.sleep(POLL)
+    return lost
 
 
 def say(line: str) -> None:
