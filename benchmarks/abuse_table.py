@@ -72,12 +72,12 @@ class Overall(msgspec.Struct, frozen=True, kw_only=True):
     sent: Memory
     """After all that was sent, by the processes that suffered it."""
     after: Memory
-    """After the kills, by the processes that took their place."""
+    """After the kills, by the processes that took their place: what the data take."""
 
     @property
     def growth(self) -> float:
-        """Percent, at the worse of the two times."""
-        return 100 * (max(sum(self.sent), sum(self.after)) / sum(self.before) - 1)
+        """Percent by which what was suffered left more than what the same data take."""
+        return 100 * (sum(self.sent) / sum(self.after) - 1)
 
 
 class Results(msgspec.Struct, frozen=True, kw_only=True):
@@ -214,7 +214,7 @@ def _last(results: Results) -> Sequence[str]:
     times = overall.before, overall.sent, overall.after
     memory = " → ".join(f"{sum(memory) / MB:,.0f}" for memory in times)
     return (
-        f"all (memory at rest: before → sent → killed, ≤ +{MOST_GROWTH:g} %)",
+        f"all (memory at rest: before → sent → new processes, ≤ +{MOST_GROWTH:g} %)",
         f"{sum(row.done for row in rows):,}",
         f"{sum(row.acknowledged for row in rows):,}",
         f"{sum(row.lost for row in rows):,}",
