@@ -163,7 +163,7 @@ class StoredOutput(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Waiting(msgspec.Struct, frozen=True, kw_only=True):
-    """A record that waits for its place in the index; `vector` where one is known already."""
+    """A record that waits for its place in the index; `vector`, instead of `text`, where known."""
 
     row: int
     id: str

@@ -119,7 +119,8 @@ class IndexQueue:
 
 
 def _waiting(row: Row) -> Waiting:
-    return Waiting(row=row["row"], id=row["id"], text=_indexed_text(row), vector=row["vector"])
+    text = _indexed_text(row) if row["vector"] is None else ""
+    return Waiting(row=row["row"], id=row["id"], text=text, vector=row["vector"])
 
 
 def _indexed_text(row: Row) -> str:

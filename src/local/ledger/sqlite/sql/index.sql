@@ -23,12 +23,12 @@ SELECT record.id, record.row, record.kind, record.topic, record.label,
 FROM json_each(:rows) AS wanted
 CROSS JOIN record ON record.row = wanted.value
 LEFT JOIN vector ON vector.record = record.row
-LEFT JOIN record AS before ON before.row = (
+LEFT JOIN record AS before ON before.row = CASE WHEN vector.embedder IS NOT :embedder THEN (
      SELECT max(earlier.row) FROM record AS earlier INDEXED BY record_session
      WHERE earlier.tenant = record.tenant AND earlier.owner = record.owner
        AND earlier.session_id = record.session_id
        AND earlier.row < ifnull(record.stands_at, record.row)
-       AND earlier.kind IN ('chat_message', 'tool_output'))
+       AND earlier.kind IN ('chat_message', 'tool_output')) END
 WHERE +record.tenant = :tenant
 ORDER BY wanted.key;
 
