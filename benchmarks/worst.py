@@ -19,10 +19,10 @@ from local.errors import Local2Error
 from local.ledger.records import Shown
 from local.llm.chat import ChatMessage
 from local.llm.rules import answer_to
-from local.memory.echoes import read, unanswered
-from local.memory.markdown import chunks, headings
+from local.memory.intake.documents import chunks, headings
+from local.memory.intake.echoes import read, unanswered
+from local.memory.intake.turns import Turn, records_of_turn
 from local.memory.recall.query import analyse
-from local.memory.turn_records import Turn, records_of_turn
 from local.protocol.announcement import read_schema
 from local.protocol.caller import Caller
 from local.protocol.generation import read_feedback, read_generation, read_query

@@ -7,11 +7,9 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from local.ledger.choice import Choice, Wanted
 from local.ledger.door import Ledger
-from local.ledger.found import Found, Meaning, Worded
 from local.ledger.records import NewRecord, Record
-from local.ledger.search import Place, Search
+from local.ledger.search import Choice, Found, Meaning, Place, Search, Wanted, Worded
 from local.protocol.envelope import new_id
 from local.protocol.vectors import VectorHit, VectorHits
 

@@ -9,7 +9,7 @@ import pytest
 
 from local.app import Stack, open_stack
 from local.ledger.sqlite import working_sets
-from local.memory import damage as damages
+from local.memory.upkeep import damage as damages
 from local.settings import Settings
 from stacks import CALLER, contents, in_step, recall, save, say, search, settings_in, status
 from stand_ins.ollama_server import OllamaStandIn

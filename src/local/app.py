@@ -32,11 +32,11 @@ from local.llm.chat import ChatModel
 from local.llm.choice import choose_chat_model, open_structured_model
 from local.llm.structured import StructuredModel
 from local.memory.changes import Announce
-from local.memory.judge import Judge
-from local.memory.recall.expansion import Expander
+from local.memory.recall.query import Expander
 from local.memory.recall.recaller import RecallModels
 from local.memory.recall.reranker import Reranker
 from local.memory.service import Memory, Models
+from local.memory.upkeep.supersession import Judge
 from local.opening import open_ledger
 from local.protocol.codec import encode
 from local.protocol.envelope import seal

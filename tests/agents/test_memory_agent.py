@@ -16,8 +16,8 @@ from local.client.dead_letters import letters, publish_again
 from local.errors import StorageError
 from local.ledger.sqlite.database import Connection as Sql
 from local.ledger.sqlite.database import Database
+from local.memory.intake.turns import Turn
 from local.memory.service import Memory, MemoryService
-from local.memory.turn_records import Turn
 from local.protocol.caller import Caller
 from local.protocol.codec import decode
 from local.protocol.payloads import DeadLetter

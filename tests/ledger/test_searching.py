@@ -20,11 +20,9 @@ from ledgers import (
     unasked,
 )
 from local.errors import StorageError
-from local.ledger.choice import Choice, Wanted
 from local.ledger.door import Ledger
-from local.ledger.found import Echo, Found, Meaning, Worded
 from local.ledger.records import DERIVED_FROM
-from local.ledger.search import Place
+from local.ledger.search import Choice, Echo, Found, Meaning, Place, Wanted, Worded
 
 OSMIUM = searching("osmium")
 

@@ -3,10 +3,9 @@
 import asyncio
 
 from ledgers import OWNER, fact, searching, unasked
-from local.ledger.choice import Choice, Wanted
 from local.ledger.door import Ledger
-from local.ledger.found import Found, Meaning, Worded
 from local.ledger.records import NewRecord, TripletFact, Written
+from local.ledger.search import Choice, Found, Meaning, Wanted, Worded
 from local.protocol.triplet import Triplet
 
 TOPIC = "user.language"

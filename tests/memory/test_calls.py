@@ -10,9 +10,9 @@ from local.bus.tool_host import ToolHost
 from local.client.tools import call_tool
 from local.ledger.sqlite.database import Connection as Sql
 from local.ledger.sqlite.database import Database
-from local.memory.intake import Result
+from local.memory.intake.conversations import Result
+from local.memory.intake.turns import Turn
 from local.memory.service import Memory, MemoryService
-from local.memory.turn_records import Turn
 from local.protocol.caller import Caller
 from local.protocol.payloads import ToolCallRecord
 from local.tools import ingest

@@ -9,10 +9,10 @@ from indexed import indexed
 from local.bus.connection import Connection
 from local.bus.vector_client import VectorClient
 from local.errors import IndexDamagedError
-from local.memory import damage
-from local.memory.damage import FIRST_PAUSE, LAST_PAUSE, STEADY, Damage
-from local.memory.indexer import Indexer
 from local.memory.service import Memory
+from local.memory.upkeep import damage
+from local.memory.upkeep.damage import FIRST_PAUSE, LAST_PAUSE, STEADY, Damage
+from local.memory.upkeep.indexing import Indexer
 from local.protocol.caller import Caller
 from local.protocol.vectors import VectorItem, VectorsStored, VectorStatus
 from waiting import eventually

@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 from local.errors import InvalidArgumentsError, StorageError, TooLargeError
 from local.ledger.sqlite.database import Connection, Database
-from local.memory.documents import LABEL, SEPARATOR, Document, _records
-from local.memory.markdown import CHUNK, SHORT
+from local.memory.intake.documents import CHUNK, LABEL, SEPARATOR, SHORT, Document, _records
 from local.memory.service import Memory
 from local.protocol.caller import Caller
 from local.protocol.codec import decode

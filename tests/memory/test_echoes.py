@@ -3,7 +3,7 @@
 import pytest
 
 from local.ledger.records import Shown
-from local.memory.echoes import read, statements
+from local.memory.intake.echoes import read, statements
 from local.text.keywords import stems
 
 CANBERRA = Shown(id="canberra", content="The capital of Australia is Canberra, not Sydney.")

@@ -6,7 +6,7 @@ import pytest
 
 from indexed import indexed
 from local.errors import InvalidArgumentsError
-from local.memory.episodes import SearchResult
+from local.memory.recall.episodic import SearchResult
 from local.memory.service import Memory, MemoryService
 from local.protocol.caller import Caller
 from local.protocol.payloads import MemoryChange

@@ -10,15 +10,15 @@ from local.bus.connection import Connection
 from local.bus.vector_client import VectorClient
 from local.ledger.records import NewRecord
 from local.ledger.sqlite.index import PLACES
-from local.memory.batches import (
+from local.memory.service import Memory
+from local.memory.upkeep.batches import (
     BATCH_RECORDS,
     BATCH_SECONDS,
     LEAST_RECORDS,
     UNDER_WAY,
     records_after,
 )
-from local.memory.indexer import Indexer
-from local.memory.service import Memory
+from local.memory.upkeep.indexing import Indexer
 from local.protocol.envelope import new_id
 from local.protocol.vectors import VectorItem, VectorsStored, VectorStatus
 from recalling import DAY

@@ -9,9 +9,9 @@ from factories import ConnectBus
 from indexed import indexed, paused_indexing
 from local.errors import VectorError
 from local.ledger.records import Fact
-from local.ledger.sqlite import finding, working_sets
-from local.memory.places import Weights
+from local.ledger.sqlite import searches, working_sets
 from local.memory.recall.recaller import Ask, Recalled
+from local.memory.scopes import Weights
 from local.memory.service import Memory, MemoryService
 from local.protocol.caller import Caller
 from local.protocol.kinds import Kind, Scope
@@ -214,7 +214,7 @@ async def test_an_index_full_of_others_hides_nothing_of_ones_own(
     searchable: Memory, monkeypatch: pytest.MonkeyPatch, few: int
 ) -> None:
     """Whoever has few records has all compared; for others the index is asked for more."""
-    monkeypatch.setattr(finding, "OWN", few)
+    monkeypatch.setattr(searches, "OWN", few)
     eve = searchable.of(Caller(user="eve"))
     await eve.ingest([said(f"A precious metal of Eve, number {n}, is gold.") for n in range(200)])
     richard = searchable.of(RICHARD)
@@ -232,7 +232,7 @@ async def test_a_further_look_into_the_index_that_fails_hides_nothing(
     searchable: Memory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The worker ends between two questions: all that is one's own is compared."""
-    monkeypatch.setattr(finding, "OWN", 1)
+    monkeypatch.setattr(searches, "OWN", 1)
     monkeypatch.setattr(working_sets, "MOST", -1)
     eve = searchable.of(Caller(user="eve"))
     await eve.ingest([said(f"A precious metal of Eve, number {n}, is gold.") for n in range(200)])

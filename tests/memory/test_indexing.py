@@ -19,15 +19,15 @@ from local.ledger.records import NewRecord, Waiting
 from local.ledger.sqlite.database import Connection as Sql
 from local.ledger.sqlite.database import Database
 from local.logs import logging_to
-from local.memory.batches import (
+from local.memory.service import Memory
+from local.memory.upkeep.batches import (
     BATCH_BYTES,
     BATCH_RECORDS,
     BYTES_A_DIMENSION,
     batches,
     items_of,
 )
-from local.memory.indexer import Indexer
-from local.memory.service import Memory
+from local.memory.upkeep.indexing import Indexer
 from local.protocol.caller import Caller
 from local.protocol.codec import encode
 from local.protocol.envelope import new_id, seal

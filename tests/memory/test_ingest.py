@@ -10,8 +10,8 @@ import pytest
 
 from local.errors import InvalidArgumentsError
 from local.ledger.sqlite.database import Connection, Database
-from local.ledger.sqlite.record_rows import TOGETHER
-from local.memory.ingestion import Conversation, records_of
+from local.ledger.sqlite.rows import TOGETHER
+from local.memory.intake.messages import Conversation, records_of
 from local.memory.service import Memory, MemoryService
 from local.protocol.caller import Caller
 from local.protocol.conversation import Message

@@ -9,7 +9,7 @@ import pytest
 from local.errors import ModelError, ModelRefusedError
 from local.ledger.records import Record
 from local.llm.structured import StructuredModel
-from local.memory.judge import LONGEST, Judge
+from local.memory.upkeep.supersession import LONGEST, Judge
 from stand_ins.ollama_server import OllamaStandIn, Reply
 
 NOON = datetime(2026, 5, 1, 12, tzinfo=UTC)

@@ -8,8 +8,8 @@ from local.ledger.records import Written
 from local.ledger.sqlite.database import Connection as Sql
 from local.ledger.sqlite.database import Database
 from local.ledger.sqlite.turns import TOGETHER
+from local.memory.intake.turns import Turn
 from local.memory.service import Memory
-from local.memory.turn_records import Turn
 from local.protocol.caller import Caller
 from local.protocol.payloads import ToolCallRecord
 from recalling import DAY

@@ -6,11 +6,11 @@ import pytest
 
 from local.ledger import records
 from local.ledger.records import LONG, NewRecord
-from local.ledger.sqlite import record_rows
+from local.ledger.sqlite import rows
 from local.ledger.sqlite.database import Connection as Sql
 from local.ledger.sqlite.database import Database
+from local.memory.intake.turns import Turn
 from local.memory.service import Memory
-from local.memory.turn_records import Turn
 from local.protocol.caller import Caller
 from local.text.features import features
 from recalling import DAY, said
@@ -29,7 +29,7 @@ async def test_a_long_text_is_not_read_by_the_writer(
         read.append((threading.current_thread().name, len(record.content)))
         return of(record)
 
-    for module in (records, record_rows):
+    for module in (records, rows):
         monkeypatch.setattr(module, "features_of", noted)
     service = memory.of(RICHARD)
     await service.put_turn(Turn(query="What did I buy?", answer=TEXT, at=DAY, query_id="1"))

@@ -7,7 +7,7 @@ import pytest
 from indexed import indexed
 from local.errors import InvalidArgumentsError
 from local.ledger.records import Fact
-from local.ledger.sqlite import finding, working_sets
+from local.ledger.sqlite import searches, working_sets
 from local.memory.recall.recaller import Ask
 from local.memory.service import Memory, MemoryService
 from local.protocol.caller import Caller
@@ -31,8 +31,8 @@ def size(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Non
 
 async def owner_of_much(searchable: Memory, monkeypatch: pytest.MonkeyPatch) -> MemoryService:
     """Who has more records than are compared or looked through, one of them in session s1."""
-    monkeypatch.setattr(finding, "OWN", MUCH - 1)
-    monkeypatch.setattr(finding, "FURTHER_LOOK", MUCH - 20)
+    monkeypatch.setattr(searches, "OWN", MUCH - 1)
+    monkeypatch.setattr(searches, "FURTHER_LOOK", MUCH - 20)
     richard = searchable.of(Caller(user="richard", session_id="s1"))
     other = [f"The letter {n} for that precious stuff was sent." for n in range(MUCH)]
     await richard.ingest([said(text, timestamp=OLD) for text in other], "s2")
@@ -122,7 +122,7 @@ async def behind_others(searchable: Memory, *texts: str) -> MemoryService:
 
 
 async def test_of_many_behind_others_the_nearest_are_taken(searchable: Memory) -> None:
-    far = [f"Our ice hockey team won final number {n}." for n in range(finding.LOOK + 10)]
+    far = [f"Our ice hockey team won final number {n}." for n in range(searches.LOOK + 10)]
 
     richard = await behind_others(searchable, *far[:30], GOLD, *far[30:])
 
@@ -133,8 +133,8 @@ async def test_a_large_memory_is_found_however_much_of_others_is_nearer(
     searchable: Memory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """More than the index is asked for, and more of one's own than one read compares."""
-    monkeypatch.setattr(finding, "OWN", 5)
-    monkeypatch.setattr(finding, "FURTHER_LOOK", finding.LOOK + 10)
+    monkeypatch.setattr(searches, "OWN", 5)
+    monkeypatch.setattr(searches, "FURTHER_LOOK", searches.LOOK + 10)
     far = [f"Our ice hockey team won final number {n}." for n in range(20)]
 
     richard = await behind_others(searchable, *far[:7], GOLD, *far[7:])
@@ -148,7 +148,7 @@ async def test_some_before_others_do_not_keep_back_those_behind(searchable: Memo
     behind = [f"The symbol of {metal} is {symbol}." for metal, symbol in metals.items()]
     before = [f"{ASKED} I ask for the {n}th time." for n in range(5)]
     richard = await behind_others(searchable, *before, *behind)
-    looked = (await searchable.vectors.search(ASKED, finding.LOOK, tenant="default")).hits
+    looked = (await searchable.vectors.search(ASKED, searches.LOOK, tenant="default")).hits
 
     items = (await richard.recall(Ask(query=ASKED, top_k=20))).items
 

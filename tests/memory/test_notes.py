@@ -12,8 +12,8 @@ from local.ledger.door import Ledger
 from local.ledger.sessions import Note, Noted, SessionOf
 from local.ledger.sqlite.database import Connection, Database
 from local.ledger.sqlite.sql import migrations
-from local.memory.notes import EARLIER, MERGED_SIZE, MOST, Notes, merged
 from local.memory.service import Memory, MemoryService
+from local.memory.sessions.notes import EARLIER, MERGED_SIZE, MOST, Notes, merged
 from local.protocol.caller import Caller
 from recalling import DAY
 
@@ -132,7 +132,7 @@ async def test_a_merge_that_fails_leaves_the_notes_as_they_were(
     def fail(_: object) -> Note:
         raise InvalidArgumentsError("No.")
 
-    monkeypatch.setattr("local.memory.notes.merged", fail)
+    monkeypatch.setattr("local.memory.sessions.notes.merged", fail)
     with pytest.raises(InvalidArgumentsError):
         await richard.sessions.note("One more.")
 

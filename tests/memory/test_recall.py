@@ -12,9 +12,9 @@ from local.bus.tool_host import ToolHost
 from local.client.tools import call_tool
 from local.ledger.records import Fact
 from local.ledger.sqlite.searches import Searches
+from local.memory.intake.turns import Turn
 from local.memory.recall.ranking import FULL_SCORE
 from local.memory.service import Memory, MemoryService
-from local.memory.turn_records import Turn
 from local.protocol.caller import Caller
 from local.protocol.payloads import Json, ToolCallRecord, ToolResult
 from local.protocol.vectors import VectorHits

@@ -5,7 +5,7 @@ import pytest
 
 from local.errors import InvalidArgumentsError
 from local.ledger.records import Fact, NewRecord
-from local.memory.places import Weights
+from local.memory.scopes import Weights
 from local.memory.service import Memory
 from local.protocol.caller import Caller
 from local.protocol.kinds import Kind, Scope

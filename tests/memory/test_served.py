@@ -4,8 +4,8 @@ import pytest
 
 from local.bus.connection import Connection
 from local.client.tools import call_tool
-from local.memory import served
-from local.memory.served import Served
+from local.memory.intake import own_tools
+from local.memory.intake.own_tools import Served
 from local.memory.service import Memory
 from local.protocol.caller import Caller
 from local.protocol.envelope import utc_now
@@ -72,8 +72,8 @@ def test_a_result_is_known_cut_and_with_other_white_space() -> None:
 
 
 def test_what_is_held_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(served, "MOST_RESULTS", 2)
-    monkeypatch.setattr(served, "MOST_SHOWN", 2)
+    monkeypatch.setattr(own_tools, "MOST_RESULTS", 2)
+    monkeypatch.setattr(own_tools, "MOST_SHOWN", 2)
     answered = Served(since=utc_now())
 
     for id_ in "abc":

@@ -12,9 +12,9 @@ from local.ledger.records import Fact
 from local.ledger.sessions import CHARACTERS
 from local.ledger.sqlite.database import Connection, Database
 from local.ledger.sqlite.sql import statements
+from local.memory.intake.turns import Turn
 from local.memory.service import Memory, MemoryService
-from local.memory.sessions import Session, SessionMessage, Sessions
-from local.memory.turn_records import Turn
+from local.memory.sessions.history import Session, SessionMessage, Sessions
 from local.protocol.caller import Caller
 from local.protocol.payloads import ToolCallRecord
 from local.settings import MemorySettings

@@ -13,10 +13,9 @@ from indexed import indexed, paused_indexing
 from local.errors import ModelError, VectorError
 from local.ledger.records import Fact, Record
 from local.ledger.sqlite.database import Connection, Database
-from local.memory.judge import Judge, Verdict
 from local.memory.recall.retrieval import Closeness, Retrieval
 from local.memory.service import Memory, MemoryService
-from local.memory.supersession import Supersession
+from local.memory.upkeep.supersession import Judge, Supersession, Verdict
 from local.protocol.caller import Caller
 from local.protocol.payloads import MemoryChange
 from local.protocol.vectors import VectorHits

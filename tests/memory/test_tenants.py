@@ -11,12 +11,12 @@ from local.ledger.door import Ledger
 from local.ledger.records import Fact, NewRecord, Rating
 from local.ledger.sqlite.database import Connection as Sql
 from local.ledger.sqlite.database import Database
-from local.memory.indexer import Indexer
-from local.memory.places import ALIKE
+from local.memory.intake.turns import Turn, records_of_turn
 from local.memory.recall.recaller import Ask, Recalled, Recaller, RecallModels
 from local.memory.recall.retrieval import Retrieval
+from local.memory.scopes import ALIKE
 from local.memory.service import Memory
-from local.memory.turn_records import Turn, records_of_turn
+from local.memory.upkeep.indexing import Indexer
 from local.protocol.caller import Caller
 from local.protocol.envelope import new_id
 from local.protocol.vectors import VectorHits

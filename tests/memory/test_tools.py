@@ -11,7 +11,7 @@ from local.bus.connection import Connection
 from local.bus.tool_host import ToolHost
 from local.client.tools import call_tool
 from local.errors import InvalidArgumentsError
-from local.memory.episodes import Hit
+from local.memory.recall.episodic import Hit
 from local.memory.service import Memory
 from local.protocol.caller import Caller
 from local.protocol.codec import decode

@@ -8,7 +8,7 @@ import pytest
 from local.bus.connection import Connection
 from local.bus.tool_host import ToolHost
 from local.client.tools import call_tool
-from local.memory.episodes import MAX_METADATA
+from local.memory.intake.episodes import MAX_METADATA
 from local.memory.service import Memory
 from local.protocol.caller import Caller
 from local.protocol.payloads import Json, ToolResult

@@ -9,8 +9,8 @@ from local.bus.connection import Connection
 from local.bus.tool_host import ToolHost
 from local.client.tools import call_tool
 from local.ledger.records import Fact
+from local.memory.intake.turns import Turn
 from local.memory.service import Memory, MemoryService
-from local.memory.turn_records import Turn
 from local.protocol.caller import Caller
 from local.protocol.payloads import Json, ToolCallRecord, ToolResult
 from local.protocol.tool import parameters_of

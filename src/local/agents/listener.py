@@ -15,7 +15,7 @@ from local.bus.outputs import with_preview
 from local.bus.participant import Participant
 from local.bus.receivers import others_hear
 from local.errors import Local2Error, NoRespondersError, RequestError
-from local.memory.intake import Question, Result
+from local.memory.intake.conversations import Question, Result
 from local.memory.service import Memory
 from local.protocol import subjects
 from local.protocol.codec import decode, encode

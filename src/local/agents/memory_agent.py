@@ -24,9 +24,9 @@ from local.bus.streams import (
     stored,
 )
 from local.errors import DeadlineError, Local2Error, RequestError
-from local.memory.echoes import UNANSWERED, read
+from local.memory.intake.echoes import UNANSWERED, read
+from local.memory.intake.turns import Turn
 from local.memory.service import Memory
-from local.memory.turn_records import Turn
 from local.protocol import subjects
 from local.protocol.envelope import Envelope, utc_now
 from local.protocol.generation import Read, read_feedback, read_generation, source_of

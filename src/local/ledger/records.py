@@ -1,4 +1,7 @@
-"""What the ledger holds: kinds of records, their Structs, their ids, the rule for topic keys."""
+"""What the ledger holds: kinds of records, their Structs and ids, the rule for topic keys.
+
+Also the text that a record's vector is made of.
+"""
 
 import unicodedata
 from datetime import datetime
@@ -240,3 +243,30 @@ def checked_text(text: str, field: str) -> str:
     if not text or text.isspace():
         raise InvalidArgumentsError(f"{field}: the text is blank.", remedy="Write something in it.")
     return text
+
+
+SAID = 400
+"""Characters of what was said that its vector is made of: more of it blurs the vector."""
+WRITTEN = 1_000
+"""Of everything else."""
+FILLED = 300
+"""What was said in less is filled up to this with the end of the message before."""
+CONVERSATION = frozenset({"chat_message", "tool_output"})
+
+
+def indexed_text(kind: Kind, text: str, before: str | None) -> str:
+    """What is embedded: its beginning, under speaker or key, and then what was said before it.
+
+    A short message often answers the one before. Its own words must come first.
+    """
+    if kind not in CONVERSATION:
+        return text[:WRITTEN]
+    room = FILLED - len(text)
+    if before is None or room <= 0:
+        return text[:SAID]
+    return f"{text}\n{before[-room:]}"
+
+
+def labelled(label: str | None, text: str) -> str:
+    """A text under who said it, or under its key."""
+    return f"{label}: {text}" if label else text

@@ -1,12 +1,22 @@
-"""What a search asks of the ledger."""
+"""What a search asks of the ledger, what it finds, and how the best of that is chosen.
 
+The choice is a pure function, so that no SQL leaves the ledger and no ranking enters it. It is a
+generator: it yields what it wants to know, is sent that, and returns what it chose. The ledger
+answers within the read in which it found the candidates.
+"""
+
+from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
 from datetime import datetime
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import msgspec
+import numpy as np
 
-from local.ledger.records import TENANT_OWNED
+from local.ledger.columns import View
+from local.ledger.entries import Array, Flags
+from local.ledger.records import TENANT_OWNED, Record
 from local.protocol.kinds import Kind, Owning
+from local.protocol.vectors import VectorHits
 
 
 class Place(NamedTuple):
@@ -36,3 +46,132 @@ class Search(msgspec.Struct, frozen=True, kw_only=True):
     until: datetime | None = None
     owner: str = TENANT_OWNED
     asking: str | None = None
+
+
+class Echo(NamedTuple):
+    """Of which rows, which are in what is searched, and which words are its own."""
+
+    sources: tuple[int, ...]
+    adds: frozenset[str] = frozenset()
+
+
+class Counts(msgspec.Struct, frozen=True, kw_only=True):
+    """Of a memory's records; of many they are estimates."""
+
+    total: float
+    having: dict[str, float]
+
+
+class Meaning(msgspec.Struct, frozen=True, kw_only=True):
+    """What the vectors say of a question, or why they do not.
+
+    `hits` are the nearest of everybody's, and `waiting` says that some records have none yet.
+    """
+
+    waiting: bool
+    hits: VectorHits | None = None
+    problem: str | None = None
+
+
+class Worded(msgspec.Struct, frozen=True, kw_only=True):
+    """What ranking chooses from, and what is known of it without the question's vector.
+
+    `phrases` are the rows that have each of the question's.
+    """
+
+    view: View
+    phrases: list[list[int]]
+    topics: list[int]
+    counts: Counts | None = None
+    """Of the caller's memory, where the view is not all of it."""
+
+    @property
+    def total(self) -> float:
+        """Records of the memory that is searched."""
+        return max(self.counts.total if self.counts else 0.0, float(self.view.size))
+
+    def having(self, stem: str, viewed: int) -> float:
+        """How many of them have a stem, of which `viewed` are in the view."""
+        counted = self.counts.having.get(stem, 0.0) if self.counts else 0.0
+        return min(max(counted, viewed), self.total)  # counts are estimates, and of a while ago
+
+
+class Found(Worded, frozen=True, kw_only=True):
+    """What all channels say.
+
+    `question` is the query's vector, float32, empty where there is none, and `embedder` made it.
+    `problem` says why the vectors could not be asked, `waiting` that some records have none yet.
+    """
+
+    question: bytes
+    embedder: str
+    min_score: float
+    waiting: bool
+    problem: str | None
+
+    @classmethod
+    def of(cls, worded: Worded, meaning: Meaning) -> "Found":
+        hits = meaning.hits
+        return cls(
+            view=worded.view,
+            phrases=worded.phrases,
+            topics=worded.topics,
+            counts=worded.counts,
+            question=hits.question if hits else b"",
+            embedder=hits.embedder if hits else "",
+            min_score=hits.min_score if hits else 0.0,
+            waiting=meaning.waiting,
+            problem=meaning.problem,
+        )
+
+    def compared(self) -> Flags:
+        """Whether each record has a vector that the question's can be compared with."""
+        if not self.question:
+            return np.zeros(self.view.size, bool)
+        return self.view.compared(self.embedder)
+
+    def cosines(self) -> Array:
+        """Of the question with each record; 0 where they cannot be compared."""
+        return self.view.cosines(self.question, self.embedder)
+
+
+D = TypeVar("D")
+T = TypeVar("T")
+
+
+class Wanted(msgspec.Struct, frozen=True, kw_only=True):
+    """Rows of which a choice needs the related ones, the sources, or the records."""
+
+    related: Sequence[int] = ()
+    sources: Sequence[int] = ()
+    records: Sequence[int] = ()
+
+
+class Given(msgspec.Struct, frozen=True, kw_only=True):
+    """By row: what each is related to, what the echoes among them repeat, and the records.
+
+    Records that were superseded meanwhile are not among them.
+    """
+
+    related: Mapping[int, Sequence[int]] = {}
+    sources: Mapping[int, Echo] = {}
+    records: Mapping[int, Record] = {}
+
+
+Look = Callable[[int], Awaitable[Meaning]]
+"""Asks for the question's vector, and for so many of the nearest."""
+Drafts = Callable[[Worded], D]
+"""Makes what can be made without the question's vector."""
+Choice = Generator[Wanted, Given, T]
+Chooses = Callable[[Found, D], Choice[T]]
+
+
+def made(choice: Choice[T], given: Callable[[Wanted], Given]) -> T:
+    """What was chosen, where `given` answers."""
+    try:
+        wanted = next(choice)
+        while True:
+            wanted = choice.send(given(wanted))
+    except StopIteration as end:
+        chosen: T = end.value
+        return chosen

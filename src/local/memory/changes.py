@@ -7,7 +7,7 @@ import structlog
 
 from local.errors import BusError
 from local.ledger.records import NewRecord, Written
-from local.memory.indexer import Indexer
+from local.memory.upkeep.indexing import Indexer
 from local.protocol import subjects
 from local.protocol.payloads import MemoryChange
 

@@ -21,9 +21,8 @@ from local.ledger.records import (
     place_of_topic,
 )
 from local.memory.changes import Changes
-from local.memory.places import may_see, own_places, owner_in
-from local.memory.provenance import stated_by
-from local.memory.supersession import Supersession
+from local.memory.scopes import may_see, own_places, owner_in, stated_by
+from local.memory.upkeep.supersession import Supersession
 from local.protocol.caller import Caller
 from local.protocol.envelope import new_id
 from local.protocol.kinds import Owning

@@ -19,32 +19,25 @@ from local.ledger.records import (
     with_metadata,
 )
 from local.llm.structured import StructuredModel
-from local.memory.batches import Vectors
 from local.memory.changes import Announce, Changes
-from local.memory.documents import Documents
-from local.memory.echoes import Echoes
-from local.memory.episodes import (
-    EPISODE,
-    SearchResult,
-    checked_metadata,
-    new_episode,
-    search_result,
-)
 from local.memory.facts import Facts
-from local.memory.indexer import Indexer
-from local.memory.intake import Intake
-from local.memory.judge import Judge
-from local.memory.known_tools import Announced, KnownTools
-from local.memory.outputs import ToolOutputs
-from local.memory.places import ALIKE, Weights
+from local.memory.intake.conversations import Intake
+from local.memory.intake.documents import Documents
+from local.memory.intake.echoes import Echoes
+from local.memory.intake.episodes import EPISODE, checked_metadata, new_episode
+from local.memory.intake.own_tools import Announced, KnownTools, Served
+from local.memory.intake.turns import Turn, records_of_turn
+from local.memory.recall.episodic import SearchResult, search_result
 from local.memory.recall.recaller import Ask, Recalled, Recaller, RecallModels
 from local.memory.recall.retrieval import Closeness, Retrieval
 from local.memory.recall.synthesis import Item as SynthesisItem
 from local.memory.recall.synthesis import Synthesis
-from local.memory.served import Served
-from local.memory.sessions import Sessions
-from local.memory.supersession import Supersession
-from local.memory.turn_records import Turn, records_of_turn
+from local.memory.scopes import ALIKE, Weights
+from local.memory.sessions.history import Sessions
+from local.memory.sessions.tool_outputs import ToolOutputs
+from local.memory.upkeep.indexing import Indexer
+from local.memory.upkeep.supersession import Judge, Supersession
+from local.memory.vectors import Vectors
 from local.protocol.answers import Answer
 from local.protocol.caller import Caller
 from local.protocol.conversation import Ingested, Message

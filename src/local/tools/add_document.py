@@ -4,7 +4,7 @@ from typing import Annotated
 
 import msgspec
 
-from local.memory.documents import Document
+from local.memory.intake.documents import Document
 from local.memory.service import MemoryService
 from local.protocol.documents import MAX_TITLE, AddedDocument, check_size
 from local.protocol.tool import ToolOutput

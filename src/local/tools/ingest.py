@@ -5,7 +5,7 @@ from typing import Annotated
 
 import msgspec
 
-from local.memory.intake import MANY
+from local.memory.intake.conversations import MANY
 from local.memory.service import MemoryService
 from local.protocol.conversation import Message
 from local.protocol.envelope import Name

@@ -8,7 +8,7 @@ import msgspec
 from local.ledger.sessions import LONGEST
 from local.llm.framing import fact_line, inset, line, note_line
 from local.memory.service import MemoryService
-from local.memory.sessions import Session, SessionMessage, from_answered
+from local.memory.sessions.history import Session, SessionMessage, from_answered
 from local.protocol.envelope import Name
 from local.protocol.tool import ToolOutput
 from local.tools.base import Args, MemoryTool

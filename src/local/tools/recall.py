@@ -5,8 +5,8 @@ from typing import Annotated
 import msgspec
 
 from local.ledger.records import Record, is_topic
-from local.memory.provenance import by, source_class
 from local.memory.recall.recaller import RECALLED_KINDS, Ask, Item, Recalled
+from local.memory.scopes import by, source_class
 from local.memory.service import MemoryService
 from local.protocol.answers import Answer, Explanation, RecalledItem, RecalledItems
 from local.protocol.caller import Caller

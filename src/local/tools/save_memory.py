@@ -5,7 +5,7 @@ from typing import Annotated
 import msgspec
 
 from local.errors import InvalidArgumentsError
-from local.memory.places import how_to_send
+from local.memory.scopes import how_to_send
 from local.memory.service import MemoryService
 from local.protocol.payloads import Json
 from local.protocol.tool import ToolOutput

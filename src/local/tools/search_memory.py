@@ -6,7 +6,7 @@ from typing import Annotated
 
 import msgspec
 
-from local.memory.episodes import Hit, SearchResult
+from local.memory.recall.episodic import Hit, SearchResult
 from local.memory.service import MemoryService
 from local.protocol.nothing import nothing_found
 from local.protocol.tool import ToolOutput

@@ -10,10 +10,10 @@ from local.ledger.sqlite import fulltext
 from local.ledger.sqlite.candidates import Filter
 from local.ledger.sqlite.database import Connection
 from local.ledger.sqlite.fulltext import FullText
-from local.memory.documents import Document
-from local.memory.places import ALIKE, reach
+from local.memory.intake.documents import Document
 from local.memory.recall.query import analyse
 from local.memory.recall.recaller import RECALLED_KINDS
+from local.memory.scopes import ALIKE, reach
 from local.memory.service import Memory, MemoryService
 from local.protocol.caller import Caller
 from local.protocol.payloads import ToolCallRecord

@@ -14,9 +14,9 @@ from local.ledger.door import Ledger
 from local.ledger.sqlite.database import Connection as Sql
 from local.ledger.sqlite.database import Database
 from local.ledger.sqlite.sql import migrations
+from local.memory.intake.turns import Turn
 from local.memory.recall.recaller import Ask
 from local.memory.service import Memory, MemoryService
-from local.memory.turn_records import Turn
 from local.protocol.caller import Caller
 from local.protocol.payloads import MemoryChange, ToolCallRecord
 from local.settings import MemorySettings

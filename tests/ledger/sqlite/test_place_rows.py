@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from local.ledger.records import NewRecord
-from local.ledger.sqlite import place_rows
+from local.ledger.sqlite import working_sets
 from local.ledger.sqlite.database import Connection, Row
-from local.ledger.sqlite.place_rows import PlaceRows
+from local.ledger.sqlite.working_sets import PlaceRows
 from local.memory.service import Memory
 from local.protocol.envelope import new_id
 from recalling import DAY
@@ -40,8 +40,8 @@ async def counted(memory: Memory, rows: PlaceRows) -> list[tuple[int, int]]:
 async def test_each_place_has_its_own_rows_and_those_that_come(
     memory: Memory, monkeypatch: pytest.MonkeyPatch, few: int, kept: int
 ) -> None:
-    monkeypatch.setattr(place_rows, "FEW", few)
-    monkeypatch.setattr(place_rows, "KEPT", kept)
+    monkeypatch.setattr(working_sets, "FEW", few)
+    monkeypatch.setattr(working_sets, "HELD_ROWS", kept)
     rows = PlaceRows(memory.ledger._rows)
     for count in (3, 1, 20):
         await written(memory, "ada", count)

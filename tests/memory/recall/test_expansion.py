@@ -6,7 +6,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from local.llm.structured import StructuredModel
-from local.memory.recall.expansion import (
+from local.memory.recall.query import (
     KEYWORD_CHARACTERS,
     MOST_KEYWORDS,
     MOST_TOPICS,

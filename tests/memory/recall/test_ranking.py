@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 
 from local.ledger.records import Fact
+from local.memory.intake.turns import Turn
 from local.memory.recall.ranking import Shares
 from local.memory.recall.recaller import Ask, Item
 from local.memory.service import Memory, MemoryService
-from local.memory.turn_records import Turn
 from local.protocol.caller import Caller
 from recalling import said
 

@@ -11,20 +11,19 @@ import msgspec
 import numpy as np
 import pytest
 
-from local.ledger.choice import Given, Wanted, made
 from local.ledger.columns import Columns
 from local.ledger.door import Ledger
 from local.ledger.entries import ECHO, UNANSWERED, Candidate
-from local.ledger.found import Echo, Found
 from local.ledger.records import stamp
+from local.ledger.search import Echo, Found, Given, Wanted, made
 from local.ledger.sqlite.database import Database
-from local.memory.places import ALIKE, Reach, Weights
+from local.memory.intake.turns import Turn
 from local.memory.recall import echoes, likeness, ranking, standing
 from local.memory.recall.query import analyse
 from local.memory.recall.ranking import Draft, Ranked, Shares, rank
 from local.memory.recall.recaller import Ask
+from local.memory.scopes import ALIKE, Reach, Weights
 from local.memory.service import Memory
-from local.memory.turn_records import Turn
 from local.protocol.caller import Caller
 from local.protocol.payloads import MemoryChange
 from local.settings import MemorySettings

@@ -11,12 +11,11 @@ import msgspec
 import numpy as np
 
 from local.ledger.entries import SPAN, SPOKEN, Candidate, Floats, Link
-from local.ledger.found import Echo
 from local.ledger.records import Record, folded, stamp
-from local.ledger.search import Search
+from local.ledger.search import Echo, Search
 from local.ledger.sqlite.database import Connection
-from local.ledger.sqlite.place_words import place_word, session_word
 from local.ledger.sqlite.rows import TenantRows, record_of
+from local.ledger.sqlite.working_sets import place_word, session_word
 from local.protocol.vectors import VectorHits
 
 NEIGHBOURED = 10

@@ -4,8 +4,7 @@ from collections.abc import Sequence
 
 from local.ledger.records import NewRecord, Rewritten, Written
 from local.ledger.sqlite.database import Connection, Row
-from local.ledger.sqlite.record_rows import Cause, RecordRows
-from local.ledger.sqlite.rows import TenantRows
+from local.ledger.sqlite.rows import Cause, RecordRows, TenantRows
 
 
 class Documents:

@@ -4,8 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from local.ledger.records import TENANT_OWNED, NewRecord, Record, TripletFact, Written, folded
 from local.ledger.sqlite.database import Connection
-from local.ledger.sqlite.record_rows import Cause, RecordRows
-from local.ledger.sqlite.rows import TenantRows, record_of
+from local.ledger.sqlite.rows import Cause, RecordRows, TenantRows, record_of
 from local.ledger.topics import RecentTopics
 from local.protocol.envelope import utc_now
 from local.protocol.ids import content_id

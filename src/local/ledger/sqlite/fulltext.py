@@ -8,12 +8,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from local.ledger.found import Counts
-from local.ledger.search import Search
+from local.ledger.search import Counts, Search
 from local.ledger.sqlite.candidates import Filter
 from local.ledger.sqlite.database import Connection
-from local.ledger.sqlite.place_rows import PlaceRows
 from local.ledger.sqlite.rows import TenantRows
+from local.ledger.sqlite.working_sets import PlaceRows
 from local.text.keywords import stems
 
 SCORED = 2_000

@@ -6,11 +6,10 @@ from collections.abc import Collection, Sequence
 from heapq import merge
 from itertools import chain, islice, zip_longest
 
-from local.ledger.indexed_text import indexed_text, labelled
-from local.ledger.records import Waiting
+from local.ledger.records import Waiting, indexed_text, labelled
 from local.ledger.sqlite.database import Connection, Row
-from local.ledger.sqlite.place_words import owner_of
 from local.ledger.sqlite.rows import TenantRows
+from local.ledger.sqlite.working_sets import owner_of
 
 PAGE = 1_000
 """Rows that one transaction changes at most, so that nobody's save waits long behind it."""

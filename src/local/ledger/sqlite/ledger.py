@@ -1,27 +1,30 @@
-"""One tenant's ledger: every memory as a row of SQL. Writes return once they are on disk."""
+"""One tenant's ledger: every memory as a row of SQL. Writes return once they are on disk.
 
-from collections.abc import AsyncIterator
+Beside its parts: whether the whole ledger is sound (its pages, its full text, no record missing),
+and the features of records that an older local2 stored, which ranking reads itself until then.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+import structlog
+
+from local.errors import StorageError
 from local.ledger.records import Counts
-from local.ledger.sqlite.backfill import backfill
 from local.ledger.sqlite.conversations import Conversations
-from local.ledger.sqlite.database import Database
+from local.ledger.sqlite.database import Connection, Database, Row, damages
 from local.ledger.sqlite.documents import Documents
 from local.ledger.sqlite.facts import Facts
 from local.ledger.sqlite.index import IndexQueue
-from local.ledger.sqlite.integrity import unsound
-from local.ledger.sqlite.notes import Notes
-from local.ledger.sqlite.outputs import Outputs
 from local.ledger.sqlite.received import Received
-from local.ledger.sqlite.record_rows import RecordRows
-from local.ledger.sqlite.records import Records
-from local.ledger.sqlite.rows import TenantRows
+from local.ledger.sqlite.rows import SQL, Parameters, RecordRows, Records, TenantRows
 from local.ledger.sqlite.searches import Searches
-from local.ledger.sqlite.sessions import Sessions
+from local.ledger.sqlite.sessions import Notes, Outputs, Sessions
 from local.ledger.sqlite.sql import migrations
 from local.ledger.sqlite.turns import Turns
+from local.text.features import features_of
 
 DEFAULT_TENANT = "default"
 COUNTED = "record"
@@ -71,3 +74,58 @@ class Ledger:
     async def backfill(self) -> None:
         """Bring what an older local2 stored up to date; until then it is read as it is."""
         await backfill(self._rows)
+
+
+PAGE = 100
+
+log = structlog.get_logger()
+
+
+async def backfill(rows: TenantRows) -> None:
+    """Keep the features of every record that has none."""
+    try:
+        lacking = await rows.one("lacks_features")
+        if lacking is None or not lacking["lacking"]:
+            return
+        after = done = 0
+        while page := await rows.all("without_features", after=after, limit=PAGE):
+            await rows.change_each("keep_features", await asyncio.to_thread(_read, page))
+            after, done = page[-1]["row"], done + len(page)
+    except StorageError as error:  # the next start tries again
+        log.warning("features_delayed", reason=str(error))
+    else:
+        log.info("features_read", records=done)
+
+
+def _read(page: list[Row]) -> list[Parameters]:
+    return [
+        {
+            "record": row["row"],
+            **features_of(
+                row["content"], topic=row["topic"], label=row["label"], event_time=row["event_time"]
+            )._asdict(),
+        }
+        for row in page
+    ]
+
+
+async def unsound(database: Database) -> list[str]:
+    """What is wrong with the ledger, all of which is read; nothing where it is whole."""
+    found = await database.read(damages)
+    try:
+        await database.write(_check_full_text)
+    except StorageError as error:
+        found.append(f"The full-text index does not say what the records say: {error.message}")
+    if not found:  # counting needs sound pages
+        found += await database.read(lambda c: list(_missing(c)))
+    return found
+
+
+def _check_full_text(connection: Connection) -> None:
+    connection.execute(SQL["check_full_text"])
+
+
+def _missing(connection: Connection) -> Iterator[str]:
+    row = connection.execute(SQL["count_rows"]).fetchone()
+    if row["there"] != row["last"]:
+        yield f"{row['last'] - row['there']} of {row['last']} records are missing."

@@ -12,8 +12,7 @@ import msgspec
 from local.ledger.records import NewRecord, Written
 from local.ledger.results import COMPARED, is_same_call, is_same_result, with_args_in_id
 from local.ledger.sqlite.database import Connection, Row
-from local.ledger.sqlite.record_rows import RecordRows
-from local.ledger.sqlite.rows import TenantRows
+from local.ledger.sqlite.rows import RecordRows, TenantRows
 
 MOST = 1_000
 """Of long results of one tool in a session no more are compared."""

@@ -1,12 +1,26 @@
-"""One tenant's rows: named statements with the tenant bound to each, here and nowhere else."""
+"""One tenant's rows: named statements with the tenant bound to each, here and nowhere else.
 
-from collections.abc import Iterable
+Everything that is stored passes through `RecordRows`, inside one transaction.
+"""
+
+from collections.abc import Iterable, Sequence
 from datetime import datetime
+from functools import partial
 from typing import Any, TypeVar
 
 import msgspec
 
-from local.ledger.records import Record
+from local.ledger.records import (
+    DERIVED_FROM,
+    Counts,
+    NewRecord,
+    Record,
+    Shown,
+    Written,
+    features_of,
+    folded,
+    stamp,
+)
 from local.ledger.sqlite.database import Connection, Cursor, Database, Row, Work
 from local.ledger.sqlite.sql import statements
 
@@ -64,3 +78,137 @@ def record_of(row: Row) -> Record:
     columns["unjudged"] = bool(row["unjudged"])
     columns["pending"] = None if row["pending"] is None else bool(row["pending"])
     return Record(**columns)
+
+
+TOGETHER = 1_000
+"""Records of one transaction, where there are many; it takes about a fifth of a second."""
+
+
+class Cause(msgspec.Struct, frozen=True, kw_only=True):
+    """Why a record is superseded, for the audit."""
+
+    agent: str | None
+    superseded_by: str
+    at: datetime
+
+    @classmethod
+    def of(cls, newer: NewRecord) -> "Cause":
+        """That a newer record came."""
+        return cls(agent=newer.agent, superseded_by=newer.id, at=newer.event_time)
+
+
+class RecordRows:
+    """One tenant's: facts with their histories, everything else once an id."""
+
+    def __init__(self, rows: TenantRows) -> None:
+        self._rows = rows
+
+    def store(self, connection: Connection, record: NewRecord) -> Written:
+        """Add a record unless its id is there already."""
+        values = {name: getattr(record, name) for name in NewRecord.__struct_fields__}
+        values["metadata"] = msgspec.json.encode(record.metadata).decode()
+        values["event_time"] = stamp(record.event_time)
+        values["folded_topic"] = folded(record.topic) if record.topic else None
+        added = self._rows.execute(connection, "insert_record", **values)
+        if added.rowcount == 1:
+            read = record.features or features_of(record)
+            self._rows.execute(
+                connection, "keep_features", record=added.lastrowid, **read._asdict()
+            )
+        return Written(id=record.id, was_new=added.rowcount == 1)
+
+    def store_fact(self, connection: Connection, record: NewRecord) -> Written:
+        """Make a record an active fact, the only one of its topic if it has one.
+
+        What is there already, word for word, is not written again.
+        """
+        record = self._with_known_topic(connection, record)
+        topic = folded(record.topic) if record.topic else None
+        place = {"scope": record.scope, "owner": record.owner, "topic": topic}
+        same = self._rows.execute(
+            connection, "same_fact", **place, content=record.content
+        ).fetchone()
+        if same is not None and topic in {None, same["folded_topic"]}:
+            return Written(id=same["id"], was_new=False, topic=record.topic)
+        older = self._rows.execute(connection, "active_topic", **place).fetchone()
+        replaced = [row["id"] for row in (older, same) if row is not None]
+        for record_id in replaced:
+            self.supersede(connection, record_id, Cause.of(record))
+        self.store(connection, record)
+        return Written(id=record.id, was_new=True, replaced=tuple(replaced), topic=record.topic)
+
+    def _with_known_topic(self, connection: Connection, record: NewRecord) -> NewRecord:
+        """The record under its topic as that was first written."""
+        if record.topic is None:
+            return record
+        place = {"scope": record.scope, "owner": record.owner, "topic": folded(record.topic)}
+        known = self._rows.execute(connection, "topic_as_written", **place).fetchone()
+        return msgspec.structs.replace(record, topic=known["topic"]) if known else record
+
+    def supersede(self, connection: Connection, record_id: str, cause: Cause) -> bool:
+        """Let another record take its place; False if it is active no more."""
+        changed = self._rows.execute(
+            connection, "supersede", id=record_id, superseded_by=cause.superseded_by
+        ).rowcount
+        if changed:
+            self._rows.execute(
+                connection,
+                "insert_audit",
+                action="superseded",
+                record_id=record_id,
+                agent=cause.agent,
+                detail=msgspec.json.encode({"superseded_by": cause.superseded_by}).decode(),
+                event_time=stamp(cause.at),
+            )
+        return changed == 1
+
+    def relate(self, connection: Connection, source: str, type_: str, target: str) -> None:
+        """Note how one record bears on another, once."""
+        self._rows.execute(connection, "relate", source=source, type=type_, target=target)
+
+
+class Records:
+    """One tenant's records."""
+
+    def __init__(self, rows: TenantRows, records: RecordRows) -> None:
+        self._rows = rows
+        self._records = records
+
+    async def store(self, records: Sequence[NewRecord]) -> list[Written]:
+        """Add records; those whose ids are there already stay as they are.
+
+        Many take several transactions, so that nobody's write waits long behind them.
+        """
+        written: list[Written] = []
+        for start in range(0, len(records), TOGETHER):
+            part = records[start : start + TOGETHER]
+            written += await self._rows.write(partial(self._store, part))
+        return written
+
+    def _store(self, records: Sequence[NewRecord], connection: Connection) -> list[Written]:
+        return [self._records.store(connection, record) for record in records]
+
+    async def chain(self, *record_ids: str) -> list[Record]:
+        """Records with all that they replaced and all that replaced them, newest first."""
+        rows = await self._rows.all("chain", ids=msgspec.json.encode(record_ids).decode())
+        return [record_of(row) for row in rows]
+
+    async def shown(
+        self, record_ids: Sequence[str], *, but_turn: str | None, characters: int
+    ) -> list[Shown]:
+        """How these begin, the records of their turns, and those that they were derived from."""
+        rows = await self._rows.all(
+            "shown",
+            ids=msgspec.json.encode(record_ids).decode(),
+            turn=but_turn,
+            characters=characters,
+            derived_from=DERIVED_FROM,
+        )
+        return [Shown(id=row["id"], content=row["content"]) for row in rows]
+
+    async def counts(self) -> Counts:
+        """How many there are, and how many of them the index has."""
+        row = await self._rows.one("counts")
+        assert row is not None  # noqa: S101 - a row of counts is always there
+        records, waiting, out = row["records"], row["waiting"], row["out"]
+        return Counts(records=records, waiting=waiting, indexed=records - waiting - out)

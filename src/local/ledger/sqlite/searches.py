@@ -1,31 +1,213 @@
-"""Searches: every channel is asked for what a question needs, and what is best is chosen.
+"""Searches: every channel is asked for what a question needs, and the best of it is chosen.
 
-A small memory is looked at whole, of a large one what its words and vectors point to. Either takes
-two reads once it is known in memory: one while the question is embedded, and one then.
+A small memory is looked at whole; in a large one, the records that its words and vectors point to.
+Either way a search takes two reads once the memory is held in columns: one while the question is
+embedded, and one when its vector has come.
 """
 
 import asyncio
 from contextlib import suppress
 from functools import partial
-from typing import TypeVar
+from typing import Generic, TypeVar
 
 import msgspec
 
-from local.ledger.choice import Chooses, Drafts, Look
-from local.ledger.search import Search
-from local.ledger.sqlite import finding
-from local.ledger.sqlite.candidates import Filter
-from local.ledger.sqlite.finding import BehindOthersError, Drafted, Finding, Pooled
+from local.ledger.columns import Columns, View
+from local.ledger.entries import ECHO
+from local.ledger.search import (
+    Chooses,
+    Counts,
+    Drafts,
+    Found,
+    Given,
+    Look,
+    Meaning,
+    Search,
+    Wanted,
+    Worded,
+    made,
+)
+from local.ledger.sqlite.candidates import Filter, Pool
+from local.ledger.sqlite.database import Connection
 from local.ledger.sqlite.fulltext import FullText
 from local.ledger.sqlite.rows import TenantRows
 from local.ledger.sqlite.working_sets import WorkingSets
+from local.protocol.vectors import VectorHits
+from local.text.keywords import stems
+
+BY_WORDS = 70
+LOOK = 50
+ENOUGH = 20
+"""Of the nearest vectors, or the best rows, so many must be visible; else we look further."""
+FURTHER_LOOK = 1_500
+OWN = 3_000
+"""Records compared in one read, where the nearest of the index are others'."""
+
+D = TypeVar("D")
+T = TypeVar("T")
+Drafted = tuple[Worded, D]
+
+
+class BehindOthersError(Exception):
+    """Of the nearest vectors too few are the caller's."""
+
+
+class Pooled(msgspec.Struct, frozen=True, kw_only=True):
+    """Candidates that the ledger finds without vectors."""
+
+    pool: Pool
+    columns: Columns
+    topics: list[int]
+    phrases: list[list[int]]
+    counts: Counts
+
+
+class Finding(Generic[D, T]):
+    """Its methods that take a connection are reads."""
+
+    def __init__(  # noqa: PLR0913, PLR0917 - what is looked for, and what is made of it
+        self,
+        rows: TenantRows,
+        full_text: FullText,
+        search: Search,
+        filter_: Filter,
+        draft: Drafts[D],
+        choose: Chooses[D, T],
+    ) -> None:
+        self._rows = rows
+        self._full_text = full_text
+        self._search = search
+        self.filter = filter_
+        self._draft = draft
+        self._choose = choose
+
+    def draft_of_all(self, columns: Columns, connection: Connection) -> Drafted[D]:
+        """What is made of a whole memory before the question's vector is there."""
+        pool = self._pool(connection)
+        worded = Worded(
+            view=self._view(columns, pool),
+            topics=pool.by_topics(self._search.topics),
+            phrases=self._full_text.phrases(connection, self._search, self.filter),
+        )
+        return worded, self._draft(worded)
+
+    def of_all(self, meaning: Meaning, drafted: Drafted[D], connection: Connection) -> T:
+        """What is chosen of a whole memory."""
+        worded, draft = drafted
+        pool = self._pool(connection)
+
+        def given(wanted: Wanted) -> Given:
+            return Given(
+                related=pool.related(wanted.related) if wanted.related else {},
+                sources=pool.sources(wanted.sources) if wanted.sources else {},
+                records=pool.records(wanted.records) if wanted.records else {},
+            )
+
+        return made(self._choose(Found.of(worded, meaning), draft), given)
+
+    def pool_by_words(self, connection: Connection) -> Pooled:
+        """What the words and the topics of a question find, and how many records have them."""
+        search, filter_ = self._search, self.filter
+        pool = self._pool(connection)
+        words = self._full_text.search(connection, search, filter_, BY_WORDS)
+        topics = pool.by_topics(search.topics)
+        pool.add([*words, *topics])
+        if len(words) >= BY_WORDS and len(pool.candidates.keys() & set(words)) < ENOUGH:
+            # The best are others', retired, or of a session or a time that was not asked for.
+            words = self._full_text.search(connection, search, filter_, FURTHER_LOOK, narrow=True)
+            pool.add(pool.first(words, BY_WORDS))
+        columns = Columns(only=frozenset(stems(search.terms)))
+        columns.add(pool.candidates.values())
+        return Pooled(
+            pool=pool,
+            columns=columns,
+            topics=topics,
+            phrases=self._full_text.phrases(connection, search, filter_),
+            counts=self._full_text.counts(connection, search, filter_),
+        )
+
+    def of_pooled(
+        self, pooled: Pooled, meaning: Meaning, nearest: list[int] | None, connection: Connection
+    ) -> T:
+        """What is chosen of candidates, with those that vectors and relations lead to.
+
+        `nearest` are the rows of the caller's own where the hits are too many of others.
+
+        Raises:
+            BehindOthersError: They are.
+        """
+        pool = self._pool(connection, pooled.pool)
+        if meaning.hits is not None:
+            pool.add(_nearest(pool, meaning.hits) if nearest is None else nearest)
+        related = pool.related(list(pool.candidates))
+        pool.add([row for others in related.values() for row in others])
+        sources = pool.sources([c.row for c in pool.candidates.values() if c.echo == ECHO])
+        pool.add([row for echo in sources.values() for row in echo.sources])
+
+        def given(wanted: Wanted) -> Given:
+            return Given(
+                related={row: related[row] for row in wanted.related if row in related},
+                sources=sources,
+                records=pool.records(wanted.records) if wanted.records else {},
+            )
+
+        worded = _worded(pooled, pool)
+        return made(self._choose(Found.of(worded, meaning), self._draft(worded)), given)
+
+    async def nearest_of_all(self, meaning: Meaning) -> list[int]:
+        """The nearest of everything that the caller may see, page by page: nothing hides them."""
+        if meaning.hits is None:
+            return []
+        own = await self._rows.read(lambda c: self._pool(c).own())
+        best: list[tuple[float, int]] = []
+        for start in range(0, len(own), OWN):
+            page = own[start : start + OWN]
+            best += await self._rows.read(partial(self._compared, meaning.hits, page))
+            best = sorted(best, reverse=True)[:LOOK]
+        return [row for _, row in best]
+
+    def _compared(
+        self, hits: VectorHits, rows: list[int], connection: Connection
+    ) -> list[tuple[float, int]]:
+        return self._pool(connection).compared(rows, hits, LOOK)
+
+    def _pool(self, connection: Connection, former: Pool | None = None) -> Pool:
+        return Pool(self._rows, connection, self.filter, former)
+
+    def _view(self, columns: Columns, pool: Pool) -> View:
+        """The ledger decides what of a memory lies in a session or a time."""
+        asked = pool.being_asked()
+        if self.filter.is_open:
+            return columns.without(asked)
+        return columns.within(set(pool.own()).difference(asked))
+
+
+def _worded(pooled: Pooled, pool: Pool) -> Worded:
+    """What the words found, with the candidates that came since."""
+    known = pooled.pool.candidates
+    pooled.columns.add(one for row, one in pool.candidates.items() if row not in known)
+    return Worded(
+        view=pooled.columns.linked(pool.links),
+        topics=pooled.topics,
+        phrases=pooled.phrases,
+        counts=pooled.counts,
+    )
+
+
+def _nearest(pool: Pool, hits: VectorHits) -> list[int]:
+    """The index holds everybody's vectors: the caller's own may lie behind others'."""
+    nearest = pool.nearest(hits, LOOK)
+    if len(nearest) >= ENOUGH or len(hits.hits) < LOOK:
+        return nearest
+    own = pool.own(OWN + 1)
+    if len(own) > OWN:
+        raise BehindOthersError
+    return [row for _, row in pool.compared(own, hits, LOOK)]
+
 
 TURNS_TO_SEND = 5
 """Turns of the event loop until a question has left for the worker; a thread that reads the ledger
 meanwhile takes the interpreter from it for most of a millisecond."""
-
-D = TypeVar("D")
-T = TypeVar("T")
 
 
 class Searches:
@@ -61,11 +243,11 @@ class Searches:
             meaning, drafted = await asyncio.gather(look(0), self._drafted(asked))
             if drafted is not None:
                 return await self._rows.read(partial(asked.of_all, meaning, drafted))
-        meaning, pooled = await asyncio.gather(look(finding.LOOK), self._pooled(asked))
+        meaning, pooled = await asyncio.gather(look(LOOK), self._pooled(asked))
         chosen = partial(asked.of_pooled, pooled)
         with suppress(BehindOthersError):
             return await self._rows.read(partial(chosen, meaning, None))
-        further = await look(finding.FURTHER_LOOK)
+        further = await look(FURTHER_LOOK)
         if further.hits is not None:
             with suppress(BehindOthersError):
                 return await self._rows.read(partial(chosen, further, None))

@@ -1,4 +1,7 @@
-"""Sessions as they are read: whole, in one read."""
+"""What belongs to a session: its messages in one read, its notes, and long outputs of tools.
+
+A note that stands for others does not change them: they stay as they are.
+"""
 
 from collections.abc import Callable, Sequence
 from datetime import datetime
@@ -6,20 +9,23 @@ from typing import TypeVar
 
 import msgspec
 
-from local.ledger.records import Record
+from local.ledger.records import Record, StoredOutput, stamp
 from local.ledger.search import Place
 from local.ledger.sessions import (
     CHARACTERS,
     LONGEST,
     Important,
+    Merge,
+    Note,
+    Noted,
     SessionOf,
     StoredMessage,
     StoredSession,
 )
 from local.ledger.sqlite.database import Connection, Row
-from local.ledger.sqlite.notes import notes_in
-from local.ledger.sqlite.place_words import place_word
 from local.ledger.sqlite.rows import TenantRows, record_of
+from local.ledger.sqlite.working_sets import place_word
+from local.protocol.payloads import OutputPart
 
 T = TypeVar("T")
 
@@ -89,3 +95,99 @@ def _message(row: Row) -> StoredMessage:
     columns["event_time"] = datetime.fromisoformat(row["event_time"])
     columns["metadata"] = msgspec.json.decode(row["metadata"])
     return StoredMessage(**columns)
+
+
+class Notes:
+    """One tenant's notes."""
+
+    def __init__(self, rows: TenantRows) -> None:
+        self._rows = rows
+
+    async def store(
+        self, session: SessionOf, role: str, content: str, at: datetime, *, merge: Merge
+    ) -> Noted:
+        """Add a note; what the role has noted already, word for word, is not noted again."""
+
+        def store(connection: Connection) -> Noted:
+            notes = notes_in(self._rows, connection, session)
+            if any((note.role, note.content) == (role, content) for note in notes):
+                return Noted(notes=notes, was_new=False)
+            position = notes[-1].position + 1 if notes else 1
+            new = Note(position=position, role=role, content=content, event_time=at)
+            self._insert(connection, session, new)
+            one = merge(notes)
+            if one is not None:
+                asked = msgspec.structs.asdict(session)
+                self._rows.execute(connection, "merge_notes", **asked, position=one.position)
+                self._insert(connection, session, one)
+            return Noted(
+                notes=notes_in(self._rows, connection, session),
+                was_new=True,
+                merged=sum(note.position <= one.position for note in notes) if one else 0,
+            )
+
+        return await self._rows.write(store)
+
+    def _insert(self, connection: Connection, session: SessionOf, note: Note) -> None:
+        values = {**msgspec.structs.asdict(note), "event_time": stamp(note.event_time)}
+        self._rows.execute(connection, "insert_note", **msgspec.structs.asdict(session), **values)
+
+
+def notes_in(rows: TenantRows, connection: Connection, session: SessionOf) -> list[Note]:
+    """The notes in their order, inside a read or write."""
+    found = rows.execute(connection, "notes", **msgspec.structs.asdict(session))
+    return [
+        Note(
+            position=row["position"],
+            role=row["role"],
+            content=row["content"],
+            event_time=datetime.fromisoformat(row["event_time"]),
+            merges=row["merges"],
+        )
+        for row in found
+    ]
+
+
+class Outputs:
+    """One tenant's outputs; another owner's of the same key are others."""
+
+    def __init__(self, rows: TenantRows) -> None:
+        self._rows = rows
+
+    async def store(self, owner: str, part: OutputPart) -> bool:
+        """Add the next part of an output, which may be there already.
+
+        False if the part before it is missing, or the output is complete.
+        """
+        values = {
+            "owner": owner,
+            "key": part.key,
+            "first": part.offset,
+            "last": part.last,
+            "text": part.text,
+        }
+        until = part.offset + len(part.text)
+
+        def store(connection: Connection) -> bool:
+            added = self._rows.execute(connection, "append_output", **values, until=until).rowcount
+            return bool(added or self._rows.execute(connection, "same_part", **values).fetchone())
+
+        return await self._rows.write(store)
+
+    async def read(self, owner: str, key: str, offset: int, limit: int) -> StoredOutput | None:
+        """What is stored under a key, with up to `limit` characters of it from `offset` on."""
+
+        def read(connection: Connection) -> StoredOutput | None:
+            size = self._rows.execute(connection, "output_size", owner=owner, key=key).fetchone()
+            if size is None:
+                return None
+            asked = {"owner": owner, "key": key, "first": offset, "until": offset + limit}
+            rows = self._rows.execute(connection, "output_parts", **asked).fetchall()
+            start = offset - rows[0]["first"] if rows else 0
+            return StoredOutput(
+                total=size["total"],
+                complete=bool(size["complete"]),
+                text="".join(row["text"] for row in rows)[start : start + limit],
+            )
+
+        return await self._rows.read(read)

@@ -8,8 +8,7 @@ import msgspec
 from local.ledger.records import DERIVED_FROM, NewRecord, Rating, Written, stamp
 from local.ledger.sqlite.database import Connection, Row
 from local.ledger.sqlite.received import ReceivedRows, first_same_call
-from local.ledger.sqlite.record_rows import Cause, RecordRows
-from local.ledger.sqlite.rows import TenantRows
+from local.ledger.sqlite.rows import Cause, RecordRows, TenantRows
 from local.protocol.envelope import utc_now
 from local.protocol.ids import content_id
 

@@ -1,23 +1,101 @@
-"""The memories that are asked again and again, as columns in memory, brought up to date each time.
+"""Memories that are asked often, held in columns and brought up to date at every question.
 
-A question about a memory of a few thousand records then costs some arithmetic instead of reading
-them. What changed is told by the ledger itself, by a revision that every write of a record, of its
-vector or of its rating raises; so nobody has to remember to tell.
+A question about a few thousand records then costs some arithmetic instead of reading them. The
+ledger itself says what has changed, by a revision that every write of a record, its vector or its
+rating raises, so no writer has to remember to report it.
+
+Places and sessions are words: in the columns `place` and `session_place`, and in the full text. The
+rows of a place are held in memory as well. The full-text index could find them, but it reads
+the list of all rows of a place for every word, which takes a millisecond or more each time.
 """
 
+from array import array
 from collections import OrderedDict
+from collections.abc import Iterable
 from functools import partial
 
 import msgspec
+import numpy as np
 
 from local.ledger.columns import Columns
-from local.ledger.entries import Candidate
+from local.ledger.entries import Candidate, Positions
+from local.ledger.search import Place, Search
 from local.ledger.sqlite.database import Connection, data_version
 from local.ledger.sqlite.rows import TenantRows
 
+
+def place_word(tenant: str, place: Place) -> str:
+    """The word for whose record of which kind it is; the column `place` is made the same way."""
+    return "p" + _word(tenant, *place)
+
+
+def session_word(tenant: str, search: Search) -> str | None:
+    """The word for the session, where nothing but one session is searched."""
+    if search.only_session is None or {place.scope for place in search.places} != {"session"}:
+        return None
+    return "s" + _word(tenant, search.places[0].owner, search.only_session)
+
+
+def owner_of(place: str) -> str:
+    """Whose place it is, in its own opaque word."""
+    return place.split("x")[2]
+
+
+def _word(*parts: str) -> str:
+    return "".join(f"{part.encode().hex().upper()}x" for part in parts)
+
+
+HELD_ROWS = 2_000_000
+"""Rows of all places together, 8 bytes each; beyond, the place asked for longest ago goes."""
+FEW = 5_000
+"""New rows that are read with the table; more are found faster with the index."""
+
+
+class PlaceRows:
+    """One tenant's. Rows are only ever added, and stay in their place; used inside reads only."""
+
+    def __init__(self, rows: TenantRows) -> None:
+        self._rows = rows
+        self._places: OrderedDict[str, array[int]] = OrderedDict()
+        self._last = 0
+
+    def count(self, connection: Connection, places: Iterable[str], rows: Positions) -> int:
+        """How many of the rows are in one of the places."""
+        self._catch_up(connection)
+        return sum(_common(self._of(connection, place), rows) for place in places)
+
+    def _of(self, connection: Connection, place: str) -> "array[int]":
+        if place not in self._places:
+            found = self._rows.execute(connection, "rows_of_place", place=place, last=self._last)
+            self._places[place] = array("q", sorted(row for (row,) in found))
+            while len(self._places) > 1 and sum(map(len, self._places.values())) > HELD_ROWS:
+                self._places.popitem(last=False)
+        self._places.move_to_end(place)
+        return self._places[place]
+
+    def _catch_up(self, connection: Connection) -> None:
+        last = self._rows.execute(connection, "last_row").fetchone()["last"]
+        if last - self._last > FEW:
+            self._places.clear()
+        elif self._places:
+            for row, place in self._rows.execute(connection, "rows_after", after=self._last):
+                if place in self._places:
+                    self._places[place].append(row)
+        self._last = last
+
+
+def _common(ordered: "array[int]", rows: Positions) -> int:
+    """How many of the rows there are among others, which are in order."""
+    if not ordered:
+        return 0
+    own = np.frombuffer(ordered, np.int64)
+    found = np.minimum(np.searchsorted(own, rows), len(own) - 1)
+    return int((own[found] == rows).sum())
+
+
 MOST = 12_000
 """Records of a memory that is searched whole; of a larger one only candidates are looked at."""
-KEPT = 60_000
+HELD_RECORDS = 60_000
 """Records of all memories together, at about 2 KB each; beyond, the one asked longest ago goes."""
 PAGE = 500
 """Records read at a time, so that nobody else's read waits long."""
@@ -56,7 +134,9 @@ class WorkingSets:
             if size - known.columns.outdated > MOST:
                 self._note_large(places)
                 return None
-        while len(self._sets) > 1 and sum(len(s.columns) for s in self._sets.values()) > KEPT:
+        while (
+            len(self._sets) > 1 and sum(len(s.columns) for s in self._sets.values()) > HELD_RECORDS
+        ):
             self._sets.popitem(last=False)
         return known.columns
 
@@ -65,6 +145,10 @@ class WorkingSets:
             connection, "count_in", places=_json(places), limit=MOST + 1
         ).fetchone()
         return int(count)
+
+    def _held(self) -> int:
+        """Records of all memories together."""
+        return sum(len(one.columns) for one in self._sets.values())
 
     def _note_large(self, places: Places) -> None:
         self._large[places] = None

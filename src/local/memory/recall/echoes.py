@@ -10,7 +10,7 @@ import numpy as np
 
 from local.ledger.columns import View
 from local.ledger.entries import ECHO, UNANSWERED, Array, Flags
-from local.ledger.found import Echo
+from local.ledger.search import Echo
 from local.memory.recall.query import Query
 from local.text.keywords import stems
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from local.ledger.columns import View
 from local.ledger.entries import Array, Flags, Postings
-from local.ledger.found import Found, Worded
+from local.ledger.search import Found, Worded
 from local.memory.recall.query import Query
 from local.text.keywords import stems
 from local.text.keywords import terms as terms_of

@@ -16,15 +16,14 @@ from typing import Any, NamedTuple
 import msgspec
 import numpy as np
 
-from local.ledger.choice import Choice, Wanted
 from local.ledger.columns import View
 from local.ledger.entries import Array, Flags, Names, Positions
-from local.ledger.found import Echo, Found, Worded
-from local.memory.places import Reach
+from local.ledger.search import Choice, Echo, Found, Wanted, Worded
 from local.memory.recall.echoes import Echoes, weighed
 from local.memory.recall.likeness import Likeness, Wording
 from local.memory.recall.query import Query
 from local.memory.recall.standing import Standing
+from local.memory.scopes import Reach
 
 SPEAKER = 0.1
 FIRSTHAND, NAMED_FIRSTHAND = 0.06, 0.15

@@ -13,18 +13,15 @@ import structlog
 
 from local.errors import InvalidArgumentsError, RerankError
 from local.fair_slots import FairSlots
-from local.ledger.choice import Choice, Wanted
-from local.ledger.found import Found
 from local.ledger.records import TENANT_OWNED, Record, checked_text, is_topic
-from local.ledger.search import Search
-from local.memory.echoes import OF_TURNS
-from local.memory.places import Reach, Weights, reach
+from local.ledger.search import Choice, Found, Search, Wanted
+from local.memory.intake.echoes import OF_TURNS
 from local.memory.recall.echoes import Heard
-from local.memory.recall.expansion import Expander
-from local.memory.recall.query import Query, analyse
+from local.memory.recall.query import Expander, Query, analyse
 from local.memory.recall.ranking import Draft, Ranked, Shares, rank
 from local.memory.recall.reranker import Reranker
 from local.memory.recall.retrieval import Retrieval
+from local.memory.scopes import Reach, Weights, reach
 from local.protocol.caller import Caller
 from local.protocol.kinds import Kind, Scope
 from local.protocol.times import in_utc

@@ -7,13 +7,11 @@ import msgspec
 import structlog
 
 from local.errors import IndexDamagedError, Local2Error
-from local.ledger.choice import Choice, Chooses, Drafts, Wanted
 from local.ledger.door import Ledger
-from local.ledger.found import Found, Meaning
 from local.ledger.records import Record
-from local.ledger.search import Search
-from local.memory.batches import Vectors
-from local.memory.indexer import Indexer
+from local.ledger.search import Choice, Chooses, Drafts, Found, Meaning, Search, Wanted
+from local.memory.upkeep.indexing import Indexer
+from local.memory.vectors import Vectors
 
 D = TypeVar("D")
 T = TypeVar("T")

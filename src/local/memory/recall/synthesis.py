@@ -10,7 +10,7 @@ from msgspec import Struct
 from local.errors import ModelError
 from local.ledger.records import Record
 from local.llm.structured import StructuredModel
-from local.memory.provenance import source_class
+from local.memory.scopes import source_class
 from local.protocol.answers import Answer
 
 ITEM_CHARACTERS = 2_000

@@ -11,20 +11,18 @@ from enum import IntEnum
 
 import msgspec
 
-from local.memory.recall.timepatterns import (
+from local.memory.recall.timespans import (
     ASKS_FOR_A_DISTANCE,
     COUNTS,
     DATE_ALONE,
+    DAY,
     EXPRESSION,
     LEAD,
+    LENGTHS,
     LOOKS_AHEAD,
     LOOKS_BACK,
     NOT_YET_OVER,
     RANGE,
-)
-from local.memory.recall.timespans import (
-    DAY,
-    LENGTHS,
     WEEKDAYS,
     Span,
     back,

@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from local.errors import StorageError
-from local.ledger.sqlite.database.refusals import as_storage_error
-from local.ledger.sqlite.database.soundness import refuse_damage
+from local.ledger.sqlite.database.soundness import as_storage_error, refuse_damage
 from local.ledger.sqlite.database.tally import Tally
 
 Connection = sqlite3.Connection

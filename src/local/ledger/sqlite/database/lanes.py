@@ -16,7 +16,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 from local.errors import StorageError
 from local.ledger.sqlite.database.connections import Connection
-from local.ledger.sqlite.database.refusals import as_storage_error
+from local.ledger.sqlite.database.soundness import as_storage_error
 from local.ledger.sqlite.database.tally import Tally
 
 T = TypeVar("T")

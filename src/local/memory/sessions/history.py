@@ -13,9 +13,8 @@ from local.errors import InvalidArgumentsError
 from local.ledger.door import Ledger
 from local.ledger.records import TENANT_OWNED, Record, checked_text
 from local.ledger.sessions import Important, Note, Noted, SessionOf, StoredMessage, StoredSession
-from local.memory.notes import Notes
-from local.memory.places import how_to_send, own_places
-from local.memory.provenance import by
+from local.memory.scopes import by, how_to_send, own_places
+from local.memory.sessions.notes import Notes
 from local.protocol.caller import Caller
 from local.protocol.ids import content_id
 from local.protocol.kinds import By, Owning

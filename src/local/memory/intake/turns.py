@@ -6,9 +6,9 @@ from datetime import datetime
 import msgspec
 
 from local.ledger.records import NewRecord
-from local.memory.episodes import new_episode
-from local.memory.ingestion import Conversation, MayBeOwn, WhyNot, records_of
-from local.memory.known_tools import OWN_RESULT
+from local.memory.intake.episodes import new_episode
+from local.memory.intake.messages import Conversation, MayBeOwn, WhyNot, records_of
+from local.memory.intake.own_tools import OWN_RESULT
 from local.protocol.caller import Caller
 from local.protocol.conversation import Message
 from local.protocol.ids import content_id

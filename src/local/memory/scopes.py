@@ -1,4 +1,8 @@
-"""Scopes: which records a caller may find, and how much each class of them weighs."""
+"""Scopes: which records a caller may find, how much each class of them counts, and who stated them.
+
+What belongs to a user was stated by its owner. What belongs to an agent or to everybody has in its
+metadata which user stated it; nobody but that user learns who that was.
+"""
 
 from collections.abc import Collection
 from typing import Self
@@ -9,7 +13,8 @@ from local.errors import InvalidArgumentsError
 from local.ledger.records import TENANT_OWNED, Record
 from local.ledger.search import Place
 from local.protocol.caller import Caller
-from local.protocol.kinds import Kind, Owning, Scope
+from local.protocol.kinds import By, Kind, Owning, Scope, SourceClass
+from local.protocol.payloads import Json
 from local.settings import MemorySettings
 
 OPTIONS = {"session_id": "--session", "user": "--user", "source": "--agent"}
@@ -151,3 +156,29 @@ def _owner(class_: Owning, caller: Caller) -> str:
     if class_ == "agent":
         return caller.agent or TENANT_OWNED
     return TENANT_OWNED if class_ == "tenant" else caller.user or TENANT_OWNED
+
+
+STATED_BY = "stated_by"
+
+_OF_ROLES: dict[str | None, SourceClass] = {"user": "user", "tool": "tool", "system": "system"}
+
+
+def stated_by(caller: Caller) -> Json:
+    """Metadata of a record that does not belong to the user who states it."""
+    return {STATED_BY: caller.user or TENANT_OWNED}
+
+
+def by(record: Record, caller: Caller) -> By:
+    """Whether it was stated by the user who asks; by somebody else where that is not known."""
+    shared = record.scope in {"agent", "tenant"}
+    user = record.metadata.get(STATED_BY) if shared else record.owner
+    return "self" if user == (caller.user or TENANT_OWNED) else "other"
+
+
+def source_class(record: Record) -> SourceClass:
+    """Facts are a user's but for those of an agent; who has a role of his own is no user."""
+    if record.kind == "fact":
+        return "assistant" if record.scope == "agent" else "user"
+    if record.kind == "document_chunk":
+        return "document"
+    return "tool" if record.kind == "tool_output" else _OF_ROLES.get(record.role, "assistant")

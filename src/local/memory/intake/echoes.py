@@ -13,8 +13,7 @@ import msgspec
 
 from local.ledger.door import Ledger
 from local.ledger.records import NewRecord, Shown
-from local.memory.known_tools import KnownTools
-from local.memory.served import Served
+from local.memory.intake.own_tools import KnownTools, Served
 from local.protocol.payloads import Json, ToolCallRecord
 from local.text.keywords import stems, telling_words, words
 from local.text.sentences import asks, sentences

@@ -13,8 +13,9 @@ import structlog
 
 from local.errors import IndexDamagedError, Local2Error, VectorError
 from local.ledger.door import IndexQueue
-from local.memory.batches import Batches, Vectors, batches, items_of
-from local.memory.damage import Damage
+from local.memory.upkeep.batches import Batches, batches, items_of
+from local.memory.upkeep.damage import Damage
+from local.memory.vectors import Vectors
 from local.protocol.envelope import utc_now
 from local.protocol.vectors import VectorStatus
 

@@ -3,14 +3,14 @@
 import asyncio
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Protocol
 
 import msgspec
 
 from local.ledger.door import IndexQueue
 from local.ledger.records import Waiting
+from local.memory.vectors import Vectors
 from local.protocol.envelope import utc_now
-from local.protocol.vectors import VectorHits, VectorItem, VectorsStored, VectorStatus
+from local.protocol.vectors import VectorItem, VectorStatus
 
 BATCH_RECORDS = 128
 BATCH_BYTES = 400_000
@@ -22,18 +22,6 @@ BATCH_SECONDS = 0.4
 """What a batch should take, with its wait for the one before: who comes now waits behind both."""
 UNDER_WAY = 2
 """One batch is embedded or stored while the other's vectors travel home and the next is read."""
-
-
-class Vectors(Protocol):
-    """The vector worker, as the memory needs it; every method may raise Local2Error."""
-
-    async def search(self, text: str, limit: int, *, tenant: str) -> VectorHits: ...
-    async def upsert(self, items: list[VectorItem], *, tenant: str) -> VectorsStored: ...
-    async def delete(self, ids: list[str], *, tenant: str) -> None: ...
-    async def ids(self, offset: int, limit: int, *, tenant: str) -> list[str]: ...
-    async def lost(self, items: list[VectorItem], *, tenant: str) -> list[str]: ...
-    async def status(self, *, tenant: str) -> VectorStatus: ...
-    async def reset(self, *, tenant: str, whole: bool = False) -> VectorStatus: ...
 
 
 class Batches:

@@ -7,8 +7,7 @@ import msgspec
 
 from local.errors import InvalidArgumentsError, quoted
 from local.ledger.records import TENANT_OWNED, NewRecord, checked_text
-from local.memory.echoes import OF_TURNS, UNANSWERED
-from local.memory.recall.recaller import Item, Recalled
+from local.memory.intake.echoes import OF_TURNS
 from local.protocol.caller import Caller
 from local.protocol.ids import content_id
 from local.protocol.kinds import Kind
@@ -27,25 +26,6 @@ GIVEN = {
     "unanswered": "The memory finds out by itself.",
 }
 """Names in metadata that only the memory fills in, and what to do instead."""
-STRONG = 0.3
-"""An episode with this share of the question's words stands by itself, near in meaning or not."""
-
-
-class Hit(msgspec.Struct, frozen=True, kw_only=True):
-    """An episode that was found. `score` runs from 0 to 1."""
-
-    id: str
-    content: str
-    score: float
-    metadata: Json
-
-
-class SearchResult(msgspec.Struct, frozen=True, kw_only=True):
-    """Hits, best first. `degraded`: some could only be found by their words; `reason` says why."""
-
-    hits: list[Hit]
-    degraded: bool = False
-    reason: str | None = None
 
 
 def checked_metadata(metadata: Json) -> Json:
@@ -101,35 +81,6 @@ def new_episode(content: str, metadata: Json, caller: Caller, now: datetime) -> 
         event_time=moment,
         metadata=extra,
     )
-
-
-def search_result(recalled: Recalled) -> SearchResult:
-    """The hits that say something, and are near in meaning or have the question's words."""
-    hits = [
-        _hit(item)
-        for item in recalled.items
-        if UNANSWERED not in item.record.metadata
-        and (
-            (item.compared and item.shares.meaning >= recalled.min_score) or item.covered >= STRONG
-        )
-    ]
-    return SearchResult(hits=hits, degraded=recalled.degraded, reason=recalled.reason)
-
-
-def _hit(item: Item) -> Hit:
-    record = item.record
-    about: dict[str, Any] = {
-        "session_id": record.session_id,
-        "query_id": record.query_id,
-        "agent": record.agent,
-        "score": record.score,
-    }
-    metadata = {
-        **{key: value for key, value in record.metadata.items() if key != "score"},
-        "timestamp_utc": record.event_time.isoformat().replace("+00:00", "Z"),
-        **{key: value for key, value in about.items() if value is not None},
-    }
-    return Hit(id=record.id, content=record.content, score=item.score, metadata=metadata)
 
 
 def _id(metadata: Json, name: str) -> str | None:

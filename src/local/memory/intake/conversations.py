@@ -10,10 +10,10 @@ import msgspec
 from local.ledger.door import Ledger
 from local.ledger.records import LONG, TENANT_OWNED, NewRecord, Written, read_ahead
 from local.memory.changes import Changes
-from local.memory.echoes import unanswered
-from local.memory.ingestion import Conversation, read
-from local.memory.known_tools import KnownTools
-from local.memory.turn_records import question_of
+from local.memory.intake.echoes import unanswered
+from local.memory.intake.messages import Conversation, read
+from local.memory.intake.own_tools import KnownTools
+from local.memory.intake.turns import question_of
 from local.protocol.caller import Caller
 from local.protocol.conversation import Ingested, Message, Skipped, session_of
 from local.protocol.envelope import new_id
