@@ -21,10 +21,10 @@ from local.ledger.door import Ledger
 from local.ledger.sqlite.database import Database
 from local.ledger.sqlite.sql import migrations
 from local.logs import logging_to
-from local.memory.service import Memory
+from local.memory.tenant import Memories, Memory
 from local.protocol.payloads import MemoryChange
 from local.settings import MemorySettings
-from local.tools.catalog import memory_tools
+from local.tools.catalog import TOOL_NAMES, memory_tools
 from local.vectors.minilm import MiniLM
 from stand_ins.ollama_server import OllamaStandIn
 from workers import vector_worker
@@ -139,9 +139,13 @@ async def memory(
 
     vectors = VectorClient(bus, search_timeout=5.0)
     opened = Memory(
-        Ledger(database), vectors, MemorySettings(), announce=announce, announced=toolbox.get
+        Ledger(database),
+        vectors,
+        MemorySettings(),
+        announce=announce,
+        own_tools=TOOL_NAMES,
+        announced=toolbox.get,
     )
-    memory_tools(opened)  # as in a stack it knows its own
     indexing = asyncio.create_task(opened.indexer.run())
     yield opened
     indexing.cancel()
@@ -153,7 +157,7 @@ async def memory(
 async def tools(bus: Connection, memory: Memory) -> AsyncIterator[Memory]:
     """The memory, with its tools on the bus."""
     async with AsyncExitStack() as hosts:
-        for tool in memory_tools(memory):
+        for tool in memory_tools(Memories(memory)):
             await hosts.enter_async_context(ToolHost(bus, tool))
         yield memory
 

@@ -2,7 +2,7 @@
 
 import asyncio
 
-from local.memory.service import Memory
+from local.memory.tenant import Memory
 from local.protocol.vectors import VectorItem, VectorsStored
 from waiting import eventually
 

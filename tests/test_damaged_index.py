@@ -70,7 +70,7 @@ def words(number: int) -> str:
 
 async def note(stack: Stack, ids: dict[str, int], count: int) -> None:
     """Save notes, each with words of its own, and take down their ids."""
-    memory = stack.memory.of(CALLER)
+    memory = stack.memories.of(CALLER)
     for n in range(len(ids), len(ids) + count):
         ids[await memory.write_episodic(words(n))] = n
 
@@ -78,7 +78,10 @@ async def note(stack: Stack, ids: dict[str, int], count: int) -> None:
 async def lost(stack: Stack, ids: dict[str, int]) -> list[int]:
     """Which of some notes are not nearest to their own text, as Chroma sees it."""
     asked = range(0, len(ids), 50)
-    found = [await stack.memory.vectors.search(words(n), 1, tenant="default") for n in asked]
+    found = [
+        await stack.memories.tenant("default").vectors.search(words(n), 1, tenant="default")
+        for n in asked
+    ]
     return [n for n, near in zip(asked, found, strict=True) if ids.get(near.hits[0].id) != n]
 
 
@@ -171,11 +174,11 @@ async def test_an_index_that_is_empty_though_the_ledger_knows_better_is_filled_a
     async with open_stack(settings, with_generator=False) as stack:
         await save(stack.bus, GOLD)
         await in_step(stack.bus, records=1)
-        await stack.memory.vectors.reset(tenant="default")
+        await stack.memories.tenant("default").vectors.reset(tenant="default")
 
         assert (await search(stack.bus, "symbol of gold"))["degraded"] is True
         await in_step(stack.bus, records=1)
 
-        await stack.memory.vectors.reset(tenant="default")
+        await stack.memories.tenant("default").vectors.reset(tenant="default")
         await status(stack.bus)
         await in_step(stack.bus, records=1)

@@ -81,7 +81,7 @@ async def versions(stack: Stack, record_id: str) -> list[tuple[str, str | None]]
 
 
 async def judged(stack: Stack) -> bool:
-    return not await stack.memory.ledger.facts.unjudged(1)
+    return not await stack.memories.tenant("default").ledger.facts.unjudged(1)
 
 
 def verdicts(*given: str) -> Json:

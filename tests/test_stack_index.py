@@ -43,7 +43,7 @@ async def test_a_stack_without_models_asks_none_and_judges_nothing(
     settings = msgspec.structs.replace(settings_in(tmp_path), generator=generator)
 
     async with open_stack(settings, with_generator=False, with_models=False) as stack:
-        assert stack.memory.supersession is None
+        assert stack.memories.tenant("default").supersession is None
 
     assert ollama.requests == []
 

@@ -35,7 +35,7 @@ from local.memory.changes import Announce
 from local.memory.recall.query import Expander
 from local.memory.recall.recaller import RecallModels
 from local.memory.recall.reranker import Reranker
-from local.memory.service import Memory, Models
+from local.memory.tenant import Memories, Memory, Models
 from local.memory.upkeep.supersession import Judge
 from local.opening import open_ledger
 from local.protocol.codec import encode
@@ -44,7 +44,7 @@ from local.protocol.payloads import MemoryChange
 from local.runtime import is_alive, runtime_file
 from local.settings import MemorySettings, Settings
 from local.supervisor import Child, supervised
-from local.tools.catalog import memory_tools
+from local.tools.catalog import TOOL_NAMES, memory_tools
 from local.vectors.config import EXIT_SOFTWARE, WorkerConfig
 
 VECTOR_WORKER = "local.agents.vector_worker"
@@ -61,7 +61,7 @@ class Stack(msgspec.Struct, frozen=True, kw_only=True):
 
     bus: Connection
     url: str
-    memory: Memory
+    memories: Memories
     model: ChatModel | None
     vector_worker: Child
 
@@ -114,6 +114,7 @@ async def open_stack(
             vectors,
             settings.memory,
             announce=_announcer(bus),
+            own_tools=TOOL_NAMES,
             announced=toolbox.get,
             models=models,
         )
@@ -141,7 +142,7 @@ async def open_stack(
         resources.enter_context(runtime_file(data_dir, url))
         log.info("stack_ready", url=bus.url, data=str(data_dir))
         resources.callback(log.info, "stack_stopping")
-        yield Stack(bus=bus, url=url, memory=memory, model=model, vector_worker=worker)
+        yield Stack(bus=bus, url=url, memories=Memories(memory), model=model, vector_worker=worker)
 
 
 async def _embedded(
@@ -158,11 +159,13 @@ async def _embedded(
 
 async def _participants(bus: Connection, memory: Memory, keeper: StreamKeeper) -> list[Participant]:
     """Whatever serves the memory on the bus."""
-    slots = FairSlots()
-    tools = [ToolHost(bus, tool, slots=slots) for tool in memory_tools(memory)]
+    slots, memories = FairSlots(), Memories(memory)
+    tools = [ToolHost(bus, tool, slots=slots) for tool in memory_tools(memories)]
     housekeeper = Housekeeper(bus, memory, lambda: keeper.problem)
-    agents = [housekeeper, OutputKeeper(bus, memory), Listener(bus, memory)]
-    return [*tools, *agents, await MemoryAgent.open(bus, memory)]
+    agents = [housekeeper, OutputKeeper(bus, memories), Listener(bus, memories)]
+    timeout = memory.settings.turn_timeout
+    memory_agent = await MemoryAgent.open(bus, memories, turn_timeout=timeout)
+    return [*tools, *agents, memory_agent]
 
 
 async def _generator(resources: AsyncExitStack, bus: Connection, settings: Settings) -> ChatModel:

@@ -9,15 +9,16 @@ import structlog
 
 from local.app import open_stack
 from local.logs import logging_to
-from local.memory.service import Memory, MemoryService
+from local.memory.service import MemoryService
+from local.memory.tenant import Memories
 from local.protocol.caller import Caller
 from local.settings import load_settings
 
-__all__ = ["Caller", "Memory", "MemoryService", "open_memory"]
+__all__ = ["Caller", "Memories", "MemoryService", "open_memory"]
 
 
 @asynccontextmanager
-async def open_memory(folder: Path | str = ".") -> AsyncIterator[Memory]:
+async def open_memory(folder: Path | str = ".") -> AsyncIterator[Memories]:
     """Open the memory of a folder, made where there is none; `of` a caller it is a MemoryService.
 
     It is the whole stack but the generator: meanwhile others reach it over the bus. Settings are
@@ -44,4 +45,4 @@ async def open_memory(folder: Path | str = ".") -> AsyncIterator[Memory]:
                 with_generator=False,
             )
         )
-        yield stack.memory
+        yield stack.memories

@@ -14,7 +14,7 @@ from local.bus.server import embedded_server
 from local.client.queries import QueryClient
 from local.generator.agent import GeneratorAgent
 from local.llm.ollama import OllamaModel
-from local.memory.service import Memory
+from local.memory.tenant import Memories, Memory
 from local.settings import GeneratorSettings
 from local.tools.catalog import memory_tools
 from stand_ins.ollama_server import OllamaStandIn
@@ -29,7 +29,7 @@ async def nats_url(tmp_path: Path) -> AsyncIterator[str]:
 
 @pytest.fixture
 async def memory_agent(bus: Connection, memory: Memory) -> AsyncIterator[MemoryAgent]:
-    async with await MemoryAgent.open(bus, memory) as agent:
+    async with await MemoryAgent.open(bus, Memories(memory), turn_timeout=30) as agent:
         yield agent
 
 
@@ -50,7 +50,7 @@ async def start(
             agents.push_async_callback(model.close)
             agent = GeneratorAgent(bus, model, GeneratorSettings(tools=only, **settings))
             await agents.enter_async_context(agent)
-            expected = len(memory_tools(memory)) if tools is None else tools
+            expected = len(memory_tools(Memories(memory))) if tools is None else tools
             await eventually(lambda: len(agent._toolbox.schemas) == expected)
             return agent
 

@@ -9,7 +9,7 @@ from local.bus.connection import Connection
 from local.bus.streams import publish_durably
 from local.client.tools import call_tool
 from local.ledger.sqlite import working_sets
-from local.memory.service import Memory
+from local.memory.tenant import Memory
 from local.protocol.caller import Caller
 from turns import GENERATION, all_done, turn
 

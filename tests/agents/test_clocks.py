@@ -10,7 +10,7 @@ from calling import RICHARD, call, ingest
 from local.agents.listener import Listener
 from local.bus.connection import Connection
 from local.bus.streams import publish_durably
-from local.memory.service import Memory
+from local.memory.tenant import Memories, Memory
 from recalling import DAY
 from turns import GENERATION, all_done
 from waiting import eventually
@@ -51,7 +51,7 @@ async def test_a_turn_that_comes_late_stands_where_its_question_was_heard(
     bus: Connection, memory: Memory
 ) -> None:
     asked = {"query": "First?", "session_id": "s1", "query_id": "1"}
-    async with Listener(bus, memory):
+    async with Listener(bus, Memories(memory)):
         await bus.publish(
             "query.received", json.dumps({"user": "richard", "payload": asked}).encode()
         )

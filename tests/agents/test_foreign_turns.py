@@ -13,7 +13,7 @@ from local.client.dead_letters import letters, publish_again
 from local.client.queries import QueryClient
 from local.errors import BusError
 from local.ledger.sqlite.database import Database
-from local.memory.service import Memory
+from local.memory.tenant import Memory
 from local.protocol import subjects
 from local.protocol.caller import Caller
 from local.protocol.codec import decode, encode

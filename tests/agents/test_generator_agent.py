@@ -19,7 +19,7 @@ from local.generator import publication
 from local.generator.agent import GeneratorAgent
 from local.llm.ollama import OllamaModel
 from local.llm.rules import RulesModel
-from local.memory.service import Memory
+from local.memory.tenant import Memories, Memory
 from local.protocol.caller import Caller
 from local.protocol.codec import decode
 from local.protocol.generation import QUERY
@@ -199,7 +199,7 @@ async def test_a_tool_that_left_the_bus_becomes_a_message_to_the_model(
     client: QueryClient,
     ollama: OllamaStandIn,
 ) -> None:
-    async with ToolHost(bus, memory_tools(memory)[1]):
+    async with ToolHost(bus, memory_tools(Memories(memory))[1]):
         await start(tools=1)
     ollama.script(Reply(tool_calls=(RECALL_NAME,)), Reply(content="It is gone."))
 
@@ -250,7 +250,7 @@ async def _turns(memory: Memory, expected: int, *, failed: int = 0) -> bool:
 
 def _offered_tools(memory: Memory) -> set[str]:
     """What a model is offered of the memory's tools, unless settings say something else."""
-    return {tool.name for tool in memory_tools(memory) if tool.for_models}
+    return {tool.name for tool in memory_tools(Memories(memory)) if tool.for_models}
 
 
 @pytest.mark.usefixtures("tools")
@@ -458,7 +458,7 @@ async def test_without_a_model_the_rules_remember_and_recall(
     bus: Connection, client: QueryClient, memory: Memory
 ) -> None:
     async with GeneratorAgent(bus, RulesModel(), GeneratorSettings()) as agent:
-        await eventually(lambda: len(agent._toolbox.schemas) == len(memory_tools(memory)))
+        await eventually(lambda: len(agent._toolbox.schemas) == len(memory_tools(Memories(memory))))
         saved = await client.ask("Remember that my preferred language is Elixir.", caller=RICHARD)
         recalled = await client.ask(
             "What language do I prefer?", caller=Caller(user="richard", session_id="s2")

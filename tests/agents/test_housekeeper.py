@@ -11,7 +11,7 @@ from indexed import indexed
 from local.agents.housekeeper import Housekeeper
 from local.bus.connection import Connection
 from local.bus.signature import signed
-from local.memory.service import Memory
+from local.memory.tenant import Memory
 from local.protocol.caller import Caller
 from local.protocol.envelope import utc_now
 from local.protocol.payloads import MemoryStatus

@@ -10,7 +10,7 @@ from local.bus.tool_host import ToolHost
 from local.client.queries import QueryClient
 from local.generator.agent import GeneratorAgent
 from local.llm.rules import RulesModel
-from local.memory.service import Memory
+from local.memory.tenant import Memories, Memory
 from local.protocol.caller import Caller
 from local.settings import GeneratorSettings
 from local.tools import add_knowledge
@@ -24,7 +24,7 @@ STATED = "Bob works for Northwind."
 
 @pytest.fixture
 async def adding(bus: Connection, memory: Memory) -> AsyncIterator[None]:
-    async with ToolHost(bus, add_knowledge.TOOL.over(memory)):
+    async with ToolHost(bus, add_knowledge.TOOL.over(Memories(memory))):
         yield
 
 

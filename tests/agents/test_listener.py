@@ -16,7 +16,7 @@ from local.client.queries import QueryClient
 from local.client.tools import call_tool
 from local.errors import NoRespondersError
 from local.ledger.sqlite.database import Database
-from local.memory.service import Memory
+from local.memory.tenant import Memories, Memory
 from local.protocol.caller import Caller
 from local.protocol.codec import decode
 from local.protocol.payloads import ToolResult
@@ -33,7 +33,7 @@ QUESTION = "What is the symbol of gold?"
 
 @pytest.fixture
 async def listener(bus: Connection, memory: Memory) -> AsyncIterator[Listener]:
-    async with Listener(bus, memory) as listening:
+    async with Listener(bus, Memories(memory)) as listening:
         yield listening
 
 
@@ -231,7 +231,7 @@ async def test_a_structured_result_is_json(bus: Connection, database: Database) 
 async def test_results_without_a_session_or_words_and_those_of_the_memory_are_not_remembered(
     bus: Connection, memory: Memory, database: Database
 ) -> None:
-    for tool in memory_tools(memory):
+    for tool in memory_tools(Memories(memory)):
         if tool.name in {"recall", "save_topic"}:
             await ToolHost(bus, tool).__aenter__()
     await call_tool(bus, "recall", {"query": "gold"}, caller=RICHARD)
@@ -320,7 +320,7 @@ async def test_ingested_results_that_were_heard_stand_where_they_were_told(
         {"role": "tool", "tool_call_id": "c1", "content": "1 g", "id": "m3"},
         {"role": "assistant", "content": "One gram.", "id": "m4"},
     ]
-    async with ToolHost(bus, next(t for t in memory_tools(memory) if t.name == "ingest")):
+    async with ToolHost(bus, next(t for t in memory_tools(Memories(memory)) if t.name == "ingest")):
         for _ in range(2):
             result = await call_tool(bus, "ingest", {"messages": told}, caller=RICHARD)
             assert result.ok, result.content
@@ -435,7 +435,7 @@ async def test_results_that_no_turn_reports_are_shown_as_far_as_they_fit(
             bus, database, "weigh", session_id="s1", correlation_id=f"c{number}", payload=reading
         )
 
-    tool = next(tool for tool in memory_tools(memory) if tool.name == "load_session")
+    tool = next(tool for tool in memory_tools(Memories(memory)) if tool.name == "load_session")
     async with ToolHost(bus, tool):
         loaded = await call_tool(bus, tool.name, {"limit": 5}, caller=Caller(session_id="s1"))
 

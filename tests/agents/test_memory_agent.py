@@ -4,7 +4,6 @@ import asyncio
 import json
 from typing import Any
 
-import msgspec
 import pytest
 
 from factories import Listen
@@ -16,12 +15,12 @@ from local.client.dead_letters import letters, publish_again
 from local.errors import StorageError
 from local.ledger.sqlite.database import Connection as Sql
 from local.ledger.sqlite.database import Database
+from local.memory.intake.intake import Intake
 from local.memory.intake.turns import Turn
-from local.memory.service import Memory, MemoryService
+from local.memory.tenant import Memories, Memory
 from local.protocol.caller import Caller
 from local.protocol.codec import decode
 from local.protocol.payloads import DeadLetter
-from local.settings import MemorySettings
 from turns import GENERATION, TURN, all_done, episodes, rows, turn
 from waiting import eventually
 
@@ -184,15 +183,15 @@ async def test_a_turn_that_the_ledger_refuses_is_tried_again(
     bus: Connection, memory: Memory, database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(streams, "RETRY_DELAY", 0.05)
-    put_turn = MemoryService.put_turn
+    store_turn = Intake.store_turn
     failures = [StorageError("The disk is full.")] * 2
 
-    async def fail_twice(self: MemoryService, *args: Any) -> object:
+    async def fail_twice(self: Intake, *args: Any) -> object:
         if failures:
             raise failures.pop()
-        return await put_turn(self, *args)
+        return await store_turn(self, *args)
 
-    monkeypatch.setattr(MemoryService, "put_turn", fail_twice)
+    monkeypatch.setattr(Intake, "store_turn", fail_twice)
     await publish_durably(bus, GENERATION, turn())
     await all_done(bus)
 
@@ -204,15 +203,14 @@ async def test_a_turn_that_is_never_handled_in_its_time_is_set_aside(
     bus: Connection, memory: Memory, database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(streams, "RETRY_DELAY", 0.05)
-    hurried = msgspec.structs.replace(memory.settings, turn_timeout=1e-9)
-    monkeypatch.setattr(memory, "settings", hurried)
-    async with await MemoryAgent.open(bus, memory):
+    memories = Memories(memory)
+    async with await MemoryAgent.open(bus, memories, turn_timeout=1e-9):
         await publish_durably(bus, GENERATION, turn())
         await all_done(bus)
         (letter,) = [stored async for stored in letters(bus)]
-        assert "not handled within 1e-09 s" in letter.letter.reason
+    assert "not handled within 1e-09 s" in letter.letter.reason
 
-        monkeypatch.setattr(memory, "settings", MemorySettings())
+    async with await MemoryAgent.open(bus, memories, turn_timeout=30):
         await publish_again(bus, letter)
         await all_done(bus)
 
@@ -224,14 +222,14 @@ async def test_a_turn_that_fails_every_time_is_set_aside(
     bus: Connection, database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(streams, "RETRY_DELAY", 0.05)
-    put_turn = MemoryService.put_turn
+    store_turn = Intake.store_turn
 
-    async def fail(self: MemoryService, remembered: Turn) -> object:
+    async def fail(self: Intake, remembered: Turn) -> object:
         if remembered.query_id == "q2":
             raise KeyError("A fault of ours.")
-        return await put_turn(self, remembered)
+        return await store_turn(self, remembered)
 
-    monkeypatch.setattr(MemoryService, "put_turn", fail)
+    monkeypatch.setattr(Intake, "store_turn", fail)
     await publish_durably(bus, GENERATION, turn(query_id="q2"))
     await publish_durably(bus, GENERATION, turn())
     await all_done(bus)
@@ -244,14 +242,14 @@ async def test_a_turn_that_fails_every_time_is_set_aside(
 async def test_turns_wait_while_no_agent_runs(
     bus: Connection, memory: Memory, database: Database
 ) -> None:
-    async with await MemoryAgent.open(bus, memory):
+    async with await MemoryAgent.open(bus, Memories(memory), turn_timeout=30):
         pass
     await asyncio.gather(
         *(publish_durably(bus, GENERATION, turn(query_id=f"q{n}")) for n in range(50))
     )
     assert await rows(database) == []
 
-    async with await MemoryAgent.open(bus, memory):
+    async with await MemoryAgent.open(bus, Memories(memory), turn_timeout=30):
         await all_done(bus)
 
     assert {row["query_id"] for row in await episodes(database)} == {f"q{n}" for n in range(50)}

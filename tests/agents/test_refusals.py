@@ -14,7 +14,7 @@ from local.client.toolbox import Toolbox
 from local.client.tools import call_tool
 from local.errors import ECHOED, echoed, quoted
 from local.ledger.sqlite.database import Database
-from local.memory.service import Memory
+from local.memory.tenant import Memories, Memory
 from local.protocol.caller import Caller
 from local.tools.catalog import memory_tools
 from turns import GENERATION, all_done, episodes, turn
@@ -28,7 +28,7 @@ async def test_no_error_of_a_tool_repeats_more_than_a_little(
     bus: Connection, tools: Memory
 ) -> None:
     sizes = {}
-    for tool in memory_tools(tools):
+    for tool in memory_tools(Memories(tools)):
         for name in [*tool.schema().tool_schema.function.parameters["properties"], WRONG]:
             for value in (
                 WRONG,
@@ -39,7 +39,7 @@ async def test_no_error_of_a_tool_repeats_more_than_a_little(
                 result = await call_tool(bus, tool.name, {name: value}, caller=RICHARD)
                 if not result.ok:
                     sizes[tool.name, name[:20]] = len(result.content)
-    assert len({tool for tool, _ in sizes}) == len(memory_tools(tools))
+    assert len({tool for tool, _ in sizes}) == len(memory_tools(Memories(tools)))
     assert {key: size for key, size in sizes.items() if size >= 1_000} == {}
 
 

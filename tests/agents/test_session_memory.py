@@ -14,7 +14,7 @@ from local.bus.tool_host import ToolHost
 from local.client.queries import QueryClient
 from local.conversation.events import MemoryResetEvent
 from local.ledger.records import Fact
-from local.memory.service import Memory
+from local.memory.tenant import Memories, Memory
 from local.protocol.caller import Caller
 from local.protocol.codec import decode, encode
 from local.protocol.envelope import seal
@@ -30,7 +30,7 @@ SMALL = 600
 
 @pytest.fixture
 async def loading(bus: Connection, memory: Memory) -> AsyncIterator[None]:
-    async with ToolHost(bus, load_session.TOOL.over(memory)):
+    async with ToolHost(bus, load_session.TOOL.over(Memories(memory))):
         yield
 
 
@@ -134,7 +134,7 @@ async def test_notes_and_important_memories_are_in_every_prompt(
     start: StartGenerator, client: QueryClient, ollama: OllamaStandIn, memory: Memory
 ) -> None:
     richard = memory.of(RICHARD)
-    await richard.remember_fact(
+    await richard.facts.store(
         Fact(content="Richard is allergic to nuts.", scope="user", importance=0.9)
     )
     await start(tools=1)
@@ -340,7 +340,7 @@ async def test_a_session_that_could_not_be_loaded_at_first_is_loaded_later(
     assert last_chat(ollama)[1] == ["Hello"]
     await remembered(memory, 4)
 
-    async with ToolHost(bus, load_session.TOOL.over(memory)):
+    async with ToolHost(bus, load_session.TOOL.over(Memories(memory))):
         await client.ask("What is my pin?", caller=RICHARD)
 
     said = ["My pin is 4714.", "Understood.", "Hello", "Understood.", "What is my pin?"]
@@ -426,7 +426,7 @@ async def test_what_a_summary_stands_for_is_not_kept_beside_it(
 async def test_an_important_memory_that_is_larger_than_the_context_fails_no_turn(
     start: StartGenerator, client: QueryClient, ollama: OllamaStandIn, memory: Memory
 ) -> None:
-    await memory.of(RICHARD).remember_fact(
+    await memory.of(RICHARD).facts.store(
         Fact(content="Nuts are bad. " * 4_000, scope="user", importance=0.9)
     )
     agent = await start(tools=1)

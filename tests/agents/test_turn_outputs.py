@@ -13,7 +13,7 @@ from local.bus.connection import Connection, Message
 from local.bus.outputs import keep
 from local.bus.tool_host import ToolHost
 from local.client.queries import QueryClient
-from local.memory.service import Memory
+from local.memory.tenant import Memories, Memory
 from local.protocol.caller import Caller
 from local.protocol.tool import Tool, ToolOutput
 from local.settings import GeneratorSettings
@@ -57,7 +57,7 @@ async def foreign_book(bus: Connection) -> AsyncIterator[None]:
 
 @pytest.fixture
 async def keeper(bus: Connection, memory: Memory) -> AsyncIterator[None]:
-    async with OutputKeeper(bus, memory):
+    async with OutputKeeper(bus, Memories(memory)):
         yield
 
 
@@ -145,7 +145,7 @@ async def test_what_the_memory_reads_back_is_not_shortened_again(
 ) -> None:
     key = await keep(bus, BOOK, caller=RICHARD)
     args = {"tool_output_key": key, "offset": 10, "limit": 50_000}
-    async with ToolHost(bus, read_tool_output.TOOL.over(memory)):
+    async with ToolHost(bus, read_tool_output.TOOL.over(Memories(memory))):
         await start(tools=1, context_size=LARGE)
         ollama.script(Reply(tool_calls=(("read_tool_output", args),)), Reply(content="I see."))
 

@@ -9,7 +9,7 @@ from local.bus.connection import Connection
 from local.bus.streams import publish_durably
 from local.ledger.sqlite.database import Database
 from local.memory.recall.recaller import Ask
-from local.memory.service import Memory
+from local.memory.tenant import Memory
 from local.protocol.caller import Caller
 from local.protocol.kinds import Scope
 from local.protocol.payloads import MemoryChange

@@ -17,7 +17,7 @@ from local.errors import BusError, ModelError, TooLargeError
 from local.generator.agent import GeneratorAgent
 from local.generator.publication import Publications
 from local.llm.chat import ChatChunk, ChatMessage, ToolCall, ToolDefinition, Usage
-from local.memory.service import Memory
+from local.memory.tenant import Memory
 from local.protocol import subjects
 from local.protocol.caller import Caller
 from local.protocol.codec import decode
@@ -352,7 +352,11 @@ async def test_a_turn_of_which_nothing_can_be_published_is_an_error(
 
 
 async def test_a_query_that_failed_and_is_asked_again_under_its_id_is_remembered(
-    bus: Connection, start: StartGenerator, ollama: OllamaStandIn, memory: Memory, listen: Listen
+    bus: Connection,
+    start: StartGenerator,
+    ollama: OllamaStandIn,
+    memory: Memory,
+    listen: Listen,
 ) -> None:
     heard = await listen("response.generation")
     await start(tools=0)

@@ -13,7 +13,7 @@ from local.agents import vector_worker as worker_module
 from local.bus.connection import Connection
 from local.bus.vector_client import VectorClient
 from local.errors import VectorError
-from local.memory.service import Memory
+from local.memory.tenant import Memory
 from local.protocol.caller import Caller
 from local.protocol.vectors import VectorItem
 from local.vectors import minilm
@@ -78,7 +78,9 @@ async def test_whatever_needs_the_embedder_says_why_not(vectors: VectorClient) -
 
 
 @pytest.mark.usefixtures("vectors")
-async def test_a_search_without_an_embedder_goes_by_words_and_says_why(memory: Memory) -> None:
+async def test_a_search_without_an_embedder_goes_by_words_and_says_why(
+    memory: Memory,
+) -> None:
     service = memory.of(RICHARD)
     await service.write_episodic(GOLD)
 
@@ -92,7 +94,11 @@ async def test_a_search_without_an_embedder_goes_by_words_and_says_why(memory: M
 
 
 async def test_an_index_survives_a_start_without_its_embedder(
-    memory: Memory, connect_bus: ConnectBus, embedder: MiniLM, missing: Embedder, tmp_path: Path
+    memory: Memory,
+    connect_bus: ConnectBus,
+    embedder: MiniLM,
+    missing: Embedder,
+    tmp_path: Path,
 ) -> None:
     service = memory.of(RICHARD)
     folder = tmp_path / "chroma"

@@ -17,7 +17,8 @@ from local.client.queries import QueryClient
 from local.client.toolbox import Toolbox
 from local.client.tools import call_tool
 from local.ledger.sqlite.database import Database
-from local.memory.service import Memory, MemoryService
+from local.memory.service import MemoryService
+from local.memory.tenant import Memories, Memory
 from local.protocol.caller import Caller
 from local.protocol.conversation import Message
 from local.protocol.payloads import ToolCallRecord
@@ -38,7 +39,7 @@ KINDS = ("tool_output", "chat_message", "document", "fact")
 
 @pytest.fixture
 async def listener(bus: Connection, memory: Memory) -> AsyncIterator[Listener]:
-    async with Listener(bus, memory) as listening:
+    async with Listener(bus, Memories(memory)) as listening:
         yield listening
 
 
@@ -94,7 +95,7 @@ async def has(database: Database, *expected: tuple[str, str]) -> bool:
 def test_every_tool_of_the_catalog_says_that_it_answers_from_the_memory_and_is_not_recorded(
     memory: Memory, name: str
 ) -> None:
-    (schema,) = [tool.schema() for tool in memory_tools(memory) if tool.name == name]
+    (schema,) = [tool.schema() for tool in memory_tools(Memories(memory)) if tool.name == name]
 
     assert (schema.reads_memory, schema.recorded, schema.whole) == (True, False, True)
     assert name in memory.tools.own
@@ -114,11 +115,16 @@ async def _count(memory: MemoryService, args: Nothing) -> ToolOutput:
 
 
 async def test_a_new_tool_of_the_memory_that_says_nothing_else_brings_no_echoes(
-    bus: Connection, theirs: Theirs, memory: Memory, database: Database
+    bus: Connection,
+    theirs: Theirs,
+    memory: Memory,
+    database: Database,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Neither when it answers, nor when a turn reports it, nor where it answered nothing."""
     new = MemoryTool(name="count_notes", description="Count.", args=Nothing, function=_count)
-    async with ToolHost(bus, new.over(memory)):
+    monkeypatch.setattr(memory.tools, "own", memory.tools.own | {new.name})
+    async with ToolHost(bus, new.over(Memories(memory))):
         counted = await call_tool(bus, "count_notes", {}, caller=RICHARD)
         await theirs.answer("weigh", "19.3 g")
         await eventually(lambda: has(database, ("weigh", "19.3 g")))
@@ -185,7 +191,7 @@ async def test_a_conversation_that_is_ingested_says_which_results_are_left_out(
     asking = Message(role="assistant", tool_calls=[call])
     answering = Message(role="tool", tool_call_id="c1", content=FORECAST)
 
-    ingested = await memory.of(RICHARD).ingest([asking, answering])
+    ingested = await memory.of(RICHARD).intake.store_conversation([asking, answering])
 
     (skipped,) = ingested.skipped
     assert (skipped.index, skipped.reason) == (1, "not to be recorded, as its tool says")
@@ -209,7 +215,7 @@ async def test_the_generator_says_of_each_call_whether_it_is_recorded_and_tells_
     await eventually(lambda: len(agent._toolbox.schemas) == 1)
     ollama.script(Reply(tool_calls=(("forecast", {}),)), Reply(content="Warm."))
 
-    async with OutputKeeper(bus, memory):
+    async with OutputKeeper(bus, Memories(memory)):
         generation = await client.ask("How warm is it?", caller=RICHARD, timeout=20)
         await all_done(bus)
 
@@ -223,7 +229,7 @@ async def test_the_generator_says_of_each_call_whether_it_is_recorded_and_tells_
 async def test_a_tool_of_others_under_the_name_of_an_own_one_is_recorded_whatever_ours_says(
     bus: Connection, theirs: Theirs, memory: Memory, toolbox: Toolbox, database: Database
 ) -> None:
-    async with ToolHost(bus, note.TOOL.over(memory)):
+    async with ToolHost(bus, note.TOOL.over(Memories(memory))):
         await eventually(lambda: toolbox.get("note") is not None)
         await theirs.answer("note", "A note by somebody else.")
         await eventually(lambda: has(database, ("note", "A note by somebody else.")))

@@ -14,7 +14,7 @@ from local.bus import outputs
 from local.bus.connection import Connection, Message
 from local.bus.tool_host import ToolHost
 from local.client.tools import call_tool
-from local.memory.service import Memory
+from local.memory.tenant import Memories, Memory
 from local.protocol.caller import Caller
 from local.protocol.codec import decode, encode
 from local.protocol.envelope import seal
@@ -72,8 +72,10 @@ async def keeper(connect_bus: ConnectBus, memory: Memory) -> AsyncIterator[Memor
     """A memory that keeps outputs and lets them be read, over a connection of its own."""
     bus = await connect_bus()
     async with AsyncExitStack() as serving:
-        await serving.enter_async_context(OutputKeeper(bus, memory))
-        await serving.enter_async_context(ToolHost(bus, read_tool_output.TOOL.over(memory)))
+        await serving.enter_async_context(OutputKeeper(bus, Memories(memory)))
+        await serving.enter_async_context(
+            ToolHost(bus, read_tool_output.TOOL.over(Memories(memory)))
+        )
         yield memory
 
 
@@ -187,7 +189,7 @@ async def test_a_tool_of_the_memory_is_neither_kept_nor_shortened(bus: Connectio
 
 
 async def test_every_tool_of_the_memory_announces_that_it_is_whole(memory: Memory) -> None:
-    for tool in memory_tools(memory):
+    for tool in memory_tools(Memories(memory)):
         announced = json.loads(encode(seal(tool.schema(), type="schema", source="test")))
         assert announced["payload"].get("whole"), tool.name
 

@@ -10,9 +10,10 @@ from local.bus.tool_host import ToolHost
 from local.client.tools import call_tool
 from local.ledger.sqlite.database import Connection as Sql
 from local.ledger.sqlite.database import Database
-from local.memory.intake.conversations import Result
+from local.memory.intake.intake import Result
 from local.memory.intake.turns import Turn
-from local.memory.service import Memory, MemoryService
+from local.memory.service import MemoryService
+from local.memory.tenant import Memories, Memory
 from local.protocol.caller import Caller
 from local.protocol.payloads import ToolCallRecord
 from local.tools import ingest
@@ -50,10 +51,10 @@ async def test_a_call_id_used_again_changes_nothing_of_what_was_told_before(
     richard: MemoryService, database: Database
 ) -> None:
     first = [said("Find osmium"), calls("search"), answers("A page.")]
-    await richard.ingest(first, "s1")
+    await richard.intake.store_conversation(first, "s1")
 
     longer = [*first, said("Compute"), calls("calc", args={"x": 1}), answers("42")]
-    grown = await richard.ingest(longer, "s1")
+    grown = await richard.intake.store_conversation(longer, "s1")
 
     assert grown.added == 3
     assert await kept(database) == [("search", "A page.", "call_0"), ("calc", "42", "call_0")]
@@ -62,7 +63,9 @@ async def test_a_call_id_used_again_changes_nothing_of_what_was_told_before(
 async def test_a_call_id_used_again_by_another_tool_hides_no_result(
     richard: MemoryService, database: Database
 ) -> None:
-    await richard.ingest([calls("search"), answers("A page."), calls("recall"), answers("Echo.")])
+    await richard.intake.store_conversation(
+        [calls("search"), answers("A page."), calls("recall"), answers("Echo.")]
+    )
 
     assert [label for label, *_ in await kept(database)] == ["search", "recall"]
 
@@ -70,7 +73,7 @@ async def test_a_call_id_used_again_by_another_tool_hides_no_result(
 async def test_the_same_result_twice_is_two_records_where_messages_have_ids(
     richard: MemoryService, database: Database
 ) -> None:
-    await richard.ingest(
+    await richard.intake.store_conversation(
         [
             calls("search"),
             answers("Nothing.", id="m1"),
@@ -85,7 +88,7 @@ async def test_the_same_result_twice_is_two_records_where_messages_have_ids(
 async def test_a_result_told_by_its_call_and_by_a_message_is_one_record(
     richard: MemoryService, database: Database
 ) -> None:
-    told = await richard.ingest(
+    told = await richard.intake.store_conversation(
         [said("Find"), calls("search", content="A page."), answers("A page.", id="m2")]
     )
 
@@ -96,7 +99,7 @@ async def test_a_result_told_by_its_call_and_by_a_message_is_one_record(
 async def test_the_reference_of_a_tools_message_without_a_call_is_its_own_id(
     richard: MemoryService, database: Database
 ) -> None:
-    await richard.ingest([said("22 g", "tool", name="weigh", id="m7")], "s1")
+    await richard.intake.store_conversation([said("22 g", "tool", name="weigh", id="m7")], "s1")
 
     assert await kept(database) == [("weigh", "22 g", "m7")]
 
@@ -105,7 +108,7 @@ async def test_turns_without_an_id_keep_a_question_asked_again(
     richard: MemoryService, database: Database
 ) -> None:
     for answer in ("one", "two"):
-        await richard.put_turn(Turn(query="yes", answer=answer, at=DAY, session_id="s1"))
+        await richard.intake.store_turn(Turn(query="yes", answer=answer, at=DAY, session_id="s1"))
 
     def read(connection: Sql) -> int:
         asked = connection.execute("SELECT count(*) FROM record WHERE content = 'yes'")
@@ -116,8 +119,8 @@ async def test_turns_without_an_id_keep_a_question_asked_again(
 
 async def test_a_rating_of_another_users_query_counts_for_nothing(memory: Memory) -> None:
     ann, eve = memory.of(Caller(user="ann")), memory.of(Caller(user="eve"))
-    await ann.put_turn(Turn(query="Osmium?", answer="22.59", at=DAY, query_id="q1"))
-    await eve.rate("q1", -1.0)
+    await ann.intake.store_turn(Turn(query="Osmium?", answer="22.59", at=DAY, query_id="q1"))
+    await eve.intake.store_rating("q1", -1.0)
 
     (hit,) = (await ann.search_episodic("Osmium")).hits
 
@@ -139,7 +142,7 @@ async def test_a_conversation_in_openais_form_is_ingested(
         },
         {"role": "tool", "tool_call_id": "c1", "content": "Rain."},
     ]
-    async with ToolHost(bus, ingest.TOOL.over(memory)):
+    async with ToolHost(bus, ingest.TOOL.over(Memories(memory))):
         result = await call_tool(
             bus, "ingest", {"messages": messages}, caller=Caller(user="richard")
         )
@@ -155,7 +158,7 @@ async def test_a_tool_call_without_a_name_is_refused_with_an_example(
     bus: Connection, memory: Memory
 ) -> None:
     messages = [{"role": "assistant", "tool_calls": [{"id": "c1"}]}]
-    async with ToolHost(bus, ingest.TOOL.over(memory)):
+    async with ToolHost(bus, ingest.TOOL.over(Memories(memory))):
         result = await call_tool(bus, "ingest", {"messages": messages}, caller=Caller(user="r"))
 
     assert result.error is not None
@@ -174,7 +177,7 @@ async def test_the_same_output_of_one_call_id_to_other_arguments_is_another_resu
 ) -> None:
     """Also in pieces, of which the last are the whole up to there, and however often it is sent."""
     for end in [*range(size, len(FORECASTS), size), len(FORECASTS), len(FORECASTS)]:
-        sent = await richard.ingest(FORECASTS[:end], "s1")
+        sent = await richard.intake.store_conversation(FORECASTS[:end], "s1")
 
     assert (sent.added, sent.known) == (0, 6)
     assert await cities(database) == ["Bern", "Basel"]
@@ -182,7 +185,7 @@ async def test_the_same_output_of_one_call_id_to_other_arguments_is_another_resu
 
 async def test_results_that_were_stored_before_keep_their_ids(richard: MemoryService) -> None:
     """As the release before made them, which left out the second."""
-    sent = await richard.ingest(FORECASTS, "s1")
+    sent = await richard.intake.store_conversation(FORECASTS, "s1")
 
     assert sent.ids[2] == "3209ffe389fd1e9519da3bc999d1cdfc"
 
@@ -194,9 +197,9 @@ async def test_results_that_were_heard_are_those_of_the_calls_with_their_argumen
     """One that was heard may know its arguments; what reports both completes each."""
     for id_, fields in (("r0", heard_args), ("r1", {})):
         call = ToolCallRecord(name="weather", id=id_, content="Sunny.", **fields)
-        await richard.intake.result(Result(call=call, at=DAY, session_id="s1", query_id=None))
+        await richard.intake.store_result(Result(call=call, at=DAY, session_id="s1", query_id=None))
     for _ in range(2):
-        await richard.ingest(FORECASTS, "s1")
+        await richard.intake.store_conversation(FORECASTS, "s1")
 
     assert sorted(await cities(database)) == ["Basel", "Bern"]
 

@@ -9,7 +9,7 @@ from indexed import indexed
 from local.bus.connection import Connection
 from local.bus.vector_client import VectorClient
 from local.errors import IndexDamagedError
-from local.memory.service import Memory
+from local.memory.tenant import Memory
 from local.memory.upkeep import damage
 from local.memory.upkeep.damage import FIRST_PAUSE, LAST_PAUSE, STEADY, Damage
 from local.memory.upkeep.indexing import Indexer

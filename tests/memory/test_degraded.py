@@ -9,7 +9,8 @@ import pytest
 from factories import ConnectBus, StartWorker
 from indexed import indexed, paused_indexing
 from local.errors import BadRequestError
-from local.memory.service import Memory, MemoryService
+from local.memory.service import MemoryService
+from local.memory.tenant import Memory
 from local.protocol.caller import Caller
 from local.protocol.vectors import VectorHits, VectorStatus
 from local.vectors.minilm import MiniLM

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from local.errors import InvalidArgumentsError, StorageError, TooLargeError
 from local.ledger.sqlite.database import Connection, Database
 from local.memory.intake.documents import CHUNK, LABEL, SEPARATOR, SHORT, Document, _records
-from local.memory.service import Memory
+from local.memory.tenant import Memories, Memory
 from local.protocol.caller import Caller
 from local.protocol.codec import decode
 from local.protocol.documents import MAX_DOCUMENT
@@ -32,7 +32,7 @@ async def add(memory: Memory, content: str = GUIDE, **args: Any) -> Json:
     sent = {"content": content, "title": "House", **args}
     request = msgspec.json.encode({"payload": {"args": sent}})
     checked = decode(request, ToolRequest[AddDocument]).payload.args
-    data: Json = msgspec.to_builtins((await TOOL.over(memory).run(RICHARD, checked)).data)
+    data: Json = msgspec.to_builtins((await TOOL.over(Memories(memory)).run(RICHARD, checked)).data)
     return data
 
 
@@ -176,7 +176,7 @@ async def test_a_changed_chunk_takes_the_place_of_the_old_one_and_of_no_other(
     saved = MemoryChange(id=new["id"], kind="document_chunk")
     gone = MemoryChange(id=kitchen["id"], kind="document_chunk", superseded_by=new["id"])
     assert announced == [("memory.saved", saved), ("memory.superseded", gone)]
-    versions = await memory.of(EVE).history(new["id"])
+    versions = await memory.of(EVE).facts.history(new["id"])
     assert [version.id for version in versions] == [new["id"], kitchen["id"]]
 
 

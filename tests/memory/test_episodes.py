@@ -7,7 +7,8 @@ import pytest
 from indexed import indexed
 from local.errors import InvalidArgumentsError
 from local.memory.recall.episodic import SearchResult
-from local.memory.service import Memory, MemoryService
+from local.memory.service import MemoryService
+from local.memory.tenant import Memory
 from local.protocol.caller import Caller
 from local.protocol.payloads import MemoryChange
 from local.text.keywords import terms
@@ -73,8 +74,8 @@ async def test_what_is_not_alike_is_no_hit(searchable: Memory, richard: MemorySe
 async def test_the_same_content_and_query_id_is_the_same_episode(
     searchable: Memory, richard: MemoryService, announced: list[tuple[str, MemoryChange]]
 ) -> None:
-    first = await richard.put_episode(GOLD, {"query_id": "q1"})
-    again = await richard.put_episode(GOLD, {"query_id": "q1", "tool_calls": 9})
+    first = await richard.intake.store_episode(GOLD, {"query_id": "q1"})
+    again = await richard.intake.store_episode(GOLD, {"query_id": "q1", "tool_calls": 9})
 
     assert (first.was_new, again.was_new) == (True, False)
     assert first.id == again.id
@@ -107,7 +108,7 @@ async def test_a_hit_carries_the_metadata_of_its_episode(
             "tool_calls": 2,
         },
     )
-    await richard.rate("q7", 0.5)
+    await richard.intake.store_rating("q7", 0.5)
     await indexed(searchable)
 
     (hit,) = (await richard.search_episodic("chemical symbol of gold")).hits
@@ -126,7 +127,8 @@ async def test_without_metadata_time_and_session_are_the_callers(
     searchable: Memory, richard: MemoryService
 ) -> None:
     searchable.clock = lambda: datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
-    await richard.write_episodic(GOLD)
+    richard_now = searchable.of(richard.caller)
+    await richard_now.write_episodic(GOLD)
     await indexed(searchable)
 
     (hit,) = (await richard.search_episodic("chemical symbol of gold")).hits
@@ -155,10 +157,10 @@ async def test_feedback_travels_with_its_episode_whichever_comes_first(
     searchable: Memory, richard: MemoryService, first: str
 ) -> None:
     if first == "feedback":
-        await richard.rate("q1", -0.25, "wrong")
+        await richard.intake.store_rating("q1", -0.25, "wrong")
     await richard.write_episodic(GOLD, {"query_id": "q1"})
     if first == "episode":
-        await richard.rate("q1", -0.25, "wrong")
+        await richard.intake.store_rating("q1", -0.25, "wrong")
     await indexed(searchable)
 
     (hit,) = (await richard.search_episodic("chemical symbol of gold")).hits
@@ -170,8 +172,8 @@ async def test_the_last_rating_of_an_answer_counts(
     searchable: Memory, richard: MemoryService
 ) -> None:
     await richard.write_episodic(GOLD, {"query_id": "q1"})
-    await richard.rate("q1", -1)
-    await richard.rate("q1", 1)
+    await richard.intake.store_rating("q1", -1)
+    await richard.intake.store_rating("q1", 1)
     await indexed(searchable)
 
     (hit,) = (await richard.search_episodic("chemical symbol of gold")).hits
@@ -184,8 +186,8 @@ async def test_good_feedback_lifts_an_episode_among_similar_ones(
 ) -> None:
     for number, query_id in enumerate(("bad", "unrated", "good")):
         await richard.write_episodic(f"{GOLD} ({number})", {"query_id": query_id})
-    await richard.rate("good", 1)
-    await richard.rate("bad", -1)
+    await richard.intake.store_rating("good", 1)
+    await richard.intake.store_rating("bad", -1)
     await indexed(searchable)
 
     hits = (await richard.search_episodic("chemical symbol of gold")).hits
@@ -213,7 +215,7 @@ async def test_feedback_makes_no_hit_of_what_is_not_alike(
     searchable: Memory, richard: MemoryService
 ) -> None:
     await richard.write_episodic(GOLD, {"query_id": "q1"})
-    await richard.rate("q1", 1)
+    await richard.intake.store_rating("q1", 1)
     await indexed(searchable)
 
     assert contents(await richard.search_episodic("Which team won the ice hockey final?")) == []

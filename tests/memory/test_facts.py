@@ -8,7 +8,8 @@ import pytest
 from local.errors import InvalidArgumentsError
 from local.ledger.records import Fact, Written
 from local.ledger.sqlite.database import Connection, Database
-from local.memory.service import Memory, MemoryService
+from local.memory.service import MemoryService
+from local.memory.tenant import Memory
 from local.protocol.caller import Caller
 from local.protocol.kinds import Owning
 from local.protocol.payloads import MemoryChange
@@ -29,7 +30,7 @@ def eve(memory: Memory) -> MemoryService:
 
 
 async def remember(service: MemoryService, content: str, **fields: Any) -> Written:
-    return await service.remember_fact(Fact(**{"content": content, "scope": "user", **fields}))
+    return await service.facts.store(Fact(**{"content": content, "scope": "user", **fields}))
 
 
 async def audit(database: Database) -> list[tuple[str, str]]:
@@ -43,7 +44,7 @@ async def audit(database: Database) -> list[tuple[str, str]]:
 
 
 async def history(service: MemoryService, topic_or_id: str) -> list[str]:
-    return [record.content for record in await service.history(topic_or_id)]
+    return [record.content for record in await service.facts.history(topic_or_id)]
 
 
 @pytest.mark.parametrize("scope", SCOPES)
@@ -208,7 +209,7 @@ async def test_topics_saved_and_facts_remembered_replace_each_other(
     assert await richard.recall_topic(EDITOR) == "Vim"
     await remember(richard, "Emacs", topic=EDITOR)
     assert await richard.recall_topic(EDITOR) == "Emacs", "no older value is kept in memory"
-    saved = await richard.put_topic(EDITOR, "Emacs")
+    saved = await richard.facts.store_topic(EDITOR, "Emacs")
     assert not saved.was_new
     await richard.write_topic(EDITOR, "Zed")
 
@@ -254,7 +255,7 @@ async def test_nobody_sees_the_history_of_another_user(
 ) -> None:
     fact = await remember(richard, "Edits with Vim.", topic=EDITOR)
     mine = await remember(richard, "For the shell.", scope="agent")
-    message = (await richard.ingest([said("I edit with Vim.")])).ids[0]
+    message = (await richard.intake.store_conversation([said("I edit with Vim.")])).ids[0]
     shared = await remember(richard, "We edit with Vim.", scope="tenant", topic="project.editor")
 
     for secret in (EDITOR, fact.id, mine.id, message):
@@ -294,7 +295,7 @@ async def test_what_is_known_of_a_fact_is_kept_with_it(
         richard, "Vim.", memory_type="preference", durability="core", importance=0.9, topic=EDITOR
     )
 
-    (record,) = await richard.history(EDITOR)
+    (record,) = await richard.facts.history(EDITOR)
     assert (record.memory_type, record.durability, record.importance) == ("preference", "core", 0.9)
     assert (record.agent, record.session_id, record.unjudged) == ("shell", "s1", False)
     assert await memory.ledger.facts.unjudged(9) == [], "without a judge none waits for one"

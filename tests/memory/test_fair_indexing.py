@@ -10,7 +10,7 @@ from local.bus.connection import Connection
 from local.bus.vector_client import VectorClient
 from local.ledger.records import NewRecord
 from local.ledger.sqlite.index import PLACES
-from local.memory.service import Memory
+from local.memory.tenant import Memory
 from local.memory.upkeep.batches import (
     BATCH_RECORDS,
     BATCH_SECONDS,
@@ -44,7 +44,9 @@ async def said(memory: Memory, owner: str, number: int) -> list[str]:
     return [record.id for record in records]
 
 
-async def test_owners_that_wait_are_indexed_in_turn_and_each_newest_first(memory: Memory) -> None:
+async def test_owners_that_wait_are_indexed_in_turn_and_each_newest_first(
+    memory: Memory,
+) -> None:
     eve = await said(memory, "eve", 100)
     ann = await said(memory, "ann", 2)
     queue = memory.ledger.index

@@ -12,7 +12,8 @@ from local.ledger.records import Fact
 from local.ledger.sqlite import searches, working_sets
 from local.memory.recall.recaller import Ask, Recalled
 from local.memory.scopes import Weights
-from local.memory.service import Memory, MemoryService
+from local.memory.service import MemoryService
+from local.memory.tenant import Memory
 from local.protocol.caller import Caller
 from local.protocol.kinds import Kind, Scope
 from local.protocol.vectors import VectorHits
@@ -39,11 +40,11 @@ async def degraded_scopes(memory: Memory, caller: Caller) -> set[str]:
 
 async def write(service: MemoryService, where: str) -> None:
     if where in {"user", "agent", "tenant"}:
-        await service.remember_fact(Fact(content=GOLD, scope=where))  # type: ignore[arg-type]
+        await service.facts.store(Fact(content=GOLD, scope=where))  # type: ignore[arg-type]
     elif where == "note":
-        await service.put_episode(GOLD)
+        await service.intake.store_episode(GOLD)
     else:
-        await service.ingest([said(GOLD)], where)
+        await service.intake.store_conversation([said(GOLD)], where)
 
 
 @pytest.mark.parametrize(
@@ -60,7 +61,9 @@ async def write(service: MemoryService, where: str) -> None:
 async def test_what_waits_degrades_the_scopes_that_it_is_in(
     searchable: Memory, where: str, degraded: set[str]
 ) -> None:
-    await searchable.of(RICHARD).ingest([said("The moon pulls at the oceans.")], "s3")
+    await searchable.of(RICHARD).intake.store_conversation(
+        [said("The moon pulls at the oceans.")], "s3"
+    )
     await indexed(searchable)
     await eventually(lambda: searchable.indexer.problem is None)
     assert await degraded_scopes(searchable, RICHARD) == set()
@@ -73,7 +76,9 @@ async def test_what_waits_degrades_the_scopes_that_it_is_in(
     assert await degraded_scopes(searchable, RICHARD) == set()
 
 
-async def test_what_waits_of_another_user_or_agent_degrades_nothing(searchable: Memory) -> None:
+async def test_what_waits_of_another_user_or_agent_degrades_nothing(
+    searchable: Memory,
+) -> None:
     eve = searchable.of(Caller(user="eve", agent="robot", session_id="s1"))
     await eventually(lambda: searchable.indexer.problem is None)
 
@@ -94,7 +99,7 @@ async def test_what_waits_of_a_kind_not_asked_for_degrades_nothing(
     await eventually(lambda: searchable.indexer.problem is None)
 
     async with paused_indexing(searchable):
-        await searchable.of(RICHARD).ingest([said(GOLD)])
+        await searchable.of(RICHARD).intake.store_conversation([said(GOLD)])
         assert (await ask(searchable.of(RICHARD), kinds=kinds)).degraded is degraded
 
 
@@ -105,23 +110,27 @@ async def test_what_waits_in_a_class_that_weighs_nothing_degrades_nothing(
     weights = Weights.of(MemorySettings(weight_session=0))
 
     async with paused_indexing(searchable):
-        await searchable.of(RICHARD).ingest([said(GOLD)], "s1")
+        await searchable.of(RICHARD).intake.store_conversation([said(GOLD)], "s1")
         assert not (await ask(searchable.of(RICHARD), weights=weights)).degraded
 
 
-async def test_what_waits_is_found_by_its_words_and_the_reason_is_told(searchable: Memory) -> None:
+async def test_what_waits_is_found_by_its_words_and_the_reason_is_told(
+    searchable: Memory,
+) -> None:
     richard = searchable.of(RICHARD)
     await eventually(lambda: searchable.indexer.problem is None)
 
     async with paused_indexing(searchable):
-        await richard.ingest([said(GOLD)])
+        await richard.intake.store_conversation([said(GOLD)])
         recalled = await ask(richard)
 
     assert contents(recalled) == [GOLD]
     assert (recalled.degraded, recalled.reason) == (True, "Some memories are not indexed yet.")
 
 
-async def test_a_replaced_fact_that_never_was_indexed_degrades_nothing(searchable: Memory) -> None:
+async def test_a_replaced_fact_that_never_was_indexed_degrades_nothing(
+    searchable: Memory,
+) -> None:
     richard = searchable.of(RICHARD)
     await eventually(lambda: searchable.indexer.problem is None)
     async with paused_indexing(searchable):
@@ -136,7 +145,7 @@ async def test_a_replaced_fact_that_never_was_indexed_degrades_nothing(searchabl
 
 async def test_without_a_worker_recall_goes_by_words_and_says_why(memory: Memory) -> None:
     richard = memory.of(RICHARD)
-    await richard.ingest([said(GOLD), said("The moon pulls at the oceans.")])
+    await richard.intake.store_conversation([said(GOLD), said("The moon pulls at the oceans.")])
     await eventually(lambda: "worker" in str(memory.indexer.problem))
 
     recalled = await ask(richard)
@@ -158,7 +167,7 @@ async def test_an_embedder_that_is_down_leaves_the_words_and_tells_its_reason(
 ) -> None:
     """The worker serves, and every record is in the index: the question has no vector."""
     richard = searchable.of(RICHARD)
-    await richard.ingest([said(GOLD)])
+    await richard.intake.store_conversation([said(GOLD)])
     await indexed(searchable)
 
     def down(texts: Sequence[str]) -> FloatMatrix:
@@ -185,7 +194,7 @@ async def test_records_that_an_embedder_refuses_keep_recall_degraded(
 
     with monkeypatch.context() as patch:
         patch.setattr(embedder, "embed_documents", down)
-        await richard.ingest([said(GOLD)])
+        await richard.intake.store_conversation([said(GOLD)])
         recalled = await ask(richard)
     await indexed(searchable)
 
@@ -199,7 +208,7 @@ async def test_a_worker_that_ended_leaves_the_words(
     richard = memory.of(RICHARD)
     async with vector_worker(await connect_bus(), embedder, tmp_path / "chroma") as store:
         memory.indexer.worker_started(store.id)
-        await richard.ingest([said(GOLD)])
+        await richard.intake.store_conversation([said(GOLD)])
         await indexed(memory)
         assert not (await ask(richard)).degraded
 
@@ -216,10 +225,12 @@ async def test_an_index_full_of_others_hides_nothing_of_ones_own(
     """Whoever has few records has all compared; for others the index is asked for more."""
     monkeypatch.setattr(searches, "OWN", few)
     eve = searchable.of(Caller(user="eve"))
-    await eve.ingest([said(f"A precious metal of Eve, number {n}, is gold.") for n in range(200)])
+    await eve.intake.store_conversation(
+        [said(f"A precious metal of Eve, number {n}, is gold.") for n in range(200)]
+    )
     richard = searchable.of(RICHARD)
-    await richard.ingest([said(GOLD)], "s1")
-    await richard.ingest([said("The moon pulls at the oceans.")], "s2")
+    await richard.intake.store_conversation([said(GOLD)], "s1")
+    await richard.intake.store_conversation([said("The moon pulls at the oceans.")], "s2")
     await indexed(searchable)
 
     recalled = await ask(richard, "Which letters stand for that precious stuff?")
@@ -235,10 +246,12 @@ async def test_a_further_look_into_the_index_that_fails_hides_nothing(
     monkeypatch.setattr(searches, "OWN", 1)
     monkeypatch.setattr(working_sets, "MOST", -1)
     eve = searchable.of(Caller(user="eve"))
-    await eve.ingest([said(f"A precious metal of Eve, number {n}, is gold.") for n in range(200)])
+    await eve.intake.store_conversation(
+        [said(f"A precious metal of Eve, number {n}, is gold.") for n in range(200)]
+    )
     richard = searchable.of(RICHARD)
-    await richard.ingest([said(GOLD)], "s1")
-    await richard.ingest([said("The moon pulls at the oceans.")], "s2")
+    await richard.intake.store_conversation([said(GOLD)], "s1")
+    await richard.intake.store_conversation([said("The moon pulls at the oceans.")], "s2")
     await indexed(searchable)
     search = searchable.vectors.search
     asked: list[int] = []

@@ -19,7 +19,7 @@ from local.ledger.records import NewRecord, Waiting
 from local.ledger.sqlite.database import Connection as Sql
 from local.ledger.sqlite.database import Database
 from local.logs import logging_to
-from local.memory.service import Memory
+from local.memory.tenant import Memory
 from local.memory.upkeep.batches import (
     BATCH_BYTES,
     BATCH_RECORDS,
@@ -238,7 +238,9 @@ async def test_a_short_message_is_embedded_with_the_end_of_the_one_before_it(
     assert len(short) <= 301
 
 
-async def test_only_what_was_said_before_in_the_session_fills_a_message(memory: Memory) -> None:
+async def test_only_what_was_said_before_in_the_session_fills_a_message(
+    memory: Memory,
+) -> None:
     texts = await embedded(
         memory,
         said("One."),

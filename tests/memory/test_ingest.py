@@ -12,7 +12,8 @@ from local.errors import InvalidArgumentsError
 from local.ledger.sqlite.database import Connection, Database
 from local.ledger.sqlite.rows import TOGETHER
 from local.memory.intake.messages import Conversation, records_of
-from local.memory.service import Memory, MemoryService
+from local.memory.service import MemoryService
+from local.memory.tenant import Memory
 from local.protocol.caller import Caller
 from local.protocol.conversation import Message
 from local.protocol.payloads import MemoryChange, ToolCallRecord
@@ -43,7 +44,7 @@ async def rows(database: Database) -> list[dict[str, Any]]:
 async def test_messages_are_kept_word_for_word_in_their_order(
     richard: MemoryService, database: Database
 ) -> None:
-    ingested = await richard.ingest(TALK)
+    ingested = await richard.intake.store_conversation(TALK)
 
     kept = await rows(database)
     assert [row["content"] for row in kept] == [message.content for message in TALK]
@@ -58,7 +59,7 @@ async def test_messages_are_kept_word_for_word_in_their_order(
 async def test_what_was_said_is_recalled_before_anything_is_indexed(
     memory: Memory, richard: MemoryService
 ) -> None:
-    await richard.ingest(TALK)
+    await richard.intake.store_conversation(TALK)
 
     assert (await memory.ledger.counts()).waiting == 5
     assert (await recall(richard, "densest metal"))[0] == TALK[0].content
@@ -67,9 +68,9 @@ async def test_what_was_said_is_recalled_before_anything_is_indexed(
 async def test_the_same_conversation_changes_nothing(
     memory: Memory, richard: MemoryService, announced: list[tuple[str, MemoryChange]]
 ) -> None:
-    first = await richard.ingest(TALK)
+    first = await richard.intake.store_conversation(TALK)
     heard = list(announced)
-    again = await richard.ingest(TALK)
+    again = await richard.intake.store_conversation(TALK)
 
     assert (first.added, again.added) == (5, 0)
     assert (again.session_id, again.ids) == (first.session_id, first.ids)
@@ -79,8 +80,10 @@ async def test_the_same_conversation_changes_nothing(
 
 
 async def test_a_longer_version_adds_what_is_new(memory: Memory, richard: MemoryService) -> None:
-    first = await richard.ingest(TALK)
-    longer = await richard.ingest([*TALK, said("yes", timestamp=DAY), said("Thanks.")])
+    first = await richard.intake.store_conversation(TALK)
+    longer = await richard.intake.store_conversation(
+        [*TALK, said("yes", timestamp=DAY), said("Thanks.")]
+    )
 
     assert longer.added == 2
     assert (longer.session_id, longer.ids[:5]) == (first.session_id, first.ids)
@@ -91,7 +94,7 @@ async def test_a_conversation_of_one_message_may_grow(
     memory: Memory, richard: MemoryService
 ) -> None:
     for until in range(1, len(TALK) + 1):
-        await richard.ingest(TALK[:until], "s1")
+        await richard.intake.store_conversation(TALK[:until], "s1")
 
     assert (await memory.ledger.counts()).records == len(TALK)
 
@@ -112,22 +115,26 @@ async def test_a_conversation_of_one_message_may_grow(
 async def test_another_conversation_is_another_session(
     richard: MemoryService, other: list[Message]
 ) -> None:
-    first = await richard.ingest(TALK)
-    second = await richard.ingest(other)
+    first = await richard.intake.store_conversation(TALK)
+    second = await richard.intake.store_conversation(other)
 
     assert second.session_id != first.session_id
     assert second.added == 5
 
 
-async def test_the_session_is_the_one_given_else_the_callers_else_derived(memory: Memory) -> None:
+async def test_the_session_is_the_one_given_else_the_callers_else_derived(
+    memory: Memory,
+) -> None:
     inside = memory.of(Caller(user="richard", session_id="envelope"))
     outside = memory.of(Caller(user="richard"))
 
-    assert (await inside.ingest(TALK, "given")).session_id == "given"
-    assert (await inside.ingest(TALK)).session_id == "envelope"
-    derived = (await outside.ingest(TALK)).session_id
+    assert (await inside.intake.store_conversation(TALK, "given")).session_id == "given"
+    assert (await inside.intake.store_conversation(TALK)).session_id == "envelope"
+    derived = (await outside.intake.store_conversation(TALK)).session_id
     assert derived not in {"given", "envelope"}
-    assert (await memory.of(Caller(user="eve")).ingest(TALK)).session_id == derived
+    assert (
+        await memory.of(Caller(user="eve")).intake.store_conversation(TALK)
+    ).session_id == derived
 
 
 async def test_pieces_of_a_conversation_fit_together_where_messages_have_ids(
@@ -136,10 +143,10 @@ async def test_pieces_of_a_conversation_fit_together_where_messages_have_ids(
     numbered = [
         msgspec.structs.replace(message, id=f"m{number}") for number, message in enumerate(TALK)
     ]
-    await richard.ingest(numbered[:3], "s1")
-    await richard.ingest(numbered[2:4], "s1")
-    last = await richard.ingest(numbered[4:], "s1")
-    whole = await richard.ingest(numbered, "s1")
+    await richard.intake.store_conversation(numbered[:3], "s1")
+    await richard.intake.store_conversation(numbered[2:4], "s1")
+    last = await richard.intake.store_conversation(numbered[4:], "s1")
+    whole = await richard.intake.store_conversation(numbered, "s1")
 
     assert (last.added, whole.added) == (1, 0)
     assert (await memory.ledger.counts()).records == len(TALK)
@@ -147,12 +154,14 @@ async def test_pieces_of_a_conversation_fit_together_where_messages_have_ids(
 
 async def test_an_id_of_one_session_is_another_message_in_another(richard: MemoryService) -> None:
     for session in ("s1", "s2"):
-        assert (await richard.ingest([said("Hello.", id="1")], session)).added == 1
+        assert (
+            await richard.intake.store_conversation([said("Hello.", id="1")], session)
+        ).added == 1
 
 
 async def test_two_users_with_the_same_conversation_have_one_each(memory: Memory) -> None:
     services = [memory.of(Caller(user=user)) for user in ("richard", "eve")]
-    ingested = [await service.ingest(TALK) for service in services]
+    ingested = [await service.intake.store_conversation(TALK) for service in services]
 
     assert [one.added for one in ingested] == [5, 5]
     assert set(ingested[0].ids).isdisjoint(ingested[1].ids)
@@ -163,7 +172,7 @@ async def test_two_users_with_the_same_conversation_have_one_each(memory: Memory
 async def test_speaker_reference_and_time_stay_with_the_message(
     richard: MemoryService, database: Database
 ) -> None:
-    await richard.ingest([said("Hello.", name="Ann", id="D1:3", timestamp=DAY)])
+    await richard.intake.store_conversation([said("Hello.", name="Ann", id="D1:3", timestamp=DAY)])
 
     (row,) = await rows(database)
     assert (row["label"], row["source_ref"]) == ("Ann", "D1:3")
@@ -184,7 +193,7 @@ async def test_times_are_kept_in_utc_and_where_there_is_none_it_is_now(
 ) -> None:
     memory.clock = lambda: datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
     message = msgspec.convert({"role": "user", "content": "Hi.", "timestamp": timestamp}, Message)
-    await memory.of(Caller()).ingest([message])
+    await memory.of(Caller()).intake.store_conversation([message])
 
     assert [row["event_time"] for row in await rows(database)] == [kept]
 
@@ -194,7 +203,7 @@ async def test_a_time_outside_the_calendar_is_refused_and_nothing_is_kept(
 ) -> None:
     impossible = datetime.fromisoformat("0001-01-01T00:00:00+23:59")
     with pytest.raises(InvalidArgumentsError, match="no time of our calendar"):
-        await richard.ingest([*TALK, said("Hm.", timestamp=impossible)])
+        await richard.intake.store_conversation([*TALK, said("Hm.", timestamp=impossible)])
 
     assert (await memory.ledger.counts()).records == 0
 
@@ -207,7 +216,7 @@ async def test_what_tools_answered_is_kept_with_the_calls_id(
     richard: MemoryService, database: Database
 ) -> None:
     """Inside the call or in a message of its own, which may name the tool or only the call."""
-    await richard.ingest(
+    await richard.intake.store_conversation(
         [
             said(None, "assistant", tool_calls=[call("weigh", "22.59 g", id="c1")]),
             said("  ", "assistant", tool_calls=[call("count", id="c2"), call("wait", id="c3")]),
@@ -232,7 +241,7 @@ async def test_what_tools_answered_is_kept_with_the_calls_id(
 async def test_a_result_told_in_the_call_and_in_a_message_is_one(
     richard: MemoryService, database: Database
 ) -> None:
-    await richard.ingest(
+    await richard.intake.store_conversation(
         [
             said(None, "assistant", tool_calls=[call("weigh", "22.59 g", id="c1")]),
             said("22.59 g", "tool", tool_call_id="c1"),
@@ -245,7 +254,7 @@ async def test_a_result_told_in_the_call_and_in_a_message_is_one(
 async def test_the_same_result_of_two_calls_is_kept_twice(
     richard: MemoryService, database: Database
 ) -> None:
-    await richard.ingest(
+    await richard.intake.store_conversation(
         [
             said(None, "assistant", tool_calls=[call("weigh", "1 g", id="c1")]),
             said(None, "assistant", tool_calls=[call("weigh", "1 g", id="c2")]),
@@ -262,7 +271,7 @@ async def test_what_the_memory_itself_answered_is_left_out_and_said_so(
     memory: Memory, richard: MemoryService, database: Database, tool: str
 ) -> None:
     memory.served.add(richard.caller, tool, "Echo.", ())
-    ingested = await richard.ingest(
+    ingested = await richard.intake.store_conversation(
         [
             said(None, "assistant", tool_calls=[call(tool, "Echo.", id="c1"), call(tool, id="c2")]),
             said("Echo.", "tool", tool_call_id="c2"),
@@ -282,7 +291,7 @@ async def test_results_that_may_be_the_memorys_own_of_an_earlier_time_are_kept_a
 ) -> None:
     before = memory.served.since.replace(year=2020)
     results = [said("Echo.", "tool", name=name, timestamp=before) for name in ("recall", "weigh")]
-    ingested = await richard.ingest(results)
+    ingested = await richard.intake.store_conversation(results)
 
     assert (ingested.added, ingested.skipped) == (2, [])
     kept = [(row["kind"], row["label"]) for row in await rows(database)]
@@ -292,7 +301,7 @@ async def test_results_that_may_be_the_memorys_own_of_an_earlier_time_are_kept_a
 async def test_prompts_and_blanks_are_kept_and_not_searched(
     memory: Memory, richard: MemoryService, database: Database
 ) -> None:
-    ingested = await richard.ingest(
+    ingested = await richard.intake.store_conversation(
         [
             said("You are a helpful assistant.", "system"),
             said(""),
@@ -317,15 +326,15 @@ async def test_a_changed_system_prompt_leaves_the_ids_of_a_session_alone(
     richard: MemoryService,
 ) -> None:
     for prompt in ("Be kind.", "Be brief."):
-        await richard.ingest([said(prompt, "system"), *TALK], "s1")
-    last = await richard.ingest(TALK, "s1")
+        await richard.intake.store_conversation([said(prompt, "system"), *TALK], "s1")
+    last = await richard.intake.store_conversation(TALK, "s1")
 
     assert last.added == 0
 
 
 async def test_message_ids_are_stable_across_releases(richard: MemoryService) -> None:
     """Whoever upgrades sends old conversations again: they must not become new ones."""
-    ingested = await richard.ingest(TALK[:2], "s1")
+    ingested = await richard.intake.store_conversation(TALK[:2], "s1")
 
     assert ingested.ids == [
         "88518dcb5536d001ccf66e47b2fd1bc7",
@@ -336,7 +345,7 @@ async def test_message_ids_are_stable_across_releases(richard: MemoryService) ->
 async def test_a_message_without_an_id_has_no_reference(
     database: Database, richard: MemoryService
 ) -> None:
-    await richard.ingest([said("Osmium is dense."), said("It is.", id="D1:2")])
+    await richard.intake.store_conversation([said("Osmium is dense."), said("It is.", id="D1:2")])
 
     assert [row["source_ref"] for row in await rows(database)] == [None, "D1:2"]
 

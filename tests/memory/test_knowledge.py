@@ -8,7 +8,8 @@ from local.ledger.records import Fact, Written
 from local.ledger.sqlite.database import Connection, Database
 from local.ledger.sqlite.facts import LINKED, LINKS, MOST_LINKED
 from local.memory.recall.recaller import Ask
-from local.memory.service import Memory, MemoryService
+from local.memory.service import MemoryService
+from local.memory.tenant import Memory
 from local.protocol.caller import Caller
 from local.protocol.kinds import Owning
 from local.protocol.payloads import MemoryChange
@@ -38,7 +39,7 @@ def triplet(subject: str, predicate: str, object_: str) -> Triplet:
 async def tell(
     service: MemoryService, *facts: tuple[str, str, str], scope: Owning = "user"
 ) -> list[Written]:
-    return await service.facts.put_triplets([triplet(*fact) for fact in facts], scope)
+    return await service.facts.store_triplets([triplet(*fact) for fact in facts], scope)
 
 
 async def links(database: Database) -> list[tuple[str, str]]:
@@ -61,7 +62,7 @@ async def test_a_triplet_is_a_fact_that_a_person_can_read(
 ) -> None:
     (written,) = await tell(richard, ADA)
 
-    (record,) = await richard.history(written.id)
+    (record,) = await richard.facts.history(written.id)
     assert (record.kind, record.content, record.scope) == ("fact", ADA_SAID, "user")
     assert (record.owner, record.agent, record.session_id) == ("richard", "shell", "s1")
     assert record.metadata["triplet"] == {
@@ -117,7 +118,7 @@ async def test_a_triplet_told_twice_at_once_is_one_fact(
 async def test_a_sentence_remembered_before_becomes_knowledge(
     richard: MemoryService, database: Database
 ) -> None:
-    plain = await richard.remember_fact(Fact(content=ADA_SAID, scope="user"))
+    plain = await richard.facts.store(Fact(content=ADA_SAID, scope="user"))
 
     assert await tell(richard, ADA) == [Written(id=plain.id, was_new=False)]
     await tell(richard, BOSS)
@@ -126,9 +127,9 @@ async def test_a_sentence_remembered_before_becomes_knowledge(
 
 async def test_a_retired_fact_can_be_told_again(memory: Memory, richard: MemoryService) -> None:
     (first,) = await tell(richard, ADA)
-    (record,) = await richard.history(first.id)
-    newer = await richard.remember_fact(Fact(content="Ada left Northwind.", scope="user"))
-    (by,) = await richard.history(newer.id)
+    (record,) = await richard.facts.history(first.id)
+    newer = await richard.facts.store(Fact(content="Ada left Northwind.", scope="user"))
+    (by,) = await richard.facts.history(newer.id)
     await memory.ledger.facts.retire(record, by, agent="test")
 
     (again,) = await tell(richard, ADA)
@@ -193,7 +194,7 @@ async def test_a_question_of_two_steps_finds_the_second_by_its_link(
     richard: MemoryService, told: tuple[tuple[str, str, str], ...]
 ) -> None:
     """No word of the question is in the answer, and no vector is there."""
-    await richard.remember_fact(Fact(content="The piano is tuned every October.", scope="user"))
+    await richard.facts.store(Fact(content="The piano is tuned every October.", scope="user"))
     await tell(richard, *told)
 
     recalled = await richard.recall(Ask(query=QUESTION, top_k=20))

@@ -9,7 +9,7 @@ from local.ledger.sqlite.database import Connection as Sql
 from local.ledger.sqlite.database import Database
 from local.ledger.sqlite.turns import TOGETHER
 from local.memory.intake.turns import Turn
-from local.memory.service import Memory
+from local.memory.tenant import Memory
 from local.protocol.caller import Caller
 from local.protocol.payloads import ToolCallRecord
 from recalling import DAY
@@ -48,7 +48,7 @@ async def test_saves_come_between_the_transactions_of_a_turn_of_very_many_calls(
         return written
 
     monkeypatch.setattr(memory.ledger.turns, "_write", write_and_save)
-    await memory.of(RICHARD).put_turn(large_turn())
+    await memory.of(RICHARD).intake.store_turn(large_turn())
 
     everything = await stored(database)
     assert everything.index("Osmium is heavy.") == TOGETHER + len(["How heavy?"])
@@ -75,11 +75,11 @@ async def test_a_large_turn_that_was_cut_short_is_completed_when_it_comes_again(
     with monkeypatch.context() as patched:
         patched.setattr(memory.ledger.turns, "_write", stopped)
         with pytest.raises(StoppedError):
-            await memory.of(RICHARD).put_turn(large_turn())
+            await memory.of(RICHARD).intake.store_turn(large_turn())
     assert EPISODE not in await stored(database)
 
-    first = await memory.of(RICHARD).put_turn(large_turn())
-    again = await memory.of(RICHARD).put_turn(large_turn())
+    first = await memory.of(RICHARD).intake.store_turn(large_turn())
+    again = await memory.of(RICHARD).intake.store_turn(large_turn())
 
     assert (first.was_new, again.was_new) == (True, False)
     everything = await stored(database)

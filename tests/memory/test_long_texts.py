@@ -10,7 +10,7 @@ from local.ledger.sqlite import rows
 from local.ledger.sqlite.database import Connection as Sql
 from local.ledger.sqlite.database import Database
 from local.memory.intake.turns import Turn
-from local.memory.service import Memory
+from local.memory.tenant import Memory
 from local.protocol.caller import Caller
 from local.text.features import features
 from recalling import DAY, said
@@ -32,8 +32,10 @@ async def test_a_long_text_is_not_read_by_the_writer(
     for module in (records, rows):
         monkeypatch.setattr(module, "features_of", noted)
     service = memory.of(RICHARD)
-    await service.put_turn(Turn(query="What did I buy?", answer=TEXT, at=DAY, query_id="1"))
-    await service.ingest([said(TEXT, id="m1"), said("Gold.", id="m2")], "s2")
+    await service.intake.store_turn(
+        Turn(query="What did I buy?", answer=TEXT, at=DAY, query_id="1")
+    )
+    await service.intake.store_conversation([said(TEXT, id="m1"), said("Gold.", id="m2")], "s2")
 
     by_the_writer = [length for thread, length in read if thread == "writer"]
     assert max(by_the_writer) < LONG

@@ -16,7 +16,7 @@ from local.errors import VectorError
 from local.ledger.door import Ledger
 from local.ledger.sqlite.database import Database
 from local.ledger.sqlite.sql import migrations
-from local.memory.service import Memory
+from local.memory.tenant import Memory
 from local.protocol.caller import Caller
 from local.protocol.payloads import MemoryChange
 from local.protocol.vectors import VectorsStored, VectorUpsert

@@ -9,7 +9,8 @@ from local.errors import InvalidArgumentsError
 from local.ledger.records import Fact
 from local.ledger.sqlite import searches, working_sets
 from local.memory.recall.recaller import Ask
-from local.memory.service import Memory, MemoryService
+from local.memory.service import MemoryService
+from local.memory.tenant import Memory
 from local.protocol.caller import Caller
 from recalling import recall, said
 
@@ -35,8 +36,8 @@ async def owner_of_much(searchable: Memory, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(searches, "FURTHER_LOOK", MUCH - 20)
     richard = searchable.of(Caller(user="richard", session_id="s1"))
     other = [f"The letter {n} for that precious stuff was sent." for n in range(MUCH)]
-    await richard.ingest([said(text, timestamp=OLD) for text in other], "s2")
-    await richard.ingest([said(GOLD, timestamp=NEW)], "s1")
+    await richard.intake.store_conversation([said(text, timestamp=OLD) for text in other], "s2")
+    await richard.intake.store_conversation([said(GOLD, timestamp=NEW)], "s1")
     await indexed(searchable)
     return richard
 
@@ -62,8 +63,8 @@ async def test_a_time_is_searched_by_words_however_often_they_were_said_at_other
 ) -> None:
     richard = memory.of(Caller(user="richard"))
     often = [f"Osmium {n}." for n in range(800)]
-    await richard.ingest([said(text, timestamp=OLD) for text in often], "s1")
-    await richard.ingest([said(LONG, timestamp=NEW)], "s2")
+    await richard.intake.store_conversation([said(text, timestamp=OLD) for text in often], "s1")
+    await richard.intake.store_conversation([said(LONG, timestamp=NEW)], "s2")
 
     assert await recall(richard, "osmium", since=BETWEEN) == [LONG]
     assert LONG not in await recall(richard, "osmium", until=BETWEEN)
@@ -73,18 +74,18 @@ async def test_past_sessions_are_searched_by_words_whatever_was_said_in_this_one
     memory: Memory,
 ) -> None:
     richard = memory.of(Caller(user="richard", session_id="now"))
-    await richard.ingest([said(f"Osmium {n}.") for n in range(MUCH * 4)], "now")
-    await richard.ingest([said(LONG)], "past")
+    await richard.intake.store_conversation([said(f"Osmium {n}.") for n in range(MUCH * 4)], "now")
+    await richard.intake.store_conversation([said(LONG)], "past")
 
     assert await recall(richard, "osmium", scope="history") == [LONG]
 
 
 async def test_what_was_retired_does_not_hide_what_holds(memory: Memory) -> None:
     richard = memory.of(Caller(user="richard"))
-    await richard.ingest([said(f"Ann walks, {n}.") for n in range(MUCH * 4)])
+    await richard.intake.store_conversation([said(f"Ann walks, {n}.") for n in range(MUCH * 4)])
     versions = [f"Osmium {n}." for n in range(MUCH * 2)]
     for version in versions:
-        await richard.remember_fact(Fact(content=version, scope="user", topic="user.metal"))
+        await richard.facts.store(Fact(content=version, scope="user", topic="user.metal"))
 
     assert await recall(richard, "osmium") == [versions[-1]]
     assert await recall(richard, "osmium", since=OLD) == [versions[-1]]
@@ -94,9 +95,11 @@ async def test_what_others_said_does_not_hide_what_most_of_the_ledgers_owner_sai
     memory: Memory,
 ) -> None:
     eve, richard = memory.of(Caller(user="eve")), memory.of(Caller(user="richard"))
-    await eve.ingest([said(f"Osmium {n}.") for n in range(MUCH * 4)])
-    await richard.ingest([said(f"Ann walks, {n}.") for n in range(MUCH * 8)], "s1")
-    await richard.ingest([said(LONG)], "s2")
+    await eve.intake.store_conversation([said(f"Osmium {n}.") for n in range(MUCH * 4)])
+    await richard.intake.store_conversation(
+        [said(f"Ann walks, {n}.") for n in range(MUCH * 8)], "s1"
+    )
+    await richard.intake.store_conversation([said(LONG)], "s2")
 
     assert await recall(richard, "osmium") == [LONG]
 
@@ -113,10 +116,10 @@ async def behind_others(searchable: Memory, *texts: str) -> MemoryService:
     """
     eve = searchable.of(Caller(user="eve"))
     nearer = "These letters stand for that precious stuff"
-    await eve.ingest([said(f"{nearer}, number {n}.") for n in range(200)])
+    await eve.intake.store_conversation([said(f"{nearer}, number {n}.") for n in range(200)])
     richard = searchable.of(Caller(user="richard"))
     for number, text in enumerate(texts):
-        await richard.ingest([said(text)], f"s{number}")
+        await richard.intake.store_conversation([said(text)], f"s{number}")
     await indexed(searchable)
     return richard
 

@@ -12,8 +12,9 @@ from local.ledger.door import Ledger
 from local.ledger.sessions import Note, Noted, SessionOf
 from local.ledger.sqlite.database import Connection, Database
 from local.ledger.sqlite.sql import migrations
-from local.memory.service import Memory, MemoryService
+from local.memory.service import MemoryService
 from local.memory.sessions.notes import EARLIER, MERGED_SIZE, MOST, Notes, merged
+from local.memory.tenant import Memory
 from local.protocol.caller import Caller
 from recalling import DAY
 

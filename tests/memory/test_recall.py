@@ -14,7 +14,8 @@ from local.ledger.records import Fact
 from local.ledger.sqlite.searches import Searches
 from local.memory.intake.turns import Turn
 from local.memory.recall.ranking import FULL_SCORE
-from local.memory.service import Memory, MemoryService
+from local.memory.service import MemoryService
+from local.memory.tenant import Memories, Memory
 from local.protocol.caller import Caller
 from local.protocol.payloads import Json, ToolCallRecord, ToolResult
 from local.protocol.vectors import VectorHits
@@ -31,7 +32,7 @@ def richard(memory: Memory) -> MemoryService:
 
 async def over_the_bus(bus: Connection, memory: Memory, args: Json) -> ToolResult:
     """The tool's result as a client gets it."""
-    async with ToolHost(bus, recall_tool.TOOL.over(memory)):
+    async with ToolHost(bus, recall_tool.TOOL.over(Memories(memory))):
         return await call_tool(bus, "recall", args, caller=RICHARD)
 
 
@@ -39,7 +40,11 @@ async def test_an_item_says_what_it_is_and_where_it_comes_from(
     bus: Connection, memory: Memory, richard: MemoryService
 ) -> None:
     calls = [ToolCallRecord(name="weigh", content="Osmium: 22.59 g/cm³", id="call-7")]
-    (id_,) = (await richard.ingest([said(None, "assistant", tool_calls=calls, timestamp=DAY)])).ids
+    (id_,) = (
+        await richard.intake.store_conversation(
+            [said(None, "assistant", tool_calls=calls, timestamp=DAY)]
+        )
+    ).ids
 
     result = await over_the_bus(bus, memory, {"query": "osmium"})
 
@@ -72,7 +77,7 @@ async def test_an_item_of_a_fact_has_its_topic_and_type(
     bus: Connection, memory: Memory, richard: MemoryService
 ) -> None:
     fact = Fact(content="Vim", scope="user", topic="user.editor", memory_type="preference")
-    await richard.remember_fact(fact)
+    await richard.facts.store(fact)
 
     (item,) = (await over_the_bus(bus, memory, {"query": "editor Vim"})).data["items"]
 
@@ -126,7 +131,7 @@ async def test_wrong_arguments_are_clear_errors(
 async def test_top_k_is_five_unless_said(
     bus: Connection, memory: Memory, richard: MemoryService
 ) -> None:
-    await richard.ingest([said(f"Osmium weighs {n} grams.") for n in range(30)])
+    await richard.intake.store_conversation([said(f"Osmium weighs {n} grams.") for n in range(30)])
 
     for args, total in (({}, 5), ({"top_k": 1}, 1), ({"top_k": 20}, 20)):
         result = await over_the_bus(bus, memory, {"query": "osmium", **args})
@@ -144,7 +149,7 @@ async def test_nothing_found_is_said(bus: Connection, memory: Memory) -> None:
 async def test_without_a_model_the_answer_is_the_best_item_marked_as_such(
     bus: Connection, memory: Memory, richard: MemoryService
 ) -> None:
-    (id_,) = (await richard.ingest([said("Osmium is the densest metal.")])).ids
+    (id_,) = (await richard.intake.store_conversation([said("Osmium is the densest metal.")])).ids
 
     result = await over_the_bus(bus, memory, {"query": "densest metal", "synthesize": True})
 
@@ -158,7 +163,7 @@ async def test_without_a_model_the_answer_is_the_best_item_marked_as_such(
 async def test_an_items_shares_add_up_to_its_score(
     bus: Connection, memory: Memory, richard: MemoryService
 ) -> None:
-    await richard.ingest(
+    await richard.intake.store_conversation(
         [
             said("Which metal is the densest?", name="Ann"),
             said("Osmium is.", "assistant"),
@@ -166,7 +171,7 @@ async def test_an_items_shares_add_up_to_its_score(
         ]
     )
     fact = Fact(content="The densest metal is osmium.", scope="user", importance=1)
-    await richard.remember_fact(fact)
+    await richard.facts.store(fact)
 
     plain = await over_the_bus(bus, memory, {"query": "Ann's densest metal"})
     result = await over_the_bus(bus, memory, {"query": "Ann's densest metal", "explain": True})
@@ -201,7 +206,7 @@ async def test_nothing_from_outside_the_times_asked_for_is_found(
 ) -> None:
     """Not even as what was said before and after."""
     days = {day: datetime(2026, 5, day, tzinfo=UTC) for day in (1, 2, 3)}
-    await richard.ingest(
+    await richard.intake.store_conversation(
         [said(f"Osmium, day {day}.", timestamp=moment) for day, moment in days.items()]
     )
 
@@ -212,7 +217,7 @@ async def test_nothing_from_outside_the_times_asked_for_is_found(
 
 @pytest.mark.parametrize("hours", [-5, 0, 5])
 async def test_the_offset_of_a_time_changes_nothing(richard: MemoryService, hours: int) -> None:
-    await richard.ingest([said("Osmium.", timestamp=DAY)])
+    await richard.intake.store_conversation([said("Osmium.", timestamp=DAY)])
     moment = DAY.astimezone(timezone(timedelta(hours=hours)))
 
     assert await recall(richard, "osmium", since=moment, until=DAY.replace(tzinfo=None))
@@ -224,7 +229,7 @@ async def test_the_offset_of_a_time_changes_nothing(richard: MemoryService, hour
 async def test_times_with_an_offset_are_compared_as_moments(
     bus: Connection, memory: Memory, richard: MemoryService
 ) -> None:
-    await richard.ingest([said("Osmium.", timestamp=DAY)])
+    await richard.intake.store_conversation([said("Osmium.", timestamp=DAY)])
 
     async def found(**times: str) -> int:
         result = await over_the_bus(bus, memory, {"query": "osmium", **times})
@@ -241,7 +246,7 @@ async def test_a_turn_is_found_as_its_messages_and_not_as_its_episode_as_well(
 ) -> None:
     calls = [ToolCallRecord(name="weigh", content="Osmium: 22.59 g/cm³", id="c1")]
     turn = Turn(query="How dense is osmium?", answer="Osmium is densest.", at=DAY, tool_calls=calls)
-    await richard.put_turn(turn)
+    await richard.intake.store_turn(turn)
 
     found = await recall(richard, "osmium dense")
 
@@ -262,10 +267,10 @@ async def test_what_is_retired_while_the_question_is_embedded_is_not_recalled(
 
     async def retire_then_search(*args: Any, **named: Any) -> VectorHits:
         await found_by_words.wait()
-        await richard.remember_fact(Fact(content="Iridium", scope="user", topic="user.metal"))
+        await richard.facts.store(Fact(content="Iridium", scope="user", topic="user.metal"))
         return await search(*args, **named)
 
-    await richard.remember_fact(Fact(content="Osmium", scope="user", topic="user.metal"))
+    await richard.facts.store(Fact(content="Osmium", scope="user", topic="user.metal"))
     await indexed(searchable)
     monkeypatch.setattr(Searches, "_drafted", find_words)
     monkeypatch.setattr(searchable.vectors, "search", retire_then_search)
@@ -275,10 +280,14 @@ async def test_what_is_retired_while_the_question_is_embedded_is_not_recalled(
 
 async def test_texts_that_say_the_same_take_one_place(richard: MemoryService) -> None:
     for session in ("s1", "s2", "s3"):
-        await richard.ingest([said("Osmium is the densest of all metals.")], session)
-    await richard.ingest([said("OSMIUM is the densest of all metals!", name="Ann")])
-    await richard.remember_fact(Fact(content="Osmium is the densest of all metals", scope="user"))
-    await richard.ingest([said("Iridium comes next to osmium.")])
+        await richard.intake.store_conversation(
+            [said("Osmium is the densest of all metals.")], session
+        )
+    await richard.intake.store_conversation(
+        [said("OSMIUM is the densest of all metals!", name="Ann")]
+    )
+    await richard.facts.store(Fact(content="Osmium is the densest of all metals", scope="user"))
+    await richard.intake.store_conversation([said("Iridium comes next to osmium.")])
 
     found = await recall(richard, "densest metal osmium")
 
@@ -290,14 +299,14 @@ async def test_the_same_words_under_two_topics_are_recalled_as_two_facts(
     richard: MemoryService,
 ) -> None:
     for topic in ("user.name_of_mother", "user.name_of_daughter"):
-        await richard.remember_fact(Fact(content="Anna", scope="user", topic=topic))
+        await richard.facts.store(Fact(content="Anna", scope="user", topic=topic))
 
     assert await recall(richard, "names of mother and daughter") == ["Anna", "Anna"]
 
 
 async def test_texts_with_other_numbers_do_not_say_the_same(richard: MemoryService) -> None:
     invoices = [f"The invoice {n} for the osmium was paid on Monday." for n in (17, 18)]
-    await richard.ingest([said(invoice) for invoice in invoices])
+    await richard.intake.store_conversation([said(invoice) for invoice in invoices])
 
     assert sorted(await recall(richard, "osmium invoice")) == invoices
 
@@ -321,17 +330,17 @@ async def test_texts_with_other_numbers_do_not_say_the_same(richard: MemoryServi
 async def test_texts_that_say_the_opposite_do_not_say_the_same(
     richard: MemoryService, one: str, other: str
 ) -> None:
-    await richard.ingest([said(one)], "s1")
-    await richard.ingest([said(other)], "s2")
+    await richard.intake.store_conversation([said(one)], "s1")
+    await richard.intake.store_conversation([said(other)], "s2")
 
     assert sorted(await recall(richard, "osmium")) == sorted([one, other])
 
 
 async def test_repetitions_leave_room_for_what_comes_after_them(richard: MemoryService) -> None:
     for session in range(50):
-        await richard.ingest([said("Osmium, osmium, osmium!")], f"s{session}")
+        await richard.intake.store_conversation([said("Osmium, osmium, osmium!")], f"s{session}")
     others = [f"Osmium {word}." for word in ("shines", "stinks", "burns", "breaks")]
-    await richard.ingest([said(other) for other in others], "others")
+    await richard.intake.store_conversation([said(other) for other in others], "others")
 
     found = await recall(richard, "osmium", top_k=5)
 
@@ -340,7 +349,9 @@ async def test_repetitions_leave_room_for_what_comes_after_them(richard: MemoryS
 
 async def test_words_and_meaning_find_a_record_once(searchable: Memory) -> None:
     richard = searchable.of(RICHARD)
-    await richard.ingest([said("Osmium is the densest metal."), said("The moon pulls at the sea.")])
+    await richard.intake.store_conversation(
+        [said("Osmium is the densest metal."), said("The moon pulls at the sea.")]
+    )
     await indexed(searchable)
 
     found = await recall(richard, "densest metal")
@@ -351,7 +362,7 @@ async def test_words_and_meaning_find_a_record_once(searchable: Memory) -> None:
 
 async def test_what_nothing_of_the_question_is_in_is_not_found(searchable: Memory) -> None:
     richard = searchable.of(RICHARD)
-    await richard.ingest([said("Osmium is the densest metal.")])
+    await richard.intake.store_conversation([said("Osmium is the densest metal.")])
     await indexed(searchable)
 
     assert await recall(richard, "Which team won the ice hockey final?") == []
@@ -360,7 +371,9 @@ async def test_what_nothing_of_the_question_is_in_is_not_found(searchable: Memor
 async def test_messages_of_any_length_are_recalled_and_fit_the_bus(
     bus: Connection, memory: Memory, richard: MemoryService
 ) -> None:
-    await richard.ingest([said(f"Osmium {n} " + "\u8a18\x01" * 100_000) for n in range(8)])
+    await richard.intake.store_conversation(
+        [said(f"Osmium {n} " + "\u8a18\x01" * 100_000) for n in range(8)]
+    )
 
     result = await over_the_bus(bus, memory, {"query": "osmium", "top_k": 20})
 
@@ -372,7 +385,7 @@ async def test_messages_of_any_length_are_recalled_and_fit_the_bus(
 async def test_a_date_is_its_beginning_or_its_end(
     richard: MemoryService, memory: Memory, bus: Connection
 ) -> None:
-    await richard.ingest([said("Osmium.", timestamp=DAY)])
+    await richard.intake.store_conversation([said("Osmium.", timestamp=DAY)])
 
     async def found(**times: str) -> int:
         result = await over_the_bus(bus, memory, {"query": "osmium", **times})

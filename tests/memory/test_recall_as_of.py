@@ -11,7 +11,8 @@ from local.bus.connection import Connection
 from local.bus.tool_host import ToolHost
 from local.client.tools import call_tool
 from local.ledger.records import Fact
-from local.memory.service import Memory, MemoryService
+from local.memory.service import MemoryService
+from local.memory.tenant import Memories, Memory
 from local.protocol.caller import Caller
 from local.tools import recall as recall_tool
 from recalling import said
@@ -29,7 +30,7 @@ def richard(memory: Memory) -> MemoryService:
 
 @pytest.fixture(autouse=True)
 async def host(bus: Connection, memory: Memory) -> AsyncIterator[None]:
-    async with ToolHost(bus, recall_tool.TOOL.over(memory)):
+    async with ToolHost(bus, recall_tool.TOOL.over(Memories(memory))):
         yield
 
 
@@ -46,7 +47,7 @@ async def days(bus: Connection, query: str = "the pump", **args: Any) -> list[st
 
 
 async def say_weekly(service: MemoryService) -> None:
-    await service.ingest(
+    await service.intake.store_conversation(
         [
             said(
                 f"The pump was checked, day {day}.",
@@ -83,7 +84,7 @@ async def test_what_was_recorded_later_and_happened_before_is_there(
 ) -> None:
     """A conversation that is ingested afterwards happened when it did."""
     await say_weekly(richard)
-    await richard.remember_fact(Fact(content="The pump is blue.", scope="user"))
+    await richard.facts.store(Fact(content="The pump is blue.", scope="user"))
 
     assert len(await recalled(bus, as_of="2026-05-31")) == len(DAYS)
     assert len(await recalled(bus)) == len(DAYS) + 1
@@ -150,7 +151,7 @@ async def test_items_far_below_the_best_are_left_out_as_wished(
     richard = searchable.of(RICHARD)
     texts = ("The pump of hall 3 leaks oil.", "The pump was painted.", "The hall has two doors.")
     for text in texts:
-        await richard.ingest([said(text)], session_id=text)
+        await richard.intake.store_conversation([said(text)], session_id=text)
     await indexed(searchable)
     whole = await recalled(bus, "Which pump leaks oil in hall 3?")
     best = whole[0]["score"]

@@ -6,7 +6,7 @@ import pytest
 from local.errors import InvalidArgumentsError
 from local.ledger.records import Fact, NewRecord
 from local.memory.scopes import Weights
-from local.memory.service import Memory
+from local.memory.tenant import Memory
 from local.protocol.caller import Caller
 from local.protocol.kinds import Kind, Scope
 from local.protocol.payloads import ToolCallRecord
@@ -23,17 +23,17 @@ async def everything_of(memory: Memory, caller: Caller, name: str) -> None:
     """One record of each class that says osmium, in the words of its class."""
     service = memory.of(caller)
     calls = [{"name": "weigh", "id": f"{name}-call", "content": f"{name} now tool osmium"}]
-    await service.ingest(
+    await service.intake.store_conversation(
         [
             said(f"{name} now osmium"),
             said(None, "assistant", tool_calls=msgspec.convert(calls, list[ToolCallRecord])),
         ]
     )
-    await service.ingest([said(f"{name} past osmium")], "past")
-    await service.put_episode(f"{name} note osmium")
+    await service.intake.store_conversation([said(f"{name} past osmium")], "past")
+    await service.intake.store_episode(f"{name} note osmium")
     if caller.user is not None:
-        await service.remember_fact(Fact(content=f"{name} user osmium", scope="user"))
-    await service.remember_fact(Fact(content=f"{name} agent osmium", scope="agent"))
+        await service.facts.store(Fact(content=f"{name} user osmium", scope="user"))
+    await service.facts.store(Fact(content=f"{name} agent osmium", scope="agent"))
 
 
 @pytest.fixture(autouse=True)
@@ -42,7 +42,7 @@ async def remembered(memory: Memory) -> None:
     await everything_of(memory, EVE, "eve")
     await everything_of(memory, Caller(session_id="now", agent="nobody"), "nobody")
     fact = Fact(content="tenant osmium", scope="tenant")
-    await memory.of(EVE).remember_fact(fact)
+    await memory.of(EVE).facts.store(fact)
     chunk = NewRecord(
         id="chunk", kind="document_chunk", scope="tenant", content="document osmium", event_time=DAY
     )
@@ -91,7 +91,9 @@ async def test_a_kind_that_a_scope_does_not_have_is_nothing(memory: Memory) -> N
     assert await recall(memory.of(RICHARD), "osmium", kinds=("fact",), scope="session") == []
 
 
-async def test_a_caller_without_a_user_finds_what_other_such_callers_said(memory: Memory) -> None:
+async def test_a_caller_without_a_user_finds_what_other_such_callers_said(
+    memory: Memory,
+) -> None:
     found = set(await recall(memory.of(NOBODY), "osmium"))
 
     own = {"nobody now osmium", "nobody now tool osmium", "nobody past osmium"}
@@ -155,14 +157,18 @@ async def test_a_class_that_weighs_nothing_is_left_out(memory: Memory, left_out:
     assert suppressed.isdisjoint(asked)
 
 
-async def test_the_current_session_is_no_history_and_the_other_way_round(memory: Memory) -> None:
+async def test_the_current_session_is_no_history_and_the_other_way_round(
+    memory: Memory,
+) -> None:
     other = memory.of(msgspec.structs.replace(RICHARD, session_id="past"))
 
     assert set(await recall(other, "osmium", scope="session")) == PAST
     assert set(await recall(other, "osmium", scope="history")) == SESSION
 
 
-async def test_without_a_session_all_of_the_users_sessions_are_history(memory: Memory) -> None:
+async def test_without_a_session_all_of_the_users_sessions_are_history(
+    memory: Memory,
+) -> None:
     outside = memory.of(Caller(user="richard", agent="shell"))
 
     assert set(await recall(outside, "osmium", scope="history")) == SESSION | PAST
@@ -178,7 +184,9 @@ async def test_the_users_facts_are_found_by_every_agent_and_an_agents_by_every_u
     assert set(await recall(for_eve, "osmium", scope="agent")) == AGENT
 
 
-async def test_names_of_users_and_agents_that_look_alike_are_kept_apart(memory: Memory) -> None:
+async def test_names_of_users_and_agents_that_look_alike_are_kept_apart(
+    memory: Memory,
+) -> None:
     """An agent called as a user is, and names that only differ in case or in odd letters."""
     namesake = memory.of(Caller(user="shell", agent="richard", session_id="now"))
     assert set(await recall(namesake, "osmium")) == TENANT

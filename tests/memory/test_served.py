@@ -6,7 +6,7 @@ from local.bus.connection import Connection
 from local.client.tools import call_tool
 from local.memory.intake import own_tools
 from local.memory.intake.own_tools import Served
-from local.memory.service import Memory
+from local.memory.tenant import Memory
 from local.protocol.caller import Caller
 from local.protocol.envelope import utc_now
 from local.protocol.payloads import ToolResult

@@ -13,8 +13,9 @@ from local.ledger.sessions import CHARACTERS
 from local.ledger.sqlite.database import Connection, Database
 from local.ledger.sqlite.sql import statements
 from local.memory.intake.turns import Turn
-from local.memory.service import Memory, MemoryService
+from local.memory.service import MemoryService
 from local.memory.sessions.history import Session, SessionMessage, Sessions
+from local.memory.tenant import Memory
 from local.protocol.caller import Caller
 from local.protocol.payloads import ToolCallRecord
 from local.settings import MemorySettings
@@ -52,7 +53,7 @@ def turn(number: int, *calls: ToolCallRecord) -> Turn:
 
 async def test_turns_come_back_as_messages_in_their_order(richard: MemoryService) -> None:
     for number in (1, 2):
-        await richard.put_turn(turn(number))
+        await richard.intake.store_turn(turn(number))
 
     session = await load(richard)
 
@@ -76,8 +77,8 @@ async def test_a_turns_tool_results_follow_the_call_that_asked_for_them(
     richard: MemoryService,
 ) -> None:
     clock = ToolCallRecord(id="call-2", name="clock", content="Noon.")
-    await richard.put_turn(turn(1))
-    await richard.put_turn(turn(2, WEATHER, clock))
+    await richard.intake.store_turn(turn(1))
+    await richard.intake.store_turn(turn(2, WEATHER, clock))
 
     *_, question, asking, rain, noon, answer = (await load(richard)).messages
 
@@ -94,7 +95,7 @@ async def test_a_turns_tool_results_follow_the_call_that_asked_for_them(
 
 
 async def test_a_message_that_asked_in_words_keeps_its_calls(richard: MemoryService) -> None:
-    await richard.ingest([
+    await richard.intake.store_conversation([
         said("Rain?", id="m1"),
         said("Let me look.", "assistant", id="m2", tool_calls=[WEATHER]),
         said("Yes.", "assistant", id="m3"),
@@ -115,7 +116,7 @@ async def test_a_message_that_asked_in_words_keeps_its_calls(richard: MemoryServ
 async def test_calls_and_answers_in_messages_of_their_own_find_each_other(
     richard: MemoryService,
 ) -> None:
-    await richard.ingest([
+    await richard.intake.store_conversation([
         said("Rain?"),
         said(None, "assistant", tool_calls=[msgspec.structs.replace(WEATHER, content="")]),
         said("Rain in Rome.", "tool", tool_call_id="call-1"),
@@ -136,14 +137,14 @@ async def test_calls_and_answers_in_messages_of_their_own_find_each_other(
 
 async def test_arguments_that_are_too_long_are_left_out(richard: MemoryService) -> None:
     long = msgspec.structs.replace(WEATHER, args={"text": "x" * 5_000})
-    await richard.put_turn(turn(1, long))
+    await richard.intake.store_turn(turn(1, long))
 
     (call,) = (await load(richard)).messages[1].tool_calls
     assert (call.name, call.args) == ("weather", {})
 
 
 async def test_loading_twice_gives_the_same(richard: MemoryService) -> None:
-    await richard.put_turn(turn(1, WEATHER))
+    await richard.intake.store_turn(turn(1, WEATHER))
 
     assert await load(richard) == await load(richard)
 
@@ -152,7 +153,7 @@ async def test_the_newest_messages_are_loaded_and_it_is_said_that_there_are_earl
     richard: MemoryService,
 ) -> None:
     for number in range(1, 6):
-        await richard.put_turn(turn(number))
+        await richard.intake.store_turn(turn(number))
 
     session = await load(richard, 3)
     assert told(session) == [
@@ -167,7 +168,7 @@ async def test_the_newest_messages_are_loaded_and_it_is_said_that_there_are_earl
 async def test_without_messages_there_are_still_notes_and_memories(
     richard: MemoryService,
 ) -> None:
-    await richard.put_turn(turn(1))
+    await richard.intake.store_turn(turn(1))
     await richard.sessions.note("Take an umbrella.")
     await remember(richard, "Diabetic.", 1)
 
@@ -181,7 +182,7 @@ async def test_a_limit_never_parts_an_answer_from_its_call(
     richard: MemoryService, limit: int
 ) -> None:
     for number in (1, 2):
-        await richard.put_turn(turn(number, WEATHER))
+        await richard.intake.store_turn(turn(number, WEATHER))
 
     session = await load(richard, limit)
 
@@ -197,7 +198,7 @@ async def test_reading_stops_where_there_is_more_than_an_answer_carries(
     richard: MemoryService,
 ) -> None:
     size = 50_000
-    await richard.ingest(
+    await richard.intake.store_conversation(
         [said(f"{number} ".ljust(size, "x"), id=f"m{number}") for number in range(20)]
     )
 
@@ -209,13 +210,13 @@ async def test_reading_stops_where_there_is_more_than_an_answer_carries(
 
 
 async def test_one_huge_message_leaves_room_for_those_before_it(richard: MemoryService) -> None:
-    await richard.ingest([said("Small.", id="m1"), said("x" * 600_000, id="m2")])
+    await richard.intake.store_conversation([said("Small.", id="m1"), said("x" * 600_000, id="m2")])
 
     assert [m.source_ref for m in (await load(richard)).messages] == ["m1", "m2"]
 
 
 async def test_a_session_belongs_to_its_user(memory: Memory, richard: MemoryService) -> None:
-    await richard.put_turn(turn(1))
+    await richard.intake.store_turn(turn(1))
     await richard.sessions.note("Mine.")
 
     for stranger in (Caller(user="eve", session_id="s1"), Caller(session_id="s1")):
@@ -227,7 +228,7 @@ async def test_a_session_belongs_to_its_user(memory: Memory, richard: MemoryServ
 async def test_another_session_of_the_user_is_loaded_by_its_id(
     memory: Memory, richard: MemoryService
 ) -> None:
-    await richard.put_turn(turn(1))
+    await richard.intake.store_turn(turn(1))
     elsewhere = memory.of(Caller(user="richard", session_id="s2"))
 
     assert (await load(elsewhere)).messages == []
@@ -237,8 +238,8 @@ async def test_another_session_of_the_user_is_loaded_by_its_id(
 async def test_another_tenants_session_is_another_one(
     memory: Memory, richard: MemoryService, database: Database
 ) -> None:
-    await richard.put_turn(turn(1))
-    await richard.remember_fact(Fact(content="Vim.", scope="user", importance=1))
+    await richard.intake.store_turn(turn(1))
+    await richard.facts.store(Fact(content="Vim.", scope="user", importance=1))
     caller = Caller(tenant="other", user="richard", agent="shell", session_id="s1")
     theirs = Sessions(Ledger(database, "other"), caller, MemorySettings(), memory.clock)
 
@@ -252,7 +253,7 @@ async def test_without_any_session_it_is_said_what_is_missing(memory: Memory) ->
 
 
 async def test_what_was_retired_is_not_loaded(richard: MemoryService, database: Database) -> None:
-    await richard.put_turn(turn(1))
+    await richard.intake.store_turn(turn(1))
     retire = "UPDATE record SET superseded_by = 'x' WHERE content = 'Answer 1.'"
     await database.write(lambda c: c.execute(retire).rowcount)
 
@@ -261,7 +262,7 @@ async def test_what_was_retired_is_not_loaded(richard: MemoryService, database: 
 
 async def remember(service: MemoryService, content: str, importance: float, **fields: Any) -> None:
     fact = {"content": content, "scope": "user", "importance": importance, **fields}
-    await service.remember_fact(Fact(**fact))
+    await service.facts.store(Fact(**fact))
 
 
 async def memories(service: MemoryService) -> list[str]:
@@ -375,7 +376,7 @@ async def test_what_is_read_is_found_by_an_index(
 
 
 async def test_a_message_says_nothing_that_is_not_known(richard: MemoryService) -> None:
-    await richard.ingest([said("Hello.", id="m1", name="Vera", timestamp=DAY)])
+    await richard.intake.store_conversation([said("Hello.", id="m1", name="Vera", timestamp=DAY)])
 
     (message,) = (await load(richard)).messages
     assert isinstance(message, SessionMessage)

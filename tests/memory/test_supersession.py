@@ -14,7 +14,8 @@ from local.errors import ModelError, VectorError
 from local.ledger.records import Fact, Record
 from local.ledger.sqlite.database import Connection, Database
 from local.memory.recall.retrieval import Closeness, Retrieval
-from local.memory.service import Memory, MemoryService
+from local.memory.service import MemoryService
+from local.memory.tenant import Memory
 from local.memory.upkeep.supersession import Judge, Supersession, Verdict
 from local.protocol.caller import Caller
 from local.protocol.payloads import MemoryChange
@@ -74,6 +75,7 @@ async def judging(
     closeness = Closeness(top_k=top_k, distance=distance)
     retrieval = Retrieval(memory.ledger, memory.indexer, memory.vectors)
     memory.supersession = Supersession(memory.ledger, retrieval, memory.changes, judge, closeness)
+    memory.changes.wake_judging = memory.supersession.wake
     judging = asyncio.create_task(memory.supersession.run())
     try:
         yield
@@ -92,12 +94,12 @@ async def judged(memory: Memory) -> None:
 
 async def remember(service: MemoryService, content: str, **fields: Any) -> str:
     fact = Fact(**{"content": content, "scope": "user", **fields})
-    return (await service.remember_fact(fact)).id
+    return (await service.facts.store(fact)).id
 
 
 async def successors(service: MemoryService, record_id: str) -> dict[str, str | None]:
     """By its id, what took the place of each version."""
-    return {version.id: version.superseded_by for version in await service.history(record_id)}
+    return {version.id: version.superseded_by for version in await service.facts.history(record_id)}
 
 
 async def relations(database: Database) -> list[tuple[str, ...]]:
@@ -382,7 +384,7 @@ async def test_the_history_of_a_topic_goes_on_behind_a_fact_that_was_replaced_by
         await judged(searchable)
     oslo = await remember(richard, "Oslo", topic="user.city")
 
-    versions = await richard.history("user.city")
+    versions = await richard.facts.history("user.city")
 
     assert [version.content for version in versions] == ["Oslo", ROME, BERLIN]
     assert {oslo, berlin} <= {version.id for version in versions}

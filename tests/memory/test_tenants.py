@@ -15,7 +15,7 @@ from local.memory.intake.turns import Turn, records_of_turn
 from local.memory.recall.recaller import Ask, Recalled, Recaller, RecallModels
 from local.memory.recall.retrieval import Retrieval
 from local.memory.scopes import ALIKE
-from local.memory.service import Memory
+from local.memory.tenant import Memory
 from local.memory.upkeep.indexing import Indexer
 from local.protocol.caller import Caller
 from local.protocol.envelope import new_id
@@ -69,12 +69,14 @@ class Other:
 async def other(searchable: Memory, database: Database, bus: Connection) -> Other:
     """With the default tenant's records of every kind in the index."""
     richard = searchable.of(RICHARD)
-    await richard.ingest([said("Osmium is the densest metal."), said("And iridium?")])
-    await richard.put_episode("Osmium is the densest metal.")
+    await richard.intake.store_conversation(
+        [said("Osmium is the densest metal."), said("And iridium?")]
+    )
+    await richard.intake.store_episode("Osmium is the densest metal.")
     await richard.write_topic("project.deadline", "Friday")
     await richard.write_topic("user.metal", "osmium")
     for scope in ("user", "agent", "tenant"):
-        await richard.remember_fact(Fact(content="Osmium is the densest metal.", scope=scope))
+        await richard.facts.store(Fact(content="Osmium is the densest metal.", scope=scope))
     await indexed(searchable)
     return Other(searchable, database, bus)
 
@@ -129,7 +131,7 @@ async def test_what_another_tenant_says_in_between_comes_between_nothing(
     searchable: Memory, other: Other
 ) -> None:
     await other.ledger.records.store([message("Which one is liquid?")])
-    await searchable.of(RICHARD).ingest([said("Not gold.")])
+    await searchable.of(RICHARD).intake.store_conversation([said("Not gold.")])
     await other.ledger.records.store([message("Mercury.")])
 
     found = {item.record.content: item for item in (await other.recall("liquid")).items}

@@ -12,7 +12,7 @@ from local.bus.tool_host import ToolHost
 from local.client.tools import call_tool
 from local.errors import InvalidArgumentsError
 from local.memory.recall.episodic import Hit
-from local.memory.service import Memory
+from local.memory.tenant import Memories, Memory
 from local.protocol.caller import Caller
 from local.protocol.codec import decode
 from local.protocol.payloads import Json, ToolRequest
@@ -29,7 +29,7 @@ TODAY = datetime.now(UTC).date().isoformat()
 
 
 def tool(memory: Memory, name: str) -> Tool:
-    return next(tool for tool in memory_tools(memory) if tool.name == name)
+    return next(tool for tool in memory_tools(Memories(memory)) if tool.name == name)
 
 
 async def call(memory: Memory, name: str, args: Json, caller: Caller = RICHARD) -> ToolOutput:
@@ -40,7 +40,9 @@ async def call(memory: Memory, name: str, args: Json, caller: Caller = RICHARD) 
     return await chosen.run(caller, checked)
 
 
-async def test_a_topic_is_saved_and_recalled_in_the_words_of_the_reference(memory: Memory) -> None:
+async def test_a_topic_is_saved_and_recalled_in_the_words_of_the_reference(
+    memory: Memory,
+) -> None:
     topic = {"topic": "user.language_preference"}
 
     saved = await call(memory, "save_topic", {**topic, "content": "Elixir"})
@@ -269,7 +271,7 @@ KNOWN_TYPES = {"string", "integer", "number", "boolean", "array", "object"}
 
 
 def test_the_schemas_are_what_models_are_given(memory: Memory) -> None:
-    schemas = {tool.name: tool.schema() for tool in memory_tools(memory)}
+    schemas = {tool.name: tool.schema() for tool in memory_tools(Memories(memory))}
 
     assert list(schemas) == [
         "save_topic",
@@ -309,7 +311,7 @@ def test_the_schemas_are_what_models_are_given(memory: Memory) -> None:
 
 
 def test_the_mcp_definition_has_the_same_parameters(memory: Memory) -> None:
-    for each in memory_tools(memory):
+    for each in memory_tools(Memories(memory)):
         mcp = msgspec.to_builtins(each.mcp_definition())
         assert mcp == {
             "name": each.name,

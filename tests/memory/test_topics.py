@@ -8,7 +8,8 @@ import pytest
 
 from local.errors import InvalidArgumentsError
 from local.ledger.sqlite.database import Connection, Database
-from local.memory.service import Memory, MemoryService
+from local.memory.service import MemoryService
+from local.memory.tenant import Memory
 from local.protocol.caller import Caller
 from local.protocol.kinds import Owning
 from local.protocol.payloads import MemoryChange
@@ -43,8 +44,8 @@ async def test_an_unknown_topic_is_nothing(richard: MemoryService) -> None:
 async def test_a_new_value_replaces_the_old_one_which_stays_in_history(
     memory: Memory, richard: MemoryService
 ) -> None:
-    first = await richard.put_topic(LANGUAGE, "Elixir")
-    second = await richard.put_topic(LANGUAGE, "Python")
+    first = await richard.facts.store_topic(LANGUAGE, "Elixir")
+    second = await richard.facts.store_topic(LANGUAGE, "Python")
 
     assert (first.was_new, first.superseded) == (True, None)
     assert (second.was_new, second.superseded) == (True, first.id)
@@ -58,8 +59,8 @@ async def test_a_new_value_replaces_the_old_one_which_stays_in_history(
 async def test_saving_the_same_content_again_changes_nothing(
     memory: Memory, richard: MemoryService, announced: list[tuple[str, MemoryChange]]
 ) -> None:
-    first = await richard.put_topic(LANGUAGE, "Elixir")
-    again = await richard.put_topic(LANGUAGE, "Elixir")
+    first = await richard.facts.store_topic(LANGUAGE, "Elixir")
+    again = await richard.facts.store_topic(LANGUAGE, "Elixir")
 
     assert (again.id, again.was_new) == (first.id, False)
     assert await contents(memory, "user", "richard", LANGUAGE) == ["Elixir"]

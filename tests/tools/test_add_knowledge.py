@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from local.errors import InvalidArgumentsError
-from local.memory.service import Memory
+from local.memory.tenant import Memories, Memory
 from local.protocol.caller import Caller
 from local.protocol.codec import decode
 from local.protocol.payloads import Json, ToolRequest
@@ -23,7 +23,7 @@ async def add(memory: Memory, *facts: object, **args: Any) -> ToolOutput:
     asked = {"facts": facts, "scope": "user", **args}
     request = msgspec.json.encode({"payload": {"args": asked}})
     checked = decode(request, ToolRequest[AddKnowledge]).payload.args
-    return await TOOL.over(memory).run(RICHARD, checked)
+    return await TOOL.over(Memories(memory)).run(RICHARD, checked)
 
 
 async def test_it_says_what_became_of_each_fact(memory: Memory) -> None:
@@ -41,7 +41,7 @@ async def test_it_says_what_became_of_each_fact(memory: Memory) -> None:
 async def test_the_facts_belong_to_the_scope(memory: Memory, scope: str) -> None:
     data = msgspec.to_builtins((await add(memory, ADA, scope=scope)).data)
 
-    (record,) = await memory.of(RICHARD).history(data["facts"][0]["id"])
+    (record,) = await memory.of(RICHARD).facts.history(data["facts"][0]["id"])
     assert (record.scope, record.content) == (scope, "Ada works for Northwind.")
 
 

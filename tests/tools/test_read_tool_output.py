@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from local.errors import InvalidArgumentsError
-from local.memory.service import Memory
+from local.memory.tenant import Memories, Memory
 from local.protocol.caller import Caller
 from local.protocol.codec import decode
 from local.protocol.payloads import Json, OutputPart, ToolRequest
@@ -22,7 +22,9 @@ async def kept(memory: Memory) -> None:
     """An output that came in three parts."""
     outputs, offset = memory.of(RICHARD).outputs, 0
     for text in PARTS:
-        await outputs.append(OutputPart(key=KEY, offset=offset, text=text, last=text is PARTS[-1]))
+        await outputs.store_part(
+            OutputPart(key=KEY, offset=offset, text=text, last=text is PARTS[-1])
+        )
         offset += len(text)
 
 
@@ -30,7 +32,7 @@ async def read(memory: Memory, **args: object) -> ToolOutput:
     """Run the tool on arguments as they come over the wire."""
     request = msgspec.json.encode({"payload": {"args": {"tool_output_key": KEY, **args}}})
     checked = decode(request, ToolRequest[ReadToolOutput]).payload.args
-    return await TOOL.over(memory).run(RICHARD, checked)
+    return await TOOL.over(Memories(memory)).run(RICHARD, checked)
 
 
 async def test_the_first_piece_says_how_to_read_on(memory: Memory) -> None:

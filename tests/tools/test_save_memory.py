@@ -9,7 +9,7 @@ from local.bus.connection import Connection
 from local.bus.tool_host import ToolHost
 from local.client.tools import call_tool
 from local.memory.intake.episodes import MAX_METADATA
-from local.memory.service import Memory
+from local.memory.tenant import Memories, Memory
 from local.protocol.caller import Caller
 from local.protocol.payloads import Json, ToolResult
 from local.tools import save_memory, search_memory
@@ -21,8 +21,8 @@ GOLD = "The chemical symbol of gold is Au."
 @pytest.fixture(autouse=True)
 async def hosts(bus: Connection, memory: Memory) -> AsyncIterator[None]:
     async with (
-        ToolHost(bus, save_memory.TOOL.over(memory)),
-        ToolHost(bus, search_memory.TOOL.over(memory)),
+        ToolHost(bus, save_memory.TOOL.over(Memories(memory))),
+        ToolHost(bus, search_memory.TOOL.over(Memories(memory))),
     ):
         yield
 

@@ -10,7 +10,8 @@ from local.bus.tool_host import ToolHost
 from local.client.tools import call_tool
 from local.ledger.records import Fact
 from local.memory.intake.turns import Turn
-from local.memory.service import Memory, MemoryService
+from local.memory.service import MemoryService
+from local.memory.tenant import Memories, Memory
 from local.protocol.caller import Caller
 from local.protocol.payloads import Json, ToolCallRecord, ToolResult
 from local.protocol.tool import parameters_of
@@ -28,7 +29,7 @@ WIDE = "\x01"
 async def tools(bus: Connection, memory: Memory) -> AsyncIterator[None]:
     async with AsyncExitStack() as hosts:
         for tool in (note.TOOL, load_session.TOOL):
-            await hosts.enter_async_context(ToolHost(bus, tool.over(memory)))
+            await hosts.enter_async_context(ToolHost(bus, tool.over(Memories(memory))))
         yield
 
 
@@ -123,11 +124,11 @@ async def test_a_session_is_loaded_with_its_notes_and_memories(
     bus: Connection, richard: MemoryService
 ) -> None:
     weather = ToolCallRecord(id="c1", name="weather", args={"city": "Rome"}, content="Rain.")
-    await richard.put_turn(
+    await richard.intake.store_turn(
         Turn(query="Rain?", answer="Yes.", at=DAY, tool_calls=[weather], query_id="q1")
     )
     await richard.sessions.note("Take an umbrella.")
-    await richard.remember_fact(Fact(content="Lives in Rome.", scope="user", importance=0.9))
+    await richard.facts.store(Fact(content="Lives in Rome.", scope="user", importance=0.9))
 
     result = await call(bus, "load_session", {})
 
@@ -158,7 +159,7 @@ async def test_a_session_is_loaded_with_its_notes_and_memories(
 
 
 async def test_another_users_session_is_empty(bus: Connection, richard: MemoryService) -> None:
-    await richard.ingest([said("A secret.")])
+    await richard.intake.store_conversation([said("A secret.")])
     await richard.sessions.note("A secret.")
 
     result = await call(bus, "load_session", {"session_id": "s1"}, Caller(user="eve"))
@@ -173,10 +174,10 @@ async def test_the_largest_session_fits_the_bus_with_its_newest_messages(
 ) -> None:
     for number in range(60):
         content = f"{number} ".ljust(40_000, filling)
-        await richard.ingest([said(content, id=f"m{number}")])
+        await richard.intake.store_conversation([said(content, id=f"m{number}")])
     for number in range(10):
         content = f"{number} ".ljust(60_000, filling)
-        await richard.remember_fact(Fact(content=content, scope="user", importance=1))
+        await richard.facts.store(Fact(content=content, scope="user", importance=1))
     for number in range(15):
         await richard.sessions.note(f"{number} ".ljust(MAX_NOTE, filling))
 
@@ -195,7 +196,7 @@ async def test_the_largest_session_fits_the_bus_with_its_newest_messages(
 async def test_a_message_longer_than_the_rest_is_cut_and_marked(
     bus: Connection, richard: MemoryService
 ) -> None:
-    await richard.ingest([said("Small.", id="m1"), said("x" * 300_000, id="m2")])
+    await richard.intake.store_conversation([said("Small.", id="m1"), said("x" * 300_000, id="m2")])
 
     small, large = (await call(bus, "load_session", {})).data["messages"]
 
@@ -212,7 +213,7 @@ async def test_what_the_tools_answer_is_never_recorded(
     ]
     for call in calls:
         memory.served.add(richard.caller, call.name, call.content, ())
-    await richard.put_turn(Turn(query="Go on.", answer="Yes.", at=DAY, tool_calls=calls))
+    await richard.intake.store_turn(Turn(query="Go on.", answer="Yes.", at=DAY, tool_calls=calls))
 
     session = await richard.sessions.load(None, 10)
     assert [message.content for message in session.messages] == ["Go on.", "Yes."]

@@ -1,4 +1,4 @@
-"""Housekeeper: says whether ledger and index agree, and rebuilds the index when asked to."""
+"""Housekeeper: says whether ledger and index of a tenant agree, and rebuilds the index."""
 
 from collections.abc import Callable
 
@@ -7,7 +7,7 @@ from local.bus.participant import Participant
 from local.client.dead_letters import count_letters
 from local.errors import BusError, IndexDamagedError, Local2Error, StorageError, VectorError
 from local.ledger.records import Counts
-from local.memory.service import Memory
+from local.memory.tenant import Memory
 from local.protocol import subjects
 from local.protocol.codec import decode, encode
 from local.protocol.envelope import seal
@@ -61,7 +61,7 @@ class Housekeeper(Participant):
             problem = problem or str(error)
         worker: VectorStatus | None = None
         try:
-            worker = await self._memory.vectors.status(tenant=self._memory.ledger.tenant)
+            worker = await self._memory.vectors.status(tenant=self._memory.tenant)
             await indexer.held(worker.count)
         except IndexDamagedError as error:
             indexer.damaged(str(error))

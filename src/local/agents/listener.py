@@ -15,8 +15,8 @@ from local.bus.outputs import with_preview
 from local.bus.participant import Participant
 from local.bus.receivers import others_hear
 from local.errors import Local2Error, NoRespondersError, RequestError
-from local.memory.intake.conversations import Question, Result
-from local.memory.service import Memory
+from local.memory.intake.intake import Question, Result
+from local.memory.tenant import Memories
 from local.protocol import subjects
 from local.protocol.codec import decode, encode
 from local.protocol.envelope import Envelope, seal, utc_now
@@ -40,9 +40,9 @@ class Asked(msgspec.Struct):
 class Listener(Participant):
     """Hears `query.received` and `tool.result.*`, and serves neither."""
 
-    def __init__(self, bus: Connection, memory: Memory) -> None:
+    def __init__(self, bus: Connection, memories: Memories) -> None:
         super().__init__(bus, name=NAME, description="Remembers questions and results at once.")
-        self._memory = memory
+        self._memories = memories
         self._unread = Unread()
         self.serve(subjects.QUERY_RECEIVED, self._hear_question)
         self.serve(subjects.TOOL_RESULTS, self._hear_result)
@@ -66,7 +66,7 @@ class Listener(Participant):
             query_id=query.query_id or envelope.id or None,
             named=query.query_id is not None,
         )
-        written = await self._memory.of(caller_of(envelope)).intake.question(question)
+        written = await self._memories.of(caller_of(envelope)).intake.store_question(question)
         log.debug("question_remembered", id=written.id, was_new=written.was_new)
 
     async def _answer_for_nobody(self, message: Message) -> None:
@@ -90,7 +90,7 @@ class Listener(Participant):
 
     async def _remember_result(self, tool: str, envelope: Envelope[ToolResult], args: Json) -> None:
         caller, result = caller_of(envelope), envelope.payload
-        intake = self._memory.of(caller).intake
+        intake = self._memories.of(caller).intake
         at = in_utc(envelope.timestamp_utc or utc_now(), "timestamp_utc")
         call = ToolCallRecord(
             id=envelope.correlation_id or envelope.id or None,
@@ -105,7 +105,7 @@ class Listener(Participant):
         call = msgspec.structs.replace(
             call, content=shown.content, tool_output_key=shown.tool_output_key
         )
-        written = await intake.result(
+        written = await intake.store_result(
             Result(
                 call=call,
                 at=at,

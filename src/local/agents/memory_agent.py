@@ -26,7 +26,7 @@ from local.bus.streams import (
 from local.errors import DeadlineError, Local2Error, RequestError
 from local.memory.intake.echoes import UNANSWERED, read
 from local.memory.intake.turns import Turn
-from local.memory.service import Memory
+from local.memory.tenant import Memories
 from local.protocol import subjects
 from local.protocol.envelope import Envelope, utc_now
 from local.protocol.generation import Read, read_feedback, read_generation, source_of
@@ -42,17 +42,25 @@ log = structlog.get_logger()
 class MemoryAgent(Participant):
     """Consumes `response.generation` and `response.feedback`. Made by `open`."""
 
-    def __init__(self, bus: Connection, memory: Memory, delivery: str) -> None:
+    def __init__(
+        self, bus: Connection, memories: Memories, delivery: str, turn_timeout: float
+    ) -> None:
         super().__init__(bus, name=NAME, description="Remembers every turn and every rating.")
-        self._memory = memory
+        self._memories = memories
+        self._turn_timeout = turn_timeout
         self._unread = Unread()
         self.serve(delivery, self._receive)
 
     @classmethod
-    async def open(cls, bus: Connection, memory: Memory) -> "MemoryAgent":
-        """Make the streams and the durable consumer where they are missing."""
+    async def open(
+        cls, bus: Connection, memories: Memories, *, turn_timeout: float
+    ) -> "MemoryAgent":
+        """Make the streams and the durable consumer where they are missing.
+
+        `turn_timeout`: seconds in which a message has to be handled.
+        """
         await ensure_streams(bus)
-        return cls(bus, memory, await ensure_turns_consumer(bus, NAME))
+        return cls(bus, memories, await ensure_turns_consumer(bus, NAME), turn_timeout)
 
     async def _receive(self, message: Message) -> None:
         try:
@@ -65,7 +73,7 @@ class MemoryAgent(Participant):
 
     async def _handle(self, message: Message) -> None:
         """Make a memory of the message, or a dead letter of what can never become one."""
-        seconds = self._memory.settings.turn_timeout
+        seconds = self._turn_timeout
         try:
             async with asyncio.timeout(seconds):
                 await self._take(message)
@@ -107,7 +115,7 @@ class MemoryAgent(Participant):
             session_id=turn.session_id,
             query_id=turn.query_id,
         )
-        written = await self._memory.of(caller_of(envelope)).put_turn(remembered)
+        written = await self._memories.of(caller_of(envelope)).intake.store_turn(remembered)
         log.info(
             "turn_remembered",
             id=written.id,
@@ -121,7 +129,7 @@ class MemoryAgent(Participant):
         heard = read_feedback(message.data)
         envelope, rating = heard.envelope, heard.envelope.payload
         self._unread.tell(message.subject, envelope.source, heard.unread)
-        await self._memory.of(caller_of(envelope)).rate(
+        await self._memories.of(caller_of(envelope)).intake.store_rating(
             rating.query_id,
             rating.score,
             rating.comment,

@@ -5,7 +5,7 @@ from local.bus.identity import caller_of
 from local.bus.participant import Participant
 from local.errors import Local2Error
 from local.fair_slots import FairSlots
-from local.memory.service import Memory
+from local.memory.tenant import Memories
 from local.protocol import subjects
 from local.protocol.codec import decode, encode
 from local.protocol.envelope import seal
@@ -17,9 +17,9 @@ NAME = "output_keeper"
 class OutputKeeper(Participant):
     """Serves `memory.output.keep`; its answer means that the part is on disk."""
 
-    def __init__(self, bus: Connection, memory: Memory) -> None:
+    def __init__(self, bus: Connection, memories: Memories) -> None:
         super().__init__(bus, name=NAME, description="Keeps long tool outputs whole.")
-        self._memory = memory
+        self._memories = memories
         self._slots = FairSlots()
         self.serve(subjects.MEMORY_OUTPUT_KEEP, self._keep, queue=NAME, limit=None)
 
@@ -30,7 +30,7 @@ class OutputKeeper(Participant):
             owner = caller.principal
             with self._slots.admitted(owner, len(message.data)):
                 async with self._slots.slot(owner):
-                    await self._memory.of(caller).outputs.append(envelope.payload)
+                    await self._memories.of(caller).outputs.store_part(envelope.payload)
         except Local2Error as error:
             result = ToolResult.failed(error)
         else:

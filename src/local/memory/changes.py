@@ -25,6 +25,8 @@ class Changes:
     def __init__(self, indexer: Indexer, announce: Announce) -> None:
         self._indexer = indexer
         self._announce = announce
+        self.wake_judging: Callable[[], None] | None = None
+        """Where facts are judged: there is one more."""
 
     async def written(self, written: Sequence[Written], records: Sequence[NewRecord]) -> None:
         """Some of these records are new, and may have replaced others."""
@@ -32,6 +34,8 @@ class Changes:
         if not new:
             return
         self._indexer.wake()
+        if self.wake_judging and any(record.unjudged for _, record in new):
+            self.wake_judging()
         try:
             for number, (one, record) in enumerate(new, start=1):
                 if number % AT_ONCE == 0:

@@ -22,7 +22,6 @@ from local.ledger.records import (
 )
 from local.memory.changes import Changes
 from local.memory.scopes import may_see, own_places, owner_in, stated_by
-from local.memory.upkeep.supersession import Supersession
 from local.protocol.caller import Caller
 from local.protocol.envelope import new_id
 from local.protocol.kinds import Owning
@@ -36,13 +35,11 @@ class Facts:
         self,
         ledger: Ledger,
         changes: Changes,
-        supersession: Supersession | None,
         caller: Caller,
         clock: Callable[[], datetime],
     ) -> None:
         self._ledger = ledger
         self._changes = changes
-        self._supersession = supersession
         self._caller = caller
         self._clock = clock
 
@@ -66,17 +63,17 @@ class Facts:
         chain = await self._ledger.records.chain(*ids)
         return [record for record in chain if may_see(record, self._caller)]
 
-    async def put_topic(self, topic: str, content: str) -> Written:
+    async def store_topic(self, topic: str, content: str) -> Written:
         """Make `content` the value of a standing fact.
 
         Raises:
             InvalidArgumentsError: The key breaks the rule for topics, or the content is blank.
         """
         scope, owner = place_of_topic(checked_topic(topic), self._caller.user)
-        return await self._store(self._record(content, scope, owner, topic=topic))
+        return await self._write(self._record(content, scope, owner, topic=topic))
 
-    async def put(self, fact: Fact) -> Written:
-        """Keep a fact for as long as nothing contradicts it.
+    async def store(self, fact: Fact) -> Written:
+        """Store a fact for as long as nothing contradicts it.
 
         A fact of the same topic is replaced at once; whether it contradicts others is judged after
         this returns, where a judge is configured.
@@ -98,12 +95,12 @@ class Facts:
             memory_type=fact.memory_type,
             durability=fact.durability,
             importance=fact.importance,
-            unjudged=self._supersession is not None,
+            unjudged=self._changes.wake_judging is not None,
         )
-        return await self._store(record)
+        return await self._write(record)
 
-    async def put_triplets(self, triplets: Sequence[Triplet], scope: Owning) -> list[Written]:
-        """Keep each triplet as a fact of its own, all or none; what is known stays as it is.
+    async def store_triplets(self, triplets: Sequence[Triplet], scope: Owning) -> list[Written]:
+        """Store each triplet as a fact of its own, all or none; what is known stays as it is.
 
         A fact is linked with those of its scope and owner, and with those for everybody, that name
         its subject or its object.
@@ -122,14 +119,14 @@ class Facts:
                     owner,
                     memory_type="fact",
                     metadata={"triplet": msgspec.to_builtins(triplet), **stated_by(self._caller)},
-                    unjudged=self._supersession is not None,
+                    unjudged=self._changes.wake_judging is not None,
                     event_time=at,
                 ),
             )
             for triplet in tidied
         ]
         written = await self._ledger.facts.store_triplets(facts)
-        await self._announce(written, [fact.record for fact in facts])
+        await self._changes.written(written, [fact.record for fact in facts])
         return written
 
     def _record(self, content: str, scope: Owning, owner: str, **columns: Any) -> NewRecord:
@@ -145,15 +142,11 @@ class Facts:
             **{**usual, **columns},
         )
 
-    async def _store(self, record: NewRecord) -> Written:
+    async def _write(self, record: NewRecord) -> Written:
         written = await self._ledger.facts.store(record)
-        await self._announce([written], [msgspec.structs.replace(record, topic=written.topic)])
+        stored = msgspec.structs.replace(record, topic=written.topic)
+        await self._changes.written([written], [stored])
         return written
-
-    async def _announce(self, written: Sequence[Written], records: Sequence[NewRecord]) -> None:
-        await self._changes.written(written, records)
-        if self._supersession is not None and any(record.unjudged for record in records):
-            self._supersession.wake()
 
 
 def _checked(number: int, triplet: Triplet) -> Triplet:

@@ -34,7 +34,7 @@ class AddDocument(Args, frozen=True):
 async def add_document(memory: MemoryService, args: AddDocument) -> ToolOutput:
     check_size(args.content)
     source = args.source or args.title
-    kept = await memory.documents.put(
+    kept = await memory.documents.store(
         Document(title=args.title, source=source, content=args.content)
     )
     return ToolOutput(

@@ -54,7 +54,7 @@ async def add_knowledge(memory: MemoryService, args: AddKnowledge) -> ToolOutput
         Triplet(subject=fact.subject, predicate=fact.predicate, object=fact.object)
         for fact in args.facts
     ]
-    written = await memory.facts.put_triplets(triplets, args.scope)
+    written = await memory.facts.store_triplets(triplets, args.scope)
     added = sum(one.was_new for one in written)
     return ToolOutput(
         content=f"Facts remembered: {added} new, {len(written) - added} known already.",

@@ -6,7 +6,8 @@ from typing import Annotated, Any, Generic, TypeVar
 import msgspec
 
 from local import __version__
-from local.memory.service import Memory, MemoryService
+from local.memory.service import MemoryService
+from local.memory.tenant import Memories
 from local.protocol.caller import Caller
 from local.protocol.payloads import ToolResult
 from local.protocol.tool import Tool, ToolOutput
@@ -46,19 +47,15 @@ class MemoryTool(msgspec.Struct, Generic[A], frozen=True, kw_only=True):
     shows: Callable[[Any], Iterable[str]] = lambda _: ()
     for_models: bool = True
 
-    def over(self, memory: Memory) -> Tool:
-        """The Tool; its caller comes from the bus and cannot be chosen by arguments.
-
-        From now on the memory knows it as its own.
-        """
-        memory.tools.own.add(self.name)
+    def over(self, memories: Memories) -> Tool:
+        """The Tool; its caller comes from the bus and cannot be chosen by arguments."""
 
         async def run(caller: Caller, arguments: A) -> ToolOutput:
-            return await self.function(memory.of(caller), arguments)
+            return await self.function(memories.of(caller), arguments)
 
         def answering(caller: Caller, result: ToolResult) -> None:
             ids = self.shows(result.data) if result.ok else ()
-            memory.served.add(caller, self.name, result.content, ids)
+            memories.of(caller).answered(self.name, result.content, ids)
 
         return Tool(
             name=self.name,

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from local.memory.service import Memory
+from local.memory.tenant import Memories
 from local.protocol.tool import Tool
 from local.tools import (
     add_document,
@@ -38,6 +38,9 @@ TOOLS: tuple[MemoryTool[Any], ...] = (
 )
 
 
-def memory_tools(memory: Memory) -> list[Tool]:
-    """The tools over one memory."""
-    return [tool.over(memory) for tool in TOOLS]
+TOOL_NAMES = frozenset(tool.name for tool in TOOLS)
+
+
+def memory_tools(memories: Memories) -> list[Tool]:
+    """The tools over every tenant's memory."""
+    return [tool.over(memories) for tool in TOOLS]

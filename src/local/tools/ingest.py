@@ -5,7 +5,7 @@ from typing import Annotated
 
 import msgspec
 
-from local.memory.intake.conversations import MANY
+from local.memory.intake.intake import MANY
 from local.memory.service import MemoryService
 from local.protocol.conversation import Message
 from local.protocol.envelope import Name
@@ -44,7 +44,7 @@ class Ingest(Args, frozen=True):
 async def ingest(memory: MemoryService, args: Ingest) -> ToolOutput:
     few = len(args.messages) < MANY
     messages = _messages(args) if few else await asyncio.to_thread(_messages, args)
-    ingested = await memory.ingest(messages, args.session_id)
+    ingested = await memory.intake.store_conversation(messages, args.session_id)
     return ToolOutput(
         content=f"{ingested.summary()} (session {ingested.session_id}).", data=ingested
     )

@@ -25,7 +25,7 @@ class MemoryHistory(Args, frozen=True):
 
 
 async def memory_history(memory: MemoryService, args: MemoryHistory) -> ToolOutput:
-    records = await memory.history(args.topic_or_id)
+    records = await memory.facts.history(args.topic_or_id)
     versions = [_version(record) for record in records[:MOST]]
     lines = [
         f"{version.event_time.date()} {'(replaced) ' if version.superseded_by else ''}"

@@ -27,7 +27,7 @@ class RecalledTopic(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def recall_topic(memory: MemoryService, args: RecallTopic) -> ToolOutput:
-    record = await memory.topic(args.topic)
+    record = await memory.facts.topic(args.topic)
     if record is None:
         nothing = RecalledTopic(topic=args.topic, found=False, content=None)
         return ToolOutput(content=NOTHING_FOUND, data=nothing)

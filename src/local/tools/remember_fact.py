@@ -48,7 +48,7 @@ class RememberedFact(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def remember_fact(memory: MemoryService, args: RememberFact) -> ToolOutput:
-    written = await memory.remember_fact(
+    written = await memory.facts.store(
         Fact(
             content=args.content,
             scope=args.scope,

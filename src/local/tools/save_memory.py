@@ -49,7 +49,7 @@ async def save_memory(memory: MemoryService, args: SaveMemory) -> ToolOutput:
             "metadata.session_id: the envelope says which session it is.",
             remedy=f"{how_to_send('session_id')}.",
         )
-    written = await memory.put_episode(args.content, metadata)
+    written = await memory.intake.store_episode(args.content, metadata)
     return ToolOutput(
         content="Memory saved." if written.was_new else "Memory saved before.",
         data=SavedMemory(id=written.id, was_new=written.was_new),

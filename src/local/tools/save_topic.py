@@ -35,7 +35,7 @@ class SavedTopic(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def save_topic(memory: MemoryService, args: SaveTopic) -> ToolOutput:
-    written = await memory.put_topic(args.topic, args.content)
+    written = await memory.facts.store_topic(args.topic, args.content)
     topic = written.topic or args.topic
     return ToolOutput(
         content=f"Memory saved: {topic}",

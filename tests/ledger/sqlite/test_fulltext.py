@@ -14,7 +14,8 @@ from local.memory.intake.documents import Document
 from local.memory.recall.query import analyse
 from local.memory.recall.recaller import RECALLED_KINDS
 from local.memory.scopes import ALIKE, reach
-from local.memory.service import Memory, MemoryService
+from local.memory.service import MemoryService
+from local.memory.tenant import Memory
 from local.protocol.caller import Caller
 from local.protocol.payloads import ToolCallRecord
 from recalling import recall, said
@@ -44,7 +45,7 @@ async def talk(service: MemoryService, *texts: str, about_osmium: int = 0, rows:
         f"{COMMON[:-1]} {n}." if n % 2 else f"Bob sleeps, {n}." for n in range(2 * about_osmium)
     ]
     filler = [f"Ann walks, {n}." for n in range(rows - len(texts) - len(osmium))]
-    await service.ingest([said(text) for text in (*texts, *osmium, *filler)])
+    await service.intake.store_conversation([said(text) for text in (*texts, *osmium, *filler)])
 
 
 async def search(memory: Memory, full_text: FullText, question: str) -> list[str]:
@@ -126,7 +127,9 @@ async def test_a_message_is_found_by_the_day_it_was_said(richard: MemoryService)
     days = [(2023, 5, 8), (2023, 7, 9), (2021, 12, 31)]
     for number, day in enumerate(days):
         moment = datetime(*day, 12, tzinfo=UTC)
-        await richard.ingest([said(f"Ann walks, {number}.", timestamp=moment)], f"s{number}")
+        await richard.intake.store_conversation(
+            [said(f"Ann walks, {number}.", timestamp=moment)], f"s{number}"
+        )
 
     assert await recall(richard, "8 May 2023") == ["Ann walks, 0.", "Ann walks, 1."]
     assert await recall(richard, "in May") == ["Ann walks, 0."]
@@ -135,10 +138,10 @@ async def test_a_message_is_found_by_the_day_it_was_said(richard: MemoryService)
 
 async def test_names_that_stand_in_no_content_are_found(richard: MemoryService) -> None:
     weighed = [ToolCallRecord(name="scales", content="22.59 g", id="c1")]
-    await richard.ingest([said("Only iridium.", name="Melanie")], "s1")
-    await richard.ingest([said(None, "assistant", tool_calls=weighed)], "s2")
-    await richard.remember_fact(Fact(content="Vim", scope="user", topic="user.editor"))
-    await richard.documents.put(
+    await richard.intake.store_conversation([said("Only iridium.", name="Melanie")], "s1")
+    await richard.intake.store_conversation([said(None, "assistant", tool_calls=weighed)], "s2")
+    await richard.facts.store(Fact(content="Vim", scope="user", topic="user.editor"))
+    await richard.documents.store(
         Document(title="Gardening", source="a.md", content=f"# Ficus\n\n{'Water it. ' * 200}")
     )
 

@@ -16,7 +16,8 @@ from local.ledger.sqlite.database import Database
 from local.ledger.sqlite.sql import migrations
 from local.memory.intake.turns import Turn
 from local.memory.recall.recaller import Ask
-from local.memory.service import Memory, MemoryService
+from local.memory.service import MemoryService
+from local.memory.tenant import Memory
 from local.protocol.caller import Caller
 from local.protocol.payloads import MemoryChange, ToolCallRecord
 from local.settings import MemorySettings
@@ -120,14 +121,17 @@ async def test_topics_are_where_they_were(memory: Memory, richard: MemoryService
     assert await richard.recall_topic("project.deadline") == "Friday"
     assert await memory.of(Caller()).recall_topic("user.metal") == "Iridium"
     assert await memory.of(Caller(user="eve")).recall_topic("user.metal") is None
-    assert [record.content for record in await richard.history("user.metal")] == ["Osmium", "Gold"]
+    assert [record.content for record in await richard.facts.history("user.metal")] == [
+        "Osmium",
+        "Gold",
+    ]
 
 
 async def test_a_new_value_replaces_the_one_of_the_first_release(richard: MemoryService) -> None:
-    written = await richard.put_topic("user.metal", "Tungsten")
+    written = await richard.facts.store_topic("user.metal", "Tungsten")
 
     assert written.superseded == "f2"
-    assert [r.content for r in await richard.history("user.metal")] == [
+    assert [r.content for r in await richard.facts.history("user.metal")] == [
         "Tungsten",
         "Osmium",
         "Gold",
@@ -273,10 +277,10 @@ async def test_turns_of_older_ledgers_are_known_again_and_can_be_revised(
         richard = memory.of(Caller(user="richard", agent="shell", session_id="s1"))
         turns = await contents_of(database, "SELECT id, turn, score FROM record ORDER BY row")
         rated = await contents_of(database, "SELECT answer, score FROM feedback")
-        await richard.put_turn(ASKED)
+        await richard.intake.store_turn(ASKED)
         again = await contents_of(database, "SELECT id, turn, score FROM record ORDER BY row")
         later = ASKED.at + timedelta(minutes=1)
-        await richard.put_turn(replace(ASKED, answer="Iridium.", at=later))
+        await richard.intake.store_turn(replace(ASKED, answer="Iridium.", at=later))
         loaded = await richard.sessions.load("s1", 100)
 
     of_turns = [("e1", "m1"), ("m1", "m1"), ("t1", "m1"), ("m2", "m1"), ("e2", None)]

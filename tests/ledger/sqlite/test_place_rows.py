@@ -7,7 +7,7 @@ from local.ledger.records import NewRecord
 from local.ledger.sqlite import working_sets
 from local.ledger.sqlite.database import Connection, Row
 from local.ledger.sqlite.working_sets import PlaceRows
-from local.memory.service import Memory
+from local.memory.tenant import Memory
 from local.protocol.envelope import new_id
 from recalling import DAY
 

@@ -6,7 +6,8 @@ import msgspec
 
 from indexed import indexed
 from local.memory.recall.recaller import Ask
-from local.memory.service import Memory, MemoryService
+from local.memory.service import MemoryService
+from local.memory.tenant import Memory
 from local.protocol.caller import Caller
 from recalling import said
 
@@ -40,7 +41,7 @@ async def everything(service: MemoryService) -> bytes:
 async def test_others_change_nothing_that_i_find(searchable: Memory) -> None:
     richard = searchable.of(Caller(user="richard", session_id="s1"))
     for session, texts in TALK.items():
-        await richard.ingest([said(text, name="Ann") for text in texts], session)
+        await richard.intake.store_conversation([said(text, name="Ann") for text in texts], session)
         await richard.write_episodic(" ".join(texts))
     await indexed(searchable)
     before = await everything(richard)
@@ -49,7 +50,9 @@ async def test_others_change_nothing_that_i_find(searchable: Memory) -> None:
     near = [text for texts in TALK.values() for text in texts]
     far = [f"Number {n} of the tax forms." for n in range(150)]
     copies = [f"{text} {n}" for n in range(30) for text in near]
-    await eve.ingest([said(text, name="Ann") for text in (*near, *copies, *far)], "s1")
+    await eve.intake.store_conversation(
+        [said(text, name="Ann") for text in (*near, *copies, *far)], "s1"
+    )
     for text in (*near, *far[:20]):
         await eve.write_episodic(text)
     await indexed(searchable, within=60)

@@ -9,7 +9,8 @@ from local.ledger.records import Fact
 from local.memory.intake.turns import Turn
 from local.memory.recall.ranking import Shares
 from local.memory.recall.recaller import Ask, Item
-from local.memory.service import Memory, MemoryService
+from local.memory.service import MemoryService
+from local.memory.tenant import Memory
 from local.protocol.caller import Caller
 from recalling import said
 
@@ -38,7 +39,7 @@ async def test_the_more_of_the_question_a_message_has_the_better_it_is(
 ) -> None:
     texts = ["Osmium.", "Osmium is a metal.", "Osmium is a very dense metal."]
     for number, text in enumerate(texts):
-        await richard.ingest([said(text)], f"s{number}")
+        await richard.intake.store_conversation([said(text)], f"s{number}")
 
     found = await items(richard, "dense metal osmium")
 
@@ -48,8 +49,10 @@ async def test_the_more_of_the_question_a_message_has_the_better_it_is(
 
 
 async def test_a_short_message_answers_for_the_one_before_it(richard: MemoryService) -> None:
-    await richard.ingest([said("Which metal does Ann collect?"), said("Only iridium.")], "s1")
-    await richard.ingest([said("Only tungsten.")], "s2")
+    await richard.intake.store_conversation(
+        [said("Which metal does Ann collect?"), said("Only iridium.")], "s1"
+    )
+    await richard.intake.store_conversation([said("Only tungsten.")], "s2")
 
     found = await shares(richard, "Which metal does Ann collect?")
 
@@ -61,8 +64,12 @@ async def test_a_short_message_answers_for_the_one_before_it(richard: MemoryServ
 
 async def test_a_long_message_has_little_from_those_around_it(richard: MemoryService) -> None:
     long = "Only iridium. " + "Here is more of it. " * 300
-    await richard.ingest([said("Which metal does Ann collect?"), said("Only iridium.")], "s1")
-    await richard.ingest([said("Which metal does Ann collect?"), said(long)], "s2")
+    await richard.intake.store_conversation(
+        [said("Which metal does Ann collect?"), said("Only iridium.")], "s1"
+    )
+    await richard.intake.store_conversation(
+        [said("Which metal does Ann collect?"), said(long)], "s2"
+    )
 
     found = await shares(richard, "Which metal does Ann collect?")
 
@@ -73,9 +80,9 @@ async def test_a_long_message_has_little_from_those_around_it(richard: MemorySer
 async def test_what_is_next_to_a_message_in_another_session_lends_nothing(
     richard: MemoryService,
 ) -> None:
-    await richard.ingest([said("Which metal does Ann collect?")], "s1")
-    await richard.ingest([said("Only iridium.")], "s2")
-    await richard.ingest([said("Has anybody seen Bob?")], "s1")
+    await richard.intake.store_conversation([said("Which metal does Ann collect?")], "s1")
+    await richard.intake.store_conversation([said("Only iridium.")], "s2")
+    await richard.intake.store_conversation([said("Has anybody seen Bob?")], "s1")
 
     found = await shares(richard, "Which metal does Ann collect?")
 
@@ -85,9 +92,11 @@ async def test_what_is_next_to_a_message_in_another_session_lends_nothing(
 async def test_a_session_that_has_more_of_the_question_lifts_its_messages(
     richard: MemoryService,
 ) -> None:
-    await richard.ingest([said("Osmium 1.")], "poor")
+    await richard.intake.store_conversation([said("Osmium 1.")], "poor")
     filler = [said(f"Nothing at all, {n}.") for n in range(5)]
-    await richard.ingest([said("Osmium 2."), *filler, said("It is dense, and a metal.")], "rich")
+    await richard.intake.store_conversation(
+        [said("Osmium 2."), *filler, said("It is dense, and a metal.")], "rich"
+    )
 
     found = await shares(richard, "dense metal osmium")
 
@@ -96,8 +105,8 @@ async def test_a_session_that_has_more_of_the_question_lifts_its_messages(
 
 
 async def test_who_is_named_in_the_question_is_preferred(richard: MemoryService) -> None:
-    await richard.ingest([said("Osmium 1.", name="Bob")], "s1")
-    await richard.ingest([said("Osmium 2.", name="Ann Lee")], "s2")
+    await richard.intake.store_conversation([said("Osmium 1.", name="Bob")], "s1")
+    await richard.intake.store_conversation([said("Osmium 2.", name="Ann Lee")], "s2")
 
     found = await shares(richard, "What did Ann say about osmium?")
 
@@ -107,9 +116,9 @@ async def test_who_is_named_in_the_question_is_preferred(richard: MemoryService)
 
 
 async def test_what_people_said_comes_before_what_machines_said(richard: MemoryService) -> None:
-    await richard.ingest([said("Osmium 1.", "tool", name="weigh")], "s1")
-    await richard.ingest([said("Osmium 2.", "assistant")], "s2")
-    await richard.ingest([said("Osmium 3.", "user")], "s3")
+    await richard.intake.store_conversation([said("Osmium 1.", "tool", name="weigh")], "s1")
+    await richard.intake.store_conversation([said("Osmium 2.", "assistant")], "s2")
+    await richard.intake.store_conversation([said("Osmium 3.", "user")], "s3")
 
     found = await shares(richard, "osmium")
 
@@ -121,9 +130,9 @@ async def test_what_people_said_comes_before_what_machines_said(richard: MemoryS
 async def test_ratings_lift_and_lower_what_they_rate(richard: MemoryService) -> None:
     for number, name in enumerate(("bad", "plain", "good")):
         turn = Turn(query="?", answer=f"Osmium {number}.", at=NOW, session_id=name, query_id=name)
-        await richard.put_turn(turn)
-    await richard.rate("good", 1)
-    await richard.rate("bad", -1)
+        await richard.intake.store_turn(turn)
+    await richard.intake.store_rating("good", 1)
+    await richard.intake.store_rating("bad", -1)
 
     found = await shares(richard, "osmium")
 
@@ -136,15 +145,15 @@ async def test_ratings_lift_and_lower_what_they_rate(richard: MemoryService) -> 
 async def test_nobody_is_lifted_by_the_rating_of_what_has_none_of_the_question(
     richard: MemoryService,
 ) -> None:
-    await richard.put_turn(Turn(query="?", answer="Osmium.", at=NOW, query_id="q"))
-    await richard.rate("q", 1)
+    await richard.intake.store_turn(Turn(query="?", answer="Osmium.", at=NOW, query_id="q"))
+    await richard.intake.store_rating("q", 1)
 
     assert await items(richard, "iridium") == {}
 
 
 async def remember(service: MemoryService, content: str, **fields: Any) -> str:
     fact = Fact(**{"content": content, "scope": "user", **fields})
-    return (await service.remember_fact(fact)).id
+    return (await service.facts.store(fact)).id
 
 
 async def test_what_is_important_comes_first(richard: MemoryService) -> None:
@@ -186,7 +195,9 @@ async def test_core_facts_last_and_ephemeral_ones_fade(
 async def test_what_is_newer_comes_first_among_equals(richard: MemoryService) -> None:
     for number, days in enumerate((300, 0, 30)):
         moment = NOW - timedelta(days=days)
-        await richard.ingest([said(f"Osmium {number}.", timestamp=moment)], f"s{number}")
+        await richard.intake.store_conversation(
+            [said(f"Osmium {number}.", timestamp=moment)], f"s{number}"
+        )
 
     assert list(await items(richard, "osmium")) == ["Osmium 1.", "Osmium 2.", "Osmium 0."]
 
@@ -196,7 +207,9 @@ async def test_what_is_said_to_come_from_the_future_is_as_new_as_now(
 ) -> None:
     for number, days in enumerate((0, 4_000)):
         moment = NOW + timedelta(days=days)
-        await richard.ingest([said(f"Osmium {number}.", timestamp=moment)], f"s{number}")
+        await richard.intake.store_conversation(
+            [said(f"Osmium {number}.", timestamp=moment)], f"s{number}"
+        )
 
     found = await shares(richard, "osmium")
 
@@ -204,7 +217,9 @@ async def test_what_is_said_to_come_from_the_future_is_as_new_as_now(
 
 
 async def test_a_topic_key_in_the_question_finds_its_fact(richard: MemoryService) -> None:
-    await richard.ingest([said("The user opened the editor. The user likes the editor.")], "s1")
+    await richard.intake.store_conversation(
+        [said("The user opened the editor. The user likes the editor.")], "s1"
+    )
     await remember(richard, "Vim", topic="user.editor_preference")
 
     found = await shares(richard, "What is user.editor_preference?")
@@ -256,7 +271,9 @@ async def test_the_time_that_a_question_names_is_preferred_and_not_required(
 ) -> None:
     for number, month in enumerate((3, 5, 7)):
         moment = datetime(2023, month, 15, tzinfo=UTC)
-        await richard.ingest([said(f"Osmium {number}.", timestamp=moment)], f"s{number}")
+        await richard.intake.store_conversation(
+            [said(f"Osmium {number}.", timestamp=moment)], f"s{number}"
+        )
 
     found = await shares(richard, "What did I say about osmium in May 2023?")
 
@@ -269,9 +286,9 @@ async def test_beyond_the_surest_places_sessions_that_have_none_are_preferred(
 ) -> None:
     long = "Here is more of it. " * 300
     talk = [said(f"Osmium {n}. {long}", timestamp=NOW) for n in range(30)]
-    await richard.ingest(talk, "talkative")
+    await richard.intake.store_conversation(talk, "talkative")
     older = said(f"Osmium 99. {long}", timestamp=NOW - timedelta(days=400))
-    await richard.ingest([older], "quiet")
+    await richard.intake.store_conversation([older], "quiet")
 
     found = [item.record.session_id for item in (await items(richard, "osmium")).values()]
 

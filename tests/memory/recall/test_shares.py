@@ -23,7 +23,7 @@ from local.memory.recall.query import analyse
 from local.memory.recall.ranking import Draft, Ranked, Shares, rank
 from local.memory.recall.recaller import Ask
 from local.memory.scopes import ALIKE, Reach, Weights
-from local.memory.service import Memory
+from local.memory.tenant import Memory
 from local.protocol.caller import Caller
 from local.protocol.payloads import MemoryChange
 from local.settings import MemorySettings
@@ -373,8 +373,8 @@ async def test_the_configured_weight_of_ratings_counts(memory: Memory, database:
     settings = MemorySettings(feedback_weight=0.5)
     weighing = Memory(Ledger(database), memory.vectors, settings, announce=announce)
     richard = weighing.of(Caller(user="richard"))
-    await richard.put_turn(Turn(query="?", answer="Osmium.", at=NOW, query_id="q1"))
-    await richard.rate("q1", -0.5)
+    await richard.intake.store_turn(Turn(query="?", answer="Osmium.", at=NOW, query_id="q1"))
+    await richard.intake.store_rating("q1", -0.5)
 
     (item,) = (await richard.recall(Ask(query="osmium", top_k=5))).items
 

@@ -10,7 +10,7 @@ from local.ledger.records import Fact
 from local.llm.structured import StructuredModel
 from local.memory.recall.recaller import Ask
 from local.memory.recall.synthesis import ALL_CHARACTERS, ITEM_CHARACTERS, Item, Synthesis
-from local.memory.service import Memory
+from local.memory.tenant import Memory
 from local.protocol.answers import Answer
 from local.protocol.caller import Caller
 from local.protocol.payloads import ToolCallRecord
@@ -75,10 +75,12 @@ async def test_who_said_what_and_of_which_topic_reaches_the_model(
     memory.synthesis = synthesis
     calls = [ToolCallRecord(name="atlas", content="Ada: Berlin.")]
     service = memory.of(Caller(user="richard"))
-    await service.ingest([said("Ada lives in Berlin.", name="Bob"), said("And Ada?")])
-    await service.ingest([said("Ada does.", "assistant", tool_calls=calls)])
-    await service.remember_fact(Fact(content="Ada is a cat.", scope="user"))
-    await service.put_topic("user.friend", "Ada")
+    await service.intake.store_conversation(
+        [said("Ada lives in Berlin.", name="Bob"), said("And Ada?")]
+    )
+    await service.intake.store_conversation([said("Ada does.", "assistant", tool_calls=calls)])
+    await service.facts.store(Fact(content="Ada is a cat.", scope="user"))
+    await service.facts.store_topic("user.friend", "Ada")
     ollama.script_json({"answer": "", "numbers": []})
 
     await service.synthesize(QUESTION, await service.recall(Ask(query="Ada", top_k=9)))

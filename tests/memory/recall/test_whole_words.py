@@ -7,7 +7,8 @@ from local.ledger.door import Ledger
 from local.ledger.sqlite import working_sets
 from local.ledger.sqlite.database import Database
 from local.memory.recall.recaller import Ask
-from local.memory.service import Memory, MemoryService
+from local.memory.service import MemoryService
+from local.memory.tenant import Memory
 from local.protocol.caller import Caller
 from local.protocol.payloads import MemoryChange
 from local.settings import MemorySettings
@@ -39,7 +40,7 @@ async def test_a_word_is_found_in_its_endings_only(
     memory: Memory, query: str, text: str, *, found: bool
 ) -> None:
     richard = memory.of(RICHARD)
-    await richard.ingest([said(text)], "s1")
+    await richard.intake.store_conversation([said(text)], "s1")
     await richard.write_episodic(text)
 
     assert bool(await recall(richard, query)) is found
@@ -65,7 +66,7 @@ async def test_what_shares_no_word_and_lies_under_min_score_is_not_returned(
     asked = "What is the data about?"
     near, far = "All of the figures are about sales.", "The database's summer sale starts soon."
     for number, text in enumerate((near, far, "Data on sales.")):
-        await strict.ingest([said(text)], f"s{number}")
+        await strict.intake.store_conversation([said(text)], f"s{number}")
         await strict.write_episodic(text)
     searchable.indexer.wake()
     await indexed(searchable)
@@ -79,7 +80,7 @@ async def test_what_shares_no_word_and_lies_under_min_score_is_not_returned(
 async def test_what_stands_next_to_a_word_and_lies_under_min_score_is_not_returned(
     searchable: Memory, strict: MemoryService
 ) -> None:
-    await strict.ingest([said("Who keeps the data?"), said("Sleep well.")], "s1")
+    await strict.intake.store_conversation([said("Who keeps the data?"), said("Sleep well.")], "s1")
     searchable.indexer.wake()
     await indexed(searchable)
 

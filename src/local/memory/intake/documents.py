@@ -35,7 +35,7 @@ class Document(msgspec.Struct, frozen=True, kw_only=True):
     content: str
 
 
-class Kept(msgspec.Struct, frozen=True, kw_only=True):
+class StoredDocument(msgspec.Struct, frozen=True, kw_only=True):
     """What became of a document, in chunks; `removed` are those beyond its new end."""
 
     chunks: int
@@ -64,8 +64,8 @@ class Documents:
         self._agent = agent
         self._clock = clock
 
-    async def put(self, document: Document) -> Kept:
-        """Keep the document; of what stood under its source the chunks that differ are replaced.
+    async def store(self, document: Document) -> StoredDocument:
+        """Store the document; of what stood under its source the chunks that differ are replaced.
 
         Raises:
             InvalidArgumentsError: Its title, its source or its content is blank.
@@ -78,7 +78,7 @@ class Documents:
             await self._changes.replaced(record_id, last)
         new = [one for one in rewritten.written if one.was_new]
         replaced = sum(one.superseded is not None for one in new)
-        return Kept(
+        return StoredDocument(
             chunks=len(records),
             added=len(new) - replaced,
             replaced=replaced,

@@ -87,7 +87,7 @@ class Echoes:
     def __init__(self, ledger: Ledger, served: Served, tools: KnownTools) -> None:
         self._ledger = ledger
         self._served = served
-        self._tools = tools
+        self.tools = tools
 
     async def read(
         self, query: str, answer: str | None, calls: Sequence[ToolCallRecord], record: NewRecord
@@ -110,7 +110,7 @@ class Echoes:
             if (shown := self._served.shown(owner, call.name, call.content)) is not None:
                 results.append(call.content)
                 ids |= dict.fromkeys(shown)
-            elif self._tools.reads_memory(call.name):
+            elif self.tools.reads_memory(call.name):
                 results.append(call.content)
         return results, ids
 

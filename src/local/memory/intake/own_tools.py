@@ -83,8 +83,8 @@ class KnownTools:
     A tool of another's may have such a name: whose a result is, what was answered says.
     """
 
-    def __init__(self, served: Served, announced: Announced) -> None:
-        self.own: set[str] = set()
+    def __init__(self, own: frozenset[str], served: Served, announced: Announced) -> None:
+        self.own = own
         self._served = served
         self._announced = announced
 

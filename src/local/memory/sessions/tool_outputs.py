@@ -26,7 +26,7 @@ class ToolOutputs:
         self._outputs = ledger.outputs
         self._owner = owner
 
-    async def append(self, part: OutputPart) -> None:
+    async def store_part(self, part: OutputPart) -> None:
         """Store the next part of an output. One that is stored already changes nothing.
 
         Raises:

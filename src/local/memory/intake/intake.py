@@ -1,19 +1,28 @@
-"""What one caller said and was answered, on its way into the memory as it is heard or handed in."""
+"""What reaches the memory from one caller: conversations, turns, episodes, questions, ratings."""
 
 import asyncio
 from collections.abc import Callable, Sequence
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 import msgspec
 
 from local.ledger.door import Ledger
-from local.ledger.records import LONG, TENANT_OWNED, NewRecord, Written, read_ahead
+from local.ledger.records import (
+    LONG,
+    TENANT_OWNED,
+    NewRecord,
+    Rating,
+    Written,
+    read_ahead,
+    with_metadata,
+)
 from local.memory.changes import Changes
-from local.memory.intake.echoes import unanswered
+from local.memory.intake.echoes import Echoes, unanswered
+from local.memory.intake.episodes import checked_metadata, new_episode
 from local.memory.intake.messages import Conversation, read
-from local.memory.intake.own_tools import KnownTools
-from local.memory.intake.turns import question_of
+from local.memory.intake.turns import Turn, question_of, records_of_turn
 from local.protocol.caller import Caller
 from local.protocol.conversation import Ingested, Message, Skipped, session_of
 from local.protocol.envelope import new_id
@@ -50,19 +59,21 @@ class Intake:
         self,
         ledger: Ledger,
         changes: Changes,
-        tools: KnownTools,
+        echoes: Echoes,
         caller: Caller,
         clock: Callable[[], datetime],
     ) -> None:
         self._ledger = ledger
         self._changes = changes
-        self._tools = tools
+        self._echoes = echoes
         self._caller = caller
         self._owner = caller.user or TENANT_OWNED
         self._clock = clock
 
-    async def ingest(self, messages: Sequence[Message], session_id: str | None) -> Ingested:
-        """Remember a conversation word for word; what of it is known already stays as it is.
+    async def store_conversation(
+        self, messages: Sequence[Message], session_id: str | None = None
+    ) -> Ingested:
+        """Store a conversation word for word; what of it is known already stays as it is.
 
         Another text under the id of a message is its newer version.
         """
@@ -74,7 +85,7 @@ class Intake:
             session_id=session,
             now=self._clock(),
             why_not=self.why_not,
-            may_be_own=self._tools.may_be_own,
+            may_be_own=self._echoes.tools.may_be_own,
         )
         few = len(messages) < MANY and sum(len(one.content or "") for one in messages) < LONG
         parts = _parts(conversation) if few else await asyncio.to_thread(_parts, conversation)
@@ -90,8 +101,8 @@ class Intake:
             skipped=[part for part in parts if isinstance(part, Skipped)],
         )
 
-    async def question(self, question: Question) -> Written:
-        """Remember a question when it is received, whatever becomes of its turn.
+    async def store_question(self, question: Question) -> Written:
+        """Store a question when it is received, whatever becomes of its turn.
 
         The turn that reports it later adds no other.
         """
@@ -115,8 +126,8 @@ class Intake:
         )
         return await self._put(record)
 
-    async def result(self, result: Result) -> Written:
-        """Remember what a tool answered when it is heard.
+    async def store_result(self, result: Result) -> Written:
+        """Store what a tool answered when it is received.
 
         The turn or conversation that reports it later adds nothing.
         """
@@ -139,9 +150,65 @@ class Intake:
         )
         return await self._put(record)
 
+    async def store_turn(self, turn: Turn) -> Written:
+        """Store a turn: the episode, and its messages and tool results beside it.
+
+        Another answer to the same question of the same query id takes the older one's place.
+        """
+        records_of = partial(
+            records_of_turn, turn, self._caller, self.why_not, self._echoes.tools.may_be_own
+        )
+        made = await asyncio.to_thread(lambda: list(map(read_ahead, records_of())))
+        reading = await self._echoes.read(turn.query, turn.answer, turn.tool_calls, made[0])
+        records = [with_metadata(record, reading.of(record)) for record in made]
+        written = await self._ledger.turns.store(records, derived_from=reading.sources)
+        await self._changes.written(written, records)
+        return written[0]
+
+    async def store_episode(self, content: str, metadata: Json | None = None) -> Written:
+        """Store an episode.
+
+        Args:
+            content: The text to be found by its meaning.
+            metadata: Stored with it, up to 4,096 bytes as JSON. `session_id`, `query_id` and
+                `timestamp_utc` (ISO 8601) have their meaning; the rest is the caller's own.
+
+        Raises:
+            InvalidArgumentsError: The content is blank, an id is none, `timestamp_utc` is no time,
+                or the metadata are too large or have a name that only the memory fills in.
+        """
+        checked = checked_metadata(metadata or {})
+        record = new_episode(content, checked, self._caller, self._clock())
+        (written,) = await self._ledger.turns.store([record])
+        await self._changes.written([written], [record])
+        return written
+
+    async def store_rating(
+        self,
+        query_id: str,
+        score: float,
+        comment: str | None = None,
+        *,
+        session_id: str | None = None,
+        at: datetime | None = None,
+    ) -> None:
+        """Rate the answer that stood `at` a time, by default now, from -1 to 1.
+
+        Without a session it is the newest of the query id in any of the caller's.
+        """
+        rating = Rating(
+            owner=self._owner,
+            query_id=query_id,
+            session_id=session_id,
+            score=score,
+            comment=comment,
+            event_time=at or self._clock(),
+        )
+        await self._ledger.turns.rate(rating)
+
     def why_not(self, call: ToolCallRecord) -> str | None:
         """Why the result of a call is not recorded, if it is not."""
-        return self._tools.why_not(self._owner, call)
+        return self._echoes.tools.why_not(self._owner, call)
 
     def _received(self, **columns: Any) -> NewRecord:
         return NewRecord(owner=self._owner, agent=self._caller.agent, pending=True, **columns)

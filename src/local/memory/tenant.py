@@ -1,0 +1,137 @@
+"""Each tenant's memory: its parts wired together once, and handed out to one caller at a time."""
+
+from collections.abc import Callable
+from datetime import datetime
+
+import msgspec
+
+from local.errors import InvalidArgumentsError
+from local.ledger.door import Ledger
+from local.ledger.records import TENANT_OWNED
+from local.llm.structured import StructuredModel
+from local.memory.changes import Announce, Changes
+from local.memory.facts import Facts
+from local.memory.intake.documents import Documents
+from local.memory.intake.echoes import Echoes
+from local.memory.intake.intake import Intake
+from local.memory.intake.own_tools import Announced, KnownTools, Served
+from local.memory.recall.recaller import Recaller, RecallModels
+from local.memory.recall.retrieval import Closeness, Retrieval
+from local.memory.recall.synthesis import Synthesis
+from local.memory.scopes import Weights
+from local.memory.service import MemoryService
+from local.memory.sessions.history import Sessions
+from local.memory.sessions.tool_outputs import ToolOutputs
+from local.memory.upkeep.indexing import Indexer
+from local.memory.upkeep.supersession import Judge, Supersession
+from local.memory.vectors import Vectors
+from local.protocol.caller import Caller
+from local.protocol.envelope import utc_now
+from local.settings import MemorySettings
+
+Clock = Callable[[], datetime]
+
+
+class Models(msgspec.Struct, frozen=True, kw_only=True):
+    """Models beside the embedder; the memory does without each of them."""
+
+    recall: RecallModels = RecallModels()
+    judge: Judge | None = None
+    synthesizer: StructuredModel | None = None
+
+
+class Memory:
+    """One tenant's memory. Callers come and go with every request; its parts stay."""
+
+    def __init__(  # noqa: PLR0913 - what a memory consists of
+        self,
+        ledger: Ledger,
+        vectors: Vectors,
+        settings: MemorySettings,
+        *,
+        announce: Announce,
+        own_tools: frozenset[str] = frozenset(),
+        announced: Announced = lambda _tool: None,
+        clock: Clock = utc_now,
+        models: Models | None = None,
+    ) -> None:
+        """`own_tools`: names of the tools over this memory, whose results are not recorded."""
+        models = models or Models()
+        self.tenant = ledger.tenant
+        self.ledger = ledger
+        self.indexer = Indexer(ledger.index, vectors, patience=settings.starting_timeout)
+        self.vectors = vectors
+        self.settings = settings
+        self.clock = clock
+        self.served = Served(since=clock())
+        self.tools = KnownTools(own_tools, self.served, announced)
+        self.echoes = Echoes(ledger, self.served, self.tools)
+        self.changes = Changes(self.indexer, announce)
+        self.synthesis = Synthesis(models.synthesizer, within=settings.synthesis_timeout)
+        retrieval = Retrieval(ledger, self.indexer, vectors)
+        self.supersession = self._supersession(retrieval, models.judge)
+        self.recaller = Recaller(
+            retrieval,
+            models=models.recall,
+            weights=Weights.of(settings),
+            feedback_weight=settings.feedback_weight,
+            min_score=settings.min_score,
+            clock=lambda: self.clock(),  # noqa: PLW0108 - a test sets another one
+        )
+
+    def of(self, caller: Caller) -> MemoryService:
+        """The memory as this caller may see and change it.
+
+        Raises:
+            InvalidArgumentsError: The caller is another tenant's.
+        """
+        if caller.tenant != self.tenant:
+            raise InvalidArgumentsError(f"The tenant {caller.tenant!r} is not served here.")
+        ledger, changes, clock = self.ledger, self.changes, self.clock
+        return MemoryService(
+            caller=caller,
+            facts=Facts(ledger, changes, caller, clock),
+            intake=Intake(ledger, changes, self.echoes, caller, clock),
+            documents=Documents(ledger, changes, agent=caller.agent, clock=clock),
+            sessions=Sessions(ledger, caller, self.settings, clock),
+            outputs=ToolOutputs(ledger, caller.user or TENANT_OWNED),
+            served=self.served,
+            recaller=self.recaller,
+            synthesis=self.synthesis,
+            top_k=self.settings.top_k,
+        )
+
+    def _supersession(self, retrieval: Retrieval, judge: Judge | None) -> Supersession | None:
+        if judge is None:
+            return None
+        closeness = Closeness(
+            top_k=self.settings.judge_top_k, distance=self.settings.judge_distance
+        )
+        supersession = Supersession(self.ledger, retrieval, self.changes, judge, closeness)
+        self.changes.wake_judging = supersession.wake
+        return supersession
+
+
+class Memories:
+    """Every tenant's memory."""
+
+    def __init__(self, *tenants: Memory) -> None:
+        self._tenants = {memory.tenant: memory for memory in tenants}
+
+    def of(self, caller: Caller) -> MemoryService:
+        """The memory of the caller's tenant, as the caller may see and change it.
+
+        Raises:
+            InvalidArgumentsError: The tenant is not served here.
+        """
+        return self.tenant(caller.tenant).of(caller)
+
+    def tenant(self, name: str) -> Memory:
+        """One tenant's memory, whoever asks.
+
+        Raises:
+            InvalidArgumentsError: The tenant is not served here.
+        """
+        if name not in self._tenants:
+            raise InvalidArgumentsError(f"The tenant {name!r} is not served here.")
+        return self._tenants[name]
