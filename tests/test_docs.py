@@ -1,4 +1,4 @@
-"""What the docs name is there: modules, pages, decisions in their order."""
+"""What the docs name is there: modules, pages, decisions in their order, each with its status."""
 
 import re
 from itertools import count
@@ -7,6 +7,12 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "local"
 DOCS = ROOT / "docs"
+DECISIONS = sorted((DOCS / "decisions").glob("[0-9]*.md"))
+NUMBER = re.compile(r"\d{4}")
+STATUS = re.compile(
+    r"(Accepted|Superseded(?: in part)? by (\d{4}(?: and \d{4})*))"
+    r" · \d{4}-\d\d-\d\d(?: · supersedes (.+))?"
+)
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *DOCS.rglob("*.md")]
 
 
@@ -39,6 +45,22 @@ def test_every_module_that_the_architecture_names_is_there() -> None:
 
 
 def test_decisions_are_numbered_without_gaps_and_doubles() -> None:
-    numbers = sorted(int(page.name[:4]) for page in (DOCS / "decisions").glob("*.md"))
+    numbers = sorted(int(page.name[:4]) for page in DECISIONS)
 
     assert numbers == [number for number, _ in zip(count(1), numbers, strict=False)]
+
+
+def test_every_decision_has_a_status_which_its_line_in_the_index_repeats() -> None:
+    index = (DOCS / "decisions" / "README.md").read_text(encoding="utf-8").splitlines()
+    superseded, superseding = set(), set()
+    for page in DECISIONS:
+        number, (title, _, line, *_) = page.name[:4], page.read_text(encoding="utf-8").splitlines()
+        found = STATUS.fullmatch(re.sub(r"\[(\d{4})\]\([^)]*\)", r"\1", line))
+        assert found, f"{page.name}: {line}"
+        status, news, olds = found.groups()
+        superseded |= {(number, new) for new in NUMBER.findall(news or "")}
+        superseding |= {(old, number) for old in NUMBER.findall(olds or "")}
+        entry = f"- {number} [{title.removeprefix('# ')}]({page.name}): {status.lower()}"
+        assert index.count(entry) == 1, entry
+
+    assert superseded == superseding
