@@ -12,7 +12,7 @@ from local.bus.streams import ensure_streams
 from local.client.queries import QueryClient
 from local.errors import OverloadedError
 from local.generator.agent import GeneratorAgent
-from local.llm.chat import ChatChunk, ChatMessage, ToolDefinition
+from local.llm.models import ChatChunk, ChatMessage, ToolDefinition
 from local.protocol import subjects
 from local.protocol.caller import Caller
 from local.protocol.codec import decode, encode

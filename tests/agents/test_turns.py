@@ -16,7 +16,7 @@ from local.client.queries import QueryClient
 from local.errors import BusError, ModelError, TooLargeError
 from local.generator.agent import GeneratorAgent
 from local.generator.publication import Publications
-from local.llm.chat import ChatChunk, ChatMessage, ToolCall, ToolDefinition, Usage
+from local.llm.models import ChatChunk, ChatMessage, ToolCall, ToolDefinition, Usage
 from local.memory.service import Memory
 from local.protocol import subjects
 from local.protocol.caller import Caller

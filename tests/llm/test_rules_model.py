@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from local.ledger.records import is_topic
-from local.llm.chat import ChatMessage, ToolCall, ToolDefinition
+from local.llm.models import ChatMessage, ToolCall, ToolDefinition
 from local.llm.rules import ACKNOWLEDGED, HELP, MOST_CALLS, NOTHING, RulesModel
 
 MEMORY_TOOLS = ("save_topic", "recall_topic", "save_memory", "search_memory")

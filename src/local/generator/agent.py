@@ -19,8 +19,7 @@ from local.generator.publication import Publications
 from local.generator.session import Session
 from local.generator.toolset import Uses
 from local.generator.turn import NAME, Turn
-from local.llm.chat import ChatModel
-from local.llm.structured import StructuredModel
+from local.llm.models import ChatModel, StructuredModel
 from local.protocol import subjects
 from local.protocol.caller import Caller
 from local.protocol.codec import decode, encode

@@ -7,7 +7,7 @@ from local.bus.connection import Connection
 from local.client.tools import call_tool
 from local.conversation.knowledge_graph import KGMemory
 from local.errors import ModelError
-from local.llm.structured import StructuredModel
+from local.llm.models import StructuredModel
 from local.protocol.caller import Caller
 
 TOOL = "add_knowledge"

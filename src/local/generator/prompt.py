@@ -5,13 +5,12 @@ from itertools import pairwise
 
 import msgspec
 
-from local.conversation.compaction.packing import packed, with_cut_results
-from local.conversation.compaction.truncation import shortened
-from local.conversation.contents import is_question, parted
-from local.conversation.message import Message
+from local.conversation.compaction.fitting import pack_rounds, shorten, shorten_tool_results
+from local.conversation.message import Message, is_from_user
+from local.conversation.parts import text_and_parts
 from local.conversation.tokens import TokenCounter
-from local.llm.chat import ChatMessage, ToolCall
 from local.llm.framing import fact_line, note_line
+from local.llm.models import ChatMessage, ToolCall
 from local.protocol.payloads import Json
 
 BACKGROUND_PART = 2
@@ -104,11 +103,11 @@ class PromptWriter(msgspec.Struct, frozen=True, kw_only=True):
         left = room - sum(map(self.count, own))
         while shown:
             before = [message for exchange in shown for message in exchange]
-            before = with_cut_results(before, left, self.count)
+            before = shorten_tool_results(before, left, self.count)
             if sum(map(self.count, before)) <= left:
                 return [*before, *own]
             del shown[0]
-        return packed(own, room, self.count)
+        return pack_rounds(own, room, self.count)
 
     def _system(self, *, compressed: bool) -> Message:
         facts = [fact_line(each.content, each.topic, each.by) for each in self.background.memories]
@@ -131,7 +130,7 @@ def chat_message(message: Message) -> ChatMessage:
     """The message as chat models take it."""
     return ChatMessage(
         role=message.role,
-        content=parted(message.content)[0],
+        content=text_and_parts(message.content)[0],
         tool_calls=tuple(
             ToolCall(
                 id=call.id, name=call.name, arguments=msgspec.json.decode(call.arguments, type=Json)
@@ -145,7 +144,7 @@ def chat_message(message: Message) -> ChatMessage:
 
 def _exchanges(messages: Sequence[Message]) -> list[Sequence[Message]]:
     """Each question with what followed, up to the next; first what came before any."""
-    asked = [place for place, message in enumerate(messages) if is_question(message)]
+    asked = [place for place, message in enumerate(messages) if is_from_user(message)]
     cuts = [*dict.fromkeys([0, *asked]), len(messages)]
     return [messages[start:end] for start, end in pairwise(cuts)]
 
@@ -157,8 +156,8 @@ def _fitting(lines: Sequence[str], budget: int, count: TokenCounter) -> list[str
     by_length = sorted(range(len(lines)), key=lambda place: count(messages[place]))
     for done, place in enumerate(by_length):
         share = budget // (len(lines) - done)
-        message = shortened(messages[place], share, count)
-        fitting[place] = parted(message.content)[0]
+        message = shorten(messages[place], share, count)
+        fitting[place] = text_and_parts(message.content)[0]
         budget -= count(message)
     return fitting
 

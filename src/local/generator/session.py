@@ -14,7 +14,7 @@ from local.conversation.conversation import Snapshot
 from local.conversation.events import EventContext, EventSink
 from local.conversation.managed import ManagedConversationMemory
 from local.conversation.message import ROLES, Message, ToolCallMsg
-from local.conversation.tokens import Calibrated
+from local.conversation.tokens import CalibratedCounter
 from local.errors import Local2Error
 from local.generator.prompt import Background, Known, Note
 from local.protocol.caller import Caller
@@ -83,7 +83,7 @@ class Session:
         self, bus: Connection, settings: GeneratorSettings, caller: Caller, events: EventSink
     ) -> None:
         self.turn = asyncio.Lock()
-        self.count = Calibrated()
+        self.count = CalibratedCounter()
         config = ManagedMemoryConfig(
             threshold_tokens=settings.compaction_threshold, token_counter=self.count
         )

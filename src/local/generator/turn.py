@@ -16,7 +16,7 @@ from local.generator.prompt import Background, PromptWriter
 from local.generator.publication import Publications
 from local.generator.session import Session
 from local.generator.toolset import Toolset, Uses, as_message, fitting
-from local.llm.chat import ChatModel, ToolCall, ToolDefinition, Usage
+from local.llm.models import ChatModel, ToolCall, ToolDefinition, Usage
 from local.llm.rules import RulesModel
 from local.protocol import subjects
 from local.protocol.caller import Caller

@@ -3,10 +3,9 @@
 import structlog
 
 from local.errors import ModelError
-from local.llm.chat import ChatModel
+from local.llm.models import ChatModel, StructuredModel
 from local.llm.ollama import OllamaModel
 from local.llm.rules import RulesModel
-from local.llm.structured import StructuredModel
 from local.settings import ChatChoice
 
 log = structlog.get_logger()

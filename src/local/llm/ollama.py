@@ -13,8 +13,8 @@ import structlog
 from ollama import AsyncClient, ChatResponse, Message, ResponseError, Tool
 
 from local.errors import ConfigError, ModelError, ModelRefusedError, PromptTooLargeError, echoed
-from local.llm.chat import ChatChunk, ChatMessage, ToolCall, ToolDefinition, Usage
-from local.llm.structured import schema_of, system_prompt, user_prompt
+from local.llm.framing import schema_of, system_prompt, user_prompt
+from local.llm.models import ChatChunk, ChatMessage, ToolCall, ToolDefinition, Usage
 
 PROBE_SECONDS = 2.0
 # Loading a large model from a slow disk takes minutes, and nothing is heard meanwhile.

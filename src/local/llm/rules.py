@@ -10,7 +10,7 @@ from collections.abc import AsyncGenerator, Collection, Sequence
 from typing import Any
 from uuid import uuid4
 
-from local.llm.chat import ChatChunk, ChatMessage, ToolCall, ToolDefinition
+from local.llm.models import ChatChunk, ChatMessage, ToolCall, ToolDefinition
 from local.protocol.nothing import is_nothing, why_in_part
 
 HELP = (

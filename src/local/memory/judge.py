@@ -7,7 +7,7 @@ from typing import Literal
 from msgspec import Struct
 
 from local.ledger.records import Record
-from local.llm.structured import StructuredModel
+from local.llm.models import StructuredModel
 
 Verdict = Literal["replaces", "supports", "unrelated"]
 

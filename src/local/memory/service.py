@@ -18,7 +18,7 @@ from local.ledger.records import (
     read_ahead,
     with_metadata,
 )
-from local.llm.structured import StructuredModel
+from local.llm.models import StructuredModel
 from local.memory.batches import Vectors
 from local.memory.changes import Announce, Changes
 from local.memory.documents import Documents

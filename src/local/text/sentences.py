@@ -1,6 +1,7 @@
-"""Whether sentences ask or tell, by their form alone."""
+"""Sentences: where they end, and whether they ask or tell, by their form alone."""
 
 import re
+from collections.abc import Iterator
 
 _ENDS = ".!?\u2026\u3002\uff01\uff1f\u061f"
 _QUESTION_MARKS = ("?", "\uff1f", "\u061f")
@@ -27,6 +28,15 @@ _SUBJECT = re.compile(r"\b(?:i|we|let['\u2019]s)\b", re.IGNORECASE)
 def sentences(text: str) -> list[str]:
     """Those that say something, each with the marks that end it."""
     return [found.strip() for found in _SENTENCE.findall(text) if _SOMETHING.search(found)]
+
+
+def split_lazily(separator: re.Pattern[str], text: str) -> Iterator[str]:
+    """Split a text piece by piece, because of a long text the first pieces may be enough."""
+    begin = 0
+    for between in separator.finditer(text):
+        yield text[begin : between.start()]
+        begin = between.end()
+    yield text[begin:]
 
 
 def is_question(sentence: str) -> bool:

@@ -8,7 +8,7 @@ from msgspec import Meta, Struct
 
 from local.errors import InvalidArgumentsError, ModelError
 from local.ledger.records import TOPIC_RULE, checked_topic
-from local.llm.structured import StructuredModel
+from local.llm.models import StructuredModel
 
 MOST_KEYWORDS = 8
 MOST_TOPICS = 5
