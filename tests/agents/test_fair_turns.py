@@ -138,7 +138,7 @@ async def test_a_stop_ends_every_query_with_an_error(
 async def test_queries_over_what_is_taken_are_refused(
     bus: Connection, client: QueryClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("local.fair_slots.SHARE", 1_024 // 3)
+    monkeypatch.setattr("local.fair_slots.OWNER_FRACTION", 1_024 // 3)
     for number in range(3):
         assert (await publish(bus, f"hang {number}", eve(number))).ok
 
