@@ -33,13 +33,7 @@ def folder_lock(folder: Path) -> Iterator[int]:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            holder = path.read_text(encoding="utf-8").strip()
-            raise FolderLockedError(
-                f"{folder.resolve()} is in use by another stack (process {holder or 'unknown'}).",
-                holder=int(holder) if holder.isdigit() else None,
-                remedy="Use that one or stop it; a second stack needs LOCAL2_MEMORY__DATA_DIR and "
-                "LOCAL2_MEMORY__CHROMA_PATH of its own.",
-            ) from None
+            raise _locked(folder, path.read_text(encoding="utf-8").strip()) from None
         try:
             os.ftruncate(descriptor, 0)
             os.pwrite(descriptor, str(os.getpid()).encode(), 0)
@@ -48,3 +42,13 @@ def folder_lock(folder: Path) -> Iterator[int]:
         yield descriptor
     finally:
         os.close(descriptor)
+
+
+def _locked(folder: Path, holder: str) -> FolderLockedError:
+    """The error that names who holds the lock, as that process wrote itself into the file."""
+    return FolderLockedError(
+        f"{folder.resolve()} is in use by another stack (process {holder or 'unknown'}).",
+        holder=int(holder) if holder.isdigit() else None,
+        remedy="Use that one or stop it; a second stack needs LOCAL2_MEMORY__DATA_DIR and "
+        "LOCAL2_MEMORY__CHROMA_PATH of its own.",
+    )

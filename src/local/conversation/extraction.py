@@ -60,9 +60,9 @@ subject."""
 STATED = (  # the form of a whole clause, its predicate
     (rf"{OF_WHOM}'s? {THING} {BE} {REST}", "has the {thing}"),
     (rf"the {THING} of {NAME} {BE} {REST}", "has the {thing}"),
-    (rf"{NAME} (?P<said>{BE} (?:(?:an?|the) )?(?:[\w-]+ ){{0,3}}?{TOWARDS}) {REST}", "{said}"),
-    (rf"{NAME} (?P<said>{BE}(?: (?:an?|the))?) {REST}", "{said}"),
-    (rf"{NAME} (?P<said>{VERB}(?: an?)?) {REST}", "{said}"),
+    (rf"{NAME} (?P<verb>{BE} (?:(?:an?|the) )?(?:[\w-]+ ){{0,3}}?{TOWARDS}) {REST}", "{verb}"),
+    (rf"{NAME} (?P<verb>{BE}(?: (?:an?|the))?) {REST}", "{verb}"),
+    (rf"{NAME} (?P<verb>{VERB}(?: an?)?) {REST}", "{verb}"),
 )
 TITLE = r"(?<!\b[DMS][rst]\.)(?<!\bMrs\.)(?<!\b[A-Z]\.)"
 BETWEEN_SENTENCES = re.compile(rf"(?<=[.!?]){TITLE}\s+(?=[\"'(]?[A-Z])|\n+|;\s*")

@@ -20,8 +20,8 @@ from local.llm.framing import schema_of, system_prompt, user_prompt
 from local.llm.models import ChatChunk, ChatMessage, ToolCall, ToolDefinition, Usage
 
 PROBE_SECONDS = 2.0
-"""How long a server may take to answer what it has. It is local and answers from memory; a start
-waits for it."""
+"""How long a server may take to connect, and to answer which models it has. A start waits for
+it."""
 SILENCE_SECONDS = 300.0
 """How long a model may send nothing. Loading a large model from a slow disk takes minutes, and
 nothing is sent meanwhile."""
@@ -81,11 +81,7 @@ class OllamaModel:
             with _as_model_errors(model, url):
                 async with asyncio.timeout(PROBE_SECONDS):
                     capabilities = (await client.show(model)).capabilities or []
-            if needs not in capabilities:
-                raise ModelError(
-                    f"The model {model} {_LACKING[needs]}.",
-                    remedy=f"Choose a model for which `ollama show` lists the capability {needs}.",
-                )
+            _check_capability(model, needs, capabilities)
             on_failure.pop_all()
         options = {"temperature": temperature, "num_ctx": context_size}
         return cls(client, model, url=url, options=options, thinks="thinking" in capabilities)
@@ -186,6 +182,14 @@ async def _connect(url: str) -> AsyncClient:
             f"The address of Ollama, {url!r}, is not a URL: {error}.",
             remedy="Set ollama_url in config/generator.yaml or LOCAL2_GENERATOR__OLLAMA_URL.",
         ) from error
+
+
+def _check_capability(model: str, needs: Capability, capabilities: Sequence[str]) -> None:
+    if needs not in capabilities:
+        raise ModelError(
+            f"The model {model} {_LACKING[needs]}.",
+            remedy=f"Choose a model for which `ollama show` lists the capability {needs}.",
+        )
 
 
 def _to_ollama(message: ChatMessage) -> Message:

@@ -88,13 +88,7 @@ def pack_rounds(
     """
     pieces = rounds(messages)
     kept = _required(pieces)
-    for index, piece in enumerate(pieces):
-        if index not in kept and is_summary(piece[0]):
-            room = _room_of_summary([m for i in kept for m in pieces[i]], budget, count)
-            summary = shorten(piece[0], room, count)
-            if count(summary) <= room:
-                pieces[index] = [summary]
-                kept.add(index)
+    _keep_summaries(pieces, kept, budget, count)
     required = [message for index in sorted(kept) for message in pieces[index]]
     cut = {m.message_id: m for m in shorten_tool_results(required, budget, count)}
     room = budget - sum(map(count, required))
@@ -253,6 +247,19 @@ def _required(pieces: Sequence[Sequence[Message]]) -> set[int]:
     waiting = open_round(pieces)
     called = [] if waiting is None else [waiting]
     return {*system, *questions[-1:], *called, *range(len(pieces))[-1:]}
+
+
+def _keep_summaries(
+    pieces: list[Sequence[Message]], kept: set[int], budget: int, count: TokenCounter
+) -> None:
+    """Cut each summary to its room, and keep it if it fits then."""
+    for index, piece in enumerate(pieces):
+        if index not in kept and is_summary(piece[0]):
+            room = _room_of_summary([m for i in kept for m in pieces[i]], budget, count)
+            summary = shorten(piece[0], room, count)
+            if count(summary) <= room:
+                pieces[index] = [summary]
+                kept.add(index)
 
 
 def _room_of_summary(others: Sequence[Message], budget: int, count: TokenCounter) -> int:
