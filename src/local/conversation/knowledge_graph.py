@@ -7,13 +7,12 @@ changing, removing, saving.
 import asyncio
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
-from typing import get_args
 
 import msgspec
 
 from local.conversation.conversation import ConversationMemory
 from local.conversation.extraction import extract_facts
-from local.conversation.message import Message, Role
+from local.conversation.message import ROLES, Message, Role
 from local.errors import ConversationError
 from local.llm.models import StructuredModel
 from local.protocol.triplet import Triplet
@@ -26,7 +25,6 @@ one name; each takes a few tokens of the same context."""
 MAX_PART = 300
 """Characters of a subject, predicate or object. What is longer is no name, and the tool
 `add_knowledge` would refuse it."""
-ROLES: tuple[Role, ...] = get_args(Role)
 
 INSTRUCTION = """\
 Extract from the text the facts worth remembering, as triplets that read as short sentences: \
@@ -61,7 +59,7 @@ class KGMemory(ConversationMemory):
         *,
         within: float = 60.0,
     ) -> None:
-        """Without a model, rules extract facts; `within`: its seconds for each piece of a text."""
+        """`within`: seconds a model has for each piece of a text; without one, rules extract facts."""
         self._model = model
         self._within = within
         self._ids_by_key: dict[tuple[str, str, str], str] | None = None

@@ -131,7 +131,7 @@ class MemoryManager:
             ConversationError: It cannot be written, or not without a loss; an existing file stays
                 as it was.
         """
-        saved = SavedMemory(
+        saved = SavedConversation(
             version=VERSION,
             memory_type=self.memory_type,
             memory=self.memory.snapshot(),
@@ -161,7 +161,7 @@ class _Versioned(msgspec.Struct, frozen=True):
     version: Annotated[int, msgspec.Meta(ge=1)]
 
 
-class SavedMemory(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class SavedConversation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The content of a file."""
 
     version: int
@@ -170,7 +170,7 @@ class SavedMemory(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     additional_state: Json | None = None
 
 
-def save(path: Path, saved: SavedMemory) -> None:
+def save(path: Path, saved: SavedConversation) -> None:
     """Write the file. Blocks until it is on disk.
 
     A link stays a link: the file that it points to is written.
@@ -184,7 +184,7 @@ def save(path: Path, saved: SavedMemory) -> None:
         raise ConversationError(f"The conversation cannot be saved to {path}: {error}.") from error
 
 
-def load(path: Path) -> SavedMemory:
+def load(path: Path) -> SavedConversation:
     """Read a file.
 
     Raises:
@@ -197,7 +197,7 @@ def load(path: Path) -> SavedMemory:
     try:
         version = msgspec.json.decode(data, type=_Versioned).version
         if version == VERSION:
-            return msgspec.json.decode(data, type=SavedMemory)
+            return msgspec.json.decode(data, type=SavedConversation)
     except (ValueError, RecursionError) as error:
         raise ConversationError(
             f"{path} is no saved conversation, or a damaged one: {error}.",
@@ -209,9 +209,9 @@ def load(path: Path) -> SavedMemory:
     )
 
 
-def _encoded(saved: SavedMemory) -> bytes:
+def _encoded(saved: SavedConversation) -> bytes:
     data = msgspec.json.encode(saved)
-    if msgspec.json.decode(data, type=SavedMemory) != saved:
+    if msgspec.json.decode(data, type=SavedConversation) != saved:
         raise ValueError("something in it has no equal in JSON, such as a tuple, bytes or NaN")
     return data
 

@@ -163,7 +163,7 @@ class GeneratorSession:
         apart = self._unrestored_turns | self.waiting
         before = {m.id: m for m in loaded if m.query_id not in apart}
         if loaded and loaded[-1].asks(query):
-            # The memory received the question first, from an agent that gave it no query id.
+            # The memory received this very question, without a query id, before the turn began.
             before.pop(loaded[-1].id, None)
         answered = {m.tool_call_id for m in before.values() if m.role == "tool"}
         messages = [m.message(answered) for m in before.values()]
