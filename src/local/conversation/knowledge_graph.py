@@ -59,7 +59,7 @@ class KGMemory(ConversationMemory):
         *,
         within: float = 60.0,
     ) -> None:
-        """`within`: seconds a model has for each piece of a text; without one, rules extract facts."""
+        """`within`: seconds the model has for each piece of a text; without one rules do it."""
         self._model = model
         self._within = within
         self._ids_by_key: dict[tuple[str, str, str], str] | None = None
