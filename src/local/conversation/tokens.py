@@ -1,7 +1,7 @@
 """Counting tokens: any function of a message, or an estimate corrected by what a model counts.
 
-A tokenizer would be exact for one model only, and the stack does not know which one answers. What a
-model reports of each prompt costs nothing, and brings the estimate near enough.
+A tokenizer would be exact for one model only. What a model reports of each prompt costs nothing,
+and corrects the estimate for whichever model it is.
 """
 
 from collections.abc import Callable
