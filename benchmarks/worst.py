@@ -10,14 +10,14 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from local.conversation.compaction.sentences import extract as summary_of
-from local.conversation.compaction.truncation import shortened
-from local.conversation.extraction import extract as facts_of
+from local.conversation.compaction.fitting import shorten
+from local.conversation.compaction.summaries import extract_sentences as summary_of
+from local.conversation.extraction import extract_facts as facts_of
 from local.conversation.message import Message
 from local.conversation.tokens import estimate, tokens_of
 from local.errors import Local2Error
 from local.ledger.records import Shown
-from local.llm.chat import ChatMessage
+from local.llm.models import ChatMessage
 from local.llm.rules import answer_to
 from local.memory.intake.documents import chunks, headings
 from local.memory.intake.echoes import read, unanswered
@@ -109,7 +109,7 @@ CASES = (
          part=0.1),
     Case("tokens", tokens_of, ("a", "e\u0301", "和"), on_loop=True),
     Case("a tool's result cut",
-         lambda t: shortened(Message(role="tool", content=t, tool_call_id="1"), 100, estimate),
+         lambda t: shorten(Message(role="tool", content=t, tool_call_id="1"), 100, estimate),
          (" [… 1,111", "和", "a"), on_loop=True),
     Case("time", refused(lambda t: time_of(f"2026-05-01T{t}", "since")), ("1", ":0"), on_loop=True),
     Case("query", refused(lambda t: read_query(_payload(query=t, session_id=t))),

@@ -6,11 +6,11 @@ from typing import Any
 
 from local.conversation.compaction.stages import CompactionRuntime, Job
 from local.conversation.config import ActiveContextPolicyConfig, ManagedMemoryConfig
-from local.conversation.contents import images_of, text_of
 from local.conversation.events import CompactionEvent, MemoryEvent
-from local.conversation.message import Message, ToolCallMsg
+from local.conversation.images import images_of
+from local.conversation.message import Message, ToolCallMsg, text_of
 from local.errors import ModelError
-from local.llm.chat import ChatChunk, ChatMessage, ChatModel, ToolDefinition
+from local.llm.models import ChatChunk, ChatMessage, ChatModel, ToolDefinition
 
 IMAGE_TOKENS = 10
 

@@ -28,9 +28,8 @@ from local.errors import FolderLockedError
 from local.fair_slots import FairSlots
 from local.folder import folder_lock
 from local.generator.agent import GeneratorAgent
-from local.llm.chat import ChatModel
 from local.llm.choice import choose_chat_model, open_structured_model
-from local.llm.structured import StructuredModel
+from local.llm.models import ChatModel, StructuredModel
 from local.memory.changes import Announce
 from local.memory.recall.query import Expander
 from local.memory.recall.recaller import RecallModels

@@ -14,15 +14,15 @@ Local2Error
 │   ├── BusTimeoutError
 │   ├── LeaseHeldError                           another stack serves the bus
 │   └── StackNotRunningError
-├── OverloadedError           overloaded         more is asked at once than is taken
-├── ToolFailedError           tool_failed        a tool of another team says that it failed
+├── OverloadedError           overloaded         more is asked at once than is admitted
+├── ToolFailedError           tool_failed        a tool of another team reports a failure
 ├── StorageError              unavailable        the ledger or its folder
 │   ├── DamagedError                     damaged, missing or older than what was acknowledged
 │   ├── UnwritableError
 │   └── FolderLockedError
 ├── VectorError               unavailable        the vector index or its embedder
 │   ├── EmbedderMismatchError embedder_mismatch
-│   └── IndexDamagedError     index_damaged      said inside the stack, which rebuilds it
+│   └── IndexDamagedError     index_damaged      used inside the stack, which rebuilds it
 ├── ConversationError         a conversation's messages, or the file they were saved in
 ├── RerankError               unavailable        the reranker: its server, or what it answered
 └── ModelError                unavailable        the chat model
@@ -50,20 +50,23 @@ ErrorCode = Literal[
     "internal",
 ]
 CODES: Final[Mapping[str, ErrorCode]] = {code: code for code in get_args(ErrorCode)}
-"""By their names, as others write them."""
+"""By their text, for codes that come from outside."""
 
-ECHOED = 200
-"""Characters of what was sent that an error repeats at most."""
-BEGINNING = 120
+MAX_ECHOED = 200
+"""Characters of a received text that an error repeats: enough to recognise it, and never a whole
+memory."""
+ECHOED_BEGINNING = 120
+"""Characters of them from the beginning of a longer text; the others are its end."""
 CUT = " […] "
 
 
-def echoed(said: object) -> str:
-    """A text as an error repeats it: of a long one the beginning and the end."""
-    text = str(said)
-    if len(text) <= ECHOED:
+def echoed(value: object) -> str:
+    """The text of a value as an error repeats it: of a long one the beginning and the end."""
+    text = str(value)
+    if len(text) <= MAX_ECHOED:
         return text
-    return f"{text[:BEGINNING]}{CUT}{text[len(text) - (ECHOED - BEGINNING - len(CUT)) :]}"
+    end = MAX_ECHOED - ECHOED_BEGINNING - len(CUT)
+    return f"{text[:ECHOED_BEGINNING]}{CUT}{text[len(text) - end :]}"
 
 
 def quoted(value: object) -> str:
@@ -72,9 +75,9 @@ def quoted(value: object) -> str:
 
 
 class Local2Error(Exception):
-    """Base of every error; `message` says what and where, `remedy` what to do about it.
+    """Base of every error. `message` says what is wrong and where, `remedy` what to do about it.
 
-    `logged` says the same without what was sent.
+    `logged` is the message without anything that was received, for logs.
     """
 
     code: ClassVar[ErrorCode] = "internal"

@@ -1,4 +1,8 @@
-"""Slots for work, shared out by owner: whoever has much to do does not make the others wait."""
+"""Slots for work, shared fairly by owners: one with much work does not make the others wait.
+
+Work is admitted first, or refused as too much, and then waits here for a slot. Otherwise it would
+wait inside the client of the bus, which drops what is too much without a word (decision 0037).
+"""
 
 import asyncio
 from collections import OrderedDict, deque
@@ -9,9 +13,11 @@ from dataclasses import dataclass, field
 from local.errors import OverloadedError
 
 ADMITTED = 8_192
+"""Pieces of work that may wait or run. Bounds tasks, which cost more than their bytes."""
 ADMITTED_BYTES = 64 * 1024 * 1024
-SHARE = 2
-"""One owner may have half of what is admitted, so that there is room for the others."""
+"""Bytes of the requests that may wait or run. Bounds memory."""
+OWNER_FRACTION = 2
+"""One owner may have one half of what is admitted, so that there is room for the others."""
 
 
 @dataclass(slots=True)
@@ -23,9 +29,10 @@ class _Owner:
 
 
 class FairSlots:
-    """At most `limit` at a time, `each` of one owner. Owners that wait are served in turn.
+    """At most `limit` slots at a time, and `each` of one owner.
 
-    What one owner has waiting is served in its order.
+    Waiting owners are served in turn, and the work of one owner in its order. The defaults leave a
+    quarter of the slots to others, whatever one owner does.
     """
 
     def __init__(
@@ -46,15 +53,15 @@ class FairSlots:
         self._waiting: OrderedDict[Hashable, _Owner] = OrderedDict()
 
     def admitted(self, owner: Hashable, size: int = 0) -> AbstractContextManager[None]:
-        """Count work of so many bytes as accepted while the context lasts: waiting or running.
+        """Count work of `size` bytes as admitted while the context lasts, waiting or running.
 
         Raises:
-            OverloadedError: On entering: there is too much, of this owner or altogether.
+            OverloadedError: On entering, if there is too much of this owner or altogether.
         """
         return _Admission(self, owner, size)
 
     def slot(self, owner: Hashable) -> AbstractAsyncContextManager[None]:
-        """Have the owner's next turn, and wait for it on entering; for work that was admitted."""
+        """Hold a slot while the context lasts; entering waits for it. For admitted work only."""
         return _Slot(self, owner)
 
     def admit(self, owner: Hashable, size: int) -> None:
@@ -91,15 +98,15 @@ class FairSlots:
         try:
             await turn
         except asyncio.CancelledError:
-            if turn.done() and not turn.cancelled():  # it came in the same moment
+            if turn.done() and not turn.cancelled():  # the slot was given in the same moment
                 self._end(own)
             raise
 
     def _is_too_much(self, own: _Owner, size: int) -> bool:
         return (
-            own.admitted >= self._most // SHARE
+            own.admitted >= self._most // OWNER_FRACTION
             or self._admitted >= self._most
-            or (own.admitted > 0 and own.size + size > self._most_bytes // SHARE)
+            or (own.admitted > 0 and own.size + size > self._most_bytes // OWNER_FRACTION)
             or (self._admitted > 0 and self._size + size > self._most_bytes)
         )
 
@@ -120,7 +127,7 @@ class FairSlots:
             pass
 
     def _serve_next(self) -> bool:
-        """Give a slot to who has waited longest of the owner whose turn it is."""
+        """Give a slot to the oldest work of the owner whose turn it is."""
         may_begin = (item for item in self._waiting.items() if item[1].running < self._each)
         if (first := next(may_begin, None)) is None:
             return False
@@ -136,7 +143,7 @@ class FairSlots:
 
 
 class _Admission:
-    """Every request passes here: a generator as its context would cost it twice as much."""
+    """A class, because every request passes here, and a generator would take twice the time."""
 
     __slots__ = ("_owner", "_size", "_slots")
 

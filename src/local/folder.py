@@ -1,4 +1,7 @@
-"""The lock on the data folder: one stack owns it, with all of its children."""
+"""The lock on the data folder, which one stack and its children hold together.
+
+Two servers or two clients of Chroma on the same files would corrupt them without an error.
+"""
 
 import fcntl
 import os
@@ -11,14 +14,14 @@ from local.errors import FolderLockedError, UnwritableError
 
 @contextmanager
 def folder_lock(folder: Path) -> Iterator[int]:
-    """Own the data folder for as long as the context lasts; yields the lock's file descriptor.
+    """Lock the data folder for as long as the context lasts; yields the lock's file descriptor.
 
-    Child processes that inherit the descriptor keep the lock until they, too, are gone: a server
-    left over from a killed stack can never share its files with a new one.
+    Child processes that inherit the descriptor hold the lock until they are gone, too. So a server
+    that outlives a killed stack never shares its files with a new one.
 
     Raises:
         FolderLockedError: Another process holds the folder; the message names it.
-        UnwritableError: The folder cannot be made, or not be written to.
+        UnwritableError: The folder cannot be made, or cannot be written to.
     """
     path = folder / "lock"
     try:
@@ -30,13 +33,7 @@ def folder_lock(folder: Path) -> Iterator[int]:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            holder = path.read_text(encoding="utf-8").strip()
-            raise FolderLockedError(
-                f"{folder.resolve()} is in use by another stack (process {holder or 'unknown'}).",
-                holder=int(holder) if holder.isdigit() else None,
-                remedy="Use that one or stop it; a second stack needs LOCAL2_MEMORY__DATA_DIR and "
-                "LOCAL2_MEMORY__CHROMA_PATH of its own.",
-            ) from None
+            raise _locked(folder, path.read_text(encoding="utf-8").strip()) from None
         try:
             os.ftruncate(descriptor, 0)
             os.pwrite(descriptor, str(os.getpid()).encode(), 0)
@@ -45,3 +42,13 @@ def folder_lock(folder: Path) -> Iterator[int]:
         yield descriptor
     finally:
         os.close(descriptor)
+
+
+def _locked(folder: Path, holder: str) -> FolderLockedError:
+    """The error that names who holds the lock, as that process wrote itself into the file."""
+    return FolderLockedError(
+        f"{folder.resolve()} is in use by another stack (process {holder or 'unknown'}).",
+        holder=int(holder) if holder.isdigit() else None,
+        remedy="Use that one or stop it; a second stack needs LOCAL2_MEMORY__DATA_DIR and "
+        "LOCAL2_MEMORY__CHROMA_PATH of its own.",
+    )

@@ -1,12 +1,12 @@
 """Logging: structlog events, rendered and written by a thread of their own.
 
-The event loop pays for a dict and a queue; formatting and the write happen elsewhere, many events
-at once, since waking the thread for each would cost a request more than the event itself. A kill
-can lose the last GATHERING seconds. One line an event: readable in a terminal, JSON otherwise.
-Content of memories is logged at debug only.
+The event loop pays for a dict and a queue. Rendering and writing happen in the thread, for many
+events at once, because waking it for each event would cost a request more than the event itself. A
+kill can lose the events of the last GATHERING seconds. Each event is one line: readable in a
+terminal, JSON otherwise. Content of memories is logged at debug only.
 
-Nobody waits for a log: while it takes nothing, as a full pipe or disk, MOST events wait, more are
-dropped, and how many is logged once it takes something again.
+Nobody waits for a log. While it accepts nothing, as a full pipe or disk does, MAX_WAITING events
+wait and further ones are dropped. How many is logged once it accepts events again (decision 0039).
 """
 
 import atexit
@@ -27,24 +27,25 @@ import structlog
 from local.errors import UnwritableError
 
 GATHERING = 0.05
-"""Seconds that an event waits for others to be written with."""
-MOST = 10_000
-"""Events that wait to be written."""
+"""Seconds that an event waits, to be written together with others. Longer saves wakeups, and loses
+more events with a kill."""
+MAX_WAITING = 10_000
+"""Events that wait to be written. Bounds memory while a log accepts nothing."""
 STANDARD_ERROR = 2
 NEWLINE = ord("\n")
 STOP_PATIENCE = 1.0
-"""Seconds that a log which takes nothing may delay the end of the process."""
-
-LONGEST = 10_000
-"""Characters of one value, such as a traceback; nothing else should be as long."""
+"""Seconds that a log which accepts nothing may delay the end of the process."""
+MAX_VALUE = 10_000
+"""Characters of one value. Enough for a traceback; nothing else should be as long."""
 
 Event = MutableMapping[str, Any]
 
 
 class _Writer:
-    """The thread that renders events and writes them, whatever is queued at once.
+    """The thread that renders all queued events and writes them at once.
 
-    It writes past Python's buffers: a thread that hangs in one keeps the process from ending.
+    It writes past Python's buffers, because a thread that hangs in one of them keeps the process
+    from ending.
     """
 
     def __init__(self, descriptor: int, *, readable: bool) -> None:
@@ -62,15 +63,15 @@ class _Writer:
         atexit.register(self.close)
 
     def put(self, event: Event) -> None:
-        if self._events.qsize() < MOST:
+        if self._events.qsize() < MAX_WAITING:
             self._events.put(event)
         else:
             self._overflowed += 1
 
     def close(self) -> None:
-        """Write what is queued and stop; a second call does nothing.
+        """Write the queued events and stop; a second call does nothing.
 
-        A log that takes nothing is left behind, and its thread ends with the process.
+        If the log accepts nothing, the thread is abandoned, and ends with the process.
         """
         atexit.unregister(self.close)
         self._closing.set()
@@ -87,7 +88,7 @@ class _Writer:
             os.close(self._descriptor)
 
     def _write_or_drop(self, batch: list[Event]) -> None:
-        """Write events, and before them how many were dropped since that was last written."""
+        """Write events, and before them how many were dropped since the last such report."""
         dropped = self._overflowed + self._lost - self._reported
         if dropped and self._write([self._dropping(dropped)]) == 0:
             self._reported += dropped
@@ -104,7 +105,7 @@ class _Writer:
         }
 
     def _write(self, events: list[Event]) -> int:
-        """Write lines, and return how many were not written. One that was cut is ended first."""
+        """Write events; returns how many were not written. A line that was cut is ended first."""
         lines = "".join(map(self._line, events)).encode("utf-8", "backslashreplace")
         left = memoryview(b"\n" + lines if self._cut else lines)
         try:
@@ -133,8 +134,8 @@ class _Writer:
         moment = datetime.fromtimestamp(event["timestamp"], UTC)
         event["timestamp"] = moment.isoformat(timespec="milliseconds")
         for name, value in event.items():
-            if isinstance(value, str) and len(value) > LONGEST:
-                event[name] = f"{value[:LONGEST]} … ({len(value)} characters)"
+            if isinstance(value, str) and len(value) > MAX_VALUE:
+                event[name] = f"{value[:MAX_VALUE]} … ({len(value)} characters)"
         return f"{self._render(None, event['level'], event)}\n"
 
 
@@ -146,7 +147,7 @@ def _render_json(_logger: object, _level: str, event: Event) -> str:
 
 
 class _QueueLogger:
-    """What structlog calls at the end of its chain: hands the event to the writer's thread."""
+    """The end of structlog's chain, which hands the event to the writer's thread."""
 
     def __init__(self, writer: _Writer) -> None:
         self.debug = self.info = self.warning = self.error = self.msg = writer.put
@@ -156,15 +157,16 @@ class _QueueLogger:
 def logging_to(
     target: Path | None = None, *, level: str = "info", process: str = "local2"
 ) -> Iterator[None]:
-    """Send structlog's events to a file, or to standard error while the context lasts.
+    """Send structlog's events to a file or to standard error, while the context lasts.
 
     Args:
-        target: A file to append JSON lines to; None means standard error, readable in a terminal.
-        level: Events below it cost next to nothing and go nowhere.
-        process: Bound to every event, for stacks of several processes.
+        target: A file that JSON lines are appended to. None means standard error, where events are
+            readable if it is a terminal.
+        level: Events below it are dropped at next to no cost.
+        process: Added to every event, because a stack has several processes.
 
     Raises:
-        UnwritableError: The file cannot be made, or not be written to.
+        UnwritableError: The file cannot be made, or cannot be written to.
     """
     if target is None:
         descriptor = os.dup(STANDARD_ERROR)

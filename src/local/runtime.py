@@ -1,4 +1,7 @@
-"""The runtime file: how other commands on this machine find a running stack."""
+"""The runtime file, by which other commands on this machine find a running stack.
+
+The stack's server chooses a free port by default, so its address is known only once it runs.
+"""
 
 import os
 from collections.abc import Iterator
@@ -14,13 +17,15 @@ NAME = "runtime.json"
 
 
 class Runtime(msgspec.Struct, frozen=True, kw_only=True):
+    """The content of the file: address of the bus, and process id of the stack."""
+
     url: str
     pid: int
 
 
 @contextmanager
 def runtime_file(data_dir: Path, url: str) -> Iterator[None]:
-    """Leave the bus's address in the data folder while the context lasts.
+    """Write the bus's address into the data folder, and remove it when the context ends.
 
     Raises:
         UnwritableError: It cannot be written there.
@@ -40,10 +45,10 @@ def runtime_file(data_dir: Path, url: str) -> Iterator[None]:
 
 
 def running_url(settings: Settings) -> str:
-    """Where the bus of the running stack is.
+    """The address of the running stack's bus.
 
     Raises:
-        StackNotRunningError: Nothing is configured, and no stack has left its address.
+        StackNotRunningError: No address is configured, and no stack runs on the data folder.
     """
     if settings.bus.url is not None:
         return settings.bus.url
@@ -60,7 +65,7 @@ def running_url(settings: Settings) -> str:
 
 
 def is_alive(pid: int | None) -> bool:
-    """Whether there is such a process, whoever's it is."""
+    """Whether there is such a process, no matter whose."""
     if pid is None:
         return False
     try:

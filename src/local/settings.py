@@ -1,7 +1,8 @@
-"""Settings: `config/*.yaml` and `LOCAL2_<FILE>__<KEY>` into frozen Structs, loaded once.
+"""Settings: `config/*.yaml` and `LOCAL2_<FILE>__<KEY>` as frozen Structs, loaded once.
 
-The defaults live here; the files in `config/` repeat them with their explanations (a test keeps
-the two alike). A key that nobody knows is refused, in a file as in the environment.
+The defaults are here; the files in `config/` repeat them with their explanations, and a test
+compares the two. An unknown key is refused, in a file and in the environment, because a misspelled
+setting would otherwise have no effect that anybody notices.
 """
 
 import os
@@ -16,6 +17,8 @@ from local.errors import ConfigError
 
 ENVIRONMENT_PREFIX = "LOCAL2_"
 TOOL_OUTPUT_LIMIT = 8_192
+"""Characters of a tool's result that a model is given. About 2,000 tokens, a quarter of the default
+context; the rest is read on with `read_tool_output`."""
 
 EmbedderChoice = Literal["auto", "ollama", "minilm"]
 ChatChoice = Literal["auto", "ollama", "rules"]
@@ -91,7 +94,7 @@ class GeneratorSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknow
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One Struct a file in `config/`; the names are the file names."""
+    """One Struct for each file in `config/`; the names are the files' names."""
 
     bus: BusSettings = msgspec.field(default_factory=BusSettings)
     memory: MemorySettings = msgspec.field(default_factory=MemorySettings)
@@ -104,11 +107,11 @@ def load_settings(
     """Read the settings.
 
     Args:
-        folder: Where the YAML files are. None means `./config` if it exists, else defaults only.
-        environment: Overrides, e.g. `LOCAL2_MEMORY__TOP_K=10`; values are read as YAML.
+        folder: Holds the YAML files. None means `./config` if it exists, else only defaults.
+        environment: Overrides, such as `LOCAL2_MEMORY__TOP_K=10`; values are read as YAML.
 
     Raises:
-        ConfigError: A file cannot be read, or a key or value is not what the Structs say.
+        ConfigError: A file cannot be read, or a key or value does not match the Structs.
     """
     if folder is not None and not folder.is_dir():
         raise ConfigError(f"There is no folder {folder}.", remedy="Name one that holds bus.yaml.")
@@ -152,7 +155,7 @@ def _override(sections: dict[str, dict[str, Any]], variable: str, value: str) ->
 
 
 def _without_empty(section: dict[str, Any], into: type[msgspec.Struct]) -> dict[str, Any]:
-    """An empty variable means none where there may be none, as `reranker_url`."""
+    """An empty value means None where a setting may be None, such as `reranker_url`."""
     nullable = {
         field.name for field in msgspec.structs.fields(into) if type(None) in get_args(field.type)
     }

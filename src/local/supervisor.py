@@ -1,4 +1,9 @@
-"""Starts a child process, and starts it again whenever it ends before it should."""
+"""Starts a child process, and starts it again whenever it ends by itself.
+
+The child's standard input stays open for as long as the parent lives, so that it notices the
+parent's death; an inherited descriptor keeps the data folder locked until it is gone (decision
+0005).
+"""
 
 import asyncio
 import os
@@ -9,10 +14,14 @@ from contextlib import asynccontextmanager, suppress
 import structlog
 
 STOP_PATIENCE = 10.0
+"""Seconds from SIGTERM to SIGKILL: time to finish a batch and close files."""
 FIRST_DELAY = 0.1
+"""Seconds before the first restart: searches lack vectors until then."""
 LAST_DELAY = 10.0
+"""Seconds: the longest pause, to which the delays double. A child that cannot start must not occupy
+a core."""
 STEADY = 30.0
-"""A child that lived this many seconds starts the delays over."""
+"""Seconds: a child that ran longer is restarted after FIRST_DELAY again."""
 
 log = structlog.get_logger()
 
@@ -43,12 +52,12 @@ class Child:
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.DEVNULL,
             pass_fds=self._inherit,
-            start_new_session=True,  # Ctrl-C is for the stack, which stops its children in order
+            start_new_session=True,  # Ctrl-C is for the stack, which stops its children
             env={**os.environ, "OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"},
         )
         if process.stdin is not None:
             process.stdin.write(self._config + b"\n")
-            with suppress(ConnectionError):  # it died at once; `watch` sees that
+            with suppress(ConnectionError):  # it died at once, which `watch` notices
                 await process.stdin.drain()
 
     async def watch(self) -> None:
@@ -66,11 +75,11 @@ class Child:
             delay = min(delay * 2, LAST_DELAY)
             try:
                 await self.start()
-            except OSError as error:  # tried again: the process that ended is still the last one
+            except OSError as error:  # tried again, because the ended process is still there
                 log.warning("child_not_started", module=self._module, reason=str(error))
 
     async def stop(self) -> None:
-        """Ask it to stop, with SIGTERM; insist after a while."""
+        """Stop it with SIGTERM, and with SIGKILL if that takes too long."""
         process = self._process
         if process is None or process.returncode is not None:
             return
@@ -96,8 +105,8 @@ async def supervised(
     Args:
         module: Run as `python -m module`.
         config: One line for its standard input, which then stays open as a sign of life.
-        inherit: File descriptors it keeps open.
-        ended: Called with its exit code whenever it has ended without being asked to.
+        inherit: File descriptors that it keeps open.
+        ended: Called with its exit code whenever it ended by itself.
     """
     child = Child(module, config, inherit=inherit, ended=ended)
     watcher: asyncio.Task[None] | None = None

@@ -12,7 +12,7 @@ from local.bus.streams import ensure_streams
 from local.client.queries import QueryClient
 from local.errors import OverloadedError
 from local.generator.agent import GeneratorAgent
-from local.llm.chat import ChatChunk, ChatMessage, ToolDefinition
+from local.llm.models import ChatChunk, ChatMessage, ToolDefinition
 from local.protocol import subjects
 from local.protocol.caller import Caller
 from local.protocol.codec import decode, encode
@@ -138,7 +138,7 @@ async def test_a_stop_ends_every_query_with_an_error(
 async def test_queries_over_what_is_taken_are_refused(
     bus: Connection, client: QueryClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("local.fair_slots.SHARE", 1_024 // 3)
+    monkeypatch.setattr("local.fair_slots.OWNER_FRACTION", 1_024 // 3)
     for number in range(3):
         assert (await publish(bus, f"hang {number}", eve(number))).ok
 

@@ -6,7 +6,7 @@ from calling import answer, call
 from factories import StartGenerator
 from local.bus.connection import Connection
 from local.client.queries import QueryClient
-from local.llm.framing import LONGEST, line
+from local.llm.framing import MAX_LINE, line
 from local.protocol.caller import Caller
 from stand_ins.ollama_server import OllamaStandIn
 
@@ -134,7 +134,7 @@ def test_a_line_is_bounded_and_says_what_it_leaves_out() -> None:
     long = line("word " * 20_000)
 
     assert long.startswith("word word")
-    assert len(long) < LONGEST + 50
+    assert len(long) < MAX_LINE + 50
     assert long.endswith(" characters left out …]")
 
 

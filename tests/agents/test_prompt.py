@@ -5,7 +5,7 @@ import pytest
 
 from local.conversation.message import Message, ToolCallMsg
 from local.conversation.tokens import estimate
-from local.generator.prompt import Background, Known, Note, Prompt, PromptWriter
+from local.generator.prompt import Background, Prompt, PromptMemory, PromptNote, PromptWriter
 
 ROOM = 1_000
 ANSWERED = [
@@ -26,11 +26,14 @@ def writer(background: Background, room: int = ROOM) -> PromptWriter:
 @pytest.mark.parametrize(
     "background",
     [
-        pytest.param(Background(memories=[Known(content=LONG)]), id="one long memory"),
-        pytest.param(Background(notes=[Note(role="planner", content=LONG)] * 15), id="long notes"),
+        pytest.param(Background(memories=[PromptMemory(content=LONG)]), id="one long memory"),
+        pytest.param(
+            Background(notes=[PromptNote(role="planner", content=LONG)] * 15), id="long notes"
+        ),
         pytest.param(
             Background(
-                memories=[Known(content=LONG)] * 10, notes=[Note(role="planner", content=LONG)] * 15
+                memories=[PromptMemory(content=LONG)] * 10,
+                notes=[PromptNote(role="planner", content=LONG)] * 15,
             ),
             id="both",
         ),
@@ -48,8 +51,11 @@ def test_a_long_background_is_cut_and_leaves_room_for_the_conversation(
 
 
 def test_only_what_is_long_of_a_background_is_cut() -> None:
-    memories = [Known(content=LONG), Known(topic="user.name", content="Richard", by="self")]
-    notes = [Note(role="planner", content="The cake is ordered.")]
+    memories = [
+        PromptMemory(content=LONG),
+        PromptMemory(topic="user.name", content="Richard", by="self"),
+    ]
+    notes = [PromptNote(role="planner", content="The cake is ordered.")]
 
     system = writer(Background(memories=memories, notes=notes)).write([QUESTION]).messages[0]
 
@@ -65,7 +71,7 @@ def test_only_what_is_long_of_a_background_is_cut() -> None:
 
 def test_a_background_that_fits_is_shown_as_it_is() -> None:
     lines = [f"Fact {number} that somebody told." for number in range(10)]
-    background = Background(memories=[Known(content=line) for line in lines])
+    background = Background(memories=[PromptMemory(content=line) for line in lines])
 
     system = writer(background).write([QUESTION]).messages[0]
 

@@ -9,7 +9,7 @@ from factories import Listen
 from local.bus.connection import Connection
 from local.bus.streams import ensure_streams
 from local.generator import publication
-from local.generator.publication import Publications
+from local.generator.publication import TurnPublisher
 from local.protocol.caller import Caller
 from local.protocol.codec import decode
 from local.protocol.payloads import Generation
@@ -44,14 +44,14 @@ async def test_turns_are_kept_in_their_order_until_the_stream_takes_them(
     bus: Connection, listen: Listen
 ) -> None:
     heard = await listen("response.generation")
-    publications = Publications(bus)
+    publications = TurnPublisher(bus)
     for number in range(5):
         assert await publications.publish(turn(number), RICHARD) == turn(number)
     await eventually(lambda: len(heard) == 5)
     told = [decode(message.data, Generation).payload for message in heard]
 
     await ensure_streams(bus)
-    await eventually(lambda: not publications._kept)
+    await eventually(lambda: not publications._waiting)
     await publications.publish(turn(5), RICHARD)
     await publications.close()
 
@@ -68,7 +68,7 @@ async def test_what_there_is_no_room_to_keep_is_an_error_and_no_answer(
     monkeypatch.setattr(publication, "KEPT_BYTES", 0)
     heard = await listen("response.generation")
 
-    publications = Publications(bus)
+    publications = TurnPublisher(bus)
     refused = await publications.publish(turn(1), RICHARD)
     await publications.close()
 
@@ -80,7 +80,7 @@ async def test_what_there_is_no_room_to_keep_is_an_error_and_no_answer(
 async def test_turns_that_are_lost_with_their_generator_are_named(
     bus: Connection, logs: Path
 ) -> None:
-    publications = Publications(bus)
+    publications = TurnPublisher(bus)
     for number in (71, 72):
         await publications.publish(turn(number), RICHARD)
     await publications.close()

@@ -12,7 +12,7 @@ from local.bus.streams import publish_durably
 from local.client.dead_letters import letters
 from local.client.toolbox import Toolbox
 from local.client.tools import call_tool
-from local.errors import ECHOED, echoed, quoted
+from local.errors import MAX_ECHOED, echoed, quoted
 from local.ledger.sqlite.database import Database
 from local.memory.tenant import Memories, Memory
 from local.protocol.caller import Caller
@@ -107,7 +107,7 @@ async def test_a_large_message_that_cannot_be_read_is_a_dead_letter_once(
 
     (kept,) = [stored.letter async for stored in letters(bus)]
     assert kept.cut == cut
-    assert len(kept.reason) <= ECHOED
+    assert len(kept.reason) <= MAX_ECHOED
     assert len(await episodes(database)) == 1
     await eventually(lambda: "turn_remembered" in log_since())
     assert len(log_since()) < 5_000
@@ -142,10 +142,10 @@ async def test_what_a_turn_holds_besides_is_logged_in_a_few_lines(
 def test_of_a_long_text_the_beginning_and_the_end_are_repeated() -> None:
     said = echoed(f"Invalid value {WRONG} at args.topic")
 
-    assert len(said) == ECHOED
+    assert len(said) == MAX_ECHOED
     assert said.startswith("Invalid value Xyzzy")
     assert said.endswith("Xyzzy at args.topic")
-    assert len(quoted("'\n" * 1_000)) <= ECHOED
+    assert len(quoted("'\n" * 1_000)) <= MAX_ECHOED
     assert quoted("Ada") == "'Ada'"
 
 

@@ -8,7 +8,7 @@ import pytest
 from local.bus.connection import Connection
 from local.bus.streams import publish_durably
 from local.client.tools import call_tool
-from local.generator.publication import Publications
+from local.generator.publication import TurnPublisher
 from local.ledger.sqlite.database import Connection as Sql
 from local.ledger.sqlite.database import Database
 from local.protocol.caller import Caller
@@ -330,7 +330,7 @@ async def test_two_turns_of_a_query_id_are_both_stored_when_published_at_once(
 ) -> None:
     for query, answer in (("Metal?", "Iridium."), ("Metal?", "Osmium."), ("Gas?", "Radon.")):
         said = Generation(query=query, answer=answer, session_id="s1", query_id="1")
-        await Publications(bus).publish(said, RICHARD)
+        await TurnPublisher(bus).publish(said, RICHARD)
     await all_done(bus)
 
     assert await told(bus) == ["Metal?", "Osmium.", "Gas?", "Radon."]

@@ -15,8 +15,8 @@ from local.bus.connection import Connection, Message
 from local.client.queries import QueryClient
 from local.errors import BusError, ModelError, TooLargeError
 from local.generator.agent import GeneratorAgent
-from local.generator.publication import Publications
-from local.llm.chat import ChatChunk, ChatMessage, ToolCall, ToolDefinition, Usage
+from local.generator.publication import TurnPublisher
+from local.llm.models import ChatChunk, ChatMessage, ToolCall, ToolDefinition, Usage
 from local.memory.tenant import Memory
 from local.protocol import subjects
 from local.protocol.caller import Caller
@@ -348,7 +348,7 @@ async def test_a_turn_of_which_nothing_can_be_published_is_an_error(
 
     turn = Generation(answer="Au.", query="Gold?", query_id="q1")
     with pytest.raises(BusError, match="q1"):
-        await Publications(bus).publish(turn, RICHARD)
+        await TurnPublisher(bus).publish(turn, RICHARD)
 
 
 async def test_a_query_that_failed_and_is_asked_again_under_its_id_is_remembered(

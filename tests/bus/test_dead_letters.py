@@ -9,7 +9,7 @@ from local.bus.connection import Connection
 from local.bus.dead_letters import bury
 from local.bus.streams import publish_durably, turns_stream
 from local.client.dead_letters import count_letters, drop, letter_at, letters, publish_again
-from local.errors import ECHOED, BadRequestError, BusError, InvalidArgumentsError
+from local.errors import MAX_ECHOED, BadRequestError, BusError, InvalidArgumentsError
 from local.protocol.payloads import DeadLetter
 
 LETTER = DeadLetter(
@@ -53,7 +53,7 @@ async def test_a_letter_fits_the_bus_whatever_it_is_about(bus: Connection, text:
 
     (stored,) = [stored async for stored in letters(bus)]
     assert stored.letter.cut
-    assert len(stored.letter.reason) <= ECHOED
+    assert len(stored.letter.reason) <= MAX_ECHOED
     assert len(stored.letter.message) > 100_000
 
 

@@ -7,12 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from local.conversation.compaction.packing import packed
+from local.conversation.compaction.fitting import ToolTruncation, pack_rounds, shorten
 from local.conversation.compaction.stages import CompactionRuntime, Job
 from local.conversation.compaction.strategies import Pipeline
-from local.conversation.compaction.summaries import WRITTEN_PART
+from local.conversation.compaction.summaries import WRITTEN_FRACTION
 from local.conversation.compaction.summarization import Summarization
-from local.conversation.compaction.truncation import ToolTruncation, shortened
 from local.conversation.config import (
     ActiveContextPolicyConfig,
     BackwardPackingConfig,
@@ -20,8 +19,8 @@ from local.conversation.config import (
     SummarizationConfig,
     ToolTruncationConfig,
 )
-from local.conversation.contents import SUMMARY, images_of, is_summary, text_of
-from local.conversation.message import Message, ToolCallMsg
+from local.conversation.images import images_of
+from local.conversation.message import SUMMARY, Message, ToolCallMsg, is_summary, text_of
 from local.conversation.tokens import estimate, tokens_of
 from local.errors import ConversationError
 from talks import Writer, assistant, chat, job, lent, system, tool, user, words
@@ -78,7 +77,7 @@ async def test_tool_truncation_cuts_old_results_and_keeps_their_beginning_and_en
 def test_what_is_shortened_again_says_what_is_left_out_of_the_first() -> None:
     whole = tool("1", "x" * 10_000)
 
-    twice = shortened(shortened(whole, 500, estimate), 100, estimate)
+    twice = shorten(shorten(whole, 500, estimate), 100, estimate)
 
     left_out = 10_000 - text_of(twice).count("x")
     assert f"[… {left_out:,} characters left out …]" in text_of(twice)
@@ -88,7 +87,7 @@ def test_what_is_shortened_again_says_what_is_left_out_of_the_first() -> None:
 def test_a_result_that_looks_as_if_it_were_shortened_can_be(number: str) -> None:
     posing = tool("1", f"{LONG} [… {number} characters left out …] {LONG}")
 
-    assert estimate(shortened(posing, 100, estimate)) <= 100
+    assert estimate(shorten(posing, 100, estimate)) <= 100
 
 
 async def test_tool_truncation_leaves_images_and_what_is_short_enough() -> None:
@@ -109,7 +108,7 @@ async def test_tool_truncation_leaves_images_and_what_is_short_enough() -> None:
 def test_what_is_shortened_is_never_longer_than_before(length: int, tokens: int) -> None:
     whole = tool("1", "x" * length)
 
-    cut = shortened(whole, tokens, estimate)
+    cut = shorten(whole, tokens, estimate)
 
     assert cut is whole or estimate(cut) < estimate(whole)
 
@@ -272,7 +271,7 @@ async def test_what_a_model_reads_and_is_to_write_fits_into_what_it_takes() -> N
 
     read = [sum(tokens_of(message.content) for message in prompt) for prompt in writer.prompts]
     assert len(read) > 5
-    assert max(read) + takes // WRITTEN_PART <= takes
+    assert max(read) + takes // WRITTEN_FRACTION <= takes
     assert "QUJD" not in str(writer.prompts)
 
 
@@ -369,7 +368,7 @@ async def test_the_model_sees_the_bytes_of_images_only_if_told_so(with_bytes: bo
 def test_backward_packing_keeps_the_newest_rounds_that_fit() -> None:
     messages = [system(), *chat(10)]
 
-    kept = packed(messages, 52, words)
+    kept = pack_rounds(messages, 52, words)
 
     assert texts(kept) == ["You", "answer7", "question8", "answer8", "question9", "answer9"]
 
@@ -377,7 +376,7 @@ def test_backward_packing_keeps_the_newest_rounds_that_fit() -> None:
 def test_backward_packing_keeps_the_summary_before_older_rounds() -> None:
     summary = Message(role="user", name=SUMMARY, content="Summary of it all.")
 
-    kept = packed([system(), summary, *chat(10)], 30, words)
+    kept = pack_rounds([system(), summary, *chat(10)], 30, words)
 
     assert texts(kept) == ["You", "Summary", "question9", "answer9"]
 
@@ -389,7 +388,7 @@ def test_backward_packing_cuts_the_summary_and_results_rather_than_lose_either(
     summary = Message(role="user", name=SUMMARY, content="Summary " + "of much " * 50)
     newest = [user("Find it."), assistant(calls=["1"]), tool("1", "word " * result)]
 
-    kept = packed([system(), summary, *chat(3), *newest], 200, words)
+    kept = pack_rounds([system(), summary, *chat(3), *newest], 200, words)
 
     assert texts(kept) == ["You", "Summary", "Find", "look({})", "word"]
     assert sum(map(words, kept)) <= 200
@@ -399,7 +398,7 @@ def test_backward_packing_cuts_the_summary_and_results_rather_than_lose_either(
 def test_backward_packing_keeps_the_last_question_although_it_came_amid_a_round() -> None:
     amid = [assistant(calls=["1"]), user("Hurry up!"), tool("1", LONG)]
 
-    kept = packed([*chat(3), *amid, assistant("Done.")], 100, words)
+    kept = pack_rounds([*chat(3), *amid, assistant("Done.")], 100, words)
 
     assert texts(kept) == ["look({})", "Hurry", "word", "Done."]
 
@@ -407,14 +406,14 @@ def test_backward_packing_keeps_the_last_question_although_it_came_amid_a_round(
 def test_backward_packing_gives_a_summary_no_room_that_is_not_there() -> None:
     summary = Message(role="user", name=SUMMARY, content="Summary " + "of much " * 50)
 
-    assert texts(packed([summary, user("word " * 190)], 200, words)) == ["word"]
+    assert texts(pack_rounds([summary, user("word " * 190)], 200, words)) == ["word"]
 
 
 def test_backward_packing_keeps_the_question_and_cuts_results_that_leave_no_room() -> None:
     calls = [f"{n}" for n in range(4)]
     messages = [*chat(3), user("Find it."), assistant(calls=calls), *(tool(c, LONG) for c in calls)]
 
-    kept = packed(messages, 200, words)
+    kept = pack_rounds(messages, 200, words)
 
     assert texts(kept[:2]) == ["Find", "look({})"]
     assert [message.tool_call_id for message in kept[2:]] == calls
@@ -424,7 +423,7 @@ def test_backward_packing_keeps_the_question_and_cuts_results_that_leave_no_room
 def test_backward_packing_keeps_a_call_that_waits_for_answers_and_cuts_those_it_has() -> None:
     calling, hurrying = assistant(calls=["1", "2"]), user("Hurry up!")
 
-    kept = packed([*chat(3), calling, tool("1", LONG), hurrying], 200, words)
+    kept = pack_rounds([*chat(3), calling, tool("1", LONG), hurrying], 200, words)
 
     assert [kept[0], kept[2]] == [calling, hurrying]
     assert kept[1].tool_call_id == "1"

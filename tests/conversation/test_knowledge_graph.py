@@ -255,7 +255,7 @@ async def test_rules_read_a_long_text_beside_the_loop(
         read_by.append(threading.get_ident())
         return [triplet(*ADA)]
 
-    monkeypatch.setattr(knowledge_graph, "extract", reading)
+    monkeypatch.setattr(knowledge_graph, "extract_facts", reading)
 
     assert await graph.extract_and_update_from_text("Ada works.", "user") == [triplet(*ADA)]
     assert read_by != [threading.get_ident()]

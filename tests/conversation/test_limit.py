@@ -6,9 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from local.conversation.compaction.limit import limited
-from local.conversation.compaction.rounds import rounds
-from local.conversation.compaction.stages import Job
+from local.conversation.compaction.fitting import limit_tokens
+from local.conversation.compaction.stages import Job, rounds
 from local.conversation.config import (
     ActiveContextPolicyConfig,
     ManagedMemoryConfig,
@@ -17,8 +16,8 @@ from local.conversation.config import (
 from local.conversation.managed import ManagedConversationMemory
 from local.conversation.manager import MemoryManager
 from local.conversation.message import AgentCallMsg, Message, ToolCallMsg
-from local.conversation.parts import Dict
 from local.conversation.tokens import estimate
+from local.protocol.payloads import Json
 from talks import Writer, assistant, chat, config, lent, system, tool, user, words
 
 PROMPT = "You help."
@@ -32,7 +31,7 @@ def managed(threshold: int, messages: Sequence[Message] = ()) -> ManagedConversa
     return memory
 
 
-def tokens(messages: Sequence[Dict]) -> int:
+def tokens(messages: Sequence[Json]) -> int:
     """Of what was handed out, counted from its own texts."""
     return sum(len(str(message["content"]).split()) for message in messages)
 
@@ -187,7 +186,7 @@ def test_the_limit_holds_for_every_conversation(
     policy = ActiveContextPolicyConfig(tool_truncation=ToolTruncationConfig(max_tokens=5))
     limits = ManagedMemoryConfig(threshold_tokens=threshold, active_context=policy)
 
-    kept = limited(messages, limits, estimate)
+    kept = limit_tokens(messages, limits, estimate)
 
     assert sum(map(estimate, kept)) <= threshold
     if threshold > 50 and messages:

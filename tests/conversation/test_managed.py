@@ -9,13 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from local.conversation.compaction.stages import Compacted, Job
+from local.conversation.compaction.stages import Compaction, Job
 from local.conversation.compaction.strategies import MemoryState
 from local.conversation.config import ManagedMemoryConfig, Mode, SummarizationConfig
-from local.conversation.contents import is_summary
 from local.conversation.events import CompactionEvent, EventContext, MemoryResetEvent
 from local.conversation.managed import ManagedConversationMemory
-from local.conversation.message import Message
+from local.conversation.message import Message, is_summary
 from talks import Heard, Writer, assistant, chat, config, lent, tool, user, words
 
 
@@ -239,8 +238,8 @@ async def test_strategies_can_be_replaced() -> None:
             return state.messages > 2
 
     class NewestOnly:
-        async def process(self, messages: Sequence[Message], job: Job) -> Compacted:  # noqa: ARG002
-            return Compacted(messages=list(messages[-1:]), stages=["newest_only"])
+        async def process(self, messages: Sequence[Message], job: Job) -> Compaction:  # noqa: ARG002
+            return Compaction(messages=list(messages[-1:]), stages=["newest_only"])
 
     class Users:
         def retrieve(self, messages: Sequence[Message], job: Job) -> Sequence[Message]:  # noqa: ARG002
@@ -365,7 +364,7 @@ async def test_a_compaction_says_when_it_starts_and_what_it_came_to() -> None:
 
 async def test_a_compaction_that_breaks_says_so_and_changes_nothing() -> None:
     class Broken:
-        async def process(self, messages: Sequence[Message], job: Job) -> Compacted:  # noqa: ARG002
+        async def process(self, messages: Sequence[Message], job: Job) -> Compaction:  # noqa: ARG002
             raise ArithmeticError
 
     memory = ManagedConversationMemory(config(), process_strategy=Broken())

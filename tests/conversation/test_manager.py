@@ -9,16 +9,16 @@ from pathlib import Path
 import pytest
 
 from local.conversation.config import ManagedMemoryConfig
-from local.conversation.contents import images_of
 from local.conversation.conversation import ConversationMemory
 from local.conversation.events import CompactionEvent, MemoryResetEvent
+from local.conversation.images import images_of
 from local.conversation.knowledge_graph import KGMemory
 from local.conversation.managed import ManagedConversationMemory
 from local.conversation.manager import MemoryManager, MemoryType
 from local.conversation.message import AgentCallMsg, Message, ToolCallMsg
-from local.conversation.state import State
 from local.errors import ConversationError
 from local.llm.ollama import OllamaModel
+from local.protocol.payloads import Json
 from local.protocol.triplet import Triplet
 from stand_ins.ollama_server import OllamaStandIn
 from talks import Heard, Writer, chat, config, lent, user, words
@@ -213,7 +213,7 @@ async def test_compactions_are_false_where_they_are_not_supported(memory_type: M
 @pytest.mark.parametrize("memory_type", TYPES)
 @pytest.mark.parametrize("additional_state", [None, {}, {"plan": ["a", {"b": None}], "ü": 2.5}])
 def test_load_from_file_gives_all_that_save_to_file_was_given(
-    memory_type: MemoryType, additional_state: State | None, file: Path
+    memory_type: MemoryType, additional_state: Json | None, file: Path
 ) -> None:
     manager = filled(MemoryManager(memory_type, description="You help."))
     manager.add(EVERYTHING)

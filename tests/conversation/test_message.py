@@ -13,9 +13,15 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from local.conversation import images
-from local.conversation.contents import text_of, with_images
-from local.conversation.images import embedded
-from local.conversation.message import AgentCallMsg, Message, MessageContent, Role, ToolCallMsg
+from local.conversation.images import embedded, with_images
+from local.conversation.message import (
+    AgentCallMsg,
+    Message,
+    MessageContent,
+    Role,
+    ToolCallMsg,
+    text_of,
+)
 from local.errors import ConversationError
 from talks import assistant, system, tool, user
 
@@ -455,6 +461,6 @@ async def test_only_images_are_embedded(tmp_path: Path, monkeypatch: pytest.Monk
     }.items():
         with pytest.raises(ConversationError, match=problem):
             await embedded(user("See", images=[str(tmp_path / name)]))
-    monkeypatch.setattr(images, "LARGEST", len(PNG) - 1)
+    monkeypatch.setattr(images, "MAX_IMAGE_BYTES", len(PNG) - 1)
     with pytest.raises(ConversationError, match="has 21 bytes, over 20"):
         await embedded(user("See", images=[str(tmp_path / "large.png")]))

@@ -5,12 +5,13 @@ from collections.abc import Iterator
 
 import pytest
 
-from local.conversation.compaction.payload import payload_bytes
+from local.conversation.compaction import summarization
+from local.conversation.compaction.summarization import payload_bytes
 from local.conversation.config import SummarizationConfig
-from local.conversation.contents import images_of, is_summary, text_of
 from local.conversation.events import CompactionEvent, EventContext
+from local.conversation.images import images_of
 from local.conversation.managed import ManagedConversationMemory
-from local.conversation.message import Message
+from local.conversation.message import Message, is_summary, text_of
 from talks import Heard, Writer, assistant, chat, config, lent, tool, user
 
 THRESHOLD = 1_000_000
@@ -139,7 +140,7 @@ async def test_images_keep_to_half_of_what_was_refused() -> None:
 async def test_images_keep_to_half_of_what_the_provider_takes(
     monkeypatch: pytest.MonkeyPatch, provider: str | None, kept: int
 ) -> None:
-    monkeypatch.setattr("local.conversation.compaction.payload.REQUEST_BYTES", {"small": 30_000})
+    monkeypatch.setattr(summarization, "REQUEST_BYTES", {"small": 30_000})
     memory = remembering(*looking(4, size=10_000))
 
     assert await memory.compact_for_payload_error(lent(provider=provider))

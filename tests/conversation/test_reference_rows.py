@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from local.conversation.compaction.stages import Compacted, Job
+from local.conversation.compaction.stages import Compaction, Job
 from local.conversation.compaction.strategies import MemoryState
 from local.conversation.config import (
     ActiveContextPolicyConfig,
@@ -19,11 +19,18 @@ from local.conversation.config import (
     SummarizationConfig,
     ToolTruncationConfig,
 )
-from local.conversation.contents import images_of, is_summary, text_of
 from local.conversation.events import CompactionEvent, EventContext, MemoryResetEvent
+from local.conversation.images import images_of
 from local.conversation.knowledge_graph import KGMemory
 from local.conversation.managed import ManagedConversationMemory
-from local.conversation.message import AgentCallMsg, Message, MessageContent, ToolCallMsg
+from local.conversation.message import (
+    AgentCallMsg,
+    Message,
+    MessageContent,
+    ToolCallMsg,
+    is_summary,
+    text_of,
+)
 from local.conversation.tokens import MESSAGE_TOKENS
 from local.errors import ConversationError
 from local.llm.ollama import OllamaModel
@@ -443,8 +450,8 @@ async def test_trigger_strategy_says_when_a_compaction_is_due() -> None:
 
 async def test_process_strategy_makes_the_context_smaller() -> None:
     class NewestOnly:
-        async def process(self, messages: Sequence[Message], job: Job) -> Compacted:  # noqa: ARG002
-            return Compacted(messages=list(messages[-1:]), stages=["newest_only"])
+        async def process(self, messages: Sequence[Message], job: Job) -> Compaction:  # noqa: ARG002
+            return Compaction(messages=list(messages[-1:]), stages=["newest_only"])
 
     memory = ManagedConversationMemory(config(10), process_strategy=NewestOnly())
     for message in chat(3):

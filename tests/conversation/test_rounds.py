@@ -6,11 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from local.conversation.compaction.rounds import protected_from, rounds
+from local.conversation.compaction.stages import protected_from, rounds
 from local.conversation.compaction.strategies import PROCESSORS
 from local.conversation.config import Stage, SummarizationConfig, ToolTruncationConfig
-from local.conversation.contents import is_question
-from local.conversation.message import Message
+from local.conversation.message import Message, is_from_user
 from talks import assistant, chat, job, system, tool, user
 
 
@@ -113,7 +112,7 @@ async def test_no_stage_parts_an_answer_from_its_call_or_drops_the_last_question
 
 
 def questions(messages: Sequence[Message]) -> list[str]:
-    return [message.message_id for message in messages if is_question(message)]
+    return [message.message_id for message in messages if is_from_user(message)]
 
 
 def complete(message: Message, among: Sequence[Message]) -> bool:

@@ -7,10 +7,10 @@ import pytest
 from local.conversation.message import AgentCallMsg, Message, ToolCallMsg
 from local.conversation.tokens import (
     IMAGE_TOKENS,
-    LEAST,
+    MAX_FACTOR,
     MESSAGE_TOKENS,
-    MOST,
-    Calibrated,
+    MIN_FACTOR,
+    CalibratedCounter,
     estimate,
     tokens_of,
 )
@@ -82,12 +82,12 @@ def test_an_image_costs_what_it_is_said_to_cost_whatever_its_bytes() -> None:
 def test_a_calibrated_counter_begins_with_the_estimate() -> None:
     message = user("The quick brown fox jumps over the lazy dog.")
 
-    assert Calibrated()(message) == estimate(message)
+    assert CalibratedCounter()(message) == estimate(message)
 
 
 @pytest.mark.parametrize("share", [0.5, 0.8, 1.3, 2.5])
 def test_a_calibrated_counter_comes_to_what_the_model_counts(share: float) -> None:
-    count = Calibrated()
+    count = CalibratedCounter()
     message = user("word " * 1_000)
 
     for _ in range(20):
@@ -97,18 +97,18 @@ def test_a_calibrated_counter_comes_to_what_the_model_counts(share: float) -> No
 
 
 def test_one_count_moves_a_calibrated_counter_part_of_the_way() -> None:
-    count = Calibrated()
+    count = CalibratedCounter()
 
     count.observe(1_000, 2_000)
 
     assert 1.0 < count.factor < 2.0
 
 
-@pytest.mark.parametrize(("reported", "bound"), [(1, LEAST), (1_000_000, MOST)])
+@pytest.mark.parametrize(("reported", "bound"), [(1, MIN_FACTOR), (1_000_000, MAX_FACTOR)])
 def test_absurd_counts_move_a_calibrated_counter_to_its_bounds_only(
     reported: int, bound: float
 ) -> None:
-    count = Calibrated()
+    count = CalibratedCounter()
 
     for _ in range(20):
         count.observe(1_000, reported)
@@ -118,7 +118,7 @@ def test_absurd_counts_move_a_calibrated_counter_to_its_bounds_only(
 
 @pytest.mark.parametrize(("counted", "reported"), [(0, 10), (10, 0), (10, -1)])
 def test_no_count_teaches_nothing(counted: int, reported: int) -> None:
-    count = Calibrated()
+    count = CalibratedCounter()
 
     count.observe(counted, reported)
 
@@ -126,7 +126,7 @@ def test_no_count_teaches_nothing(counted: int, reported: int) -> None:
 
 
 def test_any_counter_can_be_calibrated() -> None:
-    count = Calibrated(lambda message: len(str(message.content)))
+    count = CalibratedCounter(lambda message: len(str(message.content)))
     count.factor = 2.0
 
     assert count(user("four")) == 8

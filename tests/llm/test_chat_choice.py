@@ -6,9 +6,8 @@ import pytest
 from structlog.testing import capture_logs
 
 from local.errors import ConfigError, ModelError
-from local.llm.chat import ChatModel
 from local.llm.choice import choose_chat_model, open_structured_model
-from local.llm.structured import StructuredModel
+from local.llm.models import ChatModel, StructuredModel
 from local.settings import ChatChoice
 from stand_ins.ollama_server import OllamaStandIn
 

@@ -12,7 +12,7 @@ from structlog.testing import capture_logs
 
 from local.errors import ConfigError, ModelError, ModelRefusedError, PromptTooLargeError
 from local.llm import ollama as adapter
-from local.llm.chat import ChatChunk, ChatMessage, ToolCall, ToolDefinition
+from local.llm.models import ChatChunk, ChatMessage, ToolCall, ToolDefinition
 from local.llm.ollama import OllamaModel, installed_models
 from stand_ins.ollama_server import OllamaStandIn, Reply
 

@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from local.ledger.records import is_topic
-from local.llm.chat import ChatMessage, ToolCall, ToolDefinition
-from local.llm.rules import ACKNOWLEDGED, HELP, MOST_CALLS, NOTHING, RulesModel
+from local.llm.models import ChatMessage, ToolCall, ToolDefinition
+from local.llm.rules import ACKNOWLEDGED, HELP, MAX_CALLS, NOTHING, RulesModel
 
 MEMORY_TOOLS = ("save_topic", "recall_topic", "save_memory", "search_memory")
 NONE_FOUND = "No memories found."
@@ -287,7 +287,7 @@ async def test_a_pasted_page_of_questions_makes_a_bounded_number_of_calls() -> N
     await session.say("What is my name?\n" * 1000)
 
     recalls = [call for call in session.calls if call[0] == "recall_topic"]
-    assert len(recalls) == MOST_CALLS
+    assert len(recalls) == MAX_CALLS
 
 
 PHRASES = ["remember that", "my", "the project", "preferred", "name", "Élan", "日本", "is", "never"]

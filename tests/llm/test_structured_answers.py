@@ -10,8 +10,8 @@ from msgspec import Struct
 from structlog.testing import capture_logs
 
 from local.errors import ModelError, ModelRefusedError
+from local.llm.framing import schema_of, user_prompt
 from local.llm.ollama import OllamaModel
-from local.llm.structured import schema_of, user_prompt
 from stand_ins.ollama_server import OllamaStandIn, Reply
 
 

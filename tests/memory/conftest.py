@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from local.llm.choice import open_structured_model
-from local.llm.structured import StructuredModel
+from local.llm.models import StructuredModel
 from stand_ins.ollama_server import OllamaStandIn
 
 

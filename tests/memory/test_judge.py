@@ -8,7 +8,7 @@ import pytest
 
 from local.errors import ModelError, ModelRefusedError
 from local.ledger.records import Record
-from local.llm.structured import StructuredModel
+from local.llm.models import StructuredModel
 from local.memory.upkeep.supersession import LONGEST, Judge
 from stand_ins.ollama_server import OllamaStandIn, Reply
 

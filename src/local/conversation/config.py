@@ -1,7 +1,8 @@
-"""How a managed conversation is kept within its budget of tokens.
+"""How a managed conversation stays within its budget of tokens.
 
-Plain dataclasses, as in the reference: positional arguments, `dataclasses.asdict`, fields that may
-be set. Impossible values are refused when a configuration is made, and when a memory takes it.
+These are plain dataclasses, as in the reference: with positional arguments, `dataclasses.asdict`
+and fields that may be set. Since they may be set, impossible values are refused twice: when a
+configuration is made, and when a memory takes it.
 """
 
 from collections.abc import Sequence
@@ -20,7 +21,7 @@ EVENTS = (
 )  # fmt: skip
 
 
-def _check_least(least: int, **values: int) -> None:
+def _check_minimum(least: int, **values: int) -> None:
     for name, value in values.items():
         if value < least:
             raise ConversationError(f"{name} is {value}.", remedy=f"Give at least {least}.")
@@ -32,9 +33,10 @@ def _one_of(names: Sequence[str]) -> str:
 
 @dataclass
 class ToolTruncationConfig:
-    """Old tool results are cut to `max_tokens` each.
+    """How old tool results are cut, to `max_tokens` each.
 
-    `grace_recent_messages` counts assistant messages: from the N-th last on all stay whole.
+    `grace_recent_messages` counts assistant messages: from the N-th last on all messages stay
+    whole. 200 tokens show what a result was, and cost little where a turn has many of them.
     """
 
     enabled: bool = True
@@ -45,20 +47,22 @@ class ToolTruncationConfig:
         self.check()
 
     def check(self) -> None:
-        _check_least(
+        _check_minimum(
             0, max_tokens=self.max_tokens, grace_recent_messages=self.grace_recent_messages
         )
 
 
 @dataclass
 class SummarizationConfig:
-    """What is old becomes one message of at most `output_max_tokens`.
+    """How old messages become one message of at most `output_max_tokens`.
 
-    `grace_recent_messages` counts assistant messages: from the N-th last on all stay as said.
-    `include_original_instruction`: what the user said first stays as said. `max_retained_images`
-    stay of what is summarised, the newest; None means as many as a quarter of the room takes, and
-    5 after a refused payload. `include_image_payload_bytes`: the summarising model reads the
-    content of data URIs, and not just their types.
+    Attributes:
+        grace_recent_messages: Counts assistant messages: from the N-th last on all stay.
+        include_original_instruction: The user's first message stays word for word.
+        include_image_payload_bytes: The summarising model reads the content of data URIs, and not
+            just their types.
+        max_retained_images: How many images of summarised messages stay, the newest first. None
+            means as many as a quarter of the room holds, and 5 after a refused payload.
     """
 
     enabled: bool = True
@@ -72,7 +76,7 @@ class SummarizationConfig:
         self.check()
 
     def check(self) -> None:
-        _check_least(
+        _check_minimum(
             0,
             grace_recent_messages=self.grace_recent_messages,
             output_max_tokens=self.output_max_tokens,
@@ -82,13 +86,15 @@ class SummarizationConfig:
 
 @dataclass
 class BackwardPackingConfig:
-    """From the newest message back, whole rounds are kept while they fit."""
+    """From the newest message back, whole rounds stay while they fit."""
 
     enabled: bool = True
 
 
 @dataclass
 class ActiveContextPolicyConfig:
+    """How the context is made smaller: by compaction in stages, or by a sliding window."""
+
     enabled: bool = True
     mode: Mode = "compaction"
     processor_order: list[Stage] = field(default_factory=lambda: [*STAGES])
@@ -114,10 +120,27 @@ class ActiveContextPolicyConfig:
                 remedy="Give the share to save: from 0, and less than 1.",
             )
 
+    @property
+    def enabled_stages(self) -> list[Stage]:
+        """The stages that run, in their order."""
+        enabled = {
+            "tool_truncation": self.tool_truncation.enabled,
+            "summarization": self.summarization.enabled,
+            "backward_packing": self.backward_packing.enabled,
+        }
+        return [
+            stage
+            for stage in self.processor_order
+            if enabled[stage] and stage not in self.excluded_processors
+        ]
+
 
 @dataclass
 class ManagedMemoryConfig:
-    """When to compact, and how. Without a `token_counter` tokens are estimated from the text."""
+    """When to compact, and how. Without a `token_counter` tokens are estimated from the text.
+
+    The defaults of this and the other configurations are the reference's.
+    """
 
     threshold_tokens: int = 150_000
     image_token_estimate: int = 800
@@ -132,18 +155,18 @@ class ManagedMemoryConfig:
         self.check()
 
     def check(self) -> None:
-        """Refuse what cannot be, here and in all parts.
+        """Refuse impossible values, here and in all parts.
 
         Raises:
-            ConversationError: A number is out of bounds, or a name is none of those there are.
+            ConversationError: A number is out of bounds, or a name is unknown.
         """
         self.active_context.check()
-        _check_least(1, threshold_tokens=self.threshold_tokens)
-        _check_least(0, image_token_estimate=self.image_token_estimate)
+        _check_minimum(1, threshold_tokens=self.threshold_tokens)
+        _check_minimum(0, image_token_estimate=self.image_token_estimate)
         if unknown := {*self.trigger_events, *self.cache_invalidation_events} - {*EVENTS}:
             raise ConversationError(f"{min(unknown)!r} is no event.", remedy=_one_of(EVENTS))
 
     @property
     def compaction_target_tokens(self) -> int:
-        """What a compaction brings the conversation down to."""
+        """The tokens that a compaction reduces the conversation to."""
         return round(self.threshold_tokens * (1 - self.active_context.min_reduction_ratio))

@@ -1,4 +1,4 @@
-"""A conversation as a list of messages that can be looked up, changed and taken away."""
+"""A conversation as a list of messages that can be looked up, changed and removed."""
 
 from collections.abc import Sequence
 from itertools import islice
@@ -8,29 +8,30 @@ import msgspec
 
 from local.conversation.events import EventContext, MemoryResetEvent
 from local.conversation.message import AgentCallMsg, Message, Role, ToolCallMsg
-from local.conversation.parts import Content, Dict
+from local.conversation.parts import Content
 from local.errors import ConversationError
+from local.protocol.payloads import Json
 
 
-class Fields(TypedDict, total=False):
-    """What a message is made of, or changed to."""
+class MessageFields(TypedDict, total=False):
+    """The fields that a message is made of, or that are changed."""
 
     role: Role
     content: Content | None
     name: str | None
     tool_calls: list[ToolCallMsg] | None
     agent_calls: list[AgentCallMsg] | None
-    structured_data: Dict | None
+    structured_data: Json | None
     images: list[str] | None
     tool_call_id: str | None
-    reasoning_details: list[Dict] | None
+    reasoning_details: list[Json] | None
 
 
-NAMES = frozenset(Fields.__annotations__)
+FIELD_NAMES = frozenset(MessageFields.__annotations__)
 
 
 class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
-    """All there is to keep of a conversation. `context` is what a model is given, if not all."""
+    """All state of a conversation. `context` is what a model is given, if that is not all of it."""
 
     messages: list[Message]
     context: list[Message] | None = None
@@ -42,7 +43,7 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ConversationMemory:
-    """Messages in their order. Dicts are `Message.to_llm_dict()`; ids are looked up at once."""
+    """Messages in their order. Dicts that are returned are `Message.to_llm_dict()`."""
 
     def __init__(self, description: str | None = None) -> None:
         """`description`: the system message to begin with."""
@@ -58,22 +59,22 @@ class ConversationMemory:
     def messages(self) -> Sequence[Message]:
         return list(self._by_id.values())
 
-    def add(self, message: Message | None = None, **fields: Unpack[Fields]) -> str:
-        """Append a message, or one of these fields; returns its id.
+    def add(self, message: Message | None = None, **fields: Unpack[MessageFields]) -> str:
+        """Append a message, or make one of these fields; returns its id.
 
         Raises:
-            ConversationError: There is neither a message nor a role, both a message and fields, or
-                the id is taken.
+            ConversationError: There is neither a message nor a role, there are both a message and
+                fields, or the id is taken.
         """
-        message = _made(message, fields)
+        message = _new_message(message, fields)
         if message.message_id in self._by_id:
             raise ConversationError(f"There is a message {message.message_id} already.")
         self._by_id[message.message_id] = message
-        self._changed("add", message)
+        self._on_change("add", message)
         return message.message_id
 
-    def update(self, message_id: str, **fields: Unpack[Fields]) -> None:
-        """Change fields of a message; None leaves one as it is.
+    def update(self, message_id: str, **fields: Unpack[MessageFields]) -> None:
+        """Change fields of a message; a field given as None stays as it is.
 
         Raises:
             ConversationError: There is no such message or field.
@@ -84,72 +85,72 @@ class ConversationMemory:
         changes = {name: value for name, value in fields.items() if value is not None}
         changed = msgspec.structs.replace(self._by_id[message_id], **changes)
         self._by_id[message_id] = changed
-        self._changed("update", changed)
+        self._on_change("update", changed)
 
-    def retrieve_all(self) -> list[Dict]:
+    def retrieve_all(self) -> list[Json]:
         return [message.to_llm_dict() for message in self._by_id.values()]
 
-    def retrieve_recent(self, n: int = 1) -> list[Dict]:
-        """The last `n`, in their order."""
+    def retrieve_recent(self, n: int = 1) -> list[Json]:
+        """The last `n` messages, in their order."""
         newest = list(islice(reversed(self._by_id.values()), max(n, 0)))
         return [message.to_llm_dict() for message in reversed(newest)]
 
-    def get_messages(self) -> list[Dict]:
-        """What a model is given."""
+    def get_messages(self) -> list[Json]:
+        """Return what a model is given."""
         messages = self.retrieve_all()
-        self._changed("get_messages")
+        self._on_change("get_messages")
         return messages
 
-    def retrieve_by_id(self, message_id: str) -> Dict | None:
+    def retrieve_by_id(self, message_id: str) -> Json | None:
         message = self._by_id.get(message_id)
         return message.to_llm_dict() if message else None
 
-    def retrieve_by_role(self, role: str, n: int | None = None) -> list[Dict]:
-        """Messages of a role, the last `n` of them, in their order."""
+    def retrieve_by_role(self, role: str, n: int | None = None) -> list[Json]:
+        """The messages of a role, or the last `n` of them, in their order."""
         found = [message for message in self._by_id.values() if message.role == role]
         newest = found if n is None else found[len(found) - min(max(n, 0), len(found)) :]
         return [message.to_llm_dict() for message in newest]
 
     def remove_by_id(self, message_id: str) -> bool:
-        """Whether there was such a message."""
+        """Remove a message; returns whether there was one."""
         message = self._by_id.pop(message_id, None)
         if message is not None:
-            self._changed("remove_by_id", message)
+            self._on_change("remove_by_id", message)
         return message is not None
 
     def replace_memory(
-        self, idx: int, message: Message | None = None, **fields: Unpack[Fields]
+        self, idx: int, message: Message | None = None, **fields: Unpack[MessageFields]
     ) -> None:
-        """Put another message in a place: this one, or one of these fields, which has a new id.
+        """Put another message in a place: the one given, or a new one of these fields.
 
         Raises:
-            ConversationError: There is no such place, or as of `add`.
+            ConversationError: There is no such place, or as `add` raises.
         """
         old = self._at(idx)
-        new = _made(message, fields)
+        new = _new_message(message, fields)
         if new.message_id != old.message_id and new.message_id in self._by_id:
             raise ConversationError(f"There is a message {new.message_id} already.")
         self._by_id = {
             (new if message is old else message).message_id: new if message is old else message
             for message in self._by_id.values()
         }
-        self._changed("replace_memory", new)
+        self._on_change("replace_memory", new)
 
     def delete_memory(self, idx: int) -> None:
-        """Take a message away by its place.
+        """Remove a message by its place.
 
         Raises:
             ConversationError: There is no such place.
         """
         message = self._at(idx)
         del self._by_id[message.message_id]
-        self._changed("delete_memory", message)
+        self._on_change("delete_memory", message)
 
     def reset_memory(self) -> None:
-        """Forget all but a leading system message, and say so to whoever listens."""
+        """Forget all but a leading system message, and emit an event."""
         first = next(iter(self._by_id.values()), None)
         self._by_id = {first.message_id: first} if first and first.role == "system" else {}
-        self._changed("reset_memory")
+        self._on_change("reset_memory")
         if (context := self.event_context) is not None:
             context.event_bus.emit(
                 MemoryResetEvent(session_id=context.session_id, agent_name=context.agent_name)
@@ -159,20 +160,20 @@ class ConversationMemory:
         return Snapshot(messages=list(self._by_id.values()))
 
     def restore(self, snapshot: Snapshot) -> None:
-        """Become what a snapshot says, whatever was here before."""
+        """Replace everything by the content of a snapshot."""
         self._by_id = {message.message_id: message for message in snapshot.messages}
-        self._changed("restore")
+        self._on_change("restore")
 
     def _at(self, idx: int) -> Message:
         if not -len(self._by_id) <= idx < len(self._by_id):
             raise ConversationError(f"There are {len(self._by_id)} messages, and no place {idx}.")
         return next(islice(self._by_id.values(), idx % len(self._by_id), None))
 
-    def _changed(self, event: str, message: Message | None = None) -> None:
-        """Called after every event by its method's name, with the message that it was about."""
+    def _on_change(self, event: str, message: Message | None = None) -> None:
+        """Called after every event, with the name of its method and the message concerned."""
 
 
-def _made(message: Message | None, fields: Fields) -> Message:
+def _new_message(message: Message | None, fields: MessageFields) -> Message:
     if message is not None:
         if fields:
             raise ConversationError("Give a message, or fields of one, not both.")
@@ -183,7 +184,7 @@ def _made(message: Message | None, fields: Fields) -> Message:
     return Message(**fields)
 
 
-def _check_names(fields: Fields) -> None:
-    if not NAMES.issuperset(fields):
-        unknown = ", ".join(sorted(fields.keys() - NAMES))
+def _check_names(fields: MessageFields) -> None:
+    if not FIELD_NAMES.issuperset(fields):
+        unknown = ", ".join(sorted(fields.keys() - FIELD_NAMES))
         raise ConversationError(f"A message has no {unknown} to set.")

@@ -1,4 +1,8 @@
-"""A bus for events within a process: from code that cannot wait to handlers that may."""
+"""A bus for events within a process: from code that cannot wait to handlers that may.
+
+A conversation's methods are synchronous, so that any code can use them, while a handler may want to
+write to a network. The bus stands between the two, and keeps the order of the events.
+"""
 
 import asyncio
 import inspect
@@ -21,8 +25,9 @@ class EventBus:
     """Hands every event to every handler of its type, in the order in which they were emitted.
 
     A plain function is called at once. An async one is awaited in a task, event by event; what is
-    emitted while no loop runs is kept until one does. A handler that fails is logged, and hears the
-    next event. As a context manager the bus waits at its end until everything is handled.
+    emitted while no loop runs waits until one does. A handler that fails is logged, and receives
+    the next event all the same. As a context manager the bus waits at its end until every event is
+    handled.
     """
 
     def __init__(self) -> None:
@@ -30,29 +35,29 @@ class EventBus:
         self._loop: asyncio.AbstractEventLoop | None = None
 
     def subscribe(self, event_type: EventType, handler: Handler) -> None:
-        """Have events of a class, or of the class of that name, told to a handler."""
+        """Call a handler with all events of a class, given by itself or by its name."""
         self._listeners.append(_Listener(event_type, handler))
 
     def unsubscribe(self, event_type: EventType, handler: Handler) -> None:
-        """Tell it no more; what was emitted before still comes."""
+        """Send no new events to a handler; those emitted before still arrive."""
         for listener in self._listeners:
             if (listener.event_type, listener.handler) == (event_type, handler):
-                listener.left = True
+                listener.unsubscribed = True
 
     def emit(self, event: object) -> None:
-        """Tell everybody who subscribed, without waiting. May be called in any thread."""
+        """Send an event to all its handlers, without waiting. May be called in any thread."""
         for listener in [*self._listeners]:
-            if listener.wants(event):
-                listener.hear(event)
+            if listener.accepts(event):
+                listener.receive(event)
         if not self._deliver() and self._loop is not None and self._loop.is_running():
-            with suppress(RuntimeError):  # closed meanwhile: the next one delivers
+            with suppress(RuntimeError):  # the loop was closed: the next one delivers
                 self._loop.call_soon_threadsafe(self._deliver)
 
     async def settle(self) -> None:
-        """Return when every handler is done with all that was emitted."""
+        """Return when every handler has handled all events that were emitted."""
         while self._deliver():
-            under_way = {listener.delivery for listener in self._listeners}
-            tasks = under_way - {None, asyncio.current_task()}
+            deliveries = {listener.delivery for listener in self._listeners}
+            tasks = deliveries - {None, asyncio.current_task()}
             if not (pending := [task for task in tasks if task is not None and not task.done()]):
                 return
             await asyncio.wait(pending)
@@ -64,39 +69,41 @@ class EventBus:
         await self.settle()
 
     def _deliver(self) -> bool:
-        """Start what is not under way; False where no loop runs in this thread."""
+        """Start deliveries that do not run yet; False if no loop runs in this thread."""
         try:
             self._loop = asyncio.get_running_loop()
         except RuntimeError:
             return False
-        self._listeners = [each for each in self._listeners if each.waiting or not each.left]
+        self._listeners = [
+            each for each in self._listeners if each.waiting or not each.unsubscribed
+        ]
         for listener in self._listeners:
             listener.deliver(self._loop)
         return True
 
 
 class _Listener:
-    """A handler, and what it has yet to hear."""
+    """A handler, and the events that wait for it."""
 
     def __init__(self, event_type: EventType, handler: Handler) -> None:
         self.event_type = event_type
         self.handler = handler
         self.name = getattr(handler, "__qualname__", type(handler).__name__)
-        self.left = False
+        self.unsubscribed = False
         self.waiting = deque[Callable[[], Awaitable[None] | None]]()
         self.delivery: asyncio.Task[None] | None = None
-        called = getattr(handler, "__call__", None)  # noqa: B004 - of an object that is no function
-        self._waits = inspect.iscoroutinefunction(handler) or inspect.iscoroutinefunction(called)
+        called = getattr(handler, "__call__", None)  # noqa: B004 - a handler may be an object
+        self._is_async = inspect.iscoroutinefunction(handler) or inspect.iscoroutinefunction(called)
 
-    def wants(self, event: object) -> bool:
-        if self.left:
+    def accepts(self, event: object) -> bool:
+        if self.unsubscribed:
             return False
         if isinstance(self.event_type, str):
             return type(event).__name__ == self.event_type
         return isinstance(event, self.event_type)
 
-    def hear(self, event: object) -> None:
-        if self._waits:
+    def receive(self, event: object) -> None:
+        if self._is_async:
             self.waiting.append(partial(self.handler, event))
             return
         try:
@@ -113,7 +120,11 @@ class _Listener:
             self.delivery = loop.create_task(self._run())
 
     async def _run(self) -> None:
-        """Each stays until it is handled: what a stopping loop interrupts, the next one repeats."""
+        """Handle events one by one.
+
+        Each is removed only when it is handled, so that an event whose handling a stopping loop
+        interrupts is handled again in the next loop.
+        """
         task = asyncio.current_task()
         while self.waiting:
             try:

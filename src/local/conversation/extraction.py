@@ -1,16 +1,16 @@
 """Facts in plain English statements, by the tables below, for machines without a model.
 
-What is asked, doubted, denied, supposed, reported or said of "it" and "them" is left out: a fact
-that is missing can be told again, a wrong one is believed.
+Questions, doubts, denials, suppositions, reports and statements about "it" and "them" are left out:
+a fact that is missing can be stated again, but a wrong one is believed.
 """
 
 import re
 from collections.abc import Iterator
 
-from local.conversation.compaction.sentences import pieces
 from local.protocol.triplet import Triplet
+from local.text.sentences import split_lazily
 
-SAYS_NO_MORE = (
+NO_STATEMENT = (
     r"\?$|\b(?:not|never|no|nobody|nothing|if|unless|may|might|could|would|should|maybe|perhaps"
     r"|probably|think|thinks|guess|believe|hope|wish|wonder|whether|almost|nearly"
     r"|hardly|barely|rarely|seldom|suppose|imagine|pretend|assume|assuming|claims?|claimed|told"
@@ -25,7 +25,7 @@ LEAD_IN = (
     r"^(?:(?:and|but|so|well|ok|okay|oh|also|actually|yes|hi|hello|hey|please|by the way|today"
     r"|yesterday|now|then|(?:remember|note|know)(?: that)?|i know that)\b[\s,.:!]*)+"
 )
-VERBS = {  # as the speaker says it of himself: as others say it
+VERBS = {  # in the first person: in the third person
     "work": "works", "live": "lives", "like": "likes", "love": "loves", "hate": "hates",
     "prefer": "prefers", "enjoy": "enjoys", "own": "owns", "have": "has", "use": "uses",
     "know": "knows", "speak": "speaks", "play": "plays", "study": "studies", "teach": "teaches",
@@ -41,7 +41,7 @@ PAST = (
 )
 TOWARDS = "(?:for|at|in|on|as|with|to|from|of|by|near|into)"
 BE = "(?:is|was|are|were)"
-FIRST_PERSON = (  # as somebody else says it of the speaker
+FIRST_PERSON = (  # a pattern: its form in the third person
     (r"\bI(?: am|'m)\b", "{speaker} is"),
     (r"\bI've\b", "{speaker} has"),
     (rf"(?:^|(?<=\band )|(?<=, )|\b(?=I (?:{'|'.join(VERBS)})\b))I(?![\w./'-])", "{speaker}"),
@@ -54,58 +54,59 @@ THING = r"(?P<thing>\w[\w-]*(?: \w[\w-]*){0,2})"
 REST = r"(?P<object>\S.*)"
 VERB = rf"(?:{'|'.join(VERBS.values())}|{PAST})(?: {TOWARDS})?"
 NO_SUBJECT = rf"\b(?:he|she|they|we|you|it|that|who|which|{'|'.join(VERBS.values())}|{PAST})\b"
-"""What no subject has in it: the fact would be what somebody knows, or another's."""
+"""Words that no subject contains: the fact would be about what somebody knows, or about another
+subject."""
 
-STATED = (  # what a whole clause looks like, what its predicate becomes
+STATED = (  # the form of a whole clause, its predicate
     (rf"{OF_WHOM}'s? {THING} {BE} {REST}", "has the {thing}"),
     (rf"the {THING} of {NAME} {BE} {REST}", "has the {thing}"),
-    (rf"{NAME} (?P<said>{BE} (?:(?:an?|the) )?(?:[\w-]+ ){{0,3}}?{TOWARDS}) {REST}", "{said}"),
-    (rf"{NAME} (?P<said>{BE}(?: (?:an?|the))?) {REST}", "{said}"),
-    (rf"{NAME} (?P<said>{VERB}(?: an?)?) {REST}", "{said}"),
+    (rf"{NAME} (?P<verb>{BE} (?:(?:an?|the) )?(?:[\w-]+ ){{0,3}}?{TOWARDS}) {REST}", "{verb}"),
+    (rf"{NAME} (?P<verb>{BE}(?: (?:an?|the))?) {REST}", "{verb}"),
+    (rf"{NAME} (?P<verb>{VERB}(?: an?)?) {REST}", "{verb}"),
 )
 TITLE = r"(?<!\b[DMS][rst]\.)(?<!\bMrs\.)(?<!\b[A-Z]\.)"
-BETWEEN_SENTENCES = rf"(?<=[.!?]){TITLE}\s+(?=[\"'(]?[A-Z])|\n+|;\s*"
-_BETWEEN = re.compile(BETWEEN_SENTENCES)
+BETWEEN_SENTENCES = re.compile(rf"(?<=[.!?]){TITLE}\s+(?=[\"'(]?[A-Z])|\n+|;\s*")
 BREAKS_OFF = r",? (?:because|since|although|while|when|which|who|but|so)\b.*|,(?! \w+ and ).*"
 GOES_ON = (
     rf",? and (?=(?:{VERB}|{BE})\b"
     rf"|(?:(?!and\b)[\w'.-]+ ){{1,3}}(?:{'|'.join(VERBS.values())}|{BE})\b)"
 )
-LONGEST_SENTENCE = 300
-"""Characters; a longer one is prose, and would be slow to match."""
-LONGEST_LED_IN = 3_000
-"""With what leads in."""
+MAX_SENTENCE = 300
+"""Characters of a sentence without its lead-in. A longer one is prose, and would be slow to match:
+the patterns try every length of a subject."""
+MAX_WITH_LEAD_IN = 3_000
+"""Characters of a sentence with its lead-in. Bounds the search for where the lead-in ends."""
 ANY_CASE = re.IGNORECASE
 
 
-def extract(text: str, speaker: str) -> Iterator[Triplet]:
-    """The facts that are plainly stated, in their order; `speaker` is who "I" is."""
+def extract_facts(text: str, speaker: str) -> Iterator[Triplet]:
+    """Return the facts that are plainly stated, in their order; `speaker` is who "I" is."""
     for sentence in _sentences(text.replace("\u2019", "'")):
         stated = re.sub(LEAD_IN, "", sentence, count=1, flags=ANY_CASE)
-        if len(stated) <= LONGEST_SENTENCE and not re.search(SAYS_NO_MORE, stated, ANY_CASE):
-            said = _in_third_person(stated, speaker)
-            if not re.search(r"\bI\b", said):
-                yield from _stated(said)
+        if len(stated) <= MAX_SENTENCE and not re.search(NO_STATEMENT, stated, ANY_CASE):
+            reworded = _in_third_person(stated, speaker)
+            if not re.search(r"\bI\b", reworded):
+                yield from _facts(reworded)
 
 
 def _sentences(text: str) -> Iterator[str]:
-    """Those that say something, and not too much, one by one."""
-    stripped = map(str.strip, pieces(_BETWEEN, text))
-    return (sentence for sentence in stripped if 0 < len(sentence) <= LONGEST_LED_IN)
+    """The sentences that are neither blank nor too long, one by one."""
+    stripped = map(str.strip, split_lazily(BETWEEN_SENTENCES, text))
+    return (sentence for sentence in stripped if 0 < len(sentence) <= MAX_WITH_LEAD_IN)
 
 
 def _in_third_person(sentence: str, speaker: str) -> str:
-    said = sentence
+    reworded = sentence
     for pattern, form in FIRST_PERSON:
-        said = re.sub(pattern, form.format(speaker=speaker), said, flags=ANY_CASE)
-    if said == sentence:
+        reworded = re.sub(pattern, form.format(speaker=speaker), reworded, flags=ANY_CASE)
+    if reworded == sentence:
         return sentence
     verb = rf"({re.escape(speaker)}|and) ({'|'.join(VERBS)})\b"
-    return re.sub(verb, lambda found: f"{found[1]} {VERBS[found[2]]}", said)
+    return re.sub(verb, lambda found: f"{found[1]} {VERBS[found[2]]}", reworded)
 
 
-def _stated(sentence: str) -> Iterator[Triplet]:
-    """The facts of one sentence; what follows "and" without a subject has that of the first."""
+def _facts(sentence: str) -> Iterator[Triplet]:
+    """The facts of one sentence. A clause after "and" without a subject has that of the first."""
     subject = None
     clauses = re.split(GOES_ON, sentence, flags=ANY_CASE)
     for clause in clauses if _fact(clauses[0]) else [sentence]:
@@ -136,5 +137,5 @@ def _fact(clause: str) -> Triplet | None:
 
 
 def _bare(name: str) -> str:
-    """Without the article, so that "the lab" and "a lab" are the same."""
+    """The name without its article, so that "the lab" and "a lab" are the same."""
     return re.sub(r"^(?:an?|the) (?!user\b|assistant\b)", "", name, flags=ANY_CASE)

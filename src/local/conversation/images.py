@@ -1,19 +1,28 @@
-"""Images that are files here become data URIs, which a model can be given."""
+"""The images of a message: which it has, which may stay, and files as data URIs.
+
+A path is embedded only on demand: whoever writes a message would otherwise decide which files of
+this machine are read.
+"""
 
 import asyncio
 import base64
 import re
+from collections.abc import Collection
 from pathlib import Path
 
 import msgspec
 
 from local.conversation.message import Message
+from local.conversation.parts import text_and_parts, text_or_parts, url_of
 from local.errors import ConversationError
 
-LARGEST = 20_000_000
-"""Bytes of a file."""
-SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")
-BEGINNINGS = {
+MAX_IMAGE_BYTES = 20_000_000
+"""The largest image file that is read. Bounds memory, where a file is held once more as base64; it
+is also the smallest limit that a provider documents for a whole request."""
+
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")
+"""How a URL or data URI begins. Two letters at least: `C:` is a drive."""
+_IMAGE_TYPES = {
     b"\x89PNG\r\n\x1a\n": "image/png",
     b"\xff\xd8\xff": "image/jpeg",
     b"GIF87a": "image/gif",
@@ -21,18 +30,35 @@ BEGINNINGS = {
 }
 
 
-async def embedded(message: Message) -> Message:
-    """The message with data URIs for those of its `images` that are paths.
+def images_of(message: Message) -> list[str]:
+    """URLs, data URIs and paths, from the field and from the parts of the content."""
+    parts = text_and_parts(message.content)[1]
+    return [*(message.images or ()), *filter(None, map(url_of, parts))]
 
-    The paths are opened as they stand: not for messages of those who may not read files here.
+
+def with_images(message: Message, allowed: Collection[str]) -> Message:
+    """The message without images other than these; the same object if it has no others."""
+    if all(image in allowed for image in images_of(message)):
+        return message
+    content = message.content
+    if isinstance(parts := text_or_parts(content), list):
+        content = [part for part in parts if (url := url_of(part)) is None or url in allowed]
+    images = [image for image in message.images or () if image in allowed]
+    return msgspec.structs.replace(message, content=content, images=images or None)
+
+
+async def embedded(message: Message) -> Message:
+    """The message with data URIs in place of those of its `images` that are paths.
+
+    The paths are opened as they stand, so do not call it for a sender who may not read files here.
 
     Raises:
         ConversationError: A file cannot be read, is too large, or is no PNG, JPEG, GIF or WebP.
     """
-    if not message.images or all(map(SCHEME.match, message.images)):
+    if not message.images or all(map(_SCHEME.match, message.images)):
         return message
     images = [
-        image if SCHEME.match(image) else await asyncio.to_thread(_data_uri, Path(image))
+        image if _SCHEME.match(image) else await asyncio.to_thread(_data_uri, Path(image))
         for image in message.images
     ]
     return msgspec.structs.replace(message, images=images)
@@ -43,17 +69,19 @@ def _data_uri(path: Path) -> str:
         size = path.stat().st_size
         if not path.is_file():
             raise ConversationError(f"The image {path} is no file.")
-        if size > LARGEST:
-            raise ConversationError(f"The image {path} has {size:,} bytes, over {LARGEST:,}.")
+        if size > MAX_IMAGE_BYTES:
+            raise ConversationError(
+                f"The image {path} has {size:,} bytes, over {MAX_IMAGE_BYTES:,}."
+            )
         data = path.read_bytes()
     except (OSError, ValueError) as error:
         raise ConversationError(f"The image {path} cannot be read: {error}.") from error
-    return f"data:{_type_of(data, path)};base64,{base64.b64encode(data).decode()}"
+    return f"data:{_image_type(data, path)};base64,{base64.b64encode(data).decode()}"
 
 
-def _type_of(data: bytes, path: Path) -> str:
-    """By its content: names of files say anything."""
-    for beginning, type_ in BEGINNINGS.items():
+def _image_type(data: bytes, path: Path) -> str:
+    """The type by the content, because a file's name may say anything."""
+    for beginning, type_ in _IMAGE_TYPES.items():
         if data.startswith(beginning):
             return type_
     if data.startswith(b"RIFF") and data[8:12] == b"WEBP":

@@ -1,25 +1,30 @@
-"""A memory of facts in triplets, each a message of its own that says it in a sentence."""
+"""A memory of facts in triplets, each a message of its own that states it in a sentence.
+
+Because facts are messages, everything that works for a conversation works for them: looking up,
+changing, removing, saving.
+"""
 
 import asyncio
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
-from typing import get_args
 
 import msgspec
 
 from local.conversation.conversation import ConversationMemory
-from local.conversation.extraction import extract
-from local.conversation.message import Message, Role
+from local.conversation.extraction import extract_facts
+from local.conversation.message import ROLES, Message, Role
 from local.errors import ConversationError
-from local.llm.structured import StructuredModel
+from local.llm.models import StructuredModel
 from local.protocol.triplet import Triplet
 
 PIECE = 6_000
 """Characters of a text that a model reads at once: with its answer well within 8,192 tokens."""
-MOST_NAMES = 100
+MAX_NAMES = 100
+"""Known names that a model is given with each text, the newest first. They let it call one thing by
+one name; each takes a few tokens of the same context."""
 MAX_PART = 300
-"""Characters; what is longer is no name, and the tool `add_knowledge` would refuse it."""
-ROLES: tuple[Role, ...] = get_args(Role)
+"""Characters of a subject, predicate or object. What is longer is no name, and the tool
+`add_knowledge` would refuse it."""
 
 INSTRUCTION = """\
 Extract from the text the facts worth remembering, as triplets that read as short sentences: \
@@ -42,9 +47,9 @@ class _Facts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class KGMemory(ConversationMemory):
-    """Facts are messages among others: found, changed, removed and saved by the same methods.
+    """A conversation whose messages may be facts.
 
-    A fact whose text is changed is one no more.
+    A message whose text is changed is no longer a fact.
     """
 
     def __init__(
@@ -54,47 +59,47 @@ class KGMemory(ConversationMemory):
         *,
         within: float = 60.0,
     ) -> None:
-        """`within`: seconds that the model has for each piece of a text; without one rules do."""
+        """`within`: seconds the model has for each piece of a text; without one rules do it."""
         self._model = model
         self._within = within
-        self._stated: dict[tuple[str, str, str], str] | None = None
+        self._ids_by_key: dict[tuple[str, str, str], str] | None = None
         super().__init__(description)
 
     @property
     def triplets(self) -> Sequence[Triplet]:
-        """The facts in the order in which they were told."""
+        """The facts in the order in which they were added."""
         return [triplet for _, triplet in self._facts()]
 
     def add_fact(self, role: str, subject: str, predicate: str, obj: str) -> str:
-        """Add a fact as `role` told it; returns its message's id, the same for a known fact.
+        """Add a fact that `role` stated; returns its message's id, the old one for a known fact.
 
         Raises:
-            ConversationError: The role is none, or a part is blank.
+            ConversationError: There is no such role, or a part is blank.
         """
-        teller = _role(role)
+        author = _role(role)
         triplet = Triplet(subject=subject, predicate=predicate, object=obj).tidied()
         parts: Mapping[str, str] = msgspec.structs.asdict(triplet)
-        if blank := [name for name, said in parts.items() if not said]:
+        if blank := [name for name, part in parts.items() if not part]:
             raise ConversationError(f"The {blank[0]} of the fact is blank.")
-        if (known := self._ids().get(triplet.key())) is not None:
+        if (known := self._known().get(triplet.key())) is not None:
             return known
         return self.add(
-            Message(role=teller, content=triplet.sentence(), structured_data=dict(parts))
+            Message(role=author, content=triplet.sentence(), structured_data=dict(parts))
         )
 
     async def extract_and_update_from_text(
         self, input_text: str, role: str = "user"
     ) -> Sequence[Triplet]:
-        """Add the facts that the text states, all or none; returns those that were not known.
+        """Add all facts that the text states, or none if that fails; returns the new ones.
 
         Raises:
-            ConversationError: The role is none.
+            ConversationError: There is no such role.
             ModelError: The model does not answer, or not in time; it may later.
             ModelRefusedError: It has no answer to this text.
         """
         speaker = f"the {_role(role)}"
         if self._model is None:
-            found = await asyncio.to_thread(lambda: list(extract(input_text, speaker)))
+            found = await asyncio.to_thread(lambda: list(extract_facts(input_text, speaker)))
         else:
             found = [
                 triplet
@@ -109,7 +114,7 @@ class KGMemory(ConversationMemory):
 
     async def _read(self, model: StructuredModel, text: str, speaker: str) -> Sequence[Triplet]:
         newest = (name for fact in reversed(self.triplets) for name in (fact.subject, fact.object))
-        names = list(islice(dict.fromkeys(newest), MOST_NAMES))
+        names = list(islice(dict.fromkeys(newest), MAX_NAMES))
         answer = await model.answer_as(
             _Facts,
             instruction=INSTRUCTION,
@@ -118,27 +123,27 @@ class KGMemory(ConversationMemory):
         )
         return answer.facts
 
-    def _ids(self) -> dict[tuple[str, str, str], str]:
-        """The message of every fact, by what it states."""
-        if self._stated is None:
-            self._stated = {}
+    def _known(self) -> dict[tuple[str, str, str], str]:
+        """The ids of the facts' messages, by what the facts state."""
+        if self._ids_by_key is None:
+            self._ids_by_key = {}
             for id_, triplet in self._facts():
-                self._stated.setdefault(triplet.key(), id_)
-        return self._stated
+                self._ids_by_key.setdefault(triplet.key(), id_)
+        return self._ids_by_key
 
     def _facts(self) -> Iterator[tuple[str, Triplet]]:
         for message in self.messages:
             if (triplet := _triplet_of(message)) is not None:
                 yield message.message_id, triplet
 
-    def _changed(self, event: str, message: Message | None = None) -> None:
+    def _on_change(self, event: str, message: Message | None = None) -> None:
         if event == "add" and message is not None:
             triplet = _triplet_of(message)
-            if triplet is not None and self._stated is not None:
-                self._stated.setdefault(triplet.key(), message.message_id)
+            if triplet is not None and self._ids_by_key is not None:
+                self._ids_by_key.setdefault(triplet.key(), message.message_id)
         elif event != "get_messages":
-            self._stated = None
-        super()._changed(event, message)
+            self._ids_by_key = None
+        super()._on_change(event, message)
 
 
 def _role(name: str) -> Role:
@@ -157,13 +162,13 @@ def _triplet_of(message: Message) -> Triplet | None:
 
 
 def _is_short(triplet: Triplet) -> bool:
-    """Whether every part says something, and is no more than a name or a verb phrase."""
+    """Whether no part is blank, or longer than a name or a verb phrase."""
     parts = msgspec.structs.astuple(triplet.tidied())
     return all(0 < len(part) <= MAX_PART for part in parts)
 
 
 def _pieces(text: str) -> Iterator[str]:
-    """The text in pieces that end between words, where there is anything in it."""
+    """The text in pieces that end between sentences, or else between words."""
     rest = text.strip()
     while len(rest) > PIECE:
         cut = max(rest.rfind("\n", 0, PIECE), rest.rfind(". ", 0, PIECE) + 1)

@@ -1,16 +1,18 @@
-"""A conversation that keeps what a model is given of it within a budget of tokens."""
+"""A conversation that keeps what a model is given of it within a budget of tokens.
+
+A compaction may call a model, so it is awaited, while the methods of a conversation are synchronous
+and return at once. So there are three views of one conversation: the history, which stays whole;
+the context, which compactions make smaller; and the window, which is what of a context that is too
+large can be handed out before its compaction.
+"""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import Any
 
-from local.conversation.cache import Cache, CacheStats
-from local.conversation.compaction.limit import limited
-from local.conversation.compaction.packing import packed
-from local.conversation.compaction.payload import recovered
-from local.conversation.compaction.progress import Progress
-from local.conversation.compaction.stages import Compacted, CompactionRuntime, Job
+from local.conversation.compaction.fitting import limit_tokens, pack_rounds
+from local.conversation.compaction.stages import Compaction, CompactionRuntime, Job
 from local.conversation.compaction.strategies import (
     MemoryState,
     Pipeline,
@@ -19,26 +21,27 @@ from local.conversation.compaction.strategies import (
     Threshold,
     TriggerStrategy,
     WholeContext,
-    enabled_stages,
 )
+from local.conversation.compaction.summarization import recover_from_refusal
 from local.conversation.config import ManagedMemoryConfig
-from local.conversation.context import Context
+from local.conversation.context import Cache, CacheStats, Context
 from local.conversation.conversation import ConversationMemory, Snapshot
+from local.conversation.events import CompactionProgress
 from local.conversation.message import Message
-from local.conversation.parts import Dict
 from local.conversation.tokens import estimate
+from local.protocol.payloads import Json
 
-MAY_KEEP_THE_CACHE = ("add", "remove_by_id", "delete_memory", "get_messages")
-"""Every other event makes what was handed out wrong, whatever the configuration says."""
+CACHE_KEEPING_EVENTS = ("add", "remove_by_id", "delete_memory", "get_messages")
+"""Events that the configuration may let the cache survive. Every other event makes it wrong."""
 
 
 class ManagedConversationMemory(ConversationMemory):
-    """Its history stays whole; the context, which is what a model is given, is compacted.
+    """A conversation whose history stays whole, and whose context is compacted.
 
     Synchronous methods only mark that a compaction is due; `compact_if_needed` does it. Until then
-    `get_messages` leaves out what is over `threshold_tokens`, while the context keeps it for the
-    compaction. In the mode `sliding_window` there is nothing to wait for:
-    `get_messages` leaves old rounds out of the context for good.
+    `get_messages` leaves out what exceeds `threshold_tokens`, while the context keeps it for the
+    compaction. In the mode `sliding_window` there is nothing to wait for: `get_messages` removes
+    old rounds from the context for good.
     """
 
     def __init__(
@@ -59,40 +62,41 @@ class ManagedConversationMemory(ConversationMemory):
         self._retrieval = retrieval_strategy or WholeContext()
         self._context = Context(self._count)
         self._window: Context | None = None
-        """What of the context is handed out where it has more tokens than the limit."""
+        """What of the context is handed out while it has more tokens than the limit."""
         self._cache = Cache()
         self._due = False
         self._revision = 0
-        """Grows with every change that is not an addition."""
+        """Grows with every change that is not an addition, and so tells a compaction that it is out
+        of date."""
         self._compacting = asyncio.Lock()
         super().__init__(description)
 
     @property
     def context(self) -> Sequence[Message]:
-        """What a model is given, before the retrieval strategy chooses of it."""
+        """What a model is given, before the retrieval strategy chooses from it."""
         return self._context.messages
 
     @property
     def tokens(self) -> int:
-        """Of the context."""
+        """The tokens of the context."""
         return self._context.tokens
 
-    def get_messages(self) -> list[Dict]:
-        """What a model is given: no more than `threshold_tokens`, unless the policy is disabled."""
-        self._changed("get_messages")
+    def get_messages(self) -> list[Json]:
+        """Return what a model is given: at most `threshold_tokens`, if the policy is enabled."""
+        self._on_change("get_messages")
         policy = self.config.active_context
         if self._due and policy.enabled and policy.mode == "sliding_window":
             target = self.config.compaction_target_tokens
-            self._replace_context(packed(self._context.messages, target, self._context.count))
+            self._replace_context(pack_rounds(self._context.messages, target, self._context.count))
         self._limit()
         return self._cache.get(lambda: [message.to_llm_dict() for message in self._chosen()])
 
     def _limit(self) -> None:
-        """Leave out what does not fit, of the window before: so a long history costs once."""
+        """Make a window of what fits, from the window before, so that a long history costs once."""
         shown = self._shown
         if self._is_too_much(shown.tokens):
             self._window = Context(self._count)
-            self._window.replace_all(limited(shown.messages, self.config, shown.count))
+            self._window.replace_all(limit_tokens(shown.messages, self.config, shown.count))
             self._cache.invalidate()
 
     @property
@@ -104,28 +108,28 @@ class ManagedConversationMemory(ConversationMemory):
             return self._shown.messages
         chosen = self._retrieval.retrieve(self._context.messages, self._job(None))
         if self._is_too_much(sum(map(self._count, chosen))):
-            return limited(chosen, self.config, self._count)
+            return limit_tokens(chosen, self.config, self._count)
         return chosen
 
     def _is_too_much(self, tokens: int) -> bool:
         return self.config.active_context.enabled and tokens > self.config.threshold_tokens
 
-    def retrieve_all(self) -> list[Dict]:
-        """The same as `get_messages`; `get_raw_messages` has the rest."""
+    def retrieve_all(self) -> list[Json]:
+        """Return the same as `get_messages`; `get_raw_messages` has the rest."""
         return self.get_messages()
 
-    def retrieve_recent(self, n: int = 1) -> list[Dict]:
-        """The last `n` of `get_messages`, in their order."""
+    def retrieve_recent(self, n: int = 1) -> list[Json]:
+        """Return the last `n` of `get_messages`, in their order."""
         messages = self.get_messages()
         return messages[len(messages) - min(max(n, 0), len(messages)) :]
 
-    def retrieve_by_role(self, role: str, n: int | None = None) -> list[Dict]:
-        """Those of a role in `get_messages`, the last `n` of them, in their order."""
+    def retrieve_by_role(self, role: str, n: int | None = None) -> list[Json]:
+        """Return the messages of a role in `get_messages`, or the last `n`, in their order."""
         found = [message for message in self.get_messages() if message["role"] == role]
         return found if n is None else found[len(found) - min(max(n, 0), len(found)) :]
 
     def get_raw_messages(self) -> list[Message]:
-        """The full history, whatever was compacted."""
+        """Return the full history, whatever was compacted."""
         return list(self.messages)
 
     def get_cache_stats(self) -> CacheStats:
@@ -143,16 +147,16 @@ class ManagedConversationMemory(ConversationMemory):
         )
 
     def recount(self) -> None:
-        """Count the context's tokens anew, after the counter has learned."""
+        """Count the context's tokens again, after the counter has learned."""
         self._context.recount()
         self._window = None
-        self._note("recount")
+        self._after("recount")
 
     async def compact_if_needed(self, runtime: CompactionRuntime | None = None) -> bool:
-        """Compact the context if a trigger has marked that it is due; whether it became smaller.
+        """Compact the context if a trigger has marked it as due; returns whether it became smaller.
 
-        What is added meanwhile stays, unchanged, at the end. If anything else of the conversation
-        changes meanwhile, the result is dropped: a summary might hold what was just removed.
+        Messages that are added meanwhile stay, unchanged, at the end. If anything else changes
+        meanwhile, the result is dropped, because a summary might hold what was just removed.
         """
         async with self._compacting:
             policy = self.config.active_context
@@ -164,21 +168,21 @@ class ManagedConversationMemory(ConversationMemory):
         """Make the context smaller in bytes, after a request was refused as too large.
 
         The newest rounds stay as they are, what precedes them is summarised, and of its images
-        only the newest stay. True only if the serialised messages became smaller.
+        only the newest stay. Returns whether the serialised messages became smaller.
         """
         async with self._compacting:
             policy = self.config.active_context
-            if not policy.enabled or "summarization" not in enabled_stages(policy):
+            if not policy.enabled or "summarization" not in policy.enabled_stages:
                 return False
-            return await self._compact(recovered, runtime)
+            return await self._compact(recover_from_refusal, runtime)
 
     async def _compact(
         self,
-        process: Callable[[Sequence[Message], Job], Awaitable[Compacted]],
+        process: Callable[[Sequence[Message], Job], Awaitable[Compaction]],
         runtime: CompactionRuntime | None,
     ) -> bool:
         before, revision = self._context.messages, self._revision
-        progress = Progress(self.event_context, tokens=self.tokens, messages=len(before))
+        progress = CompactionProgress(self.event_context, tokens=self.tokens, messages=len(before))
         try:
             compacted = await process(before, self._job(runtime))
         except BaseException:
@@ -199,25 +203,25 @@ class ManagedConversationMemory(ConversationMemory):
         self._context.replace_all(messages)
         self._window = None
         self._revision += 1
-        self._note("compaction")
+        self._after("compaction")
 
     def snapshot(self) -> Snapshot:
         messages, context = list(self.messages), self._context.messages
         return Snapshot(messages=messages, context=None if context == messages else context)
 
     def restore(self, snapshot: Snapshot) -> None:
-        kept = snapshot.messages if snapshot.context is None else snapshot.context
-        self._context.replace_all(kept)
+        context = snapshot.messages if snapshot.context is None else snapshot.context
+        self._context.replace_all(context)
         super().restore(snapshot)
 
     def replace_memory(self, idx: int, message: Message | None = None, **fields: Any) -> None:
         old = self._at(idx)
         super().replace_memory(idx, message, **fields)
         self._context.replace(old.message_id, self._at(idx))
-        self._note("replace_memory")
+        self._after("replace_memory")
 
-    def _changed(self, event: str, message: Message | None = None) -> None:
-        """What happened to the history happens to the context, where that still has it."""
+    def _on_change(self, event: str, message: Message | None = None) -> None:
+        """Repeat a change of the history on the context, if that still has the message."""
         if event not in {"add", "get_messages"}:
             self._revision += 1
             self._window = None
@@ -232,14 +236,14 @@ class ManagedConversationMemory(ConversationMemory):
             if self._window is not None:
                 self._window.append(message, self._context.count(message))
             if isinstance(self._retrieval, WholeContext):
-                self._cache.follow(message)
+                self._cache.append(message)
             else:
                 self._cache.invalidate()
-        self._note(event)
+        self._after(event)
 
-    def _note(self, event: str) -> None:
-        """Forget what is no longer true, and ask the trigger."""
-        if event in self.config.cache_invalidation_events or event not in MAY_KEEP_THE_CACHE:
+    def _after(self, event: str) -> None:
+        """Drop a cache that is no longer true, and let the trigger decide."""
+        if event in self.config.cache_invalidation_events or event not in CACHE_KEEPING_EVENTS:
             self._cache.invalidate()
         if self._due or event in self.config.trigger_events:
             state = MemoryState(event=event, tokens=self.tokens, messages=len(self._context))

@@ -1,27 +1,36 @@
-"""One door to the three kinds of conversation memory."""
+"""One entrance to the three kinds of conversation memory, and the file that each is saved in.
+
+The file is JSON with a version. It is written beside its place and moved there, so that a crash
+leaves the old file or the new one, and never half of one.
+"""
 
 import dataclasses
+import os
+import tempfile
 from pathlib import Path
-from typing import Literal, Unpack, get_args
+from typing import Annotated, Literal, Unpack, get_args
+
+import msgspec
 
 from local.conversation.compaction.stages import CompactionRuntime
 from local.conversation.config import ManagedMemoryConfig
-from local.conversation.conversation import ConversationMemory, Fields
+from local.conversation.conversation import ConversationMemory, MessageFields, Snapshot
 from local.conversation.events import EventContext, EventSink
 from local.conversation.knowledge_graph import KGMemory
 from local.conversation.managed import ManagedConversationMemory
 from local.conversation.message import Message
-from local.conversation.parts import Dict
-from local.conversation.state import VERSION, Saved, State, load, save
 from local.conversation.tokens import TokenCounter
 from local.errors import ConversationError
-from local.llm.structured import StructuredModel
+from local.llm.models import StructuredModel
+from local.protocol.payloads import Json
 
 MemoryType = Literal["conversation_history", "managed_conversation", "kg"]
+VERSION = 1
+"""Of the form of the file. A file of a newer version is refused, not guessed at."""
 
 
 class MemoryManager:
-    """Makes a memory of the wanted type, and passes everything on to it."""
+    """Makes a memory of the requested type, and passes every call on to it."""
 
     def __init__(
         self,
@@ -34,11 +43,11 @@ class MemoryManager:
         """Make the memory.
 
         Args:
-            memory_type: Which one; `kg` extracts facts by rules without a `model`.
+            memory_type: Without a `model`, `kg` extracts facts by rules.
             description: The system message to begin with.
             model: Extracts facts for `kg`.
             memory_config: For `managed_conversation`.
-            token_counter: Instead of the configuration's.
+            token_counter: Takes the place of the configuration's.
 
         Raises:
             ConversationError: There is no such type.
@@ -58,32 +67,32 @@ class MemoryManager:
             types = ", ".join(get_args(MemoryType))
             raise ConversationError(f"There is no memory type {memory_type!r}, only {types}.")
 
-    def add(self, message: Message | None = None, **fields: Unpack[Fields]) -> str:
+    def add(self, message: Message | None = None, **fields: Unpack[MessageFields]) -> str:
         return self.memory.add(message, **fields)
 
-    def update(self, message_id: str, **fields: Unpack[Fields]) -> None:
+    def update(self, message_id: str, **fields: Unpack[MessageFields]) -> None:
         self.memory.update(message_id, **fields)
 
-    def retrieve_all(self) -> list[Dict]:
+    def retrieve_all(self) -> list[Json]:
         return self.memory.retrieve_all()
 
-    def retrieve_recent(self, n: int = 1) -> list[Dict]:
+    def retrieve_recent(self, n: int = 1) -> list[Json]:
         return self.memory.retrieve_recent(n)
 
-    def get_messages(self) -> list[Dict]:
+    def get_messages(self) -> list[Json]:
         return self.memory.get_messages()
 
-    def retrieve_by_id(self, message_id: str) -> Dict | None:
+    def retrieve_by_id(self, message_id: str) -> Json | None:
         return self.memory.retrieve_by_id(message_id)
 
-    def retrieve_by_role(self, role: str, n: int | None = None) -> list[Dict]:
+    def retrieve_by_role(self, role: str, n: int | None = None) -> list[Json]:
         return self.memory.retrieve_by_role(role, n)
 
     def remove_by_id(self, message_id: str) -> bool:
         return self.memory.remove_by_id(message_id)
 
     def replace_memory(
-        self, idx: int, message: Message | None = None, **fields: Unpack[Fields]
+        self, idx: int, message: Message | None = None, **fields: Unpack[MessageFields]
     ) -> None:
         self.memory.replace_memory(idx, message, **fields)
 
@@ -96,33 +105,33 @@ class MemoryManager:
     def set_event_context(
         self, agent_name: str, event_bus: EventSink, session_id: str | None = None
     ) -> None:
-        """Have resets and compactions told to `event_bus`."""
+        """Send the events of resets and compactions to `event_bus`."""
         self.memory.event_context = EventContext(
             agent_name=agent_name, event_bus=event_bus, session_id=session_id or ""
         )
 
     async def compact_if_needed(self, runtime: CompactionRuntime | None = None) -> bool:
-        """Whether a compaction was due, and made the conversation smaller."""
+        """Compact if that is due; returns whether the conversation became smaller."""
         if isinstance(self.memory, ManagedConversationMemory):
             return await self.memory.compact_if_needed(runtime)
         return False
 
     async def compact_for_payload_error(self, runtime: CompactionRuntime | None = None) -> bool:
-        """Whether a request that was refused as too large is smaller now."""
+        """Make a request that was refused as too large smaller; returns whether it is."""
         if isinstance(self.memory, ManagedConversationMemory):
             return await self.memory.compact_for_payload_error(runtime)
         return False
 
-    def save_to_file(self, filepath: str | Path, additional_state: State | None = None) -> None:
+    def save_to_file(self, filepath: str | Path, additional_state: Json | None = None) -> None:
         """Write everything to a JSON file, which only its owner may read.
 
         Blocks: call it in a thread, and leave the memory alone until it returns.
 
         Raises:
-            ConversationError: It cannot be written, or not without a loss; a file that was there
-                stays as it was.
+            ConversationError: It cannot be written, or not without a loss; an existing file stays
+                as it was.
         """
-        saved = Saved(
+        saved = SavedConversation(
             version=VERSION,
             memory_type=self.memory_type,
             memory=self.memory.snapshot(),
@@ -130,11 +139,11 @@ class MemoryManager:
         )
         save(Path(filepath), saved)
 
-    def load_from_file(self, filepath: str | Path) -> State | None:
-        """Become what was saved; returns the additional state. Blocks, as `save_to_file` does.
+    def load_from_file(self, filepath: str | Path) -> Json | None:
+        """Replace everything by what was saved; returns the additional state. Blocks, too.
 
         Raises:
-            ConversationError: It is no such file, or of another memory type.
+            ConversationError: It is no saved conversation, or one of another memory type.
         """
         saved = load(Path(filepath))
         if saved.memory_type != self.memory_type:
@@ -144,3 +153,82 @@ class MemoryManager:
             )
         self.memory.restore(saved.memory)
         return saved.additional_state
+
+
+class _Versioned(msgspec.Struct, frozen=True):
+    """What every version of the form contains."""
+
+    version: Annotated[int, msgspec.Meta(ge=1)]
+
+
+class SavedConversation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The content of a file."""
+
+    version: int
+    memory_type: str
+    memory: Snapshot
+    additional_state: Json | None = None
+
+
+def save(path: Path, saved: SavedConversation) -> None:
+    """Write the file. Blocks until it is on disk.
+
+    A link stays a link: the file that it points to is written.
+
+    Raises:
+        ConversationError: The disk refuses it, or reading it back would not give the same.
+    """
+    try:
+        _write(Path(os.path.realpath(path)), _encoded(saved))
+    except (OSError, TypeError, ValueError, RecursionError) as error:
+        raise ConversationError(f"The conversation cannot be saved to {path}: {error}.") from error
+
+
+def load(path: Path) -> SavedConversation:
+    """Read a file.
+
+    Raises:
+        ConversationError: It cannot be read, is damaged, or was written by a newer version.
+    """
+    try:
+        data = path.read_bytes()
+    except (OSError, ValueError) as error:
+        raise ConversationError(f"The conversation in {path} cannot be read: {error}.") from error
+    try:
+        version = msgspec.json.decode(data, type=_Versioned).version
+        if version == VERSION:
+            return msgspec.json.decode(data, type=SavedConversation)
+    except (ValueError, RecursionError) as error:
+        raise ConversationError(
+            f"{path} is no saved conversation, or a damaged one: {error}.",
+            remedy="Load another file, or begin a new conversation.",
+        ) from error
+    raise ConversationError(
+        f"{path} has version {version} of the form; this local2 knows {VERSION}.",
+        remedy="Update local2.",
+    )
+
+
+def _encoded(saved: SavedConversation) -> bytes:
+    data = msgspec.json.encode(saved)
+    if msgspec.json.decode(data, type=SavedConversation) != saved:
+        raise ValueError("something in it has no equal in JSON, such as a tuple, bytes or NaN")
+    return data
+
+
+def _write(path: Path, data: bytes) -> None:
+    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=".saving.")
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        Path(name).replace(path)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+    folder = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)

@@ -1,4 +1,4 @@
-"""One message of a conversation, and its forms for models and their replies."""
+"""One message of a conversation, in its own form and in those of models and their replies."""
 
 import re
 from copy import deepcopy
@@ -6,9 +6,20 @@ from typing import Any, Literal, Self, TypeVar, get_args
 
 import msgspec
 
-from local.conversation.parts import Content, Dict, as_json, text_or_parts, text_parts, urls_of
+from local.conversation.parts import (
+    REASONING,
+    Content,
+    as_json,
+    as_parts,
+    call_fields,
+    reasoning_of,
+    text_and_parts,
+    text_or_parts,
+    urls_of,
+)
 from local.errors import ConversationError, echoed, quoted
 from local.protocol.envelope import new_id
+from local.protocol.payloads import Json
 
 Role = Literal["system", "user", "assistant", "tool"]
 Action = Literal["call_tool", "invoke_agent", "final_response"]
@@ -16,16 +27,19 @@ T = TypeVar("T")
 
 ROLES: tuple[Role, ...] = get_args(Role)
 ACTIONS: tuple[Action, ...] = get_args(Action)
-NOT_OF_NAMES = re.compile(r"[^a-zA-Z0-9_-]+")
-LONGEST_NAME = 64
-"""What OpenAI's chat API refuses in the name of a message, and how long one may be."""
+SUMMARY = "conversation_summary"
+"""The `name` of a message that stands for those before it."""
+MAX_NAME = 64
+"""Characters of a message's name that OpenAI's chat API accepts."""
 REPLY = ("role", "content", "refusal", "tool_calls", "agent_calls", "structured_data", "images")
-REASONING = ("reasoning", "reasoning_content", "thinking")
-"""What servers call the text of a reasoning."""
+"""The fields of a model's reply that are read."""
+
+_NOT_IN_NAMES = re.compile(r"[^a-zA-Z0-9_-]+")
+"""What OpenAI's chat API refuses in a message's name."""
 
 
 class ToolCallMsg(msgspec.Struct, frozen=True):
-    """A tool that a message asks for. `arguments` is JSON text, as models write it."""
+    """A call of a tool. `arguments` is JSON text, as models write it."""
 
     id: str
     call_id: str
@@ -33,19 +47,19 @@ class ToolCallMsg(msgspec.Struct, frozen=True):
     name: str
     arguments: str
 
-    def to_dict(self) -> Dict:
+    def to_dict(self) -> Json:
         """`{"id", "type", "function": {"name", "arguments"}}`."""
         function = {"name": self.name, "arguments": self.arguments}
         return {"id": self.call_id or self.id, "type": self.type, "function": function}
 
     @classmethod
-    def calling(cls, name: str, arguments: Dict, *, id_: str) -> Self:
-        """A call of a function with these arguments."""
+    def calling(cls, name: str, arguments: Json, *, id_: str) -> Self:
+        """Make the call of a function with these arguments."""
         return cls(id=id_, call_id=id_, type="function", name=name, arguments=as_json(arguments))
 
     @classmethod
-    def from_dict(cls, call: Dict) -> Self:
-        """From OpenAI's form, or from this Struct's own fields; arguments may be an object.
+    def from_dict(cls, call: Json) -> Self:
+        """Read OpenAI's form, or this Struct's own fields; arguments may be an object.
 
         Raises:
             ConversationError: It names no tool, or its fields have other types.
@@ -62,16 +76,16 @@ class ToolCallMsg(msgspec.Struct, frozen=True):
             "name": function["name"],
             "arguments": arguments if isinstance(arguments, str) else as_json(arguments),
         }
-        return _checked(fields, cls)
+        return _converted(fields, cls)
 
 
 class AgentCallMsg(msgspec.Struct, frozen=True):
-    """An agent that a message asks for something."""
+    """A request to another agent."""
 
     agent_name: str
     request: Any
 
-    def to_dict(self) -> Dict:
+    def to_dict(self) -> Json:
         """`{"agent_name", "request"}`."""
         return {"agent_name": self.agent_name, "request": deepcopy(self.request)}
 
@@ -81,7 +95,7 @@ class MessageContent(msgspec.Struct, frozen=True):
 
     thought: str | None = None
     next_action: Action | None = None
-    action_input: Dict | None = None
+    action_input: Json | None = None
 
     def __post_init__(self) -> None:
         if self.next_action is not None and self.next_action not in ACTIONS:
@@ -90,7 +104,7 @@ class MessageContent(msgspec.Struct, frozen=True):
                 remedy=f"One of: {', '.join(ACTIONS)}.",
             )
 
-    def to_dict(self) -> Dict:
+    def to_dict(self) -> Json:
         """The fields that are set."""
         fields = msgspec.structs.asdict(self)
         return {name: value for name, value in fields.items() if value is not None}
@@ -99,9 +113,9 @@ class MessageContent(msgspec.Struct, frozen=True):
 class Message(msgspec.Struct, frozen=True):
     """One message. `images` are URLs, data URIs or paths.
 
-    A list as content holds parts, each with a type and what that names, such as `{"type": "text",
-    "text"}`; any other list is data, as a dict is. `reasoning_details` are what a model gave, and
-    are given back to it as they came.
+    A list as content holds parts, each with a type and what the type names, such as `{"type":
+    "text", "text": …}`. Any other list is data, and so is a dict. `reasoning_details` are sent back
+    to the model as it gave them.
     """
 
     role: Role
@@ -110,10 +124,10 @@ class Message(msgspec.Struct, frozen=True):
     name: str | None = None
     tool_calls: list[ToolCallMsg] | None = None
     agent_calls: list[AgentCallMsg] | None = None
-    structured_data: Dict | None = None
+    structured_data: Json | None = None
     images: list[str] | None = None
     tool_call_id: str | None = None
-    reasoning_details: list[Dict] | None = None
+    reasoning_details: list[Json] | None = None
 
     def __post_init__(self) -> None:
         if self.role not in ROLES:
@@ -121,14 +135,14 @@ class Message(msgspec.Struct, frozen=True):
                 f"{quoted(self.role)} is no role.", remedy=f"One of: {', '.join(ROLES)}."
             )
 
-    def to_llm_dict(self) -> Dict:
-        """As a model's adapter takes it: role, content, and whatever else is set; the caller's own.
+    def to_llm_dict(self) -> Json:
+        """Return role, content and whatever else is set, for a model's adapter.
 
-        Data as content become JSON text; images become parts of the content,
-        `{"type": "image_url", "image_url": {"url"}}`, a path among them as it stands: see
-        `images.embedded`.
+        The dict is the caller's own. Content that is data becomes JSON text. Images become parts of
+        the content, `{"type": "image_url", "image_url": {"url": …}}`; a path among them stays a
+        path, see `images.embedded`.
         """
-        fields: Dict = {"role": self.role, "content": self._content()}
+        fields: Json = {"role": self.role, "content": self._content()}
         if self.name:
             fields["name"] = self.name
         if self.tool_calls:
@@ -141,19 +155,19 @@ class Message(msgspec.Struct, frozen=True):
             fields["reasoning_details"] = deepcopy(self.reasoning_details)
         return fields
 
-    def to_api_format(self) -> Dict:
-        """As OpenAI's chat API and its like take it.
+    def to_api_format(self) -> Json:
+        """Return the form that OpenAI's chat API and its like accept.
 
-        `{"role", "content", "name"?, "tool_calls"?, "tool_call_id"?, "reasoning_details"?}`, where
-        content is text or parts, null only beside tool calls, and only a user's has images.
-        Requests to agents are left out, and so is the name of a tool message.
+        `{"role", "content", "name"?, "tool_calls"?, "tool_call_id"?, "reasoning_details"?}`. The
+        content is text or parts; it is null only beside tool calls, and only a user's has images.
+        Requests to agents and the name of a tool message are left out.
         """
         fields = self.to_llm_dict()
         fields.pop("agent_calls", None)
         if self.role == "tool":
             fields.pop("name", None)
         elif "name" in fields:
-            fields["name"] = NOT_OF_NAMES.sub("_", fields["name"])[:LONGEST_NAME]
+            fields["name"] = _NOT_IN_NAMES.sub("_", fields["name"])[:MAX_NAME]
         if self.role != "user" and isinstance(fields["content"], list):
             fields["content"] = [part for part in fields["content"] if part.get("type") == "text"]
         if not fields["content"]:
@@ -162,20 +176,20 @@ class Message(msgspec.Struct, frozen=True):
 
     @classmethod
     def from_response_dict(
-        cls, response_dict: Dict, *, name: str | None = None, message_id: str | None = None
+        cls, response_dict: Json, *, name: str | None = None, message_id: str | None = None
     ) -> Self:
-        """From a model's reply: its message, or the whole response with `choices`.
+        """Read a model's reply: its message, or the whole response with `choices`.
 
-        Images may be URLs, or parts with them. Where a model refuses, that is the content.
+        Images may be URLs, or parts with URLs. A refusal becomes the content.
 
         Raises:
-            ConversationError: It says nothing, names no tool in a call, or has other types.
+            ConversationError: It is empty, names no tool in a call, or has other types.
         """
         try:
             whole = "choices" in response_dict
             reply = response_dict["choices"][0]["message"] if whole else response_dict
-            said = _said(reply)
-            spoken = {
+            fields = _reply_fields(reply)
+            identity = {
                 "role": reply.get("role") or "assistant",
                 "message_id": message_id or new_id(),
                 "name": name or reply.get("name"),
@@ -185,15 +199,15 @@ class Message(msgspec.Struct, frozen=True):
             raise ConversationError(
                 f"The model's reply cannot be read: {echoed(repr(error))}."
             ) from error
-        if all(value is None for value in said.values()):
+        if all(value is None for value in fields.values()):
             raise ConversationError("The model's reply says nothing.")
-        return _checked({**spoken, **said}, cls)
+        return _converted({**identity, **fields}, cls)
 
     @classmethod
     def from_harmonized_response(
         cls, response: object, *, name: str | None = None, message_id: str | None = None
     ) -> Self:
-        """From an adapter's reply object, whose attributes are named as the reply's fields.
+        """Read an adapter's reply object, whose attributes are named as the reply's fields.
 
         Raises:
             ConversationError: As `from_response_dict`.
@@ -201,19 +215,36 @@ class Message(msgspec.Struct, frozen=True):
         names = (*REPLY, "reasoning_details", *REASONING)
         fields = {field: getattr(response, field, None) for field in names}
         for field in ("tool_calls", "agent_calls"):
-            fields[field] = [_as_dict(call) for call in fields[field] or ()] or None
+            fields[field] = [call_fields(call) for call in fields[field] or ()] or None
         return cls.from_response_dict(fields, name=name, message_id=message_id)
 
-    def _content(self) -> str | list[Dict] | None:
+    def _content(self) -> str | list[Json] | None:
         content = deepcopy(text_or_parts(self.content))
         if not self.images:
             return content
-        return [*text_parts(content), *({"type": "image_url", "image_url": {"url": image}}
+        return [*as_parts(content), *({"type": "image_url", "image_url": {"url": image}}
                                          for image in self.images)]  # fmt: skip
 
 
-def _said(reply: Dict) -> Dict:
-    """What a reply says, None for what it does not."""
+def is_summary(message: Message) -> bool:
+    return message.role == "user" and message.name == SUMMARY
+
+
+def is_from_user(message: Message) -> bool:
+    """Whether the user wrote it: a summary has the user's role, but is not."""
+    return message.role == "user" and message.name != SUMMARY
+
+
+def text_of(message: Message) -> str:
+    """Its text and its requests to tools and agents, a line each."""
+    text = text_and_parts(message.content)[0]
+    calls = [f"{call.name}({call.arguments})" for call in message.tool_calls or ()]
+    requests = [f"asks {call.agent_name}: {call.request}" for call in message.agent_calls or ()]
+    return "\n".join(filter(None, [text, *calls, *requests]))
+
+
+def _reply_fields(reply: Json) -> Json:
+    """The fields of a message that a reply sets; None for the others."""
     content = reply.get("content")
     calls = [ToolCallMsg.from_dict(call) for call in reply.get("tool_calls") or ()]
     requests = [
@@ -226,31 +257,11 @@ def _said(reply: Dict) -> Dict:
         "agent_calls": requests or None,
         "structured_data": reply.get("structured_data"),
         "images": urls_of(reply.get("images")) or None,
-        "reasoning_details": _reasoning(reply),
+        "reasoning_details": reasoning_of(reply),
     }
 
 
-def _reasoning(reply: Dict) -> Any:
-    """The details as they came, to be sent back as they came; else the text of the reasoning."""
-    if reply.get("reasoning_details"):
-        return reply["reasoning_details"]
-    texts = (reply.get(name) for name in REASONING)
-    text = next((text for text in texts if isinstance(text, str) and text), None)
-    return [{"type": "reasoning.text", "text": text}] if text else None
-
-
-def _as_dict(call: Any) -> Dict:
-    """A call as a dict, whether it came as one, or as an object with such attributes."""
-    if isinstance(call, dict):
-        return call
-    names = ("id", "call_id", "type", "name", "arguments", "function", "agent_name", "request")
-    fields = {name: getattr(call, name) for name in names if getattr(call, name, None) is not None}
-    if "function" in fields:
-        fields["function"] = _as_dict(fields["function"])
-    return fields
-
-
-def _checked(fields: Dict, type_: type[T]) -> T:
+def _converted(fields: Json, type_: type[T]) -> T:
     try:
         return msgspec.convert(fields, type_)
     except msgspec.ValidationError as error:

@@ -1,15 +1,23 @@
-"""What a message may hold: text, data, or parts as APIs of models know them."""
+"""What a message may hold, and how APIs of models write it: text, data, or parts.
+
+These are plain functions of open JSON. Messages are made of what they return, so that the rest of
+the package reads messages only.
+"""
 
 from typing import Any
 
 import msgspec
 
-Content = str | dict[str, Any] | list[dict[str, Any]]
-Dict = dict[str, Any]
+from local.protocol.payloads import Json
+
+Content = str | Json | list[Json]
+
+REASONING = ("reasoning", "reasoning_content", "thinking")
+"""What servers call the text of a reasoning; none of these names is standard."""
 
 
-def text_or_parts(content: Content | None) -> str | list[Dict] | None:
-    """The content where it is text or parts, else JSON text of it."""
+def text_or_parts(content: Content | None) -> str | list[Json] | None:
+    """The content if it is text or parts, else its JSON text."""
     if content is None or isinstance(content, str):
         return content
     if isinstance(content, list) and all(map(_is_part, content)):
@@ -17,27 +25,30 @@ def text_or_parts(content: Content | None) -> str | list[Dict] | None:
     return as_json(content)
 
 
-def url_of(part: Dict) -> str | None:
+def text_and_parts(content: Content | None) -> tuple[str, list[Json]]:
+    """The text, and the parts that are not text, such as images."""
+    form = text_or_parts(content)
+    if isinstance(form, list):
+        texts = [part["text"] for part in form if _is_text(part)]
+        return "\n".join(texts), [part for part in form if not _is_text(part)]
+    return form or "", []
+
+
+def as_parts(content: str | list[Json] | None) -> list[Json]:
+    if isinstance(content, str):
+        return [{"type": "text", "text": content}] if content else []
+    return content or []
+
+
+def url_of(part: Json) -> str | None:
     """The URL of a part that is an image."""
     image = part.get("image_url")
     url = image.get("url") if isinstance(image, dict) else image
     return url if isinstance(url, str) else None
 
 
-def _is_part(part: Dict) -> bool:
-    """Whether it has what its type names, as OpenAI's parts do, or a source, as Anthropic's do."""
-    type_ = part.get("type")
-    return isinstance(type_, str) and (type_ in part or isinstance(part.get("source"), dict))
-
-
-def text_parts(content: str | list[Dict] | None) -> list[Dict]:
-    if isinstance(content, str):
-        return [{"type": "text", "text": content}] if content else []
-    return content or []
-
-
 def urls_of(images: list[Any] | None) -> list[Any] | None:
-    """What is no part stays as it is: a URL, or something to be refused."""
+    """The URLs of parts. Everything else stays, for the check of types to accept or refuse."""
     if not isinstance(images, list):
         return images
     return [url_of(image) if isinstance(image, dict) else image for image in images]
@@ -45,3 +56,33 @@ def urls_of(images: list[Any] | None) -> list[Any] | None:
 
 def as_json(value: object) -> str:
     return msgspec.json.encode(value).decode()
+
+
+def reasoning_of(reply: Json) -> Any:
+    """The details as a model gave them, to be sent back unchanged; else the text in their form."""
+    if reply.get("reasoning_details"):
+        return reply["reasoning_details"]
+    texts = (reply.get(name) for name in REASONING)
+    text = next((text for text in texts if isinstance(text, str) and text), None)
+    return [{"type": "reasoning.text", "text": text}] if text else None
+
+
+def call_fields(call: Any) -> Json:
+    """A call as a dict, whether it came as one or as an object with such attributes."""
+    if isinstance(call, dict):
+        return call
+    names = ("id", "call_id", "type", "name", "arguments", "function", "agent_name", "request")
+    fields = {name: getattr(call, name) for name in names if getattr(call, name, None) is not None}
+    if "function" in fields:
+        fields["function"] = call_fields(fields["function"])
+    return fields
+
+
+def _is_part(part: Json) -> bool:
+    """Whether it has what its type names, as OpenAI's parts do, or a source, as Anthropic's do."""
+    type_ = part.get("type")
+    return isinstance(type_, str) and (type_ in part or isinstance(part.get("source"), dict))
+
+
+def _is_text(part: Json) -> bool:
+    return isinstance(part.get("text"), str)

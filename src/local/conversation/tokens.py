@@ -1,30 +1,38 @@
-"""Counting tokens: any function of a message, or an estimate that a model's counts calibrate."""
+"""Counting tokens: any function of a message, or an estimate corrected by what a model counts.
+
+A tokenizer would be exact for one model only. What a model reports of each prompt costs nothing,
+and corrects the estimate for whichever model it is.
+"""
 
 from collections.abc import Callable
 
 import msgspec
 import numpy as np
 
-from local.conversation.contents import parted
 from local.conversation.message import Message
+from local.conversation.parts import text_and_parts
 
 TokenCounter = Callable[[Message], int]
 
-CHARACTERS_A_TOKEN = 4
-"""Of English prose and JSON; characters beyond Latin count a token each."""
+CHARACTERS_PER_TOKEN = 4
+"""Of English prose and JSON. Characters beyond Latin count as a token each."""
 MESSAGE_TOKENS = 4
-"""What a message costs besides its text."""
+"""What a message costs besides its text: role and separators."""
 IMAGE_TOKENS = 800
+"""What an image costs: the reference's default of `image_token_estimate`."""
 LAST_LATIN = 0x24F
-LEAST, MOST = 0.25, 4.0
-"""Bounds of what a model's own counts make of an estimate."""
-LEARNED = 0.3
-"""The weight of the newest count."""
+"""The end of the Unicode block Latin Extended-B."""
+MIN_FACTOR, MAX_FACTOR = 0.25, 4.0
+"""Bounds of the correction. Beyond a factor of four a report is more likely wrong (a server that
+counts without its cache) than the estimate."""
+LEARNING_RATE = 0.3
+"""The weight of the newest report. A higher one follows a new language faster, a lower one is
+disturbed less by a single prompt."""
 
 
 def estimate(message: Message, image_tokens: int = IMAGE_TOKENS) -> int:
-    """About how many tokens a message is to a model."""
-    text, others = parted(message.content)
+    """About how many tokens a message has for a model."""
+    text, others = text_and_parts(message.content)
     tokens = MESSAGE_TOKENS + tokens_of(text) + len(others) * image_tokens
     for call in message.tool_calls or ():
         tokens += MESSAGE_TOKENS + tokens_of(call.name) + tokens_of(call.arguments)
@@ -36,16 +44,16 @@ def estimate(message: Message, image_tokens: int = IMAGE_TOKENS) -> int:
 
 
 def tokens_of(text: str) -> int:
-    """About how many tokens a text is."""
+    """About how many tokens a text has."""
     if text.isascii():
-        return -(-len(text) // CHARACTERS_A_TOKEN)
+        return -(-len(text) // CHARACTERS_PER_TOKEN)
     characters = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), np.uint32)
     beyond = int(np.count_nonzero(characters > LAST_LATIN))
-    return beyond + -(-(len(text) - beyond) // CHARACTERS_A_TOKEN)
+    return beyond + -(-(len(text) - beyond) // CHARACTERS_PER_TOKEN)
 
 
-class Calibrated:
-    """A TokenCounter that follows what a model says of whole prompts."""
+class CalibratedCounter:
+    """A TokenCounter that learns from what a model reports of whole prompts."""
 
     def __init__(self, count: TokenCounter = estimate) -> None:
         self._count = count
@@ -55,7 +63,7 @@ class Calibrated:
         return round(self._count(message) * self.factor)
 
     def observe(self, counted: int, reported: int) -> None:
-        """Learn from a prompt: what this counter made of it, and what the model did."""
+        """Learn from a prompt: what this counter counted, and what the model reported."""
         if counted > 0 and reported > 0:
-            factor = self.factor * ((1 - LEARNED) + LEARNED * reported / counted)
-            self.factor = min(max(factor, LEAST), MOST)
+            factor = self.factor * ((1 - LEARNING_RATE) + LEARNING_RATE * reported / counted)
+            self.factor = min(max(factor, MIN_FACTOR), MAX_FACTOR)

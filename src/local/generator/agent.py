@@ -1,26 +1,30 @@
-"""GeneratorAgent: answers queries with a chat model that may call any tool heard on the bus."""
+"""GeneratorAgent: answers queries with a chat model that may call any tool announced on the bus.
+
+It reaches the memory over the bus only, as other agents do, so it may run anywhere and needs
+nothing that they do not have.
+"""
 
 import asyncio
 from collections import OrderedDict
 from contextlib import AsyncExitStack, ExitStack
 from weakref import WeakValueDictionary
 
+import msgspec
 import structlog
 
 from local.bus.connection import Connection, Message
 from local.bus.identity import caller_of
 from local.bus.participant import Participant
 from local.client.toolbox import Toolbox
-from local.errors import InvalidArgumentsError, OverloadedError, RequestError
+from local.client.tools import call_tool
+from local.conversation.knowledge_graph import KGMemory
+from local.errors import InvalidArgumentsError, ModelError, OverloadedError, RequestError
 from local.fair_slots import FairSlots
-from local.generator.events import Announcements
-from local.generator.learning import learn
-from local.generator.publication import Publications
-from local.generator.session import Session
-from local.generator.toolset import Uses
-from local.generator.turn import NAME, Turn
-from local.llm.chat import ChatModel
-from local.llm.structured import StructuredModel
+from local.generator.publication import TurnPublisher
+from local.generator.session import GeneratorSession, SessionEvents
+from local.generator.toolset import RecentTools
+from local.generator.turn import NAME, GeneratorTurn
+from local.llm.models import ChatModel, StructuredModel
 from local.protocol import subjects
 from local.protocol.caller import Caller
 from local.protocol.codec import decode, encode
@@ -30,49 +34,53 @@ from local.protocol.payloads import ClearSession, Query, ToolResult, ToolSchema
 from local.settings import GeneratorSettings
 
 SESSIONS_KEPT = 1_000
-"""Beside those that are in use."""
+"""Sessions kept besides those in use. A session that is dropped costs its next turn one
+`load_session` of more messages; one that is kept costs its messages in memory."""
 TURNS = 256
-"""At once, of all users."""
+"""Turns at the same time, of all users (decision 0037). They mostly wait for the model."""
 TURNS_ADMITTED = 1_024
-"""Those that wait included."""
-
+"""Turns including those that wait; more are refused as `overloaded`. One user has half at most."""
 ACCEPTED = "The answer follows on response.generation."
+KNOWLEDGE_TOOL = "add_knowledge"
+FACTS_PER_CALL = 100
+"""As many facts as `add_knowledge` accepts at once."""
 
-Whose = tuple[str | None, str | None]
+SessionKey = tuple[str | None, str | None]
+"""User and session id: two users may choose the same id."""
 
 log = structlog.get_logger()
 
 
 class GeneratorAgent(Participant):
-    """Hears `query.received`, streams `response.delta`, ends with `response.generation`."""
+    """Receives `query.received`, streams `response.delta`, ends with `response.generation`."""
 
     def __init__(self, bus: Connection, model: ChatModel, settings: GeneratorSettings) -> None:
         super().__init__(bus, name=NAME, description=f"Answers queries ({model.name}).")
         self._model = model
         self._settings = settings
         self._turns = FairSlots(TURNS, settings.turns_per_user, admitted=TURNS_ADMITTED)
-        self._sessions = WeakValueDictionary[Whose, Session]()
-        self._recent = OrderedDict[Whose, Session]()
-        self._announcements = Announcements(bus)
-        self._publications = Publications(bus)
+        self._sessions = WeakValueDictionary[SessionKey, GeneratorSession]()
+        self._recent = OrderedDict[SessionKey, GeneratorSession]()
+        self._events = SessionEvents(bus)
+        self._publisher = TurnPublisher(bus)
         self._toolbox = Toolbox(bus, source=NAME)
-        self._uses = Uses()
-        self._tools_heard = asyncio.Event()
+        self._recent_tools = RecentTools()
+        self._tools_known = asyncio.Event()
         self._resources = AsyncExitStack()
-        self.serve(subjects.QUERY_RECEIVED, self._hear, queue=NAME, limit=None)
+        self.serve(subjects.QUERY_RECEIVED, self._receive, queue=NAME, limit=None)
         self.serve(subjects.SESSION_CLEAR, self._clear, queue=NAME)
 
     async def started(self) -> None:
         await self._resources.enter_async_context(self._toolbox)
         await self._toolbox.settle()
-        self._tools_heard.set()
+        self._tools_known.set()
 
     async def stopping(self) -> None:
-        await self._announcements.settle()
-        await self._publications.close()
+        await self._events.settle()
+        await self._publisher.close()
         await self._resources.aclose()
 
-    async def _hear(self, message: Message) -> None:
+    async def _receive(self, message: Message) -> None:
         with ExitStack() as admitted:
             try:
                 envelope = read_query(message.data).envelope
@@ -88,16 +96,16 @@ class GeneratorAgent(Participant):
     async def _answer(self, envelope: Envelope[Query], asking: Caller) -> None:
         query = envelope.payload
         caller = Caller(user=asking.user, agent=NAME, session_id=query.session_id or new_id())
-        await self._tools_heard.wait()
-        turn = Turn(
+        await self._tools_known.wait()
+        turn = GeneratorTurn(
             self.bus,
             self._model,
             self._settings,
             session=self._session(caller),
-            publications=self._publications,
+            publisher=self._publisher,
             tools=self._tools(),
             own=self._toolbox.own,
-            uses=self._uses,
+            recent_tools=self._recent_tools,
             caller=caller,
             query=query.query,
             query_id=query.query_id or envelope.id or new_id(),
@@ -120,33 +128,28 @@ class GeneratorAgent(Participant):
         await self._acknowledge(message, ToolResult(ok=True, content="The session begins anew."))
 
     async def _learn(self, text: str, caller: Caller) -> None:
-        await learn(
-            self.bus,
-            text,
-            caller=caller,
-            model=self._model if isinstance(self._model, StructuredModel) else None,
-            within=self._settings.tool_timeout,
-        )
+        model = self._model if isinstance(self._model, StructuredModel) else None
+        await learn(self.bus, text, caller=caller, model=model, within=self._settings.tool_timeout)
 
     async def _acknowledge(self, message: Message, result: ToolResult) -> None:
-        """Tell who asked by request that the query has arrived, or why it was refused."""
+        """Answer a request that the query has arrived, or why it was refused."""
         if message.reply:
             acknowledgement = seal(result, type="result", source=NAME)
             await self.bus.publish(message.reply, encode(acknowledgement))
 
-    def _session(self, caller: Caller) -> Session:
-        """One user's session: another user's of the same id is another one."""
+    def _session(self, caller: Caller) -> GeneratorSession:
         session = self._sessions.get((caller.user, caller.session_id))
-        return self._kept(session or self._new_session(caller), caller)
+        return self._keep(session or self._new_session(caller), caller)
 
-    def _new_session(self, caller: Caller) -> Session:
-        return Session(self.bus, self._settings, caller, self._announcements.of(caller))
+    def _new_session(self, caller: Caller) -> GeneratorSession:
+        return GeneratorSession(self.bus, self._settings, caller, self._events.sink_for(caller))
 
     def _begin_anew(self, caller: Caller) -> None:
-        """Another session takes this one's place: its turns go on, and nobody waits for them."""
-        self._kept(self._new_session(caller), caller).clear()
+        """Put a new session in this one's place; the turns of the old one end by themselves."""
+        self._keep(self._new_session(caller), caller).clear()
 
-    def _kept(self, session: Session, caller: Caller) -> Session:
+    def _keep(self, session: GeneratorSession, caller: Caller) -> GeneratorSession:
+        """Hold the newest sessions; every other one is found for as long as a turn uses it."""
         key = caller.user, caller.session_id
         self._sessions[key] = self._recent[key] = session
         self._recent.move_to_end(key)
@@ -155,12 +158,43 @@ class GeneratorAgent(Participant):
         return session
 
     def _tools(self) -> list[ToolSchema]:
-        """What the model may be offered.
+        """The tools that the model may be offered.
 
-        Those the settings name, else all that are for models and that the settings do not hide.
+        These are the tools that the settings name, or else all that are for models and that the
+        settings do not hide.
         """
         wanted, hidden = self._settings.tools, self._settings.hidden_tools
         tools = self._toolbox.announced
         if wanted:
             return [tool for tool in tools if tool.name in wanted]
         return [tool for tool in tools if tool.for_models and tool.name not in hidden]
+
+
+async def learn(
+    bus: Connection, text: str, *, caller: Caller, model: StructuredModel | None, within: float
+) -> None:
+    """Extract facts from a user's text, and store them for that user as linked facts.
+
+    Without a model, rules extract them. A failure is only logged, because the turn itself has been
+    stored word for word.
+
+    Args:
+        bus: Where the memory is.
+        text: What the user wrote.
+        caller: The user.
+        model: Extracts the facts.
+        within: Seconds to wait for the memory.
+    """
+    knowledge = KGMemory(model)
+    try:
+        triplets = await knowledge.extract_and_update_from_text(text, role="user")
+    except ModelError as error:
+        log.warning("nothing_learned", reason=str(error))
+        return
+    facts = [msgspec.to_builtins(triplet) for triplet in triplets]
+    for start in range(0, len(facts), FACTS_PER_CALL):
+        arguments = {"facts": facts[start : start + FACTS_PER_CALL], "scope": "user"}
+        result = await call_tool(bus, KNOWLEDGE_TOOL, arguments, caller=caller, timeout=within)
+        if not result.ok:
+            log.warning("not_learned", facts=len(facts) - start, reason=result.outcome)
+            return

@@ -1,7 +1,8 @@
-"""A finished turn on its way to whoever remembers it.
+"""A finished turn on its way to the memory, and to everybody who waits for the answer.
 
-It is stored first and told to everybody then, so that whoever hears an answer may rely on it. One
-that the stream does not take waits here, behind those before it, until the stream takes it.
+It is stored first and published then, so that whoever receives an answer may rely on its being
+remembered (decision 0034). A turn that the stream does not accept waits here, behind those before
+it, until the stream accepts it.
 """
 
 import asyncio
@@ -23,24 +24,33 @@ from local.protocol.envelope import seal
 from local.protocol.payloads import ErrorReply, Generation
 
 ATTEMPTS = 3
+"""Attempts to store a turn before it is published with a warning. More would outlast a longer
+outage, but the user waits for an answer that is ready."""
 DELAY = 0.5
+"""Seconds before the second attempt, and before the first of those in the background."""
 LAST_DELAY = 5.0
+"""Seconds: the longest pause of attempts in the background, which double theirs until then."""
 PATIENCE = 2.0
-"""Seconds for one attempt: somebody waits for the answer."""
+"""Seconds for one attempt. Somebody waits for the answer meanwhile."""
 KEPT_BYTES = 64 * 1024 * 1024
-"""Of turns that wait until the stream takes them."""
+"""Bytes of turns that may wait for the stream. Bounds memory while a disk is full."""
 RECORDED_CHARACTERS = 10_000
-"""What a turn records of a tool's result; several whole ones are more than a message carries."""
-KEPT = (
+"""Characters of a tool's result that a turn records. Several results with all of their text would
+exceed what a message carries (1 MB by default)."""
+NOT_YET_STORED = (
     "This turn is not stored yet: the bus does not take it. It is kept, and stored as soon as the "
     "bus does, unless the stack is stopped before. `local2 doctor` says what is wrong."
 )
-LOST = "This turn is not stored, and nobody will remember it: `local2 doctor` says what is wrong."
+NOT_STORED = (
+    "This turn is not stored, and nobody will remember it: `local2 doctor` says what is wrong."
+)
 
 log = structlog.get_logger()
 
 
-class _Message(NamedTuple):
+class _TurnMessage(NamedTuple):
+    """A turn as it is published."""
+
     data: bytes
     message_id: str
     query_id: str | None
@@ -50,24 +60,24 @@ class _Message(NamedTuple):
         return {"Nats-Msg-Id": self.message_id}
 
 
-class Publications:
-    """One generator's turns, in their order; `close` says which of them are lost."""
+class TurnPublisher:
+    """Publishes the turns of one generator in their order; `close` logs those that are lost."""
 
     def __init__(self, bus: Connection) -> None:
         self._bus = bus
-        self._kept: deque[_Message] = deque()
+        self._waiting: deque[_TurnMessage] = deque()
         self._storing: asyncio.Task[None] | None = None
 
     async def publish(self, turn: Generation, caller: Caller) -> Generation:
-        """Store the turn, shortened if the bus does not carry it whole, and tell everybody.
+        """Store the turn, shortened if it is too large for the bus, and publish it.
 
-        Returns it as it was stored or is kept: a turn that is too large at its shortest, or that
-        there is no room to keep, becomes an error.
+        Returns the turn as it was stored, or as it waits to be. A turn that is too large even in
+        its shortest form, or for which there is no room to wait, becomes an error.
 
         Raises:
-            BusError: It cannot even be told.
+            BusError: It cannot even be published.
         """
-        for shorter in _ever_shorter(turn):
+        for shorter in _shorter_forms(turn):
             message = _message(shorter, caller)
             try:
                 self._bus.check_size(message.data, message.headers)
@@ -80,42 +90,42 @@ class Publications:
         )
 
     async def close(self) -> None:
-        """Store what is kept, as far as the stream takes it."""
+        """Store the turns that wait, as far as the stream accepts them."""
         if self._storing is not None:
             self._storing.cancel()
             await asyncio.wait((self._storing,))
-        while self._kept and await self._stored(self._kept[0]):
-            self._kept.popleft()
-        if self._kept:
-            lost = [message.query_id for message in self._kept]
+        while self._waiting and await self._store(self._waiting[0]):
+            self._waiting.popleft()
+        if self._waiting:
+            lost = [message.query_id for message in self._waiting]
             log.error("turns_lost", count=len(lost), query_ids=lost)
 
-    async def _publish(self, turn: Generation, message: _Message, caller: Caller) -> Generation:
-        if not self._kept and await self._stored_soon(message):
-            await self._bus.publish(
-                subjects.RESPONSE_GENERATION, message.data, headers=message.headers
-            )
+    async def _publish(self, turn: Generation, message: _TurnMessage, caller: Caller) -> Generation:
+        if not self._waiting and await self._store_soon(message):
+            await self._respond(message)
             return turn
         if not self._has_room(message):
-            turn = _failed(turn, BusError.code, LOST)
-            told = turn
+            turn = response = _failed(turn, BusError.code, NOT_STORED)
         else:
             self._keep(message)
-            not_yet = ErrorReply(code=BusError.code, message=KEPT)
-            told = msgspec.structs.replace(turn, error=turn.error or not_yet)
-        telling = _message(told, caller)
-        await self._bus.publish(subjects.RESPONSE_GENERATION, telling.data, headers=telling.headers)
+            not_yet = ErrorReply(code=BusError.code, message=NOT_YET_STORED)
+            response = msgspec.structs.replace(turn, error=turn.error or not_yet)
+        await self._respond(_message(response, caller))
         return turn
 
-    async def _stored_soon(self, message: _Message) -> bool:
+    async def _respond(self, message: _TurnMessage) -> None:
+        await self._bus.publish(subjects.RESPONSE_GENERATION, message.data, headers=message.headers)
+
+    async def _store_soon(self, message: _TurnMessage) -> bool:
         for attempt in range(1, ATTEMPTS + 1):
-            if await self._stored(message):
+            if await self._store(message):
                 return True
             if attempt < ATTEMPTS:
                 await asyncio.sleep(DELAY * attempt)
         return False
 
-    async def _stored(self, message: _Message) -> bool:
+    async def _store(self, message: _TurnMessage) -> bool:
+        """Try once; returns whether the stream accepted the turn."""
         try:
             await publish_durably(
                 self._bus,
@@ -129,19 +139,19 @@ class Publications:
             return False
         return True
 
-    def _has_room(self, message: _Message) -> bool:
-        return sum(len(kept.data) for kept in self._kept) + len(message.data) <= KEPT_BYTES
+    def _has_room(self, message: _TurnMessage) -> bool:
+        return sum(len(waiting.data) for waiting in self._waiting) + len(message.data) <= KEPT_BYTES
 
-    def _keep(self, message: _Message) -> None:
-        self._kept.append(message)
+    def _keep(self, message: _TurnMessage) -> None:
+        self._waiting.append(message)
         if self._storing is None or self._storing.done():
-            self._storing = asyncio.create_task(self._store_kept())
+            self._storing = asyncio.create_task(self._store_waiting())
 
-    async def _store_kept(self) -> None:
+    async def _store_waiting(self) -> None:
         delay = DELAY
-        while self._kept:
-            if await self._stored(self._kept[0]):
-                self._kept.popleft()
+        while self._waiting:
+            if await self._store(self._waiting[0]):
+                self._waiting.popleft()
                 delay = DELAY
             else:
                 await asyncio.sleep(delay)
@@ -149,7 +159,7 @@ class Publications:
         log.info("kept_turns_stored")
 
 
-def _message(turn: Generation, caller: Caller) -> _Message:
+def _message(turn: Generation, caller: Caller) -> _TurnMessage:
     envelope = seal(
         turn,
         type="response",
@@ -158,18 +168,18 @@ def _message(turn: Generation, caller: Caller) -> _Message:
         session_id=turn.session_id,
         query_id=turn.query_id,
     )
-    return _Message(encode(envelope), _message_id(turn, caller), turn.query_id)
+    return _TurnMessage(encode(envelope), _message_id(turn, caller), turn.query_id)
 
 
 def _message_id(turn: Generation, caller: Caller) -> str:
-    """One for each turn: the same query id may stand for several, and a failure is none of them."""
-    said = [turn.query, turn.answer, turn.error is None]
-    parts = [caller.user, turn.session_id, turn.query_id, *said]
+    """An id for each turn: a query id may be used for several, and a failure is another turn."""
+    content = [turn.query, turn.answer, turn.error is None]
+    parts = [caller.user, turn.session_id, turn.query_id, *content]
     return hashlib.blake2b(msgspec.json.encode(parts), digest_size=16).hexdigest()
 
 
-def _ever_shorter(turn: Generation) -> Iterator[Generation]:
-    """The turn; without what may be left out; and that it was too large, which is no memory."""
+def _shorter_forms(turn: Generation) -> Iterator[Generation]:
+    """The turn, the turn without what may be left out, and an error, which is not remembered."""
     yield turn
     calls = [msgspec.structs.replace(call, args={}, content="") for call in turn.tool_calls]
     yield msgspec.structs.replace(turn, thinking=None, tool_calls=calls)

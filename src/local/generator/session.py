@@ -1,4 +1,8 @@
-"""One user's conversation as the generator keeps it: restored over the bus, counted, compacted."""
+"""One user's conversation in the generator: restored over the bus, counted, compacted, announced.
+
+The memory on the bus has the whole history. A session holds what prompts are made of, so it may be
+dropped at any time and made again from `load_session`.
+"""
 
 import asyncio
 from collections.abc import Collection, Sequence
@@ -11,18 +15,24 @@ from local.client.tools import call_tool
 from local.conversation.compaction.stages import CompactionRuntime
 from local.conversation.config import ManagedMemoryConfig
 from local.conversation.conversation import Snapshot
-from local.conversation.events import EventContext, EventSink
+from local.conversation.event_bus import EventBus
+from local.conversation.events import CompactionEvent, EventContext, EventSink, MemoryEvent
 from local.conversation.managed import ManagedConversationMemory
 from local.conversation.message import ROLES, Message, ToolCallMsg
-from local.conversation.tokens import Calibrated
-from local.errors import Local2Error
-from local.generator.prompt import Background, Known, Note
+from local.conversation.tokens import CalibratedCounter
+from local.errors import BusError, Local2Error
+from local.generator.prompt import Background, PromptMemory, PromptNote
+from local.protocol import subjects
 from local.protocol.caller import Caller
+from local.protocol.codec import encode
+from local.protocol.envelope import seal
 from local.protocol.payloads import Json
 from local.settings import GeneratorSettings
 
 LOAD = "load_session"
 LOAD_SECONDS = 5.0
+"""The longest that a turn waits for the memory before it goes on without. A user waits meanwhile,
+and the next turn asks again."""
 
 log = structlog.get_logger()
 
@@ -34,7 +44,7 @@ class LoadedCall(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LoadedMessage(msgspec.Struct, frozen=True, kw_only=True):
-    """What `load_session` says of a message, as far as a conversation needs it."""
+    """The fields of a message in the result of `load_session` that a conversation needs."""
 
     id: str
     role: str
@@ -45,9 +55,9 @@ class LoadedMessage(msgspec.Struct, frozen=True, kw_only=True):
     tool_call_id: str | None = None
 
     def message(self, answered: Collection[str | None]) -> Message | None:
-        """As models take it: calls that were `answered`, no blanks, roles that they know.
+        """The message as models accept it: with `answered` calls only, and a role that they know.
 
-        Instructions were for another agent, and are left out.
+        None for a blank message, and for instructions, which were for another agent.
         """
         calls = [
             ToolCallMsg.calling(call.name, call.args, id_=call.id)
@@ -70,20 +80,22 @@ class LoadedMessage(msgspec.Struct, frozen=True, kw_only=True):
         return self.role == "user" and self.query_id is None and self.content == query
 
 
-class Loaded(msgspec.Struct, frozen=True, kw_only=True):
+class LoadedSession(msgspec.Struct, frozen=True, kw_only=True):
+    """The result of `load_session`."""
+
     messages: list[LoadedMessage] = []
-    notes: list[Note] = []
-    memories: list[Known] = []
+    notes: list[PromptNote] = []
+    memories: list[PromptMemory] = []
 
 
-class Session:
-    """A managed conversation, and a lock, since its turns come one by one."""
+class GeneratorSession:
+    """A managed conversation, and a lock, because its turns run one by one."""
 
     def __init__(
         self, bus: Connection, settings: GeneratorSettings, caller: Caller, events: EventSink
     ) -> None:
         self.turn = asyncio.Lock()
-        self.count = Calibrated()
+        self.count = CalibratedCounter()
         config = ManagedMemoryConfig(
             threshold_tokens=settings.compaction_threshold, token_counter=self.count
         )
@@ -95,34 +107,35 @@ class Session:
         self._caller = caller
         self._to_restore = settings.restored_messages
         self.waiting: set[str] = set()
-        """The turns that are going on or wait: the memory has received their questions already."""
-        self._turns_since: set[str] = set()
-        """The turns that went on without what was said before them."""
+        """The turns that run or wait. The memory has received their questions already, so they
+        must not be restored as history."""
+        self._unrestored_turns: set[str] = set()
+        """The turns that went on without the history, while the memory did not answer."""
 
     async def begin_turn(self, query: str, query_id: str) -> Background:
-        """Notes and memories as they are now; at first, what was said before a restart as well.
+        """Load notes and memories, and before the first turn the history as well.
 
         Without a memory on the bus the turn goes on without them, and the next one asks again.
         """
         loaded = await self._load()
         if loaded is None:
             if self._to_restore:
-                self._turns_since.add(query_id)
+                self._unrestored_turns.add(query_id)
             return Background()
         if self._to_restore:
             self._restore(loaded.messages, query)
         return Background(notes=loaded.notes, memories=loaded.memories)
 
     def clear(self) -> None:
-        """Begin anew: nothing said so far is in a prompt again until the generator restarts."""
+        """Begin anew: until the generator restarts no prompt contains what was before."""
         self._to_restore = 0
-        self._turns_since.clear()
+        self._unrestored_turns.clear()
         self.memory.reset_memory()
 
     async def end_turn(self, runtime: CompactionRuntime) -> None:
-        """Compact what has become too long; failing leaves the conversation as it is.
+        """Compact the conversation if it is too long; if that fails it stays as it is.
 
-        What a summary stands for is forgotten here; the memory on the bus has it.
+        What a summary stands for is forgotten here, because the memory on the bus has it.
         """
         try:
             await self.memory.compact_if_needed(runtime)
@@ -131,28 +144,79 @@ class Session:
         if (context := self.memory.snapshot().context) is not None:
             self.memory.restore(Snapshot(messages=context))
 
-    async def _load(self) -> Loaded | None:
-        """None where the memory is not there, or is none."""
+    async def _load(self) -> LoadedSession | None:
+        """None if the memory does not answer, or not with a session."""
         result = await call_tool(
             self._bus, LOAD, {"limit": self._to_restore}, caller=self._caller, timeout=LOAD_SECONDS
         )
         try:
             if result.ok:
-                return msgspec.convert(result.data, Loaded)
+                return msgspec.convert(result.data, LoadedSession)
             log.warning("session_not_loaded", reason=result.outcome)
         except msgspec.ValidationError:
             log.warning("session_not_loaded", reason="Its answer is no session.")
         return None
 
     def _restore(self, loaded: Sequence[LoadedMessage], query: str) -> None:
-        """Put what was said before the restart in front of what has been said since."""
+        """Put the history in front of the messages since the restart."""
         since = self.memory.snapshot().messages
-        apart = self._turns_since | self.waiting
+        apart = self._unrestored_turns | self.waiting
         before = {m.id: m for m in loaded if m.query_id not in apart}
         if loaded and loaded[-1].asks(query):
-            before.pop(loaded[-1].id, None)  # received before it is asked here, without a query id
+            # The memory received this very question, without a query id, before the turn began.
+            before.pop(loaded[-1].id, None)
         answered = {m.tool_call_id for m in before.values() if m.role == "tool"}
         messages = [m.message(answered) for m in before.values()]
         self.memory.restore(Snapshot(messages=[*filter(None, messages), *since]))
         self._to_restore = 0
-        self._turns_since.clear()
+        self._unrestored_turns.clear()
+
+
+class _CallersEvent(msgspec.Struct, frozen=True):
+    event: MemoryEvent
+    caller: Caller
+
+
+class SessionEvents:
+    """Publishes the events of all sessions on the bus, in their order.
+
+    Conversations emit them without waiting; `settle` waits until all are published.
+    """
+
+    def __init__(self, bus: Connection) -> None:
+        self._bus = bus
+        self._events = EventBus()
+        self._events.subscribe(_CallersEvent, self._publish)
+
+    def sink_for(self, caller: Caller) -> EventSink:
+        return _SessionSink(self._events, caller)
+
+    async def settle(self) -> None:
+        await self._events.settle()
+
+    async def _publish(self, emitted: _CallersEvent) -> None:
+        event, caller = emitted.event, emitted.caller
+        compaction = isinstance(event, CompactionEvent)
+        subject = subjects.SESSION_COMPACTION if compaction else subjects.SESSION_RESET
+        envelope = seal(
+            event,
+            type="event",
+            source=caller.agent or "",
+            user=caller.user,
+            session_id=caller.session_id,
+        )
+        try:
+            await self._bus.publish(subject, encode(envelope))
+        except BusError as error:
+            log.warning("event_not_published", subject=subject, reason=str(error))
+
+
+class _SessionSink:
+    """Where one caller's conversation emits its events."""
+
+    def __init__(self, events: EventBus, caller: Caller) -> None:
+        self._events = events
+        self._caller = caller
+
+    def emit(self, event: MemoryEvent) -> None:
+        self._events.emit(_CallersEvent(event, self._caller))

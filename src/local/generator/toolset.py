@@ -1,4 +1,8 @@
-"""The tools that a model may call in a turn: as many as it has room for, called over the bus."""
+"""The tools that a model may call in a turn: as many as its context has room for.
+
+Their schemas are part of every prompt, and a bus may offer hundreds of them. So they are chosen by
+what this user has used.
+"""
 
 from collections import OrderedDict
 from collections.abc import Collection, Iterable, Sequence
@@ -13,23 +17,26 @@ from local.conversation.message import Message
 from local.conversation.tokens import TokenCounter
 from local.errors import echoed
 from local.generator.publication import RECORDED_CHARACTERS
-from local.llm.chat import ToolCall, ToolDefinition
+from local.llm.models import ToolCall, ToolDefinition
 from local.protocol.caller import Caller
 from local.protocol.payloads import ToolCallRecord, ToolResult, ToolSchema
 from local.settings import GeneratorSettings
 
 RECALL = "recall"
-"""The tool that reaches what a compressed prompt does not show."""
+"""The tool that finds what a compressed prompt does not show."""
 USERS_KEPT = 1_000
-USES_KEPT = 100
-NAMED = 20
-"""Of the tools that are left out, so many are named."""
+"""Users whose tools are remembered, as many as sessions are kept. Bounds memory only: whoever is
+forgotten is offered tools in the order given."""
+TOOLS_KEPT = 100
+"""Tools remembered of a user: more than a context of usual size has room for."""
+MAX_LOGGED_NAMES = 20
+"""Names in the log of the tools that are left out, so that a line stays readable."""
 
 log = structlog.get_logger()
 
 
 class Toolset:
-    """What a model is offered in one turn, and what becomes of its calls."""
+    """The tools that a model is offered in one turn; calls them over the bus."""
 
     def __init__(
         self,
@@ -47,25 +54,25 @@ class Toolset:
         self.definitions = [_definition(tool) for tool in tools]
 
     async def call(self, call: ToolCall) -> tuple[Message, ToolCallRecord]:
-        """Call one tool; failing or missing, it becomes a message that the model can read."""
+        """Call one tool. A failure, or a missing tool, becomes a message for the model."""
         result = await self._result(call)
         tool = self._tools.get(call.name)
         recorded = tool is None or tool.recorded
-        told = await self._previewed(call, result, RECORDED_CHARACTERS) if recorded else result
+        shown = await self._previewed(call, result, RECORDED_CHARACTERS) if recorded else result
         record = ToolCallRecord(
             id=call.id,
             name=call.name,
             args=call.arguments,
             ok=result.ok,
-            content=told.content[:RECORDED_CHARACTERS],
-            tool_output_key=told.tool_output_key,
+            content=shown.content[:RECORDED_CHARACTERS],
+            tool_output_key=shown.tool_output_key,
             recorded=recorded,
         )
-        said = Message(role="tool", content=result.content, tool_call_id=call.id, name=call.name)
-        return said, record
+        answer = Message(role="tool", content=result.content, tool_call_id=call.id, name=call.name)
+        return answer, record
 
     async def _result(self, call: ToolCall) -> ToolResult:
-        """What the tool answers; a preview of it if it is long, whoever hosts the tool."""
+        """The tool's result, or a preview of a long one: other teams' hosts make none."""
         if call.name not in self._tools:
             names = ", ".join(self._tools) or "none"
             return ToolResult(
@@ -88,37 +95,37 @@ class Toolset:
         return await with_preview(self._bus, result, caller=self._caller, limit=limit)
 
 
-class Uses:
-    """Which tools were called for each user, the last one first."""
+class RecentTools:
+    """Which tools were called for each user, the newest first."""
 
     def __init__(self) -> None:
-        self._of = OrderedDict[str | None, list[str]]()
+        self._by_user = OrderedDict[str | None, list[str]]()
 
     def of(self, user: str | None) -> list[str]:
-        return self._of.get(user, [])
+        return self._by_user.get(user, [])
 
     def note(self, user: str | None, names: Iterable[str]) -> None:
-        """So many of the newest uses are kept, of those who used a tool last."""
+        """Put these tools first. The tools used longest ago are forgotten, and so are users."""
         newest = dict.fromkeys([*reversed(list(names)), *self.of(user)])
-        self._of[user] = list(newest)[:USES_KEPT]
-        self._of.move_to_end(user)
-        if len(self._of) > USERS_KEPT:
-            self._of.popitem(last=False)
+        self._by_user[user] = list(newest)[:TOOLS_KEPT]
+        self._by_user.move_to_end(user)
+        if len(self._by_user) > USERS_KEPT:
+            self._by_user.popitem(last=False)
 
 
-def fitting(
+def fit_tools(
     tools: Sequence[ToolSchema],
     own: Collection[str],
     used: Sequence[str],
     room: int,
     count: TokenCounter,
 ) -> list[ToolSchema]:
-    """The tools that so many tokens hold, by name.
+    """Choose the tools that fit into `room` tokens; returns them by name.
 
-    First the memory's `own`: recall, and then rather many than large ones. The others in the order
-    in which they were used, the last one first, and then in the order given.
+    The memory's `own` tools come first: recall, then the smallest, so that many fit. Others follow
+    by their last use, the newest first, and then in the order given.
     """
-    sizes = {tool.name: count(as_message([_definition(tool)])) for tool in tools}
+    sizes = {tool.name: count(tools_message([_definition(tool)])) for tool in tools}
     uses = {name: place for place, name in enumerate(used)}
 
     def place(tool: ToolSchema) -> tuple[bool, bool, int]:
@@ -132,12 +139,12 @@ def fitting(
             room -= sizes[name]
             kept.add(name)
     if left_out := sorted(sizes.keys() - kept):
-        log.warning("tools_left_out", count=len(left_out), tools=left_out[:NAMED])
+        log.warning("tools_left_out", count=len(left_out), tools=left_out[:MAX_LOGGED_NAMES])
     return sorted((tool for tool in tools if tool.name in kept), key=lambda tool: tool.name)
 
 
-def as_message(tools: Sequence[ToolDefinition]) -> Message:
-    """What the tools are to a counter of tokens."""
+def tools_message(tools: Sequence[ToolDefinition]) -> Message:
+    """The tools as a message, for a counter of tokens."""
     return Message(role="system", content=msgspec.json.encode(tools).decode())
 
 

@@ -1,4 +1,8 @@
-"""One query on its way to an answer."""
+"""One turn of the generator: from a query to its answer, with the calls in between.
+
+What a failed turn leaves behind would mislead every turn after it, so the conversation is put back
+to what it was before.
+"""
 
 import asyncio
 from collections.abc import Collection, Sequence
@@ -13,10 +17,10 @@ from local.conversation.conversation import Snapshot
 from local.conversation.message import ToolCallMsg
 from local.errors import Local2Error, ModelError, PromptTooLargeError
 from local.generator.prompt import Background, PromptWriter
-from local.generator.publication import Publications
-from local.generator.session import Session
-from local.generator.toolset import Toolset, Uses, as_message, fitting
-from local.llm.chat import ChatModel, ToolCall, ToolDefinition, Usage
+from local.generator.publication import TurnPublisher
+from local.generator.session import GeneratorSession
+from local.generator.toolset import RecentTools, Toolset, fit_tools, tools_message
+from local.llm.models import ChatModel, ToolCall, ToolDefinition, Usage
 from local.llm.rules import RulesModel
 from local.protocol import subjects
 from local.protocol.caller import Caller
@@ -32,15 +36,17 @@ from local.protocol.payloads import (
 from local.settings import GeneratorSettings
 
 NAME = "generator_agent"
-LEAST_PART = 4
-"""Of the context a quarter is for the conversation, however many tools there are."""
+CONVERSATION_FRACTION = 4
+"""One in four tokens of the context is reserved for the conversation, however many tools there
+are. Tools have the rest."""
 SMALLER = 0.5
-"""What a prompt may have of its tokens after it was refused as too large."""
+"""The share of its tokens that a prompt may have after it was refused as too large. Halving finds a
+size that fits in a few attempts, whatever the true limit is."""
 
 log = structlog.get_logger()
 
 
-class Turn:
+class GeneratorTurn:
     """Rounds of the model and the tools it calls, until it answers or has no rounds left."""
 
     def __init__(  # noqa: PLR0913 - what a turn consists of
@@ -49,11 +55,11 @@ class Turn:
         model: ChatModel,
         settings: GeneratorSettings,
         *,
-        session: Session,
-        publications: Publications,
+        session: GeneratorSession,
+        publisher: TurnPublisher,
         tools: Sequence[ToolSchema],
         own: Collection[str],
-        uses: Uses,
+        recent_tools: RecentTools,
         caller: Caller,
         query: str,
         query_id: str,
@@ -62,16 +68,17 @@ class Turn:
         self._model = model
         self._settings = settings
         self._session = session
-        self._publications = publications
+        self._publisher = publisher
         self._caller = caller
         self._query = query
         self._query_id = query_id
         self._session_id = caller.session_id or ""
-        room = settings.context_size - settings.context_size // LEAST_PART
-        offered = fitting(tools, own, uses.of(caller.user), room, session.count)
-        self._uses = uses
+        room = settings.context_size - settings.context_size // CONVERSATION_FRACTION
+        recent = recent_tools.of(caller.user)
+        offered = fit_tools(tools, own, recent, room, session.count)
+        self._recent_tools = recent_tools
         self._tools = Toolset(bus, settings, offered, caller, query_id)
-        self._pieces = 0
+        self._deltas = 0
         self._thinking: list[str] = []
         self._calls: list[ToolCallRecord] = []
         self._before: Snapshot | None = None
@@ -79,28 +86,28 @@ class Turn:
             model=None if isinstance(model, RulesModel) else model,
             context_tokens=settings.context_size,
         )
-        self._told = False
+        self._published = False
         self.answer = ""
 
     async def run(self, slot: AbstractAsyncContextManager[None]) -> None:
-        """Answer when the session's turns before are done, and publish whether or not that worked.
+        """Answer after the session's earlier turns, and publish the answer or the error.
 
-        `slot` is the user's turn among those of others; one that waits for its session needs none.
-        A turn that fails leaves nothing in the session's memory.
+        `slot` is the user's share of the generator. It is entered last, so that a turn that waits
+        for its session does not occupy it. A turn that fails leaves nothing in the session.
         """
         self._session.waiting.add(self._query_id)
         try:
             async with self._session.turn, slot:
-                await self._take()
+                await self._answer()
         except asyncio.CancelledError:
-            if not self._told:
+            if not self._published:
                 message = "The generator was stopped before it had an answer."
                 await self._publish(ErrorReply(code=ModelError.code, message=message))
             raise
         finally:
             self._session.waiting.discard(self._query_id)
 
-    async def _take(self) -> None:
+    async def _answer(self) -> None:
         error: ErrorReply | None = None
         try:
             await self._rounds()
@@ -115,8 +122,8 @@ class Turn:
         await self._session.end_turn(self._runtime)
 
     async def _publish(self, error: ErrorReply | None) -> None:
-        """Tell everybody; what nobody will remember is taken back."""
-        self._told = True
+        """Publish the turn; one that will not be remembered is removed from the conversation."""
+        self._published = True
         turn = Generation(
             answer=self.answer,
             thinking="".join(self._thinking) or None,
@@ -128,13 +135,13 @@ class Turn:
         )
         answered = False
         try:
-            answered = (await self._publications.publish(turn, self._caller)).error is None
+            answered = (await self._publisher.publish(turn, self._caller)).error is None
         finally:
             if not answered:
-                self._take_back()
+                self._undo()
 
-    def _take_back(self) -> None:
-        """Leave the conversation as it was, summaries that the turn had a part in included."""
+    def _undo(self) -> None:
+        """Restore the conversation as it was, without summaries that contain parts of the turn."""
         self.answer = ""
         if self._before is not None:
             self._session.memory.restore(self._before)
@@ -147,25 +154,25 @@ class Turn:
         for round_number in range(most + 1):
             last = round_number == most
             offered = [] if last else self._tools.definitions
-            text, calls = await self._ask_fitting(self._writer(background), offered)
+            text, calls = await self._ask_until_it_fits(self._writer(background), offered)
             if not calls or last:
-                self._answered(text)
+                self._finish(text)
                 return
-            asked = [ToolCallMsg.calling(one.name, one.arguments, id_=one.id) for one in calls]
-            memory.add(role="assistant", content=text, tool_calls=asked)
+            made = [ToolCallMsg.calling(call.name, call.arguments, id_=call.id) for call in calls]
+            memory.add(role="assistant", content=text, tool_calls=made)
             for message, record in await asyncio.gather(*map(self._tools.call, calls)):
                 memory.add(message)
                 self._calls.append(record)
-            self._uses.note(self._caller.user, [call.name for call in calls])
+            self._recent_tools.note(self._caller.user, [call.name for call in calls])
 
-    def _answered(self, text: str) -> None:
+    def _finish(self, text: str) -> None:
         if not text.strip():
             raise ModelError(f"{self._model.name} gave no answer.", remedy="Ask again.")
         self.answer = text
         self._session.memory.add(role="assistant", content=text)
 
     def _writer(self, background: Background) -> PromptWriter:
-        """With the room that the tools leave, as tokens are counted now."""
+        """A writer with the room that the tools leave, counted as the counter counts now."""
         settings, count = self._settings, self._session.count
         upper = int(settings.context_size * settings.compressed_above)
         return PromptWriter(
@@ -173,16 +180,16 @@ class Turn:
             background=background,
             count=count,
             room=max(
-                upper - count(as_message(self._tools.definitions)),
-                settings.context_size // LEAST_PART,
+                upper - count(tools_message(self._tools.definitions)),
+                settings.context_size // CONVERSATION_FRACTION,
             ),
             tail=settings.compressed_messages,
         )
 
-    async def _ask_fitting(
+    async def _ask_until_it_fits(
         self, writer: PromptWriter, tools: Sequence[ToolDefinition]
     ) -> tuple[str, tuple[ToolCall, ...]]:
-        """Ask; where the model refuses the prompt as too large, make it smaller and ask again."""
+        """Ask the model; if it refuses the prompt as too large, make that smaller and ask again."""
         while True:
             try:
                 return await self._ask(writer, tools)
@@ -209,21 +216,21 @@ class Turn:
                     self._thinking.append(chunk.thinking)
                 if chunk.content:
                     text.append(chunk.content)
-                    await self._stream(chunk.content)
+                    await self._publish_delta(chunk.content)
                 if chunk.usage is not None:
-                    self._learn(prompt.tokens, tools, chunk.usage)
+                    self._calibrate(prompt.tokens, tools, chunk.usage)
         return "".join(text), calls
 
-    def _learn(self, counted: int, tools: Sequence[ToolDefinition], usage: Usage) -> None:
+    def _calibrate(self, counted: int, tools: Sequence[ToolDefinition], usage: Usage) -> None:
         count = self._session.count
-        count.observe(counted + count(as_message(tools)), usage.prompt_tokens)
+        count.observe(counted + count(tools_message(tools)), usage.prompt_tokens)
         self._session.memory.recount()
 
-    async def _stream(self, text: str) -> None:
+    async def _publish_delta(self, text: str) -> None:
         delta = Delta(
-            text=text, index=self._pieces, session_id=self._session_id, query_id=self._query_id
+            text=text, index=self._deltas, session_id=self._session_id, query_id=self._query_id
         )
-        self._pieces += 1
+        self._deltas += 1
         envelope = seal(
             delta,
             type="response",

@@ -1,12 +1,15 @@
-"""Which model answers: in conversations, and with data."""
+"""Which model answers in conversations, and which one answers with data.
+
+With `auto` a machine without Ollama still has a stack that works: rules answer, and what only a
+model can do is left out.
+"""
 
 import structlog
 
 from local.errors import ModelError
-from local.llm.chat import ChatModel
+from local.llm.models import ChatModel, StructuredModel
 from local.llm.ollama import OllamaModel
 from local.llm.rules import RulesModel
-from local.llm.structured import StructuredModel
 from local.settings import ChatChoice
 
 log = structlog.get_logger()
@@ -20,7 +23,7 @@ async def choose_chat_model(
     context_size: int,
     ollama_url: str,
 ) -> ChatModel:
-    """Open the chat model: with `auto` the one of Ollama if it is there, else the rules.
+    """Open the chat model: with `auto` that of Ollama if it is there, else the rules.
 
     Raises:
         ConfigError: `ollama_url` is not a URL.
@@ -47,13 +50,16 @@ def _chosen(chat_model: ChatModel, *, reason: str) -> ChatModel:
 async def open_structured_model(
     preference: ChatChoice, *, model: str, context_size: int, ollama_url: str
 ) -> StructuredModel | None:
-    """Open the model that answers with data; None if there shall be or, with `auto`, is none.
+    """Open the model that answers with data.
+
+    None if none is wanted or, with `auto`, none is there.
 
     Args:
         preference: With `rules`, no model is asked for anything.
         model: Empty for none.
-        context_size: That of the chat model, if it is the same one: Ollama would load it twice.
-        ollama_url: Of the server.
+        context_size: That of the chat model if both are the same model. With another size Ollama
+            would load it twice.
+        ollama_url: Address of the server.
 
     Raises:
         ConfigError: `ollama_url` is not a URL.

@@ -1,4 +1,7 @@
-"""Chat models served by Ollama."""
+"""Models served by Ollama, for conversations and for answers with data.
+
+Everything that the ollama package raises becomes one of our errors here, and nowhere else.
+"""
 
 import asyncio
 import re
@@ -13,12 +16,15 @@ import structlog
 from ollama import AsyncClient, ChatResponse, Message, ResponseError, Tool
 
 from local.errors import ConfigError, ModelError, ModelRefusedError, PromptTooLargeError, echoed
-from local.llm.chat import ChatChunk, ChatMessage, ToolCall, ToolDefinition, Usage
-from local.llm.structured import schema_of, system_prompt, user_prompt
+from local.llm.framing import schema_of, system_prompt, user_prompt
+from local.llm.models import ChatChunk, ChatMessage, ToolCall, ToolDefinition, Usage
 
 PROBE_SECONDS = 2.0
-# Loading a large model from a slow disk takes minutes, and nothing is heard meanwhile.
+"""How long a server may take to connect, and to answer which models it has. A start waits for
+it."""
 SILENCE_SECONDS = 300.0
+"""How long a model may send nothing. Loading a large model from a slow disk takes minutes, and
+nothing is sent meanwhile."""
 
 Capability = Literal["tools", "completion"]
 _LACKING: dict[Capability, str] = {
@@ -27,6 +33,7 @@ _LACKING: dict[Capability, str] = {
 }
 
 _TOO_LARGE = re.compile(r"context (length|size|window)|too (large|long)", re.IGNORECASE)
+"""What servers write when a prompt is too large. There is no error code for it."""
 
 T = TypeVar("T", bound=msgspec.Struct)
 
@@ -34,7 +41,7 @@ log = structlog.get_logger()
 
 
 class OllamaModel:
-    """A ChatModel and StructuredModel; `open` finds it, and asks what the model can do."""
+    """A ChatModel and a StructuredModel. `open` finds it and checks what the model can do."""
 
     def __init__(
         self, client: AsyncClient, model: str, *, url: str, options: dict[str, Any], thinks: bool
@@ -61,11 +68,11 @@ class OllamaModel:
             model: As `ollama list` shows it; without a tag, `:latest` is meant.
             temperature: 0 for the likeliest answer each time, 1 and more for varied ones.
             context_size: Tokens the model sees at once, its answer included.
-            url: Of the server, such as http://127.0.0.1:11434.
+            url: Address of the server, such as http://127.0.0.1:11434.
             needs: What the model must be able to do.
 
         Raises:
-            ConfigError: `url` is not one.
+            ConfigError: `url` is not a URL.
             ModelError: No server answers, it lacks the model, or the model lacks what it needs.
         """
         async with AsyncExitStack() as on_failure:
@@ -74,11 +81,7 @@ class OllamaModel:
             with _as_model_errors(model, url):
                 async with asyncio.timeout(PROBE_SECONDS):
                     capabilities = (await client.show(model)).capabilities or []
-            if needs not in capabilities:
-                raise ModelError(
-                    f"The model {model} {_LACKING[needs]}.",
-                    remedy=f"Choose a model for which `ollama show` lists the capability {needs}.",
-                )
+            _check_capability(model, needs, capabilities)
             on_failure.pop_all()
         options = {"temperature": temperature, "num_ctx": context_size}
         return cls(client, model, url=url, options=options, thinks="thinking" in capabilities)
@@ -120,10 +123,10 @@ class OllamaModel:
             raise ModelError(f"{self.name} did not answer within {within:g} s.") from error
 
     async def _decoded_answer(self, into: type[T], messages: Sequence[Message]) -> T:
-        """Ask without thinking, which is faster, then with it.
+        """Ask without thinking, which is faster, and again with thinking if the answer is unusable.
 
-        Told not to think, Ollama drops the schema for some models (ollama/ollama#15260), and gets
-        nothing from others (#17823).
+        Without thinking Ollama ignores the schema for some models (ollama/ollama#15260), and
+        returns nothing for others (#17823).
         """
         for think in (False, True) if self._thinks else (None,):
             with _as_model_errors(self.name, self._url):
@@ -157,7 +160,7 @@ async def installed_models(url: str) -> list[str]:
     """Return the names of the server's models, tags included.
 
     Raises:
-        ConfigError: `url` is not one.
+        ConfigError: `url` is not a URL.
         ModelError: No server answers within two seconds.
     """
     client = await _connect(url)
@@ -172,13 +175,21 @@ async def installed_models(url: str) -> list[str]:
 async def _connect(url: str) -> AsyncClient:
     timeout = httpx.Timeout(SILENCE_SECONDS, connect=PROBE_SECONDS)
     try:
-        # In a thread, because it reads the certificates of the system.
+        # In a thread, because making a client reads the certificates of the system.
         return await asyncio.to_thread(AsyncClient, host=url, timeout=timeout)
     except ValueError as error:
         raise ConfigError(
             f"The address of Ollama, {url!r}, is not a URL: {error}.",
             remedy="Set ollama_url in config/generator.yaml or LOCAL2_GENERATOR__OLLAMA_URL.",
         ) from error
+
+
+def _check_capability(model: str, needs: Capability, capabilities: Sequence[str]) -> None:
+    if needs not in capabilities:
+        raise ModelError(
+            f"The model {model} {_LACKING[needs]}.",
+            remedy=f"Choose a model for which `ollama show` lists the capability {needs}.",
+        )
 
 
 def _to_ollama(message: ChatMessage) -> Message:
@@ -196,7 +207,7 @@ def _to_ollama(message: ChatMessage) -> Message:
 
 
 def _to_ollama_tools(tools: Sequence[ToolDefinition]) -> Iterator[Tool]:
-    """Leave out a tool whose schema the ollama package does not take: anybody can announce one."""
+    """Skip a tool whose schema the ollama package refuses, since anybody can announce one."""
     for tool in tools:
         try:
             yield Tool.model_validate({"type": "function", "function": msgspec.to_builtins(tool)})
@@ -205,13 +216,13 @@ def _to_ollama_tools(tools: Sequence[ToolDefinition]) -> Iterator[Tool]:
 
 
 def _from_ollama(part: ChatResponse) -> ChatChunk | None:
-    """None for a part that brings nothing."""
+    """None for an empty part."""
     message = part.message
     chunk = ChatChunk(
         content=message.content or "",
         thinking=message.thinking or "",
         tool_calls=tuple(
-            # Ollama pairs results with calls by the tool's name and order; we by an id.
+            # Ollama matches results with calls by the tool's name and order; we need an id.
             ToolCall(id=uuid4().hex, name=c.function.name, arguments=dict(c.function.arguments))
             for c in message.tool_calls or ()
         ),
@@ -221,14 +232,14 @@ def _from_ollama(part: ChatResponse) -> ChatChunk | None:
 
 
 def _usage(part: ChatResponse) -> Usage | None:
-    """None where the server did not count: it leaves out what it had in its cache."""
+    """None if the server did not count the prompt, as when all of it was in its cache."""
     if not part.prompt_eval_count:
         return None
     return Usage(prompt_tokens=part.prompt_eval_count, answer_tokens=part.eval_count or 0)
 
 
 def _decoded(content: str, into: type[T]) -> T | None:
-    """The object in the text, which may stand in a code block; None if there is none like that."""
+    """Decode the object in a text, which may stand in a code block; None if that fails."""
     json = content[content.find("{") : content.rfind("}") + 1]
     try:
         return msgspec.json.decode(json, type=into)
@@ -238,7 +249,7 @@ def _decoded(content: str, into: type[T]) -> T | None:
 
 @contextmanager
 def _as_model_errors(model: str, url: str) -> Iterator[None]:
-    """Turn whatever the ollama package lets through into our errors."""
+    """Turn whatever the ollama package raises into our errors."""
     try:
         yield
     except ResponseError as error:
@@ -249,7 +260,7 @@ def _as_model_errors(model: str, url: str) -> Iterator[None]:
             remedy="Start it with `ollama serve`, or set LOCAL2_GENERATOR__CHAT=rules.",
         ) from error
     except (ValueError, AttributeError, RecursionError) as error:
-        # Not JSON, JSON of another shape, or JSON that is no object. What it was is not for logs.
+        # Not JSON, or of another shape. The reply itself may hold memories, so it is not logged.
         reason = type(error).__name__
         raise ModelError(f"Ollama at {url} sent a reply that cannot be read ({reason}).") from error
 

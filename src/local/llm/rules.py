@@ -1,7 +1,8 @@
-"""A small responder for machines without a language model: it answers by the tables below.
+"""A small responder for machines without a language model, which answers by the tables below.
 
-It remembers, recalls and searches through the same tools as a real model. `STATED` and `ASKED`
-must agree on keys, so that what was saved in one wording is found in another.
+It saves, recalls and searches through the same tools as a real model, so that everything can be
+tried without one. `STATED` and `ASKED` must agree on keys, so that what was saved in one wording is
+found in another.
 """
 
 import asyncio
@@ -10,7 +11,7 @@ from collections.abc import AsyncGenerator, Collection, Sequence
 from typing import Any
 from uuid import uuid4
 
-from local.llm.chat import ChatChunk, ChatMessage, ToolCall, ToolDefinition
+from local.llm.models import ChatChunk, ChatMessage, ToolCall, ToolDefinition
 from local.protocol.nothing import is_nothing, why_in_part
 
 HELP = (
@@ -18,8 +19,8 @@ HELP = (
     "Elixir.”, then ask “What language do I prefer?” or “What do you remember about Elixir?”. "
     "For conversation, start Ollama with a model that calls tools, such as `ollama pull gemma4`."
 )
-# Short, because every answer is remembered with its question and searched with it.
 ACKNOWLEDGED = "Understood. (I answer by rules, without a language model.)"
+"""Short, because every answer is stored with its question, and found with it."""
 NOTHING = "I remember nothing about that."
 NOTHING_YET = "I found nothing, but I could not search everything that I remember: {reason}"
 
@@ -29,7 +30,7 @@ IS = r"(?:is|are)(?: now)?(?: (?:called|named))?"
 PROJECT = r"(?:the|our|my|this) project(?:'s)?"
 END = r"(?: (?:is|are|was|were|again|please|now|today))*(?:[,;:?!.]|$)"
 
-STATED = (  # a clause to save, the topic it belongs to
+STATED = (  # a clause to save, its topic
     (rf"call me (?-i:(?![a-z])){VALUE}", "user.name"),  # not "call me tomorrow"
     (rf"(?:i(?:'m| am) called|my name(?:'s| {IS})) {VALUE}", "user.name"),
     (rf"my (?:preferred|favou?rite) {THING} {IS} {VALUE}", "user.{thing}_preference"),
@@ -47,7 +48,7 @@ ASKED = (  # a question, the topic that answers it
     (rf"\bmy {THING}{END}", "user.{thing}"),
 )
 
-SEARCHED = (  # a question about the past; what to search for. Before `ASKED`.
+SEARCHED = (  # a question about the past, with what to search for; tried before `ASKED`
     r"\b(?:remember|recall|know|say|said|tell|told|talk(?:ed)?)\b.*? about (?P<query>.+)",
     r"\bsearch\b.*? for (?P<query>.+)",
 )
@@ -64,8 +65,9 @@ ASKS_TO_SAVE = (
     r"(?:remember|memori[sz]e|save|store|note(?: down)?|keep in mind|(?:don't|do not) forget)\b"
     r"(?: (?:that|this|it)\b)?(?:,? please)?[:,]?\s*"
 )
-# Its question mark asks nothing. Of a line with many such beginnings the first is enough.
 POLITE_REQUEST = r"^(?>.*?\b(?:can|could|will|would) you\b).* that "
+"""A request to save with a question mark that asks nothing. The group is atomic, so that a line
+with many such beginnings is read once."""
 QUESTION = (
     r"(?:what|which|who|whose|when|where|why|how|do you|tell me|remind me|recall|search)\b|.*\?$"
 )
@@ -75,13 +77,15 @@ BETWEEN_CLAUSES = (
     r"\n+|(?<=\w{3}[.!?])\s+"
     r"|,? and (?=(?:my|i|our|the project|call me|what|which|who|when|where|how)\b)"
 )
-MOST_READ = 70_000
-"""Characters of a message; what is longer is more than a memory holds."""
-LONGEST_CLAUSE = 300  # characters; a longer one is prose, and would be slow to match
-MOST_CALLS = 16  # at once; a pasted page holds more questions than anybody asks
+MAX_READ = 70_000
+"""Characters read of a message: somewhat more than one memory holds."""
+MAX_CLAUSE = 300
+"""Characters of a clause. A longer one is prose, and would be slow to match."""
+MAX_CALLS = 16
+"""Calls at once. A pasted page holds more questions than anybody asks."""
 ANY_CASE = re.IGNORECASE
 
-_Wish = tuple[str, dict[str, Any]]
+_Request = tuple[str, dict[str, Any]]
 """A tool and its arguments."""
 
 
@@ -93,47 +97,50 @@ class RulesModel:
     async def stream(
         self, messages: Sequence[ChatMessage], tools: Sequence[ToolDefinition]
     ) -> AsyncGenerator[ChatChunk, None]:
-        served = {tool.name for tool in tools}
-        text, wishes = await asyncio.to_thread(answer_to, messages, served)
+        offered = {tool.name for tool in tools}
+        text, calls = await asyncio.to_thread(answer_to, messages, offered)
         for piece in re.findall(r"(?:\S+\s*){1,8}", text):
             yield ChatChunk(content=piece)
-        if wishes:
-            calls = (ToolCall(id=uuid4().hex, name=name, arguments=args) for name, args in wishes)
-            yield ChatChunk(tool_calls=tuple(calls))
+        if calls:
+            made = (ToolCall(id=uuid4().hex, name=name, arguments=args) for name, args in calls)
+            yield ChatChunk(tool_calls=tuple(made))
 
     async def close(self) -> None:
         """Nothing to close."""
 
 
-def answer_to(messages: Sequence[ChatMessage], served: Collection[str]) -> tuple[str, list[_Wish]]:
-    """What to say and what to call, given the conversation and the names of the tools."""
-    asked_at = max((i for i, m in enumerate(messages) if m.role == "user"), default=None)
-    if asked_at is None:
+def answer_to(
+    messages: Sequence[ChatMessage], offered: Collection[str]
+) -> tuple[str, list[_Request]]:
+    """The answer and the calls, given the conversation and the names of the tools."""
+    question_at = max((i for i, m in enumerate(messages) if m.role == "user"), default=None)
+    if question_at is None:
         return HELP, []
-    text, outcomes = messages[asked_at].content[:MOST_READ], _outcomes(messages[asked_at + 1 :])
+    text = messages[question_at].content[:MAX_READ]
+    outcomes = _outcomes(messages[question_at + 1 :])
     if outcomes:
-        missed = any(name == "recall_topic" and is_nothing(said) for name, _, said in outcomes)
+        missed = any(name == "recall_topic" and is_nothing(result) for name, _, result in outcomes)
         searched = any(name == "search_memory" for name, _, _ in outcomes)
-        if missed and not searched and "search_memory" in served:
+        if missed and not searched and "search_memory" in offered:
             return "", [("search_memory", {"query": text})]
         return _report(outcomes), []
     if re.fullmatch(WANTS_HELP, text.strip(), ANY_CASE):
         return HELP, []
-    wishes = _named(text, served) or _understand(text)
-    if missing := sorted({name for name, _ in wishes}.difference(served)):
+    calls = _named(text, offered) or _understand(text)
+    if missing := sorted({name for name, _ in calls}.difference(offered)):
         return f"For that I need {' and '.join(missing)}, which nobody offers at the moment.", []
-    return ("", wishes) if wishes else (ACKNOWLEDGED, [])
+    return ("", calls) if calls else (ACKNOWLEDGED, [])
 
 
-def _named(text: str, served: Collection[str]) -> list[_Wish]:
-    """The call of a tool that the user asks for by its name; no rule knows arguments for it."""
+def _named(text: str, offered: Collection[str]) -> list[_Request]:
+    """The call of a tool that the user names; without arguments, which no rule knows."""
     found = re.fullmatch(NAMES_A_TOOL, text.strip(), ANY_CASE)
-    return [(found["tool"], {})] if found and found["tool"] in served else []
+    return [(found["tool"], {})] if found and found["tool"] in offered else []
 
 
-def _understand(text: str) -> list[_Wish]:
-    """The tool calls that a user's message asks for; none for mere conversation."""
-    wishes: list[_Wish] = []
+def _understand(text: str) -> list[_Request]:
+    """The tool calls that a user's message requests; none for mere conversation."""
+    calls: list[_Request] = []
     loose = []
     rest, requests = re.subn(ASKS_TO_SAVE, "\n", text.replace("\u2019", "'"), flags=ANY_CASE)
     if requests and re.search(POLITE_REQUEST, text, ANY_CASE | re.MULTILINE):
@@ -143,18 +150,18 @@ def _understand(text: str) -> list[_Wish]:
         clause = re.sub(FILLER, "", part.strip(), flags=ANY_CASE)
         fact = _fact(clause)
         if fact and (requests or fact["topic"] == SAVES_UNASKED):
-            wishes.append(("save_topic", fact))
+            calls.append(("save_topic", fact))
         elif re.match(QUESTION, clause, ANY_CASE):
-            wishes.append(_lookup(clause))
+            calls.append(_lookup(clause))
         elif re.search(r"\w", clause):
             loose.append(clause)
     if requests and loose:
-        wishes.append(("save_memory", {"content": " ".join(loose)}))
-    return wishes[:MOST_CALLS]
+        calls.append(("save_memory", {"content": " ".join(loose)}))
+    return calls[:MAX_CALLS]
 
 
 def _fact(clause: str) -> dict[str, Any] | None:
-    if len(clause) > LONGEST_CLAUSE:
+    if len(clause) > MAX_CLAUSE:
         return None
     for pattern, template in STATED:
         if found := re.fullmatch(pattern, clause, ANY_CASE):
@@ -163,8 +170,8 @@ def _fact(clause: str) -> dict[str, Any] | None:
     return None
 
 
-def _lookup(question: str) -> _Wish:
-    start = question[:LONGEST_CLAUSE]
+def _lookup(question: str) -> _Request:
+    start = question[:MAX_CLAUSE]
     for pattern in SEARCHED:
         if found := re.search(pattern, start, ANY_CASE):
             return "search_memory", {"query": found["query"].rstrip(" ?!.")}
@@ -175,7 +182,7 @@ def _lookup(question: str) -> _Wish:
 
 
 def _topic(template: str, found: re.Match[str]) -> str | None:
-    """The key, such as `user.language_preference`; None where no letter of it is left."""
+    """The key, such as `user.language_preference`; None if no letter of it is left."""
     if "{thing}" not in template:
         return template
     thing = re.sub(r"\W+", "_", found["thing"].lower()).strip("_")
@@ -183,7 +190,7 @@ def _topic(template: str, found: re.Match[str]) -> str | None:
 
 
 def _outcomes(turn: Sequence[ChatMessage]) -> list[tuple[str, dict[str, Any], str]]:
-    """Tool, arguments and result of every call that was answered in this turn."""
+    """Tool, arguments and result of every call in this turn that has a result."""
     calls = {call.id: call for message in turn for call in message.tool_calls}
     results = ((calls.get(m.tool_call_id or ""), m.content) for m in turn if m.role == "tool")
     return [(call.name, call.arguments, content) for call, content in results if call]

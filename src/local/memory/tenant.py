@@ -8,7 +8,7 @@ import msgspec
 from local.errors import InvalidArgumentsError
 from local.ledger.door import Ledger
 from local.ledger.records import TENANT_OWNED
-from local.llm.structured import StructuredModel
+from local.llm.models import StructuredModel
 from local.memory.changes import Announce, Changes
 from local.memory.facts import Facts
 from local.memory.intake.documents import Documents

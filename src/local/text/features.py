@@ -1,7 +1,8 @@
-"""What ranking reads of a record's text, once, when it is stored: its stems, and its traits.
+"""What ranking reads of a record's text once, when it is stored: its stems and its features.
 
-People state what is worth remembering in the first person, with words that say something, and with
-a time; what they ask, greet and agree to seldom is.
+People state what is worth remembering in the first person, with informative words and with a time.
+Questions, greetings and agreement seldom are. What each feature is worth was measured on
+conversations; docs/recall.md has the weights.
 """
 
 import re
@@ -15,12 +16,15 @@ from local.text.keywords import density, stems, words
 from local.text.sentences import is_question, sentences
 
 HEAD = 800
-"""Characters of the beginning, which coverage and density look at: the longer a text the more
-words it has by chance."""
-STATED = 4_000
-"""Characters that are looked through for statements."""
-MOST_FIRSTHAND = 4
+"""Characters of the beginning, by which coverage and density are measured: the longer a text, the
+more words of a question it contains by chance."""
+STATEMENT_CHARACTERS = 4_000
+"""Characters that are searched for statements. Bounds the time that a pasted page takes; whoever
+states something with it does so at its beginning."""
+MAX_FIRSTHAND = 4
+"""The most first-person words that count. More show a longer text, not a more personal one."""
 HEAD_ENDS = " | "
+"""Stands between the stems of the beginning and all others, in the column `stems`."""
 MONTHS = (
     "January", "February", "March", "April", "May", "June", "July", "August", "September",
     "October", "November", "December",
@@ -54,7 +58,7 @@ _WISH = re.compile(
 
 
 class Features(NamedTuple):
-    """In the order of the table's columns; its migration says what each is."""
+    """In the order of the table's columns; the table's migration explains each."""
 
     stems: str
     length: int
@@ -65,33 +69,33 @@ class Features(NamedTuple):
 
 
 def features(content: str, *, topic: str | None, label: str | None, at: datetime) -> Features:
-    """Read a record: topic and label count as said before it, its day as said at the beginning."""
+    """Read a record. Topic and label count as its first words, its day as a part of the head."""
     named = words(" ".join(name for name in (topic, label) if name))
     day = f"{at.day} {MONTHS[at.month - 1]} {at.year}"
     head = words(content[:HEAD])
-    stated = sentences(content[:STATED])
-    statements = words("\n".join(one for one in stated if not is_question(one)))
+    beginning = sentences(content[:STATEMENT_CHARACTERS])
+    statements = words("\n".join(one for one in beginning if not is_question(one)))
     return Features(
         stems=_counted([*named, *head, *words(day)], words(content[HEAD:])),
         length=len(content),
         density=density(head),
-        firsthand=min(sum(word in FIRST_PERSON for word in statements), MOST_FIRSTHAND),
-        timed=_speaks_of_a_time(statements),
-        wish=any(map(_WISH.match, stated)),
+        firsthand=min(sum(word in FIRST_PERSON for word in statements), MAX_FIRSTHAND),
+        timed=_names_a_time(statements),
+        wish=any(map(_WISH.match, beginning)),
     )
 
 
 def features_of(content: str, *, topic: str | None, label: str | None, event_time: str) -> Features:
-    """As `features`, of the columns of a record."""
+    """The same as `features`, from the columns of a record."""
     return features(content, topic=topic, label=label, at=datetime.fromisoformat(event_time))
 
 
-def _speaks_of_a_time(statements: Sequence[str]) -> bool:
+def _names_a_time(statements: Sequence[str]) -> bool:
     return not (_MOMENTS.isdisjoint(statements) and _IN_PAIRS.isdisjoint(pairwise(statements)))
 
 
 def _counted(head: Sequence[str], rest: Sequence[str]) -> str:
-    """Every stem with how often it stands in both; first those of the head."""
+    """Every stem with how often it occurs in both; first the stems of the head."""
     first, every = _stems(head), _stems(rest)
     ahead = [f"{stem}={count + every.pop(stem, 0)}" for stem, count in first.items()]
     behind = [f"{stem}={count}" for stem, count in every.items()]
@@ -99,7 +103,7 @@ def _counted(head: Sequence[str], rest: Sequence[str]) -> str:
 
 
 def _stems(words_: Sequence[str]) -> Counter[str]:
-    """How often each stem stands there, in the order of the first: each word is stemmed once."""
+    """How often each stem occurs, in the order of their first words; each word is stemmed once."""
     counts, found = Counter(words_), Counter[str]()
     for stem, count in zip(stems(counts), counts.values(), strict=True):
         found[stem] += count

@@ -1,4 +1,4 @@
-"""Words and their stems: what a question is about, and which texts have a form of its words.
+"""Words and their stems: what a question is about, and which texts contain a form of its words.
 
 The stems are Porter's, as in the full-text index, so that both find the same.
 """
@@ -9,18 +9,23 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from Stemmer import Stemmer
 
-MOST_TERMS = 32
-"""Of a longer text the first and the last: people ask before what they paste, or behind it."""
+MAX_TERMS = 32
+"""Terms of a query, half of them from its beginning and half from its end: people ask before what
+they paste, or after it."""
 FEW_WORDS = 5
+"""Words added to the length by which density is divided, so that a text of one or two informative
+words is not the densest of all."""
 PIECE = 20_000
-"""Characters, or words to be stemmed, of one call: while it lasts no other thread runs."""
+"""Characters, or words to be stemmed, of one call into C, during which no other thread runs
+(decision 0033)."""
 
 _WORD = re.compile(r"[^\W_]+")
 _CLITIC = re.compile(r"(?<=\w)['\u2019](?:s|t|d|m|ll|re|ve)\b", re.IGNORECASE)
-"""What is no word of its own: a possessive, or what is left of a verb."""
+"""What is not a word of its own: a possessive, or the rest of a verb."""
 _ACCENTS = re.compile("[\u0300-\u036f]+")
 _MANY_MARKS = re.compile(r"([^\w\s]{30})[^\w\s]+")
-"""No letter has as many accents, and putting them into their order takes the square of the time."""
+"""More accents than any letter has. Bringing them into order takes time that grows with the square
+of their number."""
 _STOP_WORDS = frozenset(
     re.findall(
         r"\w+",
@@ -38,25 +43,25 @@ _STOP_WORDS = frozenset(
 
 
 def terms(text: str) -> list[str]:
-    """As `telling_words`, at most MOST_TERMS of them."""
-    telling = telling_words(text)
-    if len(telling) <= MOST_TERMS:
-        return telling
-    return telling[: MOST_TERMS // 2] + telling[-MOST_TERMS // 2 :]
+    """The informative words of a text, at most MAX_TERMS."""
+    found = telling_words(text)
+    if len(found) <= MAX_TERMS:
+        return found
+    return found[: MAX_TERMS // 2] + found[-MAX_TERMS // 2 :]
 
 
 def telling_words(text: str) -> list[str]:
-    """The words that say what a text is about: no stop words, each once."""
+    """The words that show what a text is about: no stop words, each once."""
     return [word for word in dict.fromkeys(words(text)) if word not in _STOP_WORDS]
 
 
 def words(text: str) -> list[str]:
-    """The words of a text in their order, in small letters and without clitics."""
+    """The words of a text in their order, in lower case and without clitics."""
     return [word for piece in pieces(text) for word in _words(piece)]
 
 
 def pieces(text: str) -> Iterator[str]:
-    """A text in pieces, which end between words where there is something between them."""
+    """A text in pieces, which end between words if there are spaces or line breaks."""
     begin = 0
     while len(text) - begin > PIECE:
         last = max(text.rfind(between, begin, begin + PIECE) for between in " \n")
@@ -68,17 +73,20 @@ def pieces(text: str) -> Iterator[str]:
 
 def _words(text: str) -> list[str]:
     found: list[str] = _WORD.findall(_CLITIC.sub("", composed(text)))
-    # Lowered one by one: "\u0130" becomes two characters, of which the second is no part of a word.
+    # Lower case comes last: "\u0130" becomes two characters, of which the second is not in a word.
     return " ".join(found).lower().split(" ") if found else found
 
 
 def composed(text: str) -> str:
-    """The text with one character a letter: an accent alone would end the word."""
+    """The text with one character for each letter, because a separate accent would end the word."""
     return text if text.isascii() else unicodedata.normalize("NFC", _MANY_MARKS.sub(r"\1", text))
 
 
 def stems(words_: Iterable[str]) -> list[str]:
-    """The stem of each word, without accents. A stemmer is no two threads', and made in no time."""
+    """The stem of each word, without accents.
+
+    A stemmer must not be shared by threads. Making one costs next to nothing.
+    """
     stemmer, plain = Stemmer("porter", 0), [_plain(word) for word in words_]
     found: list[str] = []
     for begin in range(0, len(plain), PIECE):
@@ -91,6 +99,6 @@ def _plain(word: str) -> str:
 
 
 def density(words_: Sequence[str]) -> float:
-    """The share of the words that say what a text is about; of a few words it is less."""
-    telling = sum(len(word) > 1 and word not in _STOP_WORDS for word in words_)
-    return telling / (len(words_) + FEW_WORDS)
+    """The share of words that show what a text is about, lower for a text of few words."""
+    informative = sum(len(word) > 1 and word not in _STOP_WORDS for word in words_)
+    return informative / (len(words_) + FEW_WORDS)

@@ -1,6 +1,7 @@
-"""Whether sentences ask or tell, by their form alone."""
+"""Sentences: where they end, and whether they ask or tell, by their form alone."""
 
 import re
+from collections.abc import Iterator
 
 _ENDS = ".!?\u2026\u3002\uff01\uff1f\u061f"
 _QUESTION_MARKS = ("?", "\uff1f", "\u061f")
@@ -15,7 +16,7 @@ _ASKING = (
 )
 _ASKS_BACK = re.compile(rf"\W*(?:{_ASKING}|tell me|remind me)\b", re.IGNORECASE)
 _SAVING = re.compile(r"\b(?:remember|note|save|mind|forget)\b[:,]? that\b", re.IGNORECASE)
-"""Politely asked for, it is stated: "Could you remember that …?"."""
+"""Politely requested, and yet a statement: "Could you remember that …?"."""
 _WANTS = re.compile(
     rf"(?:please\s+)?(?:{_ASKING}|might|any|isn|aren|don|didn|doesn|tell|show|give|list|find|remind"
     r"|summari[sz]e|search|recall|remember|look\s+up|describe|explain|mention|name)\b",
@@ -25,8 +26,17 @@ _SUBJECT = re.compile(r"\b(?:i|we|let['\u2019]s)\b", re.IGNORECASE)
 
 
 def sentences(text: str) -> list[str]:
-    """Those that say something, each with the marks that end it."""
+    """The sentences with at least one word of two letters, each with its closing marks."""
     return [found.strip() for found in _SENTENCE.findall(text) if _SOMETHING.search(found)]
+
+
+def split_lazily(separator: re.Pattern[str], text: str) -> Iterator[str]:
+    """Split a text piece by piece, because of a long text the first pieces may be enough."""
+    begin = 0
+    for between in separator.finditer(text):
+        yield text[begin : between.start()]
+        begin = between.end()
+    yield text[begin:]
 
 
 def is_question(sentence: str) -> bool:
@@ -34,17 +44,17 @@ def is_question(sentence: str) -> bool:
 
 
 def asks(sentence: str) -> bool:
-    """Whether it asks for an answer and states nothing."""
+    """Whether a sentence wants an answer and states nothing."""
     if _SAVING.search(sentence):
         return False
     return is_question(sentence) or _ASKS_BACK.match(sentence) is not None
 
 
 def telling(text: str) -> float:
-    """How much of a text tells something rather than ask for it, from 0 to 1.
+    """Which share of a text's sentences state something, from 0 to 1.
 
-    A question to a memory, or some keywords, tell nothing; a turn that goes on with a conversation
-    tells what happened before it asks.
+    A question to a memory, or a few keywords, state nothing. A turn that continues a conversation
+    states what happened before it asks.
     """
     every = [sentence.strip(_DECORATION) for sentence in sentences(text)]
     if not every or (len(every) == 1 and not _SUBJECT.search(text)):

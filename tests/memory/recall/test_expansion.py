@@ -5,7 +5,7 @@ import threading
 import pytest
 from structlog.testing import capture_logs
 
-from local.llm.structured import StructuredModel
+from local.llm.models import StructuredModel
 from local.memory.recall.query import (
     KEYWORD_CHARACTERS,
     MOST_KEYWORDS,

@@ -7,7 +7,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from local.ledger.records import Fact
-from local.llm.structured import StructuredModel
+from local.llm.models import StructuredModel
 from local.memory.recall.recaller import Ask
 from local.memory.recall.synthesis import ALL_CHARACTERS, ITEM_CHARACTERS, Item, Synthesis
 from local.memory.tenant import Memory

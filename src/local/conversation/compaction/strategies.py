@@ -1,15 +1,14 @@
-"""When a conversation is compacted, how, and what of it a model is given; each can be replaced."""
+"""When a conversation is compacted, how, and what of it a model is given: each can be replaced."""
 
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from msgspec import Struct
 
-from local.conversation.compaction.packing import BackwardPacking
-from local.conversation.compaction.stages import Compacted, Job, Processor
+from local.conversation.compaction.fitting import BackwardPacking, ToolTruncation
+from local.conversation.compaction.stages import Compaction, Job, Processor
 from local.conversation.compaction.summarization import Summarization
-from local.conversation.compaction.truncation import ToolTruncation
-from local.conversation.config import ActiveContextPolicyConfig, ManagedMemoryConfig, Stage
+from local.conversation.config import ManagedMemoryConfig, Stage
 from local.conversation.message import Message
 
 PROCESSORS: Mapping[Stage, Processor] = {
@@ -28,7 +27,7 @@ class MemoryState(Struct, frozen=True, kw_only=True):
 
 
 class TriggerStrategy(Protocol):
-    """Asked after every event in `trigger_events`, so it must be quick."""
+    """Decides whether a compaction is due. Called after every trigger event, so it must be fast."""
 
     def is_due(self, state: MemoryState, config: ManagedMemoryConfig) -> bool: ...
 
@@ -36,11 +35,11 @@ class TriggerStrategy(Protocol):
 class ProcessStrategy(Protocol):
     """Makes the context smaller."""
 
-    async def process(self, messages: Sequence[Message], job: Job) -> Compacted: ...
+    async def process(self, messages: Sequence[Message], job: Job) -> Compaction: ...
 
 
 class RetrievalStrategy(Protocol):
-    """Chooses what of the context `get_messages` hands out."""
+    """Chooses what of the context `get_messages` returns."""
 
     def retrieve(self, messages: Sequence[Message], job: Job) -> Sequence[Message]: ...
 
@@ -53,40 +52,30 @@ class Threshold:
 
 
 class Pipeline:
-    """The stages in the order of `processor_order`, until the context fits its target."""
+    """Runs the stages in the order of `processor_order`, until the context fits its target.
+
+    The result of a stage that saves nothing is dropped: it would only lose information.
+    """
 
     def __init__(self, processors: Mapping[Stage, Processor] = PROCESSORS) -> None:
         self._processors = processors
 
-    async def process(self, messages: Sequence[Message], job: Job) -> Compacted:
+    async def process(self, messages: Sequence[Message], job: Job) -> Compaction:
         current, tokens = list(messages), job.tokens(messages)
         stages: list[str] = []
-        for stage in enabled_stages(job.config.active_context):
+        for stage in job.config.active_context.enabled_stages:
             if tokens <= job.target_tokens:
                 break
-            fewer = await self._processors[stage].process(current, job)
-            counted = job.tokens(fewer)
+            reduced = await self._processors[stage].process(current, job)
+            counted = job.tokens(reduced)
             if counted < tokens:
-                current, tokens = fewer, counted
+                current, tokens = reduced, counted
                 stages.append(stage)
-        return Compacted(messages=current, stages=stages)
+        return Compaction(messages=current, stages=stages)
 
 
 class WholeContext:
-    """All of it: compaction, or the sliding window, has chosen already."""
+    """Returns all of it, because compaction or the sliding window has chosen already."""
 
     def retrieve(self, messages: Sequence[Message], job: Job) -> Sequence[Message]:  # noqa: ARG002
         return messages
-
-
-def enabled_stages(policy: ActiveContextPolicyConfig) -> list[Stage]:
-    enabled = {
-        "tool_truncation": policy.tool_truncation.enabled,
-        "summarization": policy.summarization.enabled,
-        "backward_packing": policy.backward_packing.enabled,
-    }
-    return [
-        stage
-        for stage in policy.processor_order
-        if enabled[stage] and stage not in policy.excluded_processors
-    ]

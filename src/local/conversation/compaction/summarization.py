@@ -1,88 +1,148 @@
-"""Summarization: what is older than the newest rounds becomes one message."""
+"""Summarization: everything older than the newest rounds becomes one message.
 
-from collections.abc import Collection, Iterable, Sequence
+The same is done at once when a model's server refuses a request as too large. There it is bytes
+that have to go, most of them those of images, whatever the messages count in tokens.
+"""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import msgspec
 from msgspec import Struct
 
-from local.conversation.compaction.rounds import protected_from
-from local.conversation.compaction.stages import Job
+from local.conversation.compaction.fitting import shorten
+from local.conversation.compaction.stages import Compaction, Job, protected_from
 from local.conversation.compaction.summaries import heading_tokens, summary_of
-from local.conversation.compaction.truncation import shortened
-from local.conversation.contents import images_of, is_question, is_summary, with_images
-from local.conversation.message import Message
+from local.conversation.images import images_of, with_images
+from local.conversation.message import Message, is_from_user, is_summary
+
+REQUEST_BYTES: Mapping[str, int] = {
+    "anthropic": 32_000_000,
+    "google": 20_000_000,
+    "openai": 50_000_000,
+}
+"""The largest request of each provider, in bytes, as they document it."""
+RECOVERY_IMAGES = 5
+"""Images that stay after a refused request, where `max_retained_images` is None."""
+RECOVERY_TEXT_SHARE = 0.5
+"""The most that a summary may have of the tokens that it replaces after a refused request. A short
+prefix would otherwise be replaced by a summary of its own size, and nothing gained."""
+ROOM_FRACTION = 4
+"""One in four tokens: the least of the target that summarised messages have beside a long tail, and
+the most of that room for the instruction, for the open question, and for images."""
 
 
-class Limits(Struct, frozen=True, kw_only=True):
-    """What may stay of summarised messages. Of their images the newest do."""
+class SummaryLimits(Struct, frozen=True, kw_only=True):
+    """What may stay of summarised messages. Of their images the newest stay."""
 
     images: int | None = None
     image_bytes: int | None = None
     """Of their URLs and data URIs together."""
     text_share: float = 1.0
-    """What the summary may have of the tokens of the text that it stands for."""
+    """The most that the summary may have of the tokens of the text that it replaces."""
 
 
 class Summarization:
+    """Summarises what is older than the newest rounds."""
+
     async def process(self, messages: Sequence[Message], job: Job) -> list[Message]:
         config = job.config.active_context.summarization
         boundary = protected_from(messages, config.grace_recent_messages)
         tail = messages[boundary:]
-        limits = Limits(images=config.max_retained_images)
-        return [*await summarized(messages[:boundary], tail, limits, job), *tail]
+        limits = SummaryLimits(images=config.max_retained_images)
+        return [*await summarize(messages[:boundary], tail, limits, job), *tail]
 
 
-async def summarized(
-    prefix: Sequence[Message], tail: Sequence[Message], limits: Limits, job: Job
+def payload_bytes(messages: Iterable[Message]) -> int:
+    """The size of a request's messages as JSON."""
+    return len(msgspec.json.encode([message.to_llm_dict() for message in messages]))
+
+
+async def recover_from_refusal(messages: Sequence[Message], job: Job) -> Compaction:
+    """Summarise what precedes the newest rounds, whatever it counts in tokens.
+
+    The newest rounds stay as they are. Of the other images the newest stay: as many as
+    `max_retained_images` allows, in half of the bytes that the provider accepts beside the newest
+    rounds. For an unknown provider it is half of what was refused.
+    """
+    config = job.config.active_context.summarization
+    boundary = protected_from(messages, max(config.grace_recent_messages, 1))
+    prefix, tail = messages[:boundary], messages[boundary:]
+    refused = payload_bytes(messages)
+    limit = min(refused, REQUEST_BYTES.get(job.runtime.provider or "", refused))
+    images = RECOVERY_IMAGES if config.max_retained_images is None else config.max_retained_images
+    image_bytes = max(0, limit - payload_bytes(tail)) // 2
+    limits = SummaryLimits(images=images, image_bytes=image_bytes, text_share=RECOVERY_TEXT_SHARE)
+    reduced = [*await summarize(prefix, tail, limits, job), *tail]
+    if payload_bytes(reduced) >= refused:
+        return Compaction(messages=list(messages), stages=[])
+    return Compaction(messages=reduced, stages=["summarization"])
+
+
+async def summarize(
+    prefix: Sequence[Message], tail: Sequence[Message], limits: SummaryLimits, job: Job
 ) -> list[Message]:
-    """What becomes of the prefix: system message, instruction, summary, open question.
+    """Replace the prefix by system message, instruction, summary and open question.
 
     They have what the tail leaves of the target, and a quarter of it at least. The instruction is
-    what the user said first; the open question, where the tail only holds the work on it, is what
-    the user said last. Both stay as said, up to a quarter of the room each; images have a quarter.
-    Where there is nothing else to summarise, only images go.
+    the user's first message. The open question is the user's last message, if the tail holds only
+    the work on it. Both stay word for word, up to a quarter of the room each; images have a
+    quarter. Where nothing is left to summarise, only images are removed.
     """
     config = job.config.active_context.summarization
     system = prefix[:1] if prefix and prefix[0].role == "system" else []
-    asked = [message for message in prefix if is_question(message)]
-    alone = asked[:1] == list((tail or prefix)[-1:])
-    first = asked[:1] if config.include_original_instruction and not alone else []
-    last = [] if any(map(is_question, tail)) or asked[-1:] == first else asked[-1:]
+    first, last = _word_for_word(prefix, tail, instruction=config.include_original_instruction)
     apart = {message.message_id for message in (*system, *first, *last)}
     rest = [message for message in prefix if message.message_id not in apart]
-    room = max(job.target_tokens - job.tokens((*system, *tail)), job.target_tokens // 4)
-    each = max(job.config.image_token_estimate, 1)
-    kept = _retained(prefix, limits, room // 4 // each)
+    target = job.target_tokens
+    room = max(target - job.tokens((*system, *tail)), target // ROOM_FRACTION)
+    image_tokens = max(job.config.image_token_estimate, 1)
+    images = _newest_images(prefix, limits, room // ROOM_FRACTION // image_tokens)
     if all(map(is_summary, rest)):
-        return [with_images(message, kept) for message in prefix]
-    first, last = ([_fitted(m, kept, room // 4, job) for m in some] for some in (first, last))
-    moved = [image for image in kept if not _has(image, (*first, *last))]
-    room = max(room - job.tokens((*first, *last)) - len(moved) * each, room // 4)
-    text = job.tokens(with_images(message, ()) for message in rest)
-    longest = int(text * limits.text_share) + heading_tokens(job)
-    summary = await summary_of(rest, min(config.output_max_tokens, room, longest), job)
+        return [with_images(message, images) for message in prefix]
+    first, last = (
+        [shorten(with_images(m, images), room // ROOM_FRACTION, job.count) for m in some]
+        for some in (first, last)
+    )
+    moved = [image for image in images if not _has(image, (*first, *last))]
+    left = room - job.tokens((*first, *last)) - len(moved) * image_tokens
+    replaced = job.tokens(with_images(message, ()) for message in rest)
+    longest = int(replaced * limits.text_share) + heading_tokens(job)
+    most = min(config.output_max_tokens, max(left, room // ROOM_FRACTION), longest)
+    summary = await summary_of(rest, most, job)
     return [*system, *first, msgspec.structs.replace(summary, images=moved or None), *last]
 
 
-def _fitted(message: Message, images: Collection[str], tokens: int, job: Job) -> Message:
-    return shortened(with_images(message, images), tokens, job.count)
+def _word_for_word(
+    prefix: Sequence[Message], tail: Sequence[Message], *, instruction: bool
+) -> tuple[list[Message], list[Message]]:
+    """The user's first message and the open question, each in a list that may be empty.
+
+    A first message that is the newest of all is the question itself, and no instruction.
+    """
+    questions = [message for message in prefix if is_from_user(message)]
+    alone = questions[:1] == list((tail or prefix)[-1:])
+    first = questions[:1] if instruction and not alone else []
+    answered = any(map(is_from_user, tail)) or questions[-1:] == first
+    return first, [] if answered else questions[-1:]
 
 
 def _has(image: str, messages: Iterable[Message]) -> bool:
     return any(image in images_of(message) for message in messages)
 
 
-def _retained(messages: Sequence[Message], limits: Limits, at_most: int) -> list[str]:
+def _newest_images(
+    messages: Sequence[Message], limits: SummaryLimits, at_most: int
+) -> Collection[str]:
     """The newest images that fit, in their order, each once."""
     newest = [image for message in reversed(messages) for image in reversed(images_of(message))]
     if limits.images is not None:
         at_most = min(at_most, limits.images)
-    kept: list[str] = []
+    chosen: list[str] = []
     size = 0
     for image in dict.fromkeys(newest):
-        if len(kept) < at_most and (
+        if len(chosen) < at_most and (
             limits.image_bytes is None or size + len(image) <= limits.image_bytes
         ):
             size += len(image)
-            kept.append(image)
-    return kept[::-1]
+            chosen.append(image)
+    return chosen[::-1]

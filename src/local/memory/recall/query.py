@@ -15,7 +15,7 @@ from msgspec import Meta, Struct
 
 from local.errors import InvalidArgumentsError, ModelError
 from local.ledger.records import TOPIC_RULE, checked_topic, is_topic
-from local.llm.structured import StructuredModel
+from local.llm.models import StructuredModel
 from local.memory.recall.timewords import Window, find_window
 from local.text.features import FIRST_PERSON
 from local.text.keywords import composed, terms, words

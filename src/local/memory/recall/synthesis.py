@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from local.errors import ModelError
 from local.ledger.records import Record
-from local.llm.structured import StructuredModel
+from local.llm.models import StructuredModel
 from local.memory.scopes import source_class
 from local.protocol.answers import Answer
 

@@ -17,7 +17,7 @@ from local.errors import Local2Error, ModelError, ModelRefusedError
 from local.ledger.door import Ledger
 from local.ledger.records import Record
 from local.ledger.search import Place, Search
-from local.llm.structured import StructuredModel
+from local.llm.models import StructuredModel
 from local.memory.changes import Changes
 from local.memory.recall.query import analyse
 from local.memory.recall.retrieval import Closeness, Retrieval

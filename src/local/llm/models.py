@@ -1,9 +1,14 @@
-"""What a chat model is: the messages it reads, the tools it is offered, the pieces it streams."""
+"""What models are: one that chats, calls tools and streams, and one that answers with data.
+
+Both are Protocols. Whoever asks a model does not know which one it is, and tests bring their own.
+"""
 
 from collections.abc import AsyncGenerator, Sequence
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, TypeVar, runtime_checkable
 
 from msgspec import Struct
+
+T = TypeVar("T", bound=Struct)
 
 
 class ToolCall(Struct, frozen=True, kw_only=True):
@@ -62,6 +67,34 @@ class ChatModel(Protocol):
             ModelError: the model is out of reach, or its reply is not one.
             PromptTooLargeError: the conversation is more than the model takes at once.
             ModelRefusedError: the model turned this request down; repeating it changes nothing.
+        """
+        ...
+
+    async def close(self) -> None: ...
+
+
+@runtime_checkable
+class StructuredModel(Protocol):
+    @property
+    def name(self) -> str:
+        """For people, in logs and at the start."""
+        ...
+
+    async def answer_as(
+        self, into: type[T], *, instruction: str, material: Struct, within: float
+    ) -> T:
+        """Ask once, without a conversation, for an answer that is an `into`.
+
+        Args:
+            into: Its schema goes with the question; no Struct that contains itself.
+            instruction: What to do with the material, in words of our own.
+            material: What others wrote goes in here, and only here.
+            within: Seconds.
+
+        Raises:
+            ModelError: The model is out of reach, fails or takes longer; it may answer later.
+            ModelRefusedError: It turned this request down, or its answer is no `into`; repeating
+                the request changes nothing.
         """
         ...
 

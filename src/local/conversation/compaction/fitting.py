@@ -1,0 +1,278 @@
+"""Making messages fit a number of tokens without a model: texts are cut, old rounds are left out.
+
+Cuts take the middle of a text, because its beginning says what it is and its end how it came out.
+Every cut leaves a mark that says how much is missing, so that no model takes a part for the whole.
+"""
+
+import re
+from collections.abc import Callable, Sequence
+
+import msgspec
+
+from local.conversation.compaction.stages import Job, open_round, protected_from, rounds
+from local.conversation.config import ManagedMemoryConfig
+from local.conversation.message import Message, ToolCallMsg, is_from_user, is_summary
+from local.conversation.parts import Content, as_json, text_and_parts
+from local.conversation.tokens import TokenCounter
+
+MIN_TEXT = 40
+"""Characters that every cut leaves: fewer would not show what the text was about."""
+BEGINNING_SHARE = 2 / 3
+"""Share of the remaining characters that comes from the beginning; the rest comes from the end."""
+SUMMARY_FRACTION = 4
+"""One in four tokens of the budget is reserved for a summary. Otherwise long tool results, which
+can be cut, would push out the only trace of all earlier messages."""
+MAX_ARGUMENTS = 40
+"""Characters of a call's arguments that stay in the bare form of a message: enough for a name or a
+short query, and too few to matter for the size."""
+
+_EARLIER_CUT = re.compile(r" \[… ([0-9]{1,3}(?:,[0-9]{3}){0,4}) characters left out …\] ")
+
+Shorten = Callable[[Message, int, TokenCounter], Message]
+
+
+class ToolTruncation:
+    """Cuts tool results older than the newest rounds to `tool_truncation.max_tokens` each."""
+
+    async def process(self, messages: Sequence[Message], job: Job) -> list[Message]:
+        config = job.config.active_context.tool_truncation
+        boundary = protected_from(messages, config.grace_recent_messages)
+        older = [
+            shorten(message, config.max_tokens, job.count) if message.role == "tool" else message
+            for message in messages[:boundary]
+        ]
+        return [*older, *messages[boundary:]]
+
+
+class BackwardPacking:
+    """The last resort of a compaction: rounds that do not fit are left out."""
+
+    async def process(self, messages: Sequence[Message], job: Job) -> list[Message]:
+        return pack_rounds(messages, job.target_tokens, job.count)
+
+
+def limit_tokens(
+    messages: Sequence[Message], config: ManagedMemoryConfig, count: TokenCounter
+) -> list[Message]:
+    """Fit messages into `threshold_tokens`, for a model that cannot wait for a compaction.
+
+    Returns the newest rounds that fit the target of a compaction, with older tool results cut as a
+    compaction cuts them. What must stay (see `pack_rounds`) may exceed the target, but not
+    `threshold_tokens`: first its texts are cut, then images, reasoning and long arguments are
+    removed, then everything but the system message and the last question.
+    """
+    limit = config.threshold_tokens
+    fitted = pack_rounds(
+        messages, config.compaction_target_tokens, count, _truncation(messages, config, count)
+    )
+    for reduce in (_cut_texts, _bare, _essential, _clipped):
+        if sum(map(count, fitted)) <= limit:
+            return fitted
+        fitted = reduce(fitted, limit, count)
+    while fitted and sum(map(count, fitted)) > limit:
+        fitted.pop()  # not even an ellipsis fits
+    return fitted
+
+
+def pack_rounds(
+    messages: Sequence[Message],
+    budget: int,
+    count: TokenCounter,
+    prepare: Callable[[Message], Message] | None = None,
+) -> list[Message]:
+    """Keep as many of the newest rounds as fit into `budget` tokens.
+
+    A leading system message, the newest round, a round that waits for answers and the user's last
+    message always stay. A summary stays too, cut to a quarter of the budget if necessary. If these
+    exceed the budget, their tool results are cut. `prepare` may shorten every other message.
+    """
+    pieces = rounds(messages)
+    kept = _required(pieces)
+    _keep_summaries(pieces, kept, budget, count)
+    required = [message for index in sorted(kept) for message in pieces[index]]
+    cut = {m.message_id: m for m in shorten_tool_results(required, budget, count)}
+    room = budget - sum(map(count, required))
+    for index in reversed(range(len(pieces))):
+        if index in kept:
+            continue
+        if prepare is not None:
+            pieces[index] = [prepare(message) for message in pieces[index]]
+        room -= sum(map(count, pieces[index]))
+        if room < 0:
+            break
+        kept.add(index)
+    packed = (message for index in sorted(kept) for message in pieces[index])
+    return [cut.get(message.message_id, message) for message in packed]
+
+
+def shorten_tool_results(
+    messages: Sequence[Message], budget: int, count: TokenCounter
+) -> list[Message]:
+    """Cut all tool results by the same share, so that the messages fit the budget if they can."""
+    excess = sum(map(count, messages)) - budget
+    if excess <= 0:
+        return list(messages)
+    results = sum(count(message) for message in messages if message.role == "tool")
+    share = max(0.0, 1 - excess / max(results, 1))
+    return [
+        shorten(message, int(count(message) * share), count) if message.role == "tool" else message
+        for message in messages
+    ]
+
+
+def shorten(message: Message, tokens: int, count: TokenCounter) -> Message:
+    """Return the message with as much of its text as fits into so many tokens.
+
+    A message that fits, or that would not become smaller, is returned as it is.
+    """
+    shorter, whole = message, count(message)
+    counted = whole
+    text, others = text_and_parts(message.content)
+    room = len(text)
+    while counted > tokens and room > MIN_TEXT:
+        room = max(MIN_TEXT, min(room * max(tokens, 1) // counted, room * 9 // 10))
+        cut = _cut_middle(text, room)
+        content: Content = [{"type": "text", "text": cut}, *others] if others else cut
+        shorter = msgspec.structs.replace(message, content=content)
+        counted = count(shorter)
+    return shorter if counted < whole else message
+
+
+def share_out(
+    messages: Sequence[Message], budget: int, count: TokenCounter, cut: Shorten = shorten
+) -> list[Message]:
+    """Fit messages into a budget together, in their order.
+
+    The shortest are served first, so that what they do not need goes to the longer ones.
+    """
+    fitted = list(messages)
+    by_length = sorted(range(len(messages)), key=lambda place: count(messages[place]))
+    for done, place in enumerate(by_length):
+        share = max(budget, 0) // (len(messages) - done)
+        fitted[place] = cut(messages[place], share, count)
+        budget -= count(fitted[place])
+    return fitted
+
+
+def _truncation(
+    messages: Sequence[Message], config: ManagedMemoryConfig, count: TokenCounter
+) -> Callable[[Message], Message]:
+    """Return what the stage `tool_truncation` does, for one message at a time."""
+    policy = config.active_context
+    if "tool_truncation" not in policy.enabled_stages:
+        return lambda message: message
+    truncation = policy.tool_truncation
+    newest = messages[protected_from(messages, truncation.grace_recent_messages) :]
+    protected = {message.message_id for message in newest}
+
+    def truncate(message: Message) -> Message:
+        if message.role != "tool" or message.message_id in protected:
+            return message
+        return shorten(message, truncation.max_tokens, count)
+
+    return truncate
+
+
+def _cut_texts(messages: Sequence[Message], limit: int, count: TokenCounter) -> list[Message]:
+    """Cut the longest texts, but not that of a leading system message."""
+    system = messages[:1] if messages and messages[0].role == "system" else ()
+    rest = messages[len(system) :]
+    return [*system, *share_out(rest, limit - sum(map(count, system)), count)]
+
+
+def _bare(messages: Sequence[Message], limit: int, count: TokenCounter) -> list[Message]:
+    return _cut_texts([_text_only(message) for message in messages], limit, count)
+
+
+def _essential(messages: Sequence[Message], limit: int, count: TokenCounter) -> list[Message]:
+    """Keep a leading system message and the last question, or else the assistant's last text."""
+    system = [messages[0]] if messages[0].role == "system" else []
+    questions = [message for message in messages if is_from_user(message)]
+    others = [message for message in messages[len(system) :] if message.role != "tool"]
+    last = [msgspec.structs.replace(m, tool_calls=None) for m in (questions or others)[-1:]]
+    return _cut_texts([*system, *last], limit, count)
+
+
+def _clipped(messages: Sequence[Message], limit: int, count: TokenCounter) -> list[Message]:
+    return share_out(messages, limit, count, _clip)
+
+
+def _clip(message: Message, tokens: int, count: TokenCounter) -> Message:
+    """Return the beginning of its text, or just an ellipsis."""
+    text = text_and_parts(message.content)[0]
+    while text and count(message) > tokens:
+        text = text[: len(text) * 3 // 4]
+        message = msgspec.structs.replace(message, content=f"{text}…")
+    return message
+
+
+def _text_only(message: Message) -> Message:
+    """Drop everything but text; the names of called tools and agents stay."""
+    text, others = text_and_parts(message.content)
+    if left_out := len(others) + len(message.images or ()):
+        text = f"{text}\n[… images or files left out: {left_out} …]".lstrip()
+    requests = [
+        msgspec.structs.replace(call, request=_short_request(call.request))
+        for call in message.agent_calls or ()
+    ]
+    return msgspec.structs.replace(
+        message,
+        content=text if left_out else message.content,
+        images=None,
+        tool_calls=[_short_call(call) for call in message.tool_calls or ()] or None,
+        agent_calls=requests or None,
+        reasoning_details=None,
+    )
+
+
+def _short_call(call: ToolCallMsg) -> ToolCallMsg:
+    """Replace long arguments; they stay JSON, because models' servers parse them."""
+    if len(call.arguments) <= MAX_ARGUMENTS:
+        return call
+    left_out = {"left_out": f"{len(call.arguments):,} characters"}
+    return msgspec.structs.replace(call, arguments=as_json(left_out))
+
+
+def _short_request(request: object) -> object:
+    text = request if isinstance(request, str) else as_json(request)
+    if len(text) <= MAX_ARGUMENTS:
+        return request
+    return f"{text[:MAX_ARGUMENTS]} [… {len(text) - MAX_ARGUMENTS:,} characters left out …]"
+
+
+def _required(pieces: Sequence[Sequence[Message]]) -> set[int]:
+    """The places of the rounds that always stay, without summaries."""
+    system = [0] if pieces and pieces[0][0].role == "system" else []
+    questions = [i for i, piece in enumerate(pieces) if any(map(is_from_user, piece))]
+    waiting = open_round(pieces)
+    called = [] if waiting is None else [waiting]
+    return {*system, *questions[-1:], *called, *range(len(pieces))[-1:]}
+
+
+def _keep_summaries(
+    pieces: list[Sequence[Message]], kept: set[int], budget: int, count: TokenCounter
+) -> None:
+    """Cut each summary to its room, and keep it if it fits then."""
+    for index, piece in enumerate(pieces):
+        if index not in kept and is_summary(piece[0]):
+            room = _room_of_summary([m for i in kept for m in pieces[i]], budget, count)
+            summary = shorten(piece[0], room, count)
+            if count(summary) <= room:
+                pieces[index] = [summary]
+                kept.add(index)
+
+
+def _room_of_summary(others: Sequence[Message], budget: int, count: TokenCounter) -> int:
+    """What the others leave, and a quarter of the budget where their tool results can be cut."""
+    results = sum(count(message) for message in others if message.role == "tool")
+    rest = budget - sum(map(count, others)) + results
+    return min(max(rest - results, budget // SUMMARY_FRACTION), rest)
+
+
+def _cut_middle(text: str, room: int) -> str:
+    beginning = int(room * BEGINNING_SHARE)
+    end = len(text) - (room - beginning)
+    left_out = end - beginning
+    for earlier in _EARLIER_CUT.finditer(text, beginning, end):
+        left_out += int(earlier[1].replace(",", "")) - len(earlier[0])
+    return f"{text[:beginning]} [… {left_out:,} characters left out …] {text[end:]}"
