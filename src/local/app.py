@@ -17,10 +17,10 @@ from local.agents.memory_agent import MemoryAgent
 from local.agents.output_keeper import OutputKeeper
 from local.agents.stream_keeper import StreamKeeper
 from local.bus.connection import Connection, connect
+from local.bus.identity import new_secret
 from local.bus.lease import Holder, Lease, Serving
 from local.bus.participant import Participant
 from local.bus.server import EmbeddedServer, embedded_server
-from local.bus.signature import new_secret
 from local.bus.tool_host import ToolHost
 from local.bus.vector_client import VectorClient
 from local.client.toolbox import Toolbox

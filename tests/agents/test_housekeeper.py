@@ -10,7 +10,7 @@ from factories import StartWorker
 from indexed import indexed
 from local.agents.housekeeper import Housekeeper
 from local.bus.connection import Connection
-from local.bus.signature import signed
+from local.bus.identity import signed
 from local.memory.service import Memory
 from local.protocol.caller import Caller
 from local.protocol.envelope import utc_now

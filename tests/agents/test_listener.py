@@ -8,8 +8,7 @@ import pytest
 
 from factories import ConnectBus, StartGenerator
 from local.agents.listener import Listener
-from local.bus.connection import Connection
-from local.bus.receivers import others_hear
+from local.bus.connection import Connection, others_hear
 from local.bus.streams import publish_durably
 from local.bus.tool_host import ToolHost
 from local.client.queries import QueryClient

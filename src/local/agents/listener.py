@@ -9,11 +9,10 @@ import msgspec
 import structlog
 
 from local.agents.unread import Unread
-from local.bus.connection import Connection, Message
+from local.bus.connection import Connection, Message, others_hear
 from local.bus.identity import caller_of
 from local.bus.outputs import with_preview
 from local.bus.participant import Participant
-from local.bus.receivers import others_hear
 from local.errors import Local2Error, NoRespondersError, RequestError
 from local.memory.intake import Question, Result
 from local.memory.service import Memory

@@ -13,15 +13,15 @@ import structlog
 
 from local.agents.unread import Unread
 from local.bus.connection import Connection, Message
-from local.bus.dead_letters import bury
 from local.bus.identity import caller_of
 from local.bus.participant import Participant
 from local.bus.streams import (
     acknowledge,
-    ask_again,
+    delivery_of,
     ensure_streams,
     ensure_turns_consumer,
-    stored,
+    redeliver,
+    store_dead_letter,
 )
 from local.errors import DeadlineError, Local2Error, RequestError
 from local.memory.echoes import UNANSWERED, read
@@ -59,7 +59,7 @@ class MemoryAgent(Participant):
             await self._handle(message)
         except Local2Error as error:
             log.warning("message_postponed", subject=message.subject, reason=error.logged)
-            await ask_again(self.bus, message)
+            await redeliver(self.bus, message)
         else:
             await acknowledge(self.bus, message)
 
@@ -83,8 +83,8 @@ class MemoryAgent(Participant):
 
     async def _try_again(self, message: Message, error: Local2Error) -> None:
         """Raise the error, unless it has been tried often enough."""
-        there = stored(self.bus, message)
-        if there is not None and there.deliveries < ATTEMPTS:
+        delivery = delivery_of(self.bus, message)
+        if delivery is not None and delivery.deliveries < ATTEMPTS:
             raise error
         await self._give_up(message, error)
 
@@ -134,12 +134,12 @@ class MemoryAgent(Participant):
         """When it was said, else when the stream took it: another delivery changes neither."""
         if envelope.timestamp_utc is not None:
             return envelope.timestamp_utc
-        there = stored(self.bus, message)
-        return there.at if there else utc_now()
+        delivery = delivery_of(self.bus, message)
+        return delivery.at if delivery else utc_now()
 
     async def _give_up(self, message: Message, error: Local2Error) -> None:
         log.warning("message_refused", subject=message.subject, reason=error.logged)
-        there = stored(self.bus, message)
+        delivery = delivery_of(self.bus, message)
         text = message.data.decode("utf-8", "replace")
         letter = DeadLetter(
             subject=message.subject,
@@ -148,7 +148,9 @@ class MemoryAgent(Participant):
             source=source_of(message.data),
             cut=text.encode() != message.data,
         )
-        await bury(self.bus, letter, source=NAME, number=f"{there.sequence}" if there else None)
+        await store_dead_letter(
+            self.bus, letter, source=NAME, message_id=f"{delivery.sequence}" if delivery else None
+        )
 
 
 def _read(data: bytes) -> tuple[Read[Generation], bool]:

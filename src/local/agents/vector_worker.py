@@ -17,9 +17,8 @@ import msgspec
 import structlog
 
 from local.bus.connection import Connection, Message, connect
-from local.bus.failure import failure
-from local.bus.participant import Participant
-from local.bus.signature import signed
+from local.bus.identity import signed
+from local.bus.participant import Participant, error_answer
 from local.errors import Local2Error, VectorError
 from local.logs import logging_to
 from local.protocol import subjects
@@ -81,11 +80,11 @@ class VectorWorker(Participant):
                 data = encode(seal(answer, type="answer", source=NAME))
                 self.bus.check_size(data)
             except Local2Error as error:
-                data, headers = failure(error, source=NAME)
+                data, headers = error_answer(error, source=NAME)
             except Exception as error:
                 log.exception("vector_request_failed", subject=subject)
                 fault = VectorError(f"The vector worker failed: {error!r}.")
-                data, headers = failure(fault, source=NAME)
+                data, headers = error_answer(fault, source=NAME)
             await self.bus.publish(message.reply, data, headers=headers)
 
         self.serve(subject, handle, queue=NAME, inner=True)

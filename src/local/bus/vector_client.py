@@ -1,4 +1,8 @@
-"""The vector worker as seen from the memory: requests over the bus, failures as VectorError."""
+"""The vector worker as the memory sees it: requests over the bus, failures as VectorError.
+
+Searches must not wait for a worker that has died: whoever waits for an answer goes on at once when
+the worker ends or the connection is lost, because an answer that was on its way is lost with it.
+"""
 
 import asyncio
 from typing import TypeVar
@@ -6,8 +10,8 @@ from typing import TypeVar
 import msgspec
 
 from local.bus.connection import Connection, Message
-from local.bus.failure import ERROR_CODE
-from local.bus.signature import signed
+from local.bus.identity import signed
+from local.bus.participant import ERROR_CODE
 from local.errors import (
     BusError,
     EmbedderMismatchError,
@@ -34,8 +38,9 @@ from local.protocol.vectors import (
 )
 
 BATCH_TIMEOUT = 300.0
-"""Seconds for a batch: a slow embedder needs them; a dead worker is noticed at once."""
+"""Seconds for a batch, for the sake of slow embedders; a dead worker is noticed at once."""
 STATUS_TIMEOUT = 10.0
+"""Seconds to answer how things are, behind at most one step of a batch that is in progress."""
 WORKER_ENDED = "The vector worker ended; it is being started again."
 NO_CONNECTION = "The connection to the bus was lost; it is being made again."
 
@@ -43,10 +48,7 @@ R = TypeVar("R")
 
 
 class VectorClient:
-    """Asks the vector worker. Whoever waits goes on when it dies, or the connection is lost.
-
-    An answer that was under way is lost with the connection.
-    """
+    """Asks the vector worker; requests fail as soon as the worker or the connection is lost."""
 
     def __init__(self, bus: Connection, *, search_timeout: float) -> None:
         self._bus = bus
@@ -54,7 +56,7 @@ class VectorClient:
         self._lost: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     def worker_lost(self) -> None:
-        """The worker's process has ended: nobody will answer what was asked of it."""
+        """To be called when the worker's process has ended: requests to it will not be answered."""
         self._lost.set_result(None)
         self._lost = asyncio.get_running_loop().create_future()
 
@@ -96,7 +98,7 @@ class VectorClient:
                 subject, data, timeout=seconds, headers=signed(self._bus.secret, subject, data)
             )
         )
-        request.add_done_callback(_seen)
+        request.add_done_callback(_retrieve)
         try:
             await asyncio.wait((request, ended, lost), return_when=asyncio.FIRST_COMPLETED)
             if not request.done():
@@ -109,8 +111,8 @@ class VectorClient:
             lost.cancel()
 
 
-def _seen(request: asyncio.Task[Message]) -> None:
-    """Look at the outcome: asyncio complains of a failure that nobody waits for any more."""
+def _retrieve(request: asyncio.Task[Message]) -> None:
+    """Look at the outcome: asyncio warns about a failure that nobody has looked at."""
     if not request.cancelled():
         request.exception()
 

@@ -7,7 +7,7 @@ from typing import Self
 import structlog
 
 from local.bus.connection import Connection, Message, Subscription
-from local.bus.signature import is_genuine
+from local.bus.identity import is_genuine
 from local.errors import BadRequestError
 from local.protocol import subjects
 from local.protocol.announcement import read_schema
