@@ -38,8 +38,7 @@ from local.memory.recall.recaller import RecallModels
 from local.memory.recall.reranker import Reranker
 from local.memory.service import Memory, Models
 from local.opening import open_ledger
-from local.protocol.codec import encode
-from local.protocol.envelope import seal
+from local.protocol.envelope import encode, seal
 from local.protocol.payloads import MemoryChange
 from local.runtime import is_alive, runtime_file
 from local.settings import MemorySettings, Settings

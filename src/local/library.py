@@ -10,7 +10,7 @@ import structlog
 from local.app import open_stack
 from local.logs import logging_to
 from local.memory.service import Memory, MemoryService
-from local.protocol.caller import Caller
+from local.protocol.envelope import Caller
 from local.settings import load_settings
 
 __all__ = ["Caller", "Memory", "MemoryService", "open_memory"]

@@ -15,9 +15,7 @@ from local.errors import BusError
 from local.ledger.sqlite.database import Database
 from local.memory.service import Memory
 from local.protocol import subjects
-from local.protocol.caller import Caller
-from local.protocol.codec import decode, encode
-from local.protocol.envelope import seal
+from local.protocol.envelope import Caller, decode, encode, seal
 from local.protocol.payloads import Query, ToolResult
 from turns import GENERATION, TURN, all_done, episodes, rows, turn
 from waiting import eventually

@@ -16,8 +16,7 @@ from local.client.tools import call_tool
 from local.errors import NoRespondersError
 from local.ledger.sqlite.database import Database
 from local.memory.service import Memory
-from local.protocol.caller import Caller
-from local.protocol.codec import decode
+from local.protocol.envelope import Caller, decode
 from local.protocol.payloads import ToolResult
 from local.tools.catalog import memory_tools
 from note_tool import Notes

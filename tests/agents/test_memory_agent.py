@@ -18,8 +18,7 @@ from local.ledger.sqlite.database import Connection as Sql
 from local.ledger.sqlite.database import Database
 from local.memory.service import Memory, MemoryService
 from local.memory.turn_records import Turn
-from local.protocol.caller import Caller
-from local.protocol.codec import decode
+from local.protocol.envelope import Caller, decode
 from local.protocol.payloads import DeadLetter
 from local.settings import MemorySettings
 from turns import GENERATION, TURN, all_done, episodes, rows, turn

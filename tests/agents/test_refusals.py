@@ -15,7 +15,7 @@ from local.client.tools import call_tool
 from local.errors import ECHOED, echoed, quoted
 from local.ledger.sqlite.database import Database
 from local.memory.service import Memory
-from local.protocol.caller import Caller
+from local.protocol.envelope import Caller
 from local.tools.catalog import memory_tools
 from turns import GENERATION, all_done, episodes, turn
 from waiting import eventually

@@ -14,7 +14,7 @@ from local.bus.outputs import store_output
 from local.bus.tool_host import ToolHost
 from local.client.queries import QueryClient
 from local.memory.service import Memory
-from local.protocol.caller import Caller
+from local.protocol.envelope import Caller
 from local.protocol.tool import Tool, ToolOutput
 from local.settings import GeneratorSettings
 from local.tools import read_tool_output

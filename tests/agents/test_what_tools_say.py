@@ -18,8 +18,8 @@ from local.client.toolbox import Toolbox
 from local.client.tools import call_tool
 from local.ledger.sqlite.database import Database
 from local.memory.service import Memory, MemoryService
-from local.protocol.caller import Caller
-from local.protocol.conversation import Message
+from local.protocol.conversation import ChatMessage
+from local.protocol.envelope import Caller
 from local.protocol.payloads import ToolCallRecord
 from local.protocol.tool import ToolOutput
 from local.tools import note
@@ -182,8 +182,8 @@ async def test_a_conversation_that_is_ingested_says_which_results_are_left_out(
     if heard:
         await theirs.announce("forecast", recorded=False)
     call = ToolCallRecord(id="c1", name="forecast", recorded=heard)
-    asking = Message(role="assistant", tool_calls=[call])
-    answering = Message(role="tool", tool_call_id="c1", content=FORECAST)
+    asking = ChatMessage(role="assistant", tool_calls=[call])
+    answering = ChatMessage(role="tool", tool_call_id="c1", content=FORECAST)
 
     ingested = await memory.of(RICHARD).ingest([asking, answering])
 

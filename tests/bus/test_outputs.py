@@ -15,9 +15,7 @@ from local.bus.connection import Connection, Message
 from local.bus.tool_host import ToolHost
 from local.client.tools import call_tool
 from local.memory.service import Memory
-from local.protocol.caller import Caller
-from local.protocol.codec import decode, encode
-from local.protocol.envelope import seal
+from local.protocol.envelope import Caller, decode, encode, seal
 from local.protocol.payloads import OutputPart, ToolResult
 from local.protocol.tool import Tool, ToolOutput
 from local.settings import TOOL_OUTPUT_LIMIT

@@ -19,7 +19,7 @@ from local.conversation.message import AgentCallMsg, Message, ToolCallMsg
 from local.conversation.state import State
 from local.errors import ConversationError
 from local.llm.ollama import OllamaModel
-from local.protocol.triplet import Triplet
+from local.protocol.memories import Triplet
 from stand_ins.ollama_server import OllamaStandIn
 from talks import Heard, Writer, chat, config, lent, user, words
 

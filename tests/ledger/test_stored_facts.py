@@ -7,7 +7,7 @@ from local.ledger.choice import Choice, Wanted
 from local.ledger.door import Ledger
 from local.ledger.found import Found, Meaning, Worded
 from local.ledger.records import NewRecord, TripletFact, Written
-from local.protocol.triplet import Triplet
+from local.protocol.memories import Triplet
 
 TOPIC = "user.language"
 

@@ -13,7 +13,7 @@ from local.ledger.sqlite.database import Database
 from local.memory.intake import Result
 from local.memory.service import Memory, MemoryService
 from local.memory.turn_records import Turn
-from local.protocol.caller import Caller
+from local.protocol.envelope import Caller
 from local.protocol.payloads import ToolCallRecord
 from local.tools import ingest
 from recalling import DAY, recall, said

@@ -13,7 +13,7 @@ from local.memory import damage
 from local.memory.damage import FIRST_PAUSE, LAST_PAUSE, STEADY, Damage
 from local.memory.indexer import Indexer
 from local.memory.service import Memory
-from local.protocol.caller import Caller
+from local.protocol.envelope import Caller
 from local.protocol.vectors import VectorItem, VectorsStored, VectorStatus
 from waiting import eventually
 

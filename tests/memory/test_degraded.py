@@ -10,7 +10,7 @@ from factories import ConnectBus, StartWorker
 from indexed import indexed, paused_indexing
 from local.errors import BadRequestError
 from local.memory.service import Memory, MemoryService
-from local.protocol.caller import Caller
+from local.protocol.envelope import Caller
 from local.protocol.vectors import VectorHits, VectorStatus
 from local.vectors.minilm import MiniLM
 from waiting import eventually

@@ -8,7 +8,7 @@ from indexed import indexed
 from local.errors import InvalidArgumentsError
 from local.memory.episodes import SearchResult
 from local.memory.service import Memory, MemoryService
-from local.protocol.caller import Caller
+from local.protocol.envelope import Caller
 from local.protocol.payloads import MemoryChange
 from local.text.keywords import terms
 

@@ -13,8 +13,8 @@ from local.ledger.sqlite import finding, working_sets
 from local.memory.places import Weights
 from local.memory.recall.recaller import Ask, Recalled
 from local.memory.service import Memory, MemoryService
-from local.protocol.caller import Caller
-from local.protocol.kinds import Kind, Scope
+from local.protocol.envelope import Caller
+from local.protocol.memories import Kind, Scope
 from local.protocol.vectors import VectorHits
 from local.settings import MemorySettings
 from local.vectors.matrix import FloatMatrix

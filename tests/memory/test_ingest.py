@@ -13,8 +13,8 @@ from local.ledger.sqlite.database import Connection, Database
 from local.ledger.sqlite.record_rows import TOGETHER
 from local.memory.ingestion import Conversation, records_of
 from local.memory.service import Memory, MemoryService
-from local.protocol.caller import Caller
-from local.protocol.conversation import Message
+from local.protocol.conversation import ChatMessage
+from local.protocol.envelope import Caller
 from local.protocol.payloads import MemoryChange, ToolCallRecord
 from local.tools.catalog import TOOLS
 from recalling import DAY, recall, said
@@ -110,7 +110,7 @@ async def test_a_conversation_of_one_message_may_grow(
     ],
 )
 async def test_another_conversation_is_another_session(
-    richard: MemoryService, other: list[Message]
+    richard: MemoryService, other: list[ChatMessage]
 ) -> None:
     first = await richard.ingest(TALK)
     second = await richard.ingest(other)
@@ -183,7 +183,9 @@ async def test_times_are_kept_in_utc_and_where_there_is_none_it_is_now(
     memory: Memory, database: Database, timestamp: str | None, kept: str
 ) -> None:
     memory.clock = lambda: datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
-    message = msgspec.convert({"role": "user", "content": "Hi.", "timestamp": timestamp}, Message)
+    message = msgspec.convert(
+        {"role": "user", "content": "Hi.", "timestamp": timestamp}, ChatMessage
+    )
     await memory.of(Caller()).ingest([message])
 
     assert [row["event_time"] for row in await rows(database)] == [kept]

@@ -10,7 +10,7 @@ from local.ledger.sqlite.database import Database
 from local.ledger.sqlite.turns import TOGETHER
 from local.memory.service import Memory
 from local.memory.turn_records import Turn
-from local.protocol.caller import Caller
+from local.protocol.envelope import Caller
 from local.protocol.payloads import ToolCallRecord
 from recalling import DAY
 

@@ -10,7 +10,7 @@ from local.ledger.records import Fact
 from local.ledger.sqlite import finding, working_sets
 from local.memory.recall.recaller import Ask
 from local.memory.service import Memory, MemoryService
-from local.protocol.caller import Caller
+from local.protocol.envelope import Caller
 from recalling import recall, said
 
 OLD, NEW = datetime(2020, 1, 1, tzinfo=UTC), datetime(2026, 1, 1, tzinfo=UTC)

@@ -14,7 +14,7 @@ from local.ledger.sqlite.database import Connection, Database
 from local.ledger.sqlite.sql import migrations
 from local.memory.notes import EARLIER, MERGED_SIZE, MOST, Notes, merged
 from local.memory.service import Memory, MemoryService
-from local.protocol.caller import Caller
+from local.protocol.envelope import Caller
 from recalling import DAY
 
 

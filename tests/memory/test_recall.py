@@ -15,7 +15,7 @@ from local.ledger.sqlite.searches import Searches
 from local.memory.recall.ranking import FULL_SCORE
 from local.memory.service import Memory, MemoryService
 from local.memory.turn_records import Turn
-from local.protocol.caller import Caller
+from local.protocol.envelope import Caller
 from local.protocol.payloads import Json, ToolCallRecord, ToolResult
 from local.protocol.vectors import VectorHits
 from local.tools import recall as recall_tool

@@ -12,7 +12,7 @@ from local.bus.tool_host import ToolHost
 from local.client.tools import call_tool
 from local.ledger.records import Fact
 from local.memory.service import Memory, MemoryService
-from local.protocol.caller import Caller
+from local.protocol.envelope import Caller
 from local.tools import recall as recall_tool
 from recalling import said
 

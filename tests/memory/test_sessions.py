@@ -15,7 +15,7 @@ from local.ledger.sqlite.sql import statements
 from local.memory.service import Memory, MemoryService
 from local.memory.sessions import Session, SessionMessage, Sessions
 from local.memory.turn_records import Turn
-from local.protocol.caller import Caller
+from local.protocol.envelope import Caller
 from local.protocol.payloads import ToolCallRecord
 from local.settings import MemorySettings
 from recalling import DAY, said

@@ -17,7 +17,7 @@ from local.memory.judge import Judge, Verdict
 from local.memory.recall.retrieval import Closeness, Retrieval
 from local.memory.service import Memory, MemoryService
 from local.memory.supersession import Supersession
-from local.protocol.caller import Caller
+from local.protocol.envelope import Caller
 from local.protocol.payloads import MemoryChange
 from local.protocol.vectors import VectorHits
 from local.vectors.minilm import MiniLM

@@ -17,8 +17,7 @@ from local.memory.recall.recaller import Ask, Recalled, Recaller, RecallModels
 from local.memory.recall.retrieval import Retrieval
 from local.memory.service import Memory
 from local.memory.turn_records import Turn, records_of_turn
-from local.protocol.caller import Caller
-from local.protocol.envelope import new_id
+from local.protocol.envelope import Caller, new_id
 from local.protocol.vectors import VectorHits
 from local.settings import MemorySettings
 from recalling import DAY, contents, said

@@ -12,9 +12,7 @@ from local.bus.server import embedded_server
 from local.bus.streams import ensure_streams, turns_stream
 from local.bus.tool_host import ToolHost
 from local.protocol import subjects
-from local.protocol.caller import Caller
-from local.protocol.codec import decode, encode
-from local.protocol.envelope import seal
+from local.protocol.envelope import Caller, decode, encode, seal
 from local.protocol.payloads import ErrorReply, Generation, Json, Query, ToolResult
 from local.protocol.tool import Tool, ToolOutput
 from local.settings import Settings

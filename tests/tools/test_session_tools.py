@@ -11,7 +11,7 @@ from local.client.tools import call_tool
 from local.ledger.records import Fact
 from local.memory.service import Memory, MemoryService
 from local.memory.turn_records import Turn
-from local.protocol.caller import Caller
+from local.protocol.envelope import Caller
 from local.protocol.payloads import Json, ToolCallRecord, ToolResult
 from local.protocol.tool import parameters_of
 from local.tools import load_session, note

@@ -9,8 +9,7 @@ from local.errors import BusError, IndexDamagedError, Local2Error, StorageError,
 from local.ledger.records import Counts
 from local.memory.service import Memory
 from local.protocol import subjects
-from local.protocol.codec import decode, encode
-from local.protocol.envelope import seal
+from local.protocol.envelope import decode, encode, seal
 from local.protocol.payloads import MemoryStatus
 from local.protocol.vectors import VectorStatus, WorkerReady
 

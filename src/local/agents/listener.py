@@ -17,12 +17,11 @@ from local.errors import Local2Error, NoRespondersError, RequestError
 from local.memory.intake import Question, Result
 from local.memory.service import Memory
 from local.protocol import subjects
-from local.protocol.codec import decode, encode
-from local.protocol.envelope import Envelope, seal, utc_now
+from local.protocol.envelope import Envelope, decode, encode, seal, utc_now
 from local.protocol.generation import read_query
 from local.protocol.payloads import Json, ToolCallRecord, ToolResult
-from local.protocol.result import read_result
-from local.protocol.times import in_utc
+from local.protocol.reading import in_utc
+from local.protocol.tool_messages import read_result
 from local.settings import TOOL_OUTPUT_LIMIT
 
 NAME = "listener"

@@ -29,8 +29,8 @@ from local.memory.service import Memory
 from local.memory.turn_records import Turn
 from local.protocol import subjects
 from local.protocol.envelope import Envelope, utc_now
-from local.protocol.generation import Read, read_feedback, read_generation, source_of
-from local.protocol.nothing import is_nothing, why_in_part
+from local.protocol.generation import Reading, read_feedback, read_generation, source_of
+from local.protocol.memories import is_nothing, why_in_part
 from local.protocol.payloads import DeadLetter, Generation
 
 NAME = "memory_agent"
@@ -153,7 +153,7 @@ class MemoryAgent(Participant):
         )
 
 
-def _read(data: bytes) -> tuple[Read[Generation], bool]:
+def _read(data: bytes) -> tuple[Reading[Generation], bool]:
     """A turn, and whether its answer is unsure."""
     heard = read_generation(data)
     return heard, is_unsure(heard.envelope.payload)

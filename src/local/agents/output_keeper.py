@@ -7,8 +7,7 @@ from local.errors import Local2Error
 from local.fair_slots import FairSlots
 from local.memory.service import Memory
 from local.protocol import subjects
-from local.protocol.codec import decode, encode
-from local.protocol.envelope import seal
+from local.protocol.envelope import decode, encode, seal
 from local.protocol.payloads import OutputPart, ToolResult
 
 NAME = "output_keeper"

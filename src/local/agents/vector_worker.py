@@ -22,8 +22,7 @@ from local.bus.participant import Participant, error_answer
 from local.errors import Local2Error, VectorError
 from local.logs import logging_to
 from local.protocol import subjects
-from local.protocol.codec import decode, encode
-from local.protocol.envelope import seal
+from local.protocol.envelope import decode, encode, seal
 from local.protocol.vectors import (
     TenantOnly,
     VectorCheck,

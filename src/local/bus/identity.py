@@ -10,8 +10,7 @@ import secrets
 from typing import Any
 
 from local.bus.subscription import Headers, Message
-from local.protocol.caller import Caller
-from local.protocol.envelope import Envelope
+from local.protocol.envelope import Caller, Envelope
 
 
 def caller_of(envelope: Envelope[Any]) -> Caller:

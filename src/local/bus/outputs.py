@@ -11,9 +11,7 @@ import structlog
 from local.bus.connection import Connection
 from local.errors import BusError, Local2Error
 from local.protocol import subjects
-from local.protocol.caller import Caller
-from local.protocol.codec import decode, encode
-from local.protocol.envelope import seal
+from local.protocol.envelope import Caller, decode, encode, seal
 from local.protocol.payloads import OutputPart, ToolResult
 
 KEEP_TIMEOUT = 5.0

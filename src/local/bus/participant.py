@@ -24,8 +24,7 @@ from local.bus.connection import (
 from local.bus.identity import is_genuine
 from local.errors import ForbiddenError, Local2Error
 from local.protocol import subjects
-from local.protocol.codec import encode
-from local.protocol.envelope import new_id, seal, utc_now
+from local.protocol.envelope import encode, new_id, seal, utc_now
 from local.protocol.payloads import ErrorReply
 
 STOP_GRACE = 5.0

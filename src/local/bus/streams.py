@@ -19,8 +19,7 @@ from nats.js.api import AckPolicy, ConsumerConfig, RetentionPolicy, StorageType,
 from local.bus.connection import Connection, Headers, Message
 from local.errors import BusError, TooLargeError, echoed
 from local.protocol import subjects
-from local.protocol.codec import encode
-from local.protocol.envelope import seal
+from local.protocol.envelope import encode, seal
 from local.protocol.payloads import DeadLetter
 
 DUPLICATE_WINDOW = 120.0

@@ -18,11 +18,10 @@ from local.bus.participant import ERROR_CODE, Participant
 from local.errors import DeadlineError, InvalidArgumentsError, Local2Error, TooLargeError
 from local.fair_slots import FairSlots
 from local.protocol import subjects
-from local.protocol.codec import decode, encode, header_of
-from local.protocol.envelope import Envelope, is_past, seal
+from local.protocol.envelope import Envelope, decode, encode, header_of, is_past, seal
 from local.protocol.payloads import ToolRequest, ToolResult
-from local.protocol.result import SERVICE_ERROR
 from local.protocol.tool import Tool
+from local.protocol.tool_messages import SERVICE_ERROR
 from local.settings import TOOL_OUTPUT_LIMIT
 
 FAULT = "The tool failed; the server's log says where."

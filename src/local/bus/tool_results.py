@@ -15,10 +15,9 @@ import msgspec
 from local.bus.subscription import Handler, Message, Subscription
 from local.errors import BadRequestError, BusTimeoutError
 from local.protocol import subjects
-from local.protocol.codec import encode
-from local.protocol.envelope import Envelope
+from local.protocol.envelope import Envelope, encode
 from local.protocol.payloads import ToolResult
-from local.protocol.result import read_result
+from local.protocol.tool_messages import read_result
 
 
 class Bus(Protocol):

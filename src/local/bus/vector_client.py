@@ -19,8 +19,7 @@ from local.errors import (
     VectorError,
 )
 from local.protocol import subjects
-from local.protocol.codec import decode, encode
-from local.protocol.envelope import seal
+from local.protocol.envelope import decode, encode, seal
 from local.protocol.payloads import Empty, ErrorReply
 from local.protocol.vectors import (
     TenantOnly,

@@ -7,8 +7,8 @@ import typer
 
 from local import __version__
 from local.cli.output import Output, reporting_errors
-from local.protocol.caller import Caller
-from local.protocol.kinds import Scope
+from local.protocol.envelope import Caller
+from local.protocol.memories import Scope
 from local.settings import ChatChoice, load_settings
 
 app = typer.Typer(

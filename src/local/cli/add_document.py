@@ -11,8 +11,8 @@ from local.cli.outcomes import Outcome, name_of, progress, report
 from local.cli.output import Output, run_async
 from local.client import Connection, connect
 from local.errors import BadRequestError, InvalidArgumentsError, Local2Error
-from local.protocol.caller import Caller
-from local.protocol.documents import MAX_DOCUMENT, MAX_TITLE, AddedDocument, check_size
+from local.protocol.envelope import Caller
+from local.protocol.memories import MAX_DOCUMENT, MAX_TITLE, AddedDocument, check_size
 from local.protocol.payloads import Json
 from local.runtime import running_url
 from local.settings import Settings

@@ -13,8 +13,7 @@ from local.cli.output import FAILED, Output, printable
 from local.client import Connection, connect
 from local.client.tools import call_tool
 from local.errors import BusError
-from local.protocol.caller import Caller
-from local.protocol.envelope import new_id
+from local.protocol.envelope import Caller, new_id
 from local.protocol.payloads import Json, ToolResult
 from local.runtime import running_url
 from local.settings import Settings

@@ -4,9 +4,8 @@ from rich.text import Text
 
 from local.cli.answers import answer, data_of, show_entry, shown_time
 from local.cli.output import Output, run_async
-from local.protocol.answers import Version, Versions
-from local.protocol.caller import Caller
-from local.protocol.nothing import NOTHING_FOUND
+from local.protocol.envelope import Caller
+from local.protocol.memories import NOTHING_FOUND, Version, Versions
 from local.settings import Settings
 
 

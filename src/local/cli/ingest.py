@@ -14,8 +14,14 @@ from local.cli.outcomes import Outcome, name_of, progress, report, show
 from local.cli.output import Output, run_async
 from local.client import Connection, connect
 from local.errors import BadRequestError, InvalidArgumentsError
-from local.protocol.caller import Caller
-from local.protocol.conversation import Ingested, Message, Skipped, numbered, session_of
+from local.protocol.conversation import (
+    ChatMessage,
+    IngestReport,
+    SkippedMessage,
+    numbered,
+    session_of,
+)
+from local.protocol.envelope import Caller
 from local.protocol.messages import Id, messages_of
 from local.protocol.payloads import Json
 from local.runtime import running_url
@@ -42,7 +48,7 @@ class Session(msgspec.Struct, frozen=True, kw_only=True):
     """One conversation of a file, ready to be sent in parts."""
 
     id: str
-    messages: list[Message]
+    messages: list[ChatMessage]
 
 
 class ParsedFile(msgspec.Struct, frozen=True, kw_only=True):
@@ -60,9 +66,9 @@ class IngestedFile(msgspec.Struct, frozen=True, kw_only=True):
     remembered: int = 0
     changed: int = 0
     known: int = 0
-    skipped: list[Skipped] = []
+    skipped: list[SkippedMessage] = []
 
-    def plus(self, ingested: Ingested) -> Self:
+    def plus(self, ingested: IngestReport) -> Self:
         return msgspec.structs.replace(
             self,
             remembered=self.remembered + ingested.added,
@@ -72,7 +78,7 @@ class IngestedFile(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def told(self) -> str:
-        whole = Ingested(
+        whole = IngestReport(
             session_id="",
             ids=[],
             added=self.remembered,
@@ -118,7 +124,7 @@ def sessions_in(data: bytes, session: str | None) -> Iterator[Session]:
     Raises:
         BadRequestError: A line is not a message; says which, and why.
     """
-    said: dict[str | None, list[Message]] = {}
+    said: dict[str | None, list[ChatMessage]] = {}
     for number, text in enumerate(data.removeprefix(BOM_UTF8).splitlines(), start=1):
         if text.strip():
             named, messages = _line(text, number)
@@ -127,7 +133,7 @@ def sessions_in(data: bytes, session: str | None) -> Iterator[Session]:
         yield Session(id=named or session_of(messages), messages=list(numbered(messages)))
 
 
-def _line(text: bytes, number: int) -> tuple[str | None, list[Message]]:
+def _line(text: bytes, number: int) -> tuple[str | None, list[ChatMessage]]:
     """The session that the line names, and its message, behind results that it brings."""
     try:
         line = msgspec.json.decode(text, type=Json)
@@ -141,15 +147,15 @@ def _line(text: bytes, number: int) -> tuple[str | None, list[Message]]:
     return None if named is None else str(named), messages
 
 
-def _fitting(message: Message) -> Message:
+def _fitting(message: ChatMessage) -> ChatMessage:
     if len(msgspec.json.encode(message)) > LARGEST_MESSAGE:
         raise InvalidArgumentsError(f"it has more than {LARGEST_MESSAGE:,} bytes")
     return message
 
 
-def batches(messages: Sequence[Message]) -> Iterator[list[Message]]:
+def batches(messages: Sequence[ChatMessage]) -> Iterator[list[ChatMessage]]:
     """The messages in their order, in as few requests as the bus carries."""
-    batch: list[Message] = []
+    batch: list[ChatMessage] = []
     size = 0
     for message in messages:
         length = len(msgspec.json.encode(message))
@@ -197,7 +203,7 @@ async def _sent(
             if result.error is not None:
                 yield _stopped(file, done, result.error.message)
                 return
-            done = done.plus(msgspec.convert(result.data, Ingested))
+            done = done.plus(msgspec.convert(result.data, IngestReport))
             bar.update(task, advance=len(batch))
     yield Outcome(file=file.name, content=done.told(), data=done)
 

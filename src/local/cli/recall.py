@@ -8,10 +8,15 @@ from rich.text import Text
 
 from local.cli.answers import INDENT, answer, data_of, show_entry, shown_time
 from local.cli.output import Output, printable, run_async
-from local.protocol.answers import Answer, Explanation, RecalledItem, RecalledItems
-from local.protocol.caller import Caller
-from local.protocol.kinds import Scope
-from local.protocol.nothing import nothing_found
+from local.protocol.envelope import Caller
+from local.protocol.memories import (
+    Answer,
+    Explanation,
+    RecalledItem,
+    RecalledItems,
+    Scope,
+    nothing_found,
+)
 from local.settings import Settings
 
 

@@ -10,7 +10,7 @@ from local.cli.output import Output, run_async, shown
 from local.client import connect
 from local.client.toolbox import Toolbox
 from local.errors import InvalidArgumentsError
-from local.protocol.caller import Caller
+from local.protocol.envelope import Caller
 from local.protocol.payloads import Json, ToolResult, ToolSchema
 from local.runtime import running_url
 from local.settings import Settings

@@ -13,7 +13,7 @@ from local.bus.connection import Connection
 from local.bus.streams import dead_letters_stream, publish_durably
 from local.errors import BadRequestError, BusError, InvalidArgumentsError, quoted
 from local.protocol import subjects
-from local.protocol.codec import decode
+from local.protocol.envelope import decode
 from local.protocol.payloads import DeadLetter
 
 TO_PUBLISH_AGAIN = frozenset({subjects.RESPONSE_GENERATION, subjects.RESPONSE_FEEDBACK})

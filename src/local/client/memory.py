@@ -2,8 +2,7 @@
 
 from local.bus.connection import Connection
 from local.protocol import subjects
-from local.protocol.codec import decode, encode
-from local.protocol.envelope import seal
+from local.protocol.envelope import decode, encode, seal
 from local.protocol.payloads import Empty, MemoryStatus
 
 REINDEX_TIMEOUT = 60.0

@@ -16,9 +16,7 @@ from local.errors import (
     RequestError,
 )
 from local.protocol import subjects
-from local.protocol.caller import Caller
-from local.protocol.codec import decode, encode
-from local.protocol.envelope import new_id, seal
+from local.protocol.envelope import Caller, decode, encode, new_id, seal
 from local.protocol.generation import read_generation
 from local.protocol.payloads import Delta, ErrorReply, Generation, Query, ToolResult
 

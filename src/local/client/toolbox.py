@@ -10,10 +10,9 @@ from local.bus.connection import Connection, Message, Subscription
 from local.bus.identity import is_genuine
 from local.errors import BadRequestError
 from local.protocol import subjects
-from local.protocol.announcement import read_schema
-from local.protocol.codec import encode, header_of
-from local.protocol.envelope import seal
+from local.protocol.envelope import encode, header_of, seal
 from local.protocol.payloads import Empty, ToolSchema
+from local.protocol.tool_messages import read_schema
 
 MOST_TOOLS = 10_000
 """Names; of more the memory's own are still heard, and those known already."""

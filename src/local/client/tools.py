@@ -6,8 +6,7 @@ import msgspec
 
 from local.bus.connection import Connection
 from local.errors import BusTimeoutError, Local2Error, NoRespondersError, UnknownToolError, quoted
-from local.protocol.caller import Caller
-from local.protocol.envelope import seal, utc_now
+from local.protocol.envelope import Caller, seal, utc_now
 from local.protocol.payloads import Json, ToolRequest, ToolResult
 
 

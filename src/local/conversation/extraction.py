@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator
 
 from local.conversation.compaction.sentences import pieces
-from local.protocol.triplet import Triplet
+from local.protocol.memories import Triplet
 
 SAYS_NO_MORE = (
     r"\?$|\b(?:not|never|no|nobody|nothing|if|unless|may|might|could|would|should|maybe|perhaps"

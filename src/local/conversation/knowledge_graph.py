@@ -12,7 +12,7 @@ from local.conversation.extraction import extract
 from local.conversation.message import Message, Role
 from local.errors import ConversationError
 from local.llm.structured import StructuredModel
-from local.protocol.triplet import Triplet
+from local.protocol.memories import Triplet
 
 PIECE = 6_000
 """Characters of a text that a model reads at once: with its answer well within 8,192 tokens."""

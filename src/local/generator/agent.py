@@ -22,9 +22,7 @@ from local.generator.turn import NAME, Turn
 from local.llm.chat import ChatModel
 from local.llm.structured import StructuredModel
 from local.protocol import subjects
-from local.protocol.caller import Caller
-from local.protocol.codec import decode, encode
-from local.protocol.envelope import Envelope, new_id, seal
+from local.protocol.envelope import Caller, Envelope, decode, encode, new_id, seal
 from local.protocol.generation import read_query
 from local.protocol.payloads import ClearSession, Query, ToolResult, ToolSchema
 from local.settings import GeneratorSettings

@@ -8,9 +8,7 @@ from local.conversation.event_bus import EventBus
 from local.conversation.events import CompactionEvent, MemoryEvent
 from local.errors import BusError
 from local.protocol import subjects
-from local.protocol.caller import Caller
-from local.protocol.codec import encode
-from local.protocol.envelope import seal
+from local.protocol.envelope import Caller, encode, seal
 
 log = structlog.get_logger()
 

@@ -8,7 +8,7 @@ from local.client.tools import call_tool
 from local.conversation.knowledge_graph import KGMemory
 from local.errors import ModelError
 from local.llm.structured import StructuredModel
-from local.protocol.caller import Caller
+from local.protocol.envelope import Caller
 
 TOOL = "add_knowledge"
 AT_ONCE = 100

@@ -17,7 +17,7 @@ from local.conversation.message import ROLES, Message, ToolCallMsg
 from local.conversation.tokens import Calibrated
 from local.errors import Local2Error
 from local.generator.prompt import Background, Known, Note
-from local.protocol.caller import Caller
+from local.protocol.envelope import Caller
 from local.protocol.payloads import Json
 from local.settings import GeneratorSettings
 

@@ -19,9 +19,7 @@ from local.generator.toolset import Toolset, Uses, as_message, fitting
 from local.llm.chat import ChatModel, ToolCall, ToolDefinition, Usage
 from local.llm.rules import RulesModel
 from local.protocol import subjects
-from local.protocol.caller import Caller
-from local.protocol.codec import encode
-from local.protocol.envelope import seal
+from local.protocol.envelope import Caller, encode, seal
 from local.protocol.payloads import (
     Delta,
     ErrorReply,

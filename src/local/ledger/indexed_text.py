@@ -1,6 +1,6 @@
 """The text that a record's vector is made of."""
 
-from local.protocol.kinds import Kind
+from local.protocol.memories import Kind
 
 SAID = 400
 """Characters of what was said that its vector is made of: more of it blurs the vector."""

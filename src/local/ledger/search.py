@@ -6,7 +6,7 @@ from typing import NamedTuple
 import msgspec
 
 from local.ledger.records import TENANT_OWNED
-from local.protocol.kinds import Kind, Owning
+from local.protocol.memories import Kind, Owning
 
 
 class Place(NamedTuple):

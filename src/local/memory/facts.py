@@ -24,10 +24,8 @@ from local.memory.changes import Changes
 from local.memory.places import may_see, own_places, owner_in
 from local.memory.provenance import stated_by
 from local.memory.supersession import Supersession
-from local.protocol.caller import Caller
-from local.protocol.envelope import new_id
-from local.protocol.kinds import Owning
-from local.protocol.triplet import Triplet
+from local.protocol.envelope import Caller, new_id
+from local.protocol.memories import Owning, Triplet
 
 
 class Facts:

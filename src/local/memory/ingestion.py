@@ -11,10 +11,19 @@ from typing import Any
 import msgspec
 
 from local.ledger.records import NewRecord
-from local.protocol.conversation import Message, Skipped, is_blank, with_calls
-from local.protocol.ids import content_id
+from local.protocol.conversation import (
+    ChatMessage as Message,
+)
+from local.protocol.conversation import (
+    SkippedMessage as Skipped,
+)
+from local.protocol.conversation import (
+    is_blank,
+    with_calls,
+)
+from local.protocol.envelope import content_id
 from local.protocol.payloads import Json, ToolCallRecord
-from local.protocol.times import in_utc
+from local.protocol.reading import in_utc
 
 WhyNot = Callable[[ToolCallRecord], str | None]
 """Why the result of a call is not recorded, if it is not."""

@@ -14,10 +14,19 @@ from local.memory.echoes import unanswered
 from local.memory.ingestion import Conversation, read
 from local.memory.known_tools import KnownTools
 from local.memory.turn_records import question_of
-from local.protocol.caller import Caller
-from local.protocol.conversation import Ingested, Message, Skipped, session_of
-from local.protocol.envelope import new_id
-from local.protocol.ids import content_id
+from local.protocol.conversation import (
+    ChatMessage as Message,
+)
+from local.protocol.conversation import (
+    IngestReport as Ingested,
+)
+from local.protocol.conversation import (
+    SkippedMessage as Skipped,
+)
+from local.protocol.conversation import (
+    session_of,
+)
+from local.protocol.envelope import Caller, content_id, new_id
 from local.protocol.payloads import Json, ToolCallRecord
 
 MANY = 100

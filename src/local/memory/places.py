@@ -8,8 +8,8 @@ import msgspec
 from local.errors import InvalidArgumentsError
 from local.ledger.records import TENANT_OWNED, Record
 from local.ledger.search import Place
-from local.protocol.caller import Caller
-from local.protocol.kinds import Kind, Owning, Scope
+from local.protocol.envelope import Caller
+from local.protocol.memories import Kind, Owning, Scope
 from local.settings import MemorySettings
 
 OPTIONS = {"session_id": "--session", "user": "--user", "source": "--agent"}

@@ -5,8 +5,8 @@ metadata which user stated it; nobody but that user learns who that was.
 """
 
 from local.ledger.records import TENANT_OWNED, Record
-from local.protocol.caller import Caller
-from local.protocol.kinds import By, SourceClass
+from local.protocol.envelope import Caller
+from local.protocol.memories import By, SourceClass
 from local.protocol.payloads import Json
 
 STATED_BY = "stated_by"

@@ -13,7 +13,7 @@ from typing import TypeVar
 import msgspec
 
 from local.ledger.records import TENANT_OWNED
-from local.protocol.caller import Caller
+from local.protocol.envelope import Caller
 
 MOST_RESULTS = 10_000
 MOST_SESSIONS = 2_000

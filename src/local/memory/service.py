@@ -45,10 +45,10 @@ from local.memory.served import Served
 from local.memory.sessions import Sessions
 from local.memory.supersession import Supersession
 from local.memory.turn_records import Turn, records_of_turn
-from local.protocol.answers import Answer
-from local.protocol.caller import Caller
-from local.protocol.conversation import Ingested, Message
-from local.protocol.envelope import utc_now
+from local.protocol.conversation import ChatMessage as Message
+from local.protocol.conversation import IngestReport as Ingested
+from local.protocol.envelope import Caller, utc_now
+from local.protocol.memories import Answer
 from local.protocol.payloads import Json
 from local.settings import MemorySettings
 

@@ -16,9 +16,8 @@ from local.ledger.sessions import Important, Note, Noted, SessionOf, StoredMessa
 from local.memory.notes import Notes
 from local.memory.places import how_to_send, own_places
 from local.memory.provenance import by
-from local.protocol.caller import Caller
-from local.protocol.ids import content_id
-from local.protocol.kinds import By, Owning
+from local.protocol.envelope import Caller, content_id
+from local.protocol.memories import By, Owning
 from local.protocol.payloads import Json
 from local.settings import MemorySettings
 

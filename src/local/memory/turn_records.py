@@ -9,9 +9,8 @@ from local.ledger.records import NewRecord
 from local.memory.episodes import new_episode
 from local.memory.ingestion import Conversation, MayBeOwn, WhyNot, records_of
 from local.memory.known_tools import OWN_RESULT
-from local.protocol.caller import Caller
-from local.protocol.conversation import Message
-from local.protocol.ids import content_id
+from local.protocol.conversation import ChatMessage as Message
+from local.protocol.envelope import Caller, content_id
 from local.protocol.payloads import Json, ToolCallRecord
 
 

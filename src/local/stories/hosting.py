@@ -9,9 +9,7 @@ import msgspec
 from local import __version__
 from local.client import Connection, Message, ToolHost, connect
 from local.protocol import subjects
-from local.protocol.caller import Caller
-from local.protocol.codec import encode, header_of
-from local.protocol.envelope import seal
+from local.protocol.envelope import Caller, encode, header_of, seal
 from local.protocol.payloads import Function, FunctionSchema
 from local.protocol.tool import Tool, ToolOutput
 from local.stories.checks import Text

@@ -14,9 +14,7 @@ from local.client.toolbox import Toolbox
 from local.client.tools import call_tool
 from local.errors import Local2Error, ModelError
 from local.protocol import subjects
-from local.protocol.caller import Caller
-from local.protocol.codec import decode, encode
-from local.protocol.envelope import new_id, seal
+from local.protocol.envelope import Caller, decode, encode, new_id, seal
 from local.protocol.payloads import Feedback, Generation, ToolResult
 from local.stories.bench import Bench, FreshBench
 from local.stories.checks import Check, Outcome, Problem, at, problems

@@ -7,7 +7,7 @@ import msgspec
 
 from local.memory.intake import MANY
 from local.memory.service import MemoryService
-from local.protocol.conversation import Message
+from local.protocol.conversation import ChatMessage as Message
 from local.protocol.envelope import Name
 from local.protocol.messages import MessageJson, messages_of
 from local.protocol.tool import ToolOutput

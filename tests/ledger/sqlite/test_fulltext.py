@@ -15,7 +15,7 @@ from local.memory.places import ALIKE, reach
 from local.memory.recall.query import analyse
 from local.memory.recall.recaller import RECALLED_KINDS
 from local.memory.service import Memory, MemoryService
-from local.protocol.caller import Caller
+from local.protocol.envelope import Caller
 from local.protocol.payloads import ToolCallRecord
 from recalling import recall, said
 

@@ -17,7 +17,7 @@ from local.ledger.sqlite.sql import migrations
 from local.memory.recall.recaller import Ask
 from local.memory.service import Memory, MemoryService
 from local.memory.turn_records import Turn
-from local.protocol.caller import Caller
+from local.protocol.envelope import Caller
 from local.protocol.payloads import MemoryChange, ToolCallRecord
 from local.settings import MemorySettings
 from recalling import recall

@@ -7,7 +7,7 @@ import msgspec
 from indexed import indexed
 from local.memory.recall.recaller import Ask
 from local.memory.service import Memory, MemoryService
-from local.protocol.caller import Caller
+from local.protocol.envelope import Caller
 from recalling import said
 
 ASKED = (

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from local.memory.recall.query import analyse
 from local.memory.recall.recaller import Ask
 from local.memory.service import Memory, MemoryService
-from local.protocol.caller import Caller
+from local.protocol.envelope import Caller
 from recalling import recall, said
 
 NOW = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)

@@ -10,7 +10,7 @@ from local.memory.recall.ranking import Shares
 from local.memory.recall.recaller import Ask, Item
 from local.memory.service import Memory, MemoryService
 from local.memory.turn_records import Turn
-from local.protocol.caller import Caller
+from local.protocol.envelope import Caller
 from recalling import said
 
 NOW = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)

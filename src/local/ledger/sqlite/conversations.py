@@ -12,8 +12,7 @@ from local.ledger.sqlite.database import Connection, Row
 from local.ledger.sqlite.received import ReceivedRows
 from local.ledger.sqlite.record_rows import TOGETHER, Cause, RecordRows
 from local.ledger.sqlite.rows import TenantRows
-from local.protocol.envelope import utc_now
-from local.protocol.ids import content_id
+from local.protocol.envelope import content_id, utc_now
 from local.protocol.payloads import Json
 
 BETWEEN = 1 / 1024
