@@ -11,10 +11,9 @@ from typing import Any
 import msgspec
 import structlog
 
-from local.agents.housekeeper import Housekeeper
+from local.agents.housekeeper import Housekeeper, OutputKeeper
 from local.agents.listener import Listener
 from local.agents.memory_agent import MemoryAgent
-from local.agents.output_keeper import OutputKeeper
 from local.agents.stream_keeper import StreamKeeper
 from local.bus.connection import Connection, connect
 from local.bus.identity import new_secret
@@ -23,7 +22,7 @@ from local.bus.participant import Participant
 from local.bus.server import EmbeddedServer, embedded_server
 from local.bus.tool_host import ToolHost
 from local.bus.vector_client import VectorClient
-from local.client.toolbox import Toolbox
+from local.client.tools import Toolbox
 from local.errors import FolderLockedError
 from local.fair_slots import FairSlots
 from local.folder import folder_lock

@@ -13,7 +13,7 @@ import msgspec
 from local.bus.server import find_server
 from local.bus.streams import LEAST_FREE
 from local.client import connect
-from local.client.memory import memory_status
+from local.client.maintenance import memory_status
 from local.errors import (
     RESTORE,
     BusError,

@@ -9,7 +9,7 @@ import pytest
 from local.agents.memory_agent import MemoryAgent
 from local.bus.connection import Connection, Message
 from local.bus.streams import publish_durably
-from local.client.dead_letters import letters, publish_again
+from local.client.maintenance import letters, publish_again
 from local.client.queries import QueryClient
 from local.errors import BusError
 from local.ledger.sqlite.database import Database

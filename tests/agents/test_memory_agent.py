@@ -12,7 +12,7 @@ from local.agents.memory_agent import MemoryAgent
 from local.bus import streams
 from local.bus.connection import Connection
 from local.bus.streams import publish_durably
-from local.client.dead_letters import letters, publish_again
+from local.client.maintenance import letters, publish_again
 from local.errors import StorageError
 from local.ledger.sqlite.database import Connection as Sql
 from local.ledger.sqlite.database import Database

@@ -9,9 +9,8 @@ import pytest
 
 from local.bus.connection import Connection
 from local.bus.streams import publish_durably
-from local.client.dead_letters import letters
-from local.client.toolbox import Toolbox
-from local.client.tools import call_tool
+from local.client.maintenance import letters
+from local.client.tools import Toolbox, call_tool
 from local.errors import ECHOED, echoed, quoted
 from local.ledger.sqlite.database import Database
 from local.memory.service import Memory

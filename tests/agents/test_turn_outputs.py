@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from factories import Listen, StartGenerator
-from local.agents.output_keeper import OutputKeeper
+from local.agents.housekeeper import OutputKeeper
 from local.bus.connection import Connection, Message
 from local.bus.outputs import store_output
 from local.bus.tool_host import ToolHost

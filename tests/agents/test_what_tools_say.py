@@ -7,15 +7,14 @@ from typing import Any
 import pytest
 
 from factories import ConnectBus, StartGenerator
+from local.agents.housekeeper import OutputKeeper
 from local.agents.listener import Listener
-from local.agents.output_keeper import OutputKeeper
 from local.bus.connection import Connection
 from local.bus.connection import Message as BusMessage
 from local.bus.streams import publish_durably
 from local.bus.tool_host import ToolHost
 from local.client.queries import QueryClient
-from local.client.toolbox import Toolbox
-from local.client.tools import call_tool
+from local.client.tools import Toolbox, call_tool
 from local.ledger.sqlite.database import Database
 from local.memory.service import Memory, MemoryService
 from local.protocol.conversation import ChatMessage

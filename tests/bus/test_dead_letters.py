@@ -7,7 +7,7 @@ import pytest
 
 from local.bus.connection import Connection
 from local.bus.streams import publish_durably, store_dead_letter, turns_stream
-from local.client.dead_letters import count_letters, drop, letter_at, letters, publish_again
+from local.client.maintenance import count_letters, drop, letter_at, letters, publish_again
 from local.errors import ECHOED, BadRequestError, BusError, InvalidArgumentsError
 from local.protocol.payloads import DeadLetter
 

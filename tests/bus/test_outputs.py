@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from factories import ConnectBus
-from local.agents.output_keeper import OutputKeeper
+from local.agents.housekeeper import OutputKeeper
 from local.bus import outputs
 from local.bus.connection import Connection, Message
 from local.bus.tool_host import ToolHost

@@ -1,17 +1,17 @@
-"""MemoryAgent: remembers every turn by itself, and keeps the ratings of answers.
+"""MemoryAgent: remembers every turn, and stores the ratings of answers.
 
-Turns come from JetStream and are acknowledged after the ledger has committed them: killed in the
-middle and started again, the agent misses nothing, and the ledger's ids double nothing. What it
-cannot read becomes a dead letter.
+Turns come from JetStream, and are acknowledged after the ledger has committed them. So a stack that
+is killed in between misses none, and the ledger's ids prevent that any is stored twice. A message
+that cannot be read becomes a dead letter.
 """
 
 import asyncio
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
 import structlog
 
-from local.agents.unread import Unread
 from local.bus.connection import Connection, Message
 from local.bus.identity import caller_of
 from local.bus.participant import Participant
@@ -23,7 +23,7 @@ from local.bus.streams import (
     redeliver,
     store_dead_letter,
 )
-from local.errors import DeadlineError, Local2Error, RequestError
+from local.errors import DeadlineError, Local2Error, RequestError, echoed
 from local.memory.echoes import UNANSWERED, read
 from local.memory.service import Memory
 from local.memory.turn_records import Turn
@@ -35,7 +35,12 @@ from local.protocol.payloads import DeadLetter, Generation
 
 NAME = "memory_agent"
 ATTEMPTS = 3
-"""To handle a message in its time."""
+"""Deliveries of a message that fails, before it becomes a dead letter: some failures pass."""
+MOST_SOURCES = 1_000
+"""Sources that are logged; it bounds the set, whatever names senders invent."""
+MOST_LINES = 10
+"""Paths in one line of the log, of what could not be read."""
+
 log = structlog.get_logger()
 
 
@@ -45,12 +50,12 @@ class MemoryAgent(Participant):
     def __init__(self, bus: Connection, memory: Memory, delivery: str) -> None:
         super().__init__(bus, name=NAME, description="Remembers every turn and every rating.")
         self._memory = memory
-        self._unread = Unread()
+        self._unread = UnreadLog()
         self.serve(delivery, self._receive)
 
     @classmethod
     async def open(cls, bus: Connection, memory: Memory) -> "MemoryAgent":
-        """Make the streams and the durable consumer where they are missing."""
+        """Create the streams and the durable consumer, unless they exist."""
         await ensure_streams(bus)
         return cls(bus, memory, await ensure_turns_consumer(bus, NAME))
 
@@ -64,7 +69,7 @@ class MemoryAgent(Participant):
             await acknowledge(self.bus, message)
 
     async def _handle(self, message: Message) -> None:
-        """Make a memory of the message, or a dead letter of what can never become one."""
+        """Make a memory of the message, or a dead letter if it can never become one."""
         seconds = self._memory.settings.turn_timeout
         try:
             async with asyncio.timeout(seconds):
@@ -82,7 +87,7 @@ class MemoryAgent(Participant):
             await self._try_again(message, fault)
 
     async def _try_again(self, message: Message, error: Local2Error) -> None:
-        """Raise the error, unless it has been tried often enough."""
+        """Raise the error, so that the message comes again, unless there were enough attempts."""
         delivery = delivery_of(self.bus, message)
         if delivery is not None and delivery.deliveries < ATTEMPTS:
             raise error
@@ -95,9 +100,9 @@ class MemoryAgent(Participant):
             await self._remember(message)
 
     async def _remember(self, message: Message) -> None:
-        heard, unsure = await asyncio.to_thread(_read, message.data)
-        envelope, turn = heard.envelope, heard.envelope.payload
-        self._unread.tell(message.subject, envelope.source, heard.unread)
+        reading, unsure = await asyncio.to_thread(_read, message.data)
+        envelope, turn = reading.envelope, reading.envelope.payload
+        self._unread.warn(message.subject, envelope.source, reading.unread)
         answered = bool(turn.answer.strip() or turn.error is None) and not unsure
         remembered = Turn(
             query=turn.query,
@@ -118,9 +123,9 @@ class MemoryAgent(Participant):
         )
 
     async def _rate(self, message: Message) -> None:
-        heard = read_feedback(message.data)
-        envelope, rating = heard.envelope, heard.envelope.payload
-        self._unread.tell(message.subject, envelope.source, heard.unread)
+        reading = read_feedback(message.data)
+        envelope, rating = reading.envelope, reading.envelope.payload
+        self._unread.warn(message.subject, envelope.source, reading.unread)
         await self._memory.of(caller_of(envelope)).rate(
             rating.query_id,
             rating.score,
@@ -131,7 +136,7 @@ class MemoryAgent(Participant):
         log.info("answer_rated", query_id=rating.query_id, score=rating.score)
 
     def _moment(self, message: Message, envelope: Envelope[Any]) -> datetime:
-        """When it was said, else when the stream took it: another delivery changes neither."""
+        """When it was said, or when the stream stored it; neither changes with another delivery."""
         if envelope.timestamp_utc is not None:
             return envelope.timestamp_utc
         delivery = delivery_of(self.bus, message)
@@ -154,14 +159,30 @@ class MemoryAgent(Participant):
 
 
 def _read(data: bytes) -> tuple[Reading[Generation], bool]:
-    """A turn, and whether its answer is unsure."""
-    heard = read_generation(data)
-    return heard, is_unsure(heard.envelope.payload)
+    """The turn, and whether its answer is unsure."""
+    reading = read_generation(data)
+    return reading, is_unsure(reading.envelope.payload)
 
 
 def is_unsure(turn: Generation) -> bool:
-    """Whether the answer says no more than that nothing was found where not all was searched."""
+    """Whether the answer says only that nothing was found, and not everything was searched."""
     results = [call.content for call in turn.tool_calls]
     if not (any(map(why_in_part, results)) and all(map(is_nothing, results))):
         return False
     return UNANSWERED in read(turn.query, turn.answer, (), results).of_answer
+
+
+class UnreadLog:
+    """Logs what could not be read, once a source, because a source repeats its mistakes."""
+
+    def __init__(self) -> None:
+        self._sources: set[str] = set()
+
+    def warn(self, subject: str, source: str, unread: Sequence[str]) -> None:
+        """Log the paths of what could not be read, if it is the first time for the source."""
+        if unread and source not in self._sources and len(self._sources) < MOST_SOURCES:
+            self._sources.add(source)
+            first = [echoed(line) for line in unread[:MOST_LINES]]
+            log.warning(
+                "read_in_part", subject=subject, source=source, unread=first, count=len(unread)
+            )

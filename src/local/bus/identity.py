@@ -12,6 +12,8 @@ from typing import Any
 from local.bus.subscription import Headers, Message
 from local.protocol.envelope import Caller, Envelope
 
+SIGNATURE = "Local2-Signature"
+
 
 def caller_of(envelope: Envelope[Any]) -> Caller:
     """The caller of a request. A server without accounts has one tenant, `default`."""
@@ -21,9 +23,6 @@ def caller_of(envelope: Envelope[Any]) -> Caller:
         session_id=envelope.session_id,
         query_id=envelope.query_id,
     )
-
-
-SIGNATURE = "Local2-Signature"
 
 
 def new_secret() -> str:

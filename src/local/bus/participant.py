@@ -32,6 +32,9 @@ STOP_GRACE = 5.0
 a stop should not make anybody wait."""
 
 
+ERROR_CODE = "Nats-Service-Error-Code"
+
+
 class Endpoint(msgspec.Struct, kw_only=True):
     """A subject that a participant serves, with the figures that `$SRV.STATS` reports."""
 
@@ -229,9 +232,6 @@ class ServiceAnswer(msgspec.Struct, kw_only=True, omit_defaults=True):
     description: str | None = None
     started: str | None = None
     endpoints: list[EndpointAnswer] | None = None
-
-
-ERROR_CODE = "Nats-Service-Error-Code"
 
 
 def error_answer(error: Local2Error, *, source: str) -> tuple[bytes, Headers]:

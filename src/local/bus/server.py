@@ -44,6 +44,8 @@ max_pending: 512MB
 jetstream {{ store_dir: {store}, sync_interval: always }}
 """
 
+_libc = ctypes.CDLL(None) if sys.platform == "linux" else None
+
 log = structlog.get_logger()
 
 
@@ -203,9 +205,6 @@ async def embedded_server(
             watcher.cancel()
             await asyncio.wait((watcher,))
         await server.stop()
-
-
-_libc = ctypes.CDLL(None) if sys.platform == "linux" else None
 
 
 def _die_with_parent() -> None:

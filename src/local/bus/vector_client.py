@@ -46,6 +46,11 @@ NO_CONNECTION = "The connection to the bus was lost; it is being made again."
 R = TypeVar("R")
 
 
+FAILURES: dict[str, type[VectorError]] = {
+    error.code: error for error in (EmbedderMismatchError, IndexDamagedError)
+}
+
+
 class VectorClient:
     """Asks the vector worker; requests fail as soon as the worker or the connection is lost."""
 
@@ -121,8 +126,3 @@ def _read(answer: Message, into: type[R]) -> R:
         return decode(answer.data, into).payload
     problem = decode(answer.data, ErrorReply).payload.message
     raise FAILURES.get(code, VectorError)(problem)
-
-
-FAILURES: dict[str, type[VectorError]] = {
-    error.code: error for error in (EmbedderMismatchError, IndexDamagedError)
-}

@@ -10,8 +10,8 @@ from rich.table import Table
 from local.cli.answers import shown_time
 from local.cli.output import FAILED, Output, run_async, shown
 from local.client import Connection, connect
-from local.client.dead_letters import StoredLetter, letter_at, letters, publish_again
-from local.client.dead_letters import drop as drop_letter
+from local.client.maintenance import StoredLetter, letter_at, letters, publish_again
+from local.client.maintenance import drop as drop_letter
 from local.errors import InvalidArgumentsError, RequestError
 from local.runtime import running_url
 from local.settings import Settings

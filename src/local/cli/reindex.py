@@ -9,7 +9,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from local.app import open_stack
 from local.cli.output import Output, run_async
 from local.client import Connection, connect
-from local.client.memory import memory_status, start_reindex
+from local.client.maintenance import memory_status, start_reindex
 from local.errors import NoRespondersError, StackNotRunningError, VectorError
 from local.logs import logging_to
 from local.protocol.payloads import MemoryStatus

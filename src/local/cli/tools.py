@@ -8,7 +8,7 @@ from rich.table import Table
 from local.cli.answers import NAME, answer_on, fail
 from local.cli.output import Output, run_async, shown
 from local.client import connect
-from local.client.toolbox import Toolbox
+from local.client.tools import Toolbox
 from local.errors import InvalidArgumentsError
 from local.protocol.envelope import Caller
 from local.protocol.payloads import Json, ToolResult, ToolSchema

@@ -10,7 +10,7 @@ import structlog
 from local.bus.connection import Connection, Message
 from local.bus.identity import caller_of
 from local.bus.participant import Participant
-from local.client.toolbox import Toolbox
+from local.client.tools import Toolbox
 from local.errors import InvalidArgumentsError, OverloadedError, RequestError
 from local.fair_slots import FairSlots
 from local.generator.events import Announcements

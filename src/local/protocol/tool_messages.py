@@ -29,6 +29,22 @@ PARAMETERS = ("parameters", "inputSchema", "input_schema")
 SHAPE = "Announce {type: function, function: {name, description, parameters}} as the payload."
 
 
+CONTENT_KEYS = ("content", "result", "output", "text", "data")
+"""Where the content of a result may stand, in this order."""
+OUTCOME_KEYS = ("ok", "success")
+FAILURE_KEYS = ("isError", "is_error")
+"""How MCP, and those who follow it, mark the result of a tool that failed."""
+SERVICE_ERROR = "Nats-Service-Error"
+"""The header that NATS services use to report a failure."""
+CORRELATION = ("correlation_id", "session_id", "query_id")
+"""What some tools put into the payload instead of the envelope."""
+_TYPES = {
+    field.name: field.type for field in msgspec.structs.fields(Envelope) if field.name != "payload"
+}
+_NO_CONTENT = frozenset([*CORRELATION, *OUTCOME_KEYS, *FAILURE_KEYS, "error"])
+"""Fields of a payload that are not its content."""
+
+
 class _Parameters(msgspec.Struct):
     """What models and the command line need of a tool's parameters."""
 
@@ -91,24 +107,6 @@ def _parameters(sources: Sequence[Mapping[str, Any]], schema: object) -> Json:
     if properties:  # some model servers reject `true`, which is the schema of any value
         given["properties"] = {name: {} if p is True else p for name, p in properties.items()}
     return {"type": "object", **given}
-
-
-CONTENT_KEYS = ("content", "result", "output", "text", "data")
-"""Where the content of a result may stand, in this order."""
-OUTCOME_KEYS = ("ok", "success")
-FAILURE_KEYS = ("isError", "is_error")
-"""How MCP, and those who follow it, mark the result of a tool that failed."""
-SERVICE_ERROR = "Nats-Service-Error"
-"""The header that NATS services use to report a failure."""
-
-CORRELATION = ("correlation_id", "session_id", "query_id")
-"""What some tools put into the payload instead of the envelope."""
-
-_TYPES = {
-    field.name: field.type for field in msgspec.structs.fields(Envelope) if field.name != "payload"
-}
-_NO_CONTENT = frozenset([*CORRELATION, *OUTCOME_KEYS, *FAILURE_KEYS, "error"])
-"""Fields of a payload that are not its content."""
 
 
 def read_result(data: bytes, headers: Mapping[str, str] | None = None) -> Envelope[ToolResult]:

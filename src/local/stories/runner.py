@@ -10,8 +10,7 @@ from typing import Any, Literal, Self, TypeVar
 import msgspec
 
 from local.client import connect, publish_durably
-from local.client.toolbox import Toolbox
-from local.client.tools import call_tool
+from local.client.tools import Toolbox, call_tool
 from local.errors import Local2Error, ModelError
 from local.protocol import subjects
 from local.protocol.envelope import Caller, decode, encode, new_id, seal
