@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from local.bus.connection import Connection, Message
-from local.cli.history import history
 from local.cli.output import Output
+from local.cli.recall import history
 from local.cli.tools import call, list_tools
 from local.protocol.envelope import Caller, encode, seal
 from local.protocol.memories import Version, Versions

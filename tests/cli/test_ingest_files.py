@@ -72,7 +72,7 @@ def test_the_sums_of_a_file_are_those_of_its_parts() -> None:
     for part in parts:
         done = done.plus(part)
 
-    assert done.told() == (
+    assert done.summary() == (
         "2 remembered, 1 changed, 1 known already, 2 left out (answered by this memory itself)."
     )
 

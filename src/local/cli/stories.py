@@ -1,4 +1,4 @@
-"""`local2 stories`: plays stories against the live stack."""
+"""`local2 stories`: plays stories against a live stack, and reports what passed."""
 
 import sys
 import tempfile
@@ -47,7 +47,7 @@ def _files(paths: Sequence[Path]) -> Iterator[Path]:
         yield from found
 
 
-async def _play(  # noqa: PLR0913, PLR0917 - what the options say
+async def _play(  # noqa: PLR0913, PLR0917 - one parameter an option
     scripts: Sequence[Story],
     settings: Settings,
     output: Output,
