@@ -31,7 +31,7 @@ from local.protocol.envelope import utc_now
 from local.protocol.payloads import MemoryStatus
 from local.runtime import running_url
 from local.settings import MemorySettings, Settings
-from local.vectors.leftovers import count_vectors
+from local.vectors.config import count_vectors
 
 Verdict = Literal["ok", "note", "broken"]
 

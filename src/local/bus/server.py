@@ -29,7 +29,7 @@ STOP_PATIENCE = 5.0
 RESTART_DELAY = 0.2
 """Seconds between two starts: a server that cannot start must not take a whole processor."""
 POLL = 0.005
-"""Seconds between two looks for the file of ports; a start takes some tens of milliseconds."""
+"""Seconds between two looks for the file of ports; short, since the start of a stack waits."""
 PR_SET_PDEATHSIG = 1
 """Linux's number of the option of `prctl` that sends a signal when the parent ends."""
 ROOM = 1024 * 1024

@@ -4,7 +4,7 @@ Text is compared without regard to case, throughout.
 """
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Annotated, Any
 
 import msgspec
@@ -205,3 +205,34 @@ def _compile_patterns(value: Any) -> None:
 
 def text_of(value: Any) -> str:
     return value if isinstance(value, str) else msgspec.json.encode(value).decode()
+
+
+OF_THE_RUN = frozenset({"user", "session"})
+"""Kept from the start: the names that the run has made."""
+
+_REFERENCE = re.compile(r"\$([a-z0-9_]+)")
+
+
+def names_in(value: Any) -> Iterator[str]:
+    """Which kept values a text, or any text within a value, stands for."""
+    match value:
+        case str() if match := _REFERENCE.fullmatch(value):
+            yield match[1]
+        case dict():
+            for each in value.values():
+                yield from names_in(each)
+        case list() | tuple():
+            for each in value:
+                yield from names_in(each)
+
+
+def filled(value: Any, kept: Mapping[str, Any]) -> Any:
+    """The value with what is kept in place of the names."""
+    match value:
+        case str() if match := _REFERENCE.fullmatch(value):
+            return kept[match[1]]
+        case dict():
+            return {key: filled(each, kept) for key, each in value.items()}
+        case list():
+            return [filled(each, kept) for each in value]
+    return value

@@ -16,9 +16,8 @@ from local.protocol import subjects
 from local.protocol.envelope import Caller, decode, encode, new_id, seal
 from local.protocol.payloads import Feedback, Generation, ToolResult
 from local.stories.bench import Bench, FreshBench
-from local.stories.checks import Check, Outcome, Problem, at, problems
+from local.stories.checks import Check, Outcome, Problem, at, filled, problems
 from local.stories.hosting import StoryTool, hosted
-from local.stories.kept import filled
 from local.stories.script import (
     Call,
     Discover,

@@ -33,9 +33,18 @@ from msgspec.structs import replace
 
 from local.errors import ConfigError
 from local.protocol.payloads import Json
-from local.stories.checks import OF_ANSWERS, OF_DISCOVERIES, OF_RESULTS, Check, Text, text_of
+from local.stories.checks import (
+    OF_ANSWERS,
+    OF_DISCOVERIES,
+    OF_RESULTS,
+    OF_THE_RUN,
+    Check,
+    Text,
+    filled,
+    names_in,
+    text_of,
+)
 from local.stories.hosting import StoryTool
-from local.stories.kept import OF_THE_RUN, filled, names_in
 
 KIND = "<kind>"
 """Where a step says which Struct it is; no key that anybody would write."""
