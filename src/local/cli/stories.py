@@ -17,6 +17,8 @@ from local.stories.bench import Bench, FreshBench
 from local.stories.runner import StepResult, StoryResult, run_story
 from local.stories.script import Story, load_story
 
+STYLES = {"passed": "green", "failed": "bold red", "skipped": "yellow"}
+
 
 def stories(
     settings: Settings,
@@ -71,23 +73,20 @@ async def _play(  # noqa: PLR0913, PLR0917 - one parameter an option
     return results
 
 
-STYLES = {"passed": "green", "failed": "bold red", "skipped": "yellow"}
-
-
 def results_table(results: Sequence[StoryResult]) -> Table:
-    """One section a story, one row a step; a failed step says what came instead."""
+    """A section for each story, with a row for each step; a failed one has what came instead."""
     whole = Table("Story", "Session", "Step", "Outcome", Column("s", justify="right"))
     for result in results:
         name = result.name
         for step in result.steps:
-            # Texts, since rich would read brackets in a plain string as markup.
-            whole.add_row(Text(name), Text(step.session), _told(step), _outcome(step), _time(step))
+            # As Text, because rich reads brackets in a plain string as markup.
+            whole.add_row(Text(name), Text(step.session), _step(step), _outcome(step), _time(step))
             name = ""
         whole.add_section()
     return whole
 
 
-def _told(step: StepResult) -> Text:
+def _step(step: StepResult) -> Text:
     return Text("\n").join([Text(step.step), *_details(step)])
 
 
