@@ -14,8 +14,7 @@ from nats.aio.client import Client
 
 from echo import ECHO, INSERT
 from local.protocol import subjects
-from local.protocol.codec import decode, encode
-from local.protocol.envelope import seal
+from local.protocol.envelope import decode, encode, seal
 from local.protocol.payloads import Empty, MemoryStatus, ToolRequest, ToolResult
 from processes import running_echo, running_stack
 from report import percentile

@@ -23,8 +23,7 @@ from local.errors import BusError
 from local.logs import logging_to
 from local.memory.service import MemoryService
 from local.protocol import subjects
-from local.protocol.caller import Caller
-from local.protocol.codec import decode
+from local.protocol.envelope import Caller, decode
 from local.protocol.payloads import MemoryStatus
 from local.settings import load_settings
 from local.vectors.minilm import MiniLM

@@ -21,7 +21,7 @@ from nats.aio.client import Client
 from client import request_as
 from footprint import stack_memory
 from local.protocol import subjects
-from local.protocol.codec import decode
+from local.protocol.envelope import decode
 from local.protocol.payloads import ToolResult
 
 USER = "observer"

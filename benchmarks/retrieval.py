@@ -26,7 +26,7 @@ from rich.table import Table
 from baselines import FullText, PlainChroma, full_text, fused, plain_chroma
 from client import Asker, asking, data_of, request_as, seconds
 from dataset import Conversation, DataError, Dataset, Piece, load, pieces
-from local.protocol.answers import RecalledItem, RecalledItems
+from local.protocol.memories import RecalledItem, RecalledItems
 from local.vectors.matrix import FloatMatrix
 from local.vectors.minilm import MiniLM
 from processes import data_dir, running_stack

@@ -21,7 +21,7 @@ from client import USER, Ask, Asker, alternating, asking, latency, request_of, s
 from fill import EVENT_TIME, made_up_vectors, write_records
 from local.ledger.records import NewRecord
 from local.memory.upkeep.batches import BATCH_RECORDS
-from local.protocol.ids import content_id
+from local.protocol.envelope import content_id
 from local.vectors.matrix import FloatMatrix
 from local.vectors.minilm import MiniLM
 from processes import chroma_dir, data_dir, running_stack

@@ -21,7 +21,7 @@ from footprint import children, main_process
 from kept import Kept
 from local.bus.streams import dead_letters_stream, turns_stream
 from local.protocol import subjects
-from local.protocol.codec import decode
+from local.protocol.envelope import decode
 from local.protocol.payloads import ToolResult
 from processes import data_dir, running_stack
 

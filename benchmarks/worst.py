@@ -23,12 +23,11 @@ from local.memory.intake.documents import chunks, headings
 from local.memory.intake.echoes import read, unanswered
 from local.memory.intake.turns import Turn, records_of_turn
 from local.memory.recall.query import analyse
-from local.protocol.announcement import read_schema
-from local.protocol.caller import Caller
+from local.protocol.envelope import Caller
 from local.protocol.generation import read_feedback, read_generation, read_query
 from local.protocol.messages import messages_of
-from local.protocol.result import read_result
-from local.protocol.times import time_of
+from local.protocol.reading import time_of
+from local.protocol.tool_messages import read_result, read_schema
 from local.text.features import features
 from local.text.keywords import stems, words
 

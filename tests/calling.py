@@ -4,7 +4,7 @@ from typing import Any
 
 from local.bus.connection import Connection
 from local.client.tools import call_tool
-from local.protocol.caller import Caller
+from local.protocol.envelope import Caller
 from local.protocol.payloads import Json, ToolResult
 
 RICHARD = Caller(user="richard", agent="shell", session_id="s1")

@@ -16,7 +16,7 @@ from local.bus.connection import Connection, Message, connect
 from local.bus.server import find_server
 from local.bus.tool_host import ToolHost
 from local.bus.vector_client import VectorClient
-from local.client.toolbox import Toolbox
+from local.client.tools import Toolbox
 from local.ledger.door import Ledger
 from local.ledger.sqlite.database import Database
 from local.ledger.sqlite.sql import migrations

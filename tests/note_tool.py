@@ -5,7 +5,7 @@ from typing import Annotated
 
 import msgspec
 
-from local.protocol.caller import Caller
+from local.protocol.envelope import Caller
 from local.protocol.tool import Tool, ToolOutput
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from local.memory.recall.recaller import Ask, Recalled
 from local.memory.service import MemoryService
-from local.protocol.conversation import Message
+from local.protocol.conversation import ConversationMessage
 
 DAY = datetime(2026, 5, 2, 14, 23, 1, tzinfo=UTC)
 
@@ -19,6 +19,6 @@ async def recall(service: MemoryService, query: str, **ask: Any) -> list[str]:
     return contents(await service.recall(Ask(**{"query": query, "top_k": 20, **ask})))
 
 
-def said(content: str | None, role: str = "user", **fields: Any) -> Message:
+def said(content: str | None, role: str = "user", **fields: Any) -> ConversationMessage:
     """A message; its speaker is its role unless it has a name."""
-    return Message(**{"role": role, "content": content, **fields})
+    return ConversationMessage(**{"role": role, "content": content, **fields})

@@ -6,8 +6,7 @@ from typing import Any, Literal
 from local.bus.connection import Connection
 from local.client.tools import call_tool
 from local.errors import BusError
-from local.protocol.caller import Caller
-from local.protocol.codec import decode
+from local.protocol.envelope import Caller, decode
 from local.protocol.payloads import MemoryStatus, ToolResult
 from local.settings import GeneratorSettings, MemorySettings, Settings
 from waiting import eventually

@@ -9,8 +9,7 @@ from msgspec.structs import replace
 
 from local.app import open_stack
 from local.client.queries import QueryClient
-from local.protocol.caller import Caller
-from local.protocol.codec import decode
+from local.protocol.envelope import Caller, decode
 from local.protocol.payloads import Json
 from local.settings import GeneratorSettings, Settings
 from stacks import in_step, settings_in

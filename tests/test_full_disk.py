@@ -19,7 +19,7 @@ from local.client.queries import QueryClient
 from local.client.tools import call_tool
 from local.errors import BusError
 from local.examination import Finding
-from local.protocol.caller import Caller
+from local.protocol.envelope import Caller
 from local.protocol.payloads import Generation
 from stack_process import StackProcess, stack_process
 from stacks import settings_in, status

@@ -13,7 +13,7 @@ from local.bus.connection import connect
 from local.client.tools import call_tool
 from local.ledger.sqlite.database import Database
 from local.ledger.sqlite.sql import migrations
-from local.protocol.caller import Caller
+from local.protocol.envelope import Caller
 from local.protocol.payloads import Json
 from local.settings import load_settings
 from stacks import in_step, settings_in

@@ -15,7 +15,7 @@ from local.app import Stack, open_stack
 from local.bus.connection import Message
 from local.client.tools import call_tool
 from local.protocol import subjects
-from local.protocol.codec import decode
+from local.protocol.envelope import decode
 from local.protocol.payloads import MemoryChange
 from local.settings import GeneratorSettings, Settings
 from stacks import CALLER, in_step, settings_in

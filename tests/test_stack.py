@@ -22,8 +22,7 @@ from local.errors import (
     StackNotRunningError,
 )
 from local.ledger.sqlite.database import Connection as Sql
-from local.protocol.caller import Caller
-from local.protocol.codec import decode
+from local.protocol.envelope import Caller, decode
 from local.protocol.payloads import MemoryChange, MemoryStatus, ToolCallRecord
 from local.runtime import running_url
 from local.settings import BusSettings, GeneratorSettings, Settings

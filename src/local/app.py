@@ -11,19 +11,18 @@ from typing import Any
 import msgspec
 import structlog
 
-from local.agents.housekeeper import Housekeeper
+from local.agents.housekeeper import Housekeeper, OutputKeeper
 from local.agents.listener import Listener
 from local.agents.memory_agent import MemoryAgent
-from local.agents.output_keeper import OutputKeeper
 from local.agents.stream_keeper import StreamKeeper
 from local.bus.connection import Connection, connect
+from local.bus.identity import new_secret
 from local.bus.lease import Holder, Lease, Serving
 from local.bus.participant import Participant
 from local.bus.server import EmbeddedServer, embedded_server
-from local.bus.signature import new_secret
 from local.bus.tool_host import ToolHost
 from local.bus.vector_client import VectorClient
-from local.client.toolbox import Toolbox
+from local.client.tools import Toolbox
 from local.errors import FolderLockedError
 from local.fair_slots import FairSlots
 from local.folder import folder_lock
@@ -37,8 +36,7 @@ from local.memory.recall.reranker import Reranker
 from local.memory.tenant import Memories, Memory, Models
 from local.memory.upkeep.supersession import Judge
 from local.opening import open_ledger
-from local.protocol.codec import encode
-from local.protocol.envelope import seal
+from local.protocol.envelope import encode, seal
 from local.protocol.payloads import MemoryChange
 from local.runtime import is_alive, runtime_file
 from local.settings import MemorySettings, Settings

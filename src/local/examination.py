@@ -13,7 +13,7 @@ import msgspec
 from local.bus.server import find_server
 from local.bus.streams import LEAST_FREE
 from local.client import connect
-from local.client.memory import memory_status
+from local.client.maintenance import memory_status
 from local.errors import (
     RESTORE,
     BusError,
@@ -31,7 +31,7 @@ from local.protocol.envelope import utc_now
 from local.protocol.payloads import MemoryStatus
 from local.runtime import running_url
 from local.settings import MemorySettings, Settings
-from local.vectors.leftovers import count_vectors
+from local.vectors.config import count_vectors
 
 Verdict = Literal["ok", "note", "broken"]
 

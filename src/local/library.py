@@ -11,7 +11,7 @@ from local.app import open_stack
 from local.logs import logging_to
 from local.memory.service import MemoryService
 from local.memory.tenant import Memories
-from local.protocol.caller import Caller
+from local.protocol.envelope import Caller
 from local.settings import load_settings
 
 __all__ = ["Caller", "Memories", "MemoryService", "open_memory"]

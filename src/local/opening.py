@@ -10,7 +10,7 @@ from local.ledger.sqlite.database import has_content
 from local.ledger.sqlite.database.tally import Tally
 from local.ledger.sqlite.ledger import COUNTED, Ledger
 from local.settings import MemorySettings
-from local.vectors.leftovers import count_vectors
+from local.vectors.config import count_vectors
 
 
 def ledger_path(settings: MemorySettings) -> Path:

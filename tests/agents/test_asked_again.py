@@ -10,7 +10,7 @@ from local.bus.streams import publish_durably
 from local.client.tools import call_tool
 from local.ledger.sqlite import working_sets
 from local.memory.tenant import Memory
-from local.protocol.caller import Caller
+from local.protocol.envelope import Caller
 from turns import GENERATION, all_done, turn
 
 pytestmark = pytest.mark.usefixtures("memory_agent", "tools", "searchable")

@@ -14,9 +14,7 @@ from local.errors import OverloadedError
 from local.generator.agent import GeneratorAgent
 from local.llm.models import ChatChunk, ChatMessage, ToolDefinition
 from local.protocol import subjects
-from local.protocol.caller import Caller
-from local.protocol.codec import decode, encode
-from local.protocol.envelope import seal
+from local.protocol.envelope import Caller, decode, encode, seal
 from local.protocol.payloads import ClearSession, Generation, Query, ToolResult
 from local.settings import GeneratorSettings
 from waiting import eventually

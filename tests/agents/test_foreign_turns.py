@@ -9,15 +9,13 @@ import pytest
 from local.agents.memory_agent import MemoryAgent
 from local.bus.connection import Connection, Message
 from local.bus.streams import publish_durably
-from local.client.dead_letters import letters, publish_again
+from local.client.maintenance import letters, publish_again
 from local.client.queries import QueryClient
 from local.errors import BusError
 from local.ledger.sqlite.database import Database
 from local.memory.tenant import Memory
 from local.protocol import subjects
-from local.protocol.caller import Caller
-from local.protocol.codec import decode, encode
-from local.protocol.envelope import seal
+from local.protocol.envelope import Caller, decode, encode, seal
 from local.protocol.payloads import Query, ToolResult
 from turns import GENERATION, TURN, all_done, episodes, rows, turn
 from waiting import eventually

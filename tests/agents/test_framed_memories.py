@@ -7,7 +7,7 @@ from factories import StartGenerator
 from local.bus.connection import Connection
 from local.client.queries import QueryClient
 from local.llm.framing import MAX_LINE, line
-from local.protocol.caller import Caller
+from local.protocol.envelope import Caller
 from stand_ins.ollama_server import OllamaStandIn
 
 pytestmark = pytest.mark.usefixtures("tools")

@@ -20,8 +20,7 @@ from local.generator.agent import GeneratorAgent
 from local.llm.ollama import OllamaModel
 from local.llm.rules import RulesModel
 from local.memory.tenant import Memories, Memory
-from local.protocol.caller import Caller
-from local.protocol.codec import decode
+from local.protocol.envelope import Caller, decode
 from local.protocol.generation import QUERY
 from local.protocol.payloads import Delta, Generation, ToolResult
 from local.protocol.tool import Tool, ToolOutput

@@ -10,10 +10,9 @@ from factories import StartWorker
 from indexed import indexed
 from local.agents.housekeeper import Housekeeper
 from local.bus.connection import Connection
-from local.bus.signature import signed
+from local.bus.identity import signed
 from local.memory.tenant import Memory
-from local.protocol.caller import Caller
-from local.protocol.envelope import utc_now
+from local.protocol.envelope import Caller, utc_now
 from local.protocol.payloads import MemoryStatus
 from local.protocol.vectors import VectorItem
 from stacks import all_indexed, status

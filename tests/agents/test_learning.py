@@ -11,7 +11,7 @@ from local.client.queries import QueryClient
 from local.generator.agent import GeneratorAgent
 from local.llm.rules import RulesModel
 from local.memory.tenant import Memories, Memory
-from local.protocol.caller import Caller
+from local.protocol.envelope import Caller
 from local.settings import GeneratorSettings
 from local.tools import add_knowledge
 from recalling import recall

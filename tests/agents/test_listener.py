@@ -8,8 +8,7 @@ import pytest
 
 from factories import ConnectBus, StartGenerator
 from local.agents.listener import Listener
-from local.bus.connection import Connection
-from local.bus.receivers import others_hear
+from local.bus.connection import Connection, others_hear
 from local.bus.streams import publish_durably
 from local.bus.tool_host import ToolHost
 from local.client.queries import QueryClient
@@ -17,8 +16,7 @@ from local.client.tools import call_tool
 from local.errors import NoRespondersError
 from local.ledger.sqlite.database import Database
 from local.memory.tenant import Memories, Memory
-from local.protocol.caller import Caller
-from local.protocol.codec import decode
+from local.protocol.envelope import Caller, decode
 from local.protocol.payloads import ToolResult
 from local.tools.catalog import memory_tools
 from note_tool import Notes

@@ -11,15 +11,14 @@ from local.agents.memory_agent import MemoryAgent
 from local.bus import streams
 from local.bus.connection import Connection
 from local.bus.streams import publish_durably
-from local.client.dead_letters import letters, publish_again
+from local.client.maintenance import letters, publish_again
 from local.errors import StorageError
 from local.ledger.sqlite.database import Connection as Sql
 from local.ledger.sqlite.database import Database
 from local.memory.intake.intake import Intake
 from local.memory.intake.turns import Turn
 from local.memory.tenant import Memories, Memory
-from local.protocol.caller import Caller
-from local.protocol.codec import decode
+from local.protocol.envelope import Caller, decode
 from local.protocol.payloads import DeadLetter
 from turns import GENERATION, TURN, all_done, episodes, rows, turn
 from waiting import eventually

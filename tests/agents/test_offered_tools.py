@@ -10,7 +10,7 @@ from factories import ConnectBus, StartGenerator
 from local.bus.connection import Connection, connect
 from local.client.queries import QueryClient
 from local.generator.agent import GeneratorAgent
-from local.protocol.caller import Caller
+from local.protocol.envelope import Caller
 from local.tools.catalog import TOOLS
 from stand_ins.ollama_server import OllamaStandIn, Reply
 from waiting import eventually

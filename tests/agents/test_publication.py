@@ -10,8 +10,7 @@ from local.bus.connection import Connection
 from local.bus.streams import ensure_streams
 from local.generator import publication
 from local.generator.publication import TurnPublisher
-from local.protocol.caller import Caller
-from local.protocol.codec import decode
+from local.protocol.envelope import Caller, decode
 from local.protocol.payloads import Generation
 from waiting import eventually
 

@@ -9,13 +9,12 @@ import pytest
 
 from local.bus.connection import Connection
 from local.bus.streams import publish_durably
-from local.client.dead_letters import letters
-from local.client.toolbox import Toolbox
-from local.client.tools import call_tool
+from local.client.maintenance import letters
+from local.client.tools import Toolbox, call_tool
 from local.errors import MAX_ECHOED, echoed, quoted
 from local.ledger.sqlite.database import Database
 from local.memory.tenant import Memories, Memory
-from local.protocol.caller import Caller
+from local.protocol.envelope import Caller
 from local.tools.catalog import memory_tools
 from turns import GENERATION, all_done, episodes, turn
 from waiting import eventually

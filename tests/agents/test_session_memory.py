@@ -15,9 +15,7 @@ from local.client.queries import QueryClient
 from local.conversation.events import MemoryResetEvent
 from local.ledger.records import Fact
 from local.memory.tenant import Memories, Memory
-from local.protocol.caller import Caller
-from local.protocol.codec import decode, encode
-from local.protocol.envelope import seal
+from local.protocol.envelope import Caller, decode, encode, seal
 from local.protocol.payloads import ClearSession, Json, ToolResult
 from local.tools import load_session
 from stand_ins.ollama_server import OllamaStandIn, Reply

@@ -8,7 +8,7 @@ import pytest
 from factories import ConnectBus, StartGenerator
 from local.bus.connection import Connection, Message
 from local.client.queries import QueryClient
-from local.protocol.caller import Caller
+from local.protocol.envelope import Caller
 from stand_ins.ollama_server import OllamaStandIn, Reply
 
 RICHARD = Caller(user="richard", agent="shell", session_id="s1")

@@ -10,7 +10,7 @@ from local.bus.streams import publish_durably
 from local.client.tools import call_tool
 from local.ledger.sqlite.database import Connection as Sql
 from local.ledger.sqlite.database import Database
-from local.protocol.caller import Caller
+from local.protocol.envelope import Caller
 from local.protocol.payloads import ToolResult
 from turns import GENERATION, all_done, rows, turn
 

@@ -11,7 +11,7 @@ from local.client.tools import call_tool
 from local.generator.publication import TurnPublisher
 from local.ledger.sqlite.database import Connection as Sql
 from local.ledger.sqlite.database import Database
-from local.protocol.caller import Caller
+from local.protocol.envelope import Caller
 from local.protocol.payloads import Generation, MemoryChange
 from turns import GENERATION, all_done, episodes, rows
 

@@ -8,13 +8,13 @@ import msgspec
 import pytest
 
 from factories import Listen, StartGenerator
-from local.agents.output_keeper import OutputKeeper
+from local.agents.housekeeper import OutputKeeper
 from local.bus.connection import Connection, Message
-from local.bus.outputs import keep
+from local.bus.outputs import store_output
 from local.bus.tool_host import ToolHost
 from local.client.queries import QueryClient
 from local.memory.tenant import Memories, Memory
-from local.protocol.caller import Caller
+from local.protocol.envelope import Caller
 from local.protocol.tool import Tool, ToolOutput
 from local.settings import GeneratorSettings
 from local.tools import read_tool_output
@@ -143,7 +143,7 @@ async def test_what_the_memory_reads_back_is_not_shortened_again(
     ollama: OllamaStandIn,
     memory: Memory,
 ) -> None:
-    key = await keep(bus, BOOK, caller=RICHARD)
+    key = await store_output(bus, BOOK, caller=RICHARD)
     args = {"tool_output_key": key, "offset": 10, "limit": 50_000}
     async with ToolHost(bus, read_tool_output.TOOL.over(Memories(memory))):
         await start(tools=1, context_size=LARGE)

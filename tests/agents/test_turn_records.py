@@ -10,8 +10,8 @@ from local.bus.streams import publish_durably
 from local.ledger.sqlite.database import Database
 from local.memory.recall.recaller import Ask
 from local.memory.tenant import Memory
-from local.protocol.caller import Caller
-from local.protocol.kinds import Scope
+from local.protocol.envelope import Caller
+from local.protocol.memories import Scope
 from local.protocol.payloads import MemoryChange
 from turns import GENERATION, all_done, rows, turn
 

@@ -19,8 +19,7 @@ from local.generator.publication import TurnPublisher
 from local.llm.models import ChatChunk, ChatMessage, ToolCall, ToolDefinition, Usage
 from local.memory.tenant import Memory
 from local.protocol import subjects
-from local.protocol.caller import Caller
-from local.protocol.codec import decode
+from local.protocol.envelope import Caller, decode
 from local.protocol.payloads import Generation, Json
 from local.settings import GeneratorSettings
 from stand_ins.ollama_server import OllamaStandIn, Reply

@@ -6,8 +6,8 @@ from local.bus.connection import Connection
 from local.bus.streams import publish_durably
 from local.client.tools import call_tool
 from local.ledger.sqlite.database import Database
-from local.protocol.caller import Caller
-from local.protocol.nothing import nothing_found
+from local.protocol.envelope import Caller
+from local.protocol.memories import nothing_found
 from turns import GENERATION, all_done, rows, turn
 
 RICHARD = Caller(user="richard", session_id="s1")

@@ -14,7 +14,7 @@ from local.bus.connection import Connection
 from local.bus.vector_client import VectorClient
 from local.errors import VectorError
 from local.memory.tenant import Memory
-from local.protocol.caller import Caller
+from local.protocol.envelope import Caller
 from local.protocol.vectors import VectorItem
 from local.vectors import minilm
 from local.vectors.config import WorkerConfig

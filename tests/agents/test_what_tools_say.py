@@ -7,20 +7,19 @@ from typing import Any
 import pytest
 
 from factories import ConnectBus, StartGenerator
+from local.agents.housekeeper import OutputKeeper
 from local.agents.listener import Listener
-from local.agents.output_keeper import OutputKeeper
 from local.bus.connection import Connection
 from local.bus.connection import Message as BusMessage
 from local.bus.streams import publish_durably
 from local.bus.tool_host import ToolHost
 from local.client.queries import QueryClient
-from local.client.toolbox import Toolbox
-from local.client.tools import call_tool
+from local.client.tools import Toolbox, call_tool
 from local.ledger.sqlite.database import Database
 from local.memory.service import MemoryService
 from local.memory.tenant import Memories, Memory
-from local.protocol.caller import Caller
-from local.protocol.conversation import Message
+from local.protocol.conversation import ConversationMessage
+from local.protocol.envelope import Caller
 from local.protocol.payloads import ToolCallRecord
 from local.protocol.tool import ToolOutput
 from local.tools import note
@@ -188,8 +187,8 @@ async def test_a_conversation_that_is_ingested_says_which_results_are_left_out(
     if heard:
         await theirs.announce("forecast", recorded=False)
     call = ToolCallRecord(id="c1", name="forecast", recorded=heard)
-    asking = Message(role="assistant", tool_calls=[call])
-    answering = Message(role="tool", tool_call_id="c1", content=FORECAST)
+    asking = ConversationMessage(role="assistant", tool_calls=[call])
+    answering = ConversationMessage(role="tool", tool_call_id="c1", content=FORECAST)
 
     ingested = await memory.of(RICHARD).intake.store_conversation([asking, answering])
 

@@ -6,9 +6,8 @@ import msgspec
 import pytest
 
 from local.bus.connection import Connection
-from local.bus.dead_letters import bury
-from local.bus.streams import publish_durably, turns_stream
-from local.client.dead_letters import count_letters, drop, letter_at, letters, publish_again
+from local.bus.streams import publish_durably, store_dead_letter, turns_stream
+from local.client.maintenance import count_letters, drop, letter_at, letters, publish_again
 from local.errors import MAX_ECHOED, BadRequestError, BusError, InvalidArgumentsError
 from local.protocol.payloads import DeadLetter
 
@@ -25,7 +24,7 @@ def bus(bus_with_streams: Connection) -> Connection:
 async def buried(bus: Connection, *changes: dict[str, Any]) -> None:
     for number, change in enumerate(changes):
         letter = msgspec.structs.replace(LETTER, **change)
-        await bury(bus, letter, source="test", number=f"{number}")
+        await store_dead_letter(bus, letter, source="test", message_id=f"{number}")
 
 
 async def turns_waiting(bus: Connection) -> int:

@@ -11,7 +11,7 @@ from local.bus.tool_host import ToolHost
 from local.client.tools import call_tool
 from local.errors import OverloadedError
 from local.fair_slots import FairSlots
-from local.protocol.caller import Caller
+from local.protocol.envelope import Caller
 from note_tool import Notes
 from waiting import eventually
 

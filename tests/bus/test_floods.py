@@ -19,7 +19,7 @@ from local.bus.streams import (
 )
 from local.bus.tool_host import ToolHost
 from local.fair_slots import FairSlots
-from local.protocol.codec import decode
+from local.protocol.envelope import decode
 from local.protocol.payloads import ToolResult
 from note_tool import Notes
 from waiting import eventually

@@ -9,15 +9,13 @@ import msgspec
 import pytest
 
 from factories import ConnectBus
-from local.agents.output_keeper import OutputKeeper
+from local.agents.housekeeper import OutputKeeper
 from local.bus import outputs
 from local.bus.connection import Connection, Message
 from local.bus.tool_host import ToolHost
 from local.client.tools import call_tool
 from local.memory.tenant import Memories, Memory
-from local.protocol.caller import Caller
-from local.protocol.codec import decode, encode
-from local.protocol.envelope import seal
+from local.protocol.envelope import Caller, decode, encode, seal
 from local.protocol.payloads import OutputPart, ToolResult
 from local.protocol.tool import Tool, ToolOutput
 from local.settings import TOOL_OUTPUT_LIMIT

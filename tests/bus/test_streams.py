@@ -13,10 +13,10 @@ from local.bus.lease import Holder, Lease
 from local.bus.server import find_server
 from local.bus.streams import (
     acknowledge,
-    ask_again,
     ensure_streams,
     ensure_turns_consumer,
     publish_durably,
+    redeliver,
     turns_stream,
 )
 from local.errors import BusError
@@ -98,7 +98,7 @@ async def test_a_refused_message_comes_again_soon(
 
     async def refuse_once(message: Message) -> None:
         seen.append(message.data)
-        await (ask_again if len(seen) == 1 else acknowledge)(bus, message)
+        await (redeliver if len(seen) == 1 else acknowledge)(bus, message)
 
     await bus.subscribe(await ensure_turns_consumer(bus, "reader"), refuse_once)
     await publish_durably(bus, "response.generation", b"turn")

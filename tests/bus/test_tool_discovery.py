@@ -9,7 +9,7 @@ from local.bus.connection import Connection
 from local.bus.tool_host import ToolHost
 from local.client.tools import call_tool
 from local.errors import NoRespondersError
-from local.protocol.caller import Caller
+from local.protocol.envelope import Caller
 from waiting import eventually
 
 RICHARD = Caller(user="richard", agent="shell", session_id="s1")

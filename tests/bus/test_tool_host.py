@@ -14,8 +14,7 @@ from local.bus.connection import Connection, Message
 from local.bus.tool_host import ToolHost
 from local.client.tools import call_tool
 from local.errors import NoRespondersError, StorageError
-from local.protocol.caller import Caller
-from local.protocol.codec import decode
+from local.protocol.envelope import Caller, decode
 from local.protocol.payloads import ToolResult
 from note_tool import Notes
 from waiting import eventually

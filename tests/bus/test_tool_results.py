@@ -10,7 +10,7 @@ import pytest
 from factories import ConnectBus
 from local.bus.connection import Connection, Message
 from local.client.tools import call_tool
-from local.protocol.caller import Caller
+from local.protocol.envelope import Caller
 from local.protocol.payloads import ToolResult
 from waiting import eventually
 

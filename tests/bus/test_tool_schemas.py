@@ -11,10 +11,9 @@ from factories import Listen
 from local.bus import tool_host
 from local.bus.connection import Connection, connect
 from local.bus.tool_host import ToolHost
-from local.client.toolbox import Toolbox
+from local.client.tools import Toolbox
 from local.logs import logging_to
-from local.protocol.caller import Caller
-from local.protocol.codec import decode
+from local.protocol.envelope import Caller, decode
 from local.protocol.payloads import Function, FunctionSchema, ToolSchema
 from note_tool import Notes
 from waiting import eventually
@@ -268,7 +267,7 @@ async def test_a_toolbox_logs_once_why_it_takes_no_announcement(
 async def test_a_toolbox_does_not_grow_for_ever(
     bus: Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("local.client.toolbox.MOST_TOOLS", 3)
+    monkeypatch.setattr("local.client.tools.MOST_TOOLS", 3)
     async with Toolbox(bus, source="test") as toolbox:
         for number in (*range(10), 2):
             described = {"name": f"t{number}", "description": f"{number} of many."}

@@ -5,8 +5,7 @@ import json
 import pytest
 from rich.text import Text
 
-from local.cli.answers import show_entry
-from local.cli.outcomes import Outcome, show
+from local.cli.answers import Outcome, show_entry, show_outcomes
 from local.cli.output import Output, printable
 from local.cli.tools import parsed
 from local.errors import InvalidArgumentsError
@@ -46,7 +45,7 @@ def test_nothing_that_is_shown_commands_the_terminal(capsys: pytest.CaptureFixtu
     output.failure(evil)
     output.error(InvalidArgumentsError(evil, remedy=evil))
     show_entry(output, Text(f"1. {evil}"), evil)
-    show(output, [Outcome(file=evil, content=evil), Outcome(file=evil, error=evil)])
+    show_outcomes(output, [Outcome(file=evil, content=evil), Outcome(file=evil, error=evil)])
 
     printed = "".join(capsys.readouterr())
 

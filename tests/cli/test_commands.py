@@ -17,7 +17,7 @@ from local.bus.connection import connect
 from local.bus.server import embedded_server
 from local.bus.streams import publish_durably
 from local.cli import app
-from local.client.memory import memory_status
+from local.client.maintenance import memory_status
 from local.tools.catalog import TOOLS
 from waiting import eventually
 

@@ -7,13 +7,11 @@ from typing import Any
 import pytest
 
 from local.bus.connection import Connection, Message
-from local.cli.history import history
 from local.cli.output import Output
+from local.cli.recall import history
 from local.cli.tools import call, list_tools
-from local.protocol.answers import Version, Versions
-from local.protocol.caller import Caller
-from local.protocol.codec import encode
-from local.protocol.envelope import seal
+from local.protocol.envelope import Caller, encode, seal
+from local.protocol.memories import Version, Versions
 from local.protocol.payloads import ToolResult
 from local.settings import BusSettings, Settings
 from recalling import DAY

@@ -16,9 +16,8 @@ from local.bus.connection import Connection, Message, connect
 from local.bus.server import embedded_server
 from local.cli.ingest import BATCH_MESSAGES, LARGEST_MESSAGE, IngestedFile, sessions_in
 from local.errors import BadRequestError
-from local.protocol.codec import encode
-from local.protocol.conversation import Ingested, Skipped
-from local.protocol.envelope import seal
+from local.protocol.conversation import IngestReport, SkippedMessage
+from local.protocol.envelope import encode, seal
 from local.protocol.payloads import ToolResult
 
 LOST = "The connection to the stack was lost."
@@ -64,16 +63,16 @@ def test_what_else_a_line_holds_goes_along_with_it() -> None:
 
 
 def test_the_sums_of_a_file_are_those_of_its_parts() -> None:
-    own = Skipped(index=3, reason="answered by this memory itself")
+    own = SkippedMessage(index=3, reason="answered by this memory itself")
     parts = [
-        Ingested(session_id="s1", ids=["1", "2"], added=1, changed=1, skipped=[own]),
-        Ingested(session_id="s1", ids=["3", "2"], added=1, known=1, skipped=[own]),
+        IngestReport(session_id="s1", ids=["1", "2"], added=1, changed=1, skipped=[own]),
+        IngestReport(session_id="s1", ids=["3", "2"], added=1, known=1, skipped=[own]),
     ]
     done = IngestedFile(sessions=["s1"])
     for part in parts:
         done = done.plus(part)
 
-    assert done.told() == (
+    assert done.summary() == (
         "2 remembered, 1 changed, 1 known already, 2 left out (answered by this memory itself)."
     )
 
@@ -106,7 +105,7 @@ async def serve_first(bus: Connection) -> asyncio.Event:
             return
         answered = True
         ids = [str(number) for number in range(BATCH_MESSAGES)]
-        done = Ingested(session_id="s1", ids=ids, added=len(ids) - 1, known=1)
+        done = IngestReport(session_id="s1", ids=ids, added=len(ids) - 1, known=1)
         result = ToolResult(ok=True, content="", data=done)
         await bus.publish(message.reply, encode(seal(result, type="result", source="ingest")))
 

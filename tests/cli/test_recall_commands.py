@@ -12,7 +12,7 @@ from local.cli.answers import SHOWN_LINES
 from local.cli.output import Output
 from local.cli.recall import _show
 from local.memory.recall.ranking import Shares
-from local.protocol.answers import Answer, Explanation, RecalledItem, RecalledItems
+from local.protocol.memories import Answer, Explanation, RecalledItem, RecalledItems
 
 PLANTS = "# Plants\n\nWater the ficus on Mondays.\n"
 

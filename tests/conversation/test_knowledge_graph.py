@@ -12,7 +12,7 @@ from local.conversation.knowledge_graph import MAX_PART, PIECE, KGMemory
 from local.conversation.message import Message
 from local.errors import ConversationError, ModelError, ModelRefusedError
 from local.llm.ollama import OllamaModel
-from local.protocol.triplet import Triplet
+from local.protocol.memories import Triplet
 from stand_ins.ollama_server import OllamaStandIn, Reply
 
 ADA = ("Ada", "works for", "Northwind")

@@ -18,8 +18,8 @@ from local.conversation.manager import MemoryManager, MemoryType
 from local.conversation.message import AgentCallMsg, Message, ToolCallMsg
 from local.errors import ConversationError
 from local.llm.ollama import OllamaModel
+from local.protocol.memories import Triplet
 from local.protocol.payloads import Json
-from local.protocol.triplet import Triplet
 from stand_ins.ollama_server import OllamaStandIn
 from talks import Heard, Writer, chat, config, lent, user, words
 

@@ -34,7 +34,7 @@ from local.conversation.message import (
 from local.conversation.tokens import MESSAGE_TOKENS
 from local.errors import ConversationError
 from local.llm.ollama import OllamaModel
-from local.protocol.triplet import Triplet
+from local.protocol.memories import Triplet
 from stand_ins.ollama_server import OllamaStandIn
 from talks import Heard, Writer, assistant, chat, config, lent, system, tool, user, words
 

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from local.errors import InvalidArgumentsError
 from local.ledger.records import checked_topic, folded, is_topic, place_of_topic
-from local.protocol.ids import content_id
-from local.protocol.times import in_utc, time_of, written_time
+from local.protocol.envelope import content_id
+from local.protocol.reading import in_utc, time_of, written_time
 
 
 @pytest.mark.parametrize(

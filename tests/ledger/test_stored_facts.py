@@ -6,7 +6,7 @@ from ledgers import OWNER, fact, searching, unasked
 from local.ledger.door import Ledger
 from local.ledger.records import NewRecord, TripletFact, Written
 from local.ledger.search import Choice, Found, Meaning, Wanted, Worded
-from local.protocol.triplet import Triplet
+from local.protocol.memories import Triplet
 
 TOPIC = "user.language"
 

@@ -8,7 +8,7 @@ from ledger.conftest import OpenLedger
 from ledgers import DAY, OWNER, fact, message
 from local.ledger.door import Ledger
 from local.ledger.sessions import Important, Note, SessionOf, StoredSession
-from local.protocol.kinds import Owning
+from local.protocol.memories import Owning
 from local.protocol.payloads import OutputPart
 
 SESSION = SessionOf(OWNER, "s1")

@@ -14,7 +14,7 @@ from local.memory.intake.intake import Result
 from local.memory.intake.turns import Turn
 from local.memory.service import MemoryService
 from local.memory.tenant import Memories, Memory
-from local.protocol.caller import Caller
+from local.protocol.envelope import Caller
 from local.protocol.payloads import ToolCallRecord
 from local.tools import ingest
 from recalling import DAY, recall, said

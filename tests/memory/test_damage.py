@@ -13,7 +13,7 @@ from local.memory.tenant import Memory
 from local.memory.upkeep import damage
 from local.memory.upkeep.damage import FIRST_PAUSE, LAST_PAUSE, STEADY, Damage
 from local.memory.upkeep.indexing import Indexer
-from local.protocol.caller import Caller
+from local.protocol.envelope import Caller
 from local.protocol.vectors import VectorItem, VectorsStored, VectorStatus
 from waiting import eventually
 

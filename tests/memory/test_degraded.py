@@ -11,7 +11,7 @@ from indexed import indexed, paused_indexing
 from local.errors import BadRequestError
 from local.memory.service import MemoryService
 from local.memory.tenant import Memory
-from local.protocol.caller import Caller
+from local.protocol.envelope import Caller
 from local.protocol.vectors import VectorHits, VectorStatus
 from local.vectors.minilm import MiniLM
 from waiting import eventually

@@ -12,9 +12,8 @@ from local.errors import InvalidArgumentsError, StorageError, TooLargeError
 from local.ledger.sqlite.database import Connection, Database
 from local.memory.intake.documents import CHUNK, LABEL, SEPARATOR, SHORT, Document, _records
 from local.memory.tenant import Memories, Memory
-from local.protocol.caller import Caller
-from local.protocol.codec import decode
-from local.protocol.documents import MAX_DOCUMENT
+from local.protocol.envelope import Caller, decode
+from local.protocol.memories import MAX_DOCUMENT
 from local.protocol.payloads import Json, MemoryChange, ToolRequest
 from local.tools.add_document import TOOL, AddDocument
 from recalling import DAY, recall

@@ -9,7 +9,7 @@ from local.errors import InvalidArgumentsError
 from local.memory.recall.episodic import SearchResult
 from local.memory.service import MemoryService
 from local.memory.tenant import Memory
-from local.protocol.caller import Caller
+from local.protocol.envelope import Caller
 from local.protocol.payloads import MemoryChange
 from local.text.keywords import terms
 

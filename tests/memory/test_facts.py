@@ -10,8 +10,8 @@ from local.ledger.records import Fact, Written
 from local.ledger.sqlite.database import Connection, Database
 from local.memory.service import MemoryService
 from local.memory.tenant import Memory
-from local.protocol.caller import Caller
-from local.protocol.kinds import Owning
+from local.protocol.envelope import Caller
+from local.protocol.memories import Owning
 from local.protocol.payloads import MemoryChange
 from recalling import recall, said
 

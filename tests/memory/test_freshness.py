@@ -14,8 +14,8 @@ from local.memory.recall.recaller import Ask, Recalled
 from local.memory.scopes import Weights
 from local.memory.service import MemoryService
 from local.memory.tenant import Memory
-from local.protocol.caller import Caller
-from local.protocol.kinds import Kind, Scope
+from local.protocol.envelope import Caller
+from local.protocol.memories import Kind, Scope
 from local.protocol.vectors import VectorHits
 from local.settings import MemorySettings
 from local.vectors.matrix import FloatMatrix

@@ -28,9 +28,7 @@ from local.memory.upkeep.batches import (
     items_of,
 )
 from local.memory.upkeep.indexing import Indexer
-from local.protocol.caller import Caller
-from local.protocol.codec import encode
-from local.protocol.envelope import new_id, seal
+from local.protocol.envelope import Caller, encode, new_id, seal
 from local.protocol.vectors import VectorItem, VectorsStored, VectorStatus, VectorUpsert
 from local.vectors.matrix import FloatMatrix
 from local.vectors.minilm import MiniLM

@@ -14,8 +14,8 @@ from local.ledger.sqlite.rows import TOGETHER
 from local.memory.intake.messages import Conversation, records_of
 from local.memory.service import MemoryService
 from local.memory.tenant import Memory
-from local.protocol.caller import Caller
-from local.protocol.conversation import Message
+from local.protocol.conversation import ConversationMessage
+from local.protocol.envelope import Caller
 from local.protocol.payloads import MemoryChange, ToolCallRecord
 from local.tools.catalog import TOOLS
 from recalling import DAY, recall, said
@@ -113,7 +113,7 @@ async def test_a_conversation_of_one_message_may_grow(
     ],
 )
 async def test_another_conversation_is_another_session(
-    richard: MemoryService, other: list[Message]
+    richard: MemoryService, other: list[ConversationMessage]
 ) -> None:
     first = await richard.intake.store_conversation(TALK)
     second = await richard.intake.store_conversation(other)
@@ -192,7 +192,9 @@ async def test_times_are_kept_in_utc_and_where_there_is_none_it_is_now(
     memory: Memory, database: Database, timestamp: str | None, kept: str
 ) -> None:
     memory.clock = lambda: datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
-    message = msgspec.convert({"role": "user", "content": "Hi.", "timestamp": timestamp}, Message)
+    message = msgspec.convert(
+        {"role": "user", "content": "Hi.", "timestamp": timestamp}, ConversationMessage
+    )
     await memory.of(Caller()).intake.store_conversation([message])
 
     assert [row["event_time"] for row in await rows(database)] == [kept]

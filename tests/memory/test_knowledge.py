@@ -10,10 +10,9 @@ from local.ledger.sqlite.facts import LINKED, LINKS, MOST_LINKED
 from local.memory.recall.recaller import Ask
 from local.memory.service import MemoryService
 from local.memory.tenant import Memory
-from local.protocol.caller import Caller
-from local.protocol.kinds import Owning
+from local.protocol.envelope import Caller
+from local.protocol.memories import Owning, Triplet
 from local.protocol.payloads import MemoryChange
-from local.protocol.triplet import Triplet
 from recalling import contents, recall
 
 ADA = ("Ada", "works for", "Northwind")

@@ -10,7 +10,7 @@ from local.ledger.sqlite.database import Database
 from local.ledger.sqlite.turns import TOGETHER
 from local.memory.intake.turns import Turn
 from local.memory.tenant import Memory
-from local.protocol.caller import Caller
+from local.protocol.envelope import Caller
 from local.protocol.payloads import ToolCallRecord
 from recalling import DAY
 

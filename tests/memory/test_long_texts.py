@@ -11,7 +11,7 @@ from local.ledger.sqlite.database import Connection as Sql
 from local.ledger.sqlite.database import Database
 from local.memory.intake.turns import Turn
 from local.memory.tenant import Memory
-from local.protocol.caller import Caller
+from local.protocol.envelope import Caller
 from local.text.features import features
 from recalling import DAY, said
 

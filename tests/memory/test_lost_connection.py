@@ -17,7 +17,7 @@ from local.ledger.door import Ledger
 from local.ledger.sqlite.database import Database
 from local.ledger.sqlite.sql import migrations
 from local.memory.tenant import Memory
-from local.protocol.caller import Caller
+from local.protocol.envelope import Caller
 from local.protocol.payloads import MemoryChange
 from local.protocol.vectors import VectorsStored, VectorUpsert
 from local.settings import MemorySettings

@@ -11,7 +11,7 @@ from local.ledger.sqlite import searches, working_sets
 from local.memory.recall.recaller import Ask
 from local.memory.service import MemoryService
 from local.memory.tenant import Memory
-from local.protocol.caller import Caller
+from local.protocol.envelope import Caller
 from recalling import recall, said
 
 OLD, NEW = datetime(2020, 1, 1, tzinfo=UTC), datetime(2026, 1, 1, tzinfo=UTC)

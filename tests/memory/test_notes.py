@@ -15,7 +15,7 @@ from local.ledger.sqlite.sql import migrations
 from local.memory.service import MemoryService
 from local.memory.sessions.notes import EARLIER, MERGED_SIZE, MOST, Notes, merged
 from local.memory.tenant import Memory
-from local.protocol.caller import Caller
+from local.protocol.envelope import Caller
 from recalling import DAY
 
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from local.ledger.records import NewRecord
 from local.memory.intake.messages import Conversation, records_of
-from local.protocol.conversation import Message, numbered
+from local.protocol.conversation import ConversationMessage, numbered
 from local.protocol.payloads import ToolCallRecord
 from recalling import DAY, said
 
@@ -29,7 +29,7 @@ MESSAGES = st.one_of(
 )
 
 
-def records(messages: Sequence[Message]) -> list[NewRecord]:
+def records(messages: Sequence[ConversationMessage]) -> list[NewRecord]:
     conversation = Conversation(
         messages=messages, owner="richard", agent="cli", session_id="s1", now=DAY
     )
@@ -37,7 +37,7 @@ def records(messages: Sequence[Message]) -> list[NewRecord]:
 
 
 @given(st.lists(MESSAGES, max_size=12), st.integers(1, 12))
-def test_wherever_it_is_cut(messages: list[Message], size: int) -> None:
+def test_wherever_it_is_cut(messages: list[ConversationMessage], size: int) -> None:
     whole = list(numbered(messages))
     pieces = [whole[start : start + size] for start in range(0, len(whole), size)]
 
@@ -47,7 +47,9 @@ def test_wherever_it_is_cut(messages: list[Message], size: int) -> None:
 
 
 @given(st.lists(MESSAGES, max_size=12))
-def test_what_is_added_at_the_end_leaves_what_was_before(messages: list[Message]) -> None:
+def test_what_is_added_at_the_end_leaves_what_was_before(
+    messages: list[ConversationMessage],
+) -> None:
     ids = [record.id for record in records(messages)]
 
     longer = [record.id for record in records([*messages, said("Yes.", name="Ann")])]

@@ -16,7 +16,7 @@ from local.memory.intake.turns import Turn
 from local.memory.recall.ranking import FULL_SCORE
 from local.memory.service import MemoryService
 from local.memory.tenant import Memories, Memory
-from local.protocol.caller import Caller
+from local.protocol.envelope import Caller
 from local.protocol.payloads import Json, ToolCallRecord, ToolResult
 from local.protocol.vectors import VectorHits
 from local.tools import recall as recall_tool

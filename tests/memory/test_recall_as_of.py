@@ -13,7 +13,7 @@ from local.client.tools import call_tool
 from local.ledger.records import Fact
 from local.memory.service import MemoryService
 from local.memory.tenant import Memories, Memory
-from local.protocol.caller import Caller
+from local.protocol.envelope import Caller
 from local.tools import recall as recall_tool
 from recalling import said
 

@@ -7,8 +7,8 @@ from local.errors import InvalidArgumentsError
 from local.ledger.records import Fact, NewRecord
 from local.memory.scopes import Weights
 from local.memory.tenant import Memory
-from local.protocol.caller import Caller
-from local.protocol.kinds import Kind, Scope
+from local.protocol.envelope import Caller
+from local.protocol.memories import Kind, Scope
 from local.protocol.payloads import ToolCallRecord
 from local.settings import MemorySettings
 from recalling import DAY, recall, said

@@ -7,8 +7,7 @@ from local.client.tools import call_tool
 from local.memory.intake import own_tools
 from local.memory.intake.own_tools import Served
 from local.memory.tenant import Memory
-from local.protocol.caller import Caller
-from local.protocol.envelope import utc_now
+from local.protocol.envelope import Caller, utc_now
 from local.protocol.payloads import ToolResult
 
 RICHARD = Caller(user="richard", agent="shell", session_id="s1")

@@ -16,7 +16,7 @@ from local.memory.intake.turns import Turn
 from local.memory.service import MemoryService
 from local.memory.sessions.history import Session, SessionMessage, Sessions
 from local.memory.tenant import Memory
-from local.protocol.caller import Caller
+from local.protocol.envelope import Caller
 from local.protocol.payloads import ToolCallRecord
 from local.settings import MemorySettings
 from recalling import DAY, said

@@ -17,7 +17,7 @@ from local.memory.recall.retrieval import Closeness, Retrieval
 from local.memory.service import MemoryService
 from local.memory.tenant import Memory
 from local.memory.upkeep.supersession import Judge, Supersession, Verdict
-from local.protocol.caller import Caller
+from local.protocol.envelope import Caller
 from local.protocol.payloads import MemoryChange
 from local.protocol.vectors import VectorHits
 from local.vectors.minilm import MiniLM

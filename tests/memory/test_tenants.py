@@ -17,8 +17,7 @@ from local.memory.recall.retrieval import Retrieval
 from local.memory.scopes import ALIKE
 from local.memory.tenant import Memory
 from local.memory.upkeep.indexing import Indexer
-from local.protocol.caller import Caller
-from local.protocol.envelope import new_id
+from local.protocol.envelope import Caller, new_id
 from local.protocol.vectors import VectorHits
 from local.settings import MemorySettings
 from recalling import DAY, contents, said

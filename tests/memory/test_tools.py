@@ -13,8 +13,7 @@ from local.client.tools import call_tool
 from local.errors import InvalidArgumentsError
 from local.memory.recall.episodic import Hit
 from local.memory.tenant import Memories, Memory
-from local.protocol.caller import Caller
-from local.protocol.codec import decode
+from local.protocol.envelope import Caller, decode
 from local.protocol.payloads import Json, ToolRequest
 from local.protocol.tool import Tool, ToolOutput
 from local.tools.base import MAX_CONTENT

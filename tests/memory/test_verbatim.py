@@ -12,9 +12,9 @@ from local.bus.connection import Connection
 from local.client.tools import call_tool
 from local.ledger.sqlite.database import Connection as Sql
 from local.ledger.sqlite.database import Database
-from local.protocol.attachments import LARGEST, bounded
 from local.protocol.messages import messages_of
 from local.protocol.payloads import Json
+from local.protocol.reading import LARGEST, bounded
 
 pytestmark = pytest.mark.usefixtures("tools")
 

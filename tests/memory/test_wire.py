@@ -7,7 +7,7 @@ import pytest
 from local.bus.connection import Connection
 from local.client.tools import call_tool
 from local.memory.tenant import Memory
-from local.protocol.caller import Caller
+from local.protocol.envelope import Caller
 from local.protocol.payloads import Json, ToolResult
 
 pytestmark = pytest.mark.usefixtures("tools")

@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from local.errors import BadRequestError, InvalidArgumentsError, RequestError
-from local.protocol.codec import decode, encode, header_of
-from local.protocol.envelope import is_past, seal, utc_now
+from local.protocol.envelope import decode, encode, header_of, is_past, seal, utc_now
 from local.protocol.payloads import Feedback, Generation, Query, ToolRequest, ToolResult, ToolSchema
 from local.protocol.vectors import VectorItem, VectorUpsert
 

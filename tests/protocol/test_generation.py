@@ -10,11 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from local.errors import BadRequestError
-from local.protocol.generation import Read, read_feedback, read_generation, read_query, source_of
+from local.protocol.generation import Reading, read_feedback, read_generation, read_query, source_of
 from local.protocol.payloads import Feedback, Generation, Query, ToolCallRecord
 
 
-def read(payload: dict[str, Any], **envelope: Any) -> Read[Generation]:
+def read(payload: dict[str, Any], **envelope: Any) -> Reading[Generation]:
     turn = {"query": "How heavy is it?", "answer": "19.3 g.", **payload}
     return read_generation(json.dumps({**envelope, "payload": turn}).encode())
 
@@ -381,7 +381,7 @@ def test_whatever_a_turn_holds_it_is_read_or_refused_with_a_reason(
     if refused:
         assert refused.startswith(("query: ", "answer: ", "user: "))
     else:
-        assert msgspec.convert(msgspec.to_builtins(found), Read[Generation]) == found
+        assert msgspec.convert(msgspec.to_builtins(found), Reading[Generation]) == found
 
 
 @pytest.mark.parametrize(

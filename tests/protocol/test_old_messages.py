@@ -12,10 +12,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from local.protocol.announcement import read_schema
-from local.protocol.codec import decode
-from local.protocol.envelope import Envelope
-from local.protocol.generation import Read, read_feedback, read_generation
+from local.protocol.envelope import Envelope, decode
+from local.protocol.generation import Reading, read_feedback, read_generation
 from local.protocol.payloads import (
     DeadLetter,
     Delta,
@@ -34,6 +32,7 @@ from local.protocol.payloads import (
     ToolResult,
     ToolSchema,
 )
+from local.protocol.tool_messages import read_schema
 from local.protocol.vectors import (
     TenantOnly,
     VectorCheck,
@@ -292,7 +291,7 @@ def test_an_old_message_decodes_to_what_it_meant(name: str) -> None:
     + [(name, read_feedback) for name in PAYLOADS if name.startswith("response_feedback")],
 )
 def test_an_old_turn_or_rating_is_read_as_what_it_meant(
-    name: str, read: Callable[[bytes], Read[Any]]
+    name: str, read: Callable[[bytes], Reading[Any]]
 ) -> None:
     found = read((MESSAGES / f"{name}.json").read_bytes())
 

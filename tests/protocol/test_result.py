@@ -6,10 +6,9 @@ from typing import Any
 import pytest
 
 from local.errors import BadRequestError
-from local.protocol.codec import encode
-from local.protocol.envelope import seal
+from local.protocol.envelope import encode, seal
 from local.protocol.payloads import ErrorReply, ToolResult
-from local.protocol.result import read_result
+from local.protocol.tool_messages import read_result
 
 SUNNY = ToolResult(ok=True, content="Sunny.")
 DEGREES = {"degrees": 21}

@@ -6,8 +6,7 @@ import msgspec
 import pytest
 
 from local.errors import InvalidArgumentsError
-from local.protocol.caller import Caller
-from local.protocol.codec import decode
+from local.protocol.envelope import Caller, decode
 from local.protocol.payloads import ToolRequest
 from local.protocol.tool import Tool, ToolOutput, parameters_of
 

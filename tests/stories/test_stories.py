@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from local.cli.stories import results_table
 from local.protocol.payloads import Json
 from local.settings import ChatChoice, GeneratorSettings, MemorySettings, Settings
 from local.stories.bench import FreshBench
-from local.stories.report import table
 from local.stories.runner import run_story
 from local.stories.script import load_story
 from stand_ins.ollama_server import OllamaStandIn, Reply
@@ -24,7 +24,7 @@ async def comes_true(path: Path, folder: Path, settings: Settings, *, model: Cha
     async with FreshBench(folder, settings, model=model) as bench:
         result = await run_story(load_story(path), bench)
     if not result.passed:
-        Console(width=120).print(table([result]))
+        Console(width=120).print(results_table([result]))
     assert {step.status for step in result.steps} == {"passed"}
 
 

@@ -7,10 +7,10 @@ import pytest
 
 from local.protocol.payloads import ErrorReply, Generation, ToolCallRecord, ToolResult
 from local.stories.checks import (
+    ANSWER_CHECKS,
     CHECKS,
-    OF_ANSWERS,
-    OF_DISCOVERIES,
-    OF_RESULTS,
+    DISCOVERY_CHECKS,
+    RESULT_CHECKS,
     Check,
     Outcome,
     problems,
@@ -118,6 +118,6 @@ def test_a_call_must_succeed_unless_its_failure_is_expected() -> None:
 
 
 def test_every_check_is_of_use_to_one_kind_of_outcome() -> None:
-    groups = (OF_ANSWERS, OF_RESULTS, OF_DISCOVERIES)
+    groups = (ANSWER_CHECKS, RESULT_CHECKS, DISCOVERY_CHECKS)
     assert sorted(CHECKS) == sorted(Check.__struct_fields__)
     assert sorted(CHECKS) == sorted(name for group in groups for name in group)

@@ -2,15 +2,15 @@
 
 from rich.console import Console
 
+from local.cli.stories import results_table
 from local.stories.checks import Problem
-from local.stories.report import table
 from local.stories.runner import StepResult, StoryResult
 
 
 def shown(*steps: StepResult) -> str:
     console = Console(width=200)
     with console.capture() as captured:
-        console.print(table([StoryResult.of("A story", steps)]))
+        console.print(results_table([StoryResult.of("A story", steps)]))
     return captured.get()
 
 

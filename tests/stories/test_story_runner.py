@@ -12,14 +12,12 @@ from local.bus.server import embedded_server
 from local.bus.streams import ensure_streams, turns_stream
 from local.bus.tool_host import ToolHost
 from local.protocol import subjects
-from local.protocol.caller import Caller
-from local.protocol.codec import decode, encode
-from local.protocol.envelope import seal
+from local.protocol.envelope import Caller, decode, encode, seal
 from local.protocol.payloads import ErrorReply, Generation, Json, Query, ToolResult
 from local.protocol.tool import Tool, ToolOutput
 from local.settings import Settings
 from local.stories.bench import Bench, FreshBench
-from local.stories.checks import Check, Problem, ToolCalled
+from local.stories.checks import Check, ExpectedCall, Problem
 from local.stories.hosting import StoryTool
 from local.stories.runner import StepResult, run_story
 from local.stories.script import (
@@ -29,9 +27,9 @@ from local.stories.script import (
     Raw,
     Restart,
     Say,
-    Session,
     Step,
     Story,
+    StorySession,
 )
 
 
@@ -75,7 +73,7 @@ async def bench(tmp_path: Path, counter: Counter) -> AsyncIterator[Bench]:
 
 
 def told(*turns: Step, user: str | None = None) -> Story:
-    session = Session(id="first", user=user, turns=turns)
+    session = StorySession(id="first", user=user, turns=turns)
     return Story(name="n", description="d", sessions=(session,))
 
 
@@ -276,7 +274,7 @@ async def test_the_checks_hold_each_time_or_it_is_said_no_more(bench: Bench) -> 
 async def test_an_answer_that_went_wrong_fails_with_its_reason(bench: Bench) -> None:
     error = ErrorReply(code="unavailable", message="The model is gone.")
     await answering(bench, lambda _: error)
-    expected = Check(tool_called=ToolCalled(name="count"))
+    expected = Check(tool_called=ExpectedCall(name="count"))
     (step,) = (await run_story(told(Say(say="Hello", expect=(expected,))), bench)).steps
     assert step.status == "failed"
     assert step.problems[0].came == "The model is gone."

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from local.errors import ConfigError
-from local.stories.checks import Check, ToolCalled
-from local.stories.hosting import Repeated, StoryTool
+from local.stories.checks import Check, ExpectedCall
+from local.stories.hosting import RepeatedText, StoryTool
 from local.stories.script import (
     Call,
     Discover,
@@ -14,8 +14,8 @@ from local.stories.script import (
     Raw,
     Restart,
     Say,
-    Session,
     Story,
+    StorySession,
     load_story,
 )
 
@@ -69,12 +69,12 @@ def one_turn(turn: str) -> str:
 
 
 def test_every_kind_of_step_becomes_its_struct(tmp_path: Path) -> None:
-    greeting = ToolCalled(name="recall_topic", args={"topic": "user.name"})
+    greeting = ExpectedCall(name="recall_topic", args={"topic": "user.name"})
     assert load_story(written(tmp_path, WHOLE)) == Story(
         name="A story",
         description="All there is.",
         sessions=(
-            Session(
+            StorySession(
                 id="first",
                 user="richard",
                 turns=(
@@ -108,7 +108,7 @@ def test_every_kind_of_step_becomes_its_struct(tmp_path: Path) -> None:
             StoryTool(
                 name="list_orders",
                 description="Every order.",
-                returns=Repeated(repeat="ab", times=3),
+                returns=RepeatedText(repeat="ab", times=3),
             ),
             StoryTool(name="ring", returns="Rung."),
         ),
@@ -117,7 +117,7 @@ def test_every_kind_of_step_becomes_its_struct(tmp_path: Path) -> None:
 
 def test_a_tool_answers_its_text_or_a_repeated_one() -> None:
     assert StoryTool(name="ring", returns="Rung.").answer == "Rung."
-    assert StoryTool(name="ring", returns=Repeated(repeat="ab", times=3)).answer == "ababab"
+    assert StoryTool(name="ring", returns=RepeatedText(repeat="ab", times=3)).answer == "ababab"
 
 
 def test_kept_values_stand_wherever_their_names_do(tmp_path: Path) -> None:

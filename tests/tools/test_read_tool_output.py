@@ -5,8 +5,7 @@ import pytest
 
 from local.errors import InvalidArgumentsError
 from local.memory.tenant import Memories, Memory
-from local.protocol.caller import Caller
-from local.protocol.codec import decode
+from local.protocol.envelope import Caller, decode
 from local.protocol.payloads import Json, OutputPart, ToolRequest
 from local.protocol.tool import ToolOutput, parameters_of
 from local.tools.read_tool_output import TOOL, ReadToolOutput

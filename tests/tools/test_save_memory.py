@@ -10,7 +10,7 @@ from local.bus.tool_host import ToolHost
 from local.client.tools import call_tool
 from local.memory.intake.episodes import MAX_METADATA
 from local.memory.tenant import Memories, Memory
-from local.protocol.caller import Caller
+from local.protocol.envelope import Caller
 from local.protocol.payloads import Json, ToolResult
 from local.tools import save_memory, search_memory
 

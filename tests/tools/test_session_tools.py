@@ -12,7 +12,7 @@ from local.ledger.records import Fact
 from local.memory.intake.turns import Turn
 from local.memory.service import MemoryService
 from local.memory.tenant import Memories, Memory
-from local.protocol.caller import Caller
+from local.protocol.envelope import Caller
 from local.protocol.payloads import Json, ToolCallRecord, ToolResult
 from local.protocol.tool import parameters_of
 from local.tools import load_session, note

@@ -23,7 +23,7 @@ from local.errors import (
     VectorError,
 )
 from local.vectors import folder as index_folder
-from local.vectors.chroma import translated
+from local.vectors.folder import translated
 from local.vectors.index import VectorIndex
 from local.vectors.matrix import FloatMatrix, unit_rows
 
@@ -238,7 +238,7 @@ def test_what_chroma_refuses_is_a_vector_error(tmp_path: Path) -> None:
 def test_an_open_folder_is_refused_to_others(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(index_folder, "LOCK_WAIT_SECONDS", 0.0)
+    monkeypatch.setattr(index_folder, "LOCK_WAIT", 0.0)
     with opened(tmp_path), pytest.raises(FolderLockedError, match="Another process"):
         opened(tmp_path)
     opened(tmp_path).close()
@@ -350,7 +350,7 @@ def test_an_index_that_cannot_even_be_made_empty_says_so_until_it_can(tmp_path: 
 
 
 def test_a_restored_folder_is_locked_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(index_folder, "LOCK_WAIT_SECONDS", 0.0)
+    monkeypatch.setattr(index_folder, "LOCK_WAIT", 0.0)
     folder = tmp_path / "index"
     with opened(folder) as index:
         shutil.rmtree(folder)

@@ -8,15 +8,15 @@ from contextlib import asynccontextmanager
 import pytest
 
 from local.errors import VectorError
-from local.vectors.lane import Lane, Together
+from local.vectors.worker_thread import Batcher, WorkerThread
 from waiting import eventually
 
 PATIENT = 60.0
 
 
 @pytest.fixture
-def lane() -> Iterator[Lane]:
-    opened = Lane("test")
+def lane() -> Iterator[WorkerThread]:
+    opened = WorkerThread("test")
     yield opened
     opened.close()
 
@@ -24,10 +24,10 @@ def lane() -> Iterator[Lane]:
 class Answers:
     """Answers in capitals, and notes what was asked together."""
 
-    def __init__(self, lane: Lane, *, limit: int = 16) -> None:
+    def __init__(self, lane: WorkerThread, *, limit: int = 16) -> None:
         self.asked: list[list[str]] = []
         self.failure: Exception | None = None
-        self.together: Together[str, str] = Together(lane, self.answer_all, limit=limit)
+        self.together: Batcher[str, str] = Batcher(lane, self.answer_all, limit=limit)
 
     def answer_all(self, questions: list[str]) -> list[str]:
         self.asked.append(questions)
@@ -43,7 +43,7 @@ class Answers:
 
 
 @asynccontextmanager
-async def busy(lane: Lane) -> AsyncIterator[None]:
+async def busy(lane: WorkerThread) -> AsyncIterator[None]:
     """Hold the lane, so that what is asked meanwhile waits together."""
     begun, may_end = threading.Event(), threading.Event()
 
@@ -65,7 +65,7 @@ async def waits(answers: Answers, count: int) -> None:
 
 
 async def test_questions_that_wait_are_answered_together_each_with_its_own_answer(
-    lane: Lane,
+    lane: WorkerThread,
 ) -> None:
     answers = Answers(lane)
     async with busy(lane):
@@ -76,7 +76,7 @@ async def test_questions_that_wait_are_answered_together_each_with_its_own_answe
     assert answers.asked == [["q0", "q1", "q2", "q3", "q4"]]
 
 
-async def test_no_more_questions_go_together_than_the_limit(lane: Lane) -> None:
+async def test_no_more_questions_go_together_than_the_limit(lane: WorkerThread) -> None:
     answers = Answers(lane, limit=2)
     async with busy(lane):
         asking = asyncio.create_task(answers.ask_all(5))
@@ -86,7 +86,9 @@ async def test_no_more_questions_go_together_than_the_limit(lane: Lane) -> None:
     assert answers.asked == [["q0", "q1"], ["q2", "q3"], ["q4"]]
 
 
-async def test_a_question_whose_patience_is_over_is_refused_and_not_answered(lane: Lane) -> None:
+async def test_a_question_whose_patience_is_over_is_refused_and_not_answered(
+    lane: WorkerThread,
+) -> None:
     answers = Answers(lane)
     async with busy(lane):
         late = asyncio.create_task(answers.together.ask("late", patience=0.0, then=str))
@@ -100,7 +102,7 @@ async def test_a_question_whose_patience_is_over_is_refused_and_not_answered(lan
 
 
 async def test_a_failure_belongs_to_everybody_who_asked_together_and_to_nobody_later(
-    lane: Lane,
+    lane: WorkerThread,
 ) -> None:
     answers = Answers(lane)
     answers.failure = VectorError("The model is gone.")
@@ -118,7 +120,9 @@ async def test_a_failure_belongs_to_everybody_who_asked_together_and_to_nobody_l
     assert await answers.together.ask("three", patience=PATIENT, then=str) == "THREE"
 
 
-async def test_a_question_nobody_waits_for_any_more_does_not_hurt_the_next(lane: Lane) -> None:
+async def test_a_question_nobody_waits_for_any_more_does_not_hurt_the_next(
+    lane: WorkerThread,
+) -> None:
     answers = Answers(lane)
     async with busy(lane):
         left = asyncio.create_task(answers.together.ask("left", patience=PATIENT, then=str))
@@ -130,7 +134,7 @@ async def test_a_question_nobody_waits_for_any_more_does_not_hurt_the_next(lane:
     assert await answers.together.ask("next", patience=PATIENT, then=str) == "NEXT"
 
 
-async def test_urgent_calls_go_before_those_that_were_there_first(lane: Lane) -> None:
+async def test_urgent_calls_go_before_those_that_were_there_first(lane: WorkerThread) -> None:
     order: list[str] = []
     async with busy(lane):
         calls = [asyncio.create_task(lane.run(order.append, name)) for name in ("first", "second")]
@@ -142,7 +146,7 @@ async def test_urgent_calls_go_before_those_that_were_there_first(lane: Lane) ->
 
 
 async def test_closing_finishes_what_is_queued() -> None:
-    lane = Lane("test")
+    lane = WorkerThread("test")
     done: list[int] = []
     async with busy(lane):
         calls = [asyncio.create_task(lane.run(done.append, number)) for number in range(3)]
@@ -155,7 +159,7 @@ async def test_closing_finishes_what_is_queued() -> None:
     assert done == [0, 1, 2]
 
 
-async def test_what_is_done_with_an_answer_is_done_in_the_lane(lane: Lane) -> None:
+async def test_what_is_done_with_an_answer_is_done_in_the_lane(lane: WorkerThread) -> None:
     answers = Answers(lane)
 
     def where(_: str) -> str:
@@ -164,7 +168,7 @@ async def test_what_is_done_with_an_answer_is_done_in_the_lane(lane: Lane) -> No
     assert await answers.together.ask("q", patience=PATIENT, then=where) == "test"
 
 
-async def test_failing_with_one_answer_fails_no_other(lane: Lane) -> None:
+async def test_failing_with_one_answer_fails_no_other(lane: WorkerThread) -> None:
     answers = Answers(lane)
 
     def refuse(_: str) -> str:

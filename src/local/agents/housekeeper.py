@@ -1,24 +1,32 @@
-"""Housekeeper: says whether ledger and index of a tenant agree, and rebuilds the index."""
+"""What the memory serves besides its tools: its status, a reindex, and the storing of long outputs.
+
+The Housekeeper reports whether ledger and index agree, and rebuilds the index on request. The
+OutputKeeper stores tool outputs that are too long for a model.
+"""
 
 from collections.abc import Callable
 
 from local.bus.connection import Connection, Message
+from local.bus.identity import caller_of
 from local.bus.participant import Participant
-from local.client.dead_letters import count_letters
+from local.client.maintenance import count_letters
 from local.errors import BusError, IndexDamagedError, Local2Error, StorageError, VectorError
+from local.fair_slots import FairSlots
 from local.ledger.records import Counts
-from local.memory.tenant import Memory
+from local.memory.tenant import Memories, Memory
 from local.protocol import subjects
-from local.protocol.codec import decode, encode
-from local.protocol.envelope import seal
-from local.protocol.payloads import MemoryStatus
+from local.protocol.envelope import decode, encode, seal
+from local.protocol.payloads import MemoryStatus, OutputPart, ToolResult
 from local.protocol.vectors import VectorStatus, WorkerReady
 
 NAME = "housekeeper"
 
 
+OUTPUT_KEEPER = "output_keeper"
+
+
 class Housekeeper(Participant):
-    """Serves `memory.status` and `memory.reindex`; hears when a vector worker has started."""
+    """Serves `memory.status` and `memory.reindex`; learns when a vector worker has started."""
 
     def __init__(
         self,
@@ -29,14 +37,14 @@ class Housekeeper(Participant):
         super().__init__(bus, name=NAME, description="Keeps the vector index equal to the ledger.")
         self._memory = memory
         self._turns_problem = turns_problem
-        self.serve(subjects.MEMORY_STATUS, self._tell_status, queue=NAME)
+        self.serve(subjects.MEMORY_STATUS, self._report, queue=NAME)
         self.serve(subjects.MEMORY_REINDEX, self._reindex, queue=NAME)
         self.serve(subjects.VECTOR_READY, self._worker_started, inner=True)
 
     async def _worker_started(self, message: Message) -> None:
         self._memory.indexer.worker_started(decode(message.data, WorkerReady).payload.worker)
 
-    async def _tell_status(self, message: Message) -> None:
+    async def _report(self, message: Message) -> None:
         await self._answer(message, None)
 
     async def _reindex(self, message: Message) -> None:
@@ -59,15 +67,8 @@ class Housekeeper(Participant):
             dead_letters = await count_letters(self.bus)
         except BusError as error:
             problem = problem or str(error)
-        worker: VectorStatus | None = None
-        try:
-            worker = await self._memory.vectors.status(tenant=self._memory.tenant)
-            await indexer.held(worker.count)
-        except IndexDamagedError as error:
-            indexer.damaged(str(error))
-        except (StorageError, VectorError) as error:
-            problem = problem or str(error)
-        problem = problem or (worker.problem if worker else None)
+        worker, failure = await self._worker_status()
+        problem = problem or failure or (worker.problem if worker else None)
         return MemoryStatus(
             records=counts.records,
             indexed=counts.indexed,
@@ -81,7 +82,46 @@ class Housekeeper(Participant):
             waiting_since=indexer.moved_at if counts.waiting else None,
         )
 
+    async def _worker_status(self) -> tuple[VectorStatus | None, str | None]:
+        """The status of the vector worker, or why there is none; mends a damaged index."""
+        worker: VectorStatus | None = None
+        try:
+            worker = await self._memory.vectors.status(tenant=self._memory.tenant)
+            await self._memory.indexer.held(worker.count)
+        except IndexDamagedError as error:
+            self._memory.indexer.damaged(str(error))
+        except (StorageError, VectorError) as error:
+            return worker, str(error)
+        return worker, None
+
     async def _answer(self, message: Message, problem: str | None) -> None:
         if message.reply:
             status = await self._status(problem)
             await self.bus.publish(message.reply, encode(seal(status, type="status", source=NAME)))
+
+
+class OutputKeeper(Participant):
+    """Serves `memory.output.keep`; its acknowledgement means that the part is on disk."""
+
+    def __init__(self, bus: Connection, memories: Memories) -> None:
+        super().__init__(bus, name=OUTPUT_KEEPER, description="Keeps long tool outputs whole.")
+        self._memories = memories
+        self._slots = FairSlots()
+        self.serve(subjects.MEMORY_OUTPUT_KEEP, self._keep, queue=OUTPUT_KEEPER, limit=None)
+
+    async def _keep(self, message: Message) -> None:
+        try:
+            envelope = decode(message.data, OutputPart)
+            caller = caller_of(envelope)
+            owner = caller.principal
+            with self._slots.admitted(owner, len(message.data)):
+                async with self._slots.slot(owner):
+                    await self._memories.of(caller).outputs.store_part(envelope.payload)
+        except Local2Error as error:
+            result = ToolResult.failed(error)
+        else:
+            result = ToolResult(ok=True, content="Kept.")
+        if message.reply:
+            await self.bus.publish(
+                message.reply, encode(seal(result, type="result", source=OUTPUT_KEEPER))
+            )

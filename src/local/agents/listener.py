@@ -1,29 +1,27 @@
-"""Listener: remembers what is said on the bus before a turn reports it, or without one.
+"""Listener: remembers questions and tool results as soon as they are on the bus.
 
-A question is remembered when it is received, whatever becomes of its turn; a tool's result when
-the tool returns, whoever called it. Neither waits to be acknowledged: the turn that reports them
-comes from JetStream, and brings what was missed.
+A question is stored when it is received, whatever becomes of its turn, and a tool's result when the
+tool returns, whoever called it. These messages are not acknowledged; what is missed comes again
+with the turn, which JetStream delivers. See decision 0027.
 """
 
 import msgspec
 import structlog
 
-from local.agents.unread import Unread
-from local.bus.connection import Connection, Message
+from local.agents.memory_agent import UnreadLog
+from local.bus.connection import Connection, Message, others_hear
 from local.bus.identity import caller_of
 from local.bus.outputs import with_preview
 from local.bus.participant import Participant
-from local.bus.receivers import others_hear
 from local.errors import Local2Error, NoRespondersError, RequestError
 from local.memory.intake.intake import Question, Result
 from local.memory.tenant import Memories
 from local.protocol import subjects
-from local.protocol.codec import decode, encode
-from local.protocol.envelope import Envelope, seal, utc_now
+from local.protocol.envelope import Envelope, decode, encode, seal, utc_now
 from local.protocol.generation import read_query
 from local.protocol.payloads import Json, ToolCallRecord, ToolResult
-from local.protocol.result import read_result
-from local.protocol.times import in_utc
+from local.protocol.reading import in_utc
+from local.protocol.tool_messages import read_result
 from local.settings import TOOL_OUTPUT_LIMIT
 
 NAME = "listener"
@@ -31,23 +29,23 @@ NAME = "listener"
 log = structlog.get_logger()
 
 
-class Asked(msgspec.Struct):
-    """The arguments of a call, which some repeat in its result."""
+class CallArguments(msgspec.Struct):
+    """The arguments of a call, which some tools repeat in the result."""
 
     args: Json = {}
 
 
 class Listener(Participant):
-    """Hears `query.received` and `tool.result.*`, and serves neither."""
+    """Listens to `query.received` and `tool.result.*` without answering either."""
 
     def __init__(self, bus: Connection, memories: Memories) -> None:
         super().__init__(bus, name=NAME, description="Remembers questions and results at once.")
         self._memories = memories
-        self._unread = Unread()
-        self.serve(subjects.QUERY_RECEIVED, self._hear_question)
-        self.serve(subjects.TOOL_RESULTS, self._hear_result)
+        self._unread = UnreadLog()
+        self.serve(subjects.QUERY_RECEIVED, self._receive_question)
+        self.serve(subjects.TOOL_RESULTS, self._receive_result)
 
-    async def _hear_question(self, message: Message) -> None:
+    async def _receive_question(self, message: Message) -> None:
         try:
             await self._remember_question(message)
         except Local2Error as error:
@@ -56,9 +54,9 @@ class Listener(Participant):
             await self._answer_for_nobody(message)
 
     async def _remember_question(self, message: Message) -> None:
-        heard = read_query(message.data)
-        envelope, query = heard.envelope, heard.envelope.payload
-        self._unread.tell(message.subject, envelope.source, heard.unread)
+        reading = read_query(message.data)
+        envelope, query = reading.envelope, reading.envelope.payload
+        self._unread.warn(message.subject, envelope.source, reading.unread)
         question = Question(
             text=query.query,
             at=in_utc(envelope.timestamp_utc or utc_now(), "timestamp_utc"),
@@ -70,7 +68,7 @@ class Listener(Participant):
         log.debug("question_remembered", id=written.id, was_new=written.was_new)
 
     async def _answer_for_nobody(self, message: Message) -> None:
-        """Who asks by request would learn from the server that nobody answers, but for us."""
+        """Reply in place of the server, whose "no responders" our subscription hides."""
         error = NoRespondersError(
             "Nobody on the bus answers queries; the question is remembered.",
             remedy="Start a generator, for example with `local2 up`.",
@@ -79,7 +77,7 @@ class Listener(Participant):
             message.reply, encode(seal(ToolResult.failed(error), type="result", source=NAME))
         )
 
-    async def _hear_result(self, message: Message) -> None:
+    async def _receive_result(self, message: Message) -> None:
         tool = message.subject.removeprefix(subjects.TOOL_RESULTS.removesuffix("*"))
         try:
             envelope = read_result(message.data, message.headers)
@@ -118,6 +116,6 @@ class Listener(Participant):
 
 def _args(data: bytes) -> Json:
     try:
-        return decode(data, Asked).payload.args
+        return decode(data, CallArguments).payload.args
     except RequestError:
         return {}

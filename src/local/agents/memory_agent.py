@@ -1,41 +1,46 @@
-"""MemoryAgent: remembers every turn by itself, and keeps the ratings of answers.
+"""MemoryAgent: remembers every turn, and stores the ratings of answers.
 
-Turns come from JetStream and are acknowledged after the ledger has committed them: killed in the
-middle and started again, the agent misses nothing, and the ledger's ids double nothing. What it
-cannot read becomes a dead letter.
+Turns come from JetStream, and are acknowledged after the ledger has committed them. So a stack that
+is killed in between misses none, and the ledger's ids prevent that any is stored twice. A message
+that cannot be read becomes a dead letter.
 """
 
 import asyncio
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
 import structlog
 
-from local.agents.unread import Unread
 from local.bus.connection import Connection, Message
-from local.bus.dead_letters import bury
 from local.bus.identity import caller_of
 from local.bus.participant import Participant
 from local.bus.streams import (
     acknowledge,
-    ask_again,
+    delivery_of,
     ensure_streams,
     ensure_turns_consumer,
-    stored,
+    redeliver,
+    store_dead_letter,
 )
-from local.errors import DeadlineError, Local2Error, RequestError
+from local.errors import DeadlineError, Local2Error, RequestError, echoed
 from local.memory.intake.echoes import UNANSWERED, read
 from local.memory.intake.turns import Turn
 from local.memory.tenant import Memories
 from local.protocol import subjects
 from local.protocol.envelope import Envelope, utc_now
-from local.protocol.generation import Read, read_feedback, read_generation, source_of
-from local.protocol.nothing import is_nothing, why_in_part
+from local.protocol.generation import Reading, read_feedback, read_generation, source_of
+from local.protocol.memories import is_nothing, why_in_part
 from local.protocol.payloads import DeadLetter, Generation
 
 NAME = "memory_agent"
 ATTEMPTS = 3
-"""To handle a message in its time."""
+"""Deliveries of a message that fails, before it becomes a dead letter: some failures pass."""
+MOST_SOURCES = 1_000
+"""Sources that are logged; it bounds the set, whatever names senders invent."""
+MOST_LINES = 10
+"""Paths in one line of the log, of what could not be read."""
+
 log = structlog.get_logger()
 
 
@@ -48,14 +53,14 @@ class MemoryAgent(Participant):
         super().__init__(bus, name=NAME, description="Remembers every turn and every rating.")
         self._memories = memories
         self._turn_timeout = turn_timeout
-        self._unread = Unread()
+        self._unread = UnreadLog()
         self.serve(delivery, self._receive)
 
     @classmethod
     async def open(
         cls, bus: Connection, memories: Memories, *, turn_timeout: float
     ) -> "MemoryAgent":
-        """Make the streams and the durable consumer where they are missing.
+        """Create the streams and the durable consumer, unless they exist.
 
         `turn_timeout`: seconds in which a message has to be handled.
         """
@@ -67,12 +72,12 @@ class MemoryAgent(Participant):
             await self._handle(message)
         except Local2Error as error:
             log.warning("message_postponed", subject=message.subject, reason=error.logged)
-            await ask_again(self.bus, message)
+            await redeliver(self.bus, message)
         else:
             await acknowledge(self.bus, message)
 
     async def _handle(self, message: Message) -> None:
-        """Make a memory of the message, or a dead letter of what can never become one."""
+        """Make a memory of the message, or a dead letter if it can never become one."""
         seconds = self._turn_timeout
         try:
             async with asyncio.timeout(seconds):
@@ -90,9 +95,9 @@ class MemoryAgent(Participant):
             await self._try_again(message, fault)
 
     async def _try_again(self, message: Message, error: Local2Error) -> None:
-        """Raise the error, unless it has been tried often enough."""
-        there = stored(self.bus, message)
-        if there is not None and there.deliveries < ATTEMPTS:
+        """Raise the error, so that the message comes again, unless there were enough attempts."""
+        delivery = delivery_of(self.bus, message)
+        if delivery is not None and delivery.deliveries < ATTEMPTS:
             raise error
         await self._give_up(message, error)
 
@@ -103,9 +108,9 @@ class MemoryAgent(Participant):
             await self._remember(message)
 
     async def _remember(self, message: Message) -> None:
-        heard, unsure = await asyncio.to_thread(_read, message.data)
-        envelope, turn = heard.envelope, heard.envelope.payload
-        self._unread.tell(message.subject, envelope.source, heard.unread)
+        reading, unsure = await asyncio.to_thread(_read, message.data)
+        envelope, turn = reading.envelope, reading.envelope.payload
+        self._unread.warn(message.subject, envelope.source, reading.unread)
         answered = bool(turn.answer.strip() or turn.error is None) and not unsure
         remembered = Turn(
             query=turn.query,
@@ -126,9 +131,9 @@ class MemoryAgent(Participant):
         )
 
     async def _rate(self, message: Message) -> None:
-        heard = read_feedback(message.data)
-        envelope, rating = heard.envelope, heard.envelope.payload
-        self._unread.tell(message.subject, envelope.source, heard.unread)
+        reading = read_feedback(message.data)
+        envelope, rating = reading.envelope, reading.envelope.payload
+        self._unread.warn(message.subject, envelope.source, reading.unread)
         await self._memories.of(caller_of(envelope)).intake.store_rating(
             rating.query_id,
             rating.score,
@@ -139,15 +144,15 @@ class MemoryAgent(Participant):
         log.info("answer_rated", query_id=rating.query_id, score=rating.score)
 
     def _moment(self, message: Message, envelope: Envelope[Any]) -> datetime:
-        """When it was said, else when the stream took it: another delivery changes neither."""
+        """When it was said, or when the stream stored it; neither changes with another delivery."""
         if envelope.timestamp_utc is not None:
             return envelope.timestamp_utc
-        there = stored(self.bus, message)
-        return there.at if there else utc_now()
+        delivery = delivery_of(self.bus, message)
+        return delivery.at if delivery else utc_now()
 
     async def _give_up(self, message: Message, error: Local2Error) -> None:
         log.warning("message_refused", subject=message.subject, reason=error.logged)
-        there = stored(self.bus, message)
+        delivery = delivery_of(self.bus, message)
         text = message.data.decode("utf-8", "replace")
         letter = DeadLetter(
             subject=message.subject,
@@ -156,18 +161,36 @@ class MemoryAgent(Participant):
             source=source_of(message.data),
             cut=text.encode() != message.data,
         )
-        await bury(self.bus, letter, source=NAME, number=f"{there.sequence}" if there else None)
+        await store_dead_letter(
+            self.bus, letter, source=NAME, message_id=f"{delivery.sequence}" if delivery else None
+        )
 
 
-def _read(data: bytes) -> tuple[Read[Generation], bool]:
-    """A turn, and whether its answer is unsure."""
-    heard = read_generation(data)
-    return heard, is_unsure(heard.envelope.payload)
+def _read(data: bytes) -> tuple[Reading[Generation], bool]:
+    """The turn, and whether its answer is unsure."""
+    reading = read_generation(data)
+    return reading, is_unsure(reading.envelope.payload)
 
 
 def is_unsure(turn: Generation) -> bool:
-    """Whether the answer says no more than that nothing was found where not all was searched."""
+    """Whether the answer says only that nothing was found, and not everything was searched."""
     results = [call.content for call in turn.tool_calls]
     if not (any(map(why_in_part, results)) and all(map(is_nothing, results))):
         return False
     return UNANSWERED in read(turn.query, turn.answer, (), results).of_answer
+
+
+class UnreadLog:
+    """Logs what could not be read, once a source, because a source repeats its mistakes."""
+
+    def __init__(self) -> None:
+        self._sources: set[str] = set()
+
+    def warn(self, subject: str, source: str, unread: Sequence[str]) -> None:
+        """Log the paths of what could not be read, if it is the first time for the source."""
+        if unread and source not in self._sources and len(self._sources) < MOST_SOURCES:
+            self._sources.add(source)
+            first = [echoed(line) for line in unread[:MOST_LINES]]
+            log.warning(
+                "read_in_part", subject=subject, source=source, unread=first, count=len(unread)
+            )

@@ -1,9 +1,9 @@
-"""StreamKeeper: notices that JetStream takes no turns any more, says so, and mends its server.
+"""StreamKeeper: notices when JetStream stores no turns any more, reports it, and mends the server.
 
-A stream whose disk was full once refuses every message until its server restarts, without a word to
-whoever publishes: what is left of a turn is that somebody heard it. So behind every turn that is
-heard a probe is stored beside it. Where that fails although the server answers, a server of our own
-is restarted, once there is space again.
+A stream whose disk was full once refuses every message until its server restarts, and the sender
+gets no error: others receive the turn, but it is not stored. So after every turn on the bus a probe
+is published into the same stream. If that fails although the server answers, the embedded server is
+restarted, once there is space again. See decision 0034.
 """
 
 import asyncio
@@ -19,44 +19,48 @@ from local.protocol import subjects
 
 NAME = "stream_keeper"
 PROBES_APART = 1.0
+"""Seconds between two probes: each costs a sync of the disk, and a failure is noticed soon
+enough."""
 PROBE_PATIENCE = 3.0
+"""Seconds to wait for the acknowledgement of a probe, more than a slow disk usually takes."""
 FAILURES = 2
 """In a row, before the server is restarted: a disk may be slow."""
 LAST_PAUSE = 10.0
+"""Seconds between attempts once several have failed, so that waiting for space costs little."""
 
 log = structlog.get_logger()
 
 
 class StreamKeeper(Participant):
-    """Probes the stream of turns while `run` runs; `problem` says why it takes none."""
+    """Probes the stream of turns while `run` runs; `problem` says why it stores none."""
 
     def __init__(self, bus: Connection, server: EmbeddedServer | None) -> None:
         super().__init__(bus, name=NAME, description="Sees to it that turns can be stored.")
         self.problem: str | None = None
         self._server = server
-        self._heard = asyncio.Event()
+        self._published = asyncio.Event()
         for subject in (
             subjects.MEMORY_TURN,
             subjects.RESPONSE_GENERATION,
             subjects.RESPONSE_FEEDBACK,
         ):
-            self.serve(subject, self._hear)
+            self.serve(subject, self._receive)
 
     async def run(self) -> None:
-        """Probe behind what is heard, and mend what is broken, until cancelled."""
+        """Probe after each turn, and mend what is broken, until cancelled."""
         while True:
-            await self._heard.wait()
-            self._heard.clear()
+            await self._published.wait()
+            self._published.clear()
             await self._until_stored()
             await asyncio.sleep(PROBES_APART)
 
-    async def _hear(self, _: Message) -> None:
-        self._heard.set()
+    async def _receive(self, _: Message) -> None:
+        self._published.set()
 
     async def _until_stored(self) -> None:
         failures, pause = 0, PROBES_APART
         while (failure := await self._probe()) is not None:
-            if not self.bus.lost.is_set():  # a server that has gone is started again, or waited for
+            if not self.bus.lost.is_set():  # one that is gone comes back by itself
                 failures += 1
                 await self._mend(failure, patient=failures < FAILURES)
             await asyncio.sleep(pause)
@@ -74,16 +78,16 @@ class StreamKeeper(Participant):
 
     async def _mend(self, failure: BusError, *, patient: bool) -> None:
         if self._server is None:
-            self._say(f"{failure} See that its disk has space, and restart the NATS server.")
+            self._report(f"{failure} See that its disk has space, and restart the NATS server.")
         elif lacking := await asyncio.to_thread(self._server.lacks_room):
-            self._say(f"{lacking} They are stored then, without a restart.")
+            self._report(f"{lacking} They are stored then, without a restart.")
         elif patient:
-            self._say(f"{failure}")
+            self._report(f"{failure}")
         else:
-            self._say(f"{failure} The NATS server is restarted.")
+            self._report(f"{failure} The NATS server is restarted.")
             await self._server.restart()
 
-    def _say(self, why: str) -> None:
+    def _report(self, why: str) -> None:
         problem = f"Turns cannot be stored: {why}"
         if problem != self.problem:
             log.error("turns_not_stored", reason=problem)

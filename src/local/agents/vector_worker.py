@@ -1,9 +1,8 @@
 """The vector worker: Chroma and the embedder, in a process of their own.
 
-Started by the supervisor with its configuration as the first line of standard input, which then
-stays open: when it closes, the parent is gone, and so is the worker. Two threads, one for the
-embedder and one for Chroma, so that a batch is embedded while the one before it is stored; in both,
-searches go before batches.
+The supervisor starts it with its configuration as the first line of standard input, which stays
+open: when it closes, the parent is gone, and the worker ends. The embedder and Chroma have a thread
+each, so that one batch is embedded while the one before is stored; in both, searches come first.
 """
 
 import asyncio
@@ -17,14 +16,12 @@ import msgspec
 import structlog
 
 from local.bus.connection import Connection, Message, connect
-from local.bus.failure import failure
-from local.bus.participant import Participant
-from local.bus.signature import signed
+from local.bus.identity import signed
+from local.bus.participant import Participant, error_answer
 from local.errors import Local2Error, VectorError
 from local.logs import logging_to
 from local.protocol import subjects
-from local.protocol.codec import decode, encode
-from local.protocol.envelope import seal
+from local.protocol.envelope import decode, encode, seal
 from local.protocol.vectors import (
     TenantOnly,
     VectorCheck,
@@ -42,7 +39,9 @@ from local.vectors.store import VectorStore
 
 NAME = "vector_worker"
 RELOAD_SECONDS = 60.0
-"""How long a worker whose embedder could not be loaded says so before it is tried again."""
+"""Seconds for which a worker without an embedder serves that error before it ends, and the next one
+tries again: a download that failed may succeed later, and a loop of starts would cost a
+processor."""
 
 log = structlog.get_logger()
 
@@ -73,7 +72,7 @@ class VectorWorker(Participant):
         function: Callable[[Any], Awaitable[msgspec.Struct]],
     ) -> None:
         async def handle(message: Message) -> None:
-            if not message.reply:  # not the memory's, which waits for every answer
+            if not message.reply:  # the memory waits for every answer, so this is not its request
                 return
             headers: dict[str, str] | None = None
             try:
@@ -81,18 +80,18 @@ class VectorWorker(Participant):
                 data = encode(seal(answer, type="answer", source=NAME))
                 self.bus.check_size(data)
             except Local2Error as error:
-                data, headers = failure(error, source=NAME)
+                data, headers = error_answer(error, source=NAME)
             except Exception as error:
                 log.exception("vector_request_failed", subject=subject)
                 fault = VectorError(f"The vector worker failed: {error!r}.")
-                data, headers = failure(fault, source=NAME)
+                data, headers = error_answer(fault, source=NAME)
             await self.bus.publish(message.reply, data, headers=headers)
 
         self.serve(subject, handle, queue=NAME, inner=True)
 
 
 async def work(config: WorkerConfig) -> None:
-    """Be the vector worker until standard input closes or SIGTERM comes."""
+    """Run the vector worker until standard input closes or SIGTERM arrives."""
     stop = _stop_event()
     async with AsyncExitStack() as resources:
         index = await asyncio.to_thread(VectorIndex.open, config.chroma_path, config.collection)
@@ -128,7 +127,7 @@ def _embedder(config: WorkerConfig, recorded: str | None) -> Embedder:
 
 
 def _stop_event() -> asyncio.Event:
-    """Set when the parent says so or is gone; the folder being opened is then closed first."""
+    """Set by SIGTERM, or when the parent is gone; an index that is being opened is still closed."""
     loop = asyncio.get_running_loop()
     stop = asyncio.Event()
     loop.add_signal_handler(signal.SIGTERM, stop.set)
@@ -148,7 +147,7 @@ def main() -> None:
         try:
             asyncio.run(work(config))
         except Local2Error as error:
-            log.error("vector_worker_failed", reason=str(error))  # noqa: TRY400 - it says it all
+            log.error("vector_worker_failed", reason=str(error))  # noqa: TRY400 - the message says it all
             sys.exit(1)
 
 

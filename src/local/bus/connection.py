@@ -1,10 +1,15 @@
-"""The one door to NATS: publish, request, subscribe, drain. Endless reconnects, a size guard."""
+"""The one door to NATS: publish, request, subscribe, drain.
+
+A connection reconnects without end, because the stack outlives its server, and checks the size of
+what it sends, because the server closes a connection that sends too much.
+"""
 
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from urllib.parse import urlsplit
 
+import msgspec
 import nats
 import nats.errors
 import structlog
@@ -21,16 +26,29 @@ from local.errors import (
 )
 
 RECONNECT_WAIT = 0.25
+"""Seconds between two attempts to reconnect: long enough to leave the processor alone, short enough
+that a restarted server is found before a request times out."""
+DRAIN_TIMEOUT = 10
+"""Seconds for a closing connection to send what it still holds; more would delay a stop when the
+server hangs."""
+MESSAGES_AT_ONCE = 256
+"""Messages of one subscription that are handled at a time: bounds the tasks, and rarely waits."""
 HEADER_ROOM = 512
-"""Bytes the NATS protocol adds around headers, generously."""
+"""Bytes that the NATS protocol adds around headers, estimated generously."""
 
 __all__ = ["Connection", "Handler", "Headers", "Message", "Subscription", "connect"]
 
 log = structlog.get_logger()
 
 
+TRACING_SINCE = (2, 11)
+"""Version of nats-server; an older one would deliver the traced message."""
+TRACE_TIMEOUT = 1.0
+"""Seconds. The server answers at once; without an answer the message is assumed to have arrived."""
+
+
 class Connection:
-    """A connection to NATS. Made by `connect`; `lost` is set while there is no server."""
+    """A connection to NATS, made by `connect`. `lost` is set while there is no server."""
 
     def __init__(
         self, client: Client, request_timeout: float, lost: asyncio.Event, secret: str
@@ -43,17 +61,17 @@ class Connection:
 
     @property
     def url(self) -> str:
-        """Where the server is, without credentials."""
+        """The address of the server, without credentials."""
         connected = self.client.connected_url
         return _without_credentials(connected.geturl()) if connected else "(not connected)"
 
     async def publish(
         self, subject: str, data: bytes, *, headers: Headers | None = None, reply: str = ""
     ) -> None:
-        """Send without waiting for anyone.
+        """Send without waiting for a receiver.
 
         Raises:
-            TooLargeError: Over the server's limit, which would end the connection for good.
+            TooLargeError: The server's limit is exceeded; it would close the connection for good.
             BusError: The connection is closed.
         """
         self.check_size(data, headers)
@@ -67,14 +85,14 @@ class Connection:
         subject: str,
         data: bytes,
         *,
-        timeout: float | None = None,  # noqa: ASYNC109 - it is the caller's to choose
+        timeout: float | None = None,  # noqa: ASYNC109 - the caller chooses it
         headers: Headers | None = None,
     ) -> Message:
         """Send and wait for one answer.
 
         Raises:
-            NoRespondersError: Nobody serves the subject; known at once.
-            BusTimeoutError: Somebody does, and did not answer in time.
+            NoRespondersError: Nobody serves the subject, which the server reports at once.
+            BusTimeoutError: Somebody serves it, but did not answer in time.
         """
         self.check_size(data, headers)
         seconds = self._request_timeout if timeout is None else timeout
@@ -89,11 +107,16 @@ class Connection:
         return Message(answer.subject, answer.data, answer.reply, answer.headers)
 
     async def subscribe(
-        self, subject: str, handler: Handler, *, queue: str = "", limit: int | None = 256
+        self,
+        subject: str,
+        handler: Handler,
+        *,
+        queue: str = "",
+        limit: int | None = MESSAGES_AT_ONCE,
     ) -> Subscription:
-        """Call `handler` for every message, concurrently; a queue group shares them out.
+        """Call `handler` for every message, concurrently; a queue group divides the messages.
 
-        What is over `limit` waits in memory; with None the handler refuses what is too much.
+        Messages over `limit` wait in memory. With None the handler itself refuses excess ones.
         """
         subscription = Subscription(handler, limit)
         try:
@@ -104,9 +127,10 @@ class Connection:
         return subscription
 
     async def flush(self) -> None:
-        """Return when the server has seen everything sent so far.
+        """Return when the server has received everything sent so far.
 
-        nats-py writes the first ping past what its buffer still holds, the second one behind it.
+        Two pings, because nats-py writes the first one ahead of what its buffer still holds, and
+        the second one behind it.
         """
         try:
             await self.client.flush()
@@ -115,6 +139,7 @@ class Connection:
             raise BusError(f"The NATS server does not answer: {error}.") from error
 
     def check_size(self, data: bytes, headers: Headers | None = None) -> None:
+        """Raise TooLargeError if the server does not carry a message of this size."""
         size = len(data)
         if headers:
             size += HEADER_ROOM + sum(len(k) + len(v) + 4 for k, v in headers.items())
@@ -133,14 +158,14 @@ async def connect(
     patience: float = 5.0,
     secret: str = "",
 ) -> AsyncIterator[Connection]:
-    """Connect, and drain when done.
+    """Connect, and drain the connection at the end.
 
     Args:
         url: `nats://[user:password@]host:port`.
-        name: Shown by the server's monitoring.
+        name: Shown in the server's monitoring.
         request_timeout: Seconds that `request` waits by default.
-        patience: Seconds to wait for the server at first; afterwards reconnects never end.
-        secret: What the stack's own processes sign messages on inner subjects with.
+        patience: Seconds to wait for the first connection; later reconnects never end.
+        secret: Signs messages on inner subjects; only the stack's own processes know it.
 
     Raises:
         StackNotRunningError: No server answers there.
@@ -164,7 +189,7 @@ async def _open(url: str, name: str, lost: asyncio.Event) -> Client:
 
     async def on_error(error: Exception) -> None:
         nonlocal last
-        if repr(error) != last:  # a server that is gone is refused four times a second
+        if repr(error) != last:  # while the server is down, every attempt reports the same error
             last = repr(error)
             log.warning("bus_error", error=last, connection=name)
 
@@ -185,7 +210,7 @@ async def _open(url: str, name: str, lost: asyncio.Event) -> Client:
         reconnected_cb=on_reconnect,
         max_reconnect_attempts=-1,
         reconnect_time_wait=RECONNECT_WAIT,
-        drain_timeout=10,
+        drain_timeout=DRAIN_TIMEOUT,
     )
 
 
@@ -196,11 +221,55 @@ async def _close(client: Client) -> None:
         try:
             await end()
         except (nats.errors.Error, TimeoutError, OSError, RuntimeError, TypeError) as error:
-            # The server went first. A closed transport raises RuntimeError (uvloop) or TypeError
-            # (asyncio of Python 3.13) when the client writes what it had not sent yet.
+            # The server stopped first. A closed transport raises RuntimeError (uvloop) or TypeError
+            # (asyncio of Python 3.13) when the client writes what it has not sent yet.
             log.warning("bus_not_drained", error=repr(error))
 
 
 def _without_credentials(url: str) -> str:
     parts = urlsplit(url)
     return f"{parts.scheme}://{parts.hostname}:{parts.port}" if parts.hostname else url
+
+
+class _TraceEvent(msgspec.Struct, frozen=True, kw_only=True):
+    """One step on a message's way; `type` is `eg` for a delivery (egress)."""
+
+    type: str
+    cid: int = 0
+    queue: str = ""
+
+
+class _Trace(msgspec.Struct, frozen=True, kw_only=True):
+    events: list[_TraceEvent]
+
+
+async def others_hear(bus: Connection, subject: str) -> bool:
+    """Whether a message reaches anybody besides this connection's own plain subscription.
+
+    A listener that subscribes beside those who answer hides the server's "no responders" from
+    whoever asks. With this it learns that nobody answers, and can say so in the server's place. The
+    server traces an empty message without delivering it. True as well if it cannot tell.
+    """
+    version = bus.client.connected_server_version
+    if (version.major, version.minor) < TRACING_SINCE:
+        return True
+    loop = asyncio.get_running_loop()
+    traced: asyncio.Future[bytes] = loop.create_future()
+
+    async def hear(message: Message) -> None:
+        if not traced.done():
+            traced.set_result(message.data)
+
+    inbox = bus.client.new_inbox()
+    subscription = await bus.subscribe(inbox, hear)
+    try:
+        headers = {"Nats-Trace-Dest": inbox, "Nats-Trace-Only": "true"}
+        await bus.publish(subject, b"", headers=headers)
+        data = await asyncio.wait_for(traced, TRACE_TIMEOUT)
+        steps = msgspec.json.decode(data, type=_Trace).events
+    except (TimeoutError, msgspec.DecodeError):
+        return True
+    finally:
+        await subscription.stop(grace=0)
+    own = _TraceEvent(type="eg", cid=bus.client.client_id or 0)
+    return any(step.type != "in" and step != own for step in steps)

@@ -1,8 +1,9 @@
-"""The lease of a bus: of several stacks, one serves. Kept in JetStream's KV, renewed by its holder.
+"""The lease of a bus: of several stacks, only the one that holds the lease serves.
 
-Two stacks with ledgers of their own would share requests out between them. The holder stops serving
-before its lease can have ended, by its own clock; a server that restarts, or elects another leader,
-takes less long.
+Two stacks with ledgers of their own would divide the requests between them, and each would remember
+half. The lease is a key in a KV bucket of JetStream, which its holder renews. The holder stops
+serving by its own clock before the lease can have ended. A server that restarts or elects another
+leader is back sooner than that. See decision 0044.
 """
 
 import asyncio
@@ -28,17 +29,19 @@ from local.errors import BusError, LeaseHeldError
 BUCKET = "local2-lease"
 KEY = "stack"
 LEASE = 15.0
+"""Seconds that a lease lasts: electing a leader stops renewals for up to 7."""
 RENEWAL = 3.0
+"""Seconds between two renewals, so that a lease survives several that fail."""
 ATTEMPTS = 3
-"""To take a lease that ends, or is given back, just when it is looked at."""
+"""To take a lease that ends, or is released, just while it is being read."""
 PATIENCE = 2.0
-"""Seconds for a renewal, and for each answer of JetStream to who asks for the lease."""
+"""Seconds for a renewal, and for each answer of JetStream while the lease is being taken."""
 
 log = structlog.get_logger()
 
 
 class Holder(msgspec.Struct, frozen=True, kw_only=True):
-    """Who holds the lease: a folder, on which only one stack can run at a time."""
+    """Who holds the lease: a data folder, whose lock lets only one stack run on it."""
 
     host: str
     folder: str
@@ -48,7 +51,7 @@ class Holder(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def of(cls, folder: Path) -> Self:
-        """This process, with the data folder whose lock it holds."""
+        """This process, on the data folder whose lock it holds."""
         there = folder.stat()
         return cls(
             host=socket.gethostname(),
@@ -67,7 +70,7 @@ class Lease:
     """The lease of one bus, as one stack sees it."""
 
     def __init__(self, bus: Connection, holder: Holder, *, in_memory: bool) -> None:
-        """`in_memory`: the server is this stack's own, so that no lease need outlive it."""
+        """`in_memory`: the server belongs to this stack, so the lease need not outlive it."""
         self._bus = bus
         self._holder = holder
         self._storage = StorageType.MEMORY if in_memory else StorageType.FILE
@@ -76,7 +79,7 @@ class Lease:
 
     @property
     def is_ending(self) -> bool:
-        """Whether it might end before another renewal is through."""
+        """Whether it might end before another renewal succeeds."""
         return time.monotonic() > self._until - RENEWAL - PATIENCE
 
     async def take(self) -> None:
@@ -92,10 +95,10 @@ class Lease:
         return await self._take()
 
     async def renew(self) -> None:
-        """Hold it for another while; take it again if it has ended meanwhile. Raises as `take`."""
+        """Extend it; take it again if it has ended meanwhile. Raises what `take` raises."""
         began = time.monotonic()
         try:
-            with self._answered():
+            with self._translated_errors():
                 bucket = await self._bucket()
                 self._revision = await bucket.update(
                     KEY, msgspec.json.encode(self._holder), self._revision
@@ -106,13 +109,13 @@ class Lease:
             self._until = began + LEASE
 
     async def release(self) -> None:
-        """Let the next one in, at once where the server answers."""
-        with suppress(BusError), self._answered():
+        """Let the next stack take it at once, if the server answers."""
+        with suppress(BusError), self._translated_errors():
             await (await self._bucket()).delete(KEY, self._revision)
 
     async def _take(self) -> None:
         began = time.monotonic()
-        with self._answered():
+        with self._translated_errors():
             bucket = await self._bucket()
             try:
                 self._revision = await bucket.create(KEY, msgspec.json.encode(self._holder))
@@ -142,7 +145,8 @@ class Lease:
             )
 
     @contextmanager
-    def _answered(self) -> Iterator[None]:
+    def _translated_errors(self) -> Iterator[None]:
+        """Turn errors of nats-py into ours."""
         try:
             yield
         except (
@@ -161,11 +165,11 @@ class Lease:
 
 
 class _ChangedError(BusError):
-    """Somebody else has written the key."""
+    """Another stack has written the key meanwhile."""
 
 
 class Serving:
-    """Participants that serve while the lease is held; `keep` it meanwhile."""
+    """Runs participants while the lease is held; `keep` has to run as a task meanwhile."""
 
     def __init__(
         self, lease: Lease, participants: Callable[[], Awaitable[Sequence[Participant]]]
@@ -183,7 +187,7 @@ class Serving:
         await self._stop()
 
     async def keep(self) -> None:
-        """Renew the lease until cancelled; stop serving where that fails, start once it is back."""
+        """Renew the lease until cancelled; stop serving while it is lost, and start again after."""
         while True:
             await asyncio.sleep(RENEWAL)
             try:

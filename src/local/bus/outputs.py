@@ -1,4 +1,7 @@
-"""Large tool outputs: kept whole in the memory, while a preview and its key travel on."""
+"""Long tool outputs: the memory stores the whole, and a preview with its key travels on.
+
+The one who has the output whole does this, because the bus may not carry it (decision 0014).
+"""
 
 import secrets
 
@@ -8,15 +11,17 @@ import structlog
 from local.bus.connection import Connection
 from local.errors import BusError, Local2Error
 from local.protocol import subjects
-from local.protocol.caller import Caller
-from local.protocol.codec import decode, encode
-from local.protocol.envelope import seal
+from local.protocol.envelope import Caller, decode, encode, seal
 from local.protocol.payloads import OutputPart, ToolResult
 
 KEEP_TIMEOUT = 5.0
-"""Seconds to wait for the acknowledgement of one part."""
+"""Seconds to wait for the acknowledgement of one part, which a tool's result waits for."""
 BYTES_A_CHARACTER = 8
-"""On the wire: JSON makes up to six of one, the rest is for the envelope."""
+"""Bytes of a message for each character of a part: JSON makes up to six of one, and two are left
+for the envelope."""
+HEAD, TAIL = 3 / 8, 1 / 8
+"""Shares of the limit that a preview shows of the beginning and the end of an output; the rest is
+room for the line that says how to read on."""
 
 log = structlog.get_logger()
 
@@ -24,14 +29,14 @@ log = structlog.get_logger()
 async def with_preview(
     bus: Connection, result: ToolResult, *, caller: Caller, limit: int
 ) -> ToolResult:
-    """The result, kept whole and shown as a preview if it has more than `limit` characters.
+    """The result, or a preview of it if it has more than `limit` characters.
 
-    Where no memory keeps it, it stays as it is.
+    If no memory stores the whole, the result stays as it is.
     """
     if len(result.content) <= limit or result.tool_output_key is not None:
         return result
     try:
-        key = await keep(bus, result.content, caller=caller)
+        key = await store_output(bus, result.content, caller=caller)
     except Local2Error as error:
         log.warning("output_not_kept", characters=len(result.content), reason=str(error))
         return result
@@ -43,11 +48,11 @@ async def with_preview(
     )
 
 
-async def keep(bus: Connection, content: str, *, caller: Caller) -> str:
-    """Store a tool's output in the memory; returns the key under which the caller reads it.
+async def store_output(bus: Connection, content: str, *, caller: Caller) -> str:
+    """Store a tool's output in the memory; return the key under which the caller can read it.
 
     Raises:
-        BusError: No memory is on the bus, or it did not take every part.
+        BusError: No memory is on the bus, or it did not store every part.
     """
     key = f"tout_{secrets.token_hex(12)}"
     size = bus.client.max_payload // BYTES_A_CHARACTER
@@ -72,11 +77,11 @@ async def keep(bus: Connection, content: str, *, caller: Caller) -> str:
 
 
 def preview(content: str, key: str, limit: int) -> str:
-    """What a model sees of a long output: how to read on, the beginning, the end.
+    """What a model sees of a long output: how to read on, the beginning and the end.
 
-    The first line names the key, so that whoever cuts the preview keeps it.
+    The first line names the key, so that a preview that is cut once more still has it.
     """
-    head, tail = limit * 3 // 8, limit // 8
+    head, tail = int(limit * HEAD), int(limit * TAIL)
     call = f'read_tool_output(tool_output_key="{key}", offset={head})'
     return (
         f"[Output of {len(content)} characters, shortened; {call} reads on.]\n"

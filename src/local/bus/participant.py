@@ -1,4 +1,8 @@
-"""A participant: an asyncio unit on the bus with a life cycle and a place in `$SRV` discovery."""
+"""A participant: something that serves subjects of the bus, with a start, an end and statistics.
+
+Every participant answers the discovery of NATS services (`$SRV`, ADR-32), so that `nats micro`
+lists it like any other service. See decision 0002 for why nats-py's own services are not used.
+"""
 
 import asyncio
 import time
@@ -9,20 +13,30 @@ from typing import Self
 import msgspec
 
 from local import __version__
-from local.bus.connection import Connection, Handler, Message, Subscription
-from local.bus.failure import failure
-from local.bus.signature import is_genuine
-from local.errors import ForbiddenError
+from local.bus.connection import (
+    MESSAGES_AT_ONCE,
+    Connection,
+    Handler,
+    Headers,
+    Message,
+    Subscription,
+)
+from local.bus.identity import is_genuine
+from local.errors import ForbiddenError, Local2Error
 from local.protocol import subjects
-from local.protocol.codec import encode
-from local.protocol.envelope import new_id, utc_now
+from local.protocol.envelope import encode, new_id, seal, utc_now
+from local.protocol.payloads import ErrorReply
 
 STOP_GRACE = 5.0
-"""Seconds that requests under way get to finish when a participant stops."""
+"""Seconds for requests in progress to finish when a participant stops: most take milliseconds, and
+a stop should not make anybody wait."""
+
+
+ERROR_CODE = "Nats-Service-Error-Code"
 
 
 class Endpoint(msgspec.Struct, kw_only=True):
-    """What a participant serves, and the figures `$SRV.STATS` reports (ADR-32)."""
+    """A subject that a participant serves, with the figures that `$SRV.STATS` reports."""
 
     name: str
     subject: str
@@ -38,9 +52,9 @@ class Endpoint(msgspec.Struct, kw_only=True):
 
 
 class Participant:
-    """Serves its endpoints from the start of the context to its end, when it stops cleanly.
+    """Serves its endpoints while its context lasts, and stops cleanly at its end.
 
-    Subclasses add endpoints in `__init__` and may override `started` (announce) and `stopping`.
+    Subclasses add endpoints in `__init__`, and may override `started` and `stopping`.
     """
 
     def __init__(self, bus: Connection, *, name: str, description: str) -> None:
@@ -58,14 +72,15 @@ class Participant:
         handler: Handler,
         *,
         queue: str = "",
-        limit: int | None = 256,
+        limit: int | None = MESSAGES_AT_ONCE,
         metadata: dict[str, str] | None = None,
         inner: bool = False,
     ) -> Endpoint:
-        """Add an endpoint, before the participant starts; without a queue all copies hear all.
+        """Add an endpoint; call this before the participant starts.
 
-        `limit`: as in `Connection.subscribe`. An inner one is for the stack's own processes: what
-        others send is refused.
+        Without a queue every copy of the participant receives every message. `limit` is that of
+        `Connection.subscribe`. An `inner` endpoint is for the stack's own processes, and refuses
+        unsigned messages.
         """
         endpoint = Endpoint(
             name=subject.replace(".", "_").replace("*", "any"),
@@ -80,10 +95,10 @@ class Participant:
         return endpoint
 
     async def started(self) -> None:
-        """Run once every endpoint is being served."""
+        """Called once every endpoint is being served."""
 
     async def stopping(self) -> None:
-        """Run when no more messages come in and those under way are done."""
+        """Called when no more messages come in and those in progress are done."""
 
     async def __aenter__(self) -> Self:
         async with AsyncExitStack() as undo:
@@ -108,7 +123,7 @@ class Participant:
         await self._end()
 
     async def leave(self) -> None:
-        """Hear nothing more, at once and without asking the server; what is under way goes on."""
+        """Receive nothing more, at once and without the server; messages in progress go on."""
         leaving, self._subscriptions = self._subscriptions, []
         await asyncio.gather(*(subscription.leave() for subscription in leaving))
 
@@ -136,11 +151,11 @@ class Participant:
         endpoint.errors += 1
         endpoint.last_error = error.code
         if message.reply:
-            data, headers = failure(error, source=self.name)
+            data, headers = error_answer(error, source=self.name)
             await self.bus.publish(message.reply, data, headers=headers)
 
     def _discovery(self) -> Iterator[tuple[str, Handler]]:
-        """The subjects of ADR-32 and who answers on them."""
+        """The subjects of ADR-32, with the handler of each."""
         answers = {"PING": self._ping, "INFO": self._info, "STATS": self._stats}
         for verb, answer in answers.items():
             for address in ((), (self.name,), (self.name, self.id)):
@@ -193,7 +208,7 @@ class Participant:
 
 
 class EndpointAnswer(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """One endpoint in an answer to `$SRV.INFO` or `$SRV.STATS`; times in nanoseconds."""
+    """One endpoint in an answer to `$SRV.INFO` or `$SRV.STATS`; times are in nanoseconds."""
 
     name: str
     subject: str
@@ -207,7 +222,7 @@ class EndpointAnswer(msgspec.Struct, kw_only=True, omit_defaults=True):
 
 
 class ServiceAnswer(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """Answer to `$SRV.PING`, `INFO` or `STATS`, in the shape of ADR-32."""
+    """The answer to `$SRV.PING`, `INFO` or `STATS`, in the form of ADR-32."""
 
     type: str
     name: str
@@ -217,3 +232,9 @@ class ServiceAnswer(msgspec.Struct, kw_only=True, omit_defaults=True):
     description: str | None = None
     started: str | None = None
     endpoints: list[EndpointAnswer] | None = None
+
+
+def error_answer(error: Local2Error, *, source: str) -> tuple[bytes, Headers]:
+    """Data and headers of an answer that is an error, from a participant that is no tool."""
+    reply = ErrorReply(code=error.code, message=str(error))
+    return encode(seal(reply, type="error", source=source)), {ERROR_CODE: error.code}

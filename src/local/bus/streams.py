@@ -1,12 +1,15 @@
-"""JetStream: the turns and ratings that must not be lost, and the letters nobody could read.
+"""JetStream: turns and ratings, which must not be lost, and dead letters, which nobody could read.
 
-A tenant has a stream of its own, since deduplication by `Nats-Msg-Id` spans a whole stream. Turns
-stay in it until the MemoryAgent has committed them to the ledger, for however long that takes.
+Each tenant has streams of its own, because deduplication by `Nats-Msg-Id` spans a whole stream
+(decision 0004). Turns stay in theirs until the MemoryAgent has committed them to the ledger,
+however long that takes. Dead letters stay in theirs until somebody deals with them, or they are too
+old.
 """
 
 from datetime import datetime
 from typing import NamedTuple
 
+import msgspec
 import nats.errors
 import nats.js.errors
 import structlog
@@ -14,21 +17,36 @@ from nats.aio.msg import Msg
 from nats.js.api import AckPolicy, ConsumerConfig, RetentionPolicy, StorageType, StreamConfig
 
 from local.bus.connection import Connection, Headers, Message
-from local.errors import BusError
+from local.errors import BusError, TooLargeError, echoed
 from local.protocol import subjects
+from local.protocol.envelope import encode, seal
+from local.protocol.payloads import DeadLetter
 
 DUPLICATE_WINDOW = 120.0
+"""Seconds in which the server drops a second message of one id: enough for a sender that tries
+again after a restart; the server remembers every id for as long."""
 ACK_WAIT = 30.0
+"""Seconds until an unacknowledged turn is delivered again; longer than `turn_timeout` may be, so
+that no turn is delivered twice while it is being stored."""
 UNACKNOWLEDGED_BYTES = 4 * 1024 * 1024
-"""Of turns on their way, behind which everybody else's requests wait."""
+"""Bytes of delivered, unacknowledged turns: requests wait behind them on the same connection
+(decision 0038)."""
 RETRY_DELAY = 1.0
+"""Seconds until JetStream delivers a turn again that could not be stored; a busy disk needs a
+pause, and a turn should not be missing for long."""
 PUBLISH_TIMEOUT = 5.0
+"""Seconds to wait for JetStream's acknowledgement, which includes a sync of the disk."""
 DEAD_LETTER_AGE = 30 * 24 * 3600.0
+"""Seconds, a month: time to notice and mend a sender, without keeping other people's text for
+ever."""
 DEAD_LETTER_BYTES = 64 * 1024 * 1024
+"""JetStream reserves them when the stream is made, so more would raise LEAST_FREE."""
 LEAST_FREE = 100
-"""Megabytes: JetStream lays claim to the above, and to three quarters of what is free at most."""
+"""Megabytes of free disk that a start needs: JetStream uses at most three quarters of what is free,
+and DEAD_LETTER_BYTES must fit into that (decision 0036)."""
 NO_STORAGE = 10047
-"""JetStream's code where a stream's share is not there."""
+"""JetStream's error code if it cannot reserve the bytes of a stream."""
+DELIVERY_SUBJECT = "local2.deliver.{name}.{tenant}"
 
 log = structlog.get_logger()
 
@@ -41,21 +59,37 @@ def dead_letters_stream(tenant: str) -> str:
     return f"local2-dead-letters-{tenant}"
 
 
-class Stored(NamedTuple):
+class Delivery(NamedTuple):
     """What a stream knows of a message that it delivers."""
 
     sequence: int
     at: datetime
     deliveries: int
-    """This one included."""
+    """How often, this time included."""
 
 
 async def ensure_streams(bus: Connection, tenant: str = "default") -> None:
-    """Create the tenant's streams, or bring those of an earlier version up to date.
+    """Create the tenant's streams, or update those of an earlier version.
 
     Raises:
         BusError: The server has no JetStream, or refuses the streams.
     """
+    try:
+        for stream in _streams_of(tenant):
+            await _ensure_stream(bus, stream)
+    except (nats.js.errors.Error, nats.errors.Error, TimeoutError) as error:
+        if isinstance(error, nats.js.errors.APIError) and error.err_code == NO_STORAGE:
+            raise BusError(
+                f"JetStream at {bus.url} has no room for its streams.",
+                remedy=f"Make room on its disk: at least {LEAST_FREE} MB must be free.",
+            ) from error
+        raise BusError(
+            f"The NATS server at {bus.url} refuses JetStream: {error}.",
+            remedy="Start it with `jetstream { … }`, or leave `url` empty for the embedded one.",
+        ) from error
+
+
+def _streams_of(tenant: str) -> tuple[StreamConfig, StreamConfig]:
     turns = StreamConfig(
         name=turns_stream(tenant),
         subjects=[
@@ -75,19 +109,7 @@ async def ensure_streams(bus: Connection, tenant: str = "default") -> None:
         max_age=DEAD_LETTER_AGE,
         max_bytes=DEAD_LETTER_BYTES,
     )
-    try:
-        for stream in (turns, dead_letters):
-            await _ensure_stream(bus, stream)
-    except (nats.js.errors.Error, nats.errors.Error, TimeoutError) as error:
-        if isinstance(error, nats.js.errors.APIError) and error.err_code == NO_STORAGE:
-            raise BusError(
-                f"JetStream at {bus.url} has no room for its streams.",
-                remedy=f"Make room on its disk: at least {LEAST_FREE} MB must be free.",
-            ) from error
-        raise BusError(
-            f"The NATS server at {bus.url} refuses JetStream: {error}.",
-            remedy="Start it with `jetstream { … }`, or leave `url` empty for the embedded one.",
-        ) from error
+    return turns, dead_letters
 
 
 async def _ensure_stream(bus: Connection, stream: StreamConfig) -> None:
@@ -104,19 +126,19 @@ async def publish_durably(
     data: bytes,
     *,
     message_id: str | None = None,
-    timeout: float = PUBLISH_TIMEOUT,  # noqa: ASYNC109 - it is the caller's to choose
+    timeout: float = PUBLISH_TIMEOUT,  # noqa: ASYNC109 - the caller chooses it
 ) -> None:
-    """Publish into a stream; returns once the server has it on disk.
+    """Publish into a stream; return once the server has the message on disk.
 
     Args:
         bus: The connection to publish over.
         subject: One of a stream's subjects.
         data: The encoded envelope.
-        message_id: Within two minutes a second message of the same id is dropped by the server.
+        message_id: The server drops a second message of this id within two minutes.
         timeout: Seconds to wait for the acknowledgement.
 
     Raises:
-        BusError: No acknowledgement came: it may or may not be stored. Send it again.
+        BusError: No acknowledgement came. The message may be stored or not; send it again.
     """
     headers: Headers | None = {"Nats-Msg-Id": message_id} if message_id else None
     bus.check_size(data, headers)
@@ -131,13 +153,13 @@ async def publish_durably(
 
 
 async def ensure_turns_consumer(bus: Connection, name: str, tenant: str = "default") -> str:
-    """Create the durable consumer of a tenant's turns; returns the subject it delivers to.
+    """Create the durable consumer of a tenant's turns; return the subject that it delivers to.
 
-    A push consumer, because a pull stalls over a server's restart. So few messages are under way
-    that there is room for them even if each is as large as the bus carries. Every message comes
-    again until `acknowledge` is called for it.
+    A push consumer, because pulling stalls when the server restarts. It delivers only as many
+    messages at a time as fit into UNACKNOWLEDGED_BYTES if each has the maximum size. Every message
+    is delivered again until `acknowledge` is called for it.
     """
-    deliver_subject = f"local2.deliver.{name}.{tenant}"
+    deliver_subject = DELIVERY_SUBJECT.format(name=name, tenant=tenant)
     consumer = ConsumerConfig(
         durable_name=name,
         deliver_subject=deliver_subject,
@@ -152,13 +174,13 @@ async def ensure_turns_consumer(bus: Connection, name: str, tenant: str = "defau
     return deliver_subject
 
 
-def stored(bus: Connection, message: Message) -> Stored | None:
-    """When the stream took a message that it delivers; None if it does not come from one."""
+def delivery_of(bus: Connection, message: Message) -> Delivery | None:
+    """What the stream knows of a message; None if the message does not come from a stream."""
     try:
         metadata = Msg(bus.client, reply=message.reply).metadata
     except nats.errors.NotJSMessageError:
         return None
-    return Stored(
+    return Delivery(
         sequence=metadata.sequence.stream,
         at=metadata.timestamp,
         deliveries=metadata.num_delivered,
@@ -166,10 +188,38 @@ def stored(bus: Connection, message: Message) -> Stored | None:
 
 
 async def acknowledge(bus: Connection, message: Message) -> None:
-    """Tell JetStream that the message is done with."""
+    """Tell JetStream that the message need not be delivered again."""
     await bus.publish(message.reply, b"+ACK")
 
 
-async def ask_again(bus: Connection, message: Message) -> None:
-    """Tell JetStream to deliver the message once more, in a second."""
+async def redeliver(bus: Connection, message: Message) -> None:
+    """Ask JetStream to deliver the message again after RETRY_DELAY."""
     await bus.publish(message.reply, b'-NAK {"delay": %d}' % int(RETRY_DELAY * 1e9))
+
+
+async def store_dead_letter(
+    bus: Connection, letter: DeadLetter, *, source: str, message_id: str | None
+) -> None:
+    """Store a message that cannot be read, or as much of it as a letter carries.
+
+    Args:
+        bus: The connection to publish over.
+        letter: The message, and why it cannot be read.
+        source: The participant that could not read it.
+        message_id: Identifies the message; the server drops a second letter of the same one.
+
+    Raises:
+        BusError: The stream did not store it.
+    """
+    letter = msgspec.structs.replace(letter, reason=echoed(letter.reason))
+    while True:
+        data = encode(seal(letter, type="dead_letter", source=source))
+        try:
+            await publish_durably(bus, subjects.MEMORY_DEAD_LETTER, data, message_id=message_id)
+        except TooLargeError:
+            if not letter.message:
+                raise
+            length = len(letter.message) * bus.client.max_payload // len(data) * 9 // 10
+            letter = msgspec.structs.replace(letter, message=letter.message[:length], cut=True)
+        else:
+            return

@@ -1,4 +1,8 @@
-"""Messages as they come, and who handles them: each in a task of its own, cleanly stopped."""
+"""Messages of the bus, each handled in a task of its own.
+
+nats-py calls one callback after the other; a task for each message lets slow ones overlap, and
+gives a stop something to wait for.
+"""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -18,7 +22,7 @@ log = structlog.get_logger()
 
 
 class Message(NamedTuple):
-    """A message as it came; `reply` is empty where nobody waits for an answer."""
+    """A message of the bus; `reply` is empty if nobody waits for an answer."""
 
     subject: str
     data: bytes
@@ -30,7 +34,7 @@ Handler = Callable[[Message], Awaitable[None]]
 
 
 class Subscription:
-    """Hands each message to a task of its own, at most `limit` at a time; None: all at once."""
+    """Runs a task for each message, at most `limit` at a time; with None, all at once."""
 
     def __init__(self, handler: Handler, limit: int | None) -> None:
         self._handler = handler
@@ -49,7 +53,7 @@ class Subscription:
         task.add_done_callback(self._tasks.discard)
 
     async def stop(self, grace: float) -> None:
-        """Take no more messages, then wait for those under way; after `grace` seconds cancel."""
+        """Receive no more messages; cancel those that are not done after `grace` seconds."""
         if self._source is not None and not self._source._closed:  # noqa: SLF001
             try:
                 await self._source.drain()  # type: ignore[no-untyped-call]
@@ -64,9 +68,9 @@ class Subscription:
                 await asyncio.wait(late)
 
     async def leave(self) -> None:
-        """Take no more messages, without asking the server; wait for those under way."""
+        """Receive no more messages, without the server; wait for those in progress."""
         if self._source is not None and not self._source._closed:  # noqa: SLF001
-            with suppress(nats.errors.Error):  # there is no connection, so nothing comes
+            with suppress(nats.errors.Error):  # without a connection no messages come either
                 await self._source.unsubscribe()
         if self._tasks:
             await asyncio.wait(self._tasks)
@@ -76,7 +80,7 @@ class Subscription:
             await self._handler(
                 Message(message.subject, message.data, message.reply, message.headers)
             )
-        except Local2Error as error:  # what was wrong, it says itself
+        except Local2Error as error:  # its message says what was wrong
             log.warning("message_failed", subject=message.subject, reason=error.message)
         except Exception:
             log.exception("handler_failed", subject=message.subject)

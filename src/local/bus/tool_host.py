@@ -1,6 +1,7 @@
 """Puts one Tool on the bus: announces its schema, answers its requests, turns errors into results.
 
-This is the only place where an exception becomes an error result.
+This is the only place where an exception becomes an error result, so that every tool fails in the
+same form.
 """
 
 import asyncio
@@ -11,32 +12,32 @@ import msgspec
 import structlog
 
 from local.bus.connection import Connection, Headers, Message
-from local.bus.failure import ERROR_CODE
-from local.bus.identity import caller_of
+from local.bus.identity import caller_of, signed
 from local.bus.outputs import with_preview
-from local.bus.participant import Participant
-from local.bus.signature import signed
+from local.bus.participant import ERROR_CODE, Participant
 from local.errors import DeadlineError, InvalidArgumentsError, Local2Error, TooLargeError
 from local.fair_slots import FairSlots
 from local.protocol import subjects
-from local.protocol.codec import decode, encode, header_of
-from local.protocol.envelope import Envelope, is_past, seal
+from local.protocol.envelope import Envelope, decode, encode, header_of, is_past, seal
 from local.protocol.payloads import ToolRequest, ToolResult
-from local.protocol.result import SERVICE_ERROR
 from local.protocol.tool import Tool
+from local.protocol.tool_messages import SERVICE_ERROR
 from local.settings import TOOL_OUTPUT_LIMIT
 
 FAULT = "The tool failed; the server's log says where."
 ASKED_TOGETHER = 0.02
-"""Seconds in which one announcement answers whoever asks for all tools."""
+"""Seconds: everybody who asks for schemas within them gets one announcement, which bounds a burst
+of agents that start together and delays the answer less than anybody notices."""
+LONGEST_HEADER = 256
+"""Characters of an error message that fit into a header; the result has the whole message."""
 DATA_LEFT_OUT = "(Its data is left out: the bus does not carry so much.)"
 
 
 class ToolHost(Participant):
-    """A tool as a participant; several hosts of one tool share its requests.
+    """A tool as a participant; several hosts of one tool divide its requests.
 
-    Results of more than `output_limit` characters are kept whole in the memory, and go out as
-    previews. `slots` share its requests out by user; several tools may have the same ones.
+    Results of more than `output_limit` characters are stored in the memory, and sent as previews.
+    `slots` divide the work fairly between users; several tools may share them.
     """
 
     def __init__(
@@ -66,20 +67,20 @@ class ToolHost(Participant):
         self.serve(subjects.TOOL_SCHEMA_REQUEST, self._announce)
 
     async def started(self) -> None:
-        await self._tell(subjects.TOOL_SCHEMA)
+        await self._publish_schema(subjects.TOOL_SCHEMA)
 
     async def _announce(self, message: Message) -> None:
-        """Answer who asks alone; everybody else at once, however many ask."""
+        """Reply to a request; answer those that wait for no reply with one announcement for all."""
         if message.reply:
-            await self._tell(message.reply)
+            await self._publish_schema(message.reply)
         elif not self._announcing:
             self._announcing = True
             await asyncio.sleep(ASKED_TOGETHER)
             self._announcing = False
-            await self._tell(subjects.TOOL_SCHEMA)
+            await self._publish_schema(subjects.TOOL_SCHEMA)
 
-    async def _tell(self, subject: str) -> None:
-        """Signed, so that the stack knows its own tools from those that only say they are."""
+    async def _publish_schema(self, subject: str) -> None:
+        """The signature shows the stack which tools are its own; any tool could claim to be."""
         headers = signed(self.bus.secret, subject, self._schema)
         await self.bus.publish(subject, self._schema, headers=headers)
 
@@ -95,14 +96,14 @@ class ToolHost(Participant):
         except Local2Error as error:
             request = request or header_of(message.data)
             result = ToolResult.failed(error)
-        except Exception:  # noqa: BLE001 - the boundary: logged whole, answered in one line
+        except Exception:  # noqa: BLE001 - the boundary: the log has all of it
             self._log.exception("tool_failed")
             result = ToolResult.failed(Local2Error(FAULT))
         if request is not None and self._tool.answering is not None:
             self._tool.answering(caller_of(request), result)
         result = await self._reply(message, request, result)
         elapsed = time.perf_counter() - begun
-        await asyncio.sleep(0)  # lets the reply leave before the log line is made
+        await asyncio.sleep(0)  # the reply leaves before the log line is made
         self._record(request, result, elapsed)
 
     async def _run(self, request: Envelope[ToolRequest[Any]], size: int) -> ToolResult:
@@ -123,7 +124,7 @@ class ToolHost(Participant):
     async def _reply(
         self, message: Message, request: Envelope[Any] | None, result: ToolResult
     ) -> ToolResult:
-        """Send the result, or what the bus carries of it; returns what was sent."""
+        """Send the result, or as much of it as the bus carries; return what was sent."""
         try:
             data, headers = self._encoded(message, request, result)
             self.bus.check_size(data, headers)
@@ -132,7 +133,7 @@ class ToolHost(Participant):
         except InvalidArgumentsError as error:
             self._log.warning("result_not_sent", reason=error.logged)
             return await self._reply(message, request, ToolResult.failed(error))
-        except Exception:  # noqa: BLE001 - logged whole; whoever asked is not left waiting
+        except Exception:  # noqa: BLE001 - the caller must not wait in vain
             self._log.exception("result_not_sent")
             return await self._reply(message, request, ToolResult.failed(Local2Error(FAULT)))
         if message.reply:
@@ -176,7 +177,7 @@ class ToolHost(Participant):
 
 
 def _smaller(result: ToolResult, error: TooLargeError) -> ToolResult:
-    """What to send in place of a result that the bus does not carry."""
+    """What to send instead of a result that is too large for the bus."""
     if result.data is None:
         return ToolResult.failed(error)
     content = f"{result.content}\n{DATA_LEFT_OUT}"
@@ -184,5 +185,5 @@ def _smaller(result: ToolResult, error: TooLargeError) -> ToolResult:
 
 
 def _header_value(text: str) -> str:
-    """One line of ASCII: some servers drop every header when one value is anything else."""
-    return " ".join(text.split()).encode("ascii", "replace").decode()[:256]
+    """One line of ASCII: some servers drop all headers if one value is anything else."""
+    return " ".join(text.split()).encode("ascii", "replace").decode()[:LONGEST_HEADER]

@@ -1,8 +1,8 @@
-"""Asking a tool, and taking its result from wherever it comes first.
+"""Asking a tool, and taking its result from wherever it arrives first.
 
-Most tools reply to who asked. Some, as the protocol allows, only publish on `tool.result.<tool>`:
-so that is heard as well, until a tool has been seen to reply. After that a call costs no more than
-the request.
+Most tools reply to the caller. Some, as the protocol allows, only publish on `tool.result.<tool>`.
+So a call listens there as well, until the tool has replied once; from then on a call costs no more
+than the request. See decision 0028.
 """
 
 import asyncio
@@ -15,43 +15,42 @@ import msgspec
 from local.bus.subscription import Handler, Message, Subscription
 from local.errors import BadRequestError, BusTimeoutError
 from local.protocol import subjects
-from local.protocol.codec import encode
-from local.protocol.envelope import Envelope
+from local.protocol.envelope import Envelope, encode
 from local.protocol.payloads import ToolResult
-from local.protocol.result import read_result
+from local.protocol.tool_messages import read_result
 
 
 class Bus(Protocol):
-    """As much of a connection as asking a tool takes."""
+    """What of a connection is needed to ask a tool."""
 
     async def request(self, subject: str, data: bytes, *, timeout: float) -> Message: ...  # noqa: ASYNC109
     async def subscribe(self, subject: str, handler: Handler) -> Subscription: ...
 
 
 class _Call(msgspec.Struct, eq=False):
-    """A request that waits for what its tool publishes."""
+    """A request whose result the tool may publish."""
 
     request: Envelope[Any]
     result: asyncio.Future[ToolResult]
-    others: bool = False
-    """Whether there were results that did not say whom they answer."""
+    saw_unaddressed: bool = False
+    """Whether results came that do not say which request they answer."""
 
 
 class ToolResults:
-    """What one connection knows of how tools answer."""
+    """What one connection knows about how each tool answers."""
 
     def __init__(self, bus: Bus) -> None:
         self._bus = bus
         self._replies: dict[str, bool] = {}
-        """Whether a tool is known to reply; False for good where that did not hold once."""
+        """Whether a tool replies; False for good once a reply did not come."""
         self._waiting: dict[str, list[_Call]] = {}
 
     async def ask(self, tool: str, request: Envelope[Any], timeout: float) -> ToolResult:  # noqa: ASYNC109
-        """Send a request; the tool's reply, or what it publishes about it.
+        """Send a request; return the tool's reply, or the result that it publishes.
 
         Raises:
-            NoRespondersError: Nobody serves the tool; known at once.
-            BusTimeoutError: Somebody does, and there was no answer within `timeout` seconds.
+            NoRespondersError: Nobody serves the tool, which the server reports at once.
+            BusTimeoutError: Somebody serves it, but did not answer within `timeout` seconds.
         """
         if self._replies.get(tool):
             try:
@@ -59,7 +58,7 @@ class ToolResults:
             except BusTimeoutError:
                 self._replies[tool] = False
                 raise
-        async with self._hearing(tool, request) as call:
+        async with self._listening(tool, request) as call:
             reply = asyncio.create_task(self._reply(tool, request, timeout))
             try:
                 await asyncio.wait((reply, call.result), return_when=asyncio.FIRST_COMPLETED)
@@ -81,12 +80,12 @@ class ToolResults:
         return read_result(answer.data, answer.headers).payload
 
     @asynccontextmanager
-    async def _hearing(self, tool: str, request: Envelope[Any]) -> AsyncIterator[_Call]:
-        """Hear what the tool publishes. The server learns of it before it gets the request."""
+    async def _listening(self, tool: str, request: Envelope[Any]) -> AsyncIterator[_Call]:
+        """Listen to what the tool publishes, from before the server gets the request."""
         call = _Call(request, asyncio.get_running_loop().create_future())
 
         async def hear(message: Message) -> None:
-            self._hear(message, tool, call)
+            self._receive(message, tool, call)
 
         subscription = await self._bus.subscribe(subjects.tool_result(tool), hear)
         self._waiting.setdefault(tool, []).append(call)
@@ -98,19 +97,20 @@ class ToolResults:
                 del self._waiting[tool]
             await subscription.leave()
 
-    def _hear(self, message: Message, tool: str, call: _Call) -> None:
+    def _receive(self, message: Message, tool: str, call: _Call) -> None:
         try:
             published = read_result(message.data, message.headers)
         except BadRequestError:
-            call.others = True
+            call.saw_unaddressed = True
             return
         if published.correlation_id is not None:
-            taken = published.correlation_id == call.request.id
+            is_answer = published.correlation_id == call.request.id
         else:
             waiting = self._waiting.get(tool, ())
-            taken = [one for one in waiting if _may_answer(published, one.request)] == [call]
-            call.others |= not taken
-        if taken and not call.result.done():
+            possible = [one for one in waiting if _may_answer(published, one.request)]
+            is_answer = possible == [call]
+            call.saw_unaddressed |= not is_answer
+        if is_answer and not call.result.done():
             call.result.set_result(published.payload)
 
 
@@ -125,7 +125,8 @@ def _may_answer(published: Envelope[ToolResult], request: Envelope[Any]) -> bool
 
 
 def _without_answer(error: BusTimeoutError, tool: str, call: _Call) -> BusTimeoutError:
-    if not call.others:
+    """The error, with advice if results came that might have been meant for this call."""
+    if not call.saw_unaddressed:
         return error
     return BusTimeoutError(
         error.message,

@@ -1,4 +1,8 @@
-"""The vector worker as seen from the memory: requests over the bus, failures as VectorError."""
+"""The vector worker as the memory sees it: requests over the bus, failures as VectorError.
+
+Searches must not wait for a worker that has died: whoever waits for an answer goes on at once when
+the worker ends or the connection is lost, because an answer that was on its way is lost with it.
+"""
 
 import asyncio
 from typing import TypeVar
@@ -6,8 +10,8 @@ from typing import TypeVar
 import msgspec
 
 from local.bus.connection import Connection, Message
-from local.bus.failure import ERROR_CODE
-from local.bus.signature import signed
+from local.bus.identity import signed
+from local.bus.participant import ERROR_CODE
 from local.errors import (
     BusError,
     EmbedderMismatchError,
@@ -15,8 +19,7 @@ from local.errors import (
     VectorError,
 )
 from local.protocol import subjects
-from local.protocol.codec import decode, encode
-from local.protocol.envelope import seal
+from local.protocol.envelope import decode, encode, seal
 from local.protocol.payloads import Empty, ErrorReply
 from local.protocol.vectors import (
     TenantOnly,
@@ -34,19 +37,22 @@ from local.protocol.vectors import (
 )
 
 BATCH_TIMEOUT = 300.0
-"""Seconds for a batch: a slow embedder needs them; a dead worker is noticed at once."""
+"""Seconds for a batch, for the sake of slow embedders; a dead worker is noticed at once."""
 STATUS_TIMEOUT = 10.0
+"""Seconds to answer how things are, behind at most one step of a batch that is in progress."""
 WORKER_ENDED = "The vector worker ended; it is being started again."
 NO_CONNECTION = "The connection to the bus was lost; it is being made again."
 
 R = TypeVar("R")
 
 
-class VectorClient:
-    """Asks the vector worker. Whoever waits goes on when it dies, or the connection is lost.
+FAILURES: dict[str, type[VectorError]] = {
+    error.code: error for error in (EmbedderMismatchError, IndexDamagedError)
+}
 
-    An answer that was under way is lost with the connection.
-    """
+
+class VectorClient:
+    """Asks the vector worker; requests fail as soon as the worker or the connection is lost."""
 
     def __init__(self, bus: Connection, *, search_timeout: float) -> None:
         self._bus = bus
@@ -54,7 +60,7 @@ class VectorClient:
         self._lost: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     def worker_lost(self) -> None:
-        """The worker's process has ended: nobody will answer what was asked of it."""
+        """To be called when the worker's process has ended: requests to it will not be answered."""
         self._lost.set_result(None)
         self._lost = asyncio.get_running_loop().create_future()
 
@@ -96,7 +102,7 @@ class VectorClient:
                 subject, data, timeout=seconds, headers=signed(self._bus.secret, subject, data)
             )
         )
-        request.add_done_callback(_seen)
+        request.add_done_callback(_retrieve)
         try:
             await asyncio.wait((request, ended, lost), return_when=asyncio.FIRST_COMPLETED)
             if not request.done():
@@ -109,8 +115,8 @@ class VectorClient:
             lost.cancel()
 
 
-def _seen(request: asyncio.Task[Message]) -> None:
-    """Look at the outcome: asyncio complains of a failure that nobody waits for any more."""
+def _retrieve(request: asyncio.Task[Message]) -> None:
+    """Look at the outcome: asyncio warns about a failure that nobody has looked at."""
     if not request.cancelled():
         request.exception()
 
@@ -120,8 +126,3 @@ def _read(answer: Message, into: type[R]) -> R:
         return decode(answer.data, into).payload
     problem = decode(answer.data, ErrorReply).payload.message
     raise FAILURES.get(code, VectorError)(problem)
-
-
-FAILURES: dict[str, type[VectorError]] = {
-    error.code: error for error in (EmbedderMismatchError, IndexDamagedError)
-}

@@ -1,4 +1,4 @@
-"""The `local2` command: every subcommand on one page, each carried out in a module of its name."""
+"""The `local2` command, all options on one page; each command imports what it needs when called."""
 
 from pathlib import Path
 from typing import Annotated
@@ -6,10 +6,10 @@ from typing import Annotated
 import typer
 
 from local import __version__
-from local.cli.output import Output, reporting_errors
-from local.protocol.caller import Caller
-from local.protocol.kinds import Scope
-from local.settings import ChatChoice, load_settings
+from local.cli.output import command
+from local.protocol.envelope import Caller
+from local.protocol.memories import Scope
+from local.settings import ChatChoice
 
 app = typer.Typer(
     help="Memory for agents on a NATS bus.",
@@ -38,26 +38,26 @@ Config = Annotated[
 
 @app.callback()
 def options(context: typer.Context, config: Config = None) -> None:
-    """Read the settings once, for whichever command follows."""
+    """Remember the folder of settings for the command that follows."""
     context.obj = config
 
 
 @app.command()
 def up(context: typer.Context) -> None:
     """Start everything: a chat in a terminal, else a quiet service. Ctrl-C stops it."""
-    with reporting_errors():
+    with command(context.obj) as (settings, _):
         from local.cli.up import up as run
 
-        run(load_settings(context.obj))
+        run(settings)
 
 
 @app.command()
 def chat(context: typer.Context, session: Session = None, user: User = None) -> None:
     """Talk to a running stack."""
-    with reporting_errors():
+    with command(context.obj) as (settings, _):
         from local.cli.chat import chat as run
 
-        run(load_settings(context.obj), session=session, user=user)
+        run(settings, session=session, user=user)
 
 
 @app.command()
@@ -69,21 +69,19 @@ def ask(
     json: Json = False,
 ) -> None:
     """Ask one question and print the answer."""
-    output = Output(json=json)
-    with reporting_errors(output):
+    with command(context.obj, json=json) as (settings, output):
         from local.cli.chat import ask as run
 
-        run(load_settings(context.obj), output, text, session=session, user=user)
+        run(settings, output, text, session=session, user=user)
 
 
 @app.command()
 def tools(context: typer.Context, json: Json = False) -> None:
     """List the tools on the bus."""
-    output = Output(json=json)
-    with reporting_errors(output):
+    with command(context.obj, json=json) as (settings, output):
         from local.cli.tools import list_tools
 
-        list_tools(load_settings(context.obj), output)
+        list_tools(settings, output)
 
 
 @app.command()
@@ -99,12 +97,11 @@ def call(  # noqa: PLR0913, PLR0917 - one parameter an option
     json: Json = False,
 ) -> None:
     """Call one tool, e.g. `local2 call save_topic topic=user.name content=Richard`."""
-    output = Output(json=json)
-    with reporting_errors(output):
+    with command(context.obj, json=json) as (settings, output):
         from local.cli.tools import call as run
 
         caller = Caller(agent=agent, user=user, session_id=session)
-        run(load_settings(context.obj), output, tool, arguments or [], caller)
+        run(settings, output, tool, arguments or [], caller)
 
 
 @app.command()
@@ -140,12 +137,10 @@ def recall(  # noqa: PLR0913, PLR0917 - one parameter an option
     json: Json = False,
 ) -> None:
     """Search everything remembered."""
-    output = Output(json=json)
-    with reporting_errors(output):
-        from local.cli.recall import Question
-        from local.cli.recall import recall as run
+    with command(context.obj, json=json) as (settings, output):
+        from local.cli.recall import RecallArguments, search
 
-        question = Question(
+        arguments = RecallArguments(
             query=text,
             top_k=top_k,
             scope=scope,
@@ -159,7 +154,7 @@ def recall(  # noqa: PLR0913, PLR0917 - one parameter an option
             explain=explain,
         )
         caller = Caller(agent=agent, user=user, session_id=session)
-        run(load_settings(context.obj), output, question, caller)
+        search(settings, output, arguments, caller)
 
 
 @app.command()
@@ -171,12 +166,10 @@ def history(
     json: Json = False,
 ) -> None:
     """Show every version of a fact, an answer or a message, newest first."""
-    output = Output(json=json)
-    with reporting_errors(output):
-        from local.cli.history import history as run
+    with command(context.obj, json=json) as (settings, output):
+        from local.cli.recall import history as run
 
-        caller = Caller(agent=agent, user=user)
-        run(load_settings(context.obj), output, topic_or_id, caller)
+        run(settings, output, topic_or_id, Caller(agent=agent, user=user))
 
 
 @app.command()
@@ -191,12 +184,11 @@ def ingest(  # noqa: PLR0913, PLR0917 - one parameter an option
     json: Json = False,
 ) -> None:
     """Store conversations word for word; sent again, only what is new or was edited."""
-    output = Output(json=json)
-    with reporting_errors(output):
+    with command(context.obj, json=json) as (settings, output):
         from local.cli.ingest import ingest as run
 
         caller = Caller(agent=agent, user=user)
-        run(load_settings(context.obj), output, files, caller, session=session)
+        run(settings, output, files, caller, session=session)
 
 
 @app.command()
@@ -208,11 +200,10 @@ def add_document(
     json: Json = False,
 ) -> None:
     """Keep documents for everybody; those of the same source are replaced."""
-    output = Output(json=json)
-    with reporting_errors(output):
+    with command(context.obj, json=json) as (settings, output):
         from local.cli.add_document import add_document as run
 
-        run(load_settings(context.obj), output, files, title=title, source=source)
+        run(settings, output, files, title=title, source=source)
 
 
 @app.command()
@@ -224,11 +215,10 @@ def stories(
     json: Json = False,
 ) -> None:
     """Play stories against the live stack, in a temporary folder; exit 1 if one fails."""
-    output = Output(json=json)
-    with reporting_errors(output):
+    with command(context.obj, json=json) as (settings, output):
         from local.cli.stories import stories as run
 
-        run(load_settings(context.obj), output, paths or [Path("stories")], model=model, nats=nats)
+        run(settings, output, paths or [Path("stories")], model=model, nats=nats)
 
 
 @app.command()
@@ -240,31 +230,28 @@ def doctor(
     json: Json = False,
 ) -> None:
     """Check that everything is there, and say how to mend what is not."""
-    output = Output(json=json)
-    with reporting_errors(output):
-        from local.cli.doctor import doctor as run
+    with command(context.obj, json=json) as (settings, output):
+        from local.cli.upkeep import doctor as run
 
-        run(load_settings(context.obj), output, deep=deep)
+        run(settings, output, deep=deep)
 
 
 @app.command()
 def reindex(context: typer.Context, json: Json = False) -> None:
     """Rebuild the vector index from the ledger, in the running stack or without one."""
-    output = Output(json=json)
-    with reporting_errors(output):
-        from local.cli.reindex import reindex as run
+    with command(context.obj, json=json) as (settings, output):
+        from local.cli.upkeep import reindex as run
 
-        run(load_settings(context.obj), output)
+        run(settings, output)
 
 
 @dead_letters.command("list")
 def list_dead_letters(context: typer.Context, json: Json = False) -> None:
     """List the messages that could not be read, and why."""
-    output = Output(json=json)
-    with reporting_errors(output):
+    with command(context.obj, json=json) as (settings, output):
         from local.cli.dead_letters import list_letters
 
-        list_letters(load_settings(context.obj), output)
+        list_letters(settings, output)
 
 
 @dead_letters.command("show")
@@ -274,11 +261,10 @@ def show_dead_letter(
     json: Json = False,
 ) -> None:
     """Show one of them with its message."""
-    output = Output(json=json)
-    with reporting_errors(output):
+    with command(context.obj, json=json) as (settings, output):
         from local.cli.dead_letters import show
 
-        show(load_settings(context.obj), output, number)
+        show(settings, output, number)
 
 
 @dead_letters.command("retry")
@@ -286,11 +272,10 @@ def retry_dead_letters(
     context: typer.Context, numbers: Numbers = None, every: All = False, json: Json = False
 ) -> None:
     """Publish messages again, and drop their letters once JetStream has them."""
-    output = Output(json=json)
-    with reporting_errors(output):
+    with command(context.obj, json=json) as (settings, output):
         from local.cli.dead_letters import retry
 
-        retry(load_settings(context.obj), output, numbers or [], every=every)
+        retry(settings, output, numbers or [], every=every)
 
 
 @dead_letters.command("drop")
@@ -298,11 +283,10 @@ def drop_dead_letters(
     context: typer.Context, numbers: Numbers = None, every: All = False, json: Json = False
 ) -> None:
     """Remove letters for good."""
-    output = Output(json=json)
-    with reporting_errors(output):
+    with command(context.obj, json=json) as (settings, output):
         from local.cli.dead_letters import drop
 
-        drop(load_settings(context.obj), output, numbers or [], every=every)
+        drop(settings, output, numbers or [], every=every)
 
 
 @app.command()
@@ -311,6 +295,4 @@ def version() -> None:
     typer.echo(__version__)
 
 
-def main() -> None:
-    """Entry point of the console script."""
-    app()
+main = app

@@ -1,4 +1,4 @@
-"""`local2 add-document`: files that everybody in the tenant can find."""
+"""`local2 add-document`: stores files that everybody in the tenant can find."""
 
 import asyncio
 from collections.abc import Sequence
@@ -6,13 +6,12 @@ from pathlib import Path
 
 import msgspec
 
-from local.cli.answers import NAME, answer_on
-from local.cli.outcomes import Outcome, name_of, progress, report
+from local.cli.answers import NAME, Outcome, answer_on, name_of, progress, report
 from local.cli.output import Output, run_async
 from local.client import Connection, connect
 from local.errors import BadRequestError, InvalidArgumentsError, Local2Error
-from local.protocol.caller import Caller
-from local.protocol.documents import MAX_DOCUMENT, MAX_TITLE, AddedDocument, check_size
+from local.protocol.envelope import Caller
+from local.protocol.memories import MAX_DOCUMENT, MAX_TITLE, AddedDocument, check_size
 from local.protocol.payloads import Json
 from local.runtime import running_url
 from local.settings import Settings
@@ -70,16 +69,16 @@ async def _add(bus: Connection, file: Path, title: str | None, source: str | Non
 
 
 def _path_of(file: Path) -> str:
-    """Its full path: the same document from wherever it is named, and no other one's."""
+    """The full path, which identifies the document wherever the command is run."""
     return name_of(file.resolve())
 
 
 def _text_of(file: Path) -> str:
-    """The text in a file.
+    """Read the text of a file.
 
     Raises:
         BadRequestError: It cannot be read, or is no text.
-        TooLargeError: It is more than one document holds.
+        TooLargeError: It is more than a document may have.
     """
     try:
         with file.open(encoding="utf-8-sig") as opened:

@@ -1,30 +1,35 @@
-"""What tools answer to a command: read as Structs, and shown as people read them."""
+"""Calling tools for a command, and printing what they answer or what became of files."""
 
 import asyncio
+import os
 import sys
+from collections.abc import Sequence
 from datetime import datetime
+from pathlib import Path
 from textwrap import wrap
 from typing import NoReturn, TypeVar
 
 import msgspec
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.text import Text
 
 from local.cli.output import FAILED, Output, printable
 from local.client import Connection, connect
 from local.client.tools import call_tool
 from local.errors import BusError
-from local.protocol.caller import Caller
-from local.protocol.envelope import new_id
+from local.protocol.envelope import Caller, new_id
 from local.protocol.payloads import Json, ToolResult
 from local.runtime import running_url
 from local.settings import Settings
 
 NAME = "cli"
 PATIENCE = 60.0
-"""Seconds to wait for a tool: a model may have to be asked, a document to be cut."""
+"""Seconds to wait for a tool, which may have to ask a model or cut up a document."""
 LOST = "The connection to the stack was lost."
 SHOWN_LINES = 3
+"""Lines of an entry's content in a list: enough to recognise it, and a list stays on one screen."""
 NARROWEST = 20
+"""Columns; on a narrower terminal lines wrap, rather than hold one word each."""
 INDENT = "   "
 
 T = TypeVar("T")
@@ -37,7 +42,7 @@ async def answer(settings: Settings, tool: str, args: Json, caller: Caller) -> T
 
 
 async def answer_on(bus: Connection, tool: str, args: Json, caller: Caller) -> ToolResult:
-    """Call one tool, as a turn of its own; a connection that is lost is not waited for."""
+    """Call one tool, as a turn of its own; fail at once if the connection is lost."""
     asked = asyncio.create_task(
         call_tool(bus, tool, args, caller=caller, query_id=new_id(), timeout=PATIENCE)
     )
@@ -51,21 +56,21 @@ async def answer_on(bus: Connection, tool: str, args: Json, caller: Caller) -> T
 
 
 def data_of(result: ToolResult, type_: type[T], output: Output) -> T:
-    """What the tool said for programs; where it failed the command ends, and says so."""
+    """The data of a result; a failed one is printed, and ends the command."""
     if result.error is not None:
         fail(result, output)
     return msgspec.convert(result.data, type_)
 
 
 def fail(result: ToolResult, output: Output) -> NoReturn:
-    """End the command with what the tool says was wrong."""
+    """Print the error of the tool, and end the command."""
     output.data(result)
     output.failure(result.content)
     sys.exit(FAILED)
 
 
 def show_entry(output: Output, head: Text, content: str) -> None:
-    """Print one entry of a list: its head, and as much of its content as a glance takes in."""
+    """Print one entry of a list: its head, and the beginning of its content."""
     lines = wrap(
         " ".join(printable(content).split()),
         max(output.console.width, NARROWEST),
@@ -80,5 +85,49 @@ def show_entry(output: Output, head: Text, content: str) -> None:
 
 
 def shown_time(moment: datetime) -> str:
-    """In UTC, to the minute."""
+    """A time in UTC, to the minute."""
     return f"{moment:%Y-%m-%d %H:%M}"
+
+
+class Outcome(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What became of one file, for people and for programs, or the error."""
+
+    file: str
+    content: str = ""
+    data: msgspec.Struct | None = None
+    error: str | None = None
+
+
+def name_of(file: Path) -> str:
+    """The path as text that can be printed and sent, whatever its bytes."""
+    return os.fsencode(file.as_posix()).decode("utf-8", "replace")
+
+
+def show_outcomes(output: Output, outcomes: Sequence[Outcome]) -> None:
+    """Print all outcomes."""
+    output.data(outcomes)
+    for outcome in [] if output.json else outcomes:
+        line = printable(f"{outcome.file}: {outcome.error or outcome.content}")
+        if outcome.error is None:
+            output.console.print(line, markup=False, soft_wrap=True)
+        else:
+            output.errors.print(line, style="red", markup=False, soft_wrap=True)
+
+
+def report(output: Output, outcomes: Sequence[Outcome]) -> None:
+    """Print all outcomes; if one is an error, end the command with exit code 1."""
+    show_outcomes(output, outcomes)
+    if any(outcome.error is not None for outcome in outcomes):
+        sys.exit(FAILED)
+
+
+def progress(output: Output) -> Progress:
+    """A bar on a terminal, which disappears at the end."""
+    return Progress(
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        MofNCompleteColumn(),
+        console=output.errors,
+        transient=True,
+        disable=output.json or not output.errors.is_terminal,
+    )

@@ -10,8 +10,7 @@ from local.cli.output import FAILED, Output, printable, run_async, shown
 from local.client import Connection, connect
 from local.client.queries import QueryClient
 from local.errors import Local2Error
-from local.protocol.caller import Caller
-from local.protocol.envelope import new_id
+from local.protocol.envelope import Caller, new_id
 from local.protocol.payloads import Generation
 from local.runtime import running_url
 from local.settings import Settings

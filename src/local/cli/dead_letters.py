@@ -1,4 +1,4 @@
-"""`local2 dead-letters`: what could not be read, why, and what becomes of it."""
+"""`local2 dead-letters`: messages that could not be read; lists, retries or drops them."""
 
 import sys
 from collections.abc import Awaitable, Callable, Sequence
@@ -7,20 +7,18 @@ from datetime import datetime
 import msgspec
 from rich.table import Table
 
-from local.cli.answers import shown_time
+from local.cli.answers import NAME, shown_time
 from local.cli.output import FAILED, Output, run_async, shown
 from local.client import Connection, connect
-from local.client.dead_letters import StoredLetter, letter_at, letters, publish_again
-from local.client.dead_letters import drop as drop_letter
+from local.client.maintenance import StoredLetter, letter_at, letters, publish_again
+from local.client.maintenance import drop as drop_letter
 from local.errors import InvalidArgumentsError, RequestError
 from local.runtime import running_url
 from local.settings import Settings
 
-NAME = "cli"
 
-
-class Listed(msgspec.Struct, frozen=True, kw_only=True):
-    """A letter without its message; `cut`: that cannot be published again."""
+class LetterSummary(msgspec.Struct, frozen=True, kw_only=True):
+    """A letter without its message. One that is `cut` cannot be published again."""
 
     number: int
     time: datetime
@@ -30,7 +28,7 @@ class Listed(msgspec.Struct, frozen=True, kw_only=True):
     cut: bool
 
     @classmethod
-    def of(cls, stored: StoredLetter) -> "Listed":
+    def of(cls, stored: StoredLetter) -> "LetterSummary":
         letter = stored.letter
         return cls(
             number=stored.sequence,
@@ -42,8 +40,8 @@ class Listed(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-class Dealt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What became of one letter, or why nothing did."""
+class LetterOutcome(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What was done with one letter, or why nothing was."""
 
     number: int
     done: str = ""
@@ -51,13 +49,13 @@ class Dealt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 def list_letters(settings: Settings, output: Output) -> None:
-    async def read() -> list[Listed]:
+    async def read() -> list[LetterSummary]:
         async with connect(running_url(settings), name=NAME) as bus:
-            return [Listed.of(stored) async for stored in letters(bus)]
+            return [LetterSummary.of(stored) async for stored in letters(bus)]
 
-    found = run_async(read())
-    output.data(found)
-    if not found:
+    summaries = run_async(read())
+    output.data(summaries)
+    if not summaries:
         output.text("Every message could be read.")
         return
     table = Table()
@@ -65,7 +63,7 @@ def list_letters(settings: Settings, output: Output) -> None:
     table.add_column("Time", no_wrap=True)
     table.add_column("Subject, source", overflow="fold")
     table.add_column("Why it could not be read", overflow="fold")
-    for one in found:
+    for one in summaries:
         reason = f"{one.reason} (Cut: it cannot be published again.)" if one.cut else one.reason
         whence = f"{one.subject}\n{one.source}"
         table.add_row(*map(shown, (str(one.number), shown_time(one.time), whence, reason)))
@@ -89,47 +87,50 @@ def show(settings: Settings, output: Output, number: int) -> None:
 
 
 def retry(settings: Settings, output: Output, numbers: Sequence[int], *, every: bool) -> None:
-    _deal(settings, output, numbers, every=every, how=publish_again, done="published again")
+    _apply(settings, output, numbers, every=every, action=publish_again, done="published again")
 
 
 def drop(settings: Settings, output: Output, numbers: Sequence[int], *, every: bool) -> None:
     async def remove(bus: Connection, stored: StoredLetter) -> None:
         await drop_letter(bus, stored.sequence)
 
-    _deal(settings, output, numbers, every=every, how=remove, done="dropped")
+    _apply(settings, output, numbers, every=every, action=remove, done="dropped")
 
 
-def _deal(  # noqa: PLR0913 - what both commands have in common
+def _apply(  # noqa: PLR0913 - what both commands have in common
     settings: Settings,
     output: Output,
     numbers: Sequence[int],
     *,
     every: bool,
-    how: Callable[[Connection, StoredLetter], Awaitable[None]],
+    action: Callable[[Connection, StoredLetter], Awaitable[None]],
     done: str,
 ) -> None:
-    """Do it to each letter, whatever becomes of the others; exit 1 if one is left."""
+    """Apply the action to each letter, even if one fails; then end with exit code 1."""
     if every == bool(numbers):
         raise InvalidArgumentsError("Name letters by their numbers, or all of them with --all.")
 
-    async def deal_with(bus: Connection, number: int) -> Dealt:
+    async def apply_to(bus: Connection, number: int) -> LetterOutcome:
         try:
-            await how(bus, await letter_at(bus, number))
+            await action(bus, await letter_at(bus, number))
         except RequestError as error:
-            return Dealt(number=number, error=str(error))
-        return Dealt(number=number, done=done)
+            return LetterOutcome(number=number, error=str(error))
+        return LetterOutcome(number=number, done=done)
 
-    async def deal() -> list[Dealt]:
+    async def apply() -> list[LetterOutcome]:
         async with connect(running_url(settings), name=NAME) as bus:
             wanted = [one.sequence async for one in letters(bus)] if every else numbers
-            return [await deal_with(bus, number) for number in wanted]
+            return [await apply_to(bus, number) for number in wanted]
 
-    dealt = run_async(deal())
-    output.data(dealt)
-    for one in dealt:
-        if one.error is None:
-            output.text(f"{one.number}: {one.done}")
+    _report(output, run_async(apply()))
+
+
+def _report(output: Output, outcomes: Sequence[LetterOutcome]) -> None:
+    output.data(outcomes)
+    for outcome in outcomes:
+        if outcome.error is None:
+            output.text(f"{outcome.number}: {outcome.done}")
         else:
-            output.failure(f"{one.number}: {one.error}")
-    if any(one.error is not None for one in dealt):
+            output.failure(f"{outcome.number}: {outcome.error}")
+    if any(outcome.error is not None for outcome in outcomes):
         sys.exit(FAILED)

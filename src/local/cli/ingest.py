@@ -1,4 +1,8 @@
-"""`local2 ingest`: conversations from JSON lines, one message a line."""
+"""`local2 ingest`: stores conversations from JSON lines, one message a line.
+
+A file is read completely before any of it is sent, so that a wrong line stores nothing. It is sent
+in batches; one that is sent again stores nothing twice.
+"""
 
 import sys
 from codecs import BOM_UTF8
@@ -9,13 +13,18 @@ from typing import Self
 import msgspec
 from rich.progress import Progress, TaskID
 
-from local.cli.answers import NAME, answer_on
-from local.cli.outcomes import Outcome, name_of, progress, report, show
+from local.cli.answers import NAME, Outcome, answer_on, name_of, progress, report, show_outcomes
 from local.cli.output import Output, run_async
 from local.client import Connection, connect
 from local.errors import BadRequestError, InvalidArgumentsError
-from local.protocol.caller import Caller
-from local.protocol.conversation import Ingested, Message, Skipped, numbered, session_of
+from local.protocol.conversation import (
+    ConversationMessage,
+    IngestReport,
+    SkippedMessage,
+    numbered,
+    session_of,
+)
+from local.protocol.envelope import Caller
 from local.protocol.messages import Id, messages_of
 from local.protocol.payloads import Json
 from local.runtime import running_url
@@ -23,56 +32,59 @@ from local.settings import Settings
 
 STANDARD_INPUT = Path("-")
 BATCH_BYTES = 500_000
-"""Of messages in one request; the bus carries 1 MB."""
+"""Bytes of the messages in one request; the bus carries 1 MB, with the envelope."""
 LARGEST_MESSAGE = 900_000
-"""Bytes of one message as JSON."""
+"""Bytes of one message as JSON, so that a request of this message alone fits into the bus's 1
+MB."""
 BATCH_MESSAGES = 1_000
-"""One transaction writes them, and nobody's save should wait long behind it."""
+"""Messages in one request: they are written in one transaction, behind which other saves wait."""
 CUT_SHORT = "It was interrupted."
 AGAIN = "Ingest the file again: nothing is remembered twice."
 
 
-class Named(msgspec.Struct, frozen=True, kw_only=True):
-    """What a line holds beside its message."""
+class SessionField(msgspec.Struct, frozen=True, kw_only=True):
+    """The field of a line that is not part of its message."""
 
     session_id: Id | None
 
 
-class Session(msgspec.Struct, frozen=True, kw_only=True):
-    """One conversation of a file, ready to be sent in parts."""
+class FileSession(msgspec.Struct, frozen=True, kw_only=True):
+    """One conversation of a file, with its messages numbered, ready to be sent in parts."""
 
     id: str
-    messages: list[Message]
+    messages: list[ConversationMessage]
 
 
 class ParsedFile(msgspec.Struct, frozen=True, kw_only=True):
-    """What is in a file, or what is wrong with it."""
+    """The conversations in a file, or what is wrong with it."""
 
     name: str
-    sessions: list[Session] = []
+    sessions: list[FileSession] = []
     error: str | None = None
 
 
 class IngestedFile(msgspec.Struct, frozen=True, kw_only=True):
-    """How many records are new, newer versions, there already, and left out for which reasons."""
+    """Counts of new records, newer versions and known ones, and what was left out and why."""
 
     sessions: list[str]
     remembered: int = 0
     changed: int = 0
     known: int = 0
-    skipped: list[Skipped] = []
+    skipped: list[SkippedMessage] = []
 
-    def plus(self, ingested: Ingested) -> Self:
+    def plus(self, batch: IngestReport) -> Self:
+        """The counts after another batch."""
         return msgspec.structs.replace(
             self,
-            remembered=self.remembered + ingested.added,
-            changed=self.changed + ingested.changed,
-            known=self.known + ingested.known,
-            skipped=[*self.skipped, *ingested.skipped],
+            remembered=self.remembered + batch.added,
+            changed=self.changed + batch.changed,
+            known=self.known + batch.known,
+            skipped=[*self.skipped, *batch.skipped],
         )
 
-    def told(self) -> str:
-        whole = Ingested(
+    def summary(self) -> str:
+        """The counts in a sentence, as the tool puts them for one batch."""
+        whole = IngestReport(
             session_id="",
             ids=[],
             added=self.remembered,
@@ -96,7 +108,7 @@ def ingest(
     try:
         run_async(_send_all(settings, output, parsed, caller, outcomes))
     except KeyboardInterrupt:
-        show(output, outcomes)
+        show_outcomes(output, outcomes)
         raise
     report(output, outcomes)
 
@@ -112,26 +124,28 @@ def _parsed(file: Path, session: str | None) -> ParsedFile:
         return ParsedFile(name=name, error=str(error))
 
 
-def sessions_in(data: bytes, session: str | None) -> Iterator[Session]:
-    """The conversations that JSON lines hold; `session` is that of the lines that name none.
+def sessions_in(data: bytes, session: str | None) -> Iterator[FileSession]:
+    """The conversations in JSON lines; `session` is that of lines that name none.
 
     Raises:
-        BadRequestError: A line is not a message; says which, and why.
+        BadRequestError: A line is not a message; the error names the line and the reason.
     """
-    said: dict[str | None, list[Message]] = {}
+    by_session: dict[str | None, list[ConversationMessage]] = {}
     for number, text in enumerate(data.removeprefix(BOM_UTF8).splitlines(), start=1):
         if text.strip():
             named, messages = _line(text, number)
-            said.setdefault(named or session, []).extend(messages)
-    for named, messages in said.items():
-        yield Session(id=named or session_of(messages), messages=list(numbered(messages)))
+            by_session.setdefault(named or session, []).extend(messages)
+    for named, messages in by_session.items():
+        yield FileSession(id=named or session_of(messages), messages=list(numbered(messages)))
 
 
-def _line(text: bytes, number: int) -> tuple[str | None, list[Message]]:
-    """The session that the line names, and its message, behind results that it brings."""
+def _line(text: bytes, number: int) -> tuple[str | None, list[ConversationMessage]]:
+    """The session that a line names, and its messages: results of tools in it, then itself."""
     try:
         line = msgspec.json.decode(text, type=Json)
-        named = msgspec.convert({"session_id": line.pop("session_id", None)}, Named).session_id
+        named = msgspec.convert(
+            {"session_id": line.pop("session_id", None)}, SessionField
+        ).session_id
         messages = [_fitting(message) for message in messages_of(line)]
     except (msgspec.DecodeError, UnicodeDecodeError, InvalidArgumentsError) as error:
         raise BadRequestError(
@@ -141,15 +155,15 @@ def _line(text: bytes, number: int) -> tuple[str | None, list[Message]]:
     return None if named is None else str(named), messages
 
 
-def _fitting(message: Message) -> Message:
+def _fitting(message: ConversationMessage) -> ConversationMessage:
     if len(msgspec.json.encode(message)) > LARGEST_MESSAGE:
         raise InvalidArgumentsError(f"it has more than {LARGEST_MESSAGE:,} bytes")
     return message
 
 
-def batches(messages: Sequence[Message]) -> Iterator[list[Message]]:
-    """The messages in their order, in as few requests as the bus carries."""
-    batch: list[Message] = []
+def batches(messages: Sequence[ConversationMessage]) -> Iterator[list[ConversationMessage]]:
+    """The messages in order, in requests as large as the limits allow."""
+    batch: list[ConversationMessage] = []
     size = 0
     for message in messages:
         length = len(msgspec.json.encode(message))
@@ -169,7 +183,7 @@ async def _send_all(
     caller: Caller,
     outcomes: list[Outcome],
 ) -> None:
-    """Send file after file; `outcomes` says at any time what became of those begun."""
+    """Send file after file, and keep `outcomes` up to date for an interruption."""
     total = sum(len(session.messages) for file in files for session in file.sessions)
     async with connect(running_url(settings), name=NAME) as bus:
         with progress(output) as bar:
@@ -184,7 +198,7 @@ async def _send_all(
 async def _sent(
     bus: Connection, file: ParsedFile, caller: Caller, bar: Progress, task: TaskID
 ) -> AsyncIterator[Outcome]:
-    """What became of the file so far, before each request and at the end."""
+    """Send a file; yields what would be reported if it stopped now, and at last the outcome."""
     if file.error is not None:
         yield Outcome(file=file.name, error=file.error)
         return
@@ -197,10 +211,10 @@ async def _sent(
             if result.error is not None:
                 yield _stopped(file, done, result.error.message)
                 return
-            done = done.plus(msgspec.convert(result.data, Ingested))
+            done = done.plus(msgspec.convert(result.data, IngestReport))
             bar.update(task, advance=len(batch))
-    yield Outcome(file=file.name, content=done.told(), data=done)
+    yield Outcome(file=file.name, content=done.summary(), data=done)
 
 
 def _stopped(file: ParsedFile, done: IngestedFile, why: str) -> Outcome:
-    return Outcome(file=file.name, error=f"{done.told()} Then: {why} {AGAIN}")
+    return Outcome(file=file.name, error=f"{done.summary()} Then: {why} {AGAIN}")

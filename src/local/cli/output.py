@@ -4,6 +4,7 @@ import asyncio
 import sys
 from collections.abc import Coroutine, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, TypeVar
 
 import msgspec
@@ -13,15 +14,17 @@ from rich.table import Table
 
 from local.errors import Local2Error
 from local.logs import logging_to
+from local.settings import Settings, load_settings
 
 T = TypeVar("T")
 
 FAILED = 1
 INTERRUPTED = 130
+"""Exit codes; 130 is what shells use for Ctrl-C (128 and the number of SIGINT)."""
 
 
 class Output:
-    """Where a command's result goes: `data` with --json, else what it shows people."""
+    """Where a command prints: `data` with --json, otherwise text and tables."""
 
     def __init__(self, *, json: bool = False) -> None:
         self.json = json
@@ -29,22 +32,22 @@ class Output:
         self.errors = Console(stderr=True, highlight=False)
 
     def data(self, data: object) -> None:
-        """Print one JSON document, with --json only."""
+        """Print one JSON document; only with --json."""
         if self.json:
             sys.stdout.write(msgspec.json.format(msgspec.json.encode(data)).decode() + "\n")
 
     def text(self, text: str) -> None:
-        """Print text for people, whatever it holds."""
+        """Print text for people, without anything that would control the terminal."""
         if not self.json:
             self.console.print(printable(text), markup=False)
 
     def table(self, table: Table) -> None:
-        """Print a table, for people."""
+        """Print a table for people."""
         if not self.json:
             self.console.print(table)
 
     def error(self, error: Local2Error) -> None:
-        """Say what was wrong, and what to do; on standard error, and as JSON with --json."""
+        """Print what was wrong and what to do, on standard error, or as JSON with --json."""
         if self.json:
             message = printable(str(error))
             self.data({"ok": False, "error": {"code": error.code, "message": message}})
@@ -54,41 +57,43 @@ class Output:
             self.errors.print(f"[dim]→[/] {shown(error.remedy)}")
 
     def failure(self, text: str) -> None:
-        """Say on standard error what somebody else says was wrong."""
+        """Print an error that a tool or an agent reported, on standard error."""
         if not self.json:
             self.errors.print(printable(text), markup=False)
 
 
 def printable(text: str) -> str:
-    """Without what would command the terminal: stored text comes from anybody."""
+    """The text without control characters, because stored text comes from anybody."""
     return "".join(c if c.isprintable() or c in "\n\t" else " " for c in text)
 
 
 def shown(text: str) -> str:
-    """As it can stand in the markup of a line or a table."""
+    """The text for a line or a table with markup."""
     return escape(printable(text))
 
 
 @contextmanager
-def reporting_errors(output: Output | None = None) -> Iterator[None]:
-    """Turn an error into a message and exit code 1, Ctrl-C into exit code 130.
+def command(config: Path | None, *, json: bool = False) -> Iterator[tuple[Settings, Output]]:
+    """Read the settings for a command; turn its errors into messages and exit codes.
 
-    What is logged meanwhile goes to standard error, unless the command sends it to a file.
+    An error ends it with exit code 1, Ctrl-C with 130. Logs go to standard error, unless the
+    command sends them to a file.
     """
+    output = Output(json=json)
     try:
         with logging_to(level="error"):
-            yield
+            yield load_settings(config), output
     except Local2Error as error:
-        (output or Output()).error(error)
+        output.error(error)
         sys.exit(FAILED)
     except KeyboardInterrupt:
         sys.exit(INTERRUPTED)
 
 
 def run_async(work: Coroutine[Any, Any, T]) -> T:
-    """Run on the fastest event loop there is."""
+    """Run on the fastest event loop that is installed."""
     try:
-        import uvloop  # noqa: PLC0415 - there is none on Windows
+        import uvloop  # noqa: PLC0415 - it does not exist for Windows
     except ImportError:
         return asyncio.run(work)
     return uvloop.run(work)

@@ -1,4 +1,4 @@
-"""`local2 recall`: what is remembered of something, and why that was found."""
+"""`local2 recall` and `local2 history`: search what is remembered, and show what it was before."""
 
 from collections.abc import Sequence
 
@@ -8,15 +8,23 @@ from rich.text import Text
 
 from local.cli.answers import INDENT, answer, data_of, show_entry, shown_time
 from local.cli.output import Output, printable, run_async
-from local.protocol.answers import Answer, Explanation, RecalledItem, RecalledItems
-from local.protocol.caller import Caller
-from local.protocol.kinds import Scope
-from local.protocol.nothing import nothing_found
+from local.protocol.envelope import Caller
+from local.protocol.memories import (
+    NOTHING_FOUND,
+    Answer,
+    Explanation,
+    RecalledItem,
+    RecalledItems,
+    Scope,
+    Version,
+    Versions,
+    nothing_found,
+)
 from local.settings import Settings
 
 
-class Question(msgspec.Struct, frozen=True, kw_only=True):
-    """The arguments of the tool `recall`, which checks them."""
+class RecallArguments(msgspec.Struct, frozen=True, kw_only=True):
+    """The arguments of the tool `recall`, which validates them."""
 
     query: str
     top_k: int
@@ -31,8 +39,8 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
     explain: bool
 
 
-def recall(settings: Settings, output: Output, question: Question, caller: Caller) -> None:
-    result = run_async(answer(settings, "recall", msgspec.to_builtins(question), caller))
+def search(settings: Settings, output: Output, arguments: RecallArguments, caller: Caller) -> None:
+    result = run_async(answer(settings, "recall", msgspec.to_builtins(arguments), caller))
     recalled = data_of(result, RecalledItems, output)
     output.data(recalled)
     if not output.json:
@@ -43,7 +51,7 @@ def _show(output: Output, recalled: RecalledItems) -> None:
     if recalled.answer is not None and recalled.items:
         _show_answer(output, recalled.answer, recalled.items)
     for number, item in enumerate(recalled.items, start=1):
-        show_entry(output, _head(number, item), item.content)
+        show_entry(output, _item_head(number, item), item.content)
         if item.explanation is not None:
             shares = Padding(_shares(item.explanation), (0, 0, 0, len(INDENT)), expand=False)
             output.console.print(shares)
@@ -66,7 +74,7 @@ def _show_answer(output: Output, answered: Answer, items: Sequence[RecalledItem]
         output.console.print(f"[dim]It rests on {', '.join(numbers)}.[/]")
 
 
-def _head(number: int, item: RecalledItem) -> Text:
+def _item_head(number: int, item: RecalledItem) -> Text:
     label = item.topic or item.label
     words = [shown_time(item.event_time), item.source_kind]
     head = Text.assemble((f"{number}. {item.score:.2f}", "bold"), "  ", "  ".join(words))
@@ -81,3 +89,31 @@ def _shares(explanation: Explanation) -> Text:
     """The shares that are not zero, and the weight of the scope."""
     parts = [f"{name}={share:+.2f}" for name, share in explanation.shares.items() if share]
     return Text(" ".join([*parts, f"weight={explanation.weight:g}"]), style="dim")
+
+
+def history(settings: Settings, output: Output, topic_or_id: str, caller: Caller) -> None:
+    args = {"topic_or_id": topic_or_id}
+    result = run_async(answer(settings, "memory_history", args, caller))
+    found = data_of(result, Versions, output)
+    output.data(found)
+    if output.json:
+        return
+    for version in found.versions:
+        show_entry(output, _version_head(version), version.content)
+    if not found.versions:
+        output.text(NOTHING_FOUND)
+    if older := found.total - len(found.versions):
+        output.text(f"{older} older versions are left out.")
+
+
+def _version_head(version: Version) -> Text:
+    active = version.superseded_by is None
+    head = Text.assemble(
+        ("active  ", "bold green") if active else ("replaced", "dim"),
+        f"  {shown_time(version.event_time)}  ",
+        (version.topic or version.scope, "cyan"),
+        (f"  {version.id}", "dim"),
+    )
+    if version.agent:
+        head.append(f"  by {version.agent}", style="dim")
+    return head

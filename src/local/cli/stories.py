@@ -1,4 +1,4 @@
-"""`local2 stories`: plays stories against the live stack."""
+"""`local2 stories`: plays stories against a live stack, and reports what passed."""
 
 import sys
 import tempfile
@@ -6,15 +6,18 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+from rich.table import Column, Table
+from rich.text import Text
 
 from local.cli.output import FAILED, Output, run_async
 from local.errors import ConfigError
 from local.logs import logging_to
 from local.settings import ChatChoice, Settings
 from local.stories.bench import Bench, FreshBench
-from local.stories.report import table
-from local.stories.runner import StoryResult, run_story
+from local.stories.runner import StepResult, StoryResult, run_story
 from local.stories.script import Story, load_story
+
+STYLES = {"passed": "green", "failed": "bold red", "skipped": "yellow"}
 
 
 def stories(
@@ -32,7 +35,7 @@ def stories(
     ):
         results = run_async(_play(scripts, settings, output, model, nats, Path(folder)))
     output.data(results)
-    output.table(table(results))
+    output.table(results_table(results))
     failed = [result.name for result in results if not result.passed]
     output.text(f"{len(results) - len(failed)} of {len(results)} stories passed.")
     if failed:
@@ -47,7 +50,7 @@ def _files(paths: Sequence[Path]) -> Iterator[Path]:
         yield from found
 
 
-async def _play(  # noqa: PLR0913, PLR0917 - what the options say
+async def _play(  # noqa: PLR0913, PLR0917 - one parameter an option
     scripts: Sequence[Story],
     settings: Settings,
     output: Output,
@@ -68,3 +71,36 @@ async def _play(  # noqa: PLR0913, PLR0917 - what the options say
                     await run_story(story, bench, lambda _: progress.update(task, advance=1))
                 )
     return results
+
+
+def results_table(results: Sequence[StoryResult]) -> Table:
+    """A section for each story, with a row for each step; a failed one has what came instead."""
+    whole = Table("Story", "Session", "Step", "Outcome", Column("s", justify="right"))
+    for result in results:
+        name = result.name
+        for step in result.steps:
+            # As Text, because rich reads brackets in a plain string as markup.
+            whole.add_row(Text(name), Text(step.session), _step(step), _outcome(step), _time(step))
+            name = ""
+        whole.add_section()
+    return whole
+
+
+def _step(step: StepResult) -> Text:
+    return Text("\n").join([Text(step.step), *_details(step)])
+
+
+def _details(step: StepResult) -> Iterator[Text]:
+    if step.reason is not None:
+        yield Text(step.reason, style="dim")
+    for problem in step.problems:
+        yield Text(f"expected {problem.expected}", style="red")
+        yield Text(f"came     {problem.came}", style="red")
+
+
+def _outcome(step: StepResult) -> Text:
+    return Text(step.status, style=STYLES[step.status])
+
+
+def _time(step: StepResult) -> Text:
+    return Text("" if step.status == "skipped" else f"{step.seconds:.2f}")

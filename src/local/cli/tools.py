@@ -1,4 +1,4 @@
-"""`local2 tools` and `local2 call`."""
+"""`local2 tools` and `local2 call`: list the tools on the bus, and call one."""
 
 from collections.abc import Sequence
 
@@ -8,19 +8,19 @@ from rich.table import Table
 from local.cli.answers import NAME, answer_on, fail
 from local.cli.output import Output, run_async, shown
 from local.client import connect
-from local.client.toolbox import Toolbox
+from local.client.tools import Toolbox
 from local.errors import InvalidArgumentsError
-from local.protocol.caller import Caller
+from local.protocol.envelope import Caller
 from local.protocol.payloads import Json, ToolResult, ToolSchema
 from local.runtime import running_url
 from local.settings import Settings
 
 SCHEMA_SECONDS = 0.5
-"""How long to wait for a tool to announce itself; without its schema arguments are text."""
+"""Seconds to wait for the announcement of a tool; without its schema all arguments are text."""
 
 
 def list_tools(settings: Settings, output: Output) -> None:
-    schemas = run_async(_heard(settings))
+    schemas = run_async(_announced(settings))
     output.data(schemas)
     table = Table("Tool", "Arguments", "When to call it")
     for schema in schemas:
@@ -31,7 +31,7 @@ def list_tools(settings: Settings, output: Output) -> None:
     output.table(table)
 
 
-async def _heard(settings: Settings) -> list[ToolSchema]:
+async def _announced(settings: Settings) -> list[ToolSchema]:
     async with connect(running_url(settings), name=NAME) as bus, Toolbox(bus, source=NAME) as box:
         return await box.settle()
 
@@ -57,7 +57,7 @@ async def _call(
 
 
 def parsed(arguments: Sequence[str], schema: Json) -> Json:
-    """`key=value` words as the tool's schema types them; the tool itself checks the rest.
+    """The arguments of `key=value` words, typed by the tool's schema; the tool validates them.
 
     Raises:
         InvalidArgumentsError: A word has no `=`, or a value that must be JSON is not.

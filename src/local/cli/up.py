@@ -1,9 +1,9 @@
-"""`local2 up`: the whole stack in one process, with a chat where there is a terminal.
+"""`local2 up`: the whole stack in one process, with a chat if there is a terminal.
 
-Its event loop goes first. What is there when the stack is open is frozen: else each full collection
-of garbage, which a large document brings about, looks through all modules while everybody waits.
-Long texts are read by one thread, which lets the loop go on soon: several, at Python's pace, would
-each keep it waiting for 5 ms at every step.
+Three settings of the interpreter keep the event loop responsive. Objects that exist once the stack
+is open are frozen, because a full garbage collection, which a large document triggers, would go
+through all modules meanwhile. Long texts are read by one thread only, and a thread gives up the
+interpreter sooner than by default: several threads would each hold up the loop for 5 ms a step.
 """
 
 import asyncio
@@ -21,26 +21,27 @@ from local.logs import logging_to
 from local.settings import Settings
 
 SWITCH_INTERVAL = 0.0005
-"""Seconds that a thread goes on while the loop waits for the interpreter."""
+"""Seconds that a thread may go on while the loop waits for the interpreter; Python's default is 5
+ms. Less would cost more in switching."""
 
 
 def up(settings: Settings) -> None:
     if sys.stdin.isatty() and sys.stdout.isatty():
         with logging_to(settings.memory.data_dir / "logs" / "local2.log"):
-            run_async(_until_told(settings))
+            run_async(_interactive(settings))
     else:
         with logging_to():
-            run_async(_quietly(settings))
+            run_async(_service(settings))
 
 
-def _loop_first() -> None:
+def _favour_event_loop() -> None:
     sys.setswitchinterval(SWITCH_INTERVAL)
     asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(1, "texts"))
 
 
-async def _until_told(settings: Settings) -> None:
-    """Chat until the user leaves; SIGTERM, or Ctrl-C during an answer, ends it cleanly."""
-    _loop_first()
+async def _interactive(settings: Settings) -> None:
+    """Chat until the user leaves; SIGTERM, or Ctrl-C during an answer, stops cleanly."""
+    _favour_event_loop()
     chatting = asyncio.create_task(_with_chat(settings))
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, chatting.cancel)
@@ -70,8 +71,8 @@ def _greet(output: Output, settings: Settings, stack: Stack) -> None:
     print_line("[dim]In another terminal: `local2 tools`, `local2 doctor`.[/]")
 
 
-async def _quietly(settings: Settings) -> None:
-    _loop_first()
+async def _service(settings: Settings) -> None:
+    _favour_event_loop()
     stop = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)

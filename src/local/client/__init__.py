@@ -1,4 +1,4 @@
-"""The bus as those use it who stand outside of the stack: commands, stories, front ends."""
+"""The bus for programs outside of the stack: commands, stories and other front ends."""
 
 from local.bus.connection import Connection, Message, connect
 from local.bus.streams import publish_durably

@@ -1,4 +1,4 @@
-"""Asking the GeneratorAgent over the bus, as the command line and the stories do."""
+"""Asking the GeneratorAgent over the bus: a query, pieces of its answer, the finished turn."""
 
 import asyncio
 from collections.abc import Callable
@@ -16,13 +16,13 @@ from local.errors import (
     RequestError,
 )
 from local.protocol import subjects
-from local.protocol.caller import Caller
-from local.protocol.codec import decode, encode
-from local.protocol.envelope import new_id, seal
+from local.protocol.envelope import Caller, Envelope, decode, encode, new_id, seal
 from local.protocol.generation import read_generation
 from local.protocol.payloads import Delta, ErrorReply, Generation, Query, ToolResult
 
 ACCEPT_TIMEOUT = 5.0
+"""Seconds for the acknowledgement of a query, which the GeneratorAgent sends before it does
+anything."""
 
 OnDelta = Callable[[str], None]
 
@@ -30,7 +30,7 @@ log = structlog.get_logger()
 
 
 class QueryClient:
-    """Asks and waits for answers while its context lasts."""
+    """Sends queries and waits for their answers while its context lasts."""
 
     def __init__(self, bus: Connection) -> None:
         self._bus = bus
@@ -39,8 +39,8 @@ class QueryClient:
         self._subscription: Subscription | None = None
 
     async def __aenter__(self) -> Self:
-        # One message at a time: the pieces of an answer in their order, the end after them.
-        self._subscription = await self._bus.subscribe(subjects.RESPONSES, self._hear, limit=1)
+        # One at a time: the pieces of an answer stay in order, and its end comes last.
+        self._subscription = await self._bus.subscribe(subjects.RESPONSES, self._receive, limit=1)
         await self._bus.flush()
         return self
 
@@ -54,20 +54,20 @@ class QueryClient:
         *,
         caller: Caller,
         on_delta: OnDelta = lambda _: None,
-        timeout: float = 300.0,  # noqa: ASYNC109 - models differ; the caller knows its own
+        timeout: float = 300.0,  # noqa: ASYNC109 - it depends on the model
     ) -> Generation:
-        """Ask, and return the finished turn; its `error` says why there is no answer.
+        """Ask, and return the finished turn; its `error` says why if there is no answer.
 
         Args:
             text: The query.
-            caller: Who asks, and in which session.
+            caller: Who is asking, and in which session.
             on_delta: Called with each piece of the answer as it comes.
             timeout: Seconds to wait for the whole answer.
 
         Raises:
             NoRespondersError: No GeneratorAgent is on the bus.
             BusTimeoutError: The answer did not come in time.
-            BadRequestError: The GeneratorAgent refused the query, e.g. because it is empty.
+            BadRequestError: The GeneratorAgent refused the query, for example because it is empty.
         """
         query_id = new_id()
         answer = self._answers[query_id] = asyncio.get_running_loop().create_future()
@@ -81,12 +81,7 @@ class QueryClient:
             query_id=query_id,
         )
         try:
-            acknowledgement = await self._bus.request(
-                subjects.QUERY_RECEIVED, encode(query), timeout=ACCEPT_TIMEOUT
-            )
-            accepted = decode(acknowledgement.data, ToolResult).payload
-            if accepted.error is not None:
-                raise _refused(accepted.error)
+            await self._submit(query)
             return await asyncio.wait_for(answer, timeout)
         except NoRespondersError as error:
             raise NoRespondersError("No GeneratorAgent is on the bus.") from error
@@ -95,7 +90,16 @@ class QueryClient:
         finally:
             del self._answers[query_id], self._listeners[query_id]
 
-    async def _hear(self, message: Message) -> None:
+    async def _submit(self, query: Envelope[Query]) -> None:
+        """Send the query, and return once the GeneratorAgent has accepted it."""
+        acknowledgement = await self._bus.request(
+            subjects.QUERY_RECEIVED, encode(query), timeout=ACCEPT_TIMEOUT
+        )
+        accepted = decode(acknowledgement.data, ToolResult).payload
+        if accepted.error is not None:
+            raise _refused(accepted.error)
+
+    async def _receive(self, message: Message) -> None:
         try:
             if message.subject == subjects.RESPONSE_DELTA:
                 self._on_delta(decode(message.data, Delta).payload)
@@ -115,7 +119,7 @@ class QueryClient:
 
 
 def _refused(error: ErrorReply) -> Local2Error:
-    """The memory hears queries too, and says in the server's place that nobody answers them."""
+    """The memory receives queries, too, so it replies for the server if nobody answers them."""
     if error.code == NoRespondersError.code:
         return NoRespondersError(error.message)
     if error.code == OverloadedError.code:

@@ -1,14 +1,44 @@
-"""Calling tools over the bus, as the generator, the command line and the stories do."""
+"""Tools as their callers see them: which ones are on the bus, and how to call one.
 
+Tools are known from their announcements on `tool.schema` only, so that a tool of any team can join
+at any time.
+"""
+
+import asyncio
+from contextlib import suppress
 from datetime import timedelta
+from typing import Self
 
 import msgspec
+import structlog
 
-from local.bus.connection import Connection
-from local.errors import BusTimeoutError, Local2Error, NoRespondersError, UnknownToolError, quoted
-from local.protocol.caller import Caller
-from local.protocol.envelope import seal, utc_now
-from local.protocol.payloads import Json, ToolRequest, ToolResult
+from local.bus.connection import Connection, Message, Subscription
+from local.bus.identity import is_genuine
+from local.errors import (
+    BadRequestError,
+    BusTimeoutError,
+    Local2Error,
+    NoRespondersError,
+    UnknownToolError,
+    quoted,
+)
+from local.protocol import subjects
+from local.protocol.envelope import Caller, encode, header_of, seal, utc_now
+from local.protocol.payloads import Empty, Json, ToolRequest, ToolResult, ToolSchema
+from local.protocol.tool_messages import read_schema
+
+MOST_TOOLS = 10_000
+"""Names; a flood of announcements must not fill the process. At this limit only the memory's own
+tools and known ones are still accepted."""
+MOST_REFUSALS = 1_000
+"""Different refusals that are logged, each once; more would let a sender fill the log."""
+QUIET = 0.2
+"""Seconds without an announcement after which all tools are taken to have answered; hosts answer at
+once, or within `tool_host.ASKED_TOGETHER`."""
+SETTLED_AFTER = 2.0
+"""Seconds to wait for announcements at most, since new tools may go on coming."""
+
+log = structlog.get_logger()
 
 
 async def call_tool(  # noqa: PLR0913 - one keyword a field of the envelope
@@ -20,15 +50,15 @@ async def call_tool(  # noqa: PLR0913 - one keyword a field of the envelope
     query_id: str | None = None,
     timeout: float = 10.0,  # noqa: ASYNC109 - it becomes the request's deadline
 ) -> ToolResult:
-    """Ask a tool and return its result; a failure is a result too, with its code.
+    """Call a tool and return its result; a failure is a result, too, with its code.
 
     Args:
-        bus: The connection to ask over.
+        bus: The connection to use.
         tool: The tool's name.
-        args: Its arguments, checked by the tool itself.
-        caller: What the envelope says of the caller; the server decides the tenant.
+        args: Its arguments, which the tool itself validates.
+        caller: Who the envelope says is calling; the server decides the tenant.
         query_id: The turn this call belongs to.
-        timeout: Seconds to wait; the tool will not begin after them.
+        timeout: Seconds to wait; the tool does not begin after them.
     """
     request = seal(
         ToolRequest(args=args),
@@ -39,7 +69,7 @@ async def call_tool(  # noqa: PLR0913 - one keyword a field of the envelope
         query_id=query_id,
         deadline_utc=utc_now() + timedelta(seconds=timeout),
     )
-    # Some tools put the request's id into the answer's correlation_id, others copy the field.
+    # Some tools answer with the id of the request as correlation_id, others copy the field.
     request = msgspec.structs.replace(request, correlation_id=request.id)
     try:
         return await bus.tool_results.ask(tool, request, timeout)
@@ -56,3 +86,100 @@ def _unknown(tool: str) -> UnknownToolError:
     return UnknownToolError(
         f"No tool {quoted(tool)} is on the bus.", remedy="`local2 tools` lists them."
     )
+
+
+class Toolbox:
+    """The tools on the bus, while its context lasts; at its start, tools are asked to announce."""
+
+    def __init__(self, bus: Connection, *, source: str) -> None:
+        self._bus = bus
+        self._source = source
+        self._schemas: dict[str, ToolSchema] = {}
+        self._own: set[str] = set()
+        self._refused: set[tuple[str, str]] = set()
+        self._changed = asyncio.Event()
+        self._subscription: Subscription | None = None
+
+    @property
+    def schemas(self) -> list[ToolSchema]:
+        """Every known tool, sorted by name."""
+        return [self._schemas[name] for name in sorted(self._schemas)]
+
+    @property
+    def announced(self) -> list[ToolSchema]:
+        """Every known tool, in the order of the first announcements."""
+        return list(self._schemas.values())
+
+    @property
+    def own(self) -> frozenset[str]:
+        """The names of the memory's own tools."""
+        return frozenset(self._own)
+
+    def get(self, tool: str) -> ToolSchema | None:
+        """The announcement of a tool, or None."""
+        return self._schemas.get(tool)
+
+    async def __aenter__(self) -> Self:
+        self._subscription = await self._bus.subscribe(subjects.TOOL_SCHEMA, self._receive)
+        await self._bus.flush()
+        ask = encode(seal(Empty(), type="schema_request", source=self._source))
+        await self._bus.publish(subjects.TOOL_SCHEMA_REQUEST, ask)
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        if self._subscription is not None:
+            await self._subscription.stop(grace=1.0)
+
+    async def settle(
+        self, quiet: float = QUIET, at_most: float = SETTLED_AFTER
+    ) -> list[ToolSchema]:
+        """Wait until no schema comes for `quiet` seconds, but not longer than `at_most`."""
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + at_most
+        while loop.time() < deadline:
+            self._changed.clear()
+            try:
+                async with asyncio.timeout(quiet):
+                    await self._changed.wait()
+            except TimeoutError:
+                break
+        return self.schemas
+
+    async def find(self, tool: str, *, within: float) -> ToolSchema | None:
+        """Wait for the schema of a tool; None if it is not announced in time."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(within):
+                while tool not in self._schemas:
+                    self._changed.clear()
+                    await self._changed.wait()
+        return self.get(tool)
+
+    async def _receive(self, message: Message) -> None:
+        try:
+            schema = read_schema(message.data)
+        except BadRequestError as error:
+            self._refuse(message, error.logged)
+            return
+        if self._is_own(schema, message):
+            self._own.add(schema.name)
+        elif schema.name in self._own:
+            self._refuse(message, f"{schema.name} is the name of a tool of the memory.")
+            return
+        elif schema.name not in self._schemas and len(self._schemas) >= MOST_TOOLS:
+            self._refuse(message, f"More than {MOST_TOOLS:,} tools were announced.")
+            return
+        self._schemas[schema.name] = schema
+        self._changed.set()
+
+    def _is_own(self, schema: ToolSchema, message: Message) -> bool:
+        """Whether it is the memory's own; only the stack can check the signature."""
+        secret = self._bus.secret
+        return schema.reads_memory and (not secret or is_genuine(secret, message))
+
+    def _refuse(self, message: Message, reason: str) -> None:
+        """Log each refusal once, because tools announce themselves again and again."""
+        header = header_of(message.data)
+        refusal = (header.source if header else "", reason)
+        if refusal not in self._refused and len(self._refused) < MOST_REFUSALS:
+            self._refused.add(refusal)
+            log.warning("announcement_refused", source=refusal[0], reason=reason)

@@ -7,7 +7,7 @@ a fact that is missing can be stated again, but a wrong one is believed.
 import re
 from collections.abc import Iterator
 
-from local.protocol.triplet import Triplet
+from local.protocol.memories import Triplet
 from local.text.sentences import split_lazily
 
 NO_STATEMENT = (

@@ -15,7 +15,7 @@ from local.conversation.extraction import extract_facts
 from local.conversation.message import ROLES, Message, Role
 from local.errors import ConversationError
 from local.llm.models import StructuredModel
-from local.protocol.triplet import Triplet
+from local.protocol.memories import Triplet
 
 PIECE = 6_000
 """Characters of a text that a model reads at once: with its answer well within 8,192 tokens."""

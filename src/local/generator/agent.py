@@ -15,8 +15,7 @@ import structlog
 from local.bus.connection import Connection, Message
 from local.bus.identity import caller_of
 from local.bus.participant import Participant
-from local.client.toolbox import Toolbox
-from local.client.tools import call_tool
+from local.client.tools import Toolbox, call_tool
 from local.conversation.knowledge_graph import KGMemory
 from local.errors import InvalidArgumentsError, ModelError, OverloadedError, RequestError
 from local.fair_slots import FairSlots
@@ -26,9 +25,7 @@ from local.generator.toolset import RecentTools
 from local.generator.turn import NAME, GeneratorTurn
 from local.llm.models import ChatModel, StructuredModel
 from local.protocol import subjects
-from local.protocol.caller import Caller
-from local.protocol.codec import decode, encode
-from local.protocol.envelope import Envelope, new_id, seal
+from local.protocol.envelope import Caller, Envelope, decode, encode, new_id, seal
 from local.protocol.generation import read_query
 from local.protocol.payloads import ClearSession, Query, ToolResult, ToolSchema
 from local.settings import GeneratorSettings

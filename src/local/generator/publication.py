@@ -18,9 +18,7 @@ from local.bus.connection import Connection, Headers
 from local.bus.streams import publish_durably
 from local.errors import BusError, ErrorCode, TooLargeError
 from local.protocol import subjects
-from local.protocol.caller import Caller
-from local.protocol.codec import encode
-from local.protocol.envelope import seal
+from local.protocol.envelope import Caller, encode, seal
 from local.protocol.payloads import ErrorReply, Generation
 
 ATTEMPTS = 3

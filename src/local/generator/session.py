@@ -23,9 +23,7 @@ from local.conversation.tokens import CalibratedCounter
 from local.errors import BusError, Local2Error
 from local.generator.prompt import Background, PromptMemory, PromptNote
 from local.protocol import subjects
-from local.protocol.caller import Caller
-from local.protocol.codec import encode
-from local.protocol.envelope import seal
+from local.protocol.envelope import Caller, encode, seal
 from local.protocol.payloads import Json
 from local.settings import GeneratorSettings
 

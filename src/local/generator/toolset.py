@@ -18,7 +18,7 @@ from local.conversation.tokens import TokenCounter
 from local.errors import echoed
 from local.generator.publication import RECORDED_CHARACTERS
 from local.llm.models import ToolCall, ToolDefinition
-from local.protocol.caller import Caller
+from local.protocol.envelope import Caller
 from local.protocol.payloads import ToolCallRecord, ToolResult, ToolSchema
 from local.settings import GeneratorSettings
 

@@ -23,9 +23,7 @@ from local.generator.toolset import RecentTools, Toolset, fit_tools, tools_messa
 from local.llm.models import ChatModel, ToolCall, ToolDefinition, Usage
 from local.llm.rules import RulesModel
 from local.protocol import subjects
-from local.protocol.caller import Caller
-from local.protocol.codec import encode
-from local.protocol.envelope import seal
+from local.protocol.envelope import Caller, encode, seal
 from local.protocol.payloads import (
     Delta,
     ErrorReply,

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from local.protocol.kinds import Kind, Owning
+from local.protocol.memories import Kind, Owning
 from local.text.features import Features, features_of
 
 SPOKEN = frozenset({"chat_message", "tool_output"})

@@ -10,9 +10,8 @@ from typing import Literal
 import msgspec
 
 from local.errors import InvalidArgumentsError, quoted
-from local.protocol.kinds import Kind, Owning
+from local.protocol.memories import Kind, Owning, Triplet
 from local.protocol.payloads import Json
-from local.protocol.triplet import Triplet
 from local.text.features import Features, features
 
 MemoryType = Literal[

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 from local.ledger.records import NewRecord
-from local.protocol.ids import content_id
+from local.protocol.envelope import content_id
 
 COMPARED = 3_000
 """Long results that begin with as many same characters are one: some are reported cut."""

@@ -15,7 +15,7 @@ import numpy as np
 from local.ledger.columns import View
 from local.ledger.entries import Array, Flags
 from local.ledger.records import TENANT_OWNED, Record
-from local.protocol.kinds import Kind, Owning
+from local.protocol.memories import Kind, Owning
 from local.protocol.vectors import VectorHits
 
 

@@ -6,7 +6,7 @@ from datetime import datetime
 import msgspec
 
 from local.ledger.records import Record
-from local.protocol.kinds import Owning
+from local.protocol.memories import Owning
 from local.protocol.payloads import Json
 
 CHARACTERS = 500_000

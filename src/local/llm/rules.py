@@ -12,7 +12,7 @@ from typing import Any
 from uuid import uuid4
 
 from local.llm.models import ChatChunk, ChatMessage, ToolCall, ToolDefinition
-from local.protocol.nothing import is_nothing, why_in_part
+from local.protocol.memories import is_nothing, why_in_part
 
 HELP = (
     "I answer by rules, without a language model: tell me “Remember that my preferred language is "

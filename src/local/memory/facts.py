@@ -22,10 +22,8 @@ from local.ledger.records import (
 )
 from local.memory.changes import Changes
 from local.memory.scopes import may_see, own_places, owner_in, stated_by
-from local.protocol.caller import Caller
-from local.protocol.envelope import new_id
-from local.protocol.kinds import Owning
-from local.protocol.triplet import Triplet
+from local.protocol.envelope import Caller, new_id
+from local.protocol.memories import Owning, Triplet
 
 
 class Facts:

@@ -12,8 +12,8 @@ import msgspec
 from local.errors import InvalidArgumentsError
 from local.ledger.records import TENANT_OWNED, Record
 from local.ledger.search import Place
-from local.protocol.caller import Caller
-from local.protocol.kinds import By, Kind, Owning, Scope, SourceClass
+from local.protocol.envelope import Caller
+from local.protocol.memories import By, Kind, Owning, Scope, SourceClass
 from local.protocol.payloads import Json
 from local.settings import MemorySettings
 

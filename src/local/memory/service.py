@@ -19,8 +19,8 @@ from local.memory.recall.synthesis import Item, Synthesis
 from local.memory.scopes import ALIKE
 from local.memory.sessions.history import Sessions
 from local.memory.sessions.tool_outputs import ToolOutputs
-from local.protocol.answers import Answer
-from local.protocol.caller import Caller
+from local.protocol.envelope import Caller
+from local.protocol.memories import Answer
 from local.protocol.payloads import Json
 
 

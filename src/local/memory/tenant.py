@@ -25,8 +25,7 @@ from local.memory.sessions.tool_outputs import ToolOutputs
 from local.memory.upkeep.indexing import Indexer
 from local.memory.upkeep.supersession import Judge, Supersession
 from local.memory.vectors import Vectors
-from local.protocol.caller import Caller
-from local.protocol.envelope import utc_now
+from local.protocol.envelope import Caller, utc_now
 from local.settings import MemorySettings
 
 Clock = Callable[[], datetime]

@@ -1,4 +1,8 @@
-"""Tool calls as other agents report them, in whatever form, as ToolCallRecords."""
+"""Tool calls as other agents report them, in whatever form, as ToolCallRecords.
+
+Agents report calls in the forms of the APIs that they use: lists, objects by the tools' names, JSON
+in a text, with results inside or apart. What cannot be read is listed, and the rest still counts.
+"""
 
 from collections.abc import Iterator
 from typing import Any, Final
@@ -21,9 +25,9 @@ def read_calls(value: Any, at: str, unread: list[str]) -> list[ToolCallRecord]:
     """Every call that can be read.
 
     Args:
-        value: A list of calls, one call, names, or an object of calls by their tools' names.
-        at: Where it stands, for `unread`.
-        unread: Gets a line for whatever could not be read.
+        value: A list of calls, one call, names, or an object of calls by the names of their tools.
+        at: The path to it, for `unread`.
+        unread: Gets a line for everything that could not be read.
     """
     calls: list[ToolCallRecord] = []
     for where, reported in _reported(value, at, unread):
@@ -34,6 +38,7 @@ def read_calls(value: Any, at: str, unread: list[str]) -> list[ToolCallRecord]:
 
 
 def _reported(value: Any, at: str, unread: list[str]) -> Iterator[tuple[str, Any]]:
+    """Each reported call with the path to it."""
     match value:
         case None | "":
             return
@@ -56,7 +61,7 @@ def _reported(value: Any, at: str, unread: list[str]) -> Iterator[tuple[str, Any
 
 
 def _named(name: str, called: Any) -> Json:
-    """What an object of calls has under a tool's name: a call, its arguments or its result."""
+    """The value under a tool's name: a call, its arguments or its result."""
     match called:
         case dict() if any(key in called for key in (*ARGS, *RESULTS, *IDS)):
             return {**called, "name": name}
@@ -64,7 +69,7 @@ def _named(name: str, called: Any) -> Json:
             return {"name": name, "args": called}
         case str() | list():
             return {"name": name, "result": called}
-    return {"name": name}  # how often it was called, or nothing
+    return {"name": name}  # a count of calls, or null
 
 
 def _call(reported: Any, at: str, unread: list[str]) -> ToolCallRecord | None:
@@ -78,7 +83,7 @@ def _call(reported: Any, at: str, unread: list[str]) -> ToolCallRecord | None:
 
 
 def _own(reported: Json) -> ToolCallRecord | None:
-    """A call in local2's own form."""
+    """The call, if it has local2's own form."""
     if not reported.keys() <= OWN:
         return None
     try:
@@ -88,7 +93,7 @@ def _own(reported: Json) -> ToolCallRecord | None:
 
 
 def _flat(reported: Json) -> Json:
-    """The call with what OpenAI's API puts into an object under `function`."""
+    """The call without the inner object `function` of OpenAI's API."""
     for key in NAMES:
         if isinstance(inner := reported.get(key), dict):
             return inner | {name: value for name, value in reported.items() if name != key}
@@ -109,13 +114,13 @@ def _foreign(reported: Json, at: str, unread: list[str]) -> ToolCallRecord | Non
     )
     if name:
         return call
-    if call.id is None or not call.content:  # else it may be the result of a call with that id
+    if call.id is None or not call.content:  # else it may be the result of the call with that id
         unread.append(f"{at}: the call has no name")
     return call if call.content else None
 
 
 def _args(value: Any) -> Json:
-    """Arguments as an object; what is none is the argument `arguments`."""
+    """Arguments as an object; a value that is no object becomes the argument `arguments`."""
     found = value_of(value or "{}") if isinstance(value, str) else value
     if isinstance(found, dict):
         return found
@@ -123,22 +128,22 @@ def _args(value: Any) -> Json:
 
 
 def _succeeded(reported: Json) -> bool:
-    said = first_of(reported, ("ok", "success"))
-    if isinstance(said, bool):
-        return said
+    outcome = first_of(reported, ("ok", "success"))
+    if isinstance(outcome, bool):
+        return outcome
     return not (reported.get("error") or reported.get("is_error") is True)
 
 
 def _with_results(calls: list[ToolCallRecord]) -> list[ToolCallRecord]:
-    """The calls with results that were reported apart from them, under their ids."""
-    told: list[ToolCallRecord] = []
+    """The calls, with results that were reported apart from them under the same ids."""
+    joined: list[ToolCallRecord] = []
     first: dict[str, int] = {}
     for call in calls:
-        asked = first.get(call.id) if call.id else None
-        if asked is not None and call.name == UNNAMED and not told[asked].content:
-            told[asked] = msgspec.structs.replace(told[asked], content=call.content, ok=call.ok)
+        at = first.get(call.id) if call.id else None
+        if at is not None and call.name == UNNAMED and not joined[at].content:
+            joined[at] = msgspec.structs.replace(joined[at], content=call.content, ok=call.ok)
             continue
         if call.id:
-            first.setdefault(call.id, len(told))
-        told.append(call)
-    return told
+            first.setdefault(call.id, len(joined))
+        joined.append(call)
+    return joined

@@ -1,4 +1,8 @@
-"""A conversation as the memory takes it: its messages, numbered, and what became of them."""
+"""A conversation as the memory stores it: its messages, numbered, and the report of an ingestion.
+
+Messages may come without ids, and a conversation may come again, whole or in parts. So sessions and
+messages get ids made of their content, and repeated messages are counted.
+"""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -7,15 +11,15 @@ from typing import Any
 
 import msgspec
 
-from local.protocol.envelope import Name
-from local.protocol.ids import content_id
+from local.protocol.envelope import Name, content_id
 from local.protocol.payloads import Json, ToolCallRecord
 
 FIRST_MESSAGES = 3
-"""As many tell one conversation from another."""
+"""So many messages identify a conversation: one may be a common greeting, and more would give a
+conversation that is still short another id when it grows."""
 
 
-class Message(msgspec.Struct, frozen=True, kw_only=True):
+class ConversationMessage(msgspec.Struct, frozen=True, kw_only=True):
     """One message of a conversation, in the roles of chat models."""
 
     role: str
@@ -26,11 +30,12 @@ class Message(msgspec.Struct, frozen=True, kw_only=True):
     tool_calls: list[ToolCallRecord] = []
     tool_call_id: Name | None = None
     occurrence: int | None = None
-    """Of a message without an id: how often the conversation has said the same up to it."""
+    """Of a message without an id: the how-manieth of its content it is in the conversation, from
+    1."""
     parts: list[Any] = []
-    """Of a content that is more than text."""
+    """The parts of a content that is more than text."""
     fields: Json = {}
-    """What else it came with."""
+    """All other fields that it was sent with."""
 
     @property
     def is_blank(self) -> bool:
@@ -38,19 +43,19 @@ class Message(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def says_something(self) -> bool:
-        """Whether it holds more than calls."""
+        """Whether it holds more than tool calls."""
         return not self.is_blank or bool(self.parts or self.fields)
 
 
-class Skipped(msgspec.Struct, frozen=True, kw_only=True):
-    """What of a message was not kept, and why; `index` is the message's, from 0."""
+class SkippedMessage(msgspec.Struct, frozen=True, kw_only=True):
+    """A message of which something was not stored, and why; `index` counts from 0."""
 
     index: int
     reason: str
 
 
-class Ingested(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of a conversation: `ids` are its records', in their order.
+class IngestReport(msgspec.Struct, frozen=True, kw_only=True):
+    """What an ingestion stored: `ids` are those of the records, in the order of the conversation.
 
     `added` of them are new, `changed` are newer versions, and `known` were there already.
     """
@@ -60,10 +65,10 @@ class Ingested(msgspec.Struct, frozen=True, kw_only=True):
     added: int
     changed: int = 0
     known: int = 0
-    skipped: list[Skipped] = []
+    skipped: list[SkippedMessage] = []
 
     def summary(self) -> str:
-        """How much is new, newer, known, and left out for which reasons."""
+        """In a line for people: the counts, and the reasons of what was left out."""
         parts = [f"{self.added} remembered"]
         if self.changed:
             parts.append(f"{self.changed} changed")
@@ -73,8 +78,8 @@ class Ingested(msgspec.Struct, frozen=True, kw_only=True):
         return ", ".join(parts)
 
 
-def session_of(messages: Sequence[Message]) -> str:
-    """The session's id where the caller gives none: the same conversation, the same id."""
+def session_of(messages: Sequence[ConversationMessage]) -> str:
+    """The session's id if the caller gives none; the same conversation has the same id."""
     first = [
         (message.name or message.role, message.content, message.timestamp)
         for message in messages[:FIRST_MESSAGES]
@@ -82,26 +87,26 @@ def session_of(messages: Sequence[Message]) -> str:
     return content_id("session", first)
 
 
-def numbered(messages: Sequence[Message]) -> Iterator[Message]:
-    """The messages of a conversation, so that it makes the same records whole and in parts.
+def numbered(messages: Sequence[ConversationMessage]) -> Iterator[ConversationMessage]:
+    """The messages with what is needed to make the same records of a conversation in parts.
 
-    Each says how often the same was said up to it; a tool's message without a name gets its tool's.
+    Each gets its `occurrence`; the message of a tool without a name gets the name of its tool.
     """
     return (message for message, _ in with_calls(messages))
 
 
 def with_calls(
-    messages: Sequence[Message],
-) -> Iterator[tuple[Message, ToolCallRecord | None]]:
-    """Each message as `numbered` says, a tool's with the newest call before it that it answers."""
+    messages: Sequence[ConversationMessage],
+) -> Iterator[tuple[ConversationMessage, ToolCallRecord | None]]:
+    """As `numbered`; a message of a tool comes with the latest call before it that it answers."""
     calls: dict[str, ToolCallRecord] = {}
-    said: Counter[tuple[str | None, ...]] = Counter()
+    counts: Counter[tuple[str | None, ...]] = Counter()
     for message in messages:
         what = (message.role, message.name, message.content)
-        said[what] += 1
+        counts[what] += 1
         answered = calls.get(message.tool_call_id or "") if message.role == "tool" else None
         name = message.name or (answered.name if answered else None)
-        times = message.occurrence or said[what]
+        times = message.occurrence or counts[what]
         yield msgspec.structs.replace(message, occurrence=times, name=name), answered
         calls |= {call.id: call for call in message.tool_calls if call.id}
 

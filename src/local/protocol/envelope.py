@@ -1,30 +1,37 @@
-"""The envelope around every message. New fields need defaults, so that old bytes still decode."""
+"""The envelope around every message, who sent it, and how it becomes bytes and back.
 
+Messages are JSON in UTF-8, decoded once, at the edge, into typed Structs. New fields of an envelope
+need defaults, so that older bytes still decode.
+"""
+
+import hashlib
+from collections.abc import Hashable, Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
-from typing import Annotated, Generic, TypeVar
+from functools import cache
+from typing import Annotated, Any, Generic, TypeVar
 
 import msgspec
 import uuid_utils
 
+from local.errors import BadRequestError, InvalidArgumentsError, echoed
+
 P = TypeVar("P")
 
 Name = Annotated[str, msgspec.Meta(max_length=256)]
-"""Of a thing or a person: these become keys, and travel back with every answer."""
+"""The name or id of a thing or a person. Names become keys and return with every answer, so their
+length is bounded; 256 characters hold any id, path or address in use."""
 
+REQUEST = 'A request looks like {"payload": {"args": {…}}}.'
+NOT_OF_ITS_TYPE = "A field is not of its type."
 
-def new_id() -> str:
-    """A UUIDv7: unique, and sorted by time."""
-    return str(uuid_utils.uuid7())
-
-
-def utc_now() -> datetime:
-    return datetime.now(UTC)
+_encoder = msgspec.json.Encoder()
 
 
 class Envelope(msgspec.Struct, Generic[P], kw_only=True, omit_defaults=True):
-    """What travels on the bus; of a request only `payload` is required.
+    """What travels on the bus; a request needs no field but `payload`.
 
-    `correlation_id` of a result is the `id` of its request. Times without an offset are UTC.
+    The `correlation_id` of a result is the `id` of its request. Times without an offset are in UTC.
     """
 
     payload: P
@@ -39,10 +46,26 @@ class Envelope(msgspec.Struct, Generic[P], kw_only=True, omit_defaults=True):
     deadline_utc: datetime | None = None
 
 
+class Caller(msgspec.Struct, frozen=True, kw_only=True):
+    """Who is asking. Only the bus makes a Caller; a tool receives one and cannot choose it."""
+
+    tenant: str = "default"
+    user: str | None = None
+    agent: str | None = None
+    session_id: str | None = None
+    query_id: str | None = None
+    """The turn that the request belongs to."""
+
+    @property
+    def principal(self) -> tuple[str, str | None]:
+        """The tenant and the user, to whom the work is charged."""
+        return self.tenant, self.user
+
+
 def seal(  # noqa: PLR0913 - one keyword a field of the envelope
     payload: P,
     *,
-    type: str,  # noqa: A002 - the wire's own name
+    type: str,  # noqa: A002 - the name of the field on the wire
     source: str,
     user: str | None = None,
     session_id: str | None = None,
@@ -50,7 +73,7 @@ def seal(  # noqa: PLR0913 - one keyword a field of the envelope
     correlation_id: str | None = None,
     deadline_utc: datetime | None = None,
 ) -> Envelope[P]:
-    """Put a payload into an envelope with a fresh id and the time."""
+    """Put a payload into an envelope with a new id and the current time."""
     return Envelope(
         payload=payload,
         id=new_id(),
@@ -65,8 +88,88 @@ def seal(  # noqa: PLR0913 - one keyword a field of the envelope
     )
 
 
+def encode(message: msgspec.Struct) -> bytes:
+    """Encode an envelope.
+
+    Raises:
+        InvalidArgumentsError: A text in it is not Unicode.
+    """
+    try:
+        return _encoder.encode(message)
+    except UnicodeEncodeError as error:
+        raise InvalidArgumentsError(
+            "A text holds characters that are not Unicode.", remedy="Send text in UTF-8."
+        ) from error
+
+
+def decode(data: bytes, payload: type[P]) -> Envelope[P]:
+    """Decode one envelope.
+
+    Args:
+        data: The bytes of the message.
+        payload: The type of its payload; there is one cached decoder for each.
+
+    Raises:
+        BadRequestError: It is not JSON, or not an envelope.
+        InvalidArgumentsError: The tool's arguments do not match its schema.
+    """
+    with json_errors(REQUEST):
+        try:
+            envelope: Envelope[P] = _decoder(payload).decode(data)  # type: ignore[arg-type]
+        except msgspec.ValidationError as error:
+            problem = f"{echoed(error)}."
+            if "$.payload.args" in problem:
+                raise InvalidArgumentsError(
+                    problem.replace("$.payload.args", "args"), logged=NOT_OF_ITS_TYPE
+                ) from error
+            raise BadRequestError(problem, remedy=REQUEST, logged=NOT_OF_ITS_TYPE) from error
+    return envelope
+
+
+@cache
+def _decoder(payload: Hashable) -> msgspec.json.Decoder[Any]:
+    return msgspec.json.Decoder(Envelope[payload])  # type: ignore[valid-type]
+
+
+@contextmanager
+def json_errors(shape: str) -> Iterator[None]:
+    """Turn errors of decoding into ours; `shape` says what to send instead.
+
+    Raises:
+        BadRequestError: It is not JSON, or nested too deeply.
+    """
+    try:
+        yield
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise BadRequestError(f"The message is not JSON: {error}.", remedy=shape) from error
+    except RecursionError as error:
+        raise BadRequestError("The message is nested too deeply.", remedy=shape) from error
+
+
+def header_of(data: bytes) -> Envelope[msgspec.Raw] | None:
+    """The envelope of a message whose payload was refused, as far as the answer needs it."""
+    try:
+        return decode(data, msgspec.Raw)
+    except (BadRequestError, InvalidArgumentsError):
+        return None
+
+
+def new_id() -> str:
+    """A UUIDv7, which is unique and sorts by time."""
+    return str(uuid_utils.uuid7())
+
+
+def content_id(*parts: Any) -> str:
+    """An id made of the content: the same parts always give the same id."""
+    return hashlib.blake2b(msgspec.json.encode(parts), digest_size=16).hexdigest()
+
+
+def utc_now() -> datetime:
+    return datetime.now(UTC)
+
+
 def is_past(moment: datetime | None) -> bool:
-    """Whether a deadline has passed; a time without an offset is UTC."""
+    """Whether a deadline has passed; a time without an offset is in UTC."""
     if moment is None:
         return False
     return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)) < utc_now()

@@ -1,7 +1,7 @@
-"""Questions, turns and ratings as other agents publish them, read as far as they can be.
+"""Questions, turns and ratings as other agents publish them, read as far as possible.
 
-The reference fixes `query` and `answer` of a turn, and the form of nothing else: whatever has these
-two is a turn. What else cannot be read is left out, and told.
+The protocol requires only `query` and `answer` of a turn, so every message with these two is a
+turn. Other fields that cannot be read are left out and listed as `unread`. See decision 0025.
 """
 
 from collections.abc import Mapping
@@ -12,8 +12,7 @@ import msgspec
 
 from local.errors import CODES, BadRequestError, ErrorCode
 from local.protocol.calls import read_calls
-from local.protocol.codec import reading_json
-from local.protocol.envelope import Envelope
+from local.protocol.envelope import Envelope, json_errors
 from local.protocol.payloads import ErrorReply, Feedback, Generation, Query
 from local.protocol.reading import (
     MISSING,
@@ -33,21 +32,21 @@ TURN: Final = 'A turn looks like {"payload": {"query": "…", "answer": "…"}}.
 RATING: Final = 'A rating looks like {"payload": {"query_id": "…", "score": 1}}.'
 
 
-class Read(msgspec.Struct, Generic[P], frozen=True, kw_only=True):
-    """A message; `unread` says of what could not be read where it was, and never what."""
+class Reading(msgspec.Struct, Generic[P], frozen=True, kw_only=True):
+    """A message as it was read; `unread` has the paths of what could not be, never the content."""
 
     envelope: Envelope[P]
     unread: tuple[str, ...]
 
 
-def read_query(data: bytes) -> Read[Query]:
-    """Read a question, in an envelope or without one; its ids may stand in the envelope.
+def read_query(data: bytes) -> Reading[Query]:
+    """Read a question, with or without an envelope, which may hold its ids.
 
     Raises:
-        BadRequestError: The question, or whose it is, cannot be read.
+        BadRequestError: The question, or its user, cannot be read.
     """
-    with reading_json(QUERY):
-        message = _Message(data, ("query",), QUERY)
+    with json_errors(QUERY):
+        message = _MessageFields(data, ("query",), QUERY)
         query = Query(
             query=message.text("query", blank=False),
             session_id=message.id("session_id"),
@@ -56,17 +55,17 @@ def read_query(data: bytes) -> Read[Query]:
         return message.read(query)
 
 
-def read_generation(data: bytes) -> Read[Generation]:
-    """Read a turn, in an envelope or without one.
+def read_generation(data: bytes) -> Reading[Generation]:
+    """Read a turn, with or without an envelope, which may hold its ids.
 
-    Its ids may stand in the envelope. Without an answer it needs an error.
+    A turn without an answer needs an error.
 
     Raises:
-        BadRequestError: Query or answer cannot be read; or not whose turn it is, which must not
-            become somebody else's.
+        BadRequestError: Query or answer cannot be read, or its user cannot be, because a turn must
+            not be stored for somebody else.
     """
-    with reading_json(TURN):
-        message = _Message(data, ("query", "answer"), TURN)
+    with json_errors(TURN):
+        message = _MessageFields(data, ("query", "answer"), TURN)
         error = _error(message.inner.get("error"))
         turn = Generation(
             query=message.text("query", blank=error is not None),
@@ -82,14 +81,14 @@ def read_generation(data: bytes) -> Read[Generation]:
         return message.read(turn)
 
 
-def read_feedback(data: bytes) -> Read[Feedback]:
-    """Read a rating, in an envelope or without one; its ids may stand in the envelope.
+def read_feedback(data: bytes) -> Reading[Feedback]:
+    """Read a rating, with or without an envelope, which may hold its ids.
 
     Raises:
-        BadRequestError: Query id or score, or whose it is, cannot be read.
+        BadRequestError: Query id or score, or its user, cannot be read.
     """
-    with reading_json(RATING):
-        message = _Message(data, ("query_id", "score"), RATING)
+    with json_errors(RATING):
+        message = _MessageFields(data, ("query_id", "score"), RATING)
         query_id = message.id("query_id")
         if query_id is None:
             raise message.expected("query_id", "an id of 1 to 256 characters")
@@ -107,7 +106,7 @@ def read_feedback(data: bytes) -> Read[Feedback]:
 
 
 def source_of(data: bytes) -> str:
-    """Who published a message, as far as that can be read of one that cannot be."""
+    """The source of a message that cannot be read, or an empty text."""
     try:
         whole = msgspec.json.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -115,8 +114,8 @@ def source_of(data: bytes) -> str:
     return (name_of(whole.get("source")) or "") if isinstance(whole, dict) else ""
 
 
-class _Message:
-    """A message whose fields are read one by one: `inner` is its payload, or itself."""
+class _MessageFields:
+    """Reads the fields of a message one by one. `inner` is its payload, or the message itself."""
 
     def __init__(self, data: bytes, needed: tuple[str, ...], shape: str) -> None:
         whole = msgspec.json.decode(data)
@@ -139,7 +138,7 @@ class _Message:
         self._shape = shape
 
     def expected(self, field: str, wanted: str, got: str | None = None) -> BadRequestError:
-        """What to raise where a field is not as it must be; `got` is its kind unless given."""
+        """The error for a field of another form; `got` is the type of its value unless given."""
         got = got or kind_of(self.inner.get(field, MISSING))
         where = f"{self.path}{field}"
         return BadRequestError(
@@ -149,7 +148,7 @@ class _Message:
         )
 
     def text(self, field: str, *, blank: bool, missing: bool = False) -> str:
-        """A text that has to be there, and to say something unless it may be blank."""
+        """A required text, which must not be empty unless `blank`."""
         value = self.inner.get(field)
         found = text_of(value)
         if found is None and value not in (None, [], {}):
@@ -172,13 +171,13 @@ class _Message:
         return found
 
     def id(self, field: str) -> str | None:
-        """Of the payload, else of the envelope."""
+        """An id from the payload, or else from the envelope."""
         if self.inner.get(field) in (None, ""):
             return self._name(self.outer.get(field), field)
         return self._name(self.inner[field], f"{self.path}{field}")
 
-    def read(self, payload: P) -> Read[P]:
-        """The payload in its envelope."""
+    def read(self, payload: P) -> Reading[P]:
+        """The payload in its envelope, with the list of what could not be read."""
         user = self.outer.get("user")
         if user is not None and name_of(user) is None:
             raise BadRequestError(
@@ -193,7 +192,7 @@ class _Message:
             session_id=self.id("session_id"),
             query_id=self.id("query_id"),
         )
-        return Read(envelope=envelope, unread=tuple(dict.fromkeys(self.unread)))
+        return Reading(envelope=envelope, unread=tuple(dict.fromkeys(self.unread)))
 
     def _moment(self) -> datetime | None:
         value = self.outer.get("timestamp_utc")
@@ -213,7 +212,7 @@ class _Message:
 
 
 def _error(value: Any) -> ErrorReply | None:
-    """Why there is no answer, however that is said; null, false and nothing are no error."""
+    """The error of a turn, in whatever form; null, false and empty values are none."""
     if not value:
         return None
     code: ErrorCode = "internal"

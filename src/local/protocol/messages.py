@@ -1,22 +1,21 @@
-"""Messages as others send them: in local2's own form, in those of chat models' APIs, or alike.
+"""Messages as others send them: in local2's own form, or in those of chat models' APIs.
 
-Nothing of a message is dropped: what is no text, and what nobody here knows, is kept beside it.
+Nothing of a message is dropped: parts that are no text, and unknown fields, are stored beside the
+text. Contents may be lists of blocks, as the APIs of Anthropic and Gemini have them, in which text
+stands among calls and results.
 """
 
 from datetime import UTC, datetime
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple, Self
 
 import msgspec
 
 from local.errors import InvalidArgumentsError, echoed
-from local.protocol.attachments import bounded
-from local.protocol.blocks import Blocks
 from local.protocol.calls import UNNAMED, read_calls
-from local.protocol.conversation import Message
+from local.protocol.conversation import ConversationMessage
 from local.protocol.envelope import Name
 from local.protocol.payloads import Json, ToolCallRecord
-from local.protocol.reading import as_text, text_of
-from local.protocol.times import TIME_RULE, in_utc, written_time
+from local.protocol.reading import TIME_RULE, as_text, bounded, in_utc, text_of, written_time
 from local.protocol.tool import parameters_of
 
 ROLES = {
@@ -26,13 +25,18 @@ ROLES = {
     "human": "user",
     "model": "assistant",
 }
-"""Roles that other APIs have for ours; any other role stays as it is."""
+"""Other APIs' names of our roles; any other role stays as it is."""
 MILLISECONDS = 100_000_000_000
-"""A number as a time counts seconds, or milliseconds from here on."""
-SAYING = ("content", "text", "parts", "tool_calls", "function_call", "refusal")
-"""A message without any of these keeps its text where nobody would look for it."""
+"""A timestamp from this number on counts milliseconds, a smaller one seconds (to the year 5138)."""
+CONTENT_FIELDS = ("content", "text", "parts", "tool_calls", "function_call", "refusal")
+"""A message without any of these has its text in a field that nobody would search."""
+CALL_KEYS = ("functionCall", "function_call")
+RESULT_KEYS = ("functionResponse", "function_response")
+"""Gemini's blocks have one of these keys; Anthropic's say what they are in `type`."""
+THOUGHTS = frozenset({"thinking", "redacted_thinking", "reasoning"})
+"""Types of blocks that were not said to the user, and so are not the text of a message."""
 Id = Name | int
-CALLS: Json = {"type": "array", "items": parameters_of(ToolCallRecord)}
+CALLS_SCHEMA: Json = {"type": "array", "items": parameters_of(ToolCallRecord)}
 
 
 class ReceivedMessage(msgspec.Struct, frozen=True, kw_only=True):
@@ -48,7 +52,7 @@ class ReceivedMessage(msgspec.Struct, frozen=True, kw_only=True):
     timestamp: Annotated[
         str | float | None, msgspec.Meta(description="A date or time, e.g. 2026-05-01T14:30:00Z.")
     ] = None
-    tool_calls: Annotated[Any, msgspec.Meta(extra_json_schema=CALLS)] = None
+    tool_calls: Annotated[Any, msgspec.Meta(extra_json_schema=CALLS_SCHEMA)] = None
     function_call: Json | None = None
     tool_call_id: Annotated[Id | None, msgspec.Meta(description="Of a tool's message.")] = None
     refusal: str | None = None
@@ -68,19 +72,19 @@ class ReceivedMessage(msgspec.Struct, frozen=True, kw_only=True):
 _KNOWN = frozenset(ReceivedMessage.__struct_fields__)
 
 MessageJson = Annotated[Json, msgspec.Meta(extra_json_schema=parameters_of(ReceivedMessage))]
-"""A message before it is read, so that what it holds besides is not lost."""
+"""A message before it is read, so that its unknown fields are not lost."""
 
 
-def messages_of(received: Json, place: str = "") -> list[Message]:
-    """The message as it is remembered, behind the results of tools among its parts.
+def messages_of(received: Json, place: str = "") -> list[ConversationMessage]:
+    """The message as it is stored, after the results of tools that are among its parts.
 
     Args:
-        received: As it came.
-        place: What its fields are called in errors, e.g. `messages[1]`.
+        received: The message as JSON.
+        place: Its name in errors, e.g. `messages[1]`.
 
     Raises:
-        InvalidArgumentsError: It has no role or says nothing, a tool call has no name, a field has
-            a type that cannot be read, the timestamp is no time, or it is nested without end.
+        InvalidArgumentsError: It has no role or no content, a tool call has no name, a field has a
+            type that cannot be read, the timestamp is no time, or it is nested too deeply.
     """
     try:
         return _messages(received, place)
@@ -89,20 +93,20 @@ def messages_of(received: Json, place: str = "") -> list[Message]:
         raise InvalidArgumentsError(problem) from error
 
 
-def _messages(received: Json, place: str) -> list[Message]:
+def _messages(received: Json, place: str) -> list[ConversationMessage]:
     within = f"{place}." if place else ""
     try:
         known = msgspec.convert(received, ReceivedMessage)
     except msgspec.ValidationError as error:
         raise InvalidArgumentsError(_located(echoed(error), place)) from error
-    if received.keys().isdisjoint(SAYING):
+    if received.keys().isdisjoint(CONTENT_FIELDS):
         raise InvalidArgumentsError(
             f"{place}: it has neither content nor tool_calls.".removeprefix(": "),
             remedy='A message is like {"role": "user", "content": "…"}.',
         )
     blocks = Blocks.of(_content(known))
-    text = _text(blocks.said)
-    message = Message(
+    text = _text(blocks.text)
+    message = ConversationMessage(
         role=ROLES.get(known.role, known.role),
         content=text or known.refusal or text,
         id=_id(known.id),
@@ -111,25 +115,25 @@ def _messages(received: Json, place: str) -> list[Message]:
         tool_calls=_calls(known, blocks.calls, within),
         tool_call_id=_id(known.tool_call_id),
         occurrence=known.occurrence,
-        parts=bounded(blocks.besides or _parts(known)) or [],
+        parts=bounded(blocks.parts or _parts(known)) or [],
         fields=bounded({**known.fields, **_others(received)}),
     )
     results = [result for block in blocks.results for result in read_calls([block], place, [])]
     if not results:
         return [message]
-    apart = [_result(message, call, number) for number, call in enumerate(results)]
-    return [*apart, message] if message.says_something or message.tool_calls else apart
+    answers = [_result(message, call, number) for number, call in enumerate(results)]
+    return [*answers, message] if message.says_something or message.tool_calls else answers
 
 
 def _located(problem: str, place: str) -> str:
-    """The problem with the path to it: `messages[1].role`."""
-    said, _, path = problem.rpartition(" - at ")
-    said, path = (said, path) if said else (path, "")
-    return f"{place}{path.strip('`').removeprefix('$')}: {said}".lstrip(":. ") + "."
+    """The problem behind the path to its field, such as `messages[1].role`."""
+    what, _, path = problem.rpartition(" - at ")
+    what, path = (what, path) if what else (path, "")
+    return f"{place}{path.strip('`').removeprefix('$')}: {what}".lstrip(":. ") + "."
 
 
 def _others(received: Json) -> Json:
-    """What a message says in fields of its own, and what became something else here."""
+    """Unknown fields of a message, and known ones whose value is changed or used elsewhere."""
     changed = {"role": received["role"]} if received["role"] in ROLES else {}
     refusal = {"refusal": received["refusal"]} if received.get("refusal") else {}
     rest = {
@@ -141,7 +145,7 @@ def _others(received: Json) -> Json:
 
 
 def _moment(written: str | float | None, field: str) -> datetime | None:
-    """As it was written: session ids are made of it."""
+    """With the offset that was written, because session ids contain it."""
     if written is None or written == "":
         return None
     if isinstance(written, str):
@@ -158,9 +162,9 @@ def _id(id_: Id | None) -> str | None:
 
 
 def _content(known: ReceivedMessage) -> Any:
-    """What a message says; Gemini's has nothing but parts."""
-    said = known.text if known.content is None else known.content
-    return (known.parts or None) if said is None else said
+    """The content of a message; Gemini's messages have it in `parts`."""
+    content = known.text if known.content is None else known.content
+    return (known.parts or None) if content is None else content
 
 
 def _parts(known: ReceivedMessage) -> list[Any]:
@@ -179,7 +183,7 @@ def _calls(known: ReceivedMessage, among_parts: list[Json], within: str) -> list
     """The calls of a message.
 
     Raises:
-        InvalidArgumentsError: One has no name, or is no call.
+        InvalidArgumentsError: One of them has no name, or is no call.
     """
     unread: list[str] = []
     calls = [
@@ -196,9 +200,9 @@ def _calls(known: ReceivedMessage, among_parts: list[Json], within: str) -> list
     return calls
 
 
-def _result(message: Message, call: ToolCallRecord, number: int) -> Message:
-    """A result among the parts of a message as a message of its own."""
-    return Message(
+def _result(message: ConversationMessage, call: ToolCallRecord, number: int) -> ConversationMessage:
+    """A result that is a part of a message, as a message of its own."""
+    return ConversationMessage(
         role="tool",
         content=call.content,
         id=message.id and f"{message.id}.{number}",
@@ -206,3 +210,52 @@ def _result(message: Message, call: ToolCallRecord, number: int) -> Message:
         timestamp=message.timestamp,
         tool_call_id=call.id,
     )
+
+
+class Blocks(NamedTuple):
+    """The blocks of a content by what they are. `text` leaves out a model's thoughts."""
+
+    text: Any
+    parts: list[Any]
+    """Everything but calls and results, unless all of it is text."""
+    calls: list[Json]
+    results: list[Json]
+
+    @classmethod
+    def of(cls, content: Any) -> Self:
+        """Take a content apart; one that is no list of blocks is all text."""
+        if not isinstance(content, list) or not all(isinstance(b, str | dict) for b in content):
+            return cls(content, [], [], [])
+        calls, results, rest = [], [], []
+        for block in content:
+            if call := _inner(block, "tool_use", CALL_KEYS):
+                calls.append(call)
+            if result := _inner(block, "tool_result", RESULT_KEYS):
+                results.append(result)
+            if not (call or result):
+                rest.append(block)
+        return cls(
+            text=[block for block in rest if not _is_thought(block)],
+            parts=[] if all(map(_is_text, rest)) else rest,
+            calls=calls,
+            results=results,
+        )
+
+
+def _inner(block: str | Json, kind: str, names: tuple[str, ...]) -> Json | None:
+    """The call or the result that a block is or contains."""
+    if isinstance(block, str):
+        return None
+    if block.get("type") == kind:
+        return block
+    return next((block[name] for name in names if isinstance(block.get(name), dict)), None)
+
+
+def _is_thought(block: str | Json) -> bool:
+    return isinstance(block, dict) and (
+        str(block.get("type")) in THOUGHTS or block.get("thought") is True
+    )
+
+
+def _is_text(block: str | Json) -> bool:
+    return isinstance(block, str) or block.keys() <= {"type", "text"}

@@ -1,4 +1,7 @@
-"""The payloads of the bus, one Struct each. New fields need defaults: old bytes must decode."""
+"""The payloads of the bus, one Struct each.
+
+New fields need defaults, so that older bytes still decode.
+"""
 
 from datetime import datetime
 from typing import Annotated, Any, Generic, Literal, TypeVar
@@ -11,7 +14,7 @@ from local.protocol.envelope import Name
 A = TypeVar("A")
 
 Json = dict[str, Any]
-"""Open JSON: tool arguments before a tool has checked them, schemas, an episode's metadata."""
+"""Open JSON: tool arguments before a tool has checked them, schemas, metadata."""
 
 
 class ToolRequest(msgspec.Struct, Generic[A], kw_only=True):
@@ -28,8 +31,9 @@ class ErrorReply(msgspec.Struct, kw_only=True):
 class ToolResult(msgspec.Struct, kw_only=True, omit_defaults=True):
     """`tool.result.<tool>`: `content` is text for a model, `data` is structured.
 
-    With `tool_output_key`, `content` is a preview of what `read_tool_output` reads under that key;
-    `total_chars` says how long that is. `result.read_result` reads what other tools answer.
+    With `tool_output_key`, `content` is a preview of what `read_tool_output` reads under that key,
+    which has `total_chars` characters. `tool_messages.read_result` reads the results of other
+    tools.
     """
 
     ok: bool
@@ -41,7 +45,7 @@ class ToolResult(msgspec.Struct, kw_only=True, omit_defaults=True):
 
     @property
     def outcome(self) -> str:
-        """In a word, for logs: `ok`, or the error's code."""
+        """One word for logs: `ok`, or the code of the error."""
         if self.error is not None:
             return self.error.code
         return "ok" if self.ok else "tool_failed"
@@ -66,12 +70,11 @@ class FunctionSchema(msgspec.Struct, kw_only=True):
 
 
 class ToolSchema(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """`tool.schema`: how to call a tool, and what it says of itself.
+    """`tool.schema`: how to call a tool, and what it declares about itself.
 
-    `reads_memory`: its results come from the memory. `for_models`: a model may be offered it.
-    `recorded`: its results become memories. `whole`: no preview takes the place of its results,
-    however long they are. This is how our tools announce themselves; `announcement.read_schema`
-    reads those of others.
+    `reads_memory`: its results come from the memory. `for_models`: models may be offered it.
+    `recorded`: its results become memories. `whole`: its results are never replaced by a preview,
+    however long they are. `tool_messages.read_schema` reads announcements in other forms.
     """
 
     name: str
@@ -85,7 +88,7 @@ class ToolSchema(msgspec.Struct, kw_only=True, omit_defaults=True):
 
 
 class Empty(msgspec.Struct, kw_only=True):
-    """A payload that says nothing: the subject says it all."""
+    """A payload without fields, because the subject says everything."""
 
 
 class Query(msgspec.Struct, kw_only=True):
@@ -97,7 +100,7 @@ class Query(msgspec.Struct, kw_only=True):
 
 
 class ClearSession(msgspec.Struct, frozen=True, kw_only=True):
-    """Which session to begin anew; without an id that of the envelope."""
+    """The session to begin anew; without an id, that of the envelope."""
 
     session_id: Name | None = None
 
@@ -105,8 +108,8 @@ class ClearSession(msgspec.Struct, frozen=True, kw_only=True):
 class ToolCallRecord(msgspec.Struct, kw_only=True):
     """One tool call of a turn, as `response.generation` reports it.
 
-    With `tool_output_key`, `content` is the preview that the model saw. What is not `recorded` is
-    no memory: only that the tool was called is.
+    With `tool_output_key`, `content` is the preview that the model saw. If it is not `recorded`,
+    the memory stores that the tool was called, but not its result.
     """
 
     name: str
@@ -119,7 +122,7 @@ class ToolCallRecord(msgspec.Struct, kw_only=True):
 
 
 class Delta(msgspec.Struct, kw_only=True):
-    """`response.delta`: one piece of an answer, in order of `index`."""
+    """`response.delta`: one piece of an answer; pieces are in the order of `index`."""
 
     text: str
     index: int
@@ -145,7 +148,7 @@ class Generation(msgspec.Struct, kw_only=True):
 class Feedback(msgspec.Struct, kw_only=True):
     """`response.feedback`: how good the answer to a query was.
 
-    Without a session it is the newest of the query id in any of the user's.
+    Without a session it rates the newest turn of the query id in any session of the user.
     """
 
     query_id: Annotated[str, msgspec.Meta(min_length=1, max_length=256)]
@@ -155,9 +158,9 @@ class Feedback(msgspec.Struct, kw_only=True):
 
 
 class OutputPart(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """`memory.output.keep`: a part of a tool's output, in order; readable after the last one.
+    """`memory.output.keep`: a part of a tool's output, which can be read after the last part.
 
-    `offset` is in characters, as Unicode counts them. The sender makes the key, at random.
+    Parts come in order. `offset` counts Unicode characters. The sender makes the key at random.
     """
 
     key: Annotated[str, msgspec.Meta(pattern=r"^tout_[0-9a-f]{24,64}\Z")]
@@ -169,7 +172,7 @@ class OutputPart(msgspec.Struct, kw_only=True, omit_defaults=True):
 class DeadLetter(msgspec.Struct, kw_only=True):
     """`memory.dead_letter`: a message that can never become a memory, and why.
 
-    `cut`: the message is not whole here, since it was no UTF-8, or longer than a letter carries.
+    `cut`: the message is not complete, because it was not UTF-8, or too long for a letter.
     """
 
     subject: str
@@ -189,11 +192,12 @@ class MemoryChange(msgspec.Struct, kw_only=True, omit_defaults=True):
 
 
 class MemoryStatus(msgspec.Struct, kw_only=True):
-    """Answer of `memory.status`: whether ledger and index agree.
+    """The answer to `memory.status`: whether ledger and index agree.
 
-    `vectors_available`: searches go by meaning, over everything that is indexed. `dead_letters`:
-    messages that could not be read. `waiting_since`: while records wait, when one was indexed last,
-    or the first of them was written. `turns_problem`: why JetStream takes no turns, and what to do.
+    `vectors_available`: searches use the meaning, over everything that is indexed. `dead_letters`:
+    the number of messages that could not be read. `waiting_since`: while records wait to be
+    indexed, when the last one was, or when the first of them was written. `turns_problem`: why
+    JetStream stores no turns, and what to do.
     """
 
     records: int

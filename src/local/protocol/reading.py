@@ -1,23 +1,43 @@
-"""Open JSON of other agents, read value by value: what can be read, and of the rest why not."""
+"""Values of open JSON: read leniently as other agents write them, or strictly as arguments.
 
+Other agents follow no schema, so what cannot be read of their messages is None rather than an
+error. Times in the arguments of our own tools and messages are read strictly, because a filter on a
+wrong time would return wrong memories. What is stored without being read is bounded in size.
+"""
+
+import hashlib
 import re
 from collections.abc import Mapping
-from datetime import UTC, datetime
+from contextlib import suppress
+from datetime import UTC, datetime, time
 from math import isfinite
 from typing import Any, Final
 
 import msgspec
 
+from local.errors import InvalidArgumentsError, quoted
+
 MOST_NAME: Final = 256
+"""Characters, as in `envelope.Name`."""
 MOST_NUMBER: Final = 2**64
-TEXTS: Final = ("text", "refusal", "thinking", "content", "value")
-"""Where objects that stand for a text have it: parts of messages, messages."""
+"""Ids that are numbers are below it; larger ones would become texts of hundreds of digits."""
+TEXT_KEYS: Final = ("text", "refusal", "thinking", "content", "value")
+"""Where messages, and parts of them, have their text."""
 MOST_SECONDS: Final = 10**11
-"""Since 1970; what is more was counted in smaller units."""
+"""Seconds since 1970, about the year 5138; a larger number counts smaller units."""
 MISSING: Final = object()
+TIME_RULE: Final = "Write it as 2026-05-01 or 2026-05-01T14:30."
+_TIME: Final = re.compile(r"\d{4}-\d{2}-\d{2}([T ].+)?")
 _DIGITS: Final = re.compile(r"-?\d{9,}(\.\d+)?|-?\d+\.\d+")
-"""Eight of them are a date."""
-KINDS: Final = {
+"""A number of seconds; eight digits without a point are a date."""
+LONGEST_STRING: Final = 10_000
+"""Characters of one string beside a message's text; longer ones are images and sound in base64."""
+LARGEST: Final = 100_000
+"""Bytes, as JSON, of everything that is stored beside a message's text; a tenth of a message."""
+SHORT_STRING: Final = 200
+"""Characters that a string keeps where all of it together is too large: enough for names and
+ids."""
+JSON_TYPES: Final = {
     dict: "an object",
     list: "a list",
     str: "a text",
@@ -29,25 +49,25 @@ KINDS: Final = {
 
 
 def kind_of(value: Any) -> str:
-    """What a value is, in the words of JSON."""
-    return KINDS.get(type(value), "nothing")
+    """The type of a value, in the words of JSON."""
+    return JSON_TYPES.get(type(value), "nothing")
 
 
 def text_of(value: Any) -> str | None:
-    """A text, or the texts in a message or its parts; None if there is none."""
+    """A text, or the texts of a message or its parts; None if there are none."""
     match value:
         case str():
             return value
         case list() if value and all(isinstance(part, str | dict) for part in value):
             return "\n".join(filter(None, map(text_of_part, value)))
         case dict():
-            found = (text_of(value[key]) for key in TEXTS if key in value)
+            found = (text_of(value[key]) for key in TEXT_KEYS if key in value)
             return next((text for text in found if text is not None), None)
     return None
 
 
 def text_of_part(part: Any) -> str:
-    """The words of a part of a message, else a word for it such as `[image]`."""
+    """The text of a part of a message, or a placeholder such as `[image]`."""
     words = text_of(part)
     if words is not None:
         return words
@@ -57,7 +77,7 @@ def text_of_part(part: Any) -> str:
 
 
 def name_of(value: Any) -> str | None:
-    """A name or an id, which some number; None if it is neither, or too long."""
+    """A name or an id, which may be a number; None if it is neither, or too long."""
     match value:
         case str() if len(value) <= MOST_NAME:
             return value
@@ -69,7 +89,10 @@ def name_of(value: Any) -> str | None:
 
 
 def moment_of(value: Any) -> datetime | None:
-    """A time in UTC: ISO 8601, or seconds since 1970 or parts of them; None if it is neither."""
+    """A time in UTC, from ISO 8601 or a number; None if it is neither.
+
+    Numbers count seconds, milliseconds, microseconds or nanoseconds since 1970.
+    """
     try:
         if isinstance(value, str) and not _DIGITS.fullmatch(value):
             moment = datetime.fromisoformat(value.strip())
@@ -85,7 +108,7 @@ def moment_of(value: Any) -> datetime | None:
 
 
 def number_of(value: Any) -> float | None:
-    """A finite number, which some write as a text."""
+    """A finite number, which may be written as a text; else None."""
     try:
         number = None if isinstance(value, bool) else float(value)
     except (TypeError, ValueError, OverflowError):
@@ -94,7 +117,7 @@ def number_of(value: Any) -> float | None:
 
 
 def value_of(text: str) -> Any:
-    """The value that a text of JSON is; None if it is no JSON."""
+    """The value that a text of JSON stands for; None if it is not JSON."""
     try:
         return msgspec.json.decode(text)
     except (msgspec.DecodeError, RecursionError):
@@ -102,7 +125,7 @@ def value_of(text: str) -> Any:
 
 
 def as_text(value: Any) -> str:
-    """Text as it is, texts in parts as MCP has them line by line, everything else as JSON."""
+    """A text as it is, the texts in a list of parts line by line, everything else as JSON."""
     if value is None or isinstance(value, str):
         return value or ""
     texts = texts_of_parts(value)
@@ -110,7 +133,7 @@ def as_text(value: Any) -> str:
 
 
 def texts_of_parts(value: Any) -> list[str] | None:
-    """Of a list of parts `{"type": "text", "text"}`; None for anything else."""
+    """The texts in a list of MCP's parts `{"type": "text", "text"}`; None for anything else."""
     if not isinstance(value, list) or not value:
         return None
     texts = []
@@ -124,5 +147,73 @@ def texts_of_parts(value: Any) -> list[str] | None:
 
 
 def first_of(value: Mapping[str, Any], keys: tuple[str, ...]) -> Any:
-    """What stands under the first of the keys that has something."""
+    """The first value under one of the keys that is neither missing nor empty."""
     return next((value[key] for key in keys if value.get(key) not in (None, "")), None)
+
+
+def bounded(value: Any) -> Any:
+    """The JSON, with placeholders of size and hash in place of strings that are too long.
+
+    If that is still too large, all but short strings become placeholders, or else the whole.
+    """
+    for longest in (LONGEST_STRING, SHORT_STRING):
+        value = _shortened(value, longest)
+        if len(encoded := msgspec.json.encode(value)) <= LARGEST:
+            return value
+    return _placeholder(encoded, f"{len(encoded)} bytes")
+
+
+def _shortened(value: Any, longest: int) -> Any:
+    if isinstance(value, str) and len(value) > longest:
+        return _placeholder(value.encode(errors="replace"), f"{len(value)} characters")
+    if isinstance(value, list):
+        return [_shortened(item, longest) for item in value]
+    if isinstance(value, dict):
+        return {key: _shortened(item, longest) for key, item in value.items()}
+    return value
+
+
+def _placeholder(data: bytes, size: str) -> str:
+    return f"[not kept: {size}, sha256 {hashlib.sha256(data).hexdigest()}]"
+
+
+def in_utc(moment: datetime, field: str) -> datetime:
+    """The moment in UTC; a time without an offset is in UTC already.
+
+    Raises:
+        InvalidArgumentsError: In UTC it lies outside of the calendar; the message names the field.
+    """
+    if moment.tzinfo is None:
+        return moment.replace(tzinfo=UTC)
+    try:
+        return moment.astimezone(UTC)
+    except OverflowError as error:
+        raise InvalidArgumentsError(
+            f"{field}: {moment.isoformat()} is no time of our calendar.",
+            remedy=TIME_RULE,
+            logged=f"{field}: it is no time of our calendar.",
+        ) from error
+
+
+def time_of(text: str, field: str, *, ends: bool = False) -> datetime:
+    """A date or a time as people and models write it, in UTC.
+
+    A date stands for its beginning, or for its end with `ends`.
+
+    Raises:
+        InvalidArgumentsError: It is neither; the message names the field.
+    """
+    found = written_time(text, field)
+    if ends and len(text) == len("2026-05-01"):
+        found = datetime.combine(found, time.max)
+    return in_utc(found, field)
+
+
+def written_time(text: str, field: str) -> datetime:
+    """As `time_of`, with the offset that was written, because ids of conversations contain it."""
+    with suppress(msgspec.ValidationError):
+        return msgspec.convert(text, datetime)
+    with suppress(ValueError):
+        if _TIME.fullmatch(text):
+            return datetime.fromisoformat(text)
+    raise InvalidArgumentsError(f"{field}: {quoted(text)} is no date or time.", remedy=TIME_RULE)

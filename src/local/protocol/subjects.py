@@ -1,4 +1,7 @@
-"""Every subject on the bus. Nobody else joins strings into subjects."""
+"""Every subject on the bus.
+
+No other module joins strings into subjects, so that no name from outside becomes a wildcard.
+"""
 
 import re
 
@@ -34,7 +37,7 @@ VECTOR_READY = "vector.ready"
 
 
 TOOL_NAME = r"[A-Za-z0-9_-]{1,64}"
-"""What APIs of models take as the name of a function; a token of a subject, too."""
+"""What the APIs of models accept as the name of a function; it is also one token of a subject."""
 _TOOL_NAME = re.compile(TOOL_NAME)
 
 
@@ -47,12 +50,12 @@ def tool_result(tool: str) -> str:
 
 
 def discovery(verb: str, *address: str) -> str:
-    """Where `PING`, `INFO` or `STATS` is answered: by all, by a name, or by a name and id."""
+    """The subject of `PING`, `INFO` or `STATS`: of all services, of a name, or of a name and id."""
     return ".".join(("$SRV", verb, *address))
 
 
 def checked_tool_name(tool: str) -> str:
-    """Return the name if it can be a subject token: no wildcard or dot gets onto the bus."""
+    """Return the name, or raise if it is not one token of a subject without wildcards."""
     if not _TOOL_NAME.fullmatch(tool):
         raise BadRequestError(
             f"{quoted(tool)} is not a tool name.",

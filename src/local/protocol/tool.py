@@ -1,4 +1,8 @@
-"""What a tool is: a name, a description that a small model can choose by, typed arguments."""
+"""What a tool is: a name, a description that helps a small model to choose, and typed arguments.
+
+The schema that a tool announces is made from the type of its arguments, so that what is announced
+and what is validated cannot differ.
+"""
 
 import re
 from collections.abc import Awaitable, Callable
@@ -7,7 +11,7 @@ from typing import Any
 import msgspec
 
 from local.errors import InvalidArgumentsError
-from local.protocol.caller import Caller
+from local.protocol.envelope import Caller
 from local.protocol.payloads import Function, FunctionSchema, ToolResult, ToolSchema
 
 _NO_CHOICE = re.compile(r"^Invalid enum value .* at `args\.([^`]+)`")
@@ -15,7 +19,7 @@ _INDEX = re.compile(r"\[[^\]]*\]")
 
 
 class ToolOutput(msgspec.Struct, kw_only=True):
-    """`content` is text for a model; `data` is a Struct for programs."""
+    """What a tool returns: `content` is text for a model, `data` a Struct for programs."""
 
     content: str
     data: msgspec.Struct
@@ -30,9 +34,9 @@ class McpTool(msgspec.Struct, kw_only=True, rename="camel"):
 
 
 class Tool(msgspec.Struct, frozen=True, kw_only=True):
-    """What a host serves, and what it announces of it: see ToolSchema.
+    """What a host serves and announces; see ToolSchema for the flags.
 
-    `answering` hears of every result, failures included, just before it is sent.
+    `answering` is called with every result, failures included, just before it is sent.
     """
 
     name: str
@@ -47,7 +51,7 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True):
     answering: Callable[[Caller, ToolResult], None] | None = None
 
     def schema(self) -> ToolSchema:
-        """The announcement of `tool.schema`; its parameters come from the arguments' type."""
+        """The announcement on `tool.schema`; its parameters come from the type of the arguments."""
         function = Function(
             name=self.name, description=self.description, parameters=parameters_of(self.args)
         )
@@ -63,7 +67,7 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def with_choices(self, error: InvalidArgumentsError) -> InvalidArgumentsError:
-        """The error of a value that is none of the allowed ones, with those that are."""
+        """The error; if it is about a choice, with the allowed values as its remedy."""
         if (argument := _NO_CHOICE.search(error.message)) is None:
             return error
         declared = parameters_of(self.args)
@@ -80,10 +84,10 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def parameters_of(args: type[msgspec.Struct]) -> dict[str, Any]:
-    """The JSON schema of a Struct as models read it: no references, one type an argument.
+    """The JSON schema of a Struct for models: without references, and one type an argument.
 
-    Model servers drop `anyOf`; an optional argument may be left out, so `null` need not be offered,
-    and of several forms the first one will do.
+    Model servers drop `anyOf`. An optional argument may be left out, so `null` is not needed, and
+    the first of several forms suffices.
     """
     (_,), components = msgspec.json.schema_components([args])
     schema: dict[str, Any] = _inlined(components[args.__name__], components)
@@ -110,7 +114,7 @@ def _inlined(declared: Any, components: dict[str, Any]) -> Any:
 
 
 def _with_type(declared: dict[str, Any]) -> dict[str, Any]:
-    """Some model servers want the type of choices said."""
+    """Some model servers require the type beside an `enum`."""
     choices = declared.get("enum")
     if isinstance(choices, list) and all(isinstance(choice, str) for choice in choices):
         return {"type": "string", **declared}

@@ -1,4 +1,4 @@
-"""Payloads of `vector.*`, between the memory and the vector worker. Vectors are float32 bytes."""
+"""Payloads of `vector.*`, between memory and vector worker; vectors are bytes of float32."""
 
 import msgspec
 
@@ -9,7 +9,7 @@ class VectorHit(msgspec.Struct, array_like=True, frozen=True):
 
 
 class VectorSearch(msgspec.Struct, kw_only=True):
-    """`limit` 0 asks for the text's vector only. After `patience` seconds nobody waits for it."""
+    """`limit` 0 asks for the text's vector only; the asker waits `patience` seconds."""
 
     text: str
     limit: int
@@ -18,7 +18,7 @@ class VectorSearch(msgspec.Struct, kw_only=True):
 
 
 class VectorHits(msgspec.Struct, kw_only=True):
-    """Best first. `min_score` is the cosine below which this embedder's hits are noise.
+    """Best first. Hits with a cosine below `min_score` are noise with this embedder.
 
     `question` is the vector of the text that was searched for.
     """
@@ -30,7 +30,7 @@ class VectorHits(msgspec.Struct, kw_only=True):
 
 
 class VectorItem(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """One record to index: its text, or its vector where the ledger has it already."""
+    """One record to index: its text, or its vector if the ledger already has it."""
 
     id: str
     text: str = ""
@@ -43,7 +43,7 @@ class VectorUpsert(msgspec.Struct, kw_only=True):
 
 
 class VectorsStored(msgspec.Struct, kw_only=True):
-    """All items are in the index; `vectors` are those of the items that came as text, in order."""
+    """All items are in the index; `vectors` are those of the items sent as text, in their order."""
 
     vectors: list[bytes]
     embedder: str
@@ -55,7 +55,7 @@ class VectorDelete(msgspec.Struct, kw_only=True):
 
 
 class VectorIds(msgspec.Struct, kw_only=True):
-    """Ask for a page of the ids in the index."""
+    """Asks for one page of the ids in the index."""
 
     offset: int
     limit: int
@@ -67,14 +67,14 @@ class VectorIdPage(msgspec.Struct, kw_only=True):
 
 
 class VectorCheck(msgspec.Struct, kw_only=True):
-    """Ask which of these vectors do not find themselves; answered by a VectorIdPage."""
+    """Asks which of these vectors a search for them does not find; answered by a VectorIdPage."""
 
     items: list[VectorItem]
     tenant: str = "default"
 
 
 class WorkerReady(msgspec.Struct, kw_only=True):
-    """`vector.ready`: the worker of this id serves from now on."""
+    """`vector.ready`: the worker with this id serves from now on."""
 
     worker: str
 
@@ -84,17 +84,17 @@ class TenantOnly(msgspec.Struct, kw_only=True):
 
 
 class VectorReset(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """Empty the tenant's index; with `whole` the folder that it lies in, which is damaged."""
+    """Empties the tenant's index, or with `whole` its folder, because it is damaged."""
 
     tenant: str = "default"
     whole: bool = False
 
 
 class VectorStatus(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """What is indexed, by which embedder.
+    """What is indexed, and by which embedder.
 
-    `worker` is an id, another one after every start. `clean` is False when the last worker was
-    killed, so that its index must be compared with the ledger. `dimensions` is 0 while unknown.
+    `worker` is an id, a new one after every start. `clean` is False if the worker before was
+    killed, so that the index must be compared with the ledger. `dimensions` is 0 while unknown.
     `problem` says why searches fail, and what to do.
     """
 

@@ -1,4 +1,4 @@
-"""Where stories are told: on a stack that runs already, or on one of their own."""
+"""Where stories are played: on a stack that runs already, or on one of their own."""
 
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -13,7 +13,7 @@ from local.settings import BusSettings, ChatChoice, Settings
 
 
 class Bench:
-    """A connection to a stack that runs already, and that goes on running."""
+    """A connection to a stack that runs already, and goes on running afterwards."""
 
     bus: Connection
     queries: QueryClient
@@ -37,7 +37,7 @@ class Bench:
 
 
 class FreshBench(Bench):
-    """A stack of its own, whose data all lie in one folder: a new one for a fresh memory."""
+    """A stack of its own, with all data in one folder; a new folder is an empty memory."""
 
     def __init__(self, folder: Path, settings: Settings, *, model: ChatChoice) -> None:
         super().__init__(url="")
@@ -52,7 +52,7 @@ class FreshBench(Bench):
         )
 
     async def restart(self, *, with_generator: bool) -> None:
-        """Stop the stack cleanly, and start it again on the same folder."""
+        """Stop the stack cleanly and start it again on the same folder."""
         await self._resources.aclose()
         self._with_generator = with_generator
         await self.__aenter__()

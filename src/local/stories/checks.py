@@ -1,10 +1,11 @@
-"""What a story may expect: one function a check, which tells what came instead.
+"""What a story may expect, one function for each check, and values that it keeps for later steps.
 
-Text is compared without regard to case, throughout.
+A check returns what came instead of what was expected, so that a failed story explains itself. Text
+is compared without regard to case, because models vary it.
 """
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Annotated, Any
 
 import msgspec
@@ -14,17 +15,22 @@ from local.protocol.payloads import Generation, Json, ToolResult
 Text = Annotated[str, msgspec.Meta(min_length=1)]
 
 Outcome = Generation | ToolResult | tuple[str, ...]
-"""Of `say`; of `call` and `raw`; of `discover`, the names of the tools."""
+"""The outcome of `say`; of `call` and `raw`; and of `discover`, the names of the tools."""
 
-OF_ANSWERS = frozenset(
+ANSWER_CHECKS = frozenset(
     {"tool_called", "tool_not_called", "answer_contains", "answer_matches", "answer_lacks"}
 )
-OF_RESULTS = frozenset({"result_ok", "result_contains", "result_data", "error_code"})
-OF_DISCOVERIES = frozenset({"tools_include"})
+RESULT_CHECKS = frozenset({"result_ok", "result_contains", "result_data", "error_code"})
+DISCOVERY_CHECKS = frozenset({"tools_include"})
 
 
-class ToolCalled(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A tool the model has called, with at least these arguments, and what it was told."""
+RUN_NAMES = frozenset({"user", "session"})
+"""Values that every run has from the start: the names that it made."""
+_REFERENCE = re.compile(r"\$([a-z0-9_]+)")
+
+
+class ExpectedCall(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A tool that the model called, with at least these arguments, and its result."""
 
     name: Text
     args: Json = msgspec.field(default_factory=dict)
@@ -32,9 +38,9 @@ class ToolCalled(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
 
 class Check(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One expectation: exactly one of the keys, whose meanings are the functions below."""
+    """One expectation. It has exactly one of the keys; the functions below say what they mean."""
 
-    tool_called: ToolCalled | None = None
+    tool_called: ExpectedCall | None = None
     tool_not_called: Text | None = None
     answer_contains: Text | None = None
     answer_matches: Text | None = None
@@ -72,9 +78,9 @@ class Problem(msgspec.Struct, frozen=True, kw_only=True):
 
 def problems(expected: Sequence[Check], outcome: Outcome) -> tuple[Problem, ...]:
     """The expectations that an outcome does not meet."""
-    found = ((check, _came_instead(check, outcome)) for check in expected)
+    answers = ((check, _came_instead(check, outcome)) for check in expected)
     return tuple(
-        Problem(expected=str(check), came=came) for check, came in found if came is not None
+        Problem(expected=str(check), came=came) for check, came in answers if came is not None
     )
 
 
@@ -83,7 +89,7 @@ def _came_instead(check: Check, outcome: Outcome) -> str | None:
 
 
 def matches(expected: Any, actual: Any) -> bool:
-    """Whether a value is as expected: a mapping holds at least what is expected of it."""
+    """Whether a value is as expected; a mapping may hold more than that."""
     match expected:
         case str() if expected.startswith("~"):
             return actual is not None and _found(expected[1:], text_of(actual))
@@ -99,7 +105,7 @@ def matches(expected: Any, actual: Any) -> bool:
 
 
 def at(data: Any, path: str) -> Any:
-    """What lies at a dotted path such as `hits.0.content`; None where nothing does."""
+    """The value at a dotted path such as `hits.0.content`, or None."""
     for key in path.split("."):
         match data:
             case dict():
@@ -111,7 +117,7 @@ def at(data: Any, path: str) -> Any:
     return data
 
 
-def _tool_called(expected: ToolCalled, turn: Generation) -> str | None:
+def _tool_called(expected: ExpectedCall, turn: Generation) -> str | None:
     called = any(
         call.name == expected.name
         and matches(expected.args, call.args)
@@ -188,7 +194,7 @@ def _calls(turn: Generation) -> str:
 
 
 def _compile_patterns(value: Any) -> None:
-    """Refuse what is no regular expression when the story is loaded, not when it is told."""
+    """Refuse a wrong regular expression when the story is loaded, not when it is played."""
     match value:
         case str() if value.startswith("~"):
             try:
@@ -205,3 +211,28 @@ def _compile_patterns(value: Any) -> None:
 
 def text_of(value: Any) -> str:
     return value if isinstance(value, str) else msgspec.json.encode(value).decode()
+
+
+def names_in(value: Any) -> Iterator[str]:
+    """The names of stored values that occur in a value as `$name`."""
+    match value:
+        case str() if match := _REFERENCE.fullmatch(value):
+            yield match[1]
+        case dict():
+            for each in value.values():
+                yield from names_in(each)
+        case list() | tuple():
+            for each in value:
+                yield from names_in(each)
+
+
+def filled(value: Any, stored: Mapping[str, Any]) -> Any:
+    """The value with stored values in place of their names."""
+    match value:
+        case str() if match := _REFERENCE.fullmatch(value):
+            return stored[match[1]]
+        case dict():
+            return {key: filled(each, stored) for key, each in value.items()}
+        case list():
+            return [filled(each, stored) for each in value]
+    return value

@@ -1,4 +1,4 @@
-"""Tools of other agents, as a story has them: on its bus, with the answers that it says."""
+"""Tools of other agents that a story brings along, with the answers that it defines."""
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -9,60 +9,58 @@ import msgspec
 from local import __version__
 from local.client import Connection, Message, ToolHost, connect
 from local.protocol import subjects
-from local.protocol.caller import Caller
-from local.protocol.codec import encode, header_of
-from local.protocol.envelope import seal
+from local.protocol.envelope import Caller, encode, header_of, seal
 from local.protocol.payloads import Function, FunctionSchema
 from local.protocol.tool import Tool, ToolOutput
 from local.stories.checks import Text
 
 GRACE = 1.0
-"""Seconds that a tool's answers under way get when the story ends."""
+"""Seconds for a tool to finish its answers when the story ends; they take milliseconds."""
 
 
-class Repeated(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A long text, told shortly."""
+class RepeatedText(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A long text in a short form."""
 
     repeat: Text
     times: Annotated[int, msgspec.Meta(ge=1)]
 
 
 class StoryTool(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A tool that answers the same text, whatever it is asked.
+    """A tool that always answers the same text.
 
-    With `replies: false` it is one of another team: it announces the bare schema that LLM APIs
-    take, and publishes its results on `tool.result.<tool>` only, without `ok`.
+    With `replies: false` it behaves like other teams' tools: it announces the bare schema of LLM
+    APIs, and publishes its results without `ok`, and on `tool.result.<tool>` only.
     """
 
     name: Annotated[str, msgspec.Meta(pattern=f"^{subjects.TOOL_NAME}$")]
-    returns: Text | Repeated
+    returns: Text | RepeatedText
     description: Text = "A tool of another agent."
     replies: bool = True
 
     @property
     def answer(self) -> str:
         match self.returns:
-            case Repeated(repeat=text, times=times):
+            case RepeatedText(repeat=text, times=times):
                 return text * times
             case text:
                 return text
 
 
-class _Whatever(msgspec.Struct, frozen=True):
-    """Arguments that nobody reads."""
+class _AnyArguments(msgspec.Struct, frozen=True):
+    """Any arguments; they are not read."""
 
 
 class _NoData(msgspec.Struct, frozen=True):
     pass
 
 
-class _Said(msgspec.Struct, frozen=True):
+class _Content(msgspec.Struct, frozen=True):
     content: str
 
 
 @asynccontextmanager
 async def hosted(url: str, tools: Sequence[StoryTool]) -> AsyncIterator[None]:
-    """Serve the tools on a bus, over a connection of their own, while the context lasts."""
+    """Serve the tools on a bus while the context lasts, over a connection of their own."""
     if not tools:
         yield
         return
@@ -71,26 +69,26 @@ async def hosted(url: str, tools: Sequence[StoryTool]) -> AsyncIterator[None]:
         for tool in tools:
             host = ToolHost(bus, _served(tool)) if tool.replies else _publishing(bus, tool)
             await hosts.enter_async_context(host)
-        await bus.flush()  # whoever is told something from here on has heard of them
+        await bus.flush()  # the tools are known before the first step
         yield
 
 
 def _served(tool: StoryTool) -> Tool:
-    async def run(_caller: Caller, _arguments: _Whatever) -> ToolOutput:
+    async def run(_caller: Caller, _arguments: _AnyArguments) -> ToolOutput:
         return ToolOutput(content=tool.answer, data=_NoData())
 
     return Tool(
         name=tool.name,
         description=tool.description,
         version=__version__,
-        args=_Whatever,
+        args=_AnyArguments,
         run=run,
     )
 
 
 @asynccontextmanager
 async def _publishing(bus: Connection, tool: StoryTool) -> AsyncIterator[None]:
-    """A tool that never replies to who asked."""
+    """A tool that never replies to the caller."""
     function = Function(name=tool.name, description=tool.description, parameters={})
     schema = encode(seal(FunctionSchema(function=function), type="schema", source=tool.name))
 
@@ -100,7 +98,7 @@ async def _publishing(bus: Connection, tool: StoryTool) -> AsyncIterator[None]:
     async def answer(message: Message) -> None:
         request = header_of(message.data)
         result = seal(
-            _Said(tool.answer),
+            _Content(tool.answer),
             type="result",
             source=tool.name,
             session_id=request.session_id if request else None,
@@ -109,11 +107,11 @@ async def _publishing(bus: Connection, tool: StoryTool) -> AsyncIterator[None]:
         )
         await bus.publish(subjects.tool_result(tool.name), encode(result))
 
-    asked = await bus.subscribe(subjects.tool_request(tool.name), answer, queue=tool.name)
-    wanted = await bus.subscribe(subjects.TOOL_SCHEMA_REQUEST, announce)
+    requests = await bus.subscribe(subjects.tool_request(tool.name), answer, queue=tool.name)
+    schema_requests = await bus.subscribe(subjects.TOOL_SCHEMA_REQUEST, announce)
     await bus.publish(subjects.TOOL_SCHEMA, schema)
     try:
         yield
     finally:
-        await wanted.stop(GRACE)
-        await asked.stop(GRACE)
+        await schema_requests.stop(GRACE)
+        await requests.stop(GRACE)

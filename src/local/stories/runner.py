@@ -1,4 +1,7 @@
-"""Tells a story to a live stack, step by step, and notes what came of it."""
+"""Plays a story on a live stack, step by step, and records the result of each.
+
+Every run makes users and sessions of its own, so that stories on one stack do not meet.
+"""
 
 import asyncio
 import time
@@ -10,18 +13,14 @@ from typing import Any, Literal, Self, TypeVar
 import msgspec
 
 from local.client import connect, publish_durably
-from local.client.toolbox import Toolbox
-from local.client.tools import call_tool
+from local.client.tools import Toolbox, call_tool
 from local.errors import Local2Error, ModelError
 from local.protocol import subjects
-from local.protocol.caller import Caller
-from local.protocol.codec import decode, encode
-from local.protocol.envelope import new_id, seal
+from local.protocol.envelope import Caller, decode, encode, new_id, seal
 from local.protocol.payloads import Feedback, Generation, ToolResult
 from local.stories.bench import Bench, FreshBench
-from local.stories.checks import Check, Outcome, Problem, at, problems
+from local.stories.checks import Check, Outcome, Problem, at, filled, problems
 from local.stories.hosting import StoryTool, hosted
-from local.stories.kept import filled
 from local.stories.script import (
     Call,
     Discover,
@@ -30,23 +29,23 @@ from local.stories.script import (
     Raw,
     Restart,
     Say,
-    Session,
     Step,
     Story,
+    StorySession,
 )
 
 POLL = 0.05
-"""Seconds between two attempts at what must hold eventually."""
+"""Seconds between two attempts at what must hold eventually: soon enough, at little cost."""
 NOT_OWN = "the stack is not the story's own"
 DEFAULT_USER = "user"
-"""Whose sessions those are that name nobody."""
+"""The user of sessions that name none."""
 
 Problems = tuple[Problem, ...]
 T = TypeVar("T", bound=Outcome)
 
 
 class StepResult(msgspec.Struct, frozen=True, kw_only=True):
-    """`problems` are those of a failed step, `reason` is why one was skipped."""
+    """The result of a step, with the problems of a failed one, or the reason for a skipped one."""
 
     session: str
     step: str
@@ -79,12 +78,12 @@ def _ignore(_result: StepResult) -> None:
 async def run_story(
     story: Story, bench: Bench, on_step: Callable[[StepResult], None] = _ignore
 ) -> StoryResult:
-    """Tell a story; what follows a failed step is skipped, since it builds on it.
+    """Play a story; the steps after a failed one are skipped, because they build on it.
 
     Args:
-        story: What to tell.
-        bench: The stack to tell it to, open.
-        on_step: Hears of every step as soon as it is done.
+        story: The story to play.
+        bench: The stack to play it on, open.
+        on_step: Called with the result of each step.
     """
     results: list[StepResult] = []
     async with _Run(bench, story.tools) as run:
@@ -97,13 +96,13 @@ async def run_story(
 
 
 class _Run:
-    """One telling: its own users and sessions, its tools, and what later steps may name."""
+    """One run of a story: its users, sessions and tools, and values that later steps may name."""
 
     def __init__(self, bench: Bench, tools: Sequence[StoryTool]) -> None:
         self._bench = bench
         self._tools = tools
         self._hosts = AsyncExitStack()
-        self._kept: dict[str, Any] = {}
+        self._stored: dict[str, Any] = {}
         self._suffix = new_id().rpartition("-")[2]
         self._labelled: dict[str, str] = {}
         self._latest: dict[str, str] = {}
@@ -117,7 +116,7 @@ class _Run:
     async def __aexit__(self, *_: object) -> None:
         await self._hosts.aclose()
 
-    async def result_of(self, session: Session, step: Step) -> StepResult:
+    async def result_of(self, session: StorySession, step: Step) -> StepResult:
         reason = self._why_not(step)
         if reason is not None:
             return StepResult(session=session.id, step=str(step), status="skipped", reason=reason)
@@ -143,7 +142,7 @@ class _Run:
             return NOT_OWN
         return None if self._has_generator else NOT_OWN
 
-    async def _take(self, session: Session, step: Step) -> Problems:
+    async def _take(self, session: StorySession, step: Step) -> Problems:
         match step:
             case Say():
                 return await self._say(session, step)
@@ -163,13 +162,13 @@ class _Run:
                 await self.__aenter__()
         return ()
 
-    async def _say(self, session: Session, step: Say) -> Problems:
+    async def _say(self, session: StorySession, step: Say) -> Problems:
         for text in step.texts():
             if found := problems(step.expected, await self._ask(session, step, text)):
                 return found
         return ()
 
-    async def _ask(self, session: Session, step: Say, text: str) -> Generation:
+    async def _ask(self, session: StorySession, step: Say, text: str) -> Generation:
         turn = await self._bench.queries.ask(
             text, caller=self._caller(session, "story"), timeout=step.within
         )
@@ -181,7 +180,7 @@ class _Run:
                 self._labelled[step.label] = turn.query_id
         return turn
 
-    async def _call(self, session: Session, step: Call) -> Problems:
+    async def _call(self, session: StorySession, step: Call) -> Problems:
         caller = self._caller(session, step.agent)
         step = step.filled(self._named(caller))
 
@@ -196,38 +195,38 @@ class _Run:
     def _keep(self, paths: Mapping[str, str], result: ToolResult) -> Problems:
         whole = msgspec.to_builtins(result)
         values = {name: at(whole, path) for name, path in paths.items()}
-        self._kept |= values
+        self._stored |= values
         return tuple(
             Problem(expected=f"something to keep at {path}", came=result.content)
             for name, path in paths.items()
             if values[name] is None
         )
 
-    async def _send(self, session: Session, step: Raw) -> ToolResult:
+    async def _send(self, session: StorySession, step: Raw) -> ToolResult:
         caller = self._caller(session, "story")
         text = Template(step.raw).safe_substitute(user=caller.user, session=caller.session_id)
         subject = step.to if "." in step.to else subjects.tool_request(step.to)
         answer = await self._bench.bus.request(subject, text.encode(), timeout=step.within)
         return decode(answer.data, ToolResult).payload
 
-    async def _publish(self, session: Session, step: Publish) -> None:
+    async def _publish(self, session: StorySession, step: Publish) -> None:
         message = filled(step.publish, self._named(self._caller(session, "story")))
         await publish_durably(self._bench.bus, step.to, msgspec.json.encode(message))
 
     async def _discover(self, step: Discover) -> Problems:
-        """As a client that has never heard of these tools; waits until it has heard enough."""
+        """Learn the tools like a client that does not know them, until the checks hold."""
         async with (
             connect(self._bench.url, name="late_joiner") as bus,
             Toolbox(bus, source="late_joiner") as toolbox,
         ):
 
-            async def heard() -> tuple[str, ...]:
+            async def announced() -> tuple[str, ...]:
                 return tuple(schema.name for schema in toolbox.schemas)
 
-            _, found = await _until_met(step.expected, heard, seconds=step.within)
+            _, found = await _until_met(step.expected, announced, seconds=step.within)
             return found
 
-    async def _rate(self, session: Session, step: Rate) -> None:
+    async def _rate(self, session: StorySession, step: Rate) -> None:
         query_id = self._labelled[step.of] if step.of else self._latest[session.id]
         caller = self._caller(session, "story")
         rating = seal(
@@ -241,10 +240,10 @@ class _Run:
         await publish_durably(self._bench.bus, subjects.RESPONSE_FEEDBACK, encode(rating))
 
     def _named(self, caller: Caller) -> dict[str, Any]:
-        """What `$name` stands for in a step of this caller's."""
-        return {**self._kept, "user": caller.user, "session": caller.session_id}
+        """The values of `$name` in a step of this caller."""
+        return {**self._stored, "user": caller.user, "session": caller.session_id}
 
-    def _caller(self, session: Session, agent: str) -> Caller:
+    def _caller(self, session: StorySession, agent: str) -> Caller:
         return Caller(
             user=f"{session.user or DEFAULT_USER}-{self._suffix}",
             agent=agent,
@@ -255,7 +254,7 @@ class _Run:
 async def _until_met(
     expected: Sequence[Check], attempt: Callable[[], Awaitable[T]], *, seconds: float
 ) -> tuple[T, Problems]:
-    """Try until every check holds, or the time is over; at least once. The last one counts."""
+    """Try until every check holds or the time is over, at least once; the last outcome counts."""
     end = time.monotonic() + seconds
     while True:
         outcome = await attempt()

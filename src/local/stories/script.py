@@ -1,4 +1,4 @@
-"""Stories: what happens between users, agents and a live stack, written down in YAML.
+"""Stories: what users and agents do with a live stack, and what they expect, as YAML.
 
 A file names the story, describes it and lists its sessions, each with its turns:
 
@@ -17,10 +17,10 @@ A file names the story, describes it and lists its sessions, each with its turns
             expect:
               - result_contains: Elixir
 
-Every turn is one of the Steps below, told by the key that bears its name; what it may expect is in
-`checks`. In expectations text is compared without regard to case, a value that starts with `~` is a
-regular expression to search for, and null stands for nothing there. `tools` are those of other
-agents; the story brings them along.
+Every turn is one of the steps below, recognised by the key of the same name; `checks` has what it
+may expect. In expectations text is compared without regard to case, a value that starts with `~` is
+a regular expression to search for, and null means that there is no value. `tools` are tools of
+other agents that the story brings along.
 """
 
 from collections.abc import Iterator, Mapping
@@ -33,15 +33,18 @@ from msgspec.structs import replace
 
 from local.errors import ConfigError
 from local.protocol.payloads import Json
-from local.stories.checks import OF_ANSWERS, OF_DISCOVERIES, OF_RESULTS, Check, Text, text_of
+from local.stories import checks
+from local.stories.checks import Check, Text, filled, names_in, text_of
 from local.stories.hosting import StoryTool
-from local.stories.kept import OF_THE_RUN, filled, names_in
 
 KIND = "<kind>"
-"""Where a step says which Struct it is; no key that anybody would write."""
+"""The field that names the Struct of a step; nobody would write such a key."""
 
 Name = Annotated[str, msgspec.Meta(pattern=r"^[a-z0-9_]+$")]
 Seconds = Annotated[float, msgspec.Meta(gt=0)]
+
+
+KINDS = ("say", "call", "raw", "publish", "rate", "discover", "restart")
 
 
 class _Step(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field=KIND):
@@ -49,29 +52,29 @@ class _Step(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 
 class _Expecting(_Step, frozen=True, kw_only=True):
-    """A step with an outcome; `within` is how many seconds that may take."""
+    """A step with an outcome, which may take `within` seconds."""
 
-    checks: ClassVar[frozenset[str]]
+    allowed: ClassVar[frozenset[str]]
 
     expect: tuple[Check, ...] = ()
     within: Seconds = 15.0
 
     def __post_init__(self) -> None:
         for check in self.expect:
-            if check.kind not in self.checks:
-                known = ", ".join(sorted(self.checks))
+            if check.kind not in self.allowed:
+                known = ", ".join(sorted(self.allowed))
                 raise ValueError(f"`{check.kind}` says nothing here; what does: {known}")
 
     @property
     def expected(self) -> tuple[Check, ...]:
-        """The checks, with those that go without saying."""
+        """The checks, and those that are implied."""
         return self.expect
 
 
 class _Requesting(_Expecting, frozen=True, kw_only=True):
-    """A request to a tool; it must succeed unless the checks say how it fails."""
+    """A request to a tool, which must succeed unless a check expects that it fails."""
 
-    checks = OF_RESULTS
+    allowed = checks.RESULT_CHECKS
 
     @property
     def expected(self) -> tuple[Check, ...]:
@@ -81,19 +84,19 @@ class _Requesting(_Expecting, frozen=True, kw_only=True):
 
 
 class Say(_Expecting, frozen=True, kw_only=True, tag="say"):
-    """The user says something, and waits for the answer. A `label` is what `rate` may name.
+    """The user says something and waits for the answer, which `rate` may name by its `label`.
 
-    It is said so many `times`, `$number` standing for 1, 2 and so on; the checks hold each time.
+    It is said so many `times`, with 1, 2 and so on for `$number`; the checks must hold each time.
     """
 
-    checks = OF_ANSWERS
+    allowed = checks.ANSWER_CHECKS
 
     say: Text
     label: Name | None = None
     times: Annotated[int, msgspec.Meta(ge=1)] = 1
 
     def texts(self) -> Iterator[str]:
-        """What is said, time after time."""
+        """The texts that are said, one after the other."""
         for number in range(1, self.times + 1):
             yield self.say.replace("$number", str(number))
 
@@ -104,8 +107,8 @@ class Say(_Expecting, frozen=True, kw_only=True, tag="say"):
 class Call(_Requesting, frozen=True, kw_only=True, tag="call"):
     """Another agent calls a tool over the bus, without the generator.
 
-    With `eventually` it calls again until every check holds, for so many seconds. `keep` names
-    values of the result by their paths; `$name` stands for one in later `args` and `result_data`.
+    With `eventually` it calls again for so many seconds, until every check holds. `keep` stores
+    values of the result by name, from their paths; later `args` and `result_data` may have `$name`.
     """
 
     call: Text
@@ -120,27 +123,27 @@ class Call(_Requesting, frozen=True, kw_only=True, tag="call"):
             raise ValueError("`eventually` needs something to `expect`")
 
     def names(self) -> Iterator[str]:
-        """The kept values that this step needs."""
+        """The stored values that this step needs."""
         yield from names_in([self.args, [check.result_data for check in self.expect]])
 
-    def filled(self, kept: Mapping[str, Any]) -> Self:
-        """The step with the values in place of their names."""
+    def filled(self, stored: Mapping[str, Any]) -> Self:
+        """The step with stored values in place of their names."""
         expect = tuple(
             check
             if check.result_data is None
-            else replace(check, result_data=filled(check.result_data, kept))
+            else replace(check, result_data=filled(check.result_data, stored))
             for check in self.expect
         )
-        return replace(self, args=filled(self.args, kept), expect=expect)
+        return replace(self, args=filled(self.args, stored), expect=expect)
 
     def __str__(self) -> str:
         return f"call: {self.call} {text_of(self.args)}"
 
 
 class Raw(_Requesting, frozen=True, kw_only=True, tag="raw"):
-    """A request as it is written, however broken; `$user` and `$session` stand for the run's.
+    """A request sent as it is written, even if it is broken, to a tool or a subject.
 
-    `to` is a tool, or a subject.
+    `$user` and `$session` become those of the run.
     """
 
     raw: str
@@ -151,16 +154,16 @@ class Raw(_Requesting, frozen=True, kw_only=True, tag="raw"):
 
 
 class Publish(_Step, frozen=True, kw_only=True, tag="publish"):
-    """Another agent publishes a message into a stream, as it is written, envelope and all.
+    """Another agent publishes a message into a stream as it is written, with its envelope.
 
-    In it `$user`, `$session` and what was kept stand for what they name.
+    `$user`, `$session` and the names of stored values are replaced.
     """
 
     publish: Json
     to: Literal["response.generation", "response.feedback"] = "response.generation"
 
     def names(self) -> Iterator[str]:
-        """The kept values that this step needs."""
+        """The stored values that this step needs."""
         yield from names_in(self.publish)
 
     def __str__(self) -> str:
@@ -168,7 +171,7 @@ class Publish(_Step, frozen=True, kw_only=True, tag="publish"):
 
 
 class Rate(_Step, frozen=True, kw_only=True, tag="rate"):
-    """Feedback for the last answer of the session, or for the one whose label `of` names."""
+    """Feedback for the last answer of the session, or for the one with the label `of`."""
 
     rate: Annotated[float, msgspec.Meta(ge=-1, le=1)]
     of: Name | None = None
@@ -178,9 +181,9 @@ class Rate(_Step, frozen=True, kw_only=True, tag="rate"):
 
 
 class Discover(_Expecting, frozen=True, kw_only=True, tag="discover"):
-    """A new client connects and learns from the bus which tools there are."""
+    """A new client connects, and learns from the bus which tools there are."""
 
-    checks = OF_DISCOVERIES
+    allowed = checks.DISCOVERY_CHECKS
 
     discover: bool
 
@@ -194,7 +197,7 @@ class Discover(_Expecting, frozen=True, kw_only=True, tag="discover"):
 
 
 class Restart(_Step, frozen=True, kw_only=True, tag="restart"):
-    """The stack is stopped cleanly and started on the same folders, perhaps without a generator."""
+    """The stack stops cleanly, and starts on the same folders, with or without a generator."""
 
     restart: bool
     generator: bool = True
@@ -208,13 +211,12 @@ class Restart(_Step, frozen=True, kw_only=True, tag="restart"):
 
 
 Step = Say | Call | Raw | Publish | Rate | Discover | Restart
-KINDS = ("say", "call", "raw", "publish", "rate", "discover", "restart")
 
 
-class Session(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One conversation. `id` and `user` are names: every run makes fresh ones of them.
+class StorySession(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One conversation. Every run makes new ids of the names `id` and `user`.
 
-    Sessions without a user share one; a session may go on further down under the same id.
+    Sessions without a user have the same one. A session may go on later under the same `id`.
     """
 
     id: Name
@@ -225,30 +227,30 @@ class Session(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 class Story(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     name: Text
     description: Text
-    sessions: Annotated[tuple[Session, ...], msgspec.Meta(min_length=1)]
+    sessions: Annotated[tuple[StorySession, ...], msgspec.Meta(min_length=1)]
     tools: tuple[StoryTool, ...] = ()
 
     def __post_init__(self) -> None:
         labels: set[str] = set()
-        spoken: set[str] = set()
-        kept: set[str] = set(OF_THE_RUN)
+        answered: set[str] = set()
+        stored: set[str] = set(checks.RUN_NAMES)
         for where, session, step in self._steps():
             match step:
                 case Say(label=label):
                     if label in labels:
                         raise ValueError(f"The label `{label}` is there twice - at `{where}`")
                     labels |= {label} if label else set()
-                    spoken.add(session.id)
+                    answered.add(session.id)
                 case Rate(of=str(label)) if label not in labels:
                     raise ValueError(f"`of` names no earlier label: {label} - at `{where}`")
-                case Rate(of=None) if session.id not in spoken:
+                case Rate(of=None) if session.id not in answered:
                     raise ValueError(f"Nothing was said yet that could be rated - at `{where}`")
                 case Call() | Publish():
-                    if unknown := sorted(set(step.names()) - kept):
+                    if unknown := sorted(set(step.names()) - stored):
                         raise ValueError(f"Nothing was kept as `${unknown[0]}` - at `{where}`")
-                    kept |= step.keep.keys() if isinstance(step, Call) else set()
+                    stored |= step.keep.keys() if isinstance(step, Call) else set()
 
-    def _steps(self) -> Iterator[tuple[str, Session, Step]]:
+    def _steps(self) -> Iterator[tuple[str, StorySession, Step]]:
         for s, session in enumerate(self.sessions):
             for t, step in enumerate(session.turns):
                 yield _path(s, t), session, step
@@ -258,7 +260,7 @@ def load_story(path: Path) -> Story:
     """Read a story from its file.
 
     Raises:
-        ConfigError: It cannot be read, or is no story; the message names the file and the field.
+        ConfigError: It cannot be read, or is no story; the error names the file and the field.
     """
     try:
         document = yaml.safe_load(path.read_text(encoding="utf-8"))
@@ -270,7 +272,7 @@ def load_story(path: Path) -> Story:
 
 
 def _with_kinds(document: Any) -> Any:
-    """Tell every step's kind by the key it has, so that it becomes the right Struct."""
+    """Add to every step its kind, recognised by its key, so that it becomes the right Struct."""
     for where, step in _raw_steps(document):
         given = [kind for kind in KINDS if kind in step]
         if len(given) != 1:
@@ -283,7 +285,7 @@ def _with_kinds(document: Any) -> Any:
 
 
 def _raw_steps(document: Any) -> Iterator[tuple[str, dict[Any, Any]]]:
-    """Whatever looks like a step; what does not is refused when it is converted."""
+    """Everything that looks like a step; anything else is refused by the conversion."""
     match document:
         case {"sessions": [*sessions]}:
             for s, session in enumerate(sessions):

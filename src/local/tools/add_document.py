@@ -6,7 +6,7 @@ import msgspec
 
 from local.memory.intake.documents import Document
 from local.memory.service import MemoryService
-from local.protocol.documents import MAX_TITLE, AddedDocument, check_size
+from local.protocol.memories import MAX_TITLE, AddedDocument, check_size
 from local.protocol.tool import ToolOutput
 from local.tools.base import Args, MemoryTool
 

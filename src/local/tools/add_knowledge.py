@@ -5,8 +5,8 @@ from typing import Annotated, Literal
 import msgspec
 
 from local.memory.service import MemoryService
+from local.protocol.memories import Triplet
 from local.protocol.tool import ToolOutput
-from local.protocol.triplet import Triplet
 from local.tools.base import Args, MemoryTool
 
 DESCRIPTION = (

@@ -8,7 +8,7 @@ import msgspec
 from local import __version__
 from local.memory.service import MemoryService
 from local.memory.tenant import Memories
-from local.protocol.caller import Caller
+from local.protocol.envelope import Caller
 from local.protocol.payloads import ToolResult
 from local.protocol.tool import Tool, ToolOutput
 

@@ -7,7 +7,7 @@ import msgspec
 
 from local.memory.intake.intake import MANY
 from local.memory.service import MemoryService
-from local.protocol.conversation import Message
+from local.protocol.conversation import ConversationMessage
 from local.protocol.envelope import Name
 from local.protocol.messages import MessageJson, messages_of
 from local.protocol.tool import ToolOutput
@@ -50,7 +50,7 @@ async def ingest(memory: MemoryService, args: Ingest) -> ToolOutput:
     )
 
 
-def _messages(args: Ingest) -> list[Message]:
+def _messages(args: Ingest) -> list[ConversationMessage]:
     return [
         message
         for number, received in enumerate(args.messages)

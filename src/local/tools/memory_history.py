@@ -7,8 +7,7 @@ import msgspec
 from local.ledger.records import Record
 from local.llm.framing import inset
 from local.memory.service import MemoryService
-from local.protocol.answers import Version, Versions
-from local.protocol.nothing import NOTHING_FOUND
+from local.protocol.memories import NOTHING_FOUND, Version, Versions
 from local.protocol.tool import ToolOutput
 from local.tools.base import Args, MemoryTool
 from local.tools.excerpts import DATA_BYTES, TEXT_BYTES, shortened

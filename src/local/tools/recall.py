@@ -8,11 +8,19 @@ from local.ledger.records import Record, is_topic
 from local.memory.recall.recaller import RECALLED_KINDS, Ask, Item, Recalled
 from local.memory.scopes import by, source_class
 from local.memory.service import MemoryService
-from local.protocol.answers import Answer, Explanation, RecalledItem, RecalledItems
-from local.protocol.caller import Caller
-from local.protocol.kinds import Owning, Scope, SourceClass, SourceKind
-from local.protocol.nothing import nothing_found
-from local.protocol.times import time_of
+from local.protocol.envelope import Caller
+from local.protocol.memories import (
+    Answer,
+    Explanation,
+    Owning,
+    RecalledItem,
+    RecalledItems,
+    Scope,
+    SourceClass,
+    SourceKind,
+    nothing_found,
+)
+from local.protocol.reading import time_of
 from local.protocol.tool import ToolOutput
 from local.tools.base import MAX_QUERY, Args, MemoryTool
 from local.tools.excerpts import DATA_BYTES, TEXT_BYTES, Entry, numbered, shortened

@@ -4,7 +4,7 @@ import msgspec
 
 from local.llm.framing import inset
 from local.memory.service import MemoryService
-from local.protocol.nothing import NOTHING_FOUND
+from local.protocol.memories import NOTHING_FOUND
 from local.protocol.tool import ToolOutput
 from local.tools.base import Args, MemoryTool, TopicKey
 

@@ -8,7 +8,7 @@ import msgspec
 
 from local.memory.recall.episodic import Hit, SearchResult
 from local.memory.service import MemoryService
-from local.protocol.nothing import nothing_found
+from local.protocol.memories import nothing_found
 from local.protocol.tool import ToolOutput
 from local.tools.base import MAX_QUERY, Args, MemoryTool
 from local.tools.excerpts import DATA_BYTES, TEXT_BYTES, Entry, numbered, shortened

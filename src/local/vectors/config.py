@@ -1,18 +1,32 @@
-"""What the stack and a vector worker know of each other. Imports nothing heavy: both read it."""
+"""What the stack knows of the vector worker and its folder, without importing Chroma or a model.
+
+The stack and the commands import this module, and they must not pay for what only the worker needs.
+"""
 
 from pathlib import Path
 from typing import Self
 
 import msgspec
 
+from local.errors import StorageError
+from local.ledger.sqlite.database import read_only
 from local.settings import EmbedderChoice
 
 EXIT_SOFTWARE = 70
-"""A worker's exit code where Chroma or the embedder broke down beyond an exception."""
+"""The exit code of a worker in which Chroma or the embedder failed with more than an exception
+(EX_SOFTWARE of sysexits.h)."""
+
+
+COUNT = """\
+SELECT count(*) FROM collections
+JOIN segments ON segments.collection = collections.id
+JOIN embeddings ON embeddings.segment_id = segments.id
+WHERE collections.name = :name OR substr(collections.name, 1, length(:name) + 1) = :name || '.'
+"""
 
 
 class WorkerConfig(msgspec.Struct, frozen=True, kw_only=True):
-    """One line of JSON on the worker's standard input."""
+    """The configuration of a worker: one line of JSON on its standard input."""
 
     bus_url: str
     chroma_path: Path
@@ -30,3 +44,14 @@ class WorkerConfig(msgspec.Struct, frozen=True, kw_only=True):
     @classmethod
     def from_line(cls, line: str) -> Self:
         return msgspec.json.decode(line, type=cls, dec_hook=lambda kind, value: kind(value))
+
+
+def count_vectors(folder: Path, collection: str) -> int:
+    """The number of our vectors in Chroma's file, or 0 if it cannot be read.
+
+    For a folder that nobody has open; it reads the SQLite file without Chroma.
+    """
+    try:
+        return int(read_only(folder / "chroma.sqlite3", COUNT, {"name": collection})[0])
+    except StorageError:
+        return 0

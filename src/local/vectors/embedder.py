@@ -1,4 +1,8 @@
-"""What turns texts into vectors, and the rule that picks one for a collection."""
+"""What an embedder is, and which one a collection gets.
+
+Vectors of different embedders cannot be compared, so a collection keeps the one that it was built
+with, whatever else becomes available.
+"""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -13,34 +17,34 @@ __all__ = ["Embedder", "FloatMatrix", "MissingEmbedder", "choose_embedder"]
 
 
 class Embedder(Protocol):
-    """Blocking, and for one thread at a time; every call may raise VectorError."""
+    """Turns texts into vectors; blocking, for one thread at a time. Calls may raise VectorError."""
 
     @property
     def name(self) -> str:
-        """What a collection records about the embedder it was built with."""
+        """The name that a collection records of the embedder it was built with."""
 
     @property
     def dimensions(self) -> int:
-        """Length of each vector; may have to ask the model."""
+        """The length of a vector; it may be necessary to ask the model."""
 
     @property
     def min_score(self) -> float:
         """The cosine below which a hit is noise."""
 
     def embed_queries(self, texts: Sequence[str]) -> FloatMatrix:
-        """Return one unit vector a text, in the order of `texts`."""
+        """Return one unit vector for each text, in their order."""
 
     def embed_documents(self, texts: Sequence[str]) -> Iterator[tuple[list[int], FloatMatrix]]:
         """Yield positions in `texts` with their vectors, shortest texts first.
 
-        The chunks are small, so that a query need not wait long between two of them.
+        The chunks are small, so that a query between two of them does not wait long.
         """
 
     def close(self) -> None: ...
 
 
 class MissingEmbedder:
-    """Stands in for an embedder that could not be loaded: every call says why."""
+    """Takes the place of an embedder that could not be loaded; every call raises the reason."""
 
     min_score = 0.0
 
@@ -73,15 +77,15 @@ def choose_embedder(
     ollama_url: str,
     models_dir: Path,
 ) -> Embedder:
-    """Pick the embedder, without ever changing the one a collection was built with.
+    """Choose the embedder, but never another one than a collection was built with.
 
     Args:
         preference: `auto` takes the recorded embedder; for a new collection Ollama if it answers
             and has `model`, else MiniLM.
-        recorded: name of the embedder the collection was built with, None for a new one.
+        recorded: the name of the embedder that the collection was built with, None for a new one.
         model: the embedding model to ask Ollama for.
-        ollama_url: where Ollama listens. It need not answer yet if it is not for `auto` to choose.
-        models_dir: where downloaded models are kept.
+        ollama_url: where Ollama listens; it has to answer now only if `auto` has to choose.
+        models_dir: the folder of downloaded models.
 
     Raises:
         VectorError: MiniLM was chosen and cannot be loaded.

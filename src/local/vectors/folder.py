@@ -1,26 +1,44 @@
-"""The folder of the index: who holds it, and how its last owner left it.
+"""The folder of the index: who holds it, how its last owner left it, and Chroma's client on it.
 
 Two Chroma clients on one folder corrupt it silently, hence `.lock`. A kill in the middle of a write
 can make Chroma fail or crash (SIGSEGV) as soon as the folder is opened or first queried, hence
-`.opening`: who finds it knows that the last attempt did not survive. `.dirty` says that the last
-owner did not close the folder.
+`.opening`: where it is found, the last attempt to open the folder failed. `.dirty` means that the
+last owner did not close the folder.
 """
 
 import fcntl
 import os
+import re
 import shutil
 import time
 import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
-from local.errors import FolderLockedError, UnwritableError
+import chromadb
+import numpy as np
+from chromadb.api.shared_system_client import SharedSystemClient
+from chromadb.config import Settings
+from chromadb.errors import ChromaError, InternalError, NotFoundError
 
-LOCK_WAIT_SECONDS = 10.0  # for a predecessor that is about to die
-LOCK_POLL_SECONDS = 0.05
+from local.errors import FolderLockedError, IndexDamagedError, UnwritableError, VectorError
+
+LOCK_WAIT = 10.0
+"""Seconds to wait for the lock: the worker before may still be ending."""
+LOCK_POLL = 0.05
+"""Seconds between two attempts to take the lock; `flock` can wait, but not for a limited time."""
+
+
+NOT_DAMAGE = re.compile(r"\(code: (5|8|13)\)")
+"""SQLite's codes of a locked file, and of a read-only and a full disk, which no empty folder
+mends."""
 
 
 class IndexFolder:
+    """A locked folder with its markers; made by `acquire`."""
+
     def __init__(self, path: Path, lock: int) -> None:
         self.path = path
         self.was_clean = not (path / ".dirty").exists()
@@ -29,11 +47,11 @@ class IndexFolder:
 
     @classmethod
     def acquire(cls, path: Path) -> Self:
-        """Create the folder where it is missing, and lock it for the life of this object.
+        """Create the folder if necessary, and lock it until `release`.
 
         Raises:
-            FolderLockedError: another process holds it, and went on doing so for ten seconds.
-            UnwritableError: it cannot be made, or not be written to.
+            FolderLockedError: another process has held it for LOCK_WAIT.
+            UnwritableError: it cannot be created, or not be written to.
         """
         try:
             path.mkdir(parents=True, exist_ok=True)
@@ -52,10 +70,10 @@ class IndexFolder:
         (self.path / ".opening").unlink()
 
     def restore(self) -> None:
-        """Make the folder and its markers again if somebody has deleted them.
+        """Create the folder and its markers again if somebody has deleted them.
 
         Raises:
-            UnwritableError: it cannot be made, or not be written to.
+            UnwritableError: it cannot be created, or not be written to.
         """
         try:
             self.path.mkdir(parents=True, exist_ok=True)
@@ -69,20 +87,20 @@ class IndexFolder:
             raise UnwritableError(self.path, error) from error
 
     def wipe(self) -> None:
-        """Delete what Chroma wrote, and nothing that somebody else may have put here."""
+        """Delete what Chroma wrote, and nothing that somebody else may have stored here."""
         self.was_clean = False
         for entry in self.path.glob("chroma.sqlite3*"):
             entry.unlink()
         self.drop_segments()
 
     def drop_segments(self) -> None:
-        """Delete the folders in which Chroma keeps the vectors of its collections."""
+        """Delete the folders that hold the vectors of Chroma's collections."""
         for entry in self.path.iterdir():
             if entry.is_dir() and _is_uuid(entry.name):
                 shutil.rmtree(entry)
 
     def release(self, *, clean: bool) -> None:
-        """Let the next owner in; not `clean` tells it not to trust the content."""
+        """Unlock the folder; unless `clean`, the next owner will not trust the content."""
         if clean:
             (self.path / ".dirty").unlink(missing_ok=True)
         os.close(self._lock)
@@ -90,7 +108,7 @@ class IndexFolder:
 
 def _locked(file: Path) -> int:
     descriptor = os.open(file, os.O_RDWR | os.O_CREAT, 0o644)
-    deadline = time.monotonic() + LOCK_WAIT_SECONDS
+    deadline = time.monotonic() + LOCK_WAIT
     while True:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -101,13 +119,13 @@ def _locked(file: Path) -> int:
                     f"Another process has the vector index in {file.parent} open.",
                     remedy="Stop it, or set another `chroma_path` in config/memory.yaml.",
                 ) from error
-            time.sleep(LOCK_POLL_SECONDS)
+            time.sleep(LOCK_POLL)
         else:
             return descriptor
 
 
 def _write_marker(file: Path) -> None:
-    """Create an empty file that is there after a power cut, too."""
+    """Create an empty file that survives a power cut."""
     with file.open("w") as marker:
         os.fsync(marker.fileno())
     folder = os.open(file.parent, os.O_RDONLY)
@@ -123,3 +141,65 @@ def _is_uuid(name: str) -> bool:
     except ValueError:
         return False
     return True
+
+
+def ready_client(folder: IndexFolder, collection: str) -> Any:
+    """Open Chroma on the folder, and query every collection once, which is when damage shows."""
+    if folder.died_opening:
+        folder.wipe()
+    folder.begin_opening()
+    try:
+        client = _probed_client(folder.path, collection)
+    except VectorError:
+        folder.wipe()
+        client = _probed_client(folder.path, collection)
+    folder.end_opening()
+    return client
+
+
+def _probed_client(path: Path, collection: str) -> Any:
+    client = None
+    try:
+        with translated(f"open {path}"):
+            client = chromadb.PersistentClient(path, Settings(anonymized_telemetry=False))
+            for found in own_collections(client, collection):
+                probe = np.ones((1, found.metadata["dimensions"]), np.float32)
+                found.query(query_embeddings=probe, n_results=1)
+    except BaseException:
+        close_client(client)
+        raise
+    return client
+
+
+def close_client(client: Any | None) -> None:
+    """Close a client that has failed, and empty Chroma's cache, which would return it again."""
+    if client is not None:
+        client.close()
+    SharedSystemClient.clear_system_cache()
+
+
+def own_collections(client: Any, collection: str) -> list[Any]:
+    """Our collections; somebody else may have others in the same folder."""
+    return [
+        found
+        for found in client.list_collections()
+        if found.name == collection or found.name.startswith(f"{collection}.")
+    ]
+
+
+@contextmanager
+def translated(action: str) -> Iterator[None]:
+    """Turn Chroma's errors, ValueError among them, into VectorError.
+
+    Its files are damaged if it reports an internal error, or misses a collection that it had.
+    """
+    try:
+        yield
+    except (ChromaError, ValueError) as error:
+        problem = f"Chroma could not {action}: {error}."
+        if NOT_DAMAGE.search(problem):
+            remedy = "Check the disk's space and the permissions of `chroma_path`."
+            raise VectorError(problem, remedy=remedy) from error
+        if isinstance(error, (InternalError, NotFoundError)):
+            raise IndexDamagedError(problem) from error
+        raise VectorError(problem) from error

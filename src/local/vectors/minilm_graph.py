@@ -1,8 +1,8 @@
 """The network of all-MiniLM-L6-v2 for onnxruntime, from the weights of the original model.
 
-The graph is a page of text and takes a tenth of a second to make ready, so it is built at every
-start and cached nowhere. Its operators are onnxruntime's fused ones for BERT, several times faster
-than the plain operators on short texts.
+The graph is a page of text and takes a tenth of a second to build, so it is built at every start
+and not cached (decision 0009). Its operators are onnxruntime's fused ones for BERT, which are
+several times faster than the plain ones on short texts.
 """
 
 from collections.abc import Mapping
@@ -18,6 +18,7 @@ TokenMatrix = npt.NDArray[np.int32]
 """One text a row: token ids, or 1 for a token and 0 for the padding to its right."""
 
 MAX_TOKENS = 256
+"""What the published model is configured for; it ignores the rest of a text."""
 LAYERS = 6
 
 # The pooled vector is the sum over the tokens: scaling it to length 1 makes it equal to the mean.
@@ -54,9 +55,9 @@ class SentenceEncoder:
     """From token ids to unit vectors, on one thread."""
 
     def __init__(self, weights: Mapping[str, FloatMatrix]) -> None:
-        """Take the tensors of `model.safetensors` by their names."""
+        """`weights` are the tensors of `model.safetensors` by their names."""
         arrays = _initializers(weights)
-        # The session reads these arrays in place, so they have to live as long as it does.
+        # The session reads these arrays in place, so they must live as long as the session.
         self._initializers = {
             name: onnxruntime.OrtValue.ortvalue_from_numpy(array) for name, array in arrays.items()
         }
@@ -74,7 +75,7 @@ class SentenceEncoder:
 
 
 def session_options() -> onnxruntime.SessionOptions:
-    """One thread that does not spin: more of them starve the bus of the other processes."""
+    """Options for one thread that does not spin; more would take the processor from the stack."""
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 1
     options.inter_op_num_threads = 1
@@ -91,7 +92,7 @@ def _model(arrays: Mapping[str, FloatMatrix]) -> onnx.ModelProto:
 
 
 def _placeholder(name: str, array: FloatMatrix) -> onnx.TensorProto:
-    """Declare an initializer whose values the session is given in memory."""
+    """Declare an initializer whose values the session gets from memory."""
     external = {"location": "in memory", "offset": "0", "length": str(array.nbytes)}
     return onnx.TensorProto(
         name=name,

@@ -10,8 +10,11 @@ from local.errors import VectorError
 from local.vectors.matrix import FloatMatrix, unit_rows
 
 BATCH_SIZE = 32
-CONNECT_SECONDS = 2.0
-READ_SECONDS = 60.0  # the first request waits until the model is in memory
+"""Texts in one request: a larger one would make a query wait longer behind it."""
+CONNECT_TIMEOUT = 2.0
+"""Seconds; Ollama runs on this machine or near it, and a start waits for the probe."""
+READ_TIMEOUT = 60.0
+"""Seconds; the first request waits until the model is loaded."""
 
 # Connection refused, timeouts, error statuses, answers of another shape (pydantic's ValueError).
 _FAILURES = (OSError, httpx.HTTPError, ollama.ResponseError, ValueError)
@@ -19,20 +22,21 @@ BROKEN = "Update Ollama and the model, or choose another embedder and run `local
 
 
 class OllamaEmbedder:
-    """An Embedder that needs its server only when called, and again after every failure."""
+    """An Embedder that needs its server only when called, and tries it again after a failure."""
 
     min_score = 0.3
+    """Cosine below which a hit counts as noise; one value for all of Ollama's models."""
 
     def __init__(self, url: str, model: str) -> None:
         self.name = model.removesuffix(":latest")
         self._url = url
-        self._client = _client(url, read_seconds=READ_SECONDS)
+        self._client = _client(url, read_timeout=READ_TIMEOUT)
         self._prefixed = self.name.rpartition("/")[2].startswith("nomic-embed-text")
         self._dimensions: int | None = None
 
     @property
     def dimensions(self) -> int:
-        """Length of each vector, asked of the model once.
+        """The length of a vector, which is asked of the model once.
 
         Raises:
             VectorError: Ollama has not answered yet.
@@ -63,9 +67,9 @@ class OllamaEmbedder:
         failed = f"Ollama at {self._url} did not embed {len(texts)} texts with {self.name}"
         try:
             answer = self._client.embed(model=self.name, input=inputs, truncate=True)
-            with np.errstate(over="ignore"):  # infinite then, and refused below
+            with np.errstate(over="ignore"):  # becomes infinite, and is refused below
                 vectors = np.array(answer.embeddings, np.float32)
-        except ValueError as error:  # pydantic's and numpy's, which quote what they refuse
+        except ValueError as error:  # pydantic's and numpy's, whose messages quote the texts
             raise VectorError(
                 f"{failed}: its answer is no list of vectors.", remedy=BROKEN
             ) from error
@@ -76,7 +80,7 @@ class OllamaEmbedder:
         return unit_rows(vectors)
 
     def _wrong(self, vectors: FloatMatrix, texts: int) -> str | None:
-        """What is wrong with an answer of the right shape."""
+        """What is wrong with an answer that has the right form, or None."""
         if len(vectors) != texts:
             return f"{len(vectors)} vectors"
         length = vectors.shape[1]
@@ -91,8 +95,8 @@ class OllamaEmbedder:
 
 
 def probe(url: str, model: str) -> bool:
-    """Say whether an Ollama server answers at `url` and has `model`."""
-    client = _client(url, read_seconds=CONNECT_SECONDS)
+    """Whether an Ollama server answers at `url` and has `model`."""
+    client = _client(url, read_timeout=CONNECT_TIMEOUT)
     try:
         installed = {known.model for known in client.list().models}
     except _FAILURES:
@@ -102,6 +106,6 @@ def probe(url: str, model: str) -> bool:
     return bool(installed & {model, f"{model}:latest"})
 
 
-def _client(url: str, *, read_seconds: float) -> ollama.Client:
-    timeout = httpx.Timeout(read_seconds, connect=CONNECT_SECONDS)
+def _client(url: str, *, read_timeout: float) -> ollama.Client:
+    timeout = httpx.Timeout(read_timeout, connect=CONNECT_TIMEOUT)
     return ollama.Client(host=url, timeout=timeout)

@@ -1,4 +1,4 @@
-"""The index and the embedder, each in a thread of its own, as the vector worker serves them."""
+"""What the vector worker serves: the index and the embedder, each in a thread of its own."""
 
 from collections import OrderedDict
 from collections.abc import Callable
@@ -26,19 +26,22 @@ from local.protocol.vectors import (
     VectorUpsert,
 )
 from local.vectors.embedder import Embedder, FloatMatrix
-from local.vectors.index import Hit, VectorIndex
-from local.vectors.lane import Lane, Together
+from local.vectors.index import VectorIndex
+from local.vectors.worker_thread import Batcher, WorkerThread
 
 QUERIES_TOGETHER = 16
-QUERIES_KEPT = 64
+"""Questions embedded in one call: as many as searches run at once (decision 0037)."""
+QUERIES_CACHED = 64
+"""Vectors of recent questions: a search that looks further asks the same text again."""
 
 T = TypeVar("T")
 
 
 class VectorStore:
-    """Two lanes: a batch is embedded while the one before it is stored; searches go first.
+    """Two threads, so that a batch is embedded while the one before is stored; searches go first.
 
-    A question is embedded and looked up in one visit to its lane, so the lanes share the index.
+    A question is embedded and looked up in one call of the embedding thread, so both threads use
+    the index, under a lock.
     """
 
     def __init__(self, index: VectorIndex, embedder: Embedder) -> None:
@@ -46,9 +49,9 @@ class VectorStore:
         self._index = index
         self._embedder = embedder
         self._index_free = Lock()
-        self._embedding = Lane("embedding")
-        self._storing = Lane("storing")
-        self._queries: Together[str, FloatMatrix] = Together(
+        self._embedding = WorkerThread("embedding")
+        self._storing = WorkerThread("storing")
+        self._queries: Batcher[str, FloatMatrix] = Batcher(
             self._embedding, self._embed_queries, limit=QUERIES_TOGETHER
         )
         self._recent: OrderedDict[str, FloatMatrix] = OrderedDict()
@@ -59,18 +62,18 @@ class VectorStore:
         self._embedder.close()
 
     async def search(self, ask: VectorSearch) -> VectorHits:
-        """Embed the question unless it was asked just now, as by a search that looks further."""
+        """Find the nearest records; a question that was asked just now is not embedded again."""
         nearest = partial(self._nearest, ask)
         if (vector := self._recent.get(ask.text)) is not None:
             return await self._storing.run(nearest, vector, urgent=True)
         hits = await self._queries.ask(ask.text, patience=ask.patience, then=nearest)
         self._recent[ask.text] = np.frombuffer(hits.question, np.float32)
-        if len(self._recent) > QUERIES_KEPT:
+        if len(self._recent) > QUERIES_CACHED:
             self._recent.popitem(last=False)
         return hits
 
     async def upsert(self, ask: VectorUpsert) -> VectorsStored:
-        """Embed what comes as text, store all, answer the vectors that were made."""
+        """Embed the items that are text, store all vectors, and return those that were made."""
         items = ask.items
         rows: list[np.ndarray | None] = [
             np.frombuffer(item.vector, np.float32) if item.vector is not None else None
@@ -127,13 +130,13 @@ class VectorStore:
     def _nearest(self, ask: VectorSearch, vector: FloatMatrix) -> VectorHits:
         hits = self._alone(self._search, ask.tenant, vector[np.newaxis], ask.limit)
         return VectorHits(
-            hits=[VectorHit(hit.id, hit.cosine) for hit in hits],
+            hits=hits,
             min_score=self._embedder.min_score,
             embedder=self._embedder.name,
             question=vector.tobytes(),
         )
 
-    def _search(self, tenant: str, vector: FloatMatrix, limit: int) -> list[Hit]:
+    def _search(self, tenant: str, vector: FloatMatrix, limit: int) -> list[VectorHit]:
         recorded = self._index.recorded_embedder(tenant)
         if recorded is None:
             return []
@@ -146,7 +149,7 @@ class VectorStore:
             return function(*args)
 
     def _condition(self) -> tuple[int, str | None]:
-        """The embedder's dimensions, or 0 and what keeps it from working."""
+        """The embedder's dimensions, or 0 and the reason why it does not work."""
         try:
             return self._embedder.dimensions, None
         except VectorError as error:

@@ -16,7 +16,7 @@ from local.memory.recall.recaller import RECALLED_KINDS
 from local.memory.scopes import ALIKE, reach
 from local.memory.service import MemoryService
 from local.memory.tenant import Memory
-from local.protocol.caller import Caller
+from local.protocol.envelope import Caller
 from local.protocol.payloads import ToolCallRecord
 from recalling import recall, said
 

@@ -18,7 +18,7 @@ from local.memory.intake.turns import Turn
 from local.memory.recall.recaller import Ask
 from local.memory.service import MemoryService
 from local.memory.tenant import Memory
-from local.protocol.caller import Caller
+from local.protocol.envelope import Caller
 from local.protocol.payloads import MemoryChange, ToolCallRecord
 from local.settings import MemorySettings
 from recalling import recall

@@ -13,7 +13,7 @@ from local.ledger.records import NewRecord, Record
 from local.ledger.sqlite.database import Connection, Database
 from local.ledger.topics import LARGEST, RecentTopics
 from local.protocol.envelope import new_id
-from local.protocol.kinds import Owning
+from local.protocol.memories import Owning
 from waiting import eventually
 
 OWNER = "richard"

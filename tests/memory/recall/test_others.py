@@ -8,7 +8,7 @@ from indexed import indexed
 from local.memory.recall.recaller import Ask
 from local.memory.service import MemoryService
 from local.memory.tenant import Memory
-from local.protocol.caller import Caller
+from local.protocol.envelope import Caller
 from recalling import said
 
 ASKED = (

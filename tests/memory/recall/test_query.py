@@ -10,7 +10,7 @@ from local.memory.recall.query import analyse
 from local.memory.recall.recaller import Ask
 from local.memory.service import MemoryService
 from local.memory.tenant import Memory
-from local.protocol.caller import Caller
+from local.protocol.envelope import Caller
 from recalling import recall, said
 
 NOW = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)

@@ -11,7 +11,7 @@ from local.memory.recall.ranking import Shares
 from local.memory.recall.recaller import Ask, Item
 from local.memory.service import MemoryService
 from local.memory.tenant import Memory
-from local.protocol.caller import Caller
+from local.protocol.envelope import Caller
 from recalling import said
 
 NOW = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)

@@ -24,7 +24,7 @@ from local.memory.recall.ranking import Draft, Ranked, Shares, rank
 from local.memory.recall.recaller import Ask
 from local.memory.scopes import ALIKE, Reach, Weights
 from local.memory.tenant import Memory
-from local.protocol.caller import Caller
+from local.protocol.envelope import Caller
 from local.protocol.payloads import MemoryChange
 from local.settings import MemorySettings
 from local.text.features import features

@@ -10,8 +10,7 @@ from local.bus.connection import Connection
 from local.client.tools import call_tool
 from local.ledger.records import NewRecord
 from local.memory.tenant import Memory
-from local.protocol.caller import Caller
-from local.protocol.envelope import new_id, utc_now
+from local.protocol.envelope import Caller, new_id, utc_now
 from local.protocol.payloads import Json
 
 pytestmark = pytest.mark.usefixtures("tools")

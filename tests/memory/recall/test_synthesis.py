@@ -11,8 +11,8 @@ from local.llm.models import StructuredModel
 from local.memory.recall.recaller import Ask
 from local.memory.recall.synthesis import ALL_CHARACTERS, ITEM_CHARACTERS, Item, Synthesis
 from local.memory.tenant import Memory
-from local.protocol.answers import Answer
-from local.protocol.caller import Caller
+from local.protocol.envelope import Caller
+from local.protocol.memories import Answer
 from local.protocol.payloads import ToolCallRecord
 from recalling import said
 from stand_ins.ollama_server import OllamaStandIn, Reply

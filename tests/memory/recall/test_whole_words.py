@@ -9,7 +9,7 @@ from local.ledger.sqlite.database import Database
 from local.memory.recall.recaller import Ask
 from local.memory.service import MemoryService
 from local.memory.tenant import Memory
-from local.protocol.caller import Caller
+from local.protocol.envelope import Caller
 from local.protocol.payloads import MemoryChange
 from local.settings import MemorySettings
 from recalling import recall, said

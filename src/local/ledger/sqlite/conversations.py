@@ -11,8 +11,7 @@ from local.ledger.results import is_same_call, is_same_result, with_args_in_id
 from local.ledger.sqlite.database import Connection, Row
 from local.ledger.sqlite.received import ReceivedRows
 from local.ledger.sqlite.rows import TOGETHER, Cause, RecordRows, TenantRows
-from local.protocol.envelope import utc_now
-from local.protocol.ids import content_id
+from local.protocol.envelope import content_id, utc_now
 from local.protocol.payloads import Json
 
 BETWEEN = 1 / 1024

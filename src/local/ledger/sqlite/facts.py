@@ -6,10 +6,8 @@ from local.ledger.records import TENANT_OWNED, NewRecord, Record, TripletFact, W
 from local.ledger.sqlite.database import Connection
 from local.ledger.sqlite.rows import Cause, RecordRows, TenantRows, record_of
 from local.ledger.topics import RecentTopics
-from local.protocol.envelope import utc_now
-from local.protocol.ids import content_id
-from local.protocol.kinds import Owning
-from local.protocol.triplet import entity_key
+from local.protocol.envelope import content_id, utc_now
+from local.protocol.memories import Owning, entity_key
 
 LINKS = 4
 """Of the facts that name an entity of a new one, in either role, the newest so many are linked."""

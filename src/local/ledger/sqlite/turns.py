@@ -9,8 +9,7 @@ from local.ledger.records import DERIVED_FROM, NewRecord, Rating, Written, stamp
 from local.ledger.sqlite.database import Connection, Row
 from local.ledger.sqlite.received import ReceivedRows, first_same_call
 from local.ledger.sqlite.rows import Cause, RecordRows, TenantRows
-from local.protocol.envelope import utc_now
-from local.protocol.ids import content_id
+from local.protocol.envelope import content_id, utc_now
 
 TOGETHER = 500
 """Records of a turn in one transaction, behind which everybody's saves wait."""

@@ -8,11 +8,10 @@ import msgspec
 from local.errors import InvalidArgumentsError, quoted
 from local.ledger.records import TENANT_OWNED, NewRecord, checked_text
 from local.memory.intake.echoes import OF_TURNS
-from local.protocol.caller import Caller
-from local.protocol.ids import content_id
-from local.protocol.kinds import Kind
+from local.protocol.envelope import Caller, content_id
+from local.protocol.memories import Kind
 from local.protocol.payloads import Json
-from local.protocol.times import in_utc
+from local.protocol.reading import in_utc
 
 EPISODE: Kind = "episode"
 MAX_METADATA = 4_096

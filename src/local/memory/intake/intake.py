@@ -23,10 +23,13 @@ from local.memory.intake.echoes import Echoes, unanswered
 from local.memory.intake.episodes import checked_metadata, new_episode
 from local.memory.intake.messages import Conversation, read
 from local.memory.intake.turns import Turn, question_of, records_of_turn
-from local.protocol.caller import Caller
-from local.protocol.conversation import Ingested, Message, Skipped, session_of
-from local.protocol.envelope import new_id
-from local.protocol.ids import content_id
+from local.protocol.conversation import (
+    ConversationMessage,
+    IngestReport,
+    SkippedMessage,
+    session_of,
+)
+from local.protocol.envelope import Caller, content_id, new_id
 from local.protocol.payloads import Json, ToolCallRecord
 
 MANY = 100
@@ -71,8 +74,8 @@ class Intake:
         self._clock = clock
 
     async def store_conversation(
-        self, messages: Sequence[Message], session_id: str | None = None
-    ) -> Ingested:
+        self, messages: Sequence[ConversationMessage], session_id: str | None = None
+    ) -> IngestReport:
         """Store a conversation word for word; what of it is known already stays as it is.
 
         Another text under the id of a message is its newer version.
@@ -92,13 +95,13 @@ class Intake:
         records = [part for part in parts if isinstance(part, NewRecord)]
         written = await self._ledger.conversations.store(records)
         await self._changes.written(written, records)
-        return Ingested(
+        return IngestReport(
             session_id=session,
             ids=[one.id for one in written],
             added=sum(one.was_new and not one.replaced for one in written),
             changed=sum(bool(one.replaced) for one in written),
             known=sum(not one.was_new for one in written),
-            skipped=[part for part in parts if isinstance(part, Skipped)],
+            skipped=[part for part in parts if isinstance(part, SkippedMessage)],
         )
 
     async def store_question(self, question: Question) -> Written:
@@ -221,6 +224,6 @@ class Intake:
         return written
 
 
-def _parts(conversation: Conversation) -> list[NewRecord | Skipped]:
+def _parts(conversation: Conversation) -> list[NewRecord | SkippedMessage]:
     parts = read(conversation)
     return [read_ahead(part) if isinstance(part, NewRecord) else part for part in parts]

@@ -11,10 +11,15 @@ from typing import Any
 import msgspec
 
 from local.ledger.records import NewRecord
-from local.protocol.conversation import Message, Skipped, is_blank, with_calls
-from local.protocol.ids import content_id
+from local.protocol.conversation import (
+    ConversationMessage,
+    SkippedMessage,
+    is_blank,
+    with_calls,
+)
+from local.protocol.envelope import content_id
 from local.protocol.payloads import Json, ToolCallRecord
-from local.protocol.times import in_utc
+from local.protocol.reading import in_utc
 
 WhyNot = Callable[[ToolCallRecord], str | None]
 """Why the result of a call is not recorded, if it is not."""
@@ -28,7 +33,7 @@ class Conversation(msgspec.Struct, frozen=True, kw_only=True):
     What may be the memory's own is kept and not searched.
     """
 
-    messages: Sequence[Message]
+    messages: Sequence[ConversationMessage]
     owner: str
     agent: str | None
     session_id: str | None
@@ -43,7 +48,7 @@ def records_of(conversation: Conversation) -> Iterator[NewRecord]:
     return (one for one in read(conversation) if isinstance(one, NewRecord))
 
 
-def read(conversation: Conversation) -> Iterator[NewRecord | Skipped]:
+def read(conversation: Conversation) -> Iterator[NewRecord | SkippedMessage]:
     """A record a message and a tool's result, in their order, or why there is none.
 
     What is told twice is one record. An id may come again with another text, of a message that was
@@ -53,14 +58,14 @@ def read(conversation: Conversation) -> Iterator[NewRecord | Skipped]:
     for index, (message, call) in enumerate(with_calls(conversation.messages)):
         for record in _records(conversation, message, call):
             if isinstance(record, str):
-                yield Skipped(index=index, reason=record)
+                yield SkippedMessage(index=index, reason=record)
             elif seen.get(record.id) != (said := (record.content, record.metadata.get("args"))):
                 seen[record.id] = said
                 yield record
 
 
 def _records(
-    conversation: Conversation, message: Message, call: ToolCallRecord | None
+    conversation: Conversation, message: ConversationMessage, call: ToolCallRecord | None
 ) -> Iterator[NewRecord | str]:
     """The records of a message, and why there is none of a result.
 
@@ -89,7 +94,7 @@ def _records(
     yield from left_out
 
 
-def _answer(message: Message, call: ToolCallRecord | None) -> ToolCallRecord:
+def _answer(message: ConversationMessage, call: ToolCallRecord | None) -> ToolCallRecord:
     """A tool's message as the result of its call."""
     return ToolCallRecord(
         id=message.tool_call_id or None,
@@ -100,14 +105,14 @@ def _answer(message: Message, call: ToolCallRecord | None) -> ToolCallRecord:
     )
 
 
-def _identity(message: Message) -> str:
+def _identity(message: ConversationMessage) -> str:
     """The sender's id, else one made of what is said, and how often that was said before."""
     what = (message.role, message.name, message.content, message.occurrence)
     return message.id or content_id(*what)
 
 
 def _said(
-    conversation: Conversation, message: Message, without: Sequence[ToolCallRecord]
+    conversation: Conversation, message: ConversationMessage, without: Sequence[ToolCallRecord]
 ) -> NewRecord:
     """What was said, with its calls that have no results here."""
     searched = not message.is_blank and message.role != "system"
@@ -131,7 +136,9 @@ def _said(
     )
 
 
-def _result(conversation: Conversation, message: Message, call: ToolCallRecord) -> NewRecord:
+def _result(
+    conversation: Conversation, message: ConversationMessage, call: ToolCallRecord
+) -> NewRecord:
     owner, session_id = conversation.owner, conversation.session_id
     said = [conversation.query_id, call.id or _identity(message), call.name, call.content]
     named = message.id if message.role == "tool" else None
@@ -156,7 +163,7 @@ def _result(conversation: Conversation, message: Message, call: ToolCallRecord) 
 
 
 def _record(
-    conversation: Conversation, message: Message, *, metadata: Json, **columns: Any
+    conversation: Conversation, message: ConversationMessage, *, metadata: Json, **columns: Any
 ) -> NewRecord:
     """What every record of a conversation shares."""
     besides = {"parts": message.parts, "fields": message.fields}
@@ -171,5 +178,5 @@ def _record(
     )
 
 
-def _said_at(conversation: Conversation, message: Message) -> datetime:
+def _said_at(conversation: Conversation, message: ConversationMessage) -> datetime:
     return in_utc(message.timestamp, "timestamp") if message.timestamp else conversation.now

@@ -14,7 +14,7 @@ from typing import TypeVar
 import msgspec
 
 from local.ledger.records import TENANT_OWNED
-from local.protocol.caller import Caller
+from local.protocol.envelope import Caller
 from local.protocol.payloads import ToolCallRecord, ToolSchema
 
 MOST_RESULTS = 10_000

@@ -9,9 +9,8 @@ from local.ledger.records import NewRecord
 from local.memory.intake.episodes import new_episode
 from local.memory.intake.messages import Conversation, MayBeOwn, WhyNot, records_of
 from local.memory.intake.own_tools import OWN_RESULT
-from local.protocol.caller import Caller
-from local.protocol.conversation import Message
-from local.protocol.ids import content_id
+from local.protocol.conversation import ConversationMessage
+from local.protocol.envelope import Caller, content_id
 from local.protocol.payloads import Json, ToolCallRecord
 
 
@@ -25,16 +24,18 @@ class Turn(msgspec.Struct, frozen=True, kw_only=True):
     session_id: str | None = None
     query_id: str | None = None
 
-    def messages(self, turn_id: str, why_not: WhyNot) -> list[Message]:
+    def messages(self, turn_id: str, why_not: WhyNot) -> list[ConversationMessage]:
         """The turn as the messages that it was; without calls of the memory itself."""
         asked, answered = f"{turn_id}:user", f"{turn_id}:agent"
         calls = [call for call in self.tool_calls if why_not(call) != OWN_RESULT]
-        told = [Message(role="user", content=self.query, id=asked, timestamp=self.at)]
+        told = [ConversationMessage(role="user", content=self.query, id=asked, timestamp=self.at)]
         if calls:
-            told.append(Message(role="assistant", tool_calls=calls, timestamp=self.at))
+            told.append(ConversationMessage(role="assistant", tool_calls=calls, timestamp=self.at))
         if self.answer is not None:
             told.append(
-                Message(role="assistant", content=self.answer, id=answered, timestamp=self.at)
+                ConversationMessage(
+                    role="assistant", content=self.answer, id=answered, timestamp=self.at
+                )
             )
         return told
 

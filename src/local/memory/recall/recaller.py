@@ -22,9 +22,9 @@ from local.memory.recall.ranking import Draft, Ranked, Shares, rank
 from local.memory.recall.reranker import Reranker
 from local.memory.recall.retrieval import Retrieval
 from local.memory.scopes import Reach, Weights, reach
-from local.protocol.caller import Caller
-from local.protocol.kinds import Kind, Scope
-from local.protocol.times import in_utc
+from local.protocol.envelope import Caller
+from local.protocol.memories import Kind, Scope
+from local.protocol.reading import in_utc
 
 RECALLED_KINDS: tuple[Kind, ...] = ("chat_message", "tool_output", "document_chunk", "fact")
 """Episodes hold what messages hold, and have a search of their own."""

@@ -11,7 +11,7 @@ from local.errors import ModelError
 from local.ledger.records import Record
 from local.llm.models import StructuredModel
 from local.memory.scopes import source_class
-from local.protocol.answers import Answer
+from local.protocol.memories import Answer
 
 ITEM_CHARACTERS = 2_000
 ALL_CHARACTERS = 12_000

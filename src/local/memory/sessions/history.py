@@ -15,9 +15,8 @@ from local.ledger.records import TENANT_OWNED, Record, checked_text
 from local.ledger.sessions import Important, Note, Noted, SessionOf, StoredMessage, StoredSession
 from local.memory.scopes import by, how_to_send, own_places
 from local.memory.sessions.notes import Notes
-from local.protocol.caller import Caller
-from local.protocol.ids import content_id
-from local.protocol.kinds import By, Owning
+from local.protocol.envelope import Caller, content_id
+from local.protocol.memories import By, Owning
 from local.protocol.payloads import Json
 from local.settings import MemorySettings
 

@@ -1,23 +1,43 @@
-"""`local2 reindex`: rebuild the vector index from the ledger."""
+"""`local2 doctor` and `local2 reindex`: find out what is missing, and rebuild the vector index."""
 
 import asyncio
+import sys
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
 
-from local.app import open_stack
-from local.cli.output import Output, run_async
+from local.cli.output import FAILED, Output, run_async, shown
 from local.client import Connection, connect
-from local.client.memory import memory_status, start_reindex
+from local.client.maintenance import memory_status, start_reindex
 from local.errors import NoRespondersError, StackNotRunningError, VectorError
+from local.examination import Verdict, examined
 from local.logs import logging_to
 from local.protocol.payloads import MemoryStatus
 from local.runtime import running_url
 from local.settings import Settings
 
+MARKS: dict[Verdict, str] = {"ok": "[green]✓[/]", "note": "[yellow]•[/]", "broken": "[red]✗[/]"}
+
+
 POLL = 0.2
+"""Seconds between two looks at the status, for a progress bar that moves."""
 WORKER_PATIENCE = 60.0
+"""Seconds for the vector worker to start; the first start may download a model."""
+
+
+def doctor(settings: Settings, output: Output, *, deep: bool = False) -> None:
+    findings = run_async(examined(settings, deep=deep))
+    output.data(findings)
+    table = Table("", "What", "Finding")
+    table.add_column("What to do", overflow="fold")
+    for finding in findings:
+        mark = MARKS[finding.verdict]
+        table.add_row(mark, *map(shown, (finding.name, finding.detail, finding.remedy or "")))
+    output.table(table)
+    if any(finding.verdict == "broken" for finding in findings):
+        sys.exit(FAILED)
 
 
 def reindex(settings: Settings, output: Output) -> None:
@@ -43,12 +63,14 @@ async def _reindex(settings: Settings, output: Output) -> MemoryStatus:
 
 @asynccontextmanager
 async def _bus(settings: Settings, output: Output) -> AsyncIterator[Connection]:
-    """The running stack's bus; without one, a stack of our own under the folder's lock."""
+    """The bus of the running stack, or that of a stack started here if none runs."""
     async with AsyncExitStack() as resources:
         try:
             bus = await resources.enter_async_context(connect(running_url(settings), name="cli"))
             await memory_status(bus)
         except (StackNotRunningError, NoRespondersError):
+            from local.app import open_stack  # noqa: PLC0415 - needed without a stack only
+
             output.text("No stack is running; rebuilding offline.")
             logs = settings.memory.data_dir / "logs"
             stack = await resources.enter_async_context(
@@ -59,7 +81,7 @@ async def _bus(settings: Settings, output: Output) -> AsyncIterator[Connection]:
 
 
 async def _worker_ready(bus: Connection) -> None:
-    """A worker of another embedder is ready, too: that is what a reindex mends."""
+    """Wait for the vector worker; one with another embedder counts, since a reindex mends that."""
     deadline = asyncio.get_running_loop().time() + WORKER_PATIENCE
     while (status := await memory_status(bus)).embedder is None:
         if asyncio.get_running_loop().time() > deadline:

@@ -1,4 +1,4 @@
-"""Dead letters as people deal with them: shown, published again, dropped."""
+"""What an operator does over the bus: status, reindex, and dead letters."""
 
 from collections.abc import AsyncIterator, Awaitable
 from datetime import UTC, datetime
@@ -13,16 +13,19 @@ from local.bus.connection import Connection
 from local.bus.streams import dead_letters_stream, publish_durably
 from local.errors import BadRequestError, BusError, InvalidArgumentsError, quoted
 from local.protocol import subjects
-from local.protocol.codec import decode
-from local.protocol.payloads import DeadLetter
+from local.protocol.envelope import decode, encode, seal
+from local.protocol.payloads import DeadLetter, Empty, MemoryStatus
 
-TO_PUBLISH_AGAIN = frozenset({subjects.RESPONSE_GENERATION, subjects.RESPONSE_FEEDBACK})
+RETRIED_SUBJECTS = frozenset({subjects.RESPONSE_GENERATION, subjects.RESPONSE_FEEDBACK})
+"""Only these become memories, so publishing any other message again would change nothing."""
+REINDEX_TIMEOUT = 60.0
+"""Seconds for the answer to a reindex: it first waits for batches that are being embedded."""
 
 T = TypeVar("T")
 
 
 class StoredLetter(msgspec.Struct, frozen=True, kw_only=True):
-    """A letter in its stream, by the number it has there."""
+    """A dead letter, with its number in the stream."""
 
     sequence: int
     at: datetime
@@ -39,7 +42,7 @@ async def letters(bus: Connection, tenant: str = "default") -> AsyncIterator[Sto
     while True:
         sequence += 1
         try:
-            found = await _asked(
+            raw = await _asked(
                 bus.client.jsm().get_msg(
                     dead_letters_stream(tenant),
                     seq=sequence,
@@ -49,29 +52,29 @@ async def letters(bus: Connection, tenant: str = "default") -> AsyncIterator[Sto
             )
         except _NotThereError:
             return
-        stored = _letter(found)
+        stored = _letter(raw)
         sequence = stored.sequence
         yield stored
 
 
 async def letter_at(bus: Connection, sequence: int, tenant: str = "default") -> StoredLetter:
-    """One letter.
+    """The letter of this number.
 
     Raises:
-        InvalidArgumentsError: There is none of this number.
+        InvalidArgumentsError: There is none.
         BusError: The server does not answer.
     """
     try:
-        found = await _asked(bus.client.jsm().get_msg(dead_letters_stream(tenant), seq=sequence))
+        raw = await _asked(bus.client.jsm().get_msg(dead_letters_stream(tenant), seq=sequence))
     except _NotThereError as error:
         raise InvalidArgumentsError(
             f"There is no dead letter {sequence}.", remedy="`local2 dead-letters list` shows them."
         ) from error
-    return _letter(found)
+    return _letter(raw)
 
 
 async def count_letters(bus: Connection, tenant: str = "default") -> int:
-    """How many there are.
+    """The number of letters.
 
     Raises:
         BusError: The server does not answer.
@@ -84,11 +87,11 @@ async def count_letters(bus: Connection, tenant: str = "default") -> int:
 
 
 async def publish_again(bus: Connection, stored: StoredLetter, tenant: str = "default") -> None:
-    """Publish a letter's message under its subject, and drop the letter once JetStream has it.
+    """Publish the message of a letter again, and drop the letter once JetStream has stored it.
 
     Raises:
-        BadRequestError: The message is not whole, or no turn and no rating.
-        BusError: The stream did not take it; the letter stays.
+        BadRequestError: The message is not complete, or neither a turn nor a rating.
+        BusError: The stream did not store it; the letter stays.
     """
     letter = stored.letter
     if letter.cut:
@@ -96,7 +99,7 @@ async def publish_again(bus: Connection, stored: StoredLetter, tenant: str = "de
             f"Of dead letter {stored.sequence} only the beginning was kept.",
             remedy="Let its source publish the message again, and drop the letter.",
         )
-    if letter.subject not in TO_PUBLISH_AGAIN:
+    if letter.subject not in RETRIED_SUBJECTS:
         raise BadRequestError(
             f"Dead letter {stored.sequence} is for {quoted(letter.subject)}, "
             "which nobody remembers.",
@@ -107,7 +110,7 @@ async def publish_again(bus: Connection, stored: StoredLetter, tenant: str = "de
 
 
 async def drop(bus: Connection, sequence: int, tenant: str = "default") -> None:
-    """Remove one letter for good.
+    """Delete one letter.
 
     Raises:
         BusError: The server does not answer.
@@ -116,10 +119,11 @@ async def drop(bus: Connection, sequence: int, tenant: str = "default") -> None:
 
 
 class _NotThereError(Exception):
-    """The stream, or the message in it."""
+    """The stream does not exist, or the message is not in it."""
 
 
 async def _asked(request: Awaitable[T]) -> T:
+    """The answer of JetStream, with its errors as ours."""
     try:
         return await request
     except nats.js.errors.NotFoundError as error:
@@ -128,17 +132,31 @@ async def _asked(request: Awaitable[T]) -> T:
         raise BusError(f"JetStream does not tell of dead letters: {error!r}.") from error
 
 
-def _letter(found: RawStreamMsg) -> StoredLetter:
-    data = found.data or b""
+def _letter(raw: RawStreamMsg) -> StoredLetter:
+    data = raw.data or b""
     try:
         letter = decode(data, DeadLetter).payload
     except (BadRequestError, InvalidArgumentsError):
         letter = DeadLetter(
-            subject=str(found.subject),
+            subject=str(raw.subject),
             reason="This letter itself cannot be read.",
             message=data.decode("utf-8", "replace"),
             cut=True,
         )
-    return StoredLetter(
-        sequence=int(found.seq or 0), at=found.time or datetime.now(UTC), letter=letter
-    )
+    return StoredLetter(sequence=int(raw.seq or 0), at=raw.time or datetime.now(UTC), letter=letter)
+
+
+async def memory_status(bus: Connection) -> MemoryStatus:
+    """Ask whether ledger and index agree, and what is wrong if they do not."""
+    return await _ask(bus, subjects.MEMORY_STATUS, None)
+
+
+async def start_reindex(bus: Connection) -> MemoryStatus:
+    """Have the index emptied and filled again; `waiting` of later statuses counts down."""
+    return await _ask(bus, subjects.MEMORY_REINDEX, REINDEX_TIMEOUT)
+
+
+async def _ask(bus: Connection, subject: str, seconds: float | None) -> MemoryStatus:
+    ask = encode(seal(Empty(), type="request", source="client"))
+    answer = await bus.request(subject, ask, timeout=seconds)
+    return decode(answer.data, MemoryStatus).payload

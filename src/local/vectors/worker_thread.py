@@ -1,4 +1,9 @@
-"""A thread for blocking calls: urgent ones first, waiting questions answered together."""
+"""A thread for blocking calls: urgent ones first, and waiting questions answered in one batch.
+
+An executor of the standard library knows neither priorities nor batches, and both are needed:
+a search must not wait for a batch of documents, and several questions are embedded faster in one
+call than one by one.
+"""
 
 import asyncio
 import itertools
@@ -22,10 +27,11 @@ Q = TypeVar("Q")
 A = TypeVar("A")
 
 _URGENT, _NORMAL, _LAST = range(3)
+"""Priorities of the queue."""
 
 
-class Lane:
-    """Runs calls one at a time in a thread of its own; a call under way is never interrupted."""
+class WorkerThread:
+    """Runs calls one at a time; a call that has begun is never interrupted."""
 
     def __init__(self, name: str) -> None:
         self._calls: queue.PriorityQueue[tuple[int, int, Callable[[], None] | None]] = (
@@ -36,14 +42,14 @@ class Lane:
         self._thread.start()
 
     async def run(self, function: Callable[..., T], *args: Any, urgent: bool = False) -> T:
-        """Run `function` when its turn comes; before all that is not urgent if it is."""
+        """Run `function` in the thread; urgent calls go before all others."""
         loop = asyncio.get_running_loop()
         future: asyncio.Future[T] = loop.create_future()
 
         def call() -> None:
             try:
                 result = function(*args)
-            except Exception as error:  # noqa: BLE001 - it belongs to whoever awaits the future
+            except Exception as error:  # noqa: BLE001 - whoever awaits the future gets it
                 loop.call_soon_threadsafe(_fail, future, error)
             else:
                 loop.call_soon_threadsafe(_succeed, future, result)
@@ -52,7 +58,7 @@ class Lane:
         return await future
 
     def close(self) -> None:
-        """Finish what is queued and stop."""
+        """Finish the queued calls and stop."""
         self._calls.put((_LAST, next(self._order), None))
         self._thread.join()
 
@@ -64,8 +70,8 @@ class Lane:
             try:
                 call()
             except BaseException:
-                # Chroma's panics are no Exceptions. A worker without its lane would serve nobody:
-                # the supervisor starts another, which compares its index with the ledger.
+                # A panic of Chroma is no Exception. Without this thread the worker serves
+                # nobody; the supervisor starts another, which compares its index.
                 log.exception("lane_died", lane=self._thread.name)
                 os._exit(EXIT_SOFTWARE)
 
@@ -80,7 +86,7 @@ def _fail(future: asyncio.Future[Any], error: Exception) -> None:
         future.set_exception(error)
 
 
-class _Ask(Generic[Q, A]):
+class _Request(Generic[Q, A]):
     def __init__(self, question: Q, deadline: float) -> None:
         self.question = question
         self.deadline = deadline
@@ -88,52 +94,54 @@ class _Ask(Generic[Q, A]):
         self.error: Exception | None = None
 
 
-class Together(Generic[Q, A]):
-    """Answers the questions that wait for a lane in one call, `limit` at most.
+class Batcher(Generic[Q, A]):
+    """Answers the questions that wait for a thread in one call, at most `limit` of them.
 
-    Each question queues a call. The first to run answers those behind it as well; their own calls
-    then find their answers made.
+    Each question queues a call. The first call that runs answers the questions behind it as well,
+    whose own calls then find their answers.
     """
 
-    def __init__(self, lane: Lane, answer_all: Callable[[list[Q]], list[A]], *, limit: int) -> None:
-        self._lane = lane
+    def __init__(
+        self, thread: WorkerThread, answer_all: Callable[[list[Q]], list[A]], *, limit: int
+    ) -> None:
+        self._thread = thread
         self._answer_all = answer_all
         self._limit = limit
-        self._waiting: deque[_Ask[Q, A]] = deque()
+        self._waiting: deque[_Request[Q, A]] = deque()
 
     async def ask(self, question: Q, *, patience: float, then: Callable[[A], T]) -> T:
-        """Answer one question, and do in the lane what is to be done with its answer.
+        """Answer one question, and apply `then` to the answer in the thread.
 
         Raises:
-            VectorError: Its turn came after `patience` seconds.
+            VectorError: It was not its turn within `patience` seconds.
         """
-        ask: _Ask[Q, A] = _Ask(question, time.monotonic() + patience)
+        ask: _Request[Q, A] = _Request(question, time.monotonic() + patience)
         self._waiting.append(ask)
-        return await self._lane.run(self._answer, ask, then, urgent=True)
+        return await self._thread.run(self._answer, ask, then, urgent=True)
 
-    def _answer(self, ask: _Ask[Q, A], then: Callable[[A], T]) -> T:
+    def _answer(self, ask: _Request[Q, A], then: Callable[[A], T]) -> T:
         self._answer_waiting(ask)
         if ask.error is not None:
             raise ask.error
-        assert ask.answer is not None  # noqa: S101 - `_answer_waiting` has just seen to it
+        assert ask.answer is not None  # noqa: S101 - `_answer_waiting` has set it
         return then(ask.answer)
 
-    def _answer_waiting(self, ask: _Ask[Q, A]) -> None:
+    def _answer_waiting(self, ask: _Request[Q, A]) -> None:
         while ask.answer is None and ask.error is None:
             count = min(len(self._waiting), self._limit)
             taken = [self._waiting.popleft() for _ in range(count)]
             batch = [asked for asked in taken if not self._too_late(asked)]
             try:
                 answers = self._answer_all([a.question for a in batch]) if batch else []
-            except Exception as error:  # noqa: BLE001 - every one of them raises it
+            except Exception as error:  # noqa: BLE001 - each of them raises it
                 for asked in batch:
                     asked.error = error
             else:
                 for asked, answer in zip(batch, answers, strict=True):
                     asked.answer = answer
 
-    def _too_late(self, ask: _Ask[Q, A]) -> bool:
-        """Nobody waits for it any more: an overloaded lane must not fall further behind."""
+    def _too_late(self, ask: _Request[Q, A]) -> bool:
+        """Refuse a question that nobody waits for now, so that an overloaded thread catches up."""
         late = time.monotonic() > ask.deadline
         if late:
             ask.error = VectorError("The vector worker has too much to do.")

@@ -1,0 +1,181 @@
+"""Memories on the wire: their kinds, facts in three parts, and what the memory's tools answer.
+
+The Structs here are the `data` of tool results, for programs; `nothing_found` is the text for a
+model of a search that found nothing.
+"""
+
+import re
+import unicodedata
+from datetime import datetime
+from typing import Literal, Self
+
+import msgspec
+
+from local.errors import TooLargeError
+
+Kind = Literal["chat_message", "tool_output", "transcript", "document_chunk", "fact", "episode"]
+"""A `transcript` is a message that is stored in its conversation but not searched: instructions."""
+SourceKind = Literal["chat_message", "tool_output", "document_chunk", "fact"]
+"""The kinds that `recall` finds."""
+Owning = Literal["session", "user", "agent", "tenant"]
+"""Whose a record is: it belongs to one session of its owner, to the owner, to an agent, or to
+everybody in the tenant."""
+Scope = Literal["session", "history", "user", "agent", "tenant", "any"]
+"""What a search may find: this session, the user's earlier ones, or records by their owner."""
+By = Literal["self", "other"]
+"""Who stated it: the user who asks, or somebody else."""
+SourceClass = Literal["user", "assistant", "tool", "document", "system"]
+
+MAX_DOCUMENT = 900_000
+"""Bytes of a document as JSON; a message may have 1 MB, of which the envelope takes some."""
+MAX_TITLE = 100
+"""Characters of a document's title, which is stored and searched with each of its chunks."""
+
+NOTHING_FOUND = "No memories found."
+_IN_PART = "Not everything could be searched, so it may be known all the same: "
+_WORD_BOUNDARY = re.compile(r"_+|(?<=[a-z0-9])(?=[A-Z])")
+
+
+class Answer(msgspec.Struct, frozen=True, kw_only=True):
+    """`text` is empty if nothing answers the question; without a model it is the best item's."""
+
+    text: str = ""
+    ids: tuple[str, ...] = ()
+    by_model: bool = False
+
+
+class Explanation(msgspec.Struct, frozen=True, kw_only=True):
+    """How a score was made: the sum of the shares, divided by 2.5, times the scope's weight."""
+
+    shares: dict[str, float]
+    weight: float
+
+
+class RecalledItem(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One memory that a search returns.
+
+    `source_ref` is the id that its sender gave it, `role` that of a message, `agent` the one that
+    wrote it to the memory. `by` says whether the user who asks stated it, or somebody else.
+    """
+
+    id: str
+    source_kind: str
+    source_ref: str | None
+    content: str
+    event_time: datetime
+    score: float
+    topic: str | None
+    memory_type: str | None
+    label: str | None
+    session_id: str | None
+    role: str | None = None
+    agent: str | None = None
+    by: By | None = None
+    scope: Owning | None = None
+    source_class: SourceClass | None = None
+    explanation: Explanation | None = None
+
+
+class RecalledItems(msgspec.Struct, frozen=True, kw_only=True):
+    """`degraded`: some memories could be found by their words only; `reason` says why."""
+
+    items: list[RecalledItem]
+    total: int
+    degraded: bool
+    rerank_used: bool
+    reason: str | None
+    answer: Answer | None
+
+
+class Version(msgspec.Struct, frozen=True, kw_only=True):
+    """`superseded_by` is the id of the version that replaced it, None if it is the current one."""
+
+    id: str
+    content: str
+    topic: str | None
+    scope: str
+    event_time: datetime
+    agent: str | None
+    superseded_by: str | None
+
+
+class Versions(msgspec.Struct, frozen=True, kw_only=True):
+    """The newest of `total` versions; if there are many, long ones are shortened."""
+
+    versions: list[Version]
+    total: int
+
+
+class AddedDocument(msgspec.Struct, frozen=True, kw_only=True):
+    """Counts of chunks; `removed` are older ones that the document no longer has."""
+
+    source: str
+    chunks: int
+    added: int
+    replaced: int
+    unchanged: int
+    removed: int
+
+
+def check_size(content: str) -> None:
+    """Raise TooLargeError if the text is more than a document may have."""
+    if len(content) > MAX_DOCUMENT or len(msgspec.json.encode(content)) > MAX_DOCUMENT:
+        raise TooLargeError(
+            f"The document has more than {MAX_DOCUMENT:,} bytes as JSON, the most it may have.",
+            remedy="Split it.",
+        )
+
+
+class Triplet(msgspec.Struct, frozen=True, kw_only=True):
+    """A fact in three parts, such as Ada · works for · Northwind.
+
+    `predicate` is a verb phrase, or an identifier made of one.
+    """
+
+    subject: str
+    predicate: str
+    object: str
+
+    def tidied(self) -> Self:
+        """With single spaces, and with an identifier such as `worksFor` written as words."""
+        predicate = " ".join(self.predicate.split())
+        if " " not in predicate:
+            predicate = " ".join(_WORD_BOUNDARY.sub(" ", predicate).lower().split())
+        return type(self)(
+            subject=" ".join(self.subject.split()),
+            predicate=predicate,
+            object=" ".join(self.object.split()),
+        )
+
+    def sentence(self) -> str:
+        """The three parts as one sentence."""
+        text = f"{self.subject} {self.predicate} {self.object}"
+        return text if text.endswith((".", "!", "?")) else f"{text}."
+
+    def key(self) -> tuple[str, str, str]:
+        """Equal for the same fact, whatever its capitals."""
+        return entity_key(self.subject), entity_key(self.predicate), entity_key(self.object)
+
+
+def entity_key(name: str) -> str:
+    """Equal for the same name, whatever its capitals, spaces and surrounding punctuation."""
+    folded = unicodedata.normalize("NFKC", name).casefold()
+    return " ".join(folded.split()).strip(" .,;:!?\"'“”«»") or folded
+
+
+def nothing_found(reason: str | None = None) -> str:
+    """The text of a result without memories; `reason` says why not everything was searched.
+
+    Tools write it; the rules model and the MemoryAgent recognise it with `is_nothing`.
+    """
+    return f"{NOTHING_FOUND}\n({_IN_PART}{reason})" if reason else NOTHING_FOUND
+
+
+def is_nothing(result: str) -> bool:
+    return not result.strip() or result.startswith(NOTHING_FOUND)
+
+
+def why_in_part(result: str) -> str | None:
+    """Why not everything was searched, read from a result without memories; None if it was."""
+    _, in_part, reason = result.partition(_IN_PART)
+    return reason.strip().removesuffix(")") if in_part and is_nothing(result) else None
