@@ -99,6 +99,8 @@ async def open_stack(
                 secret=new_secret(),
             )
         )
+        # Turns have a connection of their own: a request would wait behind megabytes of them.
+        turns = await resources.enter_async_context(connect(url, name="local2 turns"))
         lease = Lease(bus, Holder.of(data_dir), in_memory=server is not None)
         await lease.take()
         resources.push_async_callback(lease.release)
@@ -127,7 +129,7 @@ async def open_stack(
         )
         keeper = await resources.enter_async_context(StreamKeeper(bus, server))
         await resources.enter_async_context(_background(keeper.run(), "stream_keeper"))
-        serving = Serving(lease, partial(_participants, bus, memory, keeper))
+        serving = Serving(lease, partial(_participants, bus, turns, memory, keeper))
         await resources.enter_async_context(serving)
         await resources.enter_async_context(_background(serving.keep(), "lease"))
         await resources.enter_async_context(_background(memory.indexer.run(), "indexer"))
@@ -154,14 +156,16 @@ async def _embedded(
     )
 
 
-async def _participants(bus: Connection, memory: Memory, keeper: StreamKeeper) -> list[Participant]:
-    """Whatever serves the memory on the bus."""
+async def _participants(
+    bus: Connection, turns: Connection, memory: Memory, keeper: StreamKeeper
+) -> list[Participant]:
+    """Whatever serves the memory on the bus; `turns` is the connection that they come by."""
     slots, memories = FairSlots(), Memories(memory)
     tools = [ToolHost(bus, tool, slots=slots) for tool in memory_tools(memories)]
     housekeeper = Housekeeper(bus, memory, lambda: keeper.problem)
     agents = [housekeeper, OutputKeeper(bus, memories), Listener(bus, memories)]
     timeout = memory.settings.turn_timeout
-    memory_agent = await MemoryAgent.open(bus, memories, turn_timeout=timeout)
+    memory_agent = await MemoryAgent.open(turns, memories, turn_timeout=timeout)
     return [*tools, *agents, memory_agent]
 
 
