@@ -16,7 +16,7 @@ from commands import local2
 from local import examination
 from local.app import open_stack
 from local.errors import DamagedError, StorageError
-from local.examination import Finding
+from local.examination import CheckResult
 from local.ledger.records import NewRecord
 from local.ledger.sqlite.database import Database
 from local.ledger.sqlite.database.tally import Count, Tally
@@ -68,7 +68,7 @@ async def records_of(folder: Path) -> int:
         return (await ledger.counts()).records
 
 
-async def examined(folder: Path, *, deep: bool = True) -> dict[str, Finding]:
+async def examined(folder: Path, *, deep: bool = True) -> dict[str, CheckResult]:
     findings = await examination.examined(settings_in(folder), deep=deep)
     return {finding.name: finding for finding in findings}
 

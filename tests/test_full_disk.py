@@ -18,7 +18,7 @@ from local.bus.streams import publish_durably
 from local.client.queries import QueryClient
 from local.client.tools import call_tool
 from local.errors import BusError
-from local.examination import Finding
+from local.examination import CheckResult
 from local.protocol.envelope import Caller
 from local.protocol.payloads import Generation
 from stack_process import StackProcess, stack_process
@@ -61,7 +61,7 @@ async def said(bus: Connection) -> list[str]:
     return [m["content"] for m in loaded.data["messages"] if m["role"] == "assistant"]
 
 
-async def found(folder: Path) -> Finding:
+async def found(folder: Path) -> CheckResult:
     findings = {
         finding.name: finding for finding in await examination.examined(settings_in(folder))
     }

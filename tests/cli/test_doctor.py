@@ -7,7 +7,7 @@ from typing import Any, Literal
 import pytest
 
 from local import examination
-from local.examination import Finding
+from local.examination import CheckResult
 from local.protocol.envelope import utc_now
 from local.protocol.payloads import MemoryStatus
 from local.settings import GeneratorSettings, MemorySettings, Settings
@@ -20,7 +20,7 @@ Chat = Literal["auto", "ollama", "rules"]
 
 async def examined(
     folder: Path, url: str, *, embedder: Embedder = "auto", chat: Chat = "auto", **memory: Any
-) -> dict[str, Finding]:
+) -> dict[str, CheckResult]:
     settings = Settings(
         memory=MemorySettings(
             data_dir=folder / ".local2",

@@ -22,7 +22,8 @@ PROBES_APART = 1.0
 """Seconds between two probes: each costs a sync of the disk, and a failure is noticed soon
 enough."""
 PROBE_PATIENCE = 3.0
-"""Seconds to wait for the acknowledgement of a probe, more than a slow disk usually takes."""
+"""Seconds to wait for the acknowledgement of a probe; after FAILURES of them the server
+restarts."""
 FAILURES = 2
 """In a row, before the server is restarted: a disk may be slow."""
 LAST_PAUSE = 10.0

@@ -256,12 +256,12 @@ async def others_hear(bus: Connection, subject: str) -> bool:
     loop = asyncio.get_running_loop()
     traced: asyncio.Future[bytes] = loop.create_future()
 
-    async def hear(message: Message) -> None:
+    async def receive(message: Message) -> None:
         if not traced.done():
             traced.set_result(message.data)
 
     inbox = bus.client.new_inbox()
-    subscription = await bus.subscribe(inbox, hear)
+    subscription = await bus.subscribe(inbox, receive)
     try:
         headers = {"Nats-Trace-Dest": inbox, "Nats-Trace-Only": "true"}
         await bus.publish(subject, b"", headers=headers)

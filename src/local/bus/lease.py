@@ -1,9 +1,9 @@
 """The lease of a bus: of several stacks, only the one that holds the lease serves.
 
 Two stacks with ledgers of their own would divide the requests between them, and each would remember
-half. The lease is a key in a KV bucket of JetStream, which its holder renews. The holder stops
-serving by its own clock before the lease can have ended. A server that restarts or elects another
-leader is back sooner than that. See decision 0044.
+only its share. The lease is a key in a KV bucket of JetStream, which its holder renews. The holder
+stops serving by its own clock before the lease can have ended. A server that restarts or elects
+another leader is back sooner than that. See decision 0044.
 """
 
 import asyncio

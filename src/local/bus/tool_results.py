@@ -84,10 +84,10 @@ class ToolResults:
         """Listen to what the tool publishes, from before the server gets the request."""
         call = _Call(request, asyncio.get_running_loop().create_future())
 
-        async def hear(message: Message) -> None:
+        async def receive(message: Message) -> None:
             self._receive(message, tool, call)
 
-        subscription = await self._bus.subscribe(subjects.tool_result(tool), hear)
+        subscription = await self._bus.subscribe(subjects.tool_result(tool), receive)
         self._waiting.setdefault(tool, []).append(call)
         try:
             yield call

@@ -63,10 +63,14 @@ def list_letters(settings: Settings, output: Output) -> None:
     table.add_column("Time", no_wrap=True)
     table.add_column("Subject, source", overflow="fold")
     table.add_column("Why it could not be read", overflow="fold")
-    for one in summaries:
-        reason = f"{one.reason} (Cut: it cannot be published again.)" if one.cut else one.reason
-        whence = f"{one.subject}\n{one.source}"
-        table.add_row(*map(shown, (str(one.number), shown_time(one.time), whence, reason)))
+    for summary in summaries:
+        reason = (
+            f"{summary.reason} (Cut: it cannot be published again.)"
+            if summary.cut
+            else summary.reason
+        )
+        origin = f"{summary.subject}\n{summary.source}"
+        table.add_row(*map(shown, (str(summary.number), shown_time(summary.time), origin, reason)))
     output.table(table)
 
 
@@ -119,8 +123,8 @@ def _apply(  # noqa: PLR0913 - what both commands have in common
 
     async def apply() -> list[LetterOutcome]:
         async with connect(running_url(settings), name=NAME) as bus:
-            wanted = [one.sequence async for one in letters(bus)] if every else numbers
-            return [await apply_to(bus, number) for number in wanted]
+            chosen = [stored.sequence async for stored in letters(bus)] if every else numbers
+            return [await apply_to(bus, number) for number in chosen]
 
     _report(output, run_async(apply()))
 

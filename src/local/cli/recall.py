@@ -94,15 +94,15 @@ def _shares(explanation: Explanation) -> Text:
 def history(settings: Settings, output: Output, topic_or_id: str, caller: Caller) -> None:
     args = {"topic_or_id": topic_or_id}
     result = run_async(answer(settings, "memory_history", args, caller))
-    found = data_of(result, Versions, output)
-    output.data(found)
+    past = data_of(result, Versions, output)
+    output.data(past)
     if output.json:
         return
-    for version in found.versions:
+    for version in past.versions:
         show_entry(output, _version_head(version), version.content)
-    if not found.versions:
+    if not past.versions:
         output.text(NOTHING_FOUND)
-    if older := found.total - len(found.versions):
+    if older := past.total - len(past.versions):
         output.text(f"{older} older versions are left out.")
 
 

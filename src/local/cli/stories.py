@@ -44,10 +44,10 @@ def stories(
 
 def _files(paths: Sequence[Path]) -> Iterator[Path]:
     for path in paths:
-        found = sorted(path.glob("*.yaml")) if path.is_dir() else [path]
-        if not found or not found[0].is_file():
+        files = sorted(path.glob("*.yaml")) if path.is_dir() else [path]
+        if not files or not files[0].is_file():
             raise ConfigError(f"There are no stories at {path}.", remedy="Name a YAML file.")
-        yield from found
+        yield from files
 
 
 async def _play(  # noqa: PLR0913, PLR0917 - one parameter an option

@@ -19,7 +19,7 @@ from local.protocol.payloads import DeadLetter, Empty, MemoryStatus
 RETRIED_SUBJECTS = frozenset({subjects.RESPONSE_GENERATION, subjects.RESPONSE_FEEDBACK})
 """Only these become memories, so publishing any other message again would change nothing."""
 REINDEX_TIMEOUT = 60.0
-"""Seconds for the answer to a reindex: it first waits for batches that are being embedded."""
+"""Seconds for the answer to a reindex, which comes once the index has been emptied."""
 
 T = TypeVar("T")
 

@@ -121,10 +121,10 @@ def _foreign(reported: Json, at: str, unread: list[str]) -> ToolCallRecord | Non
 
 def _args(value: Any) -> Json:
     """Arguments as an object; a value that is no object becomes the argument `arguments`."""
-    found = value_of(value or "{}") if isinstance(value, str) else value
-    if isinstance(found, dict):
-        return found
-    return {} if value is None else {"arguments": value if found is None else found}
+    arguments = value_of(value or "{}") if isinstance(value, str) else value
+    if isinstance(arguments, dict):
+        return arguments
+    return {} if value is None else {"arguments": value if arguments is None else arguments}
 
 
 def _succeeded(reported: Json) -> bool:

@@ -30,8 +30,7 @@ class ConversationMessage(msgspec.Struct, frozen=True, kw_only=True):
     tool_calls: list[ToolCallRecord] = []
     tool_call_id: Name | None = None
     occurrence: int | None = None
-    """Of a message without an id: the how-manieth of its content it is in the conversation, from
-    1."""
+    """Of a message without an id: how often the conversation has had the same so far, from 1."""
     parts: list[Any] = []
     """The parts of a content that is more than text."""
     fields: Json = {}

@@ -150,25 +150,25 @@ class _MessageFields:
     def text(self, field: str, *, blank: bool, missing: bool = False) -> str:
         """A required text, which must not be empty unless `blank`."""
         value = self.inner.get(field)
-        found = text_of(value)
-        if found is None and value not in (None, [], {}):
-            found = as_text(value)
-        if found is None:
+        text = text_of(value)
+        if text is None and value not in (None, [], {}):
+            text = as_text(value)
+        if text is None:
             if missing:
                 return ""
             raise self.expected(field, "text")
-        if not blank and (not found or found.isspace()):
+        if not blank and (not text or text.isspace()):
             raise BadRequestError(
                 f"{field}: the text is blank at {self.path}{field}.", remedy=self._shape
             )
-        return found
+        return text
 
     def optional_text(self, field: str) -> str | None:
         value = self.inner.get(field)
-        found = text_of(value)
-        if found is None and value not in (None, [], {}):
+        text = text_of(value)
+        if text is None and value not in (None, [], {}):
             self._note(f"{self.path}{field}", "text", value)
-        return found
+        return text
 
     def id(self, field: str) -> str | None:
         """An id from the payload, or else from the envelope."""

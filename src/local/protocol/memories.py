@@ -29,7 +29,7 @@ SourceClass = Literal["user", "assistant", "tool", "document", "system"]
 MAX_DOCUMENT = 900_000
 """Bytes of a document as JSON; a message may have 1 MB, of which the envelope takes some."""
 MAX_TITLE = 100
-"""Characters of a document's title, which is stored and searched with each of its chunks."""
+"""Characters of a document's title, which lists show in one line."""
 
 NOTHING_FOUND = "No memories found."
 _IN_PART = "Not everything could be searched, so it may be known all the same: "

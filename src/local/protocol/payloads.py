@@ -133,7 +133,7 @@ class Delta(msgspec.Struct, kw_only=True):
 class Generation(msgspec.Struct, kw_only=True):
     """`response.generation`: a finished turn.
 
-    `error` says why there is no answer; a turn without one is not remembered.
+    `error` says why there is no answer; a turn without an answer is not remembered.
     """
 
     answer: str

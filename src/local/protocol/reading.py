@@ -20,7 +20,7 @@ from local.errors import InvalidArgumentsError, quoted
 MOST_NAME: Final = 256
 """Characters, as in `envelope.Name`."""
 MOST_NUMBER: Final = 2**64
-"""Ids that are numbers are below it; larger ones would become texts of hundreds of digits."""
+"""A number that needs more than 64 bits is no id."""
 TEXT_KEYS: Final = ("text", "refusal", "thinking", "content", "value")
 """Where messages, and parts of them, have their text."""
 MOST_SECONDS: Final = 10**11
@@ -61,8 +61,8 @@ def text_of(value: Any) -> str | None:
         case list() if value and all(isinstance(part, str | dict) for part in value):
             return "\n".join(filter(None, map(text_of_part, value)))
         case dict():
-            found = (text_of(value[key]) for key in TEXT_KEYS if key in value)
-            return next((text for text in found if text is not None), None)
+            texts = (text_of(value[key]) for key in TEXT_KEYS if key in value)
+            return next((text for text in texts if text is not None), None)
     return None
 
 
@@ -203,10 +203,10 @@ def time_of(text: str, field: str, *, ends: bool = False) -> datetime:
     Raises:
         InvalidArgumentsError: It is neither; the message names the field.
     """
-    found = written_time(text, field)
+    moment = written_time(text, field)
     if ends and len(text) == len("2026-05-01"):
-        found = datetime.combine(found, time.max)
-    return in_utc(found, field)
+        moment = datetime.combine(moment, time.max)
+    return in_utc(moment, field)
 
 
 def written_time(text: str, field: str) -> datetime:

@@ -92,7 +92,7 @@ def matches(expected: Any, actual: Any) -> bool:
     """Whether a value is as expected; a mapping may hold more than that."""
     match expected:
         case str() if expected.startswith("~"):
-            return actual is not None and _found(expected[1:], text_of(actual))
+            return actual is not None and _matches_pattern(expected[1:], text_of(actual))
         case str():
             return isinstance(actual, str) and expected.casefold() == actual.casefold()
         case dict():
@@ -136,7 +136,7 @@ def _answer_contains(text: str, turn: Generation) -> str | None:
 
 
 def _answer_matches(pattern: str, turn: Generation) -> str | None:
-    return None if _found(pattern, turn.answer) else turn.answer
+    return None if _matches_pattern(pattern, turn.answer) else turn.answer
 
 
 def _answer_lacks(text: str, turn: Generation) -> str | None:
@@ -152,8 +152,10 @@ def _result_contains(text: str, result: ToolResult) -> str | None:
 
 
 def _result_data(expected: Json, result: ToolResult) -> str | None:
-    found = {path: at(result.data, path) for path in expected}
-    differing = {path: found[path] for path in expected if not matches(expected[path], found[path])}
+    values = {path: at(result.data, path) for path in expected}
+    differing = {
+        path: values[path] for path in expected if not matches(expected[path], values[path])
+    }
     return text_of(differing) if differing else None
 
 
@@ -184,7 +186,7 @@ def _within(text: str, whole: str) -> bool:
     return text.casefold() in whole.casefold()
 
 
-def _found(pattern: str, text: str) -> bool:
+def _matches_pattern(pattern: str, text: str) -> bool:
     return re.search(pattern, text, re.IGNORECASE) is not None
 
 

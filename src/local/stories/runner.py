@@ -122,16 +122,16 @@ class _Run:
             return StepResult(session=session.id, step=str(step), status="skipped", reason=reason)
         begun = time.perf_counter()
         try:
-            found = await self._take(session, step)
+            unmet = await self._take(session, step)
         except Local2Error as error:
-            found = (Problem(expected="the step can be taken", came=str(error)),)
-        self._failed = bool(found)
+            unmet = (Problem(expected="the step can be taken", came=str(error)),)
+        self._failed = bool(unmet)
         return StepResult(
             session=session.id,
             step=str(step),
-            status="failed" if found else "passed",
+            status="failed" if unmet else "passed",
             seconds=time.perf_counter() - begun,
-            problems=found,
+            problems=unmet,
         )
 
     def _why_not(self, step: Step) -> str | None:
@@ -164,8 +164,8 @@ class _Run:
 
     async def _say(self, session: StorySession, step: Say) -> Problems:
         for text in step.texts():
-            if found := problems(step.expected, await self._ask(session, step, text)):
-                return found
+            if unmet := problems(step.expected, await self._ask(session, step, text)):
+                return unmet
         return ()
 
     async def _ask(self, session: StorySession, step: Say, text: str) -> Generation:
@@ -189,8 +189,8 @@ class _Run:
                 self._bench.bus, step.call, step.args, caller=caller, timeout=step.within
             )
 
-        result, found = await _until_met(step.expected, attempt, seconds=step.eventually or 0.0)
-        return found or self._keep(step.keep, result)
+        result, unmet = await _until_met(step.expected, attempt, seconds=step.eventually or 0.0)
+        return unmet or self._keep(step.keep, result)
 
     def _keep(self, paths: Mapping[str, str], result: ToolResult) -> Problems:
         whole = msgspec.to_builtins(result)
@@ -223,8 +223,8 @@ class _Run:
             async def announced() -> tuple[str, ...]:
                 return tuple(schema.name for schema in toolbox.schemas)
 
-            _, found = await _until_met(step.expected, announced, seconds=step.within)
-            return found
+            _, unmet = await _until_met(step.expected, announced, seconds=step.within)
+            return unmet
 
     async def _rate(self, session: StorySession, step: Rate) -> None:
         query_id = self._labelled[step.of] if step.of else self._latest[session.id]
@@ -258,7 +258,7 @@ async def _until_met(
     end = time.monotonic() + seconds
     while True:
         outcome = await attempt()
-        found = problems(expected, outcome)
-        if not found or time.monotonic() >= end:
-            return outcome, found
+        unmet = problems(expected, outcome)
+        if not unmet or time.monotonic() >= end:
+            return outcome, unmet
         await asyncio.sleep(POLL)

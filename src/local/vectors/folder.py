@@ -162,9 +162,9 @@ def _probed_client(path: Path, collection: str) -> Any:
     try:
         with translated(f"open {path}"):
             client = chromadb.PersistentClient(path, Settings(anonymized_telemetry=False))
-            for found in own_collections(client, collection):
-                probe = np.ones((1, found.metadata["dimensions"]), np.float32)
-                found.query(query_embeddings=probe, n_results=1)
+            for each in own_collections(client, collection):
+                probe = np.ones((1, each.metadata["dimensions"]), np.float32)
+                each.query(query_embeddings=probe, n_results=1)
     except BaseException:
         close_client(client)
         raise
@@ -181,9 +181,9 @@ def close_client(client: Any | None) -> None:
 def own_collections(client: Any, collection: str) -> list[Any]:
     """Our collections; somebody else may have others in the same folder."""
     return [
-        found
-        for found in client.list_collections()
-        if found.name == collection or found.name.startswith(f"{collection}.")
+        each
+        for each in client.list_collections()
+        if each.name == collection or each.name.startswith(f"{collection}.")
     ]
 
 

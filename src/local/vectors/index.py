@@ -90,7 +90,7 @@ class VectorIndex:
     def tenants(self) -> list[str]:
         """Return the tenants that have a collection, sorted."""
         with translated("list its collections"):
-            names = [found.name for found in own_collections(self._client, self._collection)]
+            names = [each.name for each in own_collections(self._client, self._collection)]
         prefix = f"{self._collection}."
         return sorted(
             DEFAULT_TENANT if name == self._collection else name.removeprefix(prefix)
@@ -165,12 +165,12 @@ class VectorIndex:
         if collection is None or not len(vectors):
             return [[] for _ in vectors]
         with translated("search"):
-            found = collection.query(
+            answer = collection.query(
                 query_embeddings=vectors, n_results=limit, include=["distances"]
             )
         return [
             [VectorHit(id_, 1.0 - d) for id_, d in zip(ids, distances, strict=True)]
-            for ids, distances in zip(found["ids"], found["distances"], strict=True)
+            for ids, distances in zip(answer["ids"], answer["distances"], strict=True)
         ]
 
     def count(self, tenant: str) -> int:
