@@ -15,9 +15,9 @@ from local.ledger.door import IndexQueue, Ledger
 from local.ledger.records import NewRecord
 from local.ledger.sqlite.database import Database
 from local.ledger.sqlite.sql import migrations
-from local.protocol.envelope import content_id
+from local.protocol.envelope import DEFAULT_TENANT, content_id
 from local.settings import MemorySettings
-from local.vectors.index import DEFAULT_TENANT, VectorIndex
+from local.vectors.index import VectorIndex
 from local.vectors.matrix import FloatMatrix
 from local.vectors.minilm import MODEL, MiniLM
 

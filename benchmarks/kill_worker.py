@@ -60,7 +60,7 @@ async def kill_worker(folder: Path, kills: int) -> Outcome:
     at_once = patch.object(supervisor, "LAST_DELAY", supervisor.FIRST_DELAY)
     with at_once, logging_to(folder / "stack.log"):
         async with open_stack(settings, log_folder=folder, with_generator=False) as stack:
-            memory = stack.memories.of(Caller(user="ada"))
+            memory = stack.memories.of(Caller(tenant="default", user="ada"))
             searching = asyncio.create_task(_search_on(memory, outcome))
             texts: list[str] = []
             for kill in range(kills):

@@ -74,7 +74,7 @@ def _turn_of_calls(text: str) -> object:
     heard = read_generation(_payload(query="Gold?", answer="Au", tool_calls=calls))
     turn = heard.envelope.payload
     remembered = Turn(query="Gold?", answer="Au", at=DAY, tool_calls=turn.tool_calls)
-    return list(records_of_turn(remembered, Caller(user="ada")))
+    return list(records_of_turn(remembered, Caller(tenant="default", user="ada")))
 
 
 def _nested(text: str) -> object:

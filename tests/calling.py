@@ -7,7 +7,7 @@ from local.client.tools import call_tool
 from local.protocol.envelope import Caller
 from local.protocol.payloads import Json, ToolResult
 
-RICHARD = Caller(user="richard", agent="shell", session_id="s1")
+RICHARD = Caller(tenant="default", user="richard", agent="shell", session_id="s1")
 
 
 async def answer(bus: Connection, tool: str, args: Json, caller: Caller = RICHARD) -> ToolResult:

@@ -139,7 +139,7 @@ async def memory(
 
     vectors = VectorClient(bus, search_timeout=5.0)
     opened = Memory(
-        Ledger(database),
+        Ledger(database, "default"),
         vectors,
         MemorySettings(),
         announce=announce,

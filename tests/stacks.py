@@ -11,7 +11,7 @@ from local.protocol.payloads import MemoryStatus, ToolResult
 from local.settings import GeneratorSettings, MemorySettings, Settings
 from waiting import eventually
 
-CALLER = Caller(user="richard", agent="test", session_id="s1")
+CALLER = Caller(tenant="default", user="richard", agent="test", session_id="s1")
 
 
 def settings_in(

@@ -16,7 +16,7 @@ from stacks import in_step, settings_in
 from stand_ins.ollama_server import OllamaStandIn, Reply
 from waiting import eventually
 
-RICHARD = Caller(user="richard", agent="test", session_id="s1")
+RICHARD = Caller(tenant="default", user="richard", agent="test", session_id="s1")
 TURNS = 200
 TEAPOT = "The blue teapot stands in the cellar."
 QUESTION = "What do you remember about the blue teapot?"

@@ -37,7 +37,7 @@ EARLY = 20_000
 async def fill(settings: Settings, first: int, last: int) -> None:
     """Add records, one a transaction, and leave the files as they are while the ledger is open."""
     settings.memory.data_dir.mkdir(exist_ok=True)
-    async with open_ledger(settings.memory) as ledger:
+    async with open_ledger(settings.memory, "default") as ledger:
         for number in range(first, last):
             content = f"Note {number} is about the planet {number * 7}."
             note = NewRecord(id=f"r{number}", kind="episode", content=content, event_time=utc_now())
@@ -64,7 +64,7 @@ def folder(killed: Path, tmp_path: Path) -> Path:
 
 
 async def records_of(folder: Path) -> int:
-    async with open_ledger(settings_in(folder).memory) as ledger:
+    async with open_ledger(settings_in(folder).memory, "default") as ledger:
         return (await ledger.counts()).records
 
 
@@ -248,7 +248,7 @@ async def test_who_does_not_count_records_leaves_their_number_as_it_is(folder: P
 
 
 async def test_a_write_that_changes_nothing_is_not_counted(folder: Path) -> None:
-    async with open_ledger(settings_in(folder).memory) as ledger:
+    async with open_ledger(settings_in(folder).memory, "default") as ledger:
         await ledger._rows.write(lambda c: c.execute("SELECT 1").fetchone())
         with pytest.raises(StorageError):
             await ledger._rows.write(lambda c: c.execute("INSERT INTO record (row) VALUES (1)"))

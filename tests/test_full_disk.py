@@ -30,7 +30,7 @@ if sys.platform != "linux":
 
 import resource
 
-RICHARD = Caller(user="richard", agent="shell", session_id="s1")
+RICHARD = Caller(tenant="default", user="richard", agent="shell", session_id="s1")
 OF_A_LEDGER = 512 * 1024
 """Bytes: a small ledger and the logs go on, as they do beside a stream that is broken."""
 

@@ -15,7 +15,7 @@ from local.memory.service import MemoryService
 from waiting import eventually
 
 DOCS = Path(__file__).parents[1] / "docs" / "library.md"
-RICHARD = Caller(user="richard")
+RICHARD = Caller(tenant="default", user="richard")
 GOLD = "The chemical symbol of gold is Au."
 TEN = 10
 OFFLINE = {"LOCAL2_MEMORY__EMBEDDER": "minilm", "LOCAL2_GENERATOR__CHAT": "rules"}
@@ -66,7 +66,7 @@ async def test_what_was_remembered_is_found_by_its_meaning_when_it_is_opened_aga
         await eventually(lambda: meant(memory.of(RICHARD)), within=30)
 
         assert await meant(memory.of(RICHARD)) == [GOLD]
-        assert await meant(memory.of(Caller(user="eve"))) == []
+        assert await meant(memory.of(Caller(tenant="default", user="eve"))) == []
 
 
 async def test_a_folder_is_opened_once_at_a_time(offline: Path) -> None:

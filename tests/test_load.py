@@ -78,7 +78,7 @@ class Load:
             await asyncio.gather(*(self._caller(f"user{n}") for n in range(CALLERS)))
 
     async def _caller(self, user: str) -> None:
-        caller = Caller(user=user, agent="load", session_id=user)
+        caller = Caller(tenant="default", user=user, agent="load", session_id=user)
         for number in self._calls:
             tool = TOOLS[number % len(TOOLS)]
             args = self._args(tool, user, number)

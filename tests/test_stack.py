@@ -86,7 +86,7 @@ async def test_what_is_saved_is_found_by_its_meaning(client: Connection) -> None
 async def test_a_conversation_that_was_ingested_is_recalled_by_its_meaning(
     client: Connection,
 ) -> None:
-    caller = Caller(user="ingesting", agent="test")
+    caller = Caller(tenant="default", user="ingesting", agent="test")
     messages = [
         {"role": "user", "content": GOLD, "id": "D1:1", "timestamp": "2026-05-02T14:23:01Z"},
         {"role": "assistant", "content": TIDES, "id": "D1:2"},
@@ -114,7 +114,7 @@ async def test_a_tool_can_be_called_with_nothing_but_a_payload(client: Connectio
 async def test_a_tool_of_others_says_that_its_results_are_not_recorded(
     stack: Stack, client: Connection
 ) -> None:
-    caller = Caller(user="measuring", agent="test", session_id="s1")
+    caller = Caller(tenant="default", user="measuring", agent="test", session_id="s1")
     for tool, says in (("pulse", {"recorded": False}), ("scales", {})):
         await client.publish("tool.schema", json.dumps({"name": tool, **says}).encode())
     call = ToolCallRecord(name="pulse", content="Measured: 60 beats a minute.")
@@ -154,7 +154,8 @@ async def test_every_participant_can_be_discovered(client: Connection) -> None:
 async def test_a_conversation_is_remembered_in_another_session(client: Connection) -> None:
     async with QueryClient(client) as asking:
         first, second = (
-            Caller(user="anna", agent="shell", session_id=session) for session in ("a1", "a2")
+            Caller(tenant="default", user="anna", agent="shell", session_id=session)
+            for session in ("a1", "a2")
         )
         await asking.ask("Remember that my favourite metal is osmium.", caller=first)
         recalled = await asking.ask("What is my favourite metal?", caller=second)

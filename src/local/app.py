@@ -36,7 +36,7 @@ from local.memory.recall.reranker import Reranker
 from local.memory.tenant import Memories, Memory, Models
 from local.memory.upkeep.supersession import Judge
 from local.opening import open_ledger
-from local.protocol.envelope import encode, seal
+from local.protocol.envelope import DEFAULT_TENANT, encode, seal
 from local.protocol.payloads import MemoryChange
 from local.runtime import is_alive, runtime_file
 from local.settings import MemorySettings, Settings
@@ -104,7 +104,7 @@ async def open_stack(
         lease = Lease(bus, Holder.of(data_dir), in_memory=server is not None)
         await lease.take()
         resources.push_async_callback(lease.release)
-        ledger = await resources.enter_async_context(open_ledger(settings.memory))
+        ledger = await resources.enter_async_context(open_ledger(settings.memory, DEFAULT_TENANT))
         vectors = VectorClient(bus, search_timeout=settings.memory.vector_timeout)
         models = await _memory_models(resources, settings) if with_models else Models()
         toolbox = await resources.enter_async_context(Toolbox(bus, source="memory"))
@@ -165,7 +165,9 @@ async def _participants(
     housekeeper = Housekeeper(bus, memory, lambda: keeper.problem)
     agents = [housekeeper, OutputKeeper(bus, memories), Listener(bus, memories)]
     timeout = memory.settings.turn_timeout
-    memory_agent = await MemoryAgent.open(turns, memories, turn_timeout=timeout)
+    memory_agent = await MemoryAgent.open(
+        turns, memories, tenant=memory.tenant, turn_timeout=timeout
+    )
     return [*tools, *agents, memory_agent]
 
 

@@ -30,7 +30,7 @@ from local.ledger.records import Counts
 from local.llm.ollama import installed_models
 from local.memory.recall.reranker import Reranker
 from local.opening import has_ledger, open_ledger, refuse_a_missing_ledger
-from local.protocol.envelope import utc_now
+from local.protocol.envelope import DEFAULT_TENANT, utc_now
 from local.protocol.payloads import MemoryStatus
 from local.runtime import running_url
 from local.settings import MemorySettings, Settings
@@ -219,7 +219,7 @@ async def _ledger(memory: MemorySettings, *, deep: bool) -> AsyncIterator[CheckR
             yield CheckResult(name="ledger", verdict="ok", detail="nothing is remembered yet")
             return
         with folder_lock(memory.data_dir):
-            async with open_ledger(memory) as ledger:
+            async with open_ledger(memory, DEFAULT_TENANT) as ledger:
                 counts = await ledger.counts()
                 yield CheckResult(name="ledger", verdict="ok", detail=_counted(counts))
                 if deep:

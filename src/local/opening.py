@@ -23,7 +23,7 @@ def has_ledger(settings: MemorySettings) -> bool:
 
 
 @asynccontextmanager
-async def open_ledger(settings: MemorySettings) -> AsyncIterator[Ledger]:
+async def open_ledger(settings: MemorySettings, tenant: str) -> AsyncIterator[Ledger]:
     """Open the ledger, or make one where nothing says that there was one.
 
     Raises:
@@ -31,7 +31,7 @@ async def open_ledger(settings: MemorySettings) -> AsyncIterator[Ledger]:
         StorageError: It cannot be opened.
     """
     await asyncio.to_thread(refuse_a_missing_ledger, settings)
-    async with Ledger.open(ledger_path(settings)) as ledger:
+    async with Ledger.open(ledger_path(settings), tenant) as ledger:
         yield ledger
 
 

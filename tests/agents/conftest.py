@@ -29,7 +29,9 @@ async def nats_url(tmp_path: Path) -> AsyncIterator[str]:
 
 @pytest.fixture
 async def memory_agent(bus: Connection, memory: Memory) -> AsyncIterator[MemoryAgent]:
-    async with await MemoryAgent.open(bus, Memories(memory), turn_timeout=30) as agent:
+    async with await MemoryAgent.open(
+        bus, Memories(memory), tenant="default", turn_timeout=30
+    ) as agent:
         yield agent
 
 

@@ -39,7 +39,7 @@ async def say(bus: Connection, memory: Memory, query: str, answer: str, session:
 
 
 async def call(bus: Connection, tool: str, session: str, **args: Any) -> Any:
-    caller = Caller(user="richard", agent="model", session_id=session)
+    caller = Caller(tenant="default", user="richard", agent="model", session_id=session)
     return (await call_tool(bus, tool, args, caller=caller)).data
 
 

@@ -55,13 +55,13 @@ async def agent(
     bus: Connection, model: Hanging, monkeypatch: pytest.MonkeyPatch
 ) -> AsyncIterator[GeneratorAgent]:
     monkeypatch.setattr(participant, "STOP_GRACE", 0.1)
-    await ensure_streams(bus)
+    await ensure_streams(bus, "default")
     async with GeneratorAgent(bus, model, GeneratorSettings(turns_per_user=2)) as running:
         yield running
 
 
 def eve(session: int) -> Caller:
-    return Caller(user="eve", agent="test", session_id=f"s{session}")
+    return Caller(tenant="default", user="eve", agent="test", session_id=f"s{session}")
 
 
 async def publish(bus: Connection, text: str, caller: Caller) -> ToolResult:
@@ -82,7 +82,9 @@ async def test_260_queries_that_hang_leave_the_model_to_the_others(
         assert (await publish(bus, f"hang {number}", eve(number))).ok
     await eventually(lambda: len(model.asked) == 2)
 
-    answer = await client.ask("Hello?", caller=Caller(user="ann", session_id="s1"), timeout=20)
+    answer = await client.ask(
+        "Hello?", caller=Caller(tenant="default", user="ann", session_id="s1"), timeout=20
+    )
 
     assert answer.answer.startswith("To Hello?")
     assert model.asked == ["hang 0", "hang 1", "Hello?"]
@@ -142,4 +144,6 @@ async def test_queries_over_what_is_taken_are_refused(
 
     with pytest.raises(OverloadedError):
         await client.ask("One more?", caller=eve(9), timeout=20)
-    assert (await client.ask("Hello?", caller=Caller(user="ann"), timeout=20)).answer
+    assert (
+        await client.ask("Hello?", caller=Caller(tenant="default", user="ann"), timeout=20)
+    ).answer

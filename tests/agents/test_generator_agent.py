@@ -29,7 +29,7 @@ from local.tools.catalog import memory_tools
 from stand_ins.ollama_server import OllamaStandIn, Reply
 from waiting import eventually
 
-RICHARD = Caller(user="richard", agent="shell", session_id="s1")
+RICHARD = Caller(tenant="default", user="richard", agent="shell", session_id="s1")
 SAVE_NAME = ("save_topic", {"topic": "user.name", "content": "Richard"})
 RECALL_NAME = ("recall_topic", {"topic": "user.name"})
 
@@ -279,7 +279,7 @@ async def test_a_turn_is_published_again_until_the_stream_takes_it(
     async with GeneratorAgent(bus, model, GeneratorSettings()):
         await bus.publish("query.received", b'{"payload": {"query": "Hello?"}}')
         await eventually(lambda: failures() > before)
-        await ensure_streams(bus)
+        await ensure_streams(bus, "default")
 
     stored = await bus.client.jetstream().stream_info("local2-turns-default")
     assert stored.state.messages == 1
@@ -291,7 +291,7 @@ async def test_a_session_has_a_history_of_its_own(
 ) -> None:
     await start(tools=0)
     for text, session in (("one", "s1"), ("two", "s1"), ("three", "s2"), ("four", "s1")):
-        await client.ask(text, caller=Caller(session_id=session))
+        await client.ask(text, caller=Caller(tenant="default", session_id=session))
 
     said = [[m["content"] for m in messages if m["role"] != "system"] for messages in chats(ollama)]
     assert said == [
@@ -308,7 +308,9 @@ async def test_a_session_of_the_same_id_is_another_one_for_another_user(
 ) -> None:
     await start(tools=0)
     await client.ask("My pin is 4714.", caller=RICHARD)
-    await client.ask("What is my pin?", caller=Caller(user="eve", session_id="s1"))
+    await client.ask(
+        "What is my pin?", caller=Caller(tenant="default", user="eve", session_id="s1")
+    )
 
     assert [m["content"] for m in chats(ollama)[-1][1:]] == ["What is my pin?"]
 
@@ -335,7 +337,7 @@ async def test_turns_of_one_session_follow_each_other_and_others_do_not_wait(
     await eventually(lambda: len(chats(ollama)) == 1)
     second = asyncio.create_task(client.ask("second", caller=RICHARD))
 
-    other = await client.ask("other", caller=Caller(session_id="s2"))
+    other = await client.ask("other", caller=Caller(tenant="default", session_id="s2"))
 
     assert other.answer == "Understood."
     assert not second.done()
@@ -377,8 +379,11 @@ async def test_tools_act_for_the_user_of_the_query(
 
     await client.ask("I am Richard.", caller=RICHARD)
 
-    assert await memory.of(Caller(user="richard")).recall_topic("user.name") == "Richard"
-    assert await memory.of(Caller(user="eve")).recall_topic("user.name") is None
+    assert (
+        await memory.of(Caller(tenant="default", user="richard")).recall_topic("user.name")
+        == "Richard"
+    )
+    assert await memory.of(Caller(tenant="default", user="eve")).recall_topic("user.name") is None
     (version,) = await memory.ledger.facts.history("user", "richard", "user.name")
     assert (version.agent, version.session_id) == ("generator_agent", "s1")
 
@@ -460,7 +465,8 @@ async def test_without_a_model_the_rules_remember_and_recall(
         await eventually(lambda: len(agent._toolbox.schemas) == len(memory_tools(Memories(memory))))
         saved = await client.ask("Remember that my preferred language is Elixir.", caller=RICHARD)
         recalled = await client.ask(
-            "What language do I prefer?", caller=Caller(user="richard", session_id="s2")
+            "What language do I prefer?",
+            caller=Caller(tenant="default", user="richard", session_id="s2"),
         )
 
     assert [call.name for call in saved.tool_calls] == ["save_topic"]

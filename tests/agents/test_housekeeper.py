@@ -31,7 +31,7 @@ async def test_without_a_worker_the_status_says_what_waits_and_why(
     bus: Connection, memory: Memory
 ) -> None:
     before = utc_now()
-    await memory.of(Caller()).write_episodic("The symbol of gold is Au.")
+    await memory.of(Caller(tenant="default")).write_episodic("The symbol of gold is Au.")
 
     now = await status(bus)
 
@@ -50,7 +50,7 @@ async def test_without_a_worker_the_status_says_what_waits_and_why(
 async def test_without_a_worker_a_reindex_says_why_not_and_loses_nothing(
     bus: Connection, memory: Memory, start_worker: StartWorker
 ) -> None:
-    await memory.of(Caller()).write_episodic("The symbol of gold is Au.")
+    await memory.of(Caller(tenant="default")).write_episodic("The symbol of gold is Au.")
 
     refused = await status(bus, reindex=True)
 
@@ -63,7 +63,7 @@ async def test_a_worker_that_comes_is_noticed_at_once(
     bus: Connection, memory: Memory, start_worker: StartWorker
 ) -> None:
     for n in range(20):
-        await memory.of(Caller()).write_episodic(f"Note {n}.")
+        await memory.of(Caller(tenant="default")).write_episodic(f"Note {n}.")
     await start_worker()
     await indexed(memory)
 
@@ -75,7 +75,10 @@ async def test_a_worker_that_comes_is_noticed_at_once(
 async def test_a_reindex_removes_from_the_index_what_the_ledger_does_not_have(
     bus: Connection, searchable: Memory
 ) -> None:
-    ids = {await searchable.of(Caller()).write_episodic(f"Note {n}.") for n in range(20)}
+    ids = {
+        await searchable.of(Caller(tenant="default")).write_episodic(f"Note {n}.")
+        for n in range(20)
+    }
     await indexed(searchable)
     stranger = VectorItem(id="stranger", text="A record that the ledger never had.")
     await searchable.vectors.upsert([stranger], tenant="default")
@@ -102,5 +105,5 @@ async def test_what_is_no_announcement_of_a_worker_is_a_line_in_the_log(
     assert {line["event"] for line in said} == {"message_failed"}
     assert not [line for line in said if "exception" in line or len(str(line)) > 500]
     await start_worker()
-    await memory.of(Caller()).write_episodic("The symbol of gold is Au.")
+    await memory.of(Caller(tenant="default")).write_episodic("The symbol of gold is Au.")
     await indexed(memory)

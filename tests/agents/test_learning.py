@@ -18,7 +18,7 @@ from recalling import recall
 from stand_ins.ollama_server import OllamaStandIn
 from waiting import eventually
 
-RICHARD = Caller(user="richard", agent="shell", session_id="s1")
+RICHARD = Caller(tenant="default", user="richard", agent="shell", session_id="s1")
 STATED = "Bob works for Northwind."
 
 

@@ -25,7 +25,7 @@ from stand_ins.ollama_server import OllamaStandIn, Reply
 from turns import GENERATION, all_done, rows, turn
 from waiting import eventually
 
-RICHARD = Caller(user="richard", agent="shell", session_id="s1")
+RICHARD = Caller(tenant="default", user="richard", agent="shell", session_id="s1")
 QUESTION = "What is the symbol of gold?"
 
 
@@ -435,7 +435,9 @@ async def test_results_that_no_turn_reports_are_shown_as_far_as_they_fit(
 
     tool = next(tool for tool in memory_tools(Memories(memory)) if tool.name == "load_session")
     async with ToolHost(bus, tool):
-        loaded = await call_tool(bus, tool.name, {"limit": 5}, caller=Caller(session_id="s1"))
+        loaded = await call_tool(
+            bus, tool.name, {"limit": 5}, caller=Caller(tenant="default", session_id="s1")
+        )
 
     asking, *answers = loaded.data["messages"]
     assert loaded.data["earlier"]

@@ -195,7 +195,7 @@ async def test_a_turn_that_the_ledger_refuses_is_tried_again(
     await all_done(bus)
 
     assert len(await episodes(database)) == 1
-    assert memory.of(Caller()) is not None
+    assert memory.of(Caller(tenant="default")) is not None
 
 
 async def test_a_turn_that_is_never_handled_in_its_time_is_set_aside(
@@ -203,14 +203,14 @@ async def test_a_turn_that_is_never_handled_in_its_time_is_set_aside(
 ) -> None:
     monkeypatch.setattr(streams, "RETRY_DELAY", 0.05)
     memories = Memories(memory)
-    async with await MemoryAgent.open(bus, memories, turn_timeout=1e-9):
+    async with await MemoryAgent.open(bus, memories, tenant="default", turn_timeout=1e-9):
         await publish_durably(bus, GENERATION, turn())
         await all_done(bus)
-        (letter,) = [stored async for stored in letters(bus)]
+        (letter,) = [stored async for stored in letters(bus, "default")]
     assert "not handled within 1e-09 s" in letter.letter.reason
 
-    async with await MemoryAgent.open(bus, memories, turn_timeout=30):
-        await publish_again(bus, letter)
+    async with await MemoryAgent.open(bus, memories, tenant="default", turn_timeout=30):
+        await publish_again(bus, letter, "default")
         await all_done(bus)
 
     assert len(await episodes(database)) == 1
@@ -233,7 +233,7 @@ async def test_a_turn_that_fails_every_time_is_set_aside(
     await publish_durably(bus, GENERATION, turn())
     await all_done(bus)
 
-    (letter,) = [stored.letter async for stored in letters(bus)]
+    (letter,) = [stored.letter async for stored in letters(bus, "default")]
     assert "could not be handled" in letter.reason
     assert [row["query_id"] for row in await episodes(database)] == ["q1"]
 
@@ -241,14 +241,14 @@ async def test_a_turn_that_fails_every_time_is_set_aside(
 async def test_turns_wait_while_no_agent_runs(
     bus: Connection, memory: Memory, database: Database
 ) -> None:
-    async with await MemoryAgent.open(bus, Memories(memory), turn_timeout=30):
+    async with await MemoryAgent.open(bus, Memories(memory), tenant="default", turn_timeout=30):
         pass
     await asyncio.gather(
         *(publish_durably(bus, GENERATION, turn(query_id=f"q{n}")) for n in range(50))
     )
     assert await rows(database) == []
 
-    async with await MemoryAgent.open(bus, Memories(memory), turn_timeout=30):
+    async with await MemoryAgent.open(bus, Memories(memory), tenant="default", turn_timeout=30):
         await all_done(bus)
 
     assert {row["query_id"] for row in await episodes(database)} == {f"q{n}" for n in range(50)}

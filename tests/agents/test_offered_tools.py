@@ -15,7 +15,7 @@ from local.tools.catalog import TOOLS
 from stand_ins.ollama_server import OllamaStandIn, Reply
 from waiting import eventually
 
-RICHARD = Caller(user="richard", agent="shell", session_id="s1")
+RICHARD = Caller(tenant="default", user="richard", agent="shell", session_id="s1")
 OFFERED = {tool.name for tool in TOOLS if tool.for_models}
 LARGE = 2_000
 """Words of a description of which two fit the room for tools, and three do not."""
@@ -130,7 +130,11 @@ async def test_the_tools_that_a_user_used_last_come_before_others(
     await announce(theirs, "last")
     await heard(agent, 4)
 
-    await client.ask("And now?", caller=Caller(user="richard", agent="shell", session_id="s2"))
+    await client.ask(
+        "And now?", caller=Caller(tenant="default", user="richard", agent="shell", session_id="s2")
+    )
     assert offered(ollama) == ["first", "last", "used"]
-    await client.ask("And now?", caller=Caller(user="eve", agent="shell", session_id="s1"))
+    await client.ask(
+        "And now?", caller=Caller(tenant="default", user="eve", agent="shell", session_id="s1")
+    )
     assert offered(ollama) == ["first", "last", "second"]

@@ -14,7 +14,7 @@ from local.protocol.envelope import Caller, decode
 from local.protocol.payloads import Generation
 from waiting import eventually
 
-RICHARD = Caller(user="richard", agent="shell", session_id="s1")
+RICHARD = Caller(tenant="default", user="richard", agent="shell", session_id="s1")
 
 
 @pytest.fixture(autouse=True)
@@ -49,7 +49,7 @@ async def test_turns_are_kept_in_their_order_until_the_stream_takes_them(
     await eventually(lambda: len(heard) == 5)
     told = [decode(message.data, Generation).payload for message in heard]
 
-    await ensure_streams(bus)
+    await ensure_streams(bus, "default")
     await eventually(lambda: not publications._waiting)
     await publications.publish(turn(5), RICHARD)
     await publications.close()

@@ -19,7 +19,7 @@ from local.tools.catalog import memory_tools
 from turns import GENERATION, all_done, episodes, turn
 from waiting import eventually
 
-RICHARD = Caller(user="richard", agent="shell", session_id="s1")
+RICHARD = Caller(tenant="default", user="richard", agent="shell", session_id="s1")
 WRONG = "Xyzzy" * 100_000
 
 
@@ -104,7 +104,7 @@ async def test_a_large_message_that_cannot_be_read_is_a_dead_letter_once(
     await publish_durably(bus, GENERATION, turn())
     await all_done(bus)
 
-    (kept,) = [stored.letter async for stored in letters(bus)]
+    (kept,) = [stored.letter async for stored in letters(bus, "default")]
     assert kept.cut == cut
     assert len(kept.reason) <= MAX_ECHOED
     assert len(await episodes(database)) == 1

@@ -21,7 +21,7 @@ from local.tools import load_session
 from stand_ins.ollama_server import OllamaStandIn, Reply
 from waiting import eventually
 
-RICHARD = Caller(user="richard", agent="shell", session_id="s1")
+RICHARD = Caller(tenant="default", user="richard", agent="shell", session_id="s1")
 SMALL = 600
 """Tokens of a context that a dozen turns fill."""
 
@@ -150,7 +150,7 @@ async def test_notes_and_important_memories_are_in_every_prompt(
 async def test_another_users_notes_are_in_no_prompt(
     start: StartGenerator, client: QueryClient, ollama: OllamaStandIn, memory: Memory
 ) -> None:
-    eve = Caller(user="eve", agent="shell", session_id="s1")
+    eve = Caller(tenant="default", user="eve", agent="shell", session_id="s1")
     await memory.of(eve).sessions.note("Eve's secret.", "planner")
     await start(tools=1)
     await client.ask("Hello", caller=RICHARD)
@@ -273,7 +273,7 @@ async def test_a_cleared_session_begins_anew_and_everybody_is_told(
     resets = await listen("session.reset")
     await start(tools=1)
     await client.ask("My pin is 4714.", caller=RICHARD)
-    eve = Caller(user="eve", agent="shell", session_id="s1")
+    eve = Caller(tenant="default", user="eve", agent="shell", session_id="s1")
     await client.ask("My pin is 1111.", caller=eve)
 
     assert (await clear(bus, RICHARD)).ok
@@ -291,7 +291,7 @@ async def test_a_cleared_session_begins_anew_and_everybody_is_told(
 async def test_without_a_session_nothing_is_cleared(bus: Connection, start: StartGenerator) -> None:
     await start(tools=0)
 
-    refused = await clear(bus, Caller(user="richard"))
+    refused = await clear(bus, Caller(tenant="default", user="richard"))
 
     assert refused.error is not None
     assert refused.error.code == "invalid_arguments"
@@ -386,10 +386,10 @@ async def test_a_session_in_use_is_not_forgotten_however_many_others_there_are(
     first = asyncio.create_task(client.ask("first", caller=RICHARD))
     await eventually(lambda: ollama.bodies("/api/chat"))
     for number in range(3):
-        await client.ask("other", caller=Caller(session_id=f"other {number}"))
+        await client.ask("other", caller=Caller(tenant="default", session_id=f"other {number}"))
 
     second = asyncio.create_task(client.ask("second", caller=RICHARD))
-    await client.ask("other", caller=Caller(session_id="other"))
+    await client.ask("other", caller=Caller(tenant="default", session_id="other"))
     may_finish.set()
     await asyncio.gather(first, second)
 
@@ -403,7 +403,9 @@ async def test_sessions_beyond_those_kept_are_forgotten(
     agent = await start(tools=0)
 
     for number in range(5):
-        await client.ask("Hello", caller=Caller(user="richard", session_id=str(number)))
+        await client.ask(
+            "Hello", caller=Caller(tenant="default", user="richard", session_id=str(number))
+        )
 
     await eventually(lambda: set(agent._sessions) == {("richard", "3"), ("richard", "4")})
 

@@ -11,7 +11,7 @@ from local.client.queries import QueryClient
 from local.protocol.envelope import Caller
 from stand_ins.ollama_server import OllamaStandIn, Reply
 
-RICHARD = Caller(user="richard", agent="shell", session_id="s1")
+RICHARD = Caller(tenant="default", user="richard", agent="shell", session_id="s1")
 NAME = "get-Weather"
 SCHEMA = {
     "type": "function",

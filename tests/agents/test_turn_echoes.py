@@ -14,7 +14,7 @@ from local.protocol.envelope import Caller
 from local.protocol.payloads import ToolResult
 from turns import GENERATION, all_done, rows, turn
 
-LATER = Caller(user="richard", session_id="s2")
+LATER = Caller(tenant="default", user="richard", session_id="s2")
 ASKED = "What language do I prefer?"
 
 
@@ -100,7 +100,7 @@ async def test_another_users_or_sessions_results_are_no_source(
     bus: Connection, database: Database
 ) -> None:
     for user, session in (("eve", "s2"), ("richard", "s3")):
-        caller = Caller(user=user, session_id=session)
+        caller = Caller(tenant="default", user=user, session_id=session)
         await call(bus, "save_topic", caller, topic="user.language", content="Elixir")
         await call(bus, "recall_topic", caller, topic="user.language")
 
@@ -121,7 +121,7 @@ async def test_an_echo_of_an_echo_goes_back_to_what_was_said_first(
     await answered(bus, "You prefer Elixir.", query_id="q2")
     (echo,) = [row for row in await rows(database) if row["content"] == "You prefer Elixir."]
 
-    again = Caller(user="richard", session_id="s4")
+    again = Caller(tenant="default", user="richard", session_id="s4")
     await call(bus, "memory_history", again, topic_or_id=echo["id"])
     await answered(bus, "It is Elixir.", session_id="s4", query_id="q4")
 
@@ -157,7 +157,7 @@ async def test_an_agent_need_not_say_in_which_session_it_was_shown_something(
     bus: Connection, database: Database, reported: list[str]
 ) -> None:
     saved = await call(bus, "save_topic", topic="user.language", content="Elixir")
-    await call(bus, "recall", caller=Caller(user="richard"), query=ASKED)
+    await call(bus, "recall", caller=Caller(tenant="default", user="richard"), query=ASKED)
 
     await answered(bus, "You prefer Elixir.", tool_calls=reported)
 

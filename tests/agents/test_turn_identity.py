@@ -17,7 +17,7 @@ from turns import GENERATION, all_done, episodes, rows
 
 pytestmark = pytest.mark.usefixtures("memory_agent", "tools")
 
-RICHARD = Caller(user="richard", agent="shell", session_id="s1")
+RICHARD = Caller(tenant="default", user="richard", agent="shell", session_id="s1")
 WEIGHED = {"id": "c1", "name": "weigh", "content": "Done."}
 
 

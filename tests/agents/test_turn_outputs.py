@@ -21,7 +21,7 @@ from local.tools import read_tool_output
 from stand_ins.ollama_server import OllamaStandIn, Reply
 from waiting import eventually
 
-RICHARD = Caller(user="richard", agent="shell", session_id="s1")
+RICHARD = Caller(tenant="default", user="richard", agent="shell", session_id="s1")
 BOOK = "".join(f"Sentence {n} of the book. " for n in range(5_000))
 
 LARGE = 200_000

@@ -99,7 +99,7 @@ async def test_a_turn_can_be_recalled_at_once_in_its_session_and_later(
     await all_done(bus)
 
     async def found(session: str, scope: Scope) -> set[str]:
-        caller = Caller(user="richard", session_id=session)
+        caller = Caller(tenant="default", user="richard", session_id=session)
         recalled = await memory.of(caller).recall(Ask(query="gold", top_k=9, scope=scope))
         return {item.record.kind for item in recalled.items}
 

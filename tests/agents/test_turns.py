@@ -25,7 +25,7 @@ from local.settings import GeneratorSettings
 from stand_ins.ollama_server import OllamaStandIn, Reply
 from waiting import eventually
 
-RICHARD = Caller(user="richard", agent="shell", session_id="s1")
+RICHARD = Caller(tenant="default", user="richard", agent="shell", session_id="s1")
 
 
 async def announce(bus: Connection, name: str, parameters: Json) -> None:

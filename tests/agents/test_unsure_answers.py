@@ -10,7 +10,7 @@ from local.protocol.envelope import Caller
 from local.protocol.memories import nothing_found
 from turns import GENERATION, all_done, rows, turn
 
-RICHARD = Caller(user="richard", session_id="s1")
+RICHARD = Caller(tenant="default", user="richard", session_id="s1")
 QUESTION = "What is the capital of Australia?"
 WHY = "Ollama at http://127.0.0.1:11434 does not answer. Start it, or set `embedder: minilm`."
 

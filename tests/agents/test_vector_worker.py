@@ -24,7 +24,7 @@ from waiting import eventually
 from workers import vector_worker
 
 GOLD = "The chemical symbol of gold is Au."
-RICHARD = Caller(user="richard")
+RICHARD = Caller(tenant="default", user="richard")
 TENANT = "default"
 
 log = structlog.get_logger()

@@ -30,7 +30,7 @@ from stand_ins.ollama_server import OllamaStandIn, Reply
 from turns import GENERATION, all_done, rows, turn
 from waiting import eventually
 
-RICHARD = Caller(user="richard", agent="shell", session_id="s1")
+RICHARD = Caller(tenant="default", user="richard", agent="shell", session_id="s1")
 FORECAST = "A forecast of 21 degrees for Basel."
 LONG = FORECAST * 1_000
 KINDS = ("tool_output", "chat_message", "document", "fact")

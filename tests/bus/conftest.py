@@ -30,5 +30,5 @@ async def bus_with_streams(tmp_path: Path) -> AsyncIterator[Connection]:
         embedded_server(tmp_path / "nats", host="127.0.0.1", port=-1) as server,
         connect(server.url, name="test") as connection,
     ):
-        await ensure_streams(connection)
+        await ensure_streams(connection, "default")
         yield connection

@@ -239,7 +239,7 @@ async def test_a_killed_server_comes_back_on_its_port_with_all_subscriptions(
 
 async def test_a_killed_server_keeps_what_it_acknowledged(server: EmbeddedServer) -> None:
     async with connect(server.url, name="test") as bus:
-        await ensure_streams(bus)
+        await ensure_streams(bus, "default")
         for number in range(50):
             await publish_durably(bus, "response.generation", b"%d" % number)
         pid = server.pid

@@ -35,14 +35,14 @@ async def turns_waiting(bus: Connection) -> int:
 async def test_letters_come_oldest_first_whatever_was_dropped_between_them(bus: Connection) -> None:
     await buried(bus, *({"reason": f"Reason {number}."} for number in range(6)))
     for sequence in (1, 3, 4):
-        await drop(bus, sequence)
+        await drop(bus, sequence, "default")
 
-    found = [stored async for stored in letters(bus)]
+    found = [stored async for stored in letters(bus, "default")]
 
     assert [stored.sequence for stored in found] == [2, 5, 6]
     assert [stored.letter.reason for stored in found] == ["Reason 1.", "Reason 4.", "Reason 5."]
-    assert await count_letters(bus) == 3
-    assert await letter_at(bus, 5) == found[1]
+    assert await count_letters(bus, "default") == 3
+    assert await letter_at(bus, 5, "default") == found[1]
     assert found == sorted(found, key=lambda stored: stored.at)
 
 
@@ -50,7 +50,7 @@ async def test_letters_come_oldest_first_whatever_was_dropped_between_them(bus: 
 async def test_a_letter_fits_the_bus_whatever_it_is_about(bus: Connection, text: str) -> None:
     await buried(bus, {"message": text * 2_000_000, "reason": text * 2_000_000})
 
-    (stored,) = [stored async for stored in letters(bus)]
+    (stored,) = [stored async for stored in letters(bus, "default")]
     assert stored.letter.cut
     assert len(stored.letter.reason) <= MAX_ECHOED
     assert len(stored.letter.message) > 100_000
@@ -61,9 +61,9 @@ async def test_a_message_is_published_again_as_it_was_and_its_letter_dropped(
 ) -> None:
     await buried(bus, {})
 
-    await publish_again(bus, await letter_at(bus, 1))
+    await publish_again(bus, await letter_at(bus, 1, "default"), "default")
 
-    assert (await turns_waiting(bus), await count_letters(bus)) == (1, 0)
+    assert (await turns_waiting(bus), await count_letters(bus, "default")) == (1, 0)
     kept = await bus.client.jetstream().get_msg(turns_stream("default"), seq=1)
     assert (kept.subject, kept.data) == (LETTER.subject, LETTER.message.encode())
 
@@ -85,9 +85,9 @@ async def test_what_should_not_be_published_again_is_not(
     await buried(bus, change)
 
     with pytest.raises(BadRequestError, match=reason):
-        await publish_again(bus, await letter_at(bus, 1))
+        await publish_again(bus, await letter_at(bus, 1, "default"), "default")
 
-    assert (await turns_waiting(bus), await count_letters(bus)) == (0, 1)
+    assert (await turns_waiting(bus), await count_letters(bus, "default")) == (0, 1)
 
 
 async def test_a_letter_stays_where_its_message_could_not_be_published(bus: Connection) -> None:
@@ -95,15 +95,15 @@ async def test_a_letter_stays_where_its_message_could_not_be_published(bus: Conn
     await bus.client.jsm().delete_stream(turns_stream("default"))
 
     with pytest.raises(BusError):
-        await publish_again(bus, await letter_at(bus, 1))
+        await publish_again(bus, await letter_at(bus, 1, "default"), "default")
 
-    assert await count_letters(bus) == 1
+    assert await count_letters(bus, "default") == 1
 
 
 async def test_what_is_no_letter_is_listed_too(bus: Connection) -> None:
     await publish_durably(bus, "memory.dead_letter", b"\xff no letter")
 
-    (stored,) = [stored async for stored in letters(bus)]
+    (stored,) = [stored async for stored in letters(bus, "default")]
 
     assert stored.letter.cut
     assert "no letter" in stored.letter.message
@@ -111,11 +111,11 @@ async def test_what_is_no_letter_is_listed_too(bus: Connection) -> None:
 
 async def test_a_letter_that_is_not_there_is_a_clear_error(bus: Connection) -> None:
     with pytest.raises(InvalidArgumentsError, match="no dead letter 7"):
-        await letter_at(bus, 7)
+        await letter_at(bus, 7, "default")
 
 
 async def test_without_a_stream_there_are_no_letters(bus: Connection) -> None:
     await bus.client.jsm().delete_stream("local2-dead-letters-default")
 
-    assert await count_letters(bus) == 0
-    assert [stored async for stored in letters(bus)] == []
+    assert await count_letters(bus, "default") == 0
+    assert [stored async for stored in letters(bus, "default")] == []

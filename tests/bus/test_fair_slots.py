@@ -147,7 +147,13 @@ async def test_a_user_with_200_requests_waiting_delays_another_user_by_one(
         )
         asked = [
             asyncio.create_task(
-                call_tool(bus, "note", {"text": f"{n}"}, caller=Caller(user=user), timeout=30)
+                call_tool(
+                    bus,
+                    "note",
+                    {"text": f"{n}"},
+                    caller=Caller(tenant="default", user=user),
+                    timeout=30,
+                )
             )
             for n, user in enumerate(["eve"] * 200 + ["ann"])
         ]

@@ -87,7 +87,7 @@ async def test_of_a_backlog_of_turns_few_are_under_way_and_every_one_is_handled(
         await acknowledge(bus, message)
         done.add(number)
 
-    await bus.subscribe(await ensure_turns_consumer(bus, "reader"), take)
+    await bus.subscribe(await ensure_turns_consumer(bus, "reader", "default"), take)
     under_way = UNACKNOWLEDGED_BYTES // bus.client.max_payload
     await eventually(lambda: len(begun) == under_way)
     info = await bus.client.jetstream().consumer_info(turns_stream("default"), "reader")
@@ -99,14 +99,14 @@ async def test_of_a_backlog_of_turns_few_are_under_way_and_every_one_is_handled(
 
 
 async def test_a_consumer_of_an_older_version_is_limited_too(bus: Connection) -> None:
-    await ensure_turns_consumer(bus, "reader")
+    await ensure_turns_consumer(bus, "reader", "default")
     stream = turns_stream("default")
     config = (await bus.client.jetstream().consumer_info(stream, "reader")).config
     config.max_ack_pending = 1000
     await bus.client.jetstream().add_consumer(stream, config)
 
-    await ensure_streams(bus)
-    await ensure_turns_consumer(bus, "reader")
+    await ensure_streams(bus, "default")
+    await ensure_turns_consumer(bus, "reader", "default")
 
     info = await bus.client.jetstream().consumer_info(stream, "reader")
     assert info.config.max_ack_pending == UNACKNOWLEDGED_BYTES // bus.client.max_payload

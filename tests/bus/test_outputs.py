@@ -22,8 +22,8 @@ from local.settings import TOOL_OUTPUT_LIMIT
 from local.tools import read_tool_output
 from local.tools.catalog import memory_tools
 
-RICHARD = Caller(user="richard", agent="shell", session_id="s1")
-EVE = Caller(user="eve", agent="shell", session_id="s1")
+RICHARD = Caller(tenant="default", user="richard", agent="shell", session_id="s1")
+EVE = Caller(tenant="default", user="eve", agent="shell", session_id="s1")
 KEY = "tout_" + "0123456789ab" * 2
 MEGABYTES = 3 * 1024 * 1024
 
@@ -268,7 +268,7 @@ async def test_nobody_else_can_read_an_output(bus: Connection, book: Book) -> No
     key = (await called(bus)).tool_output_key
     assert key is not None
 
-    for stranger in (EVE, Caller()):
+    for stranger in (EVE, Caller(tenant="default")):
         assert await refused(bus, key, stranger) == (
             f"tool_output_key: you have no tool output {key!r}. "
             "Copy the key exactly as the preview names it."

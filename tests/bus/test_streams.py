@@ -50,7 +50,7 @@ async def test_messages_wait_for_a_consumer_and_go_when_acknowledged(bus: Connec
         seen.append(message.data)
         await acknowledge(bus, message)
 
-    await bus.subscribe(await ensure_turns_consumer(bus, "reader"), keep)
+    await bus.subscribe(await ensure_turns_consumer(bus, "reader", "default"), keep)
 
     await eventually(lambda: len(seen) == 20)
     assert sorted(seen, key=int) == [b"%d" % n for n in range(20)]
@@ -75,12 +75,12 @@ async def test_a_message_whose_consumer_died_is_delivered_again(
         seen.append(message.data)
         await acknowledge(bus, message)
 
-    delivery = await ensure_turns_consumer(bus, "reader")
+    delivery = await ensure_turns_consumer(bus, "reader", "default")
     first = await bus.subscribe(delivery, die)
     await publish_durably(bus, "response.generation", b"turn")
     await eventually(lambda: seen == [b"turn"])
     await first.stop(grace=1)
-    await bus.subscribe(await ensure_turns_consumer(bus, "reader"), keep)
+    await bus.subscribe(await ensure_turns_consumer(bus, "reader", "default"), keep)
 
     await eventually(lambda: len(seen) >= 2)
 
@@ -100,7 +100,7 @@ async def test_a_refused_message_comes_again_soon(
         seen.append(message.data)
         await (redeliver if len(seen) == 1 else acknowledge)(bus, message)
 
-    await bus.subscribe(await ensure_turns_consumer(bus, "reader"), refuse_once)
+    await bus.subscribe(await ensure_turns_consumer(bus, "reader", "default"), refuse_once)
     await publish_durably(bus, "response.generation", b"turn")
 
     await eventually(lambda: len(seen) == 2)
@@ -109,8 +109,8 @@ async def test_a_refused_message_comes_again_soon(
 async def test_making_streams_and_consumers_again_changes_nothing(bus: Connection) -> None:
     await publish_durably(bus, "response.feedback", b"rating")
     for _ in range(2):
-        await ensure_streams(bus)
-        await ensure_turns_consumer(bus, "reader")
+        await ensure_streams(bus, "default")
+        await ensure_turns_consumer(bus, "reader", "default")
 
     assert await stored(bus) == 1
 
@@ -133,7 +133,7 @@ async def test_a_disk_without_room_for_the_streams_is_a_clear_error(tmp_path: Pa
     try:
         async with connect(await _url(tmp_path, server.pid), name="test") as bus:
             with pytest.raises(BusError, match="has no room") as refused:
-                await ensure_streams(bus)
+                await ensure_streams(bus, "default")
     finally:
         server.terminate()
         await server.wait()
@@ -151,7 +151,7 @@ async def test_streams_of_an_earlier_version_take_what_newer_ones_take(bus: Conn
     )
     await publish_durably(bus, "response.generation", b"turn")
 
-    await ensure_streams(bus)
+    await ensure_streams(bus, "default")
     await publish_durably(bus, "memory.turn", b"turn")
 
     assert await stored(bus) == 2
@@ -165,7 +165,7 @@ async def test_a_server_without_jetstream_is_a_clear_error(tmp_path: Path) -> No
     try:
         async with connect(await _url(tmp_path, server.pid), name="test") as bus:
             with pytest.raises(BusError, match="refuses JetStream"):
-                await ensure_streams(bus)
+                await ensure_streams(bus, "default")
             with pytest.raises(BusError, match="gives no lease") as caught:
                 await Lease(bus, Holder.of(tmp_path), in_memory=False).take()
             assert "It needs JetStream" in str(caught.value)

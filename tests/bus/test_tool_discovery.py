@@ -12,7 +12,7 @@ from local.errors import NoRespondersError
 from local.protocol.envelope import Caller
 from waiting import eventually
 
-RICHARD = Caller(user="richard", agent="shell", session_id="s1")
+RICHARD = Caller(tenant="default", user="richard", agent="shell", session_id="s1")
 
 
 async def discovered(bus: Connection, subject: str) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from local.protocol.payloads import ToolResult
 from note_tool import Notes
 from waiting import eventually
 
-RICHARD = Caller(user="richard", agent="shell", session_id="s1")
+RICHARD = Caller(tenant="default", user="richard", agent="shell", session_id="s1")
 
 
 async def ask(bus: Connection, request: object) -> Message:
@@ -37,7 +37,7 @@ async def test_a_minimal_request_is_answered(bus: Connection, notes: Notes) -> N
     assert envelope.id
     assert envelope.timestamp_utc is not None
     assert answer.headers is None
-    assert notes.noted == [(Caller(), "hello")]
+    assert notes.noted == [(Caller(tenant="default"), "hello")]
 
 
 @pytest.mark.usefixtures("host")

@@ -14,7 +14,7 @@ from local.protocol.envelope import Caller
 from local.protocol.payloads import ToolResult
 from waiting import eventually
 
-RICHARD = Caller(user="richard", agent="shell", session_id="s1")
+RICHARD = Caller(tenant="default", user="richard", agent="shell", session_id="s1")
 Answer = Callable[[dict[str, Any]], Awaitable[None]]
 Serve = Callable[[Answer], Awaitable[Connection]]
 

@@ -18,7 +18,7 @@ from local.protocol.payloads import Function, FunctionSchema, ToolSchema
 from note_tool import Notes
 from waiting import eventually
 
-RICHARD = Caller(user="richard", agent="shell", session_id="s1")
+RICHARD = Caller(tenant="default", user="richard", agent="shell", session_id="s1")
 CITY = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
 
 

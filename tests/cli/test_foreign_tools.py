@@ -64,7 +64,9 @@ async def test_a_foreign_tool_is_called_with_its_arguments_as_text(
     settings: Settings, heard: list[Any], capsys: pytest.CaptureFixture[str]
 ) -> None:
     words = ["place=garden", "depth=3"]
-    await asyncio.to_thread(call, settings, Output(), "dig", words, Caller(agent="cli"))
+    await asyncio.to_thread(
+        call, settings, Output(), "dig", words, Caller(tenant="default", agent="cli")
+    )
 
     assert capsys.readouterr().out == "A hole.\n"
     assert heard == [{"place": "garden", "depth": "3"}]
@@ -90,6 +92,8 @@ async def test_versions_that_a_history_leaves_out_are_counted(
 
     await bus.subscribe("tool.request.memory_history", answer)
     await bus.flush()
-    await asyncio.to_thread(history, settings, Output(), "user.editor", Caller(agent="cli"))
+    await asyncio.to_thread(
+        history, settings, Output(), "user.editor", Caller(tenant="default", agent="cli")
+    )
 
     assert capsys.readouterr().out.endswith("Vim\n3 older versions are left out.\n")

@@ -23,7 +23,7 @@ from turns import rows
 
 @pytest.fixture
 def richard(memory: Memory) -> MemoryService:
-    return memory.of(Caller(user="richard", agent="shell"))
+    return memory.of(Caller(tenant="default", user="richard", agent="shell"))
 
 
 def calls(name: str, **fields: Any) -> Any:
@@ -118,7 +118,10 @@ async def test_turns_without_an_id_keep_a_question_asked_again(
 
 
 async def test_a_rating_of_another_users_query_counts_for_nothing(memory: Memory) -> None:
-    ann, eve = memory.of(Caller(user="ann")), memory.of(Caller(user="eve"))
+    ann, eve = (
+        memory.of(Caller(tenant="default", user="ann")),
+        memory.of(Caller(tenant="default", user="eve")),
+    )
     await ann.intake.store_turn(Turn(query="Osmium?", answer="22.59", at=DAY, query_id="q1"))
     await eve.intake.store_rating("q1", -1.0)
 
@@ -144,12 +147,12 @@ async def test_a_conversation_in_openais_form_is_ingested(
     ]
     async with ToolHost(bus, ingest.TOOL.over(Memories(memory))):
         result = await call_tool(
-            bus, "ingest", {"messages": messages}, caller=Caller(user="richard")
+            bus, "ingest", {"messages": messages}, caller=Caller(tenant="default", user="richard")
         )
 
     assert result.ok, result.content
     assert await kept(database) == [("weather", "Rain.", "c1")]
-    assert await recall(memory.of(Caller(user="richard")), "Bern", top_k=1) == [
+    assert await recall(memory.of(Caller(tenant="default", user="richard")), "Bern", top_k=1) == [
         "And in Bern?\n[image]"
     ]
 
@@ -159,7 +162,9 @@ async def test_a_tool_call_without_a_name_is_refused_with_an_example(
 ) -> None:
     messages = [{"role": "assistant", "tool_calls": [{"id": "c1"}]}]
     async with ToolHost(bus, ingest.TOOL.over(Memories(memory))):
-        result = await call_tool(bus, "ingest", {"messages": messages}, caller=Caller(user="r"))
+        result = await call_tool(
+            bus, "ingest", {"messages": messages}, caller=Caller(tenant="default", user="r")
+        )
 
     assert result.error is not None
     assert "messages[0].tool_calls" in result.error.message

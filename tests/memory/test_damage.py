@@ -17,7 +17,7 @@ from local.protocol.envelope import Caller
 from local.protocol.vectors import VectorItem, VectorsStored, VectorStatus
 from waiting import eventually
 
-RICHARD = Caller(user="richard")
+RICHARD = Caller(tenant="default", user="richard")
 READY = VectorStatus(worker="w", count=0, embedder="none", clean=True, dimensions=1)
 
 

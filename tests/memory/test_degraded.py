@@ -22,7 +22,7 @@ GOLD = "The chemical symbol of gold is Au."
 
 @pytest.fixture
 def richard(memory: Memory) -> MemoryService:
-    return memory.of(Caller(user="richard"))
+    return memory.of(Caller(tenant="default", user="richard"))
 
 
 async def test_without_a_worker_words_are_searched_and_the_answer_says_so(
@@ -30,7 +30,7 @@ async def test_without_a_worker_words_are_searched_and_the_answer_says_so(
 ) -> None:
     await richard.write_episodic(GOLD)
     await richard.write_episodic("The moon pulls at the oceans.")
-    await memory.of(Caller(user="eve")).write_episodic("Eve sells gold.")
+    await memory.of(Caller(tenant="default", user="eve")).write_episodic("Eve sells gold.")
 
     result = await richard.search_episodic("What was the symbol of gold?")
 
@@ -52,7 +52,7 @@ async def test_no_failure_of_the_worker_is_one_of_recall(
     async def fail(*_: object, **__: object) -> VectorHits:
         raise BadRequestError("The answer cannot be read.")
 
-    richard = searchable.of(Caller(user="richard"))
+    richard = searchable.of(Caller(tenant="default", user="richard"))
     await richard.write_episodic(GOLD)
     await indexed(searchable)
     monkeypatch.setattr(searchable.vectors, "search", fail)
@@ -85,7 +85,9 @@ async def test_a_record_that_waits_is_found_by_its_words_and_the_answer_is_degra
     async with paused_indexing(memory):
         await richard.write_episodic(GOLD)
         waiting = await richard.search_episodic("symbol of gold")
-        others = await memory.of(Caller(user="eve")).search_episodic("symbol of gold")
+        others = await memory.of(Caller(tenant="default", user="eve")).search_episodic(
+            "symbol of gold"
+        )
     await indexed(memory)
     caught_up = await richard.search_episodic("symbol of gold")
 
@@ -148,7 +150,7 @@ async def test_an_emptied_index_is_never_nothing_found(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Degraded from the moment the worker is lost until the next one has been compared."""
-    richard = memory.of(Caller(user="richard"))
+    richard = memory.of(Caller(tenant="default", user="richard"))
     folder = tmp_path / "chroma"
     async with vector_worker(await connect_bus(), embedder, folder) as store:
         memory.indexer.worker_started(store.id)

@@ -18,8 +18,8 @@ from local.protocol.payloads import Json, MemoryChange, ToolRequest
 from local.tools.add_document import TOOL, AddDocument
 from recalling import DAY, recall
 
-RICHARD = Caller(user="richard", agent="shell", session_id="s1")
-EVE = Caller(user="eve")
+RICHARD = Caller(tenant="default", user="richard", agent="shell", session_id="s1")
+EVE = Caller(tenant="default", user="eve")
 WATER = "Water the plants on Monday, before the sun is high over the roof. " * 12
 BREAD = "Bake the bread at 230 degrees until its crust is dark and it sounds hollow. " * 10
 WINDOW = "Clean the windows in spring, with vinegar and yesterday's newspaper. " * 11
@@ -117,7 +117,7 @@ def test_nothing_but_blanks_gets_lost_and_no_chunk_is_too_long(text: str) -> Non
 async def test_what_a_document_says_is_found_by_everybody(searchable: Memory) -> None:
     await add(searchable)
 
-    for caller in (RICHARD, EVE, Caller()):
+    for caller in (RICHARD, EVE, Caller(tenant="default")):
         (first, *_) = await recall(searchable.of(caller), "How hot must the oven be for bread?")
         assert "230 degrees" in first
 

@@ -116,7 +116,9 @@ async def test_the_same_id_of_another_role_session_or_user_is_another_message(
     args = {"messages": [edited(0, "Hello.")]}
     elsewhere = await call(bus, "ingest", {**args, "session_id": "s2"})
     assert counts(elsewhere) == (1, 0, 0)
-    theirs = await call_tool(bus, "ingest", args, caller=Caller(user="eve", session_id="s1"))
+    theirs = await call_tool(
+        bus, "ingest", args, caller=Caller(tenant="default", user="eve", session_id="s1")
+    )
     assert counts(theirs.data) == (1, 0, 0)
     assert await shown(bus) == ["Ship it to Basel.", "To Basel, then."]
 

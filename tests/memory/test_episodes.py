@@ -22,12 +22,12 @@ TIDES = "Q: Why are there tides?\nA: The moon pulls at the oceans."
 
 @pytest.fixture
 def richard(searchable: Memory) -> MemoryService:
-    return searchable.of(Caller(user="richard", agent="shell", session_id="s1"))
+    return searchable.of(Caller(tenant="default", user="richard", agent="shell", session_id="s1"))
 
 
 @pytest.fixture
 def eve(searchable: Memory) -> MemoryService:
-    return searchable.of(Caller(user="eve"))
+    return searchable.of(Caller(tenant="default", user="eve"))
 
 
 def contents(result: SearchResult) -> list[str]:
@@ -228,7 +228,10 @@ async def test_nobody_finds_the_episodes_of_another_user(
     await indexed(searchable)
 
     assert contents(await eve.search_episodic("chemical symbol of gold")) == []
-    assert contents(await searchable.of(Caller()).search_episodic("symbol of gold")) == []
+    assert (
+        contents(await searchable.of(Caller(tenant="default")).search_episodic("symbol of gold"))
+        == []
+    )
     assert contents(await richard.search_episodic("chemical symbol of gold")) == [GOLD]
 
 

@@ -21,12 +21,12 @@ SCOPES: tuple[Owning, ...] = ("user", "agent", "tenant")
 
 @pytest.fixture
 def richard(memory: Memory) -> MemoryService:
-    return memory.of(Caller(user="richard", agent="shell", session_id="s1"))
+    return memory.of(Caller(tenant="default", user="richard", agent="shell", session_id="s1"))
 
 
 @pytest.fixture
 def eve(memory: Memory) -> MemoryService:
-    return memory.of(Caller(user="eve", agent="robot"))
+    return memory.of(Caller(tenant="default", user="eve", agent="robot"))
 
 
 async def remember(service: MemoryService, content: str, **fields: Any) -> Written:
@@ -80,7 +80,7 @@ async def test_another_session_or_agent_does_not_make_it_another_fact_of_the_use
     memory: Memory, richard: MemoryService
 ) -> None:
     first = await remember(richard, "Prefers dark mode.")
-    elsewhere = memory.of(Caller(user="richard", agent="robot", session_id="s2"))
+    elsewhere = memory.of(Caller(tenant="default", user="richard", agent="robot", session_id="s2"))
 
     assert await remember(elsewhere, "Prefers dark mode.") == Written(id=first.id, was_new=False)
 
@@ -101,7 +101,7 @@ async def test_a_fact_is_recalled_by_those_it_belongs_to(
     seen = set()
     for user in ("richard", "eve"):
         for agent in ("shell", "robot"):
-            service = memory.of(Caller(user=user, agent=agent, session_id="s9"))
+            service = memory.of(Caller(tenant="default", user=user, agent=agent, session_id="s9"))
             if await recall(service, "dark mode"):
                 seen.add((user, agent))
     assert seen == seen_by
@@ -109,7 +109,10 @@ async def test_a_fact_is_recalled_by_those_it_belongs_to(
 
 @pytest.mark.parametrize(
     ("scope", "caller", "lacks"),
-    [("user", Caller(agent="shell"), "user"), ("agent", Caller(user="richard"), "source")],
+    [
+        ("user", Caller(tenant="default", agent="shell"), "user"),
+        ("agent", Caller(tenant="default", user="richard"), "source"),
+    ],
 )
 async def test_a_fact_of_nobody_is_refused(
     memory: Memory, scope: Owning, caller: Caller, lacks: str

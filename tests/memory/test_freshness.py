@@ -25,7 +25,7 @@ from waiting import eventually
 from workers import vector_worker
 
 GOLD = "The chemical symbol of gold is Au."
-RICHARD = Caller(user="richard", agent="shell", session_id="s1")
+RICHARD = Caller(tenant="default", user="richard", agent="shell", session_id="s1")
 SCOPES: tuple[Scope, ...] = ("session", "history", "user", "agent", "tenant", "any")
 
 
@@ -79,7 +79,7 @@ async def test_what_waits_degrades_the_scopes_that_it_is_in(
 async def test_what_waits_of_another_user_or_agent_degrades_nothing(
     searchable: Memory,
 ) -> None:
-    eve = searchable.of(Caller(user="eve", agent="robot", session_id="s1"))
+    eve = searchable.of(Caller(tenant="default", user="eve", agent="robot", session_id="s1"))
     await eventually(lambda: searchable.indexer.problem is None)
 
     async with paused_indexing(searchable):
@@ -224,7 +224,7 @@ async def test_an_index_full_of_others_hides_nothing_of_ones_own(
 ) -> None:
     """Whoever has few records has all compared; for others the index is asked for more."""
     monkeypatch.setattr(searches, "OWN", few)
-    eve = searchable.of(Caller(user="eve"))
+    eve = searchable.of(Caller(tenant="default", user="eve"))
     await eve.intake.store_conversation(
         [said(f"A precious metal of Eve, number {n}, is gold.") for n in range(200)]
     )
@@ -245,7 +245,7 @@ async def test_a_further_look_into_the_index_that_fails_hides_nothing(
     """The worker ends between two questions: all that is one's own is compared."""
     monkeypatch.setattr(searches, "OWN", 1)
     monkeypatch.setattr(working_sets, "MOST", -1)
-    eve = searchable.of(Caller(user="eve"))
+    eve = searchable.of(Caller(tenant="default", user="eve"))
     await eve.intake.store_conversation(
         [said(f"A precious metal of Eve, number {n}, is gold.") for n in range(200)]
     )

@@ -35,7 +35,7 @@ from local.vectors.minilm import MiniLM
 from recalling import DAY
 from waiting import eventually
 
-RICHARD = Caller(user="richard")
+RICHARD = Caller(tenant="default", user="richard")
 
 
 async def in_index(memory: Memory) -> set[str]:
@@ -115,7 +115,7 @@ async def test_a_worker_that_is_not_ready_is_a_warning_only_once_it_was(
         return [one["level"] for one in heard if one["event"] == "indexing_delayed"]
 
     vectors = _Moody(bus)
-    indexer = Indexer(Ledger(database).index, vectors, patience=0)
+    indexer = Indexer(Ledger(database, "default").index, vectors, patience=0)
     with logging_to(log):
         running = asyncio.create_task(indexer.run())
         await eventually(lambda: levels() == ["info"])
@@ -302,7 +302,7 @@ def test_no_batch_nor_its_answer_is_more_than_a_message_carries(text: str, dimen
 
     assert sorted(record.row for batch in cut for record in batch) == list(range(400))
     for batch in cut:
-        request = VectorUpsert(items=items_of(batch))
+        request = VectorUpsert(tenant="default", items=items_of(batch))
         answer = VectorsStored(vectors=[vector] * len(batch), embedder="all-MiniLM-L6-v2")
         for payload in (request, answer):
             assert len(encode(seal(payload, type="request", source="memory"))) <= MESSAGE_BYTES

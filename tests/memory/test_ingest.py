@@ -31,7 +31,7 @@ TALK = [
 
 @pytest.fixture
 def richard(memory: Memory) -> MemoryService:
-    return memory.of(Caller(user="richard", agent="shell"))
+    return memory.of(Caller(tenant="default", user="richard", agent="shell"))
 
 
 async def rows(database: Database) -> list[dict[str, Any]]:
@@ -125,15 +125,15 @@ async def test_another_conversation_is_another_session(
 async def test_the_session_is_the_one_given_else_the_callers_else_derived(
     memory: Memory,
 ) -> None:
-    inside = memory.of(Caller(user="richard", session_id="envelope"))
-    outside = memory.of(Caller(user="richard"))
+    inside = memory.of(Caller(tenant="default", user="richard", session_id="envelope"))
+    outside = memory.of(Caller(tenant="default", user="richard"))
 
     assert (await inside.intake.store_conversation(TALK, "given")).session_id == "given"
     assert (await inside.intake.store_conversation(TALK)).session_id == "envelope"
     derived = (await outside.intake.store_conversation(TALK)).session_id
     assert derived not in {"given", "envelope"}
     assert (
-        await memory.of(Caller(user="eve")).intake.store_conversation(TALK)
+        await memory.of(Caller(tenant="default", user="eve")).intake.store_conversation(TALK)
     ).session_id == derived
 
 
@@ -160,7 +160,7 @@ async def test_an_id_of_one_session_is_another_message_in_another(richard: Memor
 
 
 async def test_two_users_with_the_same_conversation_have_one_each(memory: Memory) -> None:
-    services = [memory.of(Caller(user=user)) for user in ("richard", "eve")]
+    services = [memory.of(Caller(tenant="default", user=user)) for user in ("richard", "eve")]
     ingested = [await service.intake.store_conversation(TALK) for service in services]
 
     assert [one.added for one in ingested] == [5, 5]
@@ -195,7 +195,7 @@ async def test_times_are_kept_in_utc_and_where_there_is_none_it_is_now(
     message = msgspec.convert(
         {"role": "user", "content": "Hi.", "timestamp": timestamp}, ConversationMessage
     )
-    await memory.of(Caller()).intake.store_conversation([message])
+    await memory.of(Caller(tenant="default")).intake.store_conversation([message])
 
     assert [row["event_time"] for row in await rows(database)] == [kept]
 
@@ -366,7 +366,7 @@ async def test_nobodys_write_waits_behind_all_of_a_long_conversation(
 
     writing = asyncio.create_task(memory.ledger.records.store(pages))
     await asyncio.sleep(0)
-    await memory.of(Caller(user="richard")).write_topic("user.name", "Richard")
+    await memory.of(Caller(tenant="default", user="richard")).write_topic("user.name", "Richard")
     await writing
 
     topics = [row["topic"] for row in await rows(database)]

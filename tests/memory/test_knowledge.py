@@ -23,12 +23,12 @@ QUESTION = "Who is the boss of Ada's employer?"
 
 @pytest.fixture
 def richard(memory: Memory) -> MemoryService:
-    return memory.of(Caller(user="richard", agent="shell", session_id="s1"))
+    return memory.of(Caller(tenant="default", user="richard", agent="shell", session_id="s1"))
 
 
 @pytest.fixture
 def eve(memory: Memory) -> MemoryService:
-    return memory.of(Caller(user="eve", agent="robot"))
+    return memory.of(Caller(tenant="default", user="eve", agent="robot"))
 
 
 def triplet(subject: str, predicate: str, object_: str) -> Triplet:
@@ -255,7 +255,7 @@ async def test_a_blank_part_is_refused_by_its_name_and_nothing_is_written(
 
 async def test_knowledge_of_nobody_is_refused(memory: Memory) -> None:
     with pytest.raises(InvalidArgumentsError, match="has no user"):
-        await tell(memory.of(Caller(agent="shell")), ADA)
+        await tell(memory.of(Caller(tenant="default", agent="shell")), ADA)
 
 
 async def test_a_caller_without_knowledge_of_a_tenant_fact_still_finds_it(

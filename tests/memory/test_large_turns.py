@@ -14,7 +14,10 @@ from local.protocol.envelope import Caller
 from local.protocol.payloads import ToolCallRecord
 from recalling import DAY
 
-RICHARD, EVE = Caller(user="richard", session_id="s1"), Caller(user="eve")
+RICHARD, EVE = (
+    Caller(tenant="default", user="richard", session_id="s1"),
+    Caller(tenant="default", user="eve"),
+)
 CALLS = 2 * TOGETHER + 7
 
 

@@ -15,7 +15,7 @@ from local.protocol.envelope import Caller
 from local.text.features import features
 from recalling import DAY, said
 
-RICHARD = Caller(user="richard", session_id="s1")
+RICHARD = Caller(tenant="default", user="richard", session_id="s1")
 TEXT = "I bought osmium in May, and gold. " * (LONG // 30)
 
 

@@ -57,11 +57,11 @@ async def test_batches_under_way_when_the_server_dies_are_sent_again(
             Database.open(tmp_path / "ledger.sqlite3", migrations())
         )
         vectors = VectorClient(bus, search_timeout=5)
-        memory = Memory(Ledger(database), vectors, MemorySettings(), announce=_unheard)
+        memory = Memory(Ledger(database, "default"), vectors, MemorySettings(), announce=_unheard)
         await running.enter_async_context(vector_worker(other, embedder, tmp_path / "chroma"))
         indexing = asyncio.create_task(memory.indexer.run())
         running.callback(indexing.cancel)
-        await memory.of(Caller(user="ann")).write_episodic("A note.")
+        await memory.of(Caller(tenant="default", user="ann")).write_episodic("A note.")
         await begun.wait()
         pid = server.pid
         os.kill(pid, signal.SIGKILL)

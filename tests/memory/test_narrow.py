@@ -34,7 +34,7 @@ async def owner_of_much(searchable: Memory, monkeypatch: pytest.MonkeyPatch) -> 
     """Who has more records than are compared or looked through, one of them in session s1."""
     monkeypatch.setattr(searches, "OWN", MUCH - 1)
     monkeypatch.setattr(searches, "FURTHER_LOOK", MUCH - 20)
-    richard = searchable.of(Caller(user="richard", session_id="s1"))
+    richard = searchable.of(Caller(tenant="default", user="richard", session_id="s1"))
     other = [f"The letter {n} for that precious stuff was sent." for n in range(MUCH)]
     await richard.intake.store_conversation([said(text, timestamp=OLD) for text in other], "s2")
     await richard.intake.store_conversation([said(GOLD, timestamp=NEW)], "s1")
@@ -61,7 +61,7 @@ async def test_a_time_is_searched_by_meaning_whatever_its_user_has_of_others(
 async def test_a_time_is_searched_by_words_however_often_they_were_said_at_others(
     memory: Memory,
 ) -> None:
-    richard = memory.of(Caller(user="richard"))
+    richard = memory.of(Caller(tenant="default", user="richard"))
     often = [f"Osmium {n}." for n in range(800)]
     await richard.intake.store_conversation([said(text, timestamp=OLD) for text in often], "s1")
     await richard.intake.store_conversation([said(LONG, timestamp=NEW)], "s2")
@@ -73,7 +73,7 @@ async def test_a_time_is_searched_by_words_however_often_they_were_said_at_other
 async def test_past_sessions_are_searched_by_words_whatever_was_said_in_this_one(
     memory: Memory,
 ) -> None:
-    richard = memory.of(Caller(user="richard", session_id="now"))
+    richard = memory.of(Caller(tenant="default", user="richard", session_id="now"))
     await richard.intake.store_conversation([said(f"Osmium {n}.") for n in range(MUCH * 4)], "now")
     await richard.intake.store_conversation([said(LONG)], "past")
 
@@ -81,7 +81,7 @@ async def test_past_sessions_are_searched_by_words_whatever_was_said_in_this_one
 
 
 async def test_what_was_retired_does_not_hide_what_holds(memory: Memory) -> None:
-    richard = memory.of(Caller(user="richard"))
+    richard = memory.of(Caller(tenant="default", user="richard"))
     await richard.intake.store_conversation([said(f"Ann walks, {n}.") for n in range(MUCH * 4)])
     versions = [f"Osmium {n}." for n in range(MUCH * 2)]
     for version in versions:
@@ -94,7 +94,10 @@ async def test_what_was_retired_does_not_hide_what_holds(memory: Memory) -> None
 async def test_what_others_said_does_not_hide_what_most_of_the_ledgers_owner_said(
     memory: Memory,
 ) -> None:
-    eve, richard = memory.of(Caller(user="eve")), memory.of(Caller(user="richard"))
+    eve, richard = (
+        memory.of(Caller(tenant="default", user="eve")),
+        memory.of(Caller(tenant="default", user="richard")),
+    )
     await eve.intake.store_conversation([said(f"Osmium {n}.") for n in range(MUCH * 4)])
     await richard.intake.store_conversation(
         [said(f"Ann walks, {n}.") for n in range(MUCH * 8)], "s1"
@@ -106,7 +109,9 @@ async def test_what_others_said_does_not_hide_what_most_of_the_ledgers_owner_sai
 
 async def test_a_time_that_ends_before_it_begins_is_refused(memory: Memory) -> None:
     with pytest.raises(InvalidArgumentsError, match="since"):
-        await recall(memory.of(Caller(user="richard")), "osmium", since=NEW, until=OLD)
+        await recall(
+            memory.of(Caller(tenant="default", user="richard")), "osmium", since=NEW, until=OLD
+        )
 
 
 async def behind_others(searchable: Memory, *texts: str) -> MemoryService:
@@ -114,10 +119,10 @@ async def behind_others(searchable: Memory, *texts: str) -> MemoryService:
 
     Two hundred messages of somebody else are nearer to that.
     """
-    eve = searchable.of(Caller(user="eve"))
+    eve = searchable.of(Caller(tenant="default", user="eve"))
     nearer = "These letters stand for that precious stuff"
     await eve.intake.store_conversation([said(f"{nearer}, number {n}.") for n in range(200)])
-    richard = searchable.of(Caller(user="richard"))
+    richard = searchable.of(Caller(tenant="default", user="richard"))
     for number, text in enumerate(texts):
         await richard.intake.store_conversation([said(text)], f"s{number}")
     await indexed(searchable)

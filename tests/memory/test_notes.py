@@ -21,7 +21,7 @@ from recalling import DAY
 
 @pytest.fixture
 def richard(memory: Memory) -> MemoryService:
-    return memory.of(Caller(user="richard", agent="shell", session_id="s1"))
+    return memory.of(Caller(tenant="default", user="richard", agent="shell", session_id="s1"))
 
 
 def said(noted: Noted) -> list[tuple[str, str]]:
@@ -57,7 +57,7 @@ async def test_notes_come_back_in_their_order_with_their_roles(richard: MemorySe
 
 async def test_without_a_role_the_caller_is_named(memory: Memory, richard: MemoryService) -> None:
     await richard.sessions.note("One.")
-    nobody = memory.of(Caller(user="richard", session_id="s1"))
+    nobody = memory.of(Caller(tenant="default", user="richard", session_id="s1"))
 
     assert said(await nobody.sessions.note("Two.")) == [("shell", "One."), ("agent", "Two.")]
 
@@ -153,9 +153,9 @@ async def test_notes_belong_to_a_session_of_a_user(memory: Memory, richard: Memo
     await richard.sessions.note("Mine.")
 
     for other in (
-        Caller(user="richard", agent="shell", session_id="s2"),
-        Caller(user="eve", agent="shell", session_id="s1"),
-        Caller(agent="shell", session_id="s1"),
+        Caller(tenant="default", user="richard", agent="shell", session_id="s2"),
+        Caller(tenant="default", user="eve", agent="shell", session_id="s1"),
+        Caller(tenant="default", agent="shell", session_id="s1"),
     ):
         noted = await memory.of(other).sessions.note("Theirs.")
         assert said(noted) == [("shell", "Theirs.")]
@@ -176,7 +176,7 @@ async def test_every_agent_of_the_session_sees_every_note(
     memory: Memory, richard: MemoryService
 ) -> None:
     await richard.sessions.note("From the shell.")
-    robot = memory.of(Caller(user="richard", agent="robot", session_id="s1"))
+    robot = memory.of(Caller(tenant="default", user="richard", agent="robot", session_id="s1"))
 
     noted = await robot.sessions.note("From the robot.")
     assert said(noted) == [("shell", "From the shell."), ("robot", "From the robot.")]
@@ -184,7 +184,7 @@ async def test_every_agent_of_the_session_sees_every_note(
 
 async def test_without_a_session_there_is_nothing_to_note_in(memory: Memory) -> None:
     with pytest.raises(InvalidArgumentsError, match="Send session_id in the envelope"):
-        await memory.of(Caller(user="richard")).sessions.note("Where?")
+        await memory.of(Caller(tenant="default", user="richard")).sessions.note("Where?")
 
 
 @pytest.mark.parametrize("blank", ["", " ", "\n\t"])
@@ -202,7 +202,7 @@ async def test_a_blank_role_is_refused(richard: MemoryService) -> None:
 async def test_notes_survive_the_process(tmp_path: Path) -> None:
     for number in (1, 2):
         async with Database.open(tmp_path / "notes.sqlite3", migrations()) as opened:
-            notes = Notes(Ledger(opened), SessionOf("richard", "s1"))
+            notes = Notes(Ledger(opened, "default"), SessionOf("richard", "s1"))
             noted = await notes.add("shell", f"Step {number}.", DAY)
 
     assert said(noted) == [("shell", "Step 1."), ("shell", "Step 2.")]

@@ -22,7 +22,7 @@ from local.protocol.vectors import VectorHits
 from local.tools import recall as recall_tool
 from recalling import DAY, recall, said
 
-RICHARD = Caller(user="richard", agent="shell", session_id="s1")
+RICHARD = Caller(tenant="default", user="richard", agent="shell", session_id="s1")
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ from local.protocol.envelope import Caller
 from local.tools import recall as recall_tool
 from recalling import said
 
-RICHARD = Caller(user="richard", agent="shell", session_id="s1")
+RICHARD = Caller(tenant="default", user="richard", agent="shell", session_id="s1")
 DAYS = (1, 8, 15, 22)
 """Of May 2026, a Friday each: what was said of the pump, a week apart."""
 

@@ -13,9 +13,9 @@ from local.protocol.payloads import ToolCallRecord
 from local.settings import MemorySettings
 from recalling import DAY, recall, said
 
-RICHARD = Caller(user="richard", agent="shell", session_id="now")
-EVE = Caller(user="eve", agent="robot", session_id="now")
-NOBODY = Caller(agent="shell", session_id="now")
+RICHARD = Caller(tenant="default", user="richard", agent="shell", session_id="now")
+EVE = Caller(tenant="default", user="eve", agent="robot", session_id="now")
+NOBODY = Caller(tenant="default", agent="shell", session_id="now")
 WEIGHTS = Weights.of(MemorySettings())
 
 
@@ -40,7 +40,9 @@ async def everything_of(memory: Memory, caller: Caller, name: str) -> None:
 async def remembered(memory: Memory) -> None:
     await everything_of(memory, RICHARD, "richard")
     await everything_of(memory, EVE, "eve")
-    await everything_of(memory, Caller(session_id="now", agent="nobody"), "nobody")
+    await everything_of(
+        memory, Caller(tenant="default", session_id="now", agent="nobody"), "nobody"
+    )
     fact = Fact(content="tenant osmium", scope="tenant")
     await memory.of(EVE).facts.store(fact)
     chunk = NewRecord(
@@ -101,7 +103,7 @@ async def test_a_caller_without_a_user_finds_what_other_such_callers_said(
 
 
 async def test_a_caller_who_says_nothing_of_himself_may_ask(memory: Memory) -> None:
-    found = set(await recall(memory.of(Caller()), "osmium"))
+    found = set(await recall(memory.of(Caller(tenant="default")), "osmium"))
 
     own = {"nobody now osmium", "nobody now tool osmium", "nobody past osmium"}
     assert found == own | TENANT
@@ -110,10 +112,10 @@ async def test_a_caller_who_says_nothing_of_himself_may_ask(memory: Memory) -> N
 @pytest.mark.parametrize(
     ("scope", "caller", "lacks"),
     [
-        ("session", Caller(user="richard", agent="shell"), "session_id"),
-        ("history", Caller(agent="shell", session_id="now"), "user"),
-        ("user", Caller(agent="shell", session_id="now"), "user"),
-        ("agent", Caller(user="richard", session_id="now"), "source"),
+        ("session", Caller(tenant="default", user="richard", agent="shell"), "session_id"),
+        ("history", Caller(tenant="default", agent="shell", session_id="now"), "user"),
+        ("user", Caller(tenant="default", agent="shell", session_id="now"), "user"),
+        ("agent", Caller(tenant="default", user="richard", session_id="now"), "source"),
     ],
 )
 async def test_a_scope_whose_identity_is_missing_says_which(
@@ -169,7 +171,7 @@ async def test_the_current_session_is_no_history_and_the_other_way_round(
 async def test_without_a_session_all_of_the_users_sessions_are_history(
     memory: Memory,
 ) -> None:
-    outside = memory.of(Caller(user="richard", agent="shell"))
+    outside = memory.of(Caller(tenant="default", user="richard", agent="shell"))
 
     assert set(await recall(outside, "osmium", scope="history")) == SESSION | PAST
 
@@ -177,8 +179,8 @@ async def test_without_a_session_all_of_the_users_sessions_are_history(
 async def test_the_users_facts_are_found_by_every_agent_and_an_agents_by_every_user(
     memory: Memory,
 ) -> None:
-    by_robot = memory.of(Caller(user="richard", agent="robot"))
-    for_eve = memory.of(Caller(user="eve", agent="shell"))
+    by_robot = memory.of(Caller(tenant="default", user="richard", agent="robot"))
+    for_eve = memory.of(Caller(tenant="default", user="eve", agent="shell"))
 
     assert set(await recall(by_robot, "osmium", scope="user")) == USER
     assert set(await recall(for_eve, "osmium", scope="agent")) == AGENT
@@ -188,8 +190,8 @@ async def test_names_of_users_and_agents_that_look_alike_are_kept_apart(
     memory: Memory,
 ) -> None:
     """An agent called as a user is, and names that only differ in case or in odd letters."""
-    namesake = memory.of(Caller(user="shell", agent="richard", session_id="now"))
+    namesake = memory.of(Caller(tenant="default", user="shell", agent="richard", session_id="now"))
     assert set(await recall(namesake, "osmium")) == TENANT
     for user in ("Richard", "richard ", "richárd", "rich*", 'richard" OR "eve', "x" * 256, "\x00"):
-        found = await recall(memory.of(Caller(user=user)), "osmium")
+        found = await recall(memory.of(Caller(tenant="default", user=user)), "osmium")
         assert set(found) == TENANT, user

@@ -10,7 +10,7 @@ from local.memory.tenant import Memory
 from local.protocol.envelope import Caller, utc_now
 from local.protocol.payloads import ToolResult
 
-RICHARD = Caller(user="richard", agent="shell", session_id="s1")
+RICHARD = Caller(tenant="default", user="richard", agent="shell", session_id="s1")
 
 
 async def call(bus: Connection, tool: str, **args: object) -> ToolResult:

@@ -21,7 +21,7 @@ from local.protocol.payloads import ToolCallRecord
 from local.settings import MemorySettings
 from recalling import DAY, said
 
-RICHARD = Caller(user="richard", agent="shell", session_id="s1")
+RICHARD = Caller(tenant="default", user="richard", agent="shell", session_id="s1")
 WEATHER = ToolCallRecord(
     id="call-1", name="weather", args={"city": "Rome"}, content="Rain in Rome."
 )
@@ -219,7 +219,10 @@ async def test_a_session_belongs_to_its_user(memory: Memory, richard: MemoryServ
     await richard.intake.store_turn(turn(1))
     await richard.sessions.note("Mine.")
 
-    for stranger in (Caller(user="eve", session_id="s1"), Caller(session_id="s1")):
+    for stranger in (
+        Caller(tenant="default", user="eve", session_id="s1"),
+        Caller(tenant="default", session_id="s1"),
+    ):
         for session_id in (None, "s1"):
             session = await load(memory.of(stranger), session_id=session_id)
             assert (session.messages, session.notes, session.earlier) == ([], [], False)
@@ -229,7 +232,7 @@ async def test_another_session_of_the_user_is_loaded_by_its_id(
     memory: Memory, richard: MemoryService
 ) -> None:
     await richard.intake.store_turn(turn(1))
-    elsewhere = memory.of(Caller(user="richard", session_id="s2"))
+    elsewhere = memory.of(Caller(tenant="default", user="richard", session_id="s2"))
 
     assert (await load(elsewhere)).messages == []
     assert len((await load(elsewhere, session_id="s1")).messages) == 2
@@ -249,7 +252,7 @@ async def test_another_tenants_session_is_another_one(
 
 async def test_without_any_session_it_is_said_what_is_missing(memory: Memory) -> None:
     with pytest.raises(InvalidArgumentsError, match="Send session_id"):
-        await load(memory.of(Caller(user="richard")))
+        await load(memory.of(Caller(tenant="default", user="richard")))
 
 
 async def test_what_was_retired_is_not_loaded(richard: MemoryService, database: Database) -> None:
@@ -312,7 +315,7 @@ async def test_settings_say_which_and_how_many(memory: Memory, database: Databas
         await remember(memory.of(RICHARD), content, importance)
 
     async def found(**settings: Any) -> list[str]:
-        ledger = Ledger(database)
+        ledger = Ledger(database, "default")
         sessions = Sessions(ledger, RICHARD, MemorySettings(**settings), memory.clock)
         return [fact.content for fact in (await sessions.load(None, 1)).memories]
 
@@ -334,9 +337,9 @@ async def test_nobody_gets_the_facts_of_another(memory: Memory, richard: MemoryS
     await remember(richard, "Only for the shell.", 1, scope="agent")
     await remember(richard, "For everybody.", 1, scope="tenant")
 
-    eve = memory.of(Caller(user="eve", agent="robot", session_id="s1"))
+    eve = memory.of(Caller(tenant="default", user="eve", agent="robot", session_id="s1"))
     assert await memories(eve) == ["For everybody."]
-    nobody = memory.of(Caller(session_id="s1"))
+    nobody = memory.of(Caller(tenant="default", session_id="s1"))
     assert await memories(nobody) == ["For everybody."]
 
 
@@ -396,4 +399,4 @@ async def test_the_ledger_of_records_knows_nothing_of_notes(
     await richard.sessions.note("Ship on Friday.")
 
     assert (await memory.ledger.counts()).records == 0
-    assert (await Ledger(database).counts()).waiting == 0
+    assert (await Ledger(database, "default").counts()).waiting == 0

@@ -50,7 +50,7 @@ def judge() -> ToldJudge:
 
 @pytest.fixture
 def richard(searchable: Memory) -> MemoryService:
-    return searchable.of(Caller(user="richard", agent="shell"))
+    return searchable.of(Caller(tenant="default", user="richard", agent="shell"))
 
 
 @pytest.fixture
@@ -161,7 +161,7 @@ async def test_what_is_farther_away_than_the_distance_is_not_compared(
 async def test_facts_of_others_and_of_other_scopes_are_never_compared(
     searchable: Memory, richard: MemoryService, judge: ToldJudge
 ) -> None:
-    eve = searchable.of(Caller(user="eve", agent="shell"))
+    eve = searchable.of(Caller(tenant="default", user="eve", agent="shell"))
     await remember(eve, "We live in Bonn.")
     await remember(richard, "We live in Oslo.", scope="agent")
     await remember(richard, "We live in Madrid.", scope="tenant")
@@ -358,7 +358,7 @@ async def test_a_fact_that_the_model_never_finishes_holds_nobody_up(
         return await verdicts(fact, older)
 
     monkeypatch.setattr(judge, "verdicts", slow_for_one)
-    eve = searchable.of(Caller(user="eve", agent="shell"))
+    eve = searchable.of(Caller(tenant="default", user="eve", agent="shell"))
     async with judging(searchable, judge):
         await remember(richard, BERLIN)
         await remember(eve, BERLIN)

@@ -1,9 +1,12 @@
 """Two tenants share a database and nothing else: whatever finds or changes records, finds none."""
 
+import ast
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+import local
 from indexed import indexed
 from local.bus.connection import Connection
 from local.bus.vector_client import VectorClient
@@ -22,8 +25,9 @@ from local.protocol.vectors import VectorHits
 from local.settings import MemorySettings
 from recalling import DAY, contents, said
 
-RICHARD = Caller(user="richard", agent="shell", session_id="s1")
+RICHARD = Caller(tenant="default", user="richard", agent="shell", session_id="s1")
 NAMESAKE = Caller(tenant="other", user="richard", agent="shell", session_id="s1")
+SOURCE = Path(local.__file__).parent
 QUESTION = "project.deadline user.metal osmium iridium Friday densest metal"
 
 
@@ -253,3 +257,22 @@ async def test_nothing_that_a_tenant_does_changes_the_records_of_another(
     assert await other.queue.indexed() == 0
     missing, unknown = await other.queue.compared(set(ids))
     assert (missing, sorted(unknown)) == ([], sorted(ids))
+
+
+def test_whoever_forgets_the_tenant_reaches_nobodys_memory() -> None:
+    """Nothing in the code has a default for it, and one place has the name of the default one."""
+    literals, defaults = set(), []
+    for path in SOURCE.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.arguments):
+                args = [*node.posonlyargs, *node.args]
+                given = [*args[len(args) - len(node.defaults) :]] if node.defaults else []
+                given += [a for a, d in zip(node.kwonlyargs, node.kw_defaults, strict=True) if d]
+                defaults += [path.name for arg in given if arg.arg == "tenant"]
+            elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
+                defaults += [path.name] if node.target.id == "tenant" and node.value else []
+            elif isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant):
+                literals |= {path.name} if node.value.value == "default" else set()
+
+    assert defaults == []
+    assert literals == {"envelope.py"}

@@ -22,8 +22,8 @@ from local.tools.excerpts import shortened
 from local.tools.search_memory import formatted
 from waiting import eventually
 
-RICHARD = Caller(user="richard", agent="shell")
-EVE = Caller(user="eve")
+RICHARD = Caller(tenant="default", user="richard", agent="shell")
+EVE = Caller(tenant="default", user="eve")
 TODAY = datetime.now(UTC).date().isoformat()
 
 

@@ -11,8 +11,8 @@ from local.protocol.payloads import Json, MemoryChange
 
 pytestmark = pytest.mark.usefixtures("tools")
 
-RICHARD = Caller(user="richard", agent="shell", session_id="s1")
-EVE = Caller(user="eve", agent="shell")
+RICHARD = Caller(tenant="default", user="richard", agent="shell", session_id="s1")
+EVE = Caller(tenant="default", user="eve", agent="shell")
 
 
 async def ask(bus: Connection, tool: str, args: Json, caller: Caller = RICHARD) -> Any:

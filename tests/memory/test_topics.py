@@ -19,12 +19,12 @@ LANGUAGE = "user.language_preference"
 
 @pytest.fixture
 def richard(memory: Memory) -> MemoryService:
-    return memory.of(Caller(user="richard", agent="shell", session_id="s1"))
+    return memory.of(Caller(tenant="default", user="richard", agent="shell", session_id="s1"))
 
 
 @pytest.fixture
 def eve(memory: Memory) -> MemoryService:
-    return memory.of(Caller(user="eve"))
+    return memory.of(Caller(tenant="default", user="eve"))
 
 
 async def contents(memory: Memory, scope: Owning, owner: str, topic: str) -> list[str]:

@@ -12,8 +12,8 @@ from local.protocol.payloads import Json, ToolResult
 
 pytestmark = pytest.mark.usefixtures("tools")
 
-RICHARD = Caller(user="richard", agent="shell")
-EVE = Caller(user="eve", agent="robot")
+RICHARD = Caller(tenant="default", user="richard", agent="shell")
+EVE = Caller(tenant="default", user="eve", agent="robot")
 VIM = {"content": "Edits with Vim.", "scope": "user", "topic": "user.editor"}
 EMACS = {**VIM, "content": "Edits with Emacs."}
 
@@ -157,7 +157,7 @@ async def test_wrong_arguments_are_clear_errors_and_write_nothing(
 async def test_a_fact_for_an_identity_that_the_envelope_lacks_is_a_clear_error(
     bus: Connection,
 ) -> None:
-    result = await call(bus, "remember_fact", VIM, Caller(agent="shell"))
+    result = await call(bus, "remember_fact", VIM, Caller(tenant="default", agent="shell"))
 
     assert result.error is not None
     assert result.error.code == "invalid_arguments"

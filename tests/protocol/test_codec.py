@@ -44,7 +44,11 @@ def test_an_envelope_comes_back_as_it_was_sent() -> None:
 
 def test_vectors_come_back_bit_for_bit() -> None:
     vector = bytes(range(256))
-    sent = seal(VectorUpsert(items=[VectorItem(id="1", vector=vector)]), type="", source="")
+    sent = seal(
+        VectorUpsert(tenant="default", items=[VectorItem(id="1", vector=vector)]),
+        type="",
+        source="",
+    )
 
     assert decode(encode(sent), VectorUpsert).payload.items[0].vector == vector
 

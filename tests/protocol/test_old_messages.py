@@ -246,29 +246,35 @@ PAYLOADS: Mapping[str, tuple[Any, Any]] = {
             embedder="all-MiniLM-L6-v2",
         ),
     ),
-    "vector_search": (VectorSearch, VectorSearch(text="language", limit=40)),
+    "vector_search": (VectorSearch, VectorSearch(tenant="default", text="language", limit=40)),
     "vector_hits": (
         VectorHits,
         VectorHits(hits=[VectorHit("m1", 0.75)], min_score=0.2, embedder="all-MiniLM-L6-v2"),
     ),
     "vector_upsert": (
         VectorUpsert,
-        VectorUpsert(items=[VectorItem(id="m1", text="Elixir"), VectorItem(id="m2", vector=b"01")]),
+        VectorUpsert(
+            tenant="default",
+            items=[VectorItem(id="m1", text="Elixir"), VectorItem(id="m2", vector=b"01")],
+        ),
     ),
     "vectors_stored": (
         VectorsStored,
         VectorsStored(vectors=[b"0", b"1"], embedder="all-MiniLM-L6-v2"),
     ),
-    "vector_delete": (VectorDelete, VectorDelete(ids=["m1"])),
-    "vector_ids": (VectorIds, VectorIds(offset=0, limit=10)),
+    "vector_delete": (VectorDelete, VectorDelete(tenant="default", ids=["m1"])),
+    "vector_ids": (VectorIds, VectorIds(tenant="default", offset=0, limit=10)),
     "vector_id_page": (VectorIdPage, VectorIdPage(ids=["m1"])),
-    "vector_tenant": (TenantOnly, TenantOnly()),
+    "vector_tenant": (TenantOnly, TenantOnly(tenant="default")),
     "vector_status": (
         VectorStatus,
         VectorStatus(worker="w1", count=2, embedder="all-MiniLM-L6-v2", clean=True, dimensions=384),
     ),
     "vector_ready": (WorkerReady, WorkerReady(worker="w1")),
-    "vector_check": (VectorCheck, VectorCheck(items=[VectorItem(id="m1", vector=b"0")])),
+    "vector_check": (
+        VectorCheck,
+        VectorCheck(tenant="default", items=[VectorItem(id="m1", vector=b"0")]),
+    ),
     "error": (ErrorReply, ErrorReply(code="unavailable", message="Ollama is down.")),
 }
 

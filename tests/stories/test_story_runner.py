@@ -150,7 +150,7 @@ async def test_a_raw_request_arrives_as_it_is_but_for_the_runs_names(
 async def test_a_message_is_published_into_its_stream_with_what_its_names_stand_for(
     bench: Bench, counter: Counter
 ) -> None:
-    await ensure_streams(bench.bus)
+    await ensure_streams(bench.bus, "default")
     turn: Json = {"user": "$user", "payload": {"session_id": "$session", "answer": "$first"}}
     story = told(
         Call(call="count", keep={"first": "data.calls"}),

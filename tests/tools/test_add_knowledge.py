@@ -12,7 +12,7 @@ from local.protocol.payloads import Json, ToolRequest
 from local.protocol.tool import ToolOutput, parameters_of
 from local.tools.add_knowledge import MAX_PART, MOST_FACTS, TOOL, AddKnowledge
 
-RICHARD = Caller(user="richard")
+RICHARD = Caller(tenant="default", user="richard")
 ADA = {"subject": "Ada", "predicate": "works for", "object": "Northwind"}
 BOSS = {"subject": "Zoltan Kiss", "predicate": "runs", "object": "Northwind"}
 

@@ -10,7 +10,7 @@ from local.protocol.payloads import Json, OutputPart, ToolRequest
 from local.protocol.tool import ToolOutput, parameters_of
 from local.tools.read_tool_output import TOOL, ReadToolOutput
 
-RICHARD = Caller(user="richard")
+RICHARD = Caller(tenant="default", user="richard")
 KEY = "tout_" + "a" * 24
 PARTS = ("\x00" * 5_000, "b" * 10_000, "🎻" * 5_000)
 WHOLE = "".join(PARTS)

@@ -14,7 +14,7 @@ from local.protocol.envelope import Caller
 from local.protocol.payloads import Json, ToolResult
 from local.tools import save_memory, search_memory
 
-RICHARD = Caller(user="richard", agent="shell", session_id="s1")
+RICHARD = Caller(tenant="default", user="richard", agent="shell", session_id="s1")
 GOLD = "The chemical symbol of gold is Au."
 
 
@@ -60,7 +60,7 @@ async def test_whose_a_note_is_comes_from_the_envelope_alone(
 ) -> None:
     await save(bus, {"user": "eve", "tenant": "other", "owner": ""})
 
-    other = Caller(user=user, agent="shell")
+    other = Caller(tenant="default", user=user, agent="shell")
     found = await call_tool(bus, "search_memory", {"query": "symbol of gold"}, caller=other)
 
     assert found.data["hits"] == []

@@ -20,7 +20,7 @@ from local.tools.load_session import MOST_MESSAGES, LoadSession
 from local.tools.note import MAX_NOTE, MAX_ROLE, MakeNote
 from recalling import DAY, said
 
-RICHARD = Caller(user="richard", agent="shell", session_id="s1")
+RICHARD = Caller(tenant="default", user="richard", agent="shell", session_id="s1")
 WIDE = "\x01"
 """A character that takes six bytes of JSON."""
 
@@ -108,7 +108,7 @@ async def test_arguments_out_of_bounds_are_refused(bus: Connection, tool: str, a
 async def test_without_a_session_the_error_says_what_to_send(
     bus: Connection, tool: str, args: Json
 ) -> None:
-    result = await call(bus, tool, args, Caller(user="richard"))
+    result = await call(bus, tool, args, Caller(tenant="default", user="richard"))
 
     assert result.error is not None
     assert result.error.code == "invalid_arguments"
@@ -162,7 +162,9 @@ async def test_another_users_session_is_empty(bus: Connection, richard: MemorySe
     await richard.intake.store_conversation([said("A secret.")])
     await richard.sessions.note("A secret.")
 
-    result = await call(bus, "load_session", {"session_id": "s1"}, Caller(user="eve"))
+    result = await call(
+        bus, "load_session", {"session_id": "s1"}, Caller(tenant="default", user="eve")
+    )
 
     assert result.content == "[Session s1, its last 0 messages]"
     assert (result.data["messages"], result.data["notes"]) == ([], [])

@@ -64,7 +64,7 @@ class Housekeeper(Participant):
             problem = str(error)
         dead_letters = 0
         try:
-            dead_letters = await count_letters(self.bus)
+            dead_letters = await count_letters(self.bus, self._memory.tenant)
         except BusError as error:
             problem = problem or str(error)
         worker, failure = await self._worker_status()

@@ -58,14 +58,14 @@ class MemoryAgent(Participant):
 
     @classmethod
     async def open(
-        cls, bus: Connection, memories: Memories, *, turn_timeout: float
+        cls, bus: Connection, memories: Memories, *, tenant: str, turn_timeout: float
     ) -> "MemoryAgent":
-        """Create the streams and the durable consumer, unless they exist.
+        """Create the streams and the durable consumer of a tenant's turns, unless they exist.
 
         `turn_timeout`: seconds in which a message has to be handled.
         """
-        await ensure_streams(bus)
-        return cls(bus, memories, await ensure_turns_consumer(bus, NAME), turn_timeout)
+        await ensure_streams(bus, tenant)
+        return cls(bus, memories, await ensure_turns_consumer(bus, NAME, tenant), turn_timeout)
 
     async def _receive(self, message: Message) -> None:
         try:

@@ -21,7 +21,7 @@ from local.bus.participant import Participant, error_answer
 from local.errors import Local2Error, VectorError
 from local.logs import logging_to
 from local.protocol import subjects
-from local.protocol.envelope import decode, encode, seal
+from local.protocol.envelope import DEFAULT_TENANT, decode, encode, seal
 from local.protocol.vectors import (
     TenantOnly,
     VectorCheck,
@@ -96,7 +96,9 @@ async def work(config: WorkerConfig) -> None:
     async with AsyncExitStack() as resources:
         index = await asyncio.to_thread(VectorIndex.open, config.chroma_path, config.collection)
         resources.callback(index.close)
-        embedder = await asyncio.to_thread(_embedder, config, index.recorded_embedder("default"))
+        embedder = await asyncio.to_thread(
+            _embedder, config, index.recorded_embedder(DEFAULT_TENANT)
+        )
         store = VectorStore(index, embedder)
         resources.callback(store.close)
         if stop.is_set():

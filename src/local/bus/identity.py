@@ -10,7 +10,7 @@ import secrets
 from typing import Any
 
 from local.bus.subscription import Headers, Message
-from local.protocol.envelope import Caller, Envelope
+from local.protocol.envelope import DEFAULT_TENANT, Caller, Envelope
 
 SIGNATURE = "Local2-Signature"
 
@@ -18,6 +18,7 @@ SIGNATURE = "Local2-Signature"
 def caller_of(envelope: Envelope[Any]) -> Caller:
     """The caller of a request. A server without accounts has one tenant, `default`."""
     return Caller(
+        tenant=DEFAULT_TENANT,
         user=envelope.user,
         agent=envelope.source or None,
         session_id=envelope.session_id,

@@ -11,7 +11,7 @@ import structlog
 from local.bus.connection import Connection
 from local.errors import BusError, Local2Error
 from local.protocol import subjects
-from local.protocol.envelope import Caller, decode, encode, seal
+from local.protocol.envelope import Sender, decode, encode, seal
 from local.protocol.payloads import OutputPart, ToolResult
 
 KEEP_TIMEOUT = 5.0
@@ -27,7 +27,7 @@ log = structlog.get_logger()
 
 
 async def with_preview(
-    bus: Connection, result: ToolResult, *, caller: Caller, limit: int
+    bus: Connection, result: ToolResult, *, caller: Sender, limit: int
 ) -> ToolResult:
     """The result, or a preview of it if it has more than `limit` characters.
 
@@ -48,7 +48,7 @@ async def with_preview(
     )
 
 
-async def store_output(bus: Connection, content: str, *, caller: Caller) -> str:
+async def store_output(bus: Connection, content: str, *, caller: Sender) -> str:
     """Store a tool's output in the memory; return the key under which the caller can read it.
 
     Raises:

@@ -68,7 +68,7 @@ class Delivery(NamedTuple):
     """How often, this time included."""
 
 
-async def ensure_streams(bus: Connection, tenant: str = "default") -> None:
+async def ensure_streams(bus: Connection, tenant: str) -> None:
     """Create the tenant's streams, or update those of an earlier version.
 
     Raises:
@@ -152,7 +152,7 @@ async def publish_durably(
         log.warning("duplicate_dropped", subject=subject, message_id=message_id)
 
 
-async def ensure_turns_consumer(bus: Connection, name: str, tenant: str = "default") -> str:
+async def ensure_turns_consumer(bus: Connection, name: str, tenant: str) -> str:
     """Create the durable consumer of a tenant's turns; return the subject that it delivers to.
 
     A push consumer, because pulling stalls when the server restarts. It delivers only as many

@@ -7,7 +7,7 @@ import typer
 
 from local import __version__
 from local.cli.output import command
-from local.protocol.envelope import Caller
+from local.protocol.envelope import Sender
 from local.protocol.memories import Scope
 from local.settings import ChatChoice
 
@@ -100,7 +100,7 @@ def call(  # noqa: PLR0913, PLR0917 - one parameter an option
     with command(context.obj, json=json) as (settings, output):
         from local.cli.tools import call as run
 
-        caller = Caller(agent=agent, user=user, session_id=session)
+        caller = Sender(agent=agent, user=user, session_id=session)
         run(settings, output, tool, arguments or [], caller)
 
 
@@ -153,7 +153,7 @@ def recall(  # noqa: PLR0913, PLR0917 - one parameter an option
             synthesize=synthesize,
             explain=explain,
         )
-        caller = Caller(agent=agent, user=user, session_id=session)
+        caller = Sender(agent=agent, user=user, session_id=session)
         search(settings, output, arguments, caller)
 
 
@@ -169,7 +169,7 @@ def history(
     with command(context.obj, json=json) as (settings, output):
         from local.cli.recall import history as run
 
-        run(settings, output, topic_or_id, Caller(agent=agent, user=user))
+        run(settings, output, topic_or_id, Sender(agent=agent, user=user))
 
 
 @app.command()
@@ -187,7 +187,7 @@ def ingest(  # noqa: PLR0913, PLR0917 - one parameter an option
     with command(context.obj, json=json) as (settings, output):
         from local.cli.ingest import ingest as run
 
-        caller = Caller(agent=agent, user=user)
+        caller = Sender(agent=agent, user=user)
         run(settings, output, files, caller, session=session)
 
 

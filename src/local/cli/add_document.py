@@ -10,7 +10,7 @@ from local.cli.answers import NAME, Outcome, answer_on, name_of, progress, repor
 from local.cli.output import Output, run_async
 from local.client import Connection, connect
 from local.errors import BadRequestError, InvalidArgumentsError, Local2Error
-from local.protocol.envelope import Caller
+from local.protocol.envelope import Sender
 from local.protocol.memories import MAX_DOCUMENT, MAX_TITLE, AddedDocument, check_size
 from local.protocol.payloads import Json
 from local.runtime import running_url
@@ -61,7 +61,7 @@ async def _add(bus: Connection, file: Path, title: str | None, source: str | Non
         "title": (title or name_of(Path(file.stem)))[:MAX_TITLE],
         "source": source or await asyncio.to_thread(_path_of, file),
     }
-    result = await answer_on(bus, "add_document", args, Caller(agent=NAME))
+    result = await answer_on(bus, "add_document", args, Sender(agent=NAME))
     if result.error is not None:
         return Outcome(file=shown, error=result.error.message)
     data = msgspec.convert(result.data, AddedDocument)

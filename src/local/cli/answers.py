@@ -17,7 +17,7 @@ from local.cli.output import FAILED, Output, printable
 from local.client import Connection, connect
 from local.client.tools import call_tool
 from local.errors import BusError
-from local.protocol.envelope import Caller, new_id
+from local.protocol.envelope import Sender, new_id
 from local.protocol.payloads import Json, ToolResult
 from local.runtime import running_url
 from local.settings import Settings
@@ -35,13 +35,13 @@ INDENT = "   "
 T = TypeVar("T")
 
 
-async def answer(settings: Settings, tool: str, args: Json, caller: Caller) -> ToolResult:
+async def answer(settings: Settings, tool: str, args: Json, caller: Sender) -> ToolResult:
     """Call one tool of the running stack."""
     async with connect(running_url(settings), name=NAME) as bus:
         return await answer_on(bus, tool, args, caller)
 
 
-async def answer_on(bus: Connection, tool: str, args: Json, caller: Caller) -> ToolResult:
+async def answer_on(bus: Connection, tool: str, args: Json, caller: Sender) -> ToolResult:
     """Call one tool, as a turn of its own; fail at once if the connection is lost."""
     asked = asyncio.create_task(
         call_tool(bus, tool, args, caller=caller, query_id=new_id(), timeout=PATIENCE)

@@ -10,7 +10,7 @@ from local.cli.output import FAILED, Output, printable, run_async, shown
 from local.client import Connection, connect
 from local.client.queries import QueryClient
 from local.errors import Local2Error
-from local.protocol.envelope import Caller, new_id
+from local.protocol.envelope import Sender, new_id
 from local.protocol.payloads import Generation
 from local.runtime import running_url
 from local.settings import Settings
@@ -22,7 +22,7 @@ PROMPT = FormattedText([("bold ansicyan", "you> ")])
 def ask(
     settings: Settings, output: Output, text: str, *, session: str | None, user: str | None
 ) -> None:
-    caller = Caller(agent=NAME, user=user, session_id=session or new_id())
+    caller = Sender(agent=NAME, user=user, session_id=session or new_id())
     turn = run_async(_ask(settings, text, caller))
     output.data(turn)
     if turn.answer:
@@ -33,7 +33,7 @@ def ask(
     sys.exit(FAILED)
 
 
-async def _ask(settings: Settings, text: str, caller: Caller) -> Generation:
+async def _ask(settings: Settings, text: str, caller: Sender) -> Generation:
     async with connect(running_url(settings), name=NAME) as bus, QueryClient(bus) as queries:
         return await queries.ask(text, caller=caller)
 
@@ -66,11 +66,11 @@ async def converse(
                 session_id = new_id()
                 output.console.print("[dim]A new session.[/]")
             elif line:
-                caller = Caller(agent=NAME, user=user, session_id=session_id)
+                caller = Sender(agent=NAME, user=user, session_id=session_id)
                 await _turn(queries, output, line, caller)
 
 
-async def _turn(queries: QueryClient, output: Output, line: str, caller: Caller) -> None:
+async def _turn(queries: QueryClient, output: Output, line: str, caller: Sender) -> None:
     console = output.console
     console.print("[bold green]local2>[/] ", end="")
     try:

@@ -13,6 +13,7 @@ from local.client import Connection, connect
 from local.client.maintenance import StoredLetter, letter_at, letters, publish_again
 from local.client.maintenance import drop as drop_letter
 from local.errors import InvalidArgumentsError, RequestError
+from local.protocol.envelope import DEFAULT_TENANT
 from local.runtime import running_url
 from local.settings import Settings
 
@@ -51,7 +52,7 @@ class LetterOutcome(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
 def list_letters(settings: Settings, output: Output) -> None:
     async def read() -> list[LetterSummary]:
         async with connect(running_url(settings), name=NAME) as bus:
-            return [LetterSummary.of(stored) async for stored in letters(bus)]
+            return [LetterSummary.of(stored) async for stored in letters(bus, DEFAULT_TENANT)]
 
     summaries = run_async(read())
     output.data(summaries)
@@ -77,7 +78,7 @@ def list_letters(settings: Settings, output: Output) -> None:
 def show(settings: Settings, output: Output, number: int) -> None:
     async def read() -> StoredLetter:
         async with connect(running_url(settings), name=NAME) as bus:
-            return await letter_at(bus, number)
+            return await letter_at(bus, number, DEFAULT_TENANT)
 
     stored = run_async(read())
     letter = stored.letter
@@ -91,12 +92,15 @@ def show(settings: Settings, output: Output, number: int) -> None:
 
 
 def retry(settings: Settings, output: Output, numbers: Sequence[int], *, every: bool) -> None:
-    _apply(settings, output, numbers, every=every, action=publish_again, done="published again")
+    async def publish(bus: Connection, stored: StoredLetter) -> None:
+        await publish_again(bus, stored, DEFAULT_TENANT)
+
+    _apply(settings, output, numbers, every=every, action=publish, done="published again")
 
 
 def drop(settings: Settings, output: Output, numbers: Sequence[int], *, every: bool) -> None:
     async def remove(bus: Connection, stored: StoredLetter) -> None:
-        await drop_letter(bus, stored.sequence)
+        await drop_letter(bus, stored.sequence, DEFAULT_TENANT)
 
     _apply(settings, output, numbers, every=every, action=remove, done="dropped")
 
@@ -116,14 +120,18 @@ def _apply(  # noqa: PLR0913 - what both commands have in common
 
     async def apply_to(bus: Connection, number: int) -> LetterOutcome:
         try:
-            await action(bus, await letter_at(bus, number))
+            await action(bus, await letter_at(bus, number, DEFAULT_TENANT))
         except RequestError as error:
             return LetterOutcome(number=number, error=str(error))
         return LetterOutcome(number=number, done=done)
 
     async def apply() -> list[LetterOutcome]:
         async with connect(running_url(settings), name=NAME) as bus:
-            chosen = [stored.sequence async for stored in letters(bus)] if every else numbers
+            chosen = (
+                [stored.sequence async for stored in letters(bus, DEFAULT_TENANT)]
+                if every
+                else numbers
+            )
             return [await apply_to(bus, number) for number in chosen]
 
     _report(output, run_async(apply()))

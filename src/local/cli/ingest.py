@@ -24,7 +24,7 @@ from local.protocol.conversation import (
     numbered,
     session_of,
 )
-from local.protocol.envelope import Caller
+from local.protocol.envelope import Sender
 from local.protocol.messages import Id, messages_of
 from local.protocol.payloads import Json
 from local.runtime import running_url
@@ -99,7 +99,7 @@ def ingest(
     settings: Settings,
     output: Output,
     files: Sequence[Path],
-    caller: Caller,
+    caller: Sender,
     *,
     session: str | None,
 ) -> None:
@@ -180,7 +180,7 @@ async def _send_all(
     settings: Settings,
     output: Output,
     files: Sequence[ParsedFile],
-    caller: Caller,
+    caller: Sender,
     outcomes: list[Outcome],
 ) -> None:
     """Send file after file, and keep `outcomes` up to date for an interruption."""
@@ -196,7 +196,7 @@ async def _send_all(
 
 
 async def _sent(
-    bus: Connection, file: ParsedFile, caller: Caller, bar: Progress, task: TaskID
+    bus: Connection, file: ParsedFile, caller: Sender, bar: Progress, task: TaskID
 ) -> AsyncIterator[Outcome]:
     """Send a file; yields what would be reported if it stopped now, and at last the outcome."""
     if file.error is not None:

@@ -8,7 +8,7 @@ from rich.text import Text
 
 from local.cli.answers import INDENT, answer, data_of, show_entry, shown_time
 from local.cli.output import Output, printable, run_async
-from local.protocol.envelope import Caller
+from local.protocol.envelope import Sender
 from local.protocol.memories import (
     NOTHING_FOUND,
     Answer,
@@ -39,7 +39,7 @@ class RecallArguments(msgspec.Struct, frozen=True, kw_only=True):
     explain: bool
 
 
-def search(settings: Settings, output: Output, arguments: RecallArguments, caller: Caller) -> None:
+def search(settings: Settings, output: Output, arguments: RecallArguments, caller: Sender) -> None:
     result = run_async(answer(settings, "recall", msgspec.to_builtins(arguments), caller))
     recalled = data_of(result, RecalledItems, output)
     output.data(recalled)
@@ -91,7 +91,7 @@ def _shares(explanation: Explanation) -> Text:
     return Text(" ".join([*parts, f"weight={explanation.weight:g}"]), style="dim")
 
 
-def history(settings: Settings, output: Output, topic_or_id: str, caller: Caller) -> None:
+def history(settings: Settings, output: Output, topic_or_id: str, caller: Sender) -> None:
     args = {"topic_or_id": topic_or_id}
     result = run_async(answer(settings, "memory_history", args, caller))
     past = data_of(result, Versions, output)

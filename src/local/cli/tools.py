@@ -10,7 +10,7 @@ from local.cli.output import Output, run_async, shown
 from local.client import connect
 from local.client.tools import Toolbox
 from local.errors import InvalidArgumentsError
-from local.protocol.envelope import Caller
+from local.protocol.envelope import Sender
 from local.protocol.payloads import Json, ToolResult, ToolSchema
 from local.runtime import running_url
 from local.settings import Settings
@@ -37,7 +37,7 @@ async def _announced(settings: Settings) -> list[ToolSchema]:
 
 
 def call(
-    settings: Settings, output: Output, tool: str, arguments: Sequence[str], caller: Caller
+    settings: Settings, output: Output, tool: str, arguments: Sequence[str], caller: Sender
 ) -> None:
     result = run_async(_call(settings, tool, arguments, caller))
     if result.error is not None:
@@ -47,7 +47,7 @@ def call(
 
 
 async def _call(
-    settings: Settings, tool: str, arguments: Sequence[str], caller: Caller
+    settings: Settings, tool: str, arguments: Sequence[str], caller: Sender
 ) -> ToolResult:
     async with connect(running_url(settings), name=NAME) as bus:
         async with Toolbox(bus, source=NAME) as box:

@@ -32,7 +32,7 @@ class StoredLetter(msgspec.Struct, frozen=True, kw_only=True):
     letter: DeadLetter
 
 
-async def letters(bus: Connection, tenant: str = "default") -> AsyncIterator[StoredLetter]:
+async def letters(bus: Connection, tenant: str) -> AsyncIterator[StoredLetter]:
     """All letters, oldest first.
 
     Raises:
@@ -57,7 +57,7 @@ async def letters(bus: Connection, tenant: str = "default") -> AsyncIterator[Sto
         yield stored
 
 
-async def letter_at(bus: Connection, sequence: int, tenant: str = "default") -> StoredLetter:
+async def letter_at(bus: Connection, sequence: int, tenant: str) -> StoredLetter:
     """The letter of this number.
 
     Raises:
@@ -73,7 +73,7 @@ async def letter_at(bus: Connection, sequence: int, tenant: str = "default") -> 
     return _letter(raw)
 
 
-async def count_letters(bus: Connection, tenant: str = "default") -> int:
+async def count_letters(bus: Connection, tenant: str) -> int:
     """The number of letters.
 
     Raises:
@@ -86,7 +86,7 @@ async def count_letters(bus: Connection, tenant: str = "default") -> int:
     return int(info.state.messages)
 
 
-async def publish_again(bus: Connection, stored: StoredLetter, tenant: str = "default") -> None:
+async def publish_again(bus: Connection, stored: StoredLetter, tenant: str) -> None:
     """Publish the message of a letter again, and drop the letter once JetStream has stored it.
 
     Raises:
@@ -109,7 +109,7 @@ async def publish_again(bus: Connection, stored: StoredLetter, tenant: str = "de
     await drop(bus, stored.sequence, tenant)
 
 
-async def drop(bus: Connection, sequence: int, tenant: str = "default") -> None:
+async def drop(bus: Connection, sequence: int, tenant: str) -> None:
     """Delete one letter.
 
     Raises:

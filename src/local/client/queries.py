@@ -16,7 +16,7 @@ from local.errors import (
     RequestError,
 )
 from local.protocol import subjects
-from local.protocol.envelope import Caller, Envelope, decode, encode, new_id, seal
+from local.protocol.envelope import Envelope, Sender, decode, encode, new_id, seal
 from local.protocol.generation import read_generation
 from local.protocol.payloads import Delta, ErrorReply, Generation, Query, ToolResult
 
@@ -52,7 +52,7 @@ class QueryClient:
         self,
         text: str,
         *,
-        caller: Caller,
+        caller: Sender,
         on_delta: OnDelta = lambda _: None,
         timeout: float = 300.0,  # noqa: ASYNC109 - it depends on the model
     ) -> Generation:

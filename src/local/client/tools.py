@@ -23,7 +23,7 @@ from local.errors import (
     quoted,
 )
 from local.protocol import subjects
-from local.protocol.envelope import Caller, encode, header_of, seal, utc_now
+from local.protocol.envelope import Sender, encode, header_of, seal, utc_now
 from local.protocol.payloads import Empty, Json, ToolRequest, ToolResult, ToolSchema
 from local.protocol.tool_messages import read_schema
 
@@ -46,7 +46,7 @@ async def call_tool(  # noqa: PLR0913 - one keyword a field of the envelope
     tool: str,
     args: Json,
     *,
-    caller: Caller,
+    caller: Sender,
     query_id: str | None = None,
     timeout: float = 10.0,  # noqa: ASYNC109 - it becomes the request's deadline
 ) -> ToolResult:

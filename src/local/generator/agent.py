@@ -25,7 +25,7 @@ from local.generator.toolset import RecentTools
 from local.generator.turn import NAME, GeneratorTurn
 from local.llm.models import ChatModel, StructuredModel
 from local.protocol import subjects
-from local.protocol.envelope import Caller, Envelope, decode, encode, new_id, seal
+from local.protocol.envelope import Caller, Envelope, Sender, decode, encode, new_id, seal
 from local.protocol.generation import read_query
 from local.protocol.payloads import ClearSession, Query, ToolResult, ToolSchema
 from local.settings import GeneratorSettings
@@ -92,7 +92,7 @@ class GeneratorAgent(Participant):
 
     async def _answer(self, envelope: Envelope[Query], asking: Caller) -> None:
         query = envelope.payload
-        caller = Caller(user=asking.user, agent=NAME, session_id=query.session_id or new_id())
+        caller = Sender(user=asking.user, agent=NAME, session_id=query.session_id or new_id())
         await self._tools_known.wait()
         turn = GeneratorTurn(
             self.bus,
@@ -121,10 +121,10 @@ class GeneratorAgent(Participant):
         except RequestError as error:
             await self._acknowledge(message, ToolResult.failed(error))
             return
-        self._begin_anew(Caller(user=asking.user, agent=NAME, session_id=session_id))
+        self._begin_anew(Sender(user=asking.user, agent=NAME, session_id=session_id))
         await self._acknowledge(message, ToolResult(ok=True, content="The session begins anew."))
 
-    async def _learn(self, text: str, caller: Caller) -> None:
+    async def _learn(self, text: str, caller: Sender) -> None:
         model = self._model if isinstance(self._model, StructuredModel) else None
         await learn(self.bus, text, caller=caller, model=model, within=self._settings.tool_timeout)
 
@@ -134,18 +134,18 @@ class GeneratorAgent(Participant):
             acknowledgement = seal(result, type="result", source=NAME)
             await self.bus.publish(message.reply, encode(acknowledgement))
 
-    def _session(self, caller: Caller) -> GeneratorSession:
+    def _session(self, caller: Sender) -> GeneratorSession:
         session = self._sessions.get((caller.user, caller.session_id))
         return self._keep(session or self._new_session(caller), caller)
 
-    def _new_session(self, caller: Caller) -> GeneratorSession:
+    def _new_session(self, caller: Sender) -> GeneratorSession:
         return GeneratorSession(self.bus, self._settings, caller, self._events.sink_for(caller))
 
-    def _begin_anew(self, caller: Caller) -> None:
+    def _begin_anew(self, caller: Sender) -> None:
         """Put a new session in this one's place; the turns of the old one end by themselves."""
         self._keep(self._new_session(caller), caller).clear()
 
-    def _keep(self, session: GeneratorSession, caller: Caller) -> GeneratorSession:
+    def _keep(self, session: GeneratorSession, caller: Sender) -> GeneratorSession:
         """Hold the newest sessions; every other one is found for as long as a turn uses it."""
         key = caller.user, caller.session_id
         self._sessions[key] = self._recent[key] = session
@@ -168,7 +168,7 @@ class GeneratorAgent(Participant):
 
 
 async def learn(
-    bus: Connection, text: str, *, caller: Caller, model: StructuredModel | None, within: float
+    bus: Connection, text: str, *, caller: Sender, model: StructuredModel | None, within: float
 ) -> None:
     """Extract facts from a user's text, and store them for that user as linked facts.
 

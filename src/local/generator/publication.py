@@ -18,7 +18,7 @@ from local.bus.connection import Connection, Headers
 from local.bus.streams import publish_durably
 from local.errors import BusError, ErrorCode, TooLargeError
 from local.protocol import subjects
-from local.protocol.envelope import Caller, encode, seal
+from local.protocol.envelope import Sender, encode, seal
 from local.protocol.payloads import ErrorReply, Generation
 
 ATTEMPTS = 3
@@ -66,7 +66,7 @@ class TurnPublisher:
         self._waiting: deque[_TurnMessage] = deque()
         self._storing: asyncio.Task[None] | None = None
 
-    async def publish(self, turn: Generation, caller: Caller) -> Generation:
+    async def publish(self, turn: Generation, caller: Sender) -> Generation:
         """Store the turn, shortened if it is too large for the bus, and publish it.
 
         Returns the turn as it was stored, or as it waits to be. A turn that is too large even in
@@ -98,7 +98,7 @@ class TurnPublisher:
             lost = [message.query_id for message in self._waiting]
             log.error("turns_lost", count=len(lost), query_ids=lost)
 
-    async def _publish(self, turn: Generation, message: _TurnMessage, caller: Caller) -> Generation:
+    async def _publish(self, turn: Generation, message: _TurnMessage, caller: Sender) -> Generation:
         if not self._waiting and await self._store_soon(message):
             await self._respond(message)
             return turn
@@ -157,7 +157,7 @@ class TurnPublisher:
         log.info("kept_turns_stored")
 
 
-def _message(turn: Generation, caller: Caller) -> _TurnMessage:
+def _message(turn: Generation, caller: Sender) -> _TurnMessage:
     envelope = seal(
         turn,
         type="response",
@@ -169,7 +169,7 @@ def _message(turn: Generation, caller: Caller) -> _TurnMessage:
     return _TurnMessage(encode(envelope), _message_id(turn, caller), turn.query_id)
 
 
-def _message_id(turn: Generation, caller: Caller) -> str:
+def _message_id(turn: Generation, caller: Sender) -> str:
     """An id for each turn: a query id may be used for several, and a failure is another turn."""
     content = [turn.query, turn.answer, turn.error is None]
     parts = [caller.user, turn.session_id, turn.query_id, *content]

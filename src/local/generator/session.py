@@ -23,7 +23,7 @@ from local.conversation.tokens import CalibratedCounter
 from local.errors import BusError, Local2Error
 from local.generator.prompt import Background, PromptMemory, PromptNote
 from local.protocol import subjects
-from local.protocol.envelope import Caller, encode, seal
+from local.protocol.envelope import Sender, encode, seal
 from local.protocol.payloads import Json
 from local.settings import GeneratorSettings
 
@@ -90,7 +90,7 @@ class GeneratorSession:
     """A managed conversation, and a lock, because its turns run one by one."""
 
     def __init__(
-        self, bus: Connection, settings: GeneratorSettings, caller: Caller, events: EventSink
+        self, bus: Connection, settings: GeneratorSettings, caller: Sender, events: EventSink
     ) -> None:
         self.turn = asyncio.Lock()
         self.count = CalibratedCounter()
@@ -172,7 +172,7 @@ class GeneratorSession:
 
 class _CallersEvent(msgspec.Struct, frozen=True):
     event: MemoryEvent
-    caller: Caller
+    caller: Sender
 
 
 class SessionEvents:
@@ -186,7 +186,7 @@ class SessionEvents:
         self._events = EventBus()
         self._events.subscribe(_CallersEvent, self._publish)
 
-    def sink_for(self, caller: Caller) -> EventSink:
+    def sink_for(self, caller: Sender) -> EventSink:
         return _SessionSink(self._events, caller)
 
     async def settle(self) -> None:
@@ -212,7 +212,7 @@ class SessionEvents:
 class _SessionSink:
     """Where one caller's conversation emits its events."""
 
-    def __init__(self, events: EventBus, caller: Caller) -> None:
+    def __init__(self, events: EventBus, caller: Sender) -> None:
         self._events = events
         self._caller = caller
 

@@ -18,7 +18,7 @@ from local.conversation.tokens import TokenCounter
 from local.errors import echoed
 from local.generator.publication import RECORDED_CHARACTERS
 from local.llm.models import ToolCall, ToolDefinition
-from local.protocol.envelope import Caller
+from local.protocol.envelope import Sender
 from local.protocol.payloads import ToolCallRecord, ToolResult, ToolSchema
 from local.settings import GeneratorSettings
 
@@ -43,7 +43,7 @@ class Toolset:
         bus: Connection,
         settings: GeneratorSettings,
         tools: Sequence[ToolSchema],
-        caller: Caller,
+        caller: Sender,
         query_id: str,
     ) -> None:
         self._bus = bus

@@ -23,7 +23,7 @@ from local.generator.toolset import RecentTools, Toolset, fit_tools, tools_messa
 from local.llm.models import ChatModel, ToolCall, ToolDefinition, Usage
 from local.llm.rules import RulesModel
 from local.protocol import subjects
-from local.protocol.envelope import Caller, encode, seal
+from local.protocol.envelope import Sender, encode, seal
 from local.protocol.payloads import (
     Delta,
     ErrorReply,
@@ -58,7 +58,7 @@ class GeneratorTurn:
         tools: Sequence[ToolSchema],
         own: Collection[str],
         recent_tools: RecentTools,
-        caller: Caller,
+        caller: Sender,
         query: str,
         query_id: str,
     ) -> None:

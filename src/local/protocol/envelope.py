@@ -46,15 +46,27 @@ class Envelope(msgspec.Struct, Generic[P], kw_only=True, omit_defaults=True):
     deadline_utc: datetime | None = None
 
 
-class Caller(msgspec.Struct, frozen=True, kw_only=True):
-    """Who is asking. Only the bus makes a Caller; a tool receives one and cannot choose it."""
+DEFAULT_TENANT = "default"
+"""The one tenant of a server without accounts."""
 
-    tenant: str = "default"
+
+class Sender(msgspec.Struct, frozen=True, kw_only=True):
+    """Who sends a message, as its envelope says; only the server knows of which tenant."""
+
     user: str | None = None
     agent: str | None = None
     session_id: str | None = None
     query_id: str | None = None
-    """The turn that the request belongs to."""
+    """The turn that the message belongs to."""
+
+
+class Caller(Sender, frozen=True, kw_only=True):
+    """Who is asking. Only the bus makes a Caller; a tool receives one and cannot choose it.
+
+    The tenant has no default on purpose: whoever forgets it cannot reach anybody's memory.
+    """
+
+    tenant: str
 
     @property
     def principal(self) -> tuple[str, str | None]:

@@ -14,7 +14,7 @@ class VectorSearch(msgspec.Struct, kw_only=True):
     text: str
     limit: int
     patience: float = 5.0
-    tenant: str = "default"
+    tenant: str
 
 
 class VectorHits(msgspec.Struct, kw_only=True):
@@ -39,7 +39,7 @@ class VectorItem(msgspec.Struct, kw_only=True, omit_defaults=True):
 
 class VectorUpsert(msgspec.Struct, kw_only=True):
     items: list[VectorItem]
-    tenant: str = "default"
+    tenant: str
 
 
 class VectorsStored(msgspec.Struct, kw_only=True):
@@ -51,7 +51,7 @@ class VectorsStored(msgspec.Struct, kw_only=True):
 
 class VectorDelete(msgspec.Struct, kw_only=True):
     ids: list[str]
-    tenant: str = "default"
+    tenant: str
 
 
 class VectorIds(msgspec.Struct, kw_only=True):
@@ -59,7 +59,7 @@ class VectorIds(msgspec.Struct, kw_only=True):
 
     offset: int
     limit: int
-    tenant: str = "default"
+    tenant: str
 
 
 class VectorIdPage(msgspec.Struct, kw_only=True):
@@ -70,7 +70,7 @@ class VectorCheck(msgspec.Struct, kw_only=True):
     """Asks which of these vectors a search for them does not find; answered by a VectorIdPage."""
 
     items: list[VectorItem]
-    tenant: str = "default"
+    tenant: str
 
 
 class WorkerReady(msgspec.Struct, kw_only=True):
@@ -80,13 +80,13 @@ class WorkerReady(msgspec.Struct, kw_only=True):
 
 
 class TenantOnly(msgspec.Struct, kw_only=True):
-    tenant: str = "default"
+    tenant: str
 
 
 class VectorReset(msgspec.Struct, kw_only=True, omit_defaults=True):
     """Empties the tenant's index, or with `whole` its folder, because it is damaged."""
 
-    tenant: str = "default"
+    tenant: str
     whole: bool = False
 
 

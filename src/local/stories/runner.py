@@ -16,7 +16,7 @@ from local.client import connect, publish_durably
 from local.client.tools import Toolbox, call_tool
 from local.errors import Local2Error, ModelError
 from local.protocol import subjects
-from local.protocol.envelope import Caller, decode, encode, new_id, seal
+from local.protocol.envelope import Sender, decode, encode, new_id, seal
 from local.protocol.payloads import Feedback, Generation, ToolResult
 from local.stories.bench import Bench, FreshBench
 from local.stories.checks import Check, Outcome, Problem, at, filled, problems
@@ -239,12 +239,12 @@ class _Run:
         )
         await publish_durably(self._bench.bus, subjects.RESPONSE_FEEDBACK, encode(rating))
 
-    def _named(self, caller: Caller) -> dict[str, Any]:
+    def _named(self, caller: Sender) -> dict[str, Any]:
         """The values of `$name` in a step of this caller."""
         return {**self._stored, "user": caller.user, "session": caller.session_id}
 
-    def _caller(self, session: StorySession, agent: str) -> Caller:
-        return Caller(
+    def _caller(self, session: StorySession, agent: str) -> Sender:
+        return Sender(
             user=f"{session.user or DEFAULT_USER}-{self._suffix}",
             agent=agent,
             session_id=f"{session.id}-{self._suffix}",

@@ -19,6 +19,7 @@ from local.errors import (
     UnwritableError,
     VectorError,
 )
+from local.protocol.envelope import DEFAULT_TENANT
 from local.protocol.vectors import VectorHit
 from local.vectors.folder import (
     IndexFolder,
@@ -29,7 +30,6 @@ from local.vectors.folder import (
 )
 from local.vectors.matrix import FloatMatrix
 
-DEFAULT_TENANT = "default"
 UPSERT_SIZE = 128
 """Vectors in one upsert, during which Chroma holds the GIL: 53 ms for so many."""
 

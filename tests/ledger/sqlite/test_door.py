@@ -31,7 +31,7 @@ def classes_in(hint: Any) -> Iterator[type]:
 
 
 async def test_no_operation_takes_or_returns_what_is_sqlites(database: Database) -> None:
-    every = dict(operations(Ledger(database)))
+    every = dict(operations(Ledger(database, "default")))
 
     theirs = [
         (name, class_)
@@ -55,7 +55,7 @@ async def test_a_search_of_a_memory_that_is_known_takes_two_reads(
     database: Database, monkeypatch: pytest.MonkeyPatch, most: int, reads: int
 ) -> None:
     monkeypatch.setattr(working_sets, "MOST", most)
-    ledger = Ledger(database)
+    ledger = Ledger(database, "default")
     (gold,) = await ledger.records.store([record("Gold.")])
     await index(ledger, {"Gold.": 0})
     await find(ledger, searching("gold"), asked(0, [gold.id]))

@@ -20,7 +20,7 @@ from local.protocol.envelope import Caller
 from local.protocol.payloads import ToolCallRecord
 from recalling import recall, said
 
-RICHARD = Caller(user="richard")
+RICHARD = Caller(tenant="default", user="richard")
 MESSAGES = reach("history", RECALLED_KINDS, RICHARD, ALIKE).places
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 FEW = 10

@@ -93,13 +93,16 @@ async def memory(bus: Connection, migrated: Database) -> Memory:
         del subject, change
 
     return Memory(
-        Ledger(migrated), VectorClient(bus, search_timeout=1), MemorySettings(), announce=announce
+        Ledger(migrated, "default"),
+        VectorClient(bus, search_timeout=1),
+        MemorySettings(),
+        announce=announce,
     )
 
 
 @pytest.fixture
 def richard(memory: Memory) -> MemoryService:
-    return memory.of(Caller(user="richard", agent="shell", session_id="s2"))
+    return memory.of(Caller(tenant="default", user="richard", agent="shell", session_id="s2"))
 
 
 KEPT = (
@@ -119,8 +122,8 @@ async def test_everything_is_kept(migrated: Database) -> None:
 async def test_topics_are_where_they_were(memory: Memory, richard: MemoryService) -> None:
     assert await richard.recall_topic("user.metal") == "Osmium"
     assert await richard.recall_topic("project.deadline") == "Friday"
-    assert await memory.of(Caller()).recall_topic("user.metal") == "Iridium"
-    assert await memory.of(Caller(user="eve")).recall_topic("user.metal") is None
+    assert await memory.of(Caller(tenant="default")).recall_topic("user.metal") == "Iridium"
+    assert await memory.of(Caller(tenant="default", user="eve")).recall_topic("user.metal") is None
     assert [record.content for record in await richard.facts.history("user.metal")] == [
         "Osmium",
         "Gold",
@@ -143,7 +146,7 @@ async def test_old_facts_are_recalled_by_words_and_replaced_ones_are_not(
 ) -> None:
     assert await recall(richard, "metal: gold, osmium or iridium?") == ["Osmium"]
     assert await recall(richard, "deadline", scope="tenant") == ["Friday"]
-    assert await recall(memory.of(Caller(user="eve")), "metal osmium") == []
+    assert await recall(memory.of(Caller(tenant="default", user="eve")), "metal osmium") == []
 
 
 async def test_old_episodes_are_searched_with_their_ratings_by_their_owner(
@@ -153,7 +156,7 @@ async def test_old_episodes_are_searched_with_their_ratings_by_their_owner(
 
     assert hit.content == "Q: Dense?\nA: Osmium."
     assert (hit.metadata["score"], hit.metadata["tool_calls"]) == (0.5, 1)
-    (eves,) = (await memory.of(Caller(user="eve")).search_episodic("osmium")).hits
+    (eves,) = (await memory.of(Caller(tenant="default", user="eve")).search_episodic("osmium")).hits
     assert eves.content == "Eve sells osmium."
 
 
@@ -273,8 +276,10 @@ async def test_turns_of_older_ledgers_are_known_again_and_can_be_revised(
 
     async with Database.open(with_turns, migrations()) as database:
         vectors = VectorClient(bus, search_timeout=1)
-        memory = Memory(Ledger(database), vectors, MemorySettings(), announce=announce)
-        richard = memory.of(Caller(user="richard", agent="shell", session_id="s1"))
+        memory = Memory(Ledger(database, "default"), vectors, MemorySettings(), announce=announce)
+        richard = memory.of(
+            Caller(tenant="default", user="richard", agent="shell", session_id="s1")
+        )
         turns = await contents_of(database, "SELECT id, turn, score FROM record ORDER BY row")
         rated = await contents_of(database, "SELECT answer, score FROM feedback")
         await richard.intake.store_turn(ASKED)

@@ -23,7 +23,7 @@ DAY = datetime(2026, 11, 20, tzinfo=UTC)
 
 @pytest.fixture
 def ledger(database: Database) -> Ledger:
-    return Ledger(database)
+    return Ledger(database, "default")
 
 
 def fact(content: str) -> NewRecord:

@@ -39,14 +39,14 @@ async def everything(service: MemoryService) -> bytes:
 
 
 async def test_others_change_nothing_that_i_find(searchable: Memory) -> None:
-    richard = searchable.of(Caller(user="richard", session_id="s1"))
+    richard = searchable.of(Caller(tenant="default", user="richard", session_id="s1"))
     for session, texts in TALK.items():
         await richard.intake.store_conversation([said(text, name="Ann") for text in texts], session)
         await richard.write_episodic(" ".join(texts))
     await indexed(searchable)
     before = await everything(richard)
 
-    eve = searchable.of(Caller(user="eve", session_id="s1"))
+    eve = searchable.of(Caller(tenant="default", user="eve", session_id="s1"))
     near = [text for texts in TALK.values() for text in texts]
     far = [f"Number {n} of the tax forms." for n in range(150)]
     copies = [f"{text} {n}" for n in range(30) for text in near]

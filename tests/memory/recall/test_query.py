@@ -18,7 +18,7 @@ NOW = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
 
 @pytest.fixture
 def richard(memory: Memory) -> MemoryService:
-    return memory.of(Caller(user="richard"))
+    return memory.of(Caller(tenant="default", user="richard"))
 
 
 @pytest.mark.parametrize(
@@ -195,7 +195,7 @@ SYNTAX = st.text(alphabet="\"*^:(){}+-~AND OR NOT NEAR'_\x00,;%.[]\\“”«»",
 @example(question="NEAR(moon cheese, 2)")
 @example(question="\u0345_\u0300 ²³ ①② \U0001d7d8\U0001d7d9")
 async def test_no_question_upsets_the_search(memory: Memory, question: str) -> None:
-    service = memory.of(Caller(user="richard"))
+    service = memory.of(Caller(tenant="default", user="richard"))
     await service.intake.store_conversation([said("The moon is a cheese.")])
 
     if question.isspace():
@@ -212,14 +212,14 @@ async def test_no_question_upsets_the_search(memory: Memory, question: str) -> N
     ).map(" ".join)
 )
 async def test_no_time_upsets_the_search(memory: Memory, question: str) -> None:
-    assert await recall(memory.of(Caller(user="richard")), question) == []
+    assert await recall(memory.of(Caller(tenant="default", user="richard")), question) == []
 
 
 @given(name=st.text(min_size=1, max_size=40), content=st.text(min_size=1))
 async def test_no_name_and_no_content_upset_the_search(
     memory: Memory, name: str, content: str
 ) -> None:
-    service = memory.of(Caller(user=name, agent=name, session_id=name))
+    service = memory.of(Caller(tenant="default", user=name, agent=name, session_id=name))
     if not content.isspace():
         await service.intake.store_conversation([said(f"{content} osmium", name=name)])
 

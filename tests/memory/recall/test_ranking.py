@@ -21,7 +21,7 @@ NOW = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
 def richard(memory: Memory) -> MemoryService:
     """His words are all that is ranked by: nobody serves vectors."""
     memory.clock = lambda: NOW
-    return memory.of(Caller(user="richard", agent="shell"))
+    return memory.of(Caller(tenant="default", user="richard", agent="shell"))
 
 
 async def items(service: MemoryService, query: str, **ask: Any) -> dict[str, Item]:
@@ -233,7 +233,7 @@ async def test_a_topic_key_of_another_user_finds_nothing(
 ) -> None:
     await remember(richard, "Vim", topic="user.editor_preference")
 
-    eve = memory.of(Caller(user="eve"))
+    eve = memory.of(Caller(tenant="default", user="eve"))
     assert await items(eve, "What is user.editor_preference?") == {}
 
 
@@ -256,7 +256,7 @@ async def test_what_is_related_to_a_hit_comes_with_it(
 async def test_relations_lead_to_nothing_that_the_caller_may_not_see(
     memory: Memory, richard: MemoryService
 ) -> None:
-    eve = memory.of(Caller(user="eve"))
+    eve = memory.of(Caller(tenant="default", user="eve"))
     source = await remember(richard, "Ann collects osmium.")
     replaced = await remember(richard, "The lab is cold.", topic="user.lab")
     await remember(richard, "The lab is warm.", topic="user.lab")

@@ -91,7 +91,7 @@ def ranked(
     }
     every = Found(view=columns.whole(), **{**usual, **found})
     query = analyse(asked, NOW)
-    reach = Reach(caller=Caller(user="richard"), weights=weights, places=())
+    reach = Reach(caller=Caller(tenant="default", user="richard"), weights=weights, places=())
     draft = Draft(query, reach, NOW, feedback_weight, every)
 
     def given(wanted: Wanted) -> Given:
@@ -371,8 +371,8 @@ async def test_the_configured_weight_of_ratings_counts(memory: Memory, database:
         assert change.id
 
     settings = MemorySettings(feedback_weight=0.5)
-    weighing = Memory(Ledger(database), memory.vectors, settings, announce=announce)
-    richard = weighing.of(Caller(user="richard"))
+    weighing = Memory(Ledger(database, "default"), memory.vectors, settings, announce=announce)
+    richard = weighing.of(Caller(tenant="default", user="richard"))
     await richard.intake.store_turn(Turn(query="?", answer="Osmium.", at=NOW, query_id="q1"))
     await richard.intake.store_rating("q1", -0.5)
 

@@ -15,7 +15,7 @@ from local.protocol.payloads import Json
 
 pytestmark = pytest.mark.usefixtures("tools")
 
-EVE = Caller(user="zelda", agent="robot", session_id="s9")
+EVE = Caller(tenant="default", user="zelda", agent="robot", session_id="s9")
 
 
 async def asked(bus: Connection, query: str, caller: Caller = RICHARD, **args: Any) -> list[Json]:
@@ -126,7 +126,7 @@ async def test_an_item_says_who_and_what_it_is(bus: Connection) -> None:
     await save(bus, "user.metal", "osmium")
     await save(bus, "project.metal", "osmium alloy", EVE)
     note = {"content": "Osmium is for experts.", "scope": "agent"}
-    await call(bus, "remember_fact", note, Caller(user="zelda", agent="shell"))
+    await call(bus, "remember_fact", note, Caller(tenant="default", user="zelda", agent="shell"))
     await call(bus, "add_document", {"title": "Metals", "content": "Osmium, page one."})
     weighed = {"id": "c1", "name": "weigh", "content": "Osmium: heavy."}
     await ingest(

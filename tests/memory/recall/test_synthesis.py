@@ -74,7 +74,7 @@ async def test_who_said_what_and_of_which_topic_reaches_the_model(
 ) -> None:
     memory.synthesis = synthesis
     calls = [ToolCallRecord(name="atlas", content="Ada: Berlin.")]
-    service = memory.of(Caller(user="richard"))
+    service = memory.of(Caller(tenant="default", user="richard"))
     await service.intake.store_conversation(
         [said("Ada lives in Berlin.", name="Bob"), said("And Ada?")]
     )

@@ -14,7 +14,7 @@ from local.protocol.payloads import MemoryChange
 from local.settings import MemorySettings
 from recalling import recall, said
 
-RICHARD = Caller(user="richard")
+RICHARD = Caller(tenant="default", user="richard")
 
 
 @pytest.fixture(params=["whole", "candidates"], autouse=True)
@@ -53,7 +53,10 @@ def strict(searchable: Memory, database: Database) -> MemoryService:
         assert change.id
 
     memory = Memory(
-        Ledger(database), searchable.vectors, MemorySettings(min_score=0.95), announce=announce
+        Ledger(database, "default"),
+        searchable.vectors,
+        MemorySettings(min_score=0.95),
+        announce=announce,
     )
     memory.indexer = searchable.indexer
     memory.recaller._retrieval._indexer = searchable.indexer

@@ -26,7 +26,6 @@ from local.ledger.sqlite.sql import migrations
 from local.ledger.sqlite.turns import Turns
 from local.text.features import features_of
 
-DEFAULT_TENANT = "default"
 COUNTED = "record"
 """Records are superseded, and never deleted."""
 
@@ -34,7 +33,7 @@ COUNTED = "record"
 class Ledger:
     """What the memory stores and finds, part by part."""
 
-    def __init__(self, database: Database, tenant: str = DEFAULT_TENANT) -> None:
+    def __init__(self, database: Database, tenant: str) -> None:
         self._database = database
         self._rows = rows = TenantRows(database, tenant)
         self.tenant = tenant
@@ -53,7 +52,7 @@ class Ledger:
 
     @classmethod
     @asynccontextmanager
-    async def open(cls, path: Path, tenant: str = DEFAULT_TENANT) -> AsyncIterator["Ledger"]:
+    async def open(cls, path: Path, tenant: str) -> AsyncIterator["Ledger"]:
         """Open the file of a ledger, or make one.
 
         Raises:
