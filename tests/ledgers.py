@@ -10,7 +10,7 @@ import numpy as np
 from local.ledger.door import Ledger
 from local.ledger.records import NewRecord, Record
 from local.ledger.search import Choice, Found, Meaning, Place, Search, Wanted, Worded
-from local.protocol.envelope import new_id
+from local.protocol.envelope import new_id, utc_now
 from local.protocol.vectors import VectorHit, VectorHits
 
 DAY = datetime(2026, 5, 1, 12, tzinfo=UTC)
@@ -93,6 +93,12 @@ async def find(ledger: Ledger, search: Search, *meanings: Meaning) -> Seen:
         return said.pop(0) if len(said) > 1 else said[0]
 
     return await ledger.searches.find(search, look, lambda worded: worded, everything)
+
+
+async def unjudged(ledger: Ledger) -> list[str]:
+    """The facts that wait to be compared with older ones."""
+    tasks = await ledger.backlog.claim("judge", 99, now=utc_now())
+    return [one.content for one in await ledger.records.at([task.row for task in tasks])]
 
 
 async def index(ledger: Ledger, angles: dict[str, float]) -> None:

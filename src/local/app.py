@@ -135,9 +135,7 @@ async def open_stack(
         await resources.enter_async_context(_background(serving.keep(), "lease"))
         await resources.enter_async_context(_background(memory.indexer.run(), "indexer"))
         await resources.enter_async_context(_background(ledger.backfill(), "backfill"))
-        if memory.supersession is not None:
-            judging = _background(memory.supersession.run(), "judging")
-            await resources.enter_async_context(judging)
+        await resources.enter_async_context(_background(memory.backlog.run(), "backlog"))
         model = await _generator(resources, bus, settings) if with_generator else None
         resources.enter_context(runtime_file(data_dir, url))
         log.info("stack_ready", url=bus.url, data=str(data_dir))

@@ -243,8 +243,7 @@ async def test_nothing_that_a_tenant_does_changes_the_records_of_another(
     await other.queue.index_again(ids)
     await other.queue.index_anew()
     await other.queue.removed(ids)
-    await other.ledger.facts.judged(ids[0])
-    retired = await other.ledger.facts.retire(facts[0], facts[1], agent="shell")
+    retired = await other.ledger.facts.judge(facts[1], replaces=[facts[0]], agent="shell")
 
     assert not retired
     assert await every_row(database) == before

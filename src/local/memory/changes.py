@@ -7,6 +7,8 @@ import structlog
 
 from local.errors import BusError
 from local.ledger.records import NewRecord, Written
+from local.ledger.tasks import TaskKind
+from local.memory.upkeep.backlog import Backlog
 from local.memory.upkeep.indexing import Indexer
 from local.protocol import subjects
 from local.protocol.payloads import MemoryChange
@@ -22,11 +24,15 @@ log = structlog.get_logger()
 class Changes:
     """What is written stays written, whether or not anybody hears of it."""
 
-    def __init__(self, indexer: Indexer, announce: Announce) -> None:
+    def __init__(self, indexer: Indexer, backlog: Backlog, announce: Announce) -> None:
         self._indexer = indexer
         self._announce = announce
-        self.wake_judging: Callable[[], None] | None = None
-        """Where facts are judged: there is one more."""
+        self._backlog = backlog
+
+    @property
+    def tasks_of_facts(self) -> tuple[TaskKind, ...]:
+        """What is to be done with a fact that is stated."""
+        return ("judge",) if self._backlog.takes("judge") else ()
 
     async def written(self, written: Sequence[Written], records: Sequence[NewRecord]) -> None:
         """Some of these records are new, and may have replaced others."""
@@ -34,8 +40,7 @@ class Changes:
         if not new:
             return
         self._indexer.wake()
-        if self.wake_judging and any(record.unjudged for _, record in new):
-            self.wake_judging()
+        self._backlog.wake(*{kind for _, record in new for kind in record.tasks})
         try:
             for number, (one, record) in enumerate(new, start=1):
                 if number % AT_ONCE == 0:

@@ -13,6 +13,7 @@ import structlog
 
 from local.errors import StorageError
 from local.ledger.records import Counts
+from local.ledger.sqlite.backlog import TaskQueue
 from local.ledger.sqlite.conversations import Conversations
 from local.ledger.sqlite.database import Connection, Database, Row, damages
 from local.ledger.sqlite.documents import Documents
@@ -49,6 +50,7 @@ class Ledger:
         self.notes = Notes(rows)
         self.outputs = Outputs(rows)
         self.index = IndexQueue(rows)
+        self.backlog = TaskQueue(rows)
         self.searches = Searches(rows)
 
     @classmethod

@@ -70,12 +70,14 @@ class TenantRows:
         return {**values, "tenant": self.tenant}
 
 
+NO_COLUMNS = {"features", "tasks"}
+
+
 def record_of(row: Row) -> Record:
     """The record that a row of every column is."""
-    columns = {name: row[name] for name in Record.__struct_fields__ if name != "features"}
+    columns = {name: row[name] for name in Record.__struct_fields__ if name not in NO_COLUMNS}
     columns["event_time"] = datetime.fromisoformat(row["event_time"])
     columns["metadata"] = msgspec.json.decode(row["metadata"])
-    columns["unjudged"] = bool(row["unjudged"])
     columns["pending"] = None if row["pending"] is None else bool(row["pending"])
     return Record(**columns)
 
@@ -115,6 +117,8 @@ class RecordRows:
             self._rows.execute(
                 connection, "keep_features", record=added.lastrowid, **read._asdict()
             )
+            for kind in record.tasks:
+                self._rows.execute(connection, "add_task", kind=kind, row=added.lastrowid)
         return Written(id=record.id, was_new=added.rowcount == 1)
 
     def store_fact(self, connection: Connection, record: NewRecord) -> Written:
@@ -149,8 +153,9 @@ class RecordRows:
         """Let another record take its place; False if it is active no more."""
         changed = self._rows.execute(
             connection, "supersede", id=record_id, superseded_by=cause.superseded_by
-        ).rowcount
+        ).fetchall()
         if changed:
+            self._rows.execute(connection, "withdraw_tasks", row=changed[0]["row"])
             self._rows.execute(
                 connection,
                 "insert_audit",
@@ -160,7 +165,7 @@ class RecordRows:
                 detail=msgspec.json.encode({"superseded_by": cause.superseded_by}).decode(),
                 event_time=stamp(cause.at),
             )
-        return changed == 1
+        return bool(changed)
 
     def relate(self, connection: Connection, source: str, type_: str, target: str) -> None:
         """Note how one record bears on another, once."""
@@ -187,6 +192,11 @@ class Records:
 
     def _store(self, records: Sequence[NewRecord], connection: Connection) -> list[Written]:
         return [self._records.store(connection, record) for record in records]
+
+    async def at(self, rows: Sequence[int]) -> list[Record]:
+        """Those of these rows."""
+        found = await self._rows.all("records", rows=msgspec.json.encode(rows).decode())
+        return [record_of(row) for row in found]
 
     async def chain(self, *record_ids: str) -> list[Record]:
         """Records with all that they replaced and all that replaced them, newest first."""

@@ -1,9 +1,9 @@
 -- name: insert_record
 INSERT INTO record (tenant, id, kind, scope, owner, topic, folded_topic, label, role, source_ref,
-                    memory_type, durability, importance, unjudged, content, metadata, agent, session_id,
+                    memory_type, durability, importance, content, metadata, agent, session_id,
                     query_id, turn, stands_at, alias, pending, event_time, index_state, revision)
 VALUES (:tenant, :id, :kind, :scope, :owner, :topic, :folded_topic, :label, :role, :source_ref,
-        :memory_type, :durability, :importance, :unjudged, :content, :metadata, :agent,
+        :memory_type, :durability, :importance, :content, :metadata, :agent,
         :session_id, :query_id, :turn, :stands_at, :alias, :pending, :event_time,
         CASE :kind WHEN 'transcript' THEN 3 ELSE 0 END,
         (SELECT 1 + ifnull(max(revision), 0) FROM record
@@ -67,8 +67,9 @@ WHERE tenant = :tenant ORDER BY superseded_by IS NOT NULL,
          CASE WHEN turn IS NULL THEN '' ELSE event_time END DESC, row DESC;
 
 -- name: supersede
-UPDATE record SET superseded_by = :superseded_by, index_state = 2, unjudged = 0
-WHERE tenant = :tenant AND id = :id AND superseded_by IS NULL;
+UPDATE record SET superseded_by = :superseded_by, index_state = 2
+WHERE tenant = :tenant AND id = :id AND superseded_by IS NULL
+RETURNING row;
 
 -- name: insert_audit
 INSERT INTO audit (tenant, action, record_id, agent, detail, event_time)
@@ -78,13 +79,6 @@ VALUES (:tenant, :action, :record_id, :agent, :detail, :event_time);
 SELECT id, source_ref, label, content FROM record
 WHERE tenant = :tenant AND kind = 'document_chunk' AND superseded_by IS NULL
   AND source_ref BETWEEN :first AND :last;
-
--- name: unjudged
-SELECT record.* FROM record
-WHERE tenant = :tenant AND unjudged = 1 AND row > :after ORDER BY row LIMIT :limit;
-
--- name: judged
-UPDATE record SET unjudged = 0 WHERE tenant = :tenant AND id = :id;
 
 -- name: relate
 INSERT INTO relation (tenant, source, type, target) VALUES (:tenant, :source, :type, :target)
