@@ -4,8 +4,9 @@ from typing import Literal
 
 import msgspec
 
-TaskKind = Literal["judge"]
-"""`judge`: compare a fact with older ones that it may contradict."""
+TaskKind = Literal["index", "unindex", "judge"]
+"""`index`: put a record's vector into the index; `unindex`: take it out. `judge`: compare a fact
+with older ones that it may contradict."""
 
 
 class Task(msgspec.Struct, frozen=True, kw_only=True):

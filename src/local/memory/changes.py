@@ -1,4 +1,4 @@
-"""Telling the bus and the indexer what changed, by id and kind and never by content."""
+"""Telling the bus and the backlog what changed, by id and kind and never by content."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
@@ -9,7 +9,6 @@ from local.errors import BusError
 from local.ledger.records import NewRecord, Written
 from local.ledger.tasks import TaskKind
 from local.memory.upkeep.backlog import Backlog
-from local.memory.upkeep.indexing import Indexer
 from local.protocol import subjects
 from local.protocol.payloads import MemoryChange
 
@@ -24,8 +23,7 @@ log = structlog.get_logger()
 class Changes:
     """What is written stays written, whether or not anybody hears of it."""
 
-    def __init__(self, indexer: Indexer, backlog: Backlog, announce: Announce) -> None:
-        self._indexer = indexer
+    def __init__(self, backlog: Backlog, announce: Announce) -> None:
         self._announce = announce
         self._backlog = backlog
 
@@ -39,8 +37,7 @@ class Changes:
         new = [(one, record) for one, record in zip(written, records, strict=True) if one.was_new]
         if not new:
             return
-        self._indexer.wake()
-        self._backlog.wake(*{kind for _, record in new for kind in record.tasks})
+        self._backlog.wake("index", *{kind for _, record in new for kind in record.tasks})
         try:
             for number, (one, record) in enumerate(new, start=1):
                 if number % AT_ONCE == 0:
@@ -56,7 +53,7 @@ class Changes:
 
     async def replaced(self, record_id: str, by: NewRecord) -> None:
         """One record took the place of another."""
-        self._indexer.wake()
+        self._backlog.wake("unindex")
         try:
             await self._tell_replaced(record_id, by, by.id)
         except BusError as error:

@@ -60,15 +60,17 @@ class Memory:
         models = models or Models()
         self.tenant = ledger.tenant
         self.ledger = ledger
-        self.indexer = Indexer(ledger.index, vectors, patience=settings.starting_timeout)
+        self.backlog = Backlog(ledger.backlog)
+        self.indexer = Indexer(
+            ledger.index, vectors, self.backlog, patience=settings.starting_timeout
+        )
         self.vectors = vectors
         self.settings = settings
         self.clock = clock
         self.served = Served(since=clock())
         self.tools = KnownTools(own_tools, self.served, announced)
         self.echoes = Echoes(ledger, self.served, self.tools)
-        self.backlog = Backlog(ledger.backlog)
-        self.changes = Changes(self.indexer, self.backlog, announce)
+        self.changes = Changes(self.backlog, announce)
         self.synthesis = Synthesis(models.synthesizer, within=settings.synthesis_timeout)
         retrieval = Retrieval(ledger, self.indexer, vectors)
         if models.judge is not None:

@@ -18,7 +18,7 @@ from local.ledger.sqlite.conversations import Conversations
 from local.ledger.sqlite.database import Connection, Database, Row, damages
 from local.ledger.sqlite.documents import Documents
 from local.ledger.sqlite.facts import Facts
-from local.ledger.sqlite.index import IndexQueue
+from local.ledger.sqlite.index import IndexedRecords
 from local.ledger.sqlite.received import Received
 from local.ledger.sqlite.rows import SQL, Parameters, RecordRows, Records, TenantRows
 from local.ledger.sqlite.searches import Searches
@@ -49,7 +49,7 @@ class Ledger:
         self.sessions = Sessions(rows)
         self.notes = Notes(rows)
         self.outputs = Outputs(rows)
-        self.index = IndexQueue(rows)
+        self.index = IndexedRecords(rows)
         self.backlog = TaskQueue(rows)
         self.searches = Searches(rows)
 

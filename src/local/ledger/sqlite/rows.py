@@ -23,6 +23,7 @@ from local.ledger.records import (
 )
 from local.ledger.sqlite.database import Connection, Cursor, Database, Row, Work
 from local.ledger.sqlite.sql import statements
+from local.ledger.tasks import TaskKind
 
 SQL = statements()
 T = TypeVar("T")
@@ -73,6 +74,11 @@ class TenantRows:
 NO_COLUMNS = {"features", "tasks"}
 
 
+def tasks_of(record: NewRecord) -> tuple[TaskKind, ...]:
+    """What is to be done with a new record; a transcript is not searched."""
+    return record.tasks if record.kind == "transcript" else ("index", *record.tasks)
+
+
 def record_of(row: Row) -> Record:
     """The record that a row of every column is."""
     columns = {name: row[name] for name in Record.__struct_fields__ if name not in NO_COLUMNS}
@@ -117,7 +123,7 @@ class RecordRows:
             self._rows.execute(
                 connection, "keep_features", record=added.lastrowid, **read._asdict()
             )
-            for kind in record.tasks:
+            for kind in tasks_of(record):
                 self._rows.execute(connection, "add_task", kind=kind, row=added.lastrowid)
         return Written(id=record.id, was_new=added.rowcount == 1)
 
@@ -155,7 +161,9 @@ class RecordRows:
             connection, "supersede", id=record_id, superseded_by=cause.superseded_by
         ).fetchall()
         if changed:
-            self._rows.execute(connection, "withdraw_tasks", row=changed[0]["row"])
+            row = changed[0]["row"]
+            self._rows.execute(connection, "withdraw_tasks", row=row)
+            self._rows.execute(connection, "add_task", kind="unindex", row=row)
             self._rows.execute(
                 connection,
                 "insert_audit",
@@ -220,5 +228,4 @@ class Records:
         """How many there are, and how many of them the index has."""
         row = await self._rows.one("counts")
         assert row is not None  # noqa: S101 - a row of counts is always there
-        records, waiting, out = row["records"], row["waiting"], row["out"]
-        return Counts(records=records, waiting=waiting, indexed=records - waiting - out)
+        return Counts(records=row["records"], indexed=row["indexed"], waiting=row["waiting"])

@@ -49,6 +49,8 @@ class Job(ABC):
     """Batches under way together."""
     longest_pause: float = 60.0
     """Seconds at most until the job looks again whether what it needs is back."""
+    starting: bool = False
+    """What it needs was never there yet, which is no reason for a warning."""
 
     def together(self, kind: TaskKind) -> int:
         """How many tasks a batch has at most."""
@@ -74,6 +76,9 @@ class Job(ABC):
             Exception: Anything else is the fault of one of the tasks.
         """
 
+    def all_done(self) -> None:  # noqa: B027 - many jobs do not care
+        """No task waits any more."""
+
 
 def out_of_reach(error: Exception) -> bool:
     """Whether it is the fault of what a job needs, and not of what it was given."""
@@ -81,7 +86,7 @@ def out_of_reach(error: Exception) -> bool:
     return isinstance(error, needed) and not isinstance(error, ModelRefusedError)
 
 
-class Worker:
+class Runner:
     """Does the tasks of one job while `run` runs."""
 
     def __init__(self, job: Job, queue: TaskQueue, clock: Callable[[], datetime]) -> None:
@@ -114,12 +119,20 @@ class Worker:
         self._resumed.set()
         self.wake()
 
+    async def pause(self, seconds: float) -> None:
+        """Wait until the job is resumed, or so long."""
+        await _wait(self._resumed, seconds)
+        self._resumed.clear()
+
+    async def finish(self, tasks: Sequence[Task]) -> None:
+        """Finish tasks whose effect is not in the ledger."""
+        await self._queue.finish(tasks)
+
     async def run(self) -> None:
         """Do what waits until cancelled; what was set aside before gets one more attempt."""
         pause, tried_again = FIRST_PAUSE, False
         while True:
             self._work.clear()
-            self._resumed.clear()
             try:
                 if not tried_again:
                     await self._queue.try_again(*self._job.kinds)
@@ -129,19 +142,13 @@ class Worker:
                 due = await self._queue.next_due(*self._job.kinds)
             except Local2Error as error:
                 self._delayed(str(error))
-                await self._wait(self._resumed, pause)
+                await self.pause(pause)
                 pause = min(2 * pause, self._job.longest_pause)
             else:
                 pause = FIRST_PAUSE
                 self._succeeded()
                 seconds = (due - self._clock()).total_seconds() if due else None
-                await self._wait(self._work, seconds)
-
-    @staticmethod
-    async def _wait(event: asyncio.Event, seconds: float | None) -> None:
-        with suppress(TimeoutError):
-            async with asyncio.timeout(seconds):
-                await event.wait()
+                await _wait(self._work, seconds)
 
     async def _do_all(self) -> None:
         """Keep batches under way until nothing waits; raises what is out of reach."""
@@ -161,6 +168,8 @@ class Worker:
                 one.cancel()
             await asyncio.gather(*under_way, return_exceptions=True)
         self.caught_up = not self._work.is_set()
+        if self.caught_up:
+            self._job.all_done()
 
     async def _next(self, under_way: Iterable[Sequence[Task]]) -> list[Task]:
         """Tasks of the kind whose turn it is; those that failed take turns with the others."""
@@ -216,7 +225,8 @@ class Worker:
         lasts, self.problem = self.problem is not None, problem
         if lasts and problem != self._reported:
             event, self._reported = f"{self._job.name}_delayed", problem
-            log.warning(event, reason=problem)
+            say = log.info if self._job.starting else log.warning
+            say(event, reason=problem)
 
     def _succeeded(self) -> None:
         if self._reported:
@@ -225,32 +235,38 @@ class Worker:
         self.problem = self._reported = None
 
 
+async def _wait(event: asyncio.Event, seconds: float | None) -> None:
+    with suppress(TimeoutError):
+        async with asyncio.timeout(seconds):
+            await event.wait()
+
+
 class Backlog:
     """One tenant's jobs."""
 
     def __init__(self, queue: TaskQueue, clock: Callable[[], datetime] = utc_now) -> None:
         self._queue = queue
         self._clock = clock
-        self._workers: dict[TaskKind, Worker] = {}
+        self._runners: dict[TaskKind, Runner] = {}
 
-    def add(self, job: Job) -> Worker:
+    def add(self, job: Job) -> Runner:
         """Let a job take the tasks of its kinds, from the next `run` on."""
-        worker = Worker(job, self._queue, self._clock)
-        self._workers.update(dict.fromkeys(job.kinds, worker))
-        return worker
+        runner = Runner(job, self._queue, self._clock)
+        self._runners.update(dict.fromkeys(job.kinds, runner))
+        return runner
 
     def takes(self, kind: TaskKind) -> bool:
         """Whether a job takes such tasks: without one none should be added."""
-        return kind in self._workers
+        return kind in self._runners
 
     def wake(self, *kinds: TaskKind) -> None:
         """Tasks of these kinds were added."""
         for kind in kinds:
-            if (worker := self._workers.get(kind)) is not None:
-                worker.wake()
+            if (runner := self._runners.get(kind)) is not None:
+                runner.wake()
 
     async def run(self) -> None:
         """Run every job beside the others until cancelled."""
         async with asyncio.TaskGroup() as jobs:
-            for worker in dict.fromkeys(self._workers.values()):
-                jobs.create_task(worker.run())
+            for runner in dict.fromkeys(self._runners.values()):
+                jobs.create_task(runner.run())
