@@ -3,7 +3,7 @@
 import asyncio
 import os
 import shutil
-from collections.abc import AsyncIterator, Coroutine, Iterator
+from collections.abc import AsyncIterator, Coroutine, Iterator, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Literal
@@ -24,11 +24,12 @@ from local.errors import (
 )
 from local.folder import folder_lock
 from local.ledger.records import Counts
+from local.ledger.tasks import TaskCounts
 from local.llm.ollama import installed_models
 from local.memory.recall.reranker import Reranker
 from local.opening import has_ledger, open_ledger, refuse_a_missing_ledger
 from local.protocol.envelope import utc_now
-from local.protocol.payloads import MemoryStatus
+from local.protocol.payloads import MemoryStatus, TasksSetAside
 from local.runtime import running_url
 from local.settings import MemorySettings, Settings
 from local.vectors.leftovers import count_vectors
@@ -190,6 +191,7 @@ async def _stack(settings: Settings, *, deep: bool) -> AsyncIterator[Finding]:
             yield Finding(name="stack", verdict="ok", detail=f"running at {bus.url}")
             status = await memory_status(bus)
             yield _index(status)
+            yield _tasks(status.set_aside)
             yield _turns(status)
             yield _dead_letters(status)
             if deep:
@@ -213,6 +215,7 @@ async def _ledger(memory: MemorySettings, *, deep: bool) -> AsyncIterator[Findin
             async with open_ledger(memory) as ledger:
                 counts = await ledger.counts()
                 yield Finding(name="ledger", verdict="ok", detail=_counted(counts))
+                yield _tasks(await ledger.backlog.counts())
                 if deep:
                     vectors = count_vectors(memory.chroma_path, memory.collection)
                     yield _whole(await ledger.unsound())
@@ -233,6 +236,19 @@ def _compared(counts: Counts, vectors: int) -> Finding:
         return Finding(name="index", verdict="ok", detail=detail)
     return Finding(
         name="index", verdict="note", detail=detail, remedy="It is mended at the next start."
+    )
+
+
+def _tasks(counts: Sequence[TasksSetAside | TaskCounts]) -> Finding:
+    aside = [each for each in counts if each.aside]
+    if not aside:
+        return Finding(name="tasks", verdict="ok", detail="none was set aside")
+    said = (f"{each.aside} of kind {each.kind} ({'; '.join(each.errors)})" for each in aside)
+    return Finding(
+        name="tasks",
+        verdict="broken",
+        detail=f"Set aside after failing again and again: {', '.join(said)}",
+        remedy="The log says what failed. Each is tried once more when the stack starts.",
     )
 
 

@@ -20,7 +20,7 @@ from local.bus.connection import Connection, Message, connect
 from local.bus.failure import failure
 from local.bus.participant import Participant
 from local.bus.signature import signed
-from local.errors import Local2Error, VectorError
+from local.errors import Local2Error, VectorError, VectorFaultError
 from local.logs import logging_to
 from local.protocol import subjects
 from local.protocol.codec import decode, encode
@@ -84,7 +84,9 @@ class VectorWorker(Participant):
                 data, headers = failure(error, source=NAME)
             except Exception as error:
                 log.exception("vector_request_failed", subject=subject)
-                fault = VectorError(f"The vector worker failed: {error!r}.")
+                fault = VectorFaultError(
+                    f"The vector worker failed: {type(error).__name__}.", remedy="See its log."
+                )
                 data, headers = failure(fault, source=NAME)
             await self.bus.publish(message.reply, data, headers=headers)
 

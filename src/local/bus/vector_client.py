@@ -13,6 +13,7 @@ from local.errors import (
     EmbedderMismatchError,
     IndexDamagedError,
     VectorError,
+    VectorFaultError,
 )
 from local.protocol import subjects
 from local.protocol.codec import decode, encode
@@ -123,5 +124,5 @@ def _read(answer: Message, into: type[R]) -> R:
 
 
 FAILURES: dict[str, type[VectorError]] = {
-    error.code: error for error in (EmbedderMismatchError, IndexDamagedError)
+    error.code: error for error in (EmbedderMismatchError, IndexDamagedError, VectorFaultError)
 }

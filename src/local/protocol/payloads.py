@@ -188,12 +188,21 @@ class MemoryChange(msgspec.Struct, kw_only=True, omit_defaults=True):
     superseded_by: str | None = None
 
 
+class TasksSetAside(msgspec.Struct, kw_only=True):
+    """Tasks of one kind that failed again and again, and the first different reasons."""
+
+    kind: str
+    aside: int
+    errors: list[str] = []
+
+
 class MemoryStatus(msgspec.Struct, kw_only=True):
     """Answer of `memory.status`: whether ledger and index agree.
 
     `vectors_available`: searches go by meaning, over everything that is indexed. `dead_letters`:
     messages that could not be read. `waiting_since`: while records wait, when one was indexed last,
     or the first of them was written. `turns_problem`: why JetStream takes no turns, and what to do.
+    `set_aside`: what was given up until the next start.
     """
 
     records: int
@@ -206,3 +215,4 @@ class MemoryStatus(msgspec.Struct, kw_only=True):
     dead_letters: int = 0
     waiting_since: datetime | None = None
     turns_problem: str | None = None
+    set_aside: list[TasksSetAside] = []

@@ -23,6 +23,7 @@ from local.errors import (
     OverloadedError,
     StorageError,
     VectorError,
+    VectorFaultError,
 )
 from local.ledger.door import TaskQueue
 from local.ledger.tasks import Task, TaskKind
@@ -83,7 +84,8 @@ class Job(ABC):
 def out_of_reach(error: Exception) -> bool:
     """Whether it is the fault of what a job needs, and not of what it was given."""
     needed = (BusError, OverloadedError, StorageError, VectorError, ModelError)
-    return isinstance(error, needed) and not isinstance(error, ModelRefusedError)
+    given = (ModelRefusedError, VectorFaultError)
+    return isinstance(error, needed) and not isinstance(error, given)
 
 
 class Runner:
