@@ -240,16 +240,12 @@ def _compared(counts: Counts, vectors: int) -> Finding:
 
 
 def _tasks(counts: Sequence[TasksSetAside | TaskCounts]) -> Finding:
-    aside = [each for each in counts if each.aside]
+    aside = [f"{n.aside} of kind {n.kind} ({'; '.join(n.errors)})" for n in counts if n.aside]
     if not aside:
         return Finding(name="tasks", verdict="ok", detail="none was set aside")
-    said = (f"{each.aside} of kind {each.kind} ({'; '.join(each.errors)})" for each in aside)
-    return Finding(
-        name="tasks",
-        verdict="broken",
-        detail=f"Set aside after failing again and again: {', '.join(said)}",
-        remedy="The log says what failed. Each is tried once more when the stack starts.",
-    )
+    detail = f"Set aside after failing again and again: {', '.join(aside)}"
+    remedy = "The log says which. Each is tried once more when the stack starts."
+    return Finding(name="tasks", verdict="broken", detail=detail, remedy=remedy)
 
 
 def _turns(status: MemoryStatus) -> Finding:

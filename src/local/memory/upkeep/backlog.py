@@ -108,6 +108,7 @@ class Runner:
         self.problem: str | None = None
         """Why the job pauses, until it succeeds."""
         self._reported: str | None = None
+        self._pause = FIRST_PAUSE
 
     def wake(self) -> None:
         """A task was added."""
@@ -132,7 +133,7 @@ class Runner:
 
     async def run(self) -> None:
         """Do what waits until cancelled; what was set aside before gets one more attempt."""
-        pause, tried_again = FIRST_PAUSE, False
+        tried_again = False
         while True:
             self._work.clear()
             try:
@@ -144,10 +145,9 @@ class Runner:
                 due = await self._queue.next_due(*self._job.kinds)
             except Local2Error as error:
                 self._delayed(str(error))
-                await self.pause(pause)
-                pause = min(2 * pause, self._job.longest_pause)
+                await self.pause(self._pause)
+                self._pause = min(2 * self._pause, self._job.longest_pause)
             else:
-                pause = FIRST_PAUSE
                 self._succeeded()
                 seconds = (due - self._clock()).total_seconds() if due else None
                 await _wait(self._work, seconds)
@@ -207,6 +207,7 @@ class Runner:
             await self._attempt(tasks[half:])
         else:
             self._unlucky.clear()
+            self._succeeded()
             self.moved_at = self._clock()
 
     async def _failed(self, task: Task, error: Exception) -> None:
@@ -235,6 +236,7 @@ class Runner:
             event = f"{self._job.name}_resumed"
             log.info(event)
         self.problem = self._reported = None
+        self._pause = FIRST_PAUSE
 
 
 async def _wait(event: asyncio.Event, seconds: float | None) -> None:
