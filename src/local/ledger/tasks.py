@@ -1,12 +1,14 @@
 """Tasks: what has yet to be done with a record after its write was acknowledged."""
 
-from typing import Literal
+from typing import Final, Literal, get_args
 
 import msgspec
 
 TaskKind = Literal["index", "unindex", "judge"]
 """`index`: put a record's vector into the index; `unindex`: take it out. `judge`: compare a fact
 with older ones that it may contradict."""
+OF_ACTIVE: Final = tuple(kind for kind in get_args(TaskKind) if kind != "unindex")
+"""What is not to be done any more with a record that is superseded."""
 
 
 class Task(msgspec.Struct, frozen=True, kw_only=True):

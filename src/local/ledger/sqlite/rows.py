@@ -23,7 +23,7 @@ from local.ledger.records import (
 )
 from local.ledger.sqlite.database import Connection, Cursor, Database, Row, Work
 from local.ledger.sqlite.sql import statements
-from local.ledger.tasks import TaskKind
+from local.ledger.tasks import OF_ACTIVE, TaskKind
 
 SQL = statements()
 T = TypeVar("T")
@@ -114,7 +114,7 @@ class RecordRows:
     def store(self, connection: Connection, record: NewRecord) -> Written:
         """Add a record unless its id is there already."""
         values = {name: getattr(record, name) for name in NewRecord.__struct_fields__}
-        values["metadata"] = msgspec.json.encode(record.metadata).decode()
+        values["metadata"] = _json(record.metadata)
         values["event_time"] = stamp(record.event_time)
         values["folded_topic"] = folded(record.topic) if record.topic else None
         added = self._rows.execute(connection, "insert_record", **values)
@@ -162,7 +162,7 @@ class RecordRows:
         ).fetchall()
         if changed:
             row = changed[0]["row"]
-            self._rows.execute(connection, "withdraw_tasks", row=row)
+            self._rows.execute(connection, "withdraw_tasks", row=row, kinds=_json(OF_ACTIVE))
             self._rows.execute(connection, "add_task", kind="unindex", row=row)
             self._rows.execute(
                 connection,
@@ -170,7 +170,7 @@ class RecordRows:
                 action="superseded",
                 record_id=record_id,
                 agent=cause.agent,
-                detail=msgspec.json.encode({"superseded_by": cause.superseded_by}).decode(),
+                detail=_json({"superseded_by": cause.superseded_by}),
                 event_time=stamp(cause.at),
             )
         return bool(changed)
@@ -203,12 +203,12 @@ class Records:
 
     async def at(self, rows: Sequence[int]) -> list[Record]:
         """Those of these rows."""
-        found = await self._rows.all("records", rows=msgspec.json.encode(rows).decode())
+        found = await self._rows.all("records", rows=_json(rows))
         return [record_of(row) for row in found]
 
     async def chain(self, *record_ids: str) -> list[Record]:
         """Records with all that they replaced and all that replaced them, newest first."""
-        rows = await self._rows.all("chain", ids=msgspec.json.encode(record_ids).decode())
+        rows = await self._rows.all("chain", ids=_json(record_ids))
         return [record_of(row) for row in rows]
 
     async def shown(
@@ -217,7 +217,7 @@ class Records:
         """How these begin, the records of their turns, and those that they were derived from."""
         rows = await self._rows.all(
             "shown",
-            ids=msgspec.json.encode(record_ids).decode(),
+            ids=_json(record_ids),
             turn=but_turn,
             characters=characters,
             derived_from=DERIVED_FROM,
@@ -229,3 +229,7 @@ class Records:
         row = await self._rows.one("counts")
         assert row is not None  # noqa: S101 - a row of counts is always there
         return Counts(records=row["records"], indexed=row["indexed"], waiting=row["waiting"])
+
+
+def _json(value: Any) -> str:
+    return msgspec.json.encode(value).decode()

@@ -47,7 +47,8 @@ ORDER BY wanted.key;
 DELETE FROM task WHERE tenant = :tenant AND kind = :kind AND record = :row;
 
 -- name: withdraw_tasks
-DELETE FROM task WHERE tenant = :tenant AND kind IN ('index', 'judge') AND record = :row;
+DELETE FROM task
+WHERE tenant = :tenant AND kind IN (SELECT value FROM json_each(:kinds)) AND record = :row;
 
 -- name: fail_task
 UPDATE task SET state = :state, attempts = attempts + 1, not_before = :not_before, error = :error
