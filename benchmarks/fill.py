@@ -11,11 +11,11 @@ from pathlib import Path
 import numpy as np
 
 from client import USER
-from local.ledger.door import IndexQueue, Ledger
+from local.ledger.door import Ledger
 from local.ledger.records import NewRecord
 from local.ledger.sqlite.database import Database
 from local.ledger.sqlite.sql import migrations
-from local.protocol.envelope import DEFAULT_TENANT, content_id
+from local.protocol.envelope import DEFAULT_TENANT, content_id, utc_now
 from local.settings import MemorySettings
 from local.vectors.index import VectorIndex
 from local.vectors.matrix import FloatMatrix
@@ -43,7 +43,7 @@ async def write_records(
             piece = slice(start, start + TOGETHER)
             await ledger.records.store(records[piece])
             if vectors is not None:
-                await _keep_vectors(ledger.index, vectors[piece])
+                await _keep_vectors(ledger, vectors[piece])
 
 
 def fill_index(chroma_path: Path, ids: Sequence[str], vectors: FloatMatrix) -> None:
@@ -78,8 +78,9 @@ def made_up_vectors(embedder: MiniLM, texts: Sequence[str]) -> FloatMatrix:
     return vectors
 
 
-async def _keep_vectors(queue: IndexQueue, vectors: FloatMatrix) -> None:
+async def _keep_vectors(ledger: Ledger, vectors: FloatMatrix) -> None:
     """The records count as indexed then; the stack sees it if the index lacks them."""
-    waiting = await queue.waiting(len(vectors), embedder=MODEL)
+    tasks = await ledger.backlog.claim("index", len(vectors), now=utc_now())
+    waiting = await ledger.index.waiting(tasks, embedder=MODEL)
     waiting.sort(key=lambda record: record.row)
-    await queue.store_vectors(waiting, [row.tobytes() for row in vectors], MODEL)
+    await ledger.index.store_vectors(waiting, [row.tobytes() for row in vectors], MODEL)

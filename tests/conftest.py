@@ -132,7 +132,7 @@ async def memory(
     toolbox: Toolbox,
     announced: list[tuple[str, MemoryChange]],
 ) -> AsyncIterator[Memory]:
-    """A memory whose indexer runs; its vector worker is absent until `start_worker` is called."""
+    """A memory whose jobs run; its vector worker is absent until `start_worker` is called."""
 
     async def announce(subject: str, change: MemoryChange) -> None:
         announced.append((subject, change))
@@ -146,7 +146,7 @@ async def memory(
         own_tools=TOOL_NAMES,
         announced=toolbox.get,
     )
-    indexing = asyncio.create_task(opened.indexer.run())
+    indexing = asyncio.create_task(opened.backlog.run())
     yield opened
     indexing.cancel()
     with suppress(asyncio.CancelledError):

@@ -3,6 +3,9 @@
 import asyncio
 
 from local.memory.tenant import Memory
+from local.memory.upkeep.backlog import Backlog
+from local.memory.upkeep.indexing import Indexer
+from local.memory.vectors import Vectors
 from local.protocol.vectors import VectorItem, VectorsStored
 from waiting import eventually
 
@@ -12,6 +15,12 @@ async def indexed(memory: Memory, *, within: float = 20.0) -> None:
         return (await memory.ledger.counts()).waiting == 0
 
     await eventually(nothing_waits, within=within)
+
+
+def indexing_of(memory: Memory, vectors: Vectors) -> tuple[Indexer, Backlog]:
+    """An indexer of its own over a memory's ledger, and the backlog that runs it."""
+    backlog = Backlog(memory.ledger.backlog)
+    return Indexer(memory.ledger.index, vectors, backlog, patience=0), backlog
 
 
 class paused_indexing:  # noqa: N801 - reads as the verb that it is

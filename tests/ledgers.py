@@ -8,9 +8,9 @@ import msgspec
 import numpy as np
 
 from local.ledger.door import Ledger
-from local.ledger.records import NewRecord, Record
+from local.ledger.records import NewRecord, Record, Waiting
 from local.ledger.search import Choice, Found, Meaning, Place, Search, Wanted, Worded
-from local.protocol.envelope import new_id
+from local.protocol.envelope import new_id, utc_now
 from local.protocol.vectors import VectorHit, VectorHits
 
 DAY = datetime(2026, 5, 1, 12, tzinfo=UTC)
@@ -95,8 +95,22 @@ async def find(ledger: Ledger, search: Search, *meanings: Meaning) -> Seen:
     return await ledger.searches.find(search, look, lambda worded: worded, everything)
 
 
+async def unjudged(ledger: Ledger) -> list[str]:
+    """The facts that wait to be compared with older ones."""
+    tasks = await ledger.backlog.claim("judge", 99, now=utc_now())
+    return [one.content for one in await ledger.records.at([task.row for task in tasks])]
+
+
+async def to_index(
+    ledger: Ledger, limit: int = 99, *, embedder: str = EMBEDDER, but: Sequence[int] = ()
+) -> list[Waiting]:
+    """The records whose turn it is to be indexed."""
+    tasks = await ledger.backlog.claim("index", limit, now=utc_now(), but=but)
+    return await ledger.index.waiting(tasks, embedder=embedder)
+
+
 async def index(ledger: Ledger, angles: dict[str, float]) -> None:
     """Give the records of these texts their vectors."""
-    waiting = await ledger.index.waiting(999, embedder=EMBEDDER)
+    waiting = await to_index(ledger, 999)
     taken = [one for one in waiting if one.text in angles]
     await ledger.index.store_vectors(taken, [angle(angles[one.text]) for one in taken], EMBEDDER)

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from ledgers import unjudged
 from local.app import Stack, open_stack
 from local.bus.connection import Message
 from local.client.tools import call_tool
@@ -81,7 +82,7 @@ async def versions(stack: Stack, record_id: str) -> list[tuple[str, str | None]]
 
 
 async def judged(stack: Stack) -> bool:
-    return not await stack.memories.tenant("default").ledger.facts.unjudged(1)
+    return not await unjudged(stack.memories.tenant("default").ledger)
 
 
 def verdicts(*given: str) -> Json:

@@ -43,7 +43,7 @@ async def test_a_stack_without_models_asks_none_and_judges_nothing(
     settings = msgspec.structs.replace(settings_in(tmp_path), generator=generator)
 
     async with open_stack(settings, with_generator=False, with_models=False) as stack:
-        assert stack.memories.tenant("default").supersession is None
+        assert not stack.memories.tenant("default").backlog.takes("judge")
 
     assert ollama.requests == []
 

@@ -132,11 +132,8 @@ async def open_stack(
         serving = Serving(lease, partial(_participants, bus, turns, memory, keeper))
         await resources.enter_async_context(serving)
         await resources.enter_async_context(_background(serving.keep(), "lease"))
-        await resources.enter_async_context(_background(memory.indexer.run(), "indexer"))
+        await resources.enter_async_context(_background(memory.backlog.run(), "backlog"))
         await resources.enter_async_context(_background(ledger.backfill(), "backfill"))
-        if memory.supersession is not None:
-            judging = _background(memory.supersession.run(), "judging")
-            await resources.enter_async_context(judging)
         model = await _generator(resources, bus, settings) if with_generator else None
         resources.enter_context(runtime_file(data_dir, url))
         log.info("stack_ready", url=bus.url, data=str(data_dir))

@@ -22,7 +22,8 @@ Local2Error
 │   └── FolderLockedError
 ├── VectorError               unavailable        the vector index or its embedder
 │   ├── EmbedderMismatchError embedder_mismatch
-│   └── IndexDamagedError     index_damaged      used inside the stack, which rebuilds it
+│   ├── IndexDamagedError     index_damaged      used inside the stack, which rebuilds it
+│   └── VectorFaultError      internal           a fault of its own, perhaps over what it was given
 ├── ConversationError         a conversation's messages, or the file they were saved in
 ├── RerankError               unavailable        the reranker: its server, or what it answered
 └── ModelError                unavailable        the chat model
@@ -202,6 +203,10 @@ class EmbedderMismatchError(VectorError):
 
 class IndexDamagedError(VectorError):
     code: ClassVar[ErrorCode] = "index_damaged"
+
+
+class VectorFaultError(VectorError):
+    code: ClassVar[ErrorCode] = "internal"
 
 
 class ConversationError(Local2Error):

@@ -6,7 +6,7 @@ It asks the running stack, or reads the ledger itself where none runs.
 import asyncio
 import os
 import shutil
-from collections.abc import AsyncIterator, Coroutine, Iterator
+from collections.abc import AsyncIterator, Coroutine, Iterator, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Literal
@@ -27,11 +27,12 @@ from local.errors import (
 )
 from local.folder import folder_lock
 from local.ledger.records import Counts
+from local.ledger.tasks import TaskCounts
 from local.llm.ollama import installed_models
 from local.memory.recall.reranker import Reranker
 from local.opening import has_ledger, open_ledger, refuse_a_missing_ledger
 from local.protocol.envelope import DEFAULT_TENANT, utc_now
-from local.protocol.payloads import MemoryStatus
+from local.protocol.payloads import MemoryStatus, TasksSetAside
 from local.runtime import running_url
 from local.settings import MemorySettings, Settings
 from local.vectors.config import count_vectors
@@ -199,6 +200,7 @@ async def _stack(settings: Settings, *, deep: bool) -> AsyncIterator[CheckResult
             yield CheckResult(name="stack", verdict="ok", detail=f"running at {bus.url}")
             status = await memory_status(bus)
             yield _index(status)
+            yield _tasks(status.set_aside)
             yield _turns(status)
             yield _dead_letters(status)
             if deep:
@@ -222,6 +224,7 @@ async def _ledger(memory: MemorySettings, *, deep: bool) -> AsyncIterator[CheckR
             async with open_ledger(memory, DEFAULT_TENANT) as ledger:
                 counts = await ledger.counts()
                 yield CheckResult(name="ledger", verdict="ok", detail=_counted(counts))
+                yield _tasks(await ledger.backlog.counts())
                 if deep:
                     vectors = count_vectors(memory.chroma_path, memory.collection)
                     yield _whole(await ledger.unsound())
@@ -243,6 +246,15 @@ def _compared(counts: Counts, vectors: int) -> CheckResult:
     return CheckResult(
         name="index", verdict="note", detail=detail, remedy="It is mended at the next start."
     )
+
+
+def _tasks(counts: Sequence[TasksSetAside | TaskCounts]) -> CheckResult:
+    aside = [f"{n.aside} of kind {n.kind} ({'; '.join(n.errors)})" for n in counts if n.aside]
+    if not aside:
+        return CheckResult(name="tasks", verdict="ok", detail="none was set aside")
+    detail = f"Set aside after failing again and again: {', '.join(aside)}"
+    remedy = "The log says which. Each is tried once more when the stack starts."
+    return CheckResult(name="tasks", verdict="broken", detail=detail, remedy=remedy)
 
 
 def _turns(status: MemoryStatus) -> CheckResult:

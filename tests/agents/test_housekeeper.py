@@ -1,7 +1,8 @@
 """The housekeeper says whether ledger and index agree, and mends it when asked."""
 
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator, Sequence
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -12,9 +13,12 @@ from local.agents.housekeeper import Housekeeper
 from local.bus.connection import Connection
 from local.bus.identity import signed
 from local.memory.tenant import Memory
+from local.memory.upkeep import backlog
 from local.protocol.envelope import Caller, utc_now
-from local.protocol.payloads import MemoryStatus
+from local.protocol.payloads import MemoryStatus, TasksSetAside
 from local.protocol.vectors import VectorItem
+from local.vectors.matrix import FloatMatrix
+from local.vectors.minilm import MiniLM
 from stacks import all_indexed, status
 from waiting import eventually
 
@@ -87,6 +91,44 @@ async def test_a_reindex_removes_from_the_index_what_the_ledger_does_not_have(
     await all_indexed(bus, records=20)
 
     assert set(await searchable.vectors.ids(0, 100, tenant="default")) == ids
+
+
+async def test_a_record_that_the_embedder_fails_at_is_set_aside_and_the_others_are_indexed(
+    bus: Connection,
+    memory: Memory,
+    start_worker: StartWorker,
+    embedder: MiniLM,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    embed = embedder.embed_documents
+
+    def fails(texts: Sequence[str]) -> Iterator[tuple[list[int], FloatMatrix]]:
+        if any("Note 7." in text for text in texts):
+            raise RuntimeError(f"It failed at {texts}.")
+        return embed(texts)
+
+    monkeypatch.setattr(backlog, "FIRST_RETRY", timedelta(0))
+    monkeypatch.setattr(embedder, "embed_documents", fails)
+    for n in range(20):
+        await memory.of(Caller(tenant="default")).write_episodic(f"Note {n}.")
+    await start_worker()
+
+    async def set_aside() -> bool:
+        return bool((await status(bus)).set_aside)
+
+    await eventually(set_aside)
+    await indexed(memory)
+    now = await status(bus)
+    assert (now.indexed, now.in_index, now.waiting, now.problem) == (19, 19, 0, None)
+    failed = "The vector worker failed: RuntimeError. See its log."
+    assert now.set_aside == [TasksSetAside(kind="index", aside=1, errors=[failed])]
+    found = await memory.of(Caller(tenant="default")).search_episodic("Note 7.")
+    assert found.hits[0].content == "Note 7.", "it is found by its words"
+
+    monkeypatch.setattr(embedder, "embed_documents", embed)
+    await status(bus, reindex=True)
+    await all_indexed(bus, records=20)
+    assert (await status(bus)).set_aside == []
 
 
 async def test_what_is_no_announcement_of_a_worker_is_a_line_in_the_log(

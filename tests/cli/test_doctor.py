@@ -6,8 +6,10 @@ from typing import Any, Literal
 
 import pytest
 
+from ledgers import record
 from local import examination
 from local.examination import CheckResult
+from local.opening import open_ledger
 from local.protocol.envelope import utc_now
 from local.protocol.payloads import MemoryStatus
 from local.settings import GeneratorSettings, MemorySettings, Settings
@@ -161,3 +163,21 @@ def test_records_that_wait_for_long_are_said_to(seconds: int, verdict: str, says
     assert finding.verdict == verdict
     assert says in finding.detail
     assert finding.remedy
+
+
+async def test_tasks_that_were_set_aside_are_counted_with_their_reasons(
+    tmp_path: Path, ollama: OllamaStandIn
+) -> None:
+    settings = MemorySettings(data_dir=tmp_path / ".local2", chroma_path=tmp_path / ".chroma")
+    settings.data_dir.mkdir()
+    async with open_ledger(settings, "default") as ledger:
+        await ledger.records.store([record("One."), record("Two.")])
+        sound = (await examined(tmp_path, ollama.url)).get("tasks")
+        first, _ = await ledger.backlog.claim("index", 2, now=utc_now())
+        await ledger.backlog.set_aside(first, "RuntimeError")
+    finding = (await examined(tmp_path, ollama.url))["tasks"]
+
+    assert (sound.verdict if sound else None) == "ok"
+    assert finding.verdict == "broken"
+    assert "1 of kind index (RuntimeError)" in finding.detail
+    assert "when the stack starts" in str(finding.remedy)

@@ -1,6 +1,6 @@
 """What waits for the vector index, what it should hold, and what it should not."""
 
-from ledgers import EMBEDDER, angle, fact, index, message, record
+from ledgers import DAY, EMBEDDER, angle, fact, index, message, record, to_index
 from local.ledger.door import Ledger
 from local.ledger.records import Counts
 
@@ -12,7 +12,7 @@ async def counted(ledger: Ledger) -> Counts:
 async def test_what_is_stored_waits_newest_first(ledger: Ledger) -> None:
     await ledger.records.store([record(f"Note {n}.") for n in range(3)])
 
-    waiting = await ledger.index.waiting(2, embedder=EMBEDDER)
+    waiting = await to_index(ledger, 2)
 
     assert [one.text for one in waiting] == ["Note 2.", "Note 1."]
     assert [one.vector for one in waiting] == [None, None]
@@ -22,16 +22,16 @@ async def test_owners_have_turns(ledger: Ledger) -> None:
     await ledger.records.store([record(f"Note {n}.") for n in range(9)])
     await ledger.records.store([record("Eve's.", owner="eve")])
 
-    waiting = await ledger.index.waiting(2, embedder=EMBEDDER)
+    waiting = await to_index(ledger, 2)
 
     assert {one.text for one in waiting} == {"Note 8.", "Eve's."}
 
 
 async def test_what_is_under_way_does_not_wait(ledger: Ledger) -> None:
     await ledger.records.store([record("One."), record("Two.")])
-    (first,) = await ledger.index.waiting(1, embedder=EMBEDDER)
+    (first,) = await to_index(ledger, 1)
 
-    others = await ledger.index.waiting(9, embedder=EMBEDDER, but=[first.row])
+    others = await to_index(ledger, 9, but=[first.row])
 
     assert [one.text for one in others] == ["One."]
 
@@ -44,7 +44,7 @@ async def test_a_short_message_is_indexed_with_what_was_said_before(ledger: Ledg
         ]
     )
 
-    newest, _ = await ledger.index.waiting(9, embedder=EMBEDDER)
+    newest, _ = await to_index(ledger, 9)
 
     assert newest.text == "Bob: Osmium.\nAnn: Which metal is the densest?"
 
@@ -64,8 +64,8 @@ async def test_a_vector_is_stored_with_its_record(ledger: Ledger) -> None:
     await index(ledger, {"One.": 30})
     await ledger.index.index_again([written.id])
 
-    (waiting,) = await ledger.index.waiting(9, embedder=EMBEDDER)
-    (of_another,) = await ledger.index.waiting(9, embedder="another")
+    (waiting,) = await to_index(ledger, 9)
+    (of_another,) = await to_index(ledger, 9, embedder="another")
     await ledger.index.store_vectors([waiting], [], EMBEDDER)
     (sampled,) = await ledger.index.sample_indexed(9)
 
@@ -77,9 +77,24 @@ async def test_what_is_replaced_leaves_the_index(ledger: Ledger) -> None:
     await index(ledger, {"user.editor: Vim.": 0})
     await ledger.facts.store(fact("Emacs.", topic="user.editor"))
 
-    assert await ledger.index.to_remove(9) == [older.id]
-    await ledger.index.removed([older.id])
-    assert await ledger.index.to_remove(9) == []
+    (task,) = await ledger.backlog.claim("unindex", 9, now=DAY)
+    assert task.id == older.id
+    await ledger.backlog.finish([task])
+    assert await ledger.backlog.claim("unindex", 9, now=DAY) == []
+
+
+async def test_what_is_replaced_while_its_vector_is_made_leaves_the_index(ledger: Ledger) -> None:
+    older = await ledger.facts.store(fact("Vim.", topic="user.editor"))
+    waiting = await to_index(ledger)
+    await ledger.facts.store(fact("Emacs.", topic="user.editor"))
+    removing = await ledger.backlog.claim("unindex", 9, now=DAY)
+    await ledger.backlog.finish(removing)
+
+    await ledger.index.store_vectors(waiting, [angle(0)], EMBEDDER)
+
+    assert [task.id for task in removing] == [older.id]
+    assert await ledger.backlog.claim("unindex", 9, now=DAY) == removing
+    assert await counted(ledger) == Counts(records=2, indexed=0, waiting=1)
 
 
 async def test_an_index_that_was_emptied_is_filled_anew(ledger: Ledger, other: Ledger) -> None:
@@ -105,5 +120,5 @@ async def test_an_index_is_compared_by_its_ids(ledger: Ledger) -> None:
 async def test_what_is_not_searched_is_not_indexed(ledger: Ledger) -> None:
     await ledger.records.store([message("You help.", kind="transcript", role="system")])
 
-    assert await ledger.index.waiting(9, embedder=EMBEDDER) == []
+    assert await to_index(ledger, 9) == []
     assert (await counted(ledger)).waiting == 0

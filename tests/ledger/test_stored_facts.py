@@ -2,7 +2,7 @@
 
 import asyncio
 
-from ledgers import OWNER, fact, searching, unasked
+from ledgers import OWNER, fact, searching, unasked, unjudged
 from local.ledger.door import Ledger
 from local.ledger.records import NewRecord, TripletFact, Written
 from local.ledger.search import Choice, Found, Meaning, Wanted, Worded
@@ -81,30 +81,31 @@ async def test_of_facts_stored_at_once_one_stands(ledger: Ledger) -> None:
     assert [one.superseded_by is None for one in history] == [True] + 19 * [False]
 
 
-async def test_a_retired_fact_gives_way_once_and_to_what_stands(ledger: Ledger) -> None:
+async def test_a_fact_that_is_judged_outdated_gives_way_once_and_to_what_stands(
+    ledger: Ledger,
+) -> None:
     written = [await ledger.facts.store(fact(content)) for content in ("Berlin.", "Rome.", "Oslo.")]
     berlin, rome, oslo = [(await ledger.records.chain(one.id))[0] for one in written]
 
-    assert await ledger.facts.retire(berlin, rome, agent="judge")
-    assert not await ledger.facts.retire(berlin, oslo, agent="judge"), "it stands no more"
-    assert not await ledger.facts.retire(oslo, berlin, agent="judge"), "nor takes it a place"
+    assert await ledger.facts.judge(rome, replaces=[berlin], agent="judge") == [berlin]
+    assert await ledger.facts.judge(oslo, replaces=[berlin], agent="judge") == []
+    assert await ledger.facts.judge(berlin, replaces=[oslo], agent="judge") == [], "it stands not"
 
     chain = await ledger.records.chain(berlin.id)
     assert [(one.id, one.superseded_by) for one in chain] == [(rome.id, None), (berlin.id, rome.id)]
 
 
-async def test_facts_wait_to_be_judged_oldest_first(ledger: Ledger) -> None:
-    facts = [fact(f"Fact {n}.", unjudged=True) for n in range(3)]
+async def test_a_fact_is_judged_once_with_its_verdicts(ledger: Ledger) -> None:
+    facts = [fact(f"Fact {n}.", tasks=("judge",)) for n in range(3)]
     for one in (*facts, fact("Known to be true.")):
         await ledger.facts.store(one)
+    assert await unjudged(ledger) == ["Fact 0.", "Fact 1.", "Fact 2."]
 
-    first, second = await ledger.facts.unjudged(2)
-    await ledger.facts.judged(first.id)
+    (third,) = await ledger.records.chain(facts[2].id)
+    (first,) = await ledger.records.chain(facts[0].id)
+    await ledger.facts.judge(third, replaces=[first], agent="judge")
 
-    assert [first.content, second.content] == ["Fact 0.", "Fact 1."]
-    assert [one.content for one in await ledger.facts.unjudged(9)] == ["Fact 1.", "Fact 2."]
-    behind = await ledger.facts.unjudged(9, after=second.row)
-    assert [one.content for one in behind] == ["Fact 2."]
+    assert await unjudged(ledger) == ["Fact 1."], "what is replaced is judged no more"
 
 
 async def told(ledger: Ledger, *triplets: tuple[str, str, str]) -> list[Written]:

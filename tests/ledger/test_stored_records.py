@@ -22,7 +22,6 @@ WHOLE = NewRecord(
     memory_type="fact",
     durability="ephemeral",
     importance=0.75,
-    unjudged=True,
     metadata={"nested": {"list": [1, None, "x"]}},
     agent="shell",
     session_id="s1",

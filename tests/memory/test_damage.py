@@ -5,14 +5,13 @@ from contextlib import suppress
 
 import pytest
 
-from indexed import indexed
+from indexed import indexed, indexing_of
 from local.bus.connection import Connection
 from local.bus.vector_client import VectorClient
 from local.errors import IndexDamagedError
 from local.memory.tenant import Memory
 from local.memory.upkeep import damage
 from local.memory.upkeep.damage import FIRST_PAUSE, LAST_PAUSE, STEADY, Damage
-from local.memory.upkeep.indexing import Indexer
 from local.protocol.envelope import Caller
 from local.protocol.vectors import VectorItem, VectorsStored, VectorStatus
 from waiting import eventually
@@ -89,12 +88,12 @@ async def test_an_index_that_does_not_last_is_not_rebuilt_over_and_over(
     monkeypatch.setattr(damage, "LAST_PAUSE", 3_600.0)
     await memory.of(RICHARD).write_episodic("A note.")
     worker = _NeverWhole(bus)
-    indexer = Indexer(memory.ledger.index, worker, patience=0)
-    indexing = asyncio.create_task(indexer.run())
+    indexer, backlog = indexing_of(memory, worker)
+    indexing = asyncio.create_task(backlog.run())
 
     await eventually(lambda: "did not last before" in str(indexer.problem))
     for _ in range(5):
-        indexer.wake()
+        backlog.wake("index")
         await asyncio.sleep(0)
     assert worker.resets == [True]
     assert "Chroma could not store vectors." in str(indexer.problem)

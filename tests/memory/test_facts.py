@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from ledgers import unjudged
 from local.errors import InvalidArgumentsError
 from local.ledger.records import Fact, Written
 from local.ledger.sqlite.database import Connection, Database
@@ -300,5 +301,5 @@ async def test_what_is_known_of_a_fact_is_kept_with_it(
 
     (record,) = await richard.facts.history(EDITOR)
     assert (record.memory_type, record.durability, record.importance) == ("preference", "core", 0.9)
-    assert (record.agent, record.session_id, record.unjudged) == ("shell", "s1", False)
-    assert await memory.ledger.facts.unjudged(9) == [], "without a judge none waits for one"
+    assert (record.agent, record.session_id) == ("shell", "s1")
+    assert await unjudged(memory.ledger) == [], "without a judge none waits for one"

@@ -6,10 +6,12 @@ from contextlib import suppress
 
 import pytest
 
+from indexed import indexing_of
+from ledgers import to_index
 from local.bus.connection import Connection
 from local.bus.vector_client import VectorClient
 from local.ledger.records import NewRecord
-from local.ledger.sqlite.index import PLACES
+from local.ledger.sqlite.backlog import PLACES
 from local.memory.tenant import Memory
 from local.memory.upkeep.batches import (
     BATCH_RECORDS,
@@ -18,7 +20,6 @@ from local.memory.upkeep.batches import (
     UNDER_WAY,
     records_after,
 )
-from local.memory.upkeep.indexing import Indexer
 from local.protocol.envelope import new_id
 from local.protocol.vectors import VectorItem, VectorsStored, VectorStatus
 from recalling import DAY
@@ -49,19 +50,17 @@ async def test_owners_that_wait_are_indexed_in_turn_and_each_newest_first(
 ) -> None:
     eve = await said(memory, "eve", 100)
     ann = await said(memory, "ann", 2)
-    queue = memory.ledger.index
 
-    waiting = [record.id for record in await queue.waiting(10, embedder=EMBEDDER)]
+    waiting = [record.id for record in await to_index(memory.ledger, 10)]
 
     assert waiting == [ann[1], eve[99], ann[0], *eve[98:91:-1]]
 
 
 async def test_what_is_under_way_waits_no_more(memory: Memory) -> None:
     eve = await said(memory, "eve", 10)
-    queue = memory.ledger.index
 
-    taken = await queue.waiting(4, embedder=EMBEDDER)
-    others = await queue.waiting(4, embedder=EMBEDDER, but=[record.row for record in taken])
+    taken = await to_index(memory.ledger, 4)
+    others = await to_index(memory.ledger, 4, but=[record.row for record in taken])
 
     assert [record.id for record in (*taken, *others)] == eve[:1:-1]
 
@@ -69,9 +68,8 @@ async def test_what_is_under_way_waits_no_more(memory: Memory) -> None:
 async def test_every_owner_has_a_turn_however_many_there_are(memory: Memory) -> None:
     owners = 2 * PLACES + 3
     newest = {(await said(memory, f"user{n}", 50))[-1] for n in range(owners)}
-    queue = memory.ledger.index
 
-    rounds = [await queue.waiting(PLACES, embedder=EMBEDDER) for _ in range(3)]
+    rounds = [await to_index(memory.ledger, PLACES) for _ in range(3)]
 
     assert {record.id for waiting in rounds for record in waiting} >= newest
 
@@ -91,7 +89,7 @@ async def test_the_kinds_of_one_owner_have_one_share(memory: Memory) -> None:
     await memory.ledger.records.store(notes)
     ann = await said(memory, "ann", 50)
 
-    waiting = await memory.ledger.index.waiting(20, embedder=EMBEDDER)
+    waiting = await to_index(memory.ledger, 20)
 
     turns = zip(ann[::-1], [note.id for note in notes][::-1], strict=True)
     assert [record.id for record in waiting] == [each for turn in turns for each in turn][:20]
@@ -121,8 +119,7 @@ async def worker(bus: Connection, memory: Memory) -> AsyncIterator[_Recording]:
     """One that an indexer gives what eve said, and whatever else waits."""
     await said(memory, "eve", 3_000)
     worker = _Recording(bus)
-    indexer = Indexer(memory.ledger.index, worker, patience=0)
-    indexing = asyncio.create_task(indexer.run())
+    indexing = asyncio.create_task(indexing_of(memory, worker)[1].run())
     await eventually(lambda: len(worker.given) == UNDER_WAY)
     yield worker
     indexing.cancel()

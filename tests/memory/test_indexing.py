@@ -10,7 +10,8 @@ import msgspec
 import numpy as np
 import pytest
 
-from indexed import indexed, paused_indexing
+from indexed import indexed, indexing_of, paused_indexing
+from ledgers import to_index
 from local.bus.connection import Connection
 from local.bus.vector_client import VectorClient
 from local.errors import VectorError
@@ -20,6 +21,7 @@ from local.ledger.sqlite.database import Connection as Sql
 from local.ledger.sqlite.database import Database
 from local.logs import logging_to
 from local.memory.tenant import Memory
+from local.memory.upkeep.backlog import Backlog
 from local.memory.upkeep.batches import (
     BATCH_BYTES,
     BATCH_RECORDS,
@@ -115,9 +117,11 @@ async def test_a_worker_that_is_not_ready_is_a_warning_only_once_it_was(
         return [one["level"] for one in heard if one["event"] == "indexing_delayed"]
 
     vectors = _Moody(bus)
-    indexer = Indexer(Ledger(database, "default").index, vectors, patience=0)
+    ledger = Ledger(database, "default")
+    backlog = Backlog(ledger.backlog)
+    indexer = Indexer(ledger.index, vectors, backlog, patience=0)
     with logging_to(log):
-        running = asyncio.create_task(indexer.run())
+        running = asyncio.create_task(backlog.run())
         await eventually(lambda: levels() == ["info"])
         vectors.problem = None
         indexer.worker_started("w")
@@ -197,7 +201,7 @@ async def test_an_indexer_that_is_cancelled_while_a_batch_fails_ends(
     """As when the stack stops: the worker goes first."""
     await memory.of(RICHARD).write_episodic("A note.")
     worker = _FailsOnDemand(bus)
-    indexing = asyncio.create_task(Indexer(memory.ledger.index, worker, patience=0).run())
+    indexing = asyncio.create_task(indexing_of(memory, worker)[1].run())
     await worker.asked.wait()
 
     worker.may_fail.set()
@@ -217,7 +221,7 @@ def said(text: str, **columns: Any) -> NewRecord:
 async def embedded(memory: Memory, *records: NewRecord) -> list[str]:
     """The texts that wait to be embedded, in the order of the records."""
     await memory.ledger.records.store(records)
-    waiting = await memory.ledger.index.waiting(99, embedder="")
+    waiting = await to_index(memory.ledger)
     return [one.text for one in sorted(waiting, key=lambda one: one.row)]
 
 

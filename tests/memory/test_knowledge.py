@@ -129,7 +129,7 @@ async def test_a_retired_fact_can_be_told_again(memory: Memory, richard: MemoryS
     (record,) = await richard.facts.history(first.id)
     newer = await richard.facts.store(Fact(content="Ada left Northwind.", scope="user"))
     (by,) = await richard.facts.history(newer.id)
-    await memory.ledger.facts.retire(record, by, agent="test")
+    await memory.ledger.facts.judge(by, replaces=[record], agent="test")
 
     (again,) = await tell(richard, ADA)
 

@@ -59,7 +59,7 @@ async def test_batches_under_way_when_the_server_dies_are_sent_again(
         vectors = VectorClient(bus, search_timeout=5)
         memory = Memory(Ledger(database, "default"), vectors, MemorySettings(), announce=_unheard)
         await running.enter_async_context(vector_worker(other, embedder, tmp_path / "chroma"))
-        indexing = asyncio.create_task(memory.indexer.run())
+        indexing = asyncio.create_task(memory.backlog.run())
         running.callback(indexing.cancel)
         await memory.of(Caller(tenant="default", user="ann")).write_episodic("A note.")
         await begun.wait()

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from indexed import indexed, paused_indexing
+from ledgers import unjudged
 from local.errors import ModelError, VectorError
 from local.ledger.records import Fact, Record
 from local.ledger.sqlite.database import Connection, Database
@@ -74,9 +75,8 @@ async def judging(
     """Judge what is remembered in the context, and nothing from before."""
     closeness = Closeness(top_k=top_k, distance=distance)
     retrieval = Retrieval(memory.ledger, memory.indexer, memory.vectors)
-    memory.supersession = Supersession(memory.ledger, retrieval, memory.changes, judge, closeness)
-    memory.changes.wake_judging = memory.supersession.wake
-    judging = asyncio.create_task(memory.supersession.run())
+    job = Supersession(memory.ledger, retrieval, memory.changes, judge, closeness)
+    judging = asyncio.create_task(memory.backlog.add(job).run())
     try:
         yield
     finally:
@@ -87,7 +87,7 @@ async def judging(
 
 async def judged(memory: Memory) -> None:
     async def nothing_waits() -> bool:
-        return not await memory.ledger.facts.unjudged(1)
+        return not await unjudged(memory.ledger)
 
     await eventually(nothing_waits)
 
@@ -367,7 +367,7 @@ async def test_a_fact_that_the_model_never_finishes_holds_nobody_up(
         await remember(eve, ROME)
 
         async def one_waits() -> bool:
-            return [fact.content for fact in await searchable.ledger.facts.unjudged(9)] == [PIANO]
+            return await unjudged(searchable.ledger) == [PIANO]
 
         await eventually(one_waits)
         assert judge.asked[ROME] == [BERLIN]

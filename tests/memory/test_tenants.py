@@ -8,17 +8,20 @@ import pytest
 
 import local
 from indexed import indexed
+from ledgers import to_index
 from local.bus.connection import Connection
 from local.bus.vector_client import VectorClient
 from local.ledger.door import Ledger
 from local.ledger.records import Fact, NewRecord, Rating
 from local.ledger.sqlite.database import Connection as Sql
 from local.ledger.sqlite.database import Database
+from local.ledger.tasks import Task
 from local.memory.intake.turns import Turn, records_of_turn
 from local.memory.recall.recaller import Ask, Recalled, Recaller, RecallModels
 from local.memory.recall.retrieval import Retrieval
 from local.memory.scopes import ALIKE
 from local.memory.tenant import Memory
+from local.memory.upkeep.backlog import Backlog
 from local.memory.upkeep.indexing import Indexer
 from local.protocol.envelope import Caller, new_id
 from local.protocol.vectors import VectorHits
@@ -55,7 +58,11 @@ class Other:
         self.queue = self.ledger.index
         index = OneIndex(bus, search_timeout=5)
         self._recaller = Recaller(
-            Retrieval(self.ledger, Trusting(self.queue, index, patience=0), index),
+            Retrieval(
+                self.ledger,
+                Trusting(self.queue, index, Backlog(self.ledger.backlog), patience=0),
+                index,
+            ),
             weights=ALIKE,
             feedback_weight=MemorySettings().feedback_weight,
             min_score=None,
@@ -245,15 +252,15 @@ async def test_nothing_that_a_tenant_does_changes_the_records_of_another(
 
     await other.queue.index_again(ids)
     await other.queue.index_anew()
-    await other.queue.removed(ids)
-    await other.ledger.facts.judged(ids[0])
-    retired = await other.ledger.facts.retire(facts[0], facts[1], agent="shell")
+    own = [Task(kind="unindex", row=fact.row, id=fact.id) for fact in facts]
+    await other.ledger.backlog.finish(own)
+    retired = await other.ledger.facts.judge(facts[1], replaces=[facts[0]], agent="shell")
 
     assert not retired
     assert await every_row(database) == before
-    assert await other.queue.waiting(9, embedder="") == []
+    assert await to_index(other.ledger) == []
     assert await other.queue.sample_indexed(9) == []
-    assert await other.queue.to_remove(9) == []
+    assert await other.ledger.backlog.claim("unindex", 9, now=DAY) == []
     assert await other.queue.indexed() == 0
     missing, unknown = await other.queue.compared(set(ids))
     assert (missing, sorted(unknown)) == ([], sorted(ids))

@@ -27,6 +27,7 @@ from local.protocol.payloads import (
     MemoryStatus,
     OutputPart,
     Query,
+    TasksSetAside,
     ToolCallRecord,
     ToolRequest,
     ToolResult,
@@ -233,6 +234,18 @@ PAYLOADS: Mapping[str, tuple[Any, Any]] = {
             in_index=2,
             embedder="all-MiniLM-L6-v2",
             waiting_since=datetime(2026, 11, 21, 9, 29, 58, tzinfo=UTC),
+        ),
+    ),
+    "memory_status_set_aside": (
+        MemoryStatus,
+        MemoryStatus(
+            records=3,
+            indexed=1,
+            waiting=1,
+            vectors_available=True,
+            in_index=1,
+            embedder="all-MiniLM-L6-v2",
+            set_aside=[TasksSetAside(kind="index", aside=1, errors=["ValueError"])],
         ),
     ),
     "memory_status": (

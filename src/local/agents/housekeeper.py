@@ -13,10 +13,11 @@ from local.client.maintenance import count_letters
 from local.errors import BusError, IndexDamagedError, Local2Error, StorageError, VectorError
 from local.fair_slots import FairSlots
 from local.ledger.records import Counts
+from local.ledger.tasks import TaskCounts
 from local.memory.tenant import Memories, Memory
 from local.protocol import subjects
 from local.protocol.envelope import decode, encode, seal
-from local.protocol.payloads import MemoryStatus, OutputPart, ToolResult
+from local.protocol.payloads import MemoryStatus, OutputPart, TasksSetAside, ToolResult
 from local.protocol.vectors import VectorStatus, WorkerReady
 
 NAME = "housekeeper"
@@ -58,8 +59,10 @@ class Housekeeper(Participant):
     async def _status(self, problem: str | None) -> MemoryStatus:
         indexer = self._memory.indexer
         counts = Counts(records=0, indexed=0, waiting=0)
+        tasks: list[TaskCounts] = []
         try:
             counts = await self._memory.ledger.counts()
+            tasks = await self._memory.ledger.backlog.counts()
         except StorageError as error:
             problem = str(error)
         dead_letters = 0
@@ -80,6 +83,11 @@ class Housekeeper(Participant):
             dead_letters=dead_letters,
             turns_problem=self._turns_problem(),
             waiting_since=indexer.moved_at if counts.waiting else None,
+            set_aside=[
+                TasksSetAside(kind=each.kind, aside=each.aside, errors=list(each.errors))
+                for each in tasks
+                if each.aside
+            ],
         )
 
     async def _worker_status(self) -> tuple[VectorStatus | None, str | None]:

@@ -18,7 +18,7 @@ import structlog
 from local.bus.connection import Connection, Message, connect
 from local.bus.identity import signed
 from local.bus.participant import Participant, error_answer
-from local.errors import Local2Error, VectorError
+from local.errors import Local2Error, VectorError, VectorFaultError
 from local.logs import logging_to
 from local.protocol import subjects
 from local.protocol.envelope import DEFAULT_TENANT, decode, encode, seal
@@ -83,7 +83,9 @@ class VectorWorker(Participant):
                 data, headers = error_answer(error, source=NAME)
             except Exception as error:
                 log.exception("vector_request_failed", subject=subject)
-                fault = VectorError(f"The vector worker failed: {error!r}.")
+                fault = VectorFaultError(
+                    f"The vector worker failed: {type(error).__name__}.", remedy="See its log."
+                )
                 data, headers = error_answer(fault, source=NAME)
             await self.bus.publish(message.reply, data, headers=headers)
 

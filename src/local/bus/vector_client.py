@@ -17,6 +17,7 @@ from local.errors import (
     EmbedderMismatchError,
     IndexDamagedError,
     VectorError,
+    VectorFaultError,
 )
 from local.protocol import subjects
 from local.protocol.envelope import decode, encode, seal
@@ -47,7 +48,7 @@ R = TypeVar("R")
 
 
 FAILURES: dict[str, type[VectorError]] = {
-    error.code: error for error in (EmbedderMismatchError, IndexDamagedError)
+    error.code: error for error in (EmbedderMismatchError, IndexDamagedError, VectorFaultError)
 }
 
 

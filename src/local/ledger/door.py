@@ -3,7 +3,8 @@
 A module of its own, since the types beside it are imported by many that need no database.
 """
 
-from local.ledger.sqlite.index import IndexQueue
+from local.ledger.sqlite.backlog import TaskQueue
+from local.ledger.sqlite.index import IndexedRecords
 from local.ledger.sqlite.ledger import Ledger
 
-__all__ = ["IndexQueue", "Ledger"]
+__all__ = ["IndexedRecords", "Ledger", "TaskQueue"]

@@ -10,6 +10,7 @@ from typing import Literal
 import msgspec
 
 from local.errors import InvalidArgumentsError, quoted
+from local.ledger.tasks import TaskKind
 from local.protocol.memories import Kind, Owning, Triplet
 from local.protocol.payloads import Json
 from local.text.features import Features, features
@@ -38,10 +39,10 @@ class NewRecord(msgspec.Struct, frozen=True, kw_only=True):
     """A record to be written. Its columns are the ledger's, but for the tenant.
 
     `label` says who said it, which tool or document it comes from; `source_ref` is the caller's
-    own id of it. `unjudged`: it may contradict older facts, and nobody has looked yet. `turn` is
-    the id of the question of the turn it belongs to. `stands_at` is the row whose place in its
-    session it takes, of a later version of a message. `alias` is another id that it is known by.
-    `pending`: it was received by itself, True until a turn or conversation has reported it.
+    own id of it. `turn` is the id of the question of the turn it belongs to. `stands_at` is the row
+    whose place in its session it takes, of a later version of a message. `alias` is another id that
+    it is known by. `pending`: it was received by itself, True until a turn or conversation has
+    reported it.
     """
 
     id: str
@@ -57,7 +58,6 @@ class NewRecord(msgspec.Struct, frozen=True, kw_only=True):
     memory_type: str | None = None
     durability: str = "standard"
     importance: float = 0.5
-    unjudged: bool = False
     metadata: Json = msgspec.field(default_factory=dict)
     agent: str | None = None
     session_id: str | None = None
@@ -68,6 +68,8 @@ class NewRecord(msgspec.Struct, frozen=True, kw_only=True):
     pending: bool | None = None
     features: Features | None = None
     """No column of its own: what ranking reads of it, if that was read ahead."""
+    tasks: tuple[TaskKind, ...] = ()
+    """No column either: what is to be done with it once it is acknowledged."""
 
 
 class Record(NewRecord, frozen=True, kw_only=True):

@@ -1,4 +1,4 @@
-"""Telling the bus and the indexer what changed, by id and kind and never by content."""
+"""Telling the bus and the backlog what changed, by id and kind and never by content."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
@@ -7,7 +7,8 @@ import structlog
 
 from local.errors import BusError
 from local.ledger.records import NewRecord, Written
-from local.memory.upkeep.indexing import Indexer
+from local.ledger.tasks import TaskKind
+from local.memory.upkeep.backlog import Backlog
 from local.protocol import subjects
 from local.protocol.payloads import MemoryChange
 
@@ -22,20 +23,21 @@ log = structlog.get_logger()
 class Changes:
     """What is written stays written, whether or not anybody hears of it."""
 
-    def __init__(self, indexer: Indexer, announce: Announce) -> None:
-        self._indexer = indexer
+    def __init__(self, backlog: Backlog, announce: Announce) -> None:
         self._announce = announce
-        self.wake_judging: Callable[[], None] | None = None
-        """Where facts are judged: there is one more."""
+        self._backlog = backlog
+
+    @property
+    def tasks_of_facts(self) -> tuple[TaskKind, ...]:
+        """What is to be done with a fact that is stated."""
+        return ("judge",) if self._backlog.takes("judge") else ()
 
     async def written(self, written: Sequence[Written], records: Sequence[NewRecord]) -> None:
         """Some of these records are new, and may have replaced others."""
         new = [(one, record) for one, record in zip(written, records, strict=True) if one.was_new]
         if not new:
             return
-        self._indexer.wake()
-        if self.wake_judging and any(record.unjudged for _, record in new):
-            self.wake_judging()
+        self._backlog.wake("index", *{kind for _, record in new for kind in record.tasks})
         try:
             for number, (one, record) in enumerate(new, start=1):
                 if number % AT_ONCE == 0:
@@ -51,7 +53,7 @@ class Changes:
 
     async def replaced(self, record_id: str, by: NewRecord) -> None:
         """One record took the place of another."""
-        self._indexer.wake()
+        self._backlog.wake("unindex")
         try:
             await self._tell_replaced(record_id, by, by.id)
         except BusError as error:

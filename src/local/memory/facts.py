@@ -93,7 +93,7 @@ class Facts:
             memory_type=fact.memory_type,
             durability=fact.durability,
             importance=fact.importance,
-            unjudged=self._changes.wake_judging is not None,
+            tasks=self._changes.tasks_of_facts,
         )
         return await self._write(record)
 
@@ -117,7 +117,7 @@ class Facts:
                     owner,
                     memory_type="fact",
                     metadata={"triplet": msgspec.to_builtins(triplet), **stated_by(self._caller)},
-                    unjudged=self._changes.wake_judging is not None,
+                    tasks=self._changes.tasks_of_facts,
                     event_time=at,
                 ),
             )

@@ -22,6 +22,7 @@ from local.memory.scopes import Weights
 from local.memory.service import MemoryService
 from local.memory.sessions.history import Sessions
 from local.memory.sessions.tool_outputs import ToolOutputs
+from local.memory.upkeep.backlog import Backlog
 from local.memory.upkeep.indexing import Indexer
 from local.memory.upkeep.supersession import Judge, Supersession
 from local.memory.vectors import Vectors
@@ -58,17 +59,21 @@ class Memory:
         models = models or Models()
         self.tenant = ledger.tenant
         self.ledger = ledger
-        self.indexer = Indexer(ledger.index, vectors, patience=settings.starting_timeout)
+        self.backlog = Backlog(ledger.backlog)
+        self.indexer = Indexer(
+            ledger.index, vectors, self.backlog, patience=settings.starting_timeout
+        )
         self.vectors = vectors
         self.settings = settings
         self.clock = clock
         self.served = Served(since=clock())
         self.tools = KnownTools(own_tools, self.served, announced)
         self.echoes = Echoes(ledger, self.served, self.tools)
-        self.changes = Changes(self.indexer, announce)
+        self.changes = Changes(self.backlog, announce)
         self.synthesis = Synthesis(models.synthesizer, within=settings.synthesis_timeout)
         retrieval = Retrieval(ledger, self.indexer, vectors)
-        self.supersession = self._supersession(retrieval, models.judge)
+        if models.judge is not None:
+            self.backlog.add(self._supersession(retrieval, models.judge))
         self.recaller = Recaller(
             retrieval,
             models=models.recall,
@@ -100,15 +105,11 @@ class Memory:
             top_k=self.settings.top_k,
         )
 
-    def _supersession(self, retrieval: Retrieval, judge: Judge | None) -> Supersession | None:
-        if judge is None:
-            return None
+    def _supersession(self, retrieval: Retrieval, judge: Judge) -> Supersession:
         closeness = Closeness(
             top_k=self.settings.judge_top_k, distance=self.settings.judge_distance
         )
-        supersession = Supersession(self.ledger, retrieval, self.changes, judge, closeness)
-        self.changes.wake_judging = supersession.wake
-        return supersession
+        return Supersession(self.ledger, retrieval, self.changes, judge, closeness)
 
 
 class Memories:

@@ -191,13 +191,22 @@ class MemoryChange(msgspec.Struct, kw_only=True, omit_defaults=True):
     superseded_by: str | None = None
 
 
+class TasksSetAside(msgspec.Struct, kw_only=True):
+    """Tasks of one kind that failed again and again, and the first different reasons."""
+
+    kind: str
+    aside: int
+    errors: list[str] = []
+
+
 class MemoryStatus(msgspec.Struct, kw_only=True):
     """The answer to `memory.status`: whether ledger and index agree.
 
     `vectors_available`: searches use the meaning, over everything that is indexed. `dead_letters`:
     the number of messages that could not be read. `waiting_since`: while records wait to be
     indexed, when the last one was, or when the first of them was written. `turns_problem`: why
-    JetStream stores no turns, and what to do.
+    JetStream stores no turns, and what to do. `set_aside`: the tasks that
+    are not tried again until the next start.
     """
 
     records: int
@@ -210,3 +219,4 @@ class MemoryStatus(msgspec.Struct, kw_only=True):
     dead_letters: int = 0
     waiting_since: datetime | None = None
     turns_problem: str | None = None
+    set_aside: list[TasksSetAside] = []

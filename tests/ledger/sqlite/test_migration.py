@@ -11,14 +11,16 @@ from msgspec.structs import replace
 from local.bus.connection import Connection
 from local.bus.vector_client import VectorClient
 from local.ledger.door import Ledger
+from local.ledger.records import Counts
 from local.ledger.sqlite.database import Connection as Sql
 from local.ledger.sqlite.database import Database
 from local.ledger.sqlite.sql import migrations
+from local.ledger.tasks import TaskKind
 from local.memory.intake.turns import Turn
 from local.memory.recall.recaller import Ask
 from local.memory.service import MemoryService
 from local.memory.tenant import Memory
-from local.protocol.envelope import Caller
+from local.protocol.envelope import Caller, utc_now
 from local.protocol.payloads import MemoryChange, ToolCallRecord
 from local.settings import MemorySettings
 from recalling import recall
@@ -223,6 +225,47 @@ async def test_a_database_opened_again_is_not_migrated_again(old: Path) -> None:
         async with Database.open(old, migrations()) as database:
             assert await contents_of(database, "PRAGMA user_version") == [(len(migrations()),)]
             assert len(await contents_of(database, "SELECT id FROM record")) == len(ROWS)
+
+
+WAITING = [
+    # id, kind, superseded by, index state (waits, in, waits for removal, out), unjudged
+    ("waits", "fact", None, 0, 1),
+    ("in", "fact", None, 1, 0),
+    ("judging", "fact", None, 1, 1),
+    ("leaving", "fact", "in", 2, 0),
+    ("gone", "fact", "in", 3, 0),
+    ("unsearched", "transcript", None, 3, 0),
+]
+
+
+def _let_wait(connection: Sql) -> int:
+    return connection.executemany(
+        "INSERT INTO record (tenant, id, kind, content, superseded_by, index_state, unjudged,"
+        " scope, owner, event_time) VALUES ('default', ?1, ?2, ?1, ?3, ?4, ?5, 'user', 'richard',"
+        " '2026-05-02T14:23:01.000+00:00')",
+        WAITING,
+    ).rowcount
+
+
+async def test_what_an_older_ledger_had_yet_to_do_are_tasks(tmp_path: Path) -> None:
+    file = tmp_path / "waiting.sqlite3"
+    before = [migration for migration in migrations() if migration.name < "0011"]
+    async with Database.open(file, before) as database:
+        await database.write(_let_wait)
+
+    async with Database.open(file, migrations()) as database:
+        ledger = Ledger(database, "default")
+        kinds: tuple[TaskKind, ...] = ("index", "unindex", "judge")
+        tasks = {
+            kind: [task.id for task in await ledger.backlog.claim(kind, 9, now=utc_now())]
+            for kind in kinds
+        }
+        counts = await ledger.counts()
+        missing, unknown = await ledger.index.compared({"in", "leaving"})
+
+    assert tasks == {"index": ["waits"], "unindex": ["leaving"], "judge": ["waits", "judging"]}
+    assert counts == Counts(records=6, indexed=2, waiting=1)
+    assert (missing, unknown) == (["judging"], ["leaving"])
 
 
 TURN_RECORDS = [

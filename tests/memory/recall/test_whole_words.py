@@ -71,7 +71,7 @@ async def test_what_shares_no_word_and_lies_under_min_score_is_not_returned(
     for number, text in enumerate((near, far, "Data on sales.")):
         await strict.intake.store_conversation([said(text)], f"s{number}")
         await strict.write_episodic(text)
-    searchable.indexer.wake()
+    searchable.backlog.wake("index")
     await indexed(searchable)
 
     for query in (asked, "data"):
@@ -84,7 +84,7 @@ async def test_what_stands_next_to_a_word_and_lies_under_min_score_is_not_return
     searchable: Memory, strict: MemoryService
 ) -> None:
     await strict.intake.store_conversation([said("Who keeps the data?"), said("Sleep well.")], "s1")
-    searchable.indexer.wake()
+    searchable.backlog.wake("index")
     await indexed(searchable)
 
     found = await strict.recall(Ask(query="data", top_k=5))

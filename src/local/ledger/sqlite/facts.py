@@ -1,6 +1,6 @@
 """Facts: standing ones under their topics, those said in triplets, and what they replaced."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 from local.ledger.records import TENANT_OWNED, NewRecord, Record, TripletFact, Written, folded
 from local.ledger.sqlite.database import Connection
@@ -66,27 +66,33 @@ class Facts:
         """
         return await self._rows.write(lambda c: [self._store_triplet(c, fact) for fact in facts])
 
-    async def retire(self, older: Record, newer: Record, *, agent: str) -> bool:
-        """Let `newer` take the place of `older`; False if either is active no more."""
-        cause = Cause(agent=agent, superseded_by=newer.id, at=utc_now())
+    async def judge(
+        self,
+        fact: Record,
+        *,
+        supports: Collection[Record] = (),
+        replaces: Collection[Record] = (),
+        agent: str,
+    ) -> list[Record]:
+        """Carry out the verdicts on what a fact does to older ones, which finishes its task.
 
-        def retire(connection: Connection) -> bool:
-            still = self._rows.execute(connection, "active_fact", id=newer.id).fetchone()
-            return bool(still) and self._records.supersede(connection, older.id, cause)
+        Returns those that it has replaced. One that is replaced itself meanwhile does nothing.
+        """
+        cause = Cause(agent=agent, superseded_by=fact.id, at=utc_now())
+
+        def carry_out(connection: Connection) -> list[Record]:
+            self._rows.execute(connection, "finish_task", kind="judge", row=fact.row)
+            if not self._rows.execute(connection, "active_fact", id=fact.id).fetchone():
+                return []
+            for older in supports:
+                self._records.relate(connection, fact.id, "supports", older.id)
+            return [one for one in replaces if self._records.supersede(connection, one.id, cause)]
 
         try:
-            return await self._rows.write(retire)
+            return await self._rows.write(carry_out)
         finally:
-            self._topics.forget(older)
-
-    async def unjudged(self, limit: int, *, after: int = 0) -> list[Record]:
-        """The oldest facts behind a row that nobody has compared with older ones yet."""
-        rows = await self._rows.all("unjudged", limit=limit, after=after)
-        return [record_of(row) for row in rows]
-
-    async def judged(self, record_id: str) -> None:
-        """Note that a fact has been compared."""
-        await self._rows.change("judged", id=record_id)
+            for older in replaces:
+                self._topics.forget(older)
 
     async def relate(self, source: str, type_: str, target: str) -> None:
         """Note how one record bears on another, once."""

@@ -13,11 +13,12 @@ import structlog
 
 from local.errors import StorageError
 from local.ledger.records import Counts
+from local.ledger.sqlite.backlog import TaskQueue
 from local.ledger.sqlite.conversations import Conversations
 from local.ledger.sqlite.database import Connection, Database, Row, damages
 from local.ledger.sqlite.documents import Documents
 from local.ledger.sqlite.facts import Facts
-from local.ledger.sqlite.index import IndexQueue
+from local.ledger.sqlite.index import IndexedRecords
 from local.ledger.sqlite.received import Received
 from local.ledger.sqlite.rows import SQL, Parameters, RecordRows, Records, TenantRows
 from local.ledger.sqlite.searches import Searches
@@ -47,7 +48,8 @@ class Ledger:
         self.sessions = Sessions(rows)
         self.notes = Notes(rows)
         self.outputs = Outputs(rows)
-        self.index = IndexQueue(rows)
+        self.index = IndexedRecords(rows)
+        self.backlog = TaskQueue(rows)
         self.searches = Searches(rows)
 
     @classmethod

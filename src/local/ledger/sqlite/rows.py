@@ -23,6 +23,7 @@ from local.ledger.records import (
 )
 from local.ledger.sqlite.database import Connection, Cursor, Database, Row, Work
 from local.ledger.sqlite.sql import statements
+from local.ledger.tasks import OF_ACTIVE, TaskKind
 
 SQL = statements()
 T = TypeVar("T")
@@ -70,12 +71,19 @@ class TenantRows:
         return {**values, "tenant": self.tenant}
 
 
+NO_COLUMNS = {"features", "tasks"}
+
+
+def tasks_of(record: NewRecord) -> tuple[TaskKind, ...]:
+    """What is to be done with a new record; a transcript is not searched."""
+    return record.tasks if record.kind == "transcript" else ("index", *record.tasks)
+
+
 def record_of(row: Row) -> Record:
     """The record that a row of every column is."""
-    columns = {name: row[name] for name in Record.__struct_fields__ if name != "features"}
+    columns = {name: row[name] for name in Record.__struct_fields__ if name not in NO_COLUMNS}
     columns["event_time"] = datetime.fromisoformat(row["event_time"])
     columns["metadata"] = msgspec.json.decode(row["metadata"])
-    columns["unjudged"] = bool(row["unjudged"])
     columns["pending"] = None if row["pending"] is None else bool(row["pending"])
     return Record(**columns)
 
@@ -106,7 +114,7 @@ class RecordRows:
     def store(self, connection: Connection, record: NewRecord) -> Written:
         """Add a record unless its id is there already."""
         values = {name: getattr(record, name) for name in NewRecord.__struct_fields__}
-        values["metadata"] = msgspec.json.encode(record.metadata).decode()
+        values["metadata"] = _json(record.metadata)
         values["event_time"] = stamp(record.event_time)
         values["folded_topic"] = folded(record.topic) if record.topic else None
         added = self._rows.execute(connection, "insert_record", **values)
@@ -115,6 +123,8 @@ class RecordRows:
             self._rows.execute(
                 connection, "keep_features", record=added.lastrowid, **read._asdict()
             )
+            for kind in tasks_of(record):
+                self._rows.execute(connection, "add_task", kind=kind, row=added.lastrowid)
         return Written(id=record.id, was_new=added.rowcount == 1)
 
     def store_fact(self, connection: Connection, record: NewRecord) -> Written:
@@ -149,18 +159,21 @@ class RecordRows:
         """Let another record take its place; False if it is active no more."""
         changed = self._rows.execute(
             connection, "supersede", id=record_id, superseded_by=cause.superseded_by
-        ).rowcount
+        ).fetchall()
         if changed:
+            row = changed[0]["row"]
+            self._rows.execute(connection, "withdraw_tasks", row=row, kinds=_json(OF_ACTIVE))
+            self._rows.execute(connection, "add_task", kind="unindex", row=row)
             self._rows.execute(
                 connection,
                 "insert_audit",
                 action="superseded",
                 record_id=record_id,
                 agent=cause.agent,
-                detail=msgspec.json.encode({"superseded_by": cause.superseded_by}).decode(),
+                detail=_json({"superseded_by": cause.superseded_by}),
                 event_time=stamp(cause.at),
             )
-        return changed == 1
+        return bool(changed)
 
     def relate(self, connection: Connection, source: str, type_: str, target: str) -> None:
         """Note how one record bears on another, once."""
@@ -188,9 +201,14 @@ class Records:
     def _store(self, records: Sequence[NewRecord], connection: Connection) -> list[Written]:
         return [self._records.store(connection, record) for record in records]
 
+    async def at(self, rows: Sequence[int]) -> list[Record]:
+        """Those of these rows."""
+        found = await self._rows.all("records", rows=_json(rows))
+        return [record_of(row) for row in found]
+
     async def chain(self, *record_ids: str) -> list[Record]:
         """Records with all that they replaced and all that replaced them, newest first."""
-        rows = await self._rows.all("chain", ids=msgspec.json.encode(record_ids).decode())
+        rows = await self._rows.all("chain", ids=_json(record_ids))
         return [record_of(row) for row in rows]
 
     async def shown(
@@ -199,7 +217,7 @@ class Records:
         """How these begin, the records of their turns, and those that they were derived from."""
         rows = await self._rows.all(
             "shown",
-            ids=msgspec.json.encode(record_ids).decode(),
+            ids=_json(record_ids),
             turn=but_turn,
             characters=characters,
             derived_from=DERIVED_FROM,
@@ -210,5 +228,8 @@ class Records:
         """How many there are, and how many of them the index has."""
         row = await self._rows.one("counts")
         assert row is not None  # noqa: S101 - a row of counts is always there
-        records, waiting, out = row["records"], row["waiting"], row["out"]
-        return Counts(records=records, waiting=waiting, indexed=records - waiting - out)
+        return Counts(records=row["records"], indexed=row["indexed"], waiting=row["waiting"])
+
+
+def _json(value: Any) -> str:
+    return msgspec.json.encode(value).decode()

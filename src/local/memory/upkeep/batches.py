@@ -1,16 +1,11 @@
-"""Records on their way to the vector worker: in batches that the bus carries, a few under way."""
+"""How records are cut into batches for the vector worker, and how many a batch should have."""
 
-import asyncio
-import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from local.ledger.door import IndexQueue
 from local.ledger.records import Waiting
-from local.memory.vectors import Vectors
-from local.protocol.envelope import utc_now
-from local.protocol.vectors import VectorItem, VectorStatus
+from local.protocol.vectors import VectorItem
 
 BATCH_RECORDS = 128
 BATCH_BYTES = 400_000
@@ -19,51 +14,9 @@ BYTES_A_DIMENSION = 6
 """A float32 in base64, rounded up."""
 LEAST_RECORDS = 8
 BATCH_SECONDS = 0.4
-"""What a batch should take, with its wait for the one before: who comes now waits behind both."""
+"""What a batch should take, with its wait for the one before: a new record waits behind both."""
 UNDER_WAY = 2
 """One batch is embedded or stored while the other's vectors travel home and the next is read."""
-
-
-class Batches:
-    """Sends what waits of one tenant to the vector worker."""
-
-    def __init__(self, queue: IndexQueue, vectors: Vectors) -> None:
-        self._queue = queue
-        self._vectors = vectors
-        self._records = LEAST_RECORDS
-        self.moved_at = utc_now()
-
-    async def send_all(self, worker: VectorStatus) -> None:
-        """Keep batches under way until nothing waits; what fails is raised, and waits again."""
-        # Not a TaskGroup: it swallows a cancellation that comes while a task of it fails.
-        under_way: dict[asyncio.Task[None], list[Waiting]] = {}
-        try:
-            while (batch := await self._next(worker, under_way.values())) or under_way:
-                if batch:
-                    under_way[asyncio.create_task(self._send(batch))] = batch
-                if not batch or len(under_way) == UNDER_WAY:
-                    done, _ = await asyncio.wait(under_way, return_when=asyncio.FIRST_COMPLETED)
-                    for task in done:
-                        await task
-                        del under_way[task]
-        finally:
-            for task in under_way:
-                task.cancel()
-            await asyncio.gather(*under_way, return_exceptions=True)
-
-    async def _next(
-        self, worker: VectorStatus, under_way: Iterable[list[Waiting]]
-    ) -> list[Waiting]:
-        rows = [record.row for batch in under_way for record in batch]
-        waiting = await self._queue.waiting(self._records, embedder=worker.embedder, but=rows)
-        return next(batches(waiting, worker.dimensions), [])
-
-    async def _send(self, batch: list[Waiting]) -> None:
-        begun = time.monotonic()
-        stored = await self._vectors.upsert(items_of(batch), tenant=self._queue.tenant)
-        await self._queue.store_vectors(batch, stored.vectors, stored.embedder)
-        self._records = records_after(len(batch), time.monotonic() - begun)
-        self.moved_at = utc_now()
 
 
 def records_after(records: int, seconds: float) -> int:

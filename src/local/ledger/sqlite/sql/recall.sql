@@ -135,9 +135,9 @@ WHERE +record.tenant = :tenant AND record.superseded_by IS NULL
 
 -- name: has_waiting
 SELECT EXISTS (
-    SELECT 1 FROM record INDEXED BY record_waiting
-    WHERE tenant = :tenant AND index_state = 0
-      AND place IN (SELECT value FROM json_each(:places))
+    SELECT 1 FROM task INDEXED BY task_turn CROSS JOIN record ON record.row = task.record
+    WHERE task.tenant = :tenant AND task.kind = 'index' AND task.state = 'waits'
+      AND task.place IN (SELECT value FROM json_each(:places))
       AND (:asking IS NULL OR pending IS NOT 1 OR role != 'user'
            OR query_id IS NOT :asking)
       AND (scope != 'session' OR (

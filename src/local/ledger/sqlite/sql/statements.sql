@@ -1,11 +1,10 @@
 -- name: insert_record
 INSERT INTO record (tenant, id, kind, scope, owner, topic, folded_topic, label, role, source_ref,
-                    memory_type, durability, importance, unjudged, content, metadata, agent, session_id,
-                    query_id, turn, stands_at, alias, pending, event_time, index_state, revision)
+                    memory_type, durability, importance, content, metadata, agent, session_id,
+                    query_id, turn, stands_at, alias, pending, event_time, revision)
 VALUES (:tenant, :id, :kind, :scope, :owner, :topic, :folded_topic, :label, :role, :source_ref,
-        :memory_type, :durability, :importance, :unjudged, :content, :metadata, :agent,
+        :memory_type, :durability, :importance, :content, :metadata, :agent,
         :session_id, :query_id, :turn, :stands_at, :alias, :pending, :event_time,
-        CASE :kind WHEN 'transcript' THEN 3 ELSE 0 END,
         (SELECT 1 + ifnull(max(revision), 0) FROM record
          WHERE tenant = :tenant AND place = 'p' || hex(:tenant) || 'x' || hex(:scope) || 'x'
                || hex(:owner) || 'x' || hex(:kind) || 'x'))
@@ -67,8 +66,9 @@ WHERE tenant = :tenant ORDER BY superseded_by IS NOT NULL,
          CASE WHEN turn IS NULL THEN '' ELSE event_time END DESC, row DESC;
 
 -- name: supersede
-UPDATE record SET superseded_by = :superseded_by, index_state = 2, unjudged = 0
-WHERE tenant = :tenant AND id = :id AND superseded_by IS NULL;
+UPDATE record SET superseded_by = :superseded_by
+WHERE tenant = :tenant AND id = :id AND superseded_by IS NULL
+RETURNING row;
 
 -- name: insert_audit
 INSERT INTO audit (tenant, action, record_id, agent, detail, event_time)
@@ -79,22 +79,17 @@ SELECT id, source_ref, label, content FROM record
 WHERE tenant = :tenant AND kind = 'document_chunk' AND superseded_by IS NULL
   AND source_ref BETWEEN :first AND :last;
 
--- name: unjudged
-SELECT record.* FROM record
-WHERE tenant = :tenant AND unjudged = 1 AND row > :after ORDER BY row LIMIT :limit;
-
--- name: judged
-UPDATE record SET unjudged = 0 WHERE tenant = :tenant AND id = :id;
-
 -- name: relate
 INSERT INTO relation (tenant, source, type, target) VALUES (:tenant, :source, :type, :target)
 ON CONFLICT DO NOTHING;
 
 -- name: counts
-SELECT (SELECT count(*) FROM record WHERE tenant = :tenant) AS records,
-       (SELECT count(*) FROM record INDEXED BY record_queue
-        WHERE tenant = :tenant AND index_state = 0) AS waiting,
-       (SELECT count(*) FROM record INDEXED BY record_removing
-        WHERE tenant = :tenant AND index_state = 2)
-         + (SELECT count(*) FROM record INDEXED BY record_out
-            WHERE tenant = :tenant AND index_state = 3) AS out;
+SELECT records, records - unsearched - waiting - aside AS indexed, waiting FROM (
+    SELECT (SELECT count(*) FROM record WHERE tenant = :tenant) AS records,
+           (SELECT count(*) FROM record INDEXED BY record_unsearched
+            WHERE tenant = :tenant AND (superseded_by IS NOT NULL OR kind = 'transcript'))
+             AS unsearched,
+           (SELECT count(*) FROM task INDEXED BY task_turn
+            WHERE tenant = :tenant AND kind = 'index' AND state IN ('waits', 'later')) AS waiting,
+           (SELECT count(*) FROM task INDEXED BY task_turn
+            WHERE tenant = :tenant AND kind = 'index' AND state = 'aside') AS aside);

@@ -1,0 +1,155 @@
+"""The tasks of one tenant: which are next, and what becomes of those that fail.
+
+A task is added with its record (`rows.py`) and finished with its effect, each in one transaction.
+Only this process writes the ledger, so what is under way is known in memory alone: after a kill
+every task that was not finished is simply waiting.
+"""
+
+import json
+from collections import defaultdict
+from collections.abc import Collection, Sequence
+from datetime import datetime
+from heapq import merge
+from itertools import chain, islice, zip_longest
+
+from local.ledger.records import stamp
+from local.ledger.sqlite.database import Connection
+from local.ledger.sqlite.rows import TenantRows
+from local.ledger.sqlite.working_sets import owner_of
+from local.ledger.tasks import Task, TaskCounts, TaskKind
+
+PLACES = 16
+"""Whose tasks are looked at together; the others come next."""
+FIRST = ""
+OLDEST_FIRST: frozenset[TaskKind] = frozenset({"judge"})
+"""Each fact replaces what stood before it. Of other kinds the newest are wanted first."""
+PAGE = 1_000
+"""Rows that one transaction changes at most, so that nobody's save waits long behind it."""
+ERRORS = 3
+"""Different reasons that are shown of what was set aside, among the first `PAGE` tasks."""
+
+
+class TaskQueue:
+    """What waits, each owner's in turn."""
+
+    def __init__(self, rows: TenantRows) -> None:
+        self._rows = rows
+        self._places: defaultdict[TaskKind, str] = defaultdict(lambda: FIRST)
+
+    async def claim(
+        self,
+        kind: TaskKind,
+        limit: int,
+        *,
+        now: datetime,
+        but: Collection[int] = (),
+        retry: bool = False,
+    ) -> list[Task]:
+        """Tasks that can be done now: as many of one owner as of another, while they have any.
+
+        One that failed before comes alone: first where `retry` is true, else when no other waits.
+        None is of a row in `but`, which are under way.
+        """
+        under_way = json.dumps(list(but))
+
+        def take(connection: Connection) -> list[Task]:
+            due = self._rows.execute(
+                connection, "due_task", kind=kind, now=stamp(now), but=under_way
+            ).fetchone()
+            rows = [due["record"]] if due and retry else []
+            rows = rows or self._fair(connection, kind, limit, under_way)
+            rows = rows or ([due["record"]] if due else [])
+            found = self._rows.execute(connection, "tasks", kind=kind, rows=json.dumps(rows))
+            return [
+                Task(kind=kind, row=row["record"], id=row["id"], attempts=row["attempts"])
+                for row in found
+            ]
+
+        return await self._rows.read(take)
+
+    def _fair(self, connection: Connection, kind: TaskKind, limit: int, but: str) -> list[int]:
+        statement = "oldest_tasks" if kind in OLDEST_FIRST else "newest_tasks"
+        owners: defaultdict[str, list[list[int]]] = defaultdict(list)
+        for place in self._next_places(connection, kind, min(limit, PLACES)):
+            found = self._rows.execute(
+                connection, statement, kind=kind, place=place, limit=limit, but=but
+            )
+            owners[owner_of(place)].append([row["record"] for row in found])
+        queues = [merge(*queues, reverse=kind not in OLDEST_FIRST) for queues in owners.values()]
+        turns = chain.from_iterable(zip_longest(*queues))
+        return list(islice((row for row in turns if row is not None), limit))
+
+    def _next_places(self, connection: Connection, kind: TaskKind, most: int) -> list[str]:
+        """Those whose turn it is of the places where tasks wait."""
+        places: dict[str, None] = {}
+        for after in (self._places[kind], FIRST):
+            found = self._rows.execute(
+                connection, "task_places", kind=kind, after=after, limit=most - len(places)
+            )
+            places.update((row["place"], None) for row in found)
+        self._places[kind] = next(reversed(places), FIRST)
+        return list(places)
+
+    async def next_due(self, *kinds: TaskKind) -> datetime | None:
+        """When the first of the tasks that failed is to be tried again."""
+
+        def look(connection: Connection) -> str | None:
+            rows = [
+                self._rows.execute(connection, "next_due", kind=kind).fetchone() for kind in kinds
+            ]
+            return min((row["due"] for row in rows if row["due"]), default=None)
+
+        due = await self._rows.read(look)
+        return datetime.fromisoformat(due) if due else None
+
+    async def finish(self, tasks: Sequence[Task]) -> None:
+        """Delete tasks whose effect is not in the ledger; others are finished with theirs."""
+        await self._rows.change_each(
+            "finish_task", ({"kind": task.kind, "row": task.row} for task in tasks)
+        )
+
+    async def postpone(self, task: Task, error: str, *, not_before: datetime) -> None:
+        """Count a failure, and let the task wait alone for another attempt."""
+        await self._fail(task, "later", error, stamp(not_before))
+
+    async def set_aside(self, task: Task, error: str) -> None:
+        """Count a failure, and try the task no more."""
+        await self._fail(task, "aside", error, None)
+
+    async def _fail(self, task: Task, state: str, error: str, not_before: str | None) -> None:
+        await self._rows.change(
+            "fail_task",
+            kind=task.kind,
+            row=task.row,
+            state=state,
+            error=error,
+            not_before=not_before,
+        )
+
+    async def try_again(self, *kinds: TaskKind) -> None:
+        """Give whatever was set aside one more attempt."""
+        for kind in kinds:
+            while await self._rows.change("try_again", kind=kind, limit=PAGE) == PAGE:
+                pass
+
+    async def counts(self) -> list[TaskCounts]:
+        """How many tasks there are of each kind, and why some were set aside."""
+
+        def count(connection: Connection) -> list[TaskCounts]:
+            return [
+                TaskCounts(
+                    kind=row["kind"],
+                    waiting=row["tasks"] - row["aside"],
+                    aside=row["aside"],
+                    errors=self._errors(connection, row["kind"]) if row["aside"] else (),
+                )
+                for row in self._rows.execute(connection, "count_tasks").fetchall()
+            ]
+
+        return await self._rows.read(count)
+
+    def _errors(self, connection: Connection, kind: TaskKind) -> tuple[str, ...]:
+        found = self._rows.execute(
+            connection, "errors_of_tasks", kind=kind, read=PAGE, limit=ERRORS
+        )
+        return tuple(row["error"] for row in found)

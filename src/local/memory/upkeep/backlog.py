@@ -1,0 +1,276 @@
+"""What has yet to be done after the acknowledgement, job by job, each at its own pace.
+
+The tasks stand in the ledger, written with their records. The loop here claims them in batches,
+gives them to the job that takes their kind, and decides what becomes of failures. Where something
+that a job needs is out of reach, the job pauses and no task is to blame. Where a task fails by
+itself it is tried again later, alone, and is set aside in the end, so that others go on.
+"""
+
+import asyncio
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from datetime import datetime, timedelta
+
+import structlog
+
+from local.errors import (
+    BusError,
+    Local2Error,
+    ModelError,
+    ModelRefusedError,
+    OverloadedError,
+    StorageError,
+    VectorError,
+    VectorFaultError,
+)
+from local.ledger.door import TaskQueue
+from local.ledger.tasks import Task, TaskKind
+from local.protocol.envelope import utc_now
+
+ATTEMPTS = 4
+"""Failures of a task by itself, after which it is set aside: the last about two minutes after the
+first, which outlasts a restart of whatever was at fault."""
+FIRST_RETRY = timedelta(seconds=1)
+"""After the first failure; ten times as long after each further one."""
+FIRST_PAUSE = 0.1
+"""Seconds that a job pauses where what it needs is out of reach; twice as long each time."""
+
+log = structlog.get_logger()
+
+
+class Job(ABC):
+    """What is done with the tasks of some kinds, which need the same things."""
+
+    name: str
+    """Of the log's events, as in `indexing_delayed`."""
+    kinds: tuple[TaskKind, ...]
+    at_once: int = 1
+    """Batches under way together."""
+    longest_pause: float = 60.0
+    """Seconds at most until the job looks again whether what it needs is back."""
+    starting: bool = False
+    """What it needs was never there yet, which is no reason for a warning."""
+
+    def together(self, kind: TaskKind) -> int:
+        """How many tasks a batch has at most."""
+        del kind
+        return 1
+
+    async def ready(self) -> None:  # noqa: B027 - many jobs need nothing
+        """Prepare for taking tasks.
+
+        Raises:
+            Local2Error: What the job needs is out of reach.
+        """
+
+    @abstractmethod
+    async def do(self, tasks: Sequence[Task]) -> None:
+        """Do tasks of one kind, and finish each in the transaction that stores its effect.
+
+        A task may come twice, as after a kill: what is done outside of the ledger is done so that
+        doing it again changes nothing.
+
+        Raises:
+            Local2Error: What the job needs is out of reach, see `out_of_reach`.
+            Exception: Anything else is the fault of one of the tasks.
+        """
+
+    def all_done(self) -> None:  # noqa: B027 - many jobs do not care
+        """No task waits any more."""
+
+
+def out_of_reach(error: Exception) -> bool:
+    """Whether it is the fault of what a job needs, and not of what it was given."""
+    needed = (BusError, OverloadedError, StorageError, VectorError, ModelError)
+    given = (ModelRefusedError, VectorFaultError)
+    return isinstance(error, needed) and not isinstance(error, given)
+
+
+class Runner:
+    """Does the tasks of one job while `run` runs."""
+
+    def __init__(self, job: Job, queue: TaskQueue, clock: Callable[[], datetime]) -> None:
+        self._job = job
+        self._queue = queue
+        self._clock = clock
+        self._work = asyncio.Event()
+        self._resumed = asyncio.Event()
+        self._kinds = deque(job.kinds)
+        self._retry = False
+        self._unlucky: set[Task] = set()
+        """Tasks that met something out of reach, until others succeed: they come after others."""
+        self.caught_up = False
+        """Every task that was added before is done, but for those that failed."""
+        self.moved_at = clock()
+        """When a task was done last, or the first of those that wait was added."""
+        self.problem: str | None = None
+        """Why the job pauses, until it succeeds."""
+        self._reported: str | None = None
+        self._pause = FIRST_PAUSE
+
+    def wake(self) -> None:
+        """A task was added."""
+        if self.caught_up:
+            self.moved_at = self._clock()
+        self.caught_up = False
+        self._work.set()
+
+    def resume(self) -> None:
+        """What the job needs is back: there is no reason to pause on."""
+        self._resumed.set()
+        self.wake()
+
+    async def pause(self, seconds: float) -> None:
+        """Wait until the job is resumed, or so long."""
+        await _wait(self._resumed, seconds)
+        self._resumed.clear()
+
+    async def finish(self, tasks: Sequence[Task]) -> None:
+        """Finish tasks whose effect is not in the ledger."""
+        await self._queue.finish(tasks)
+
+    async def run(self) -> None:
+        """Do what waits until cancelled; what was set aside before gets one more attempt."""
+        tried_again = False
+        while True:
+            self._work.clear()
+            try:
+                if not tried_again:
+                    await self._queue.try_again(*self._job.kinds)
+                    tried_again = True
+                await self._job.ready()
+                await self._do_all()
+                due = await self._queue.next_due(*self._job.kinds)
+            except Local2Error as error:
+                self._delayed(str(error))
+                await self.pause(self._pause)
+                self._pause = min(2 * self._pause, self._job.longest_pause)
+            else:
+                self._succeeded()
+                seconds = (due - self._clock()).total_seconds() if due else None
+                await _wait(self._work, seconds)
+
+    async def _do_all(self) -> None:
+        """Keep batches under way until nothing waits; raises what is out of reach."""
+        # Not a TaskGroup: it swallows a cancellation that comes while a task of it fails.
+        under_way: dict[asyncio.Task[None], list[Task]] = {}
+        try:
+            while (batch := await self._next(under_way.values())) or under_way:
+                if batch:
+                    under_way[asyncio.create_task(self._attempt(batch))] = batch
+                if not batch or len(under_way) == self._job.at_once:
+                    done, _ = await asyncio.wait(under_way, return_when=asyncio.FIRST_COMPLETED)
+                    for one in done:
+                        await one
+                        del under_way[one]
+        finally:
+            for one in under_way:
+                one.cancel()
+            await asyncio.gather(*under_way, return_exceptions=True)
+        self.caught_up = not self._work.is_set()
+        if self.caught_up:
+            self._job.all_done()
+
+    async def _next(self, under_way: Iterable[Sequence[Task]]) -> list[Task]:
+        """Tasks of the kind whose turn it is; those that failed take turns with the others."""
+        busy = {task for batch in under_way for task in batch}
+        for but in (busy | self._unlucky, busy) if self._unlucky else (busy,):
+            for kind in tuple(self._kinds):
+                self._kinds.rotate(-1)
+                batch = await self._queue.claim(
+                    kind,
+                    self._job.together(kind),
+                    now=self._clock(),
+                    but=[task.row for task in but if task.kind == kind],
+                    retry=self._retry,
+                )
+                if batch:
+                    self._retry = not self._retry
+                    return batch
+        return []
+
+    async def _attempt(self, tasks: list[Task]) -> None:
+        """Do a batch; one that fails as a whole is halved until it is known which task fails."""
+        try:
+            await self._job.do(tasks)
+        except Exception as error:
+            if out_of_reach(error):
+                self._unlucky.update(tasks)
+                raise
+            if len(tasks) == 1:
+                await self._failed(tasks[0], error)
+                return
+            half = len(tasks) // 2
+            await self._attempt(tasks[:half])
+            await self._attempt(tasks[half:])
+        else:
+            self._unlucky.clear()
+            self._succeeded()
+            self.moved_at = self._clock()
+
+    async def _failed(self, task: Task, error: Exception) -> None:
+        """The task alone is to blame."""
+        reason = error.logged if isinstance(error, Local2Error) else type(error).__name__
+        trace = None if isinstance(error, Local2Error) else error
+        about = {"kind": task.kind, "id": task.id, "reason": reason, "exc_info": trace}
+        if task.attempts + 1 >= ATTEMPTS:
+            await self._queue.set_aside(task, reason)
+            log.error("task_set_aside", **about)
+            return
+        due = self._clock() + FIRST_RETRY * 10**task.attempts
+        await self._queue.postpone(task, reason, not_before=due)
+        log.warning("task_failed", **about)
+
+    def _delayed(self, problem: str) -> None:
+        """Log a problem when it lasts and when it ends, not at every attempt."""
+        lasts, self.problem = self.problem is not None, problem
+        if lasts and problem != self._reported:
+            event, self._reported = f"{self._job.name}_delayed", problem
+            say = log.info if self._job.starting else log.warning
+            say(event, reason=problem)
+
+    def _succeeded(self) -> None:
+        if self._reported:
+            event = f"{self._job.name}_resumed"
+            log.info(event)
+        self.problem = self._reported = None
+        self._pause = FIRST_PAUSE
+
+
+async def _wait(event: asyncio.Event, seconds: float | None) -> None:
+    with suppress(TimeoutError):
+        async with asyncio.timeout(seconds):
+            await event.wait()
+
+
+class Backlog:
+    """One tenant's jobs."""
+
+    def __init__(self, queue: TaskQueue, clock: Callable[[], datetime] = utc_now) -> None:
+        self._queue = queue
+        self._clock = clock
+        self._runners: dict[TaskKind, Runner] = {}
+
+    def add(self, job: Job) -> Runner:
+        """Let a job take the tasks of its kinds, from the next `run` on."""
+        runner = Runner(job, self._queue, self._clock)
+        self._runners.update(dict.fromkeys(job.kinds, runner))
+        return runner
+
+    def takes(self, kind: TaskKind) -> bool:
+        """Whether a job takes such tasks: without one none should be added."""
+        return kind in self._runners
+
+    def wake(self, *kinds: TaskKind) -> None:
+        """Tasks of these kinds were added."""
+        for kind in kinds:
+            if (runner := self._runners.get(kind)) is not None:
+                runner.wake()
+
+    async def run(self) -> None:
+        """Run every job beside the others until cancelled."""
+        async with asyncio.TaskGroup() as jobs:
+            for runner in dict.fromkeys(self._runners.values()):
+                jobs.create_task(runner.run())

@@ -1,0 +1,214 @@
+"""A memory without a bus, in a process of its own that kills itself at one step of a task."""
+
+import asyncio
+import os
+import signal
+import sys
+import zlib
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager, suppress
+from functools import wraps
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ledgers import fact
+from local.ledger.door import IndexedRecords, Ledger, TaskQueue
+from local.ledger.records import Record
+from local.ledger.sqlite.database import Database
+from local.ledger.sqlite.facts import Facts
+from local.ledger.sqlite.rows import TenantRows
+from local.ledger.sqlite.sql import migrations
+from local.ledger.tasks import TaskKind
+from local.logs import logging_to
+from local.memory.tenant import Memory, Models
+from local.memory.upkeep.supersession import Judge, Verdict
+from local.protocol.payloads import MemoryChange
+from local.protocol.vectors import (
+    TenantOnly,
+    VectorCheck,
+    VectorDelete,
+    VectorHits,
+    VectorIds,
+    VectorItem,
+    VectorReset,
+    VectorSearch,
+    VectorsStored,
+    VectorStatus,
+    VectorUpsert,
+)
+from local.settings import MemorySettings
+from local.vectors.index import VectorIndex
+from local.vectors.matrix import FloatMatrix
+from local.vectors.store import VectorStore
+from waiting import eventually
+
+PIANO, BERLIN, ROME = "We own a piano.", "We live in Berlin.", "We live in Rome."
+"""The last one supports the first one and replaces the other."""
+STEPS = {
+    "index": ("claimed", "made", "half stored", "stored"),
+    "judge": ("claimed", "made", "half stored", "stored"),
+    "unindex": ("claimed", "made", "stored"),
+}
+
+
+class Verdicts(Judge):
+    """Knows the three facts."""
+
+    def __init__(self) -> None:
+        pass
+
+    async def verdicts(self, fact: Record, older: Sequence[Record]) -> list[Verdict]:
+        known: dict[str, Verdict] = {PIANO: "supports", BERLIN: "replaces"}
+        return [known[one.content] if fact.content == ROME else "unrelated" for one in older]
+
+
+class ToyEmbedder:
+    """A vector that a text alone decides, without a model to load."""
+
+    name, dimensions, min_score = "toy", 8, 0.0
+
+    def embed_queries(self, texts: Sequence[str]) -> FloatMatrix:
+        rows = [np.random.default_rng(zlib.crc32(text.encode())).random(8) for text in texts]
+        matrix: FloatMatrix = np.array(rows, np.float32)
+        matrix /= np.linalg.norm(matrix, axis=1, keepdims=True)
+        return matrix
+
+    def embed_documents(self, texts: Sequence[str]) -> Iterator[tuple[list[int], FloatMatrix]]:
+        if texts:
+            yield list(range(len(texts))), self.embed_queries(texts)
+
+    def close(self) -> None:
+        pass
+
+
+class LocalVectors:
+    """The index and the embedder, asked without a bus."""
+
+    def __init__(self, store: VectorStore) -> None:
+        self._store = store
+
+    async def search(self, text: str, limit: int, *, tenant: str) -> VectorHits:
+        return await self._store.search(VectorSearch(text=text, limit=limit, tenant=tenant))
+
+    async def upsert(self, items: list[VectorItem], *, tenant: str) -> VectorsStored:
+        return await self._store.upsert(VectorUpsert(items=items, tenant=tenant))
+
+    async def delete(self, ids: list[str], *, tenant: str) -> None:
+        await self._store.delete(VectorDelete(ids=ids, tenant=tenant))
+
+    async def ids(self, offset: int, limit: int, *, tenant: str) -> list[str]:
+        return (await self._store.ids(VectorIds(offset=offset, limit=limit, tenant=tenant))).ids
+
+    async def lost(self, items: list[VectorItem], *, tenant: str) -> list[str]:
+        return (await self._store.lost(VectorCheck(items=items, tenant=tenant))).ids
+
+    async def status(self, *, tenant: str) -> VectorStatus:
+        return await self._store.status(TenantOnly(tenant=tenant))
+
+    async def reset(self, *, tenant: str, whole: bool = False) -> VectorStatus:
+        return await self._store.reset(VectorReset(tenant=tenant, whole=whole))
+
+
+@asynccontextmanager
+async def open_memory(folder: Path) -> AsyncIterator[tuple[Memory, Database]]:
+    """A memory that judges and indexes what is stored in a folder."""
+
+    async def unheard(_: str, change: MemoryChange) -> None:
+        assert change.id
+
+    with VectorIndex.open(folder / "chroma", "local2.memory") as index:
+        store = VectorStore(index, ToyEmbedder())
+        async with Database.open(
+            folder / "ledger.sqlite3", migrations(), counted="record"
+        ) as database:
+            memory = Memory(
+                Ledger(database, "default"),
+                LocalVectors(store),
+                MemorySettings(judge_distance=2.0),
+                announce=unheard,
+                models=Models(judge=Verdicts()),
+            )
+            running = asyncio.create_task(memory.backlog.run())
+            memory.indexer.worker_started(store.id)
+            yield memory, database
+            running.cancel()
+            with suppress(asyncio.CancelledError):
+                await running
+        store.close()
+
+
+async def all_done(memory: Memory) -> None:
+    async def nothing_waits() -> bool:
+        return memory.indexer.caught_up and not await memory.ledger.backlog.counts()
+
+    await eventually(nothing_waits, within=30)
+
+
+async def remember(memory: Memory, content: str) -> None:
+    record = fact(content, tasks=memory.changes.tasks_of_facts)
+    written = await memory.ledger.facts.store(record)
+    await memory.changes.written([written], [record])
+
+
+def die(*_: object) -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def kill_after(owner: type, name: str, when: Callable[..., bool] = lambda *_: True) -> None:
+    """Die once a coroutine of a class has returned something of the kind."""
+    function = getattr(owner, name)
+
+    @wraps(function)
+    async def lethal(*args: Any, **kwargs: Any) -> Any:
+        answer = await function(*args, **kwargs)
+        if when(answer):
+            die()
+        return answer
+
+    setattr(owner, name, lethal)
+
+
+def kill_amid(kind: TaskKind) -> None:
+    """Die between the two halves of the transaction: one deletes the task."""
+    execute = TenantRows.execute
+
+    def lethal(self: TenantRows, connection: Any, statement: str, **values: Any) -> Any:
+        answer = execute(self, connection, statement, **values)
+        if statement == "finish_task" and values["kind"] == kind:
+            die()
+        return answer
+
+    TenantRows.execute = lethal  # type: ignore[method-assign]
+
+
+def arm(kind: TaskKind, step: str) -> None:
+    """From here on the process dies at a step of the next task of the kind."""
+    if step == "claimed":
+        kill_after(TaskQueue, "claim", lambda tasks: any(task.kind == kind for task in tasks))
+    elif step == "half stored":
+        kill_amid(kind)
+    elif kind == "judge":
+        kill_after(*((Verdicts, "verdicts") if step == "made" else (Facts, "judge")))
+    elif kind == "index":
+        made, stored = (LocalVectors, "upsert"), (IndexedRecords, "store_vectors")
+        kill_after(*(made if step == "made" else stored))
+    else:
+        kill_after(*((LocalVectors, "delete") if step == "made" else (TaskQueue, "finish")))
+
+
+async def work(folder: Path, kind: TaskKind, step: str) -> None:
+    async with open_memory(folder) as (memory, _):
+        for content in (PIANO, BERLIN):
+            await remember(memory, content)
+        await all_done(memory)
+        arm(kind, step)
+        await remember(memory, ROME)
+        await asyncio.Event().wait()
+
+
+if __name__ == "__main__":
+    here = Path(sys.argv[1])
+    with logging_to(here / "killed.log"):
+        asyncio.run(work(here, sys.argv[2], sys.argv[3]))  # type: ignore[arg-type]

@@ -1,0 +1,277 @@
+"""Jobs run beside each other; what fails by itself is set aside, what lacks something waits."""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager, suppress
+from datetime import datetime, timedelta
+
+import pytest
+
+from ledgers import DAY, record
+from local.errors import InvalidArgumentsError, Local2Error, VectorError
+from local.ledger.door import Ledger
+from local.ledger.sqlite.database import Database
+from local.ledger.tasks import Task, TaskCounts, TaskKind
+from local.memory.upkeep import backlog as module
+from local.memory.upkeep.backlog import ATTEMPTS, FIRST_RETRY, Backlog, Job
+from waiting import eventually
+
+MANY = 1_000
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = DAY
+
+    def __call__(self) -> datetime:
+        return self.now
+
+
+class Recorder(Job):
+    """Finishes its tasks in the ledger, unless a test wants otherwise."""
+
+    def __init__(self, ledger: Ledger, kind: TaskKind = "judge", together: int = 8) -> None:
+        self.name, self.kinds = f"{kind}_test", (kind,)
+        self._ledger = ledger
+        self._together = together
+        self.refused: dict[str, Exception] = {}
+        self.lacking: Local2Error | None = None
+        self.may_go_on = asyncio.Event()
+        self.may_go_on.set()
+        self.batches: list[list[str]] = []
+        self.done: list[str] = []
+
+    def together(self, kind: TaskKind) -> int:
+        assert kind in self.kinds
+        return self._together
+
+    async def do(self, tasks: Sequence[Task]) -> None:
+        self.batches.append([task.id for task in tasks])
+        await self.may_go_on.wait()
+        if self.lacking:
+            raise self.lacking
+        for task in tasks:
+            if error := self.refused.get(task.id):
+                raise error
+        await self._ledger.backlog.finish(tasks)
+        self.done += [task.id for task in tasks]
+
+
+@pytest.fixture
+def ledger(database: Database) -> Ledger:
+    return Ledger(database, "default")
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def backlog(ledger: Ledger, clock: Clock) -> Backlog:
+    return Backlog(ledger.backlog, clock)
+
+
+@asynccontextmanager
+async def running(backlog: Backlog) -> AsyncIterator[None]:
+    task = asyncio.create_task(backlog.run())
+    try:
+        yield
+    finally:
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
+
+
+async def added(ledger: Ledger, number: int) -> list[str]:
+    """Store records with a task `index` and a task `judge` each; their ids, oldest first."""
+    records = [record(f"Note {n}.", tasks=("judge",)) for n in range(number)]
+    await ledger.records.store(records)
+    return [one.id for one in records]
+
+
+async def counted(ledger: Ledger, kind: TaskKind = "judge") -> TaskCounts:
+    found = {each.kind: each for each in await ledger.backlog.counts()}
+    return found.get(kind, TaskCounts(kind=kind, waiting=0, aside=0))
+
+
+async def test_what_waits_is_done_in_batches_and_what_comes_later_too(
+    ledger: Ledger, backlog: Backlog
+) -> None:
+    job = Recorder(ledger)
+    runner = backlog.add(job)
+    first = await added(ledger, 10)
+
+    async with running(backlog):
+        await eventually(lambda: runner.caught_up)
+        assert job.batches == [first[:8], first[8:]]
+        later = await added(ledger, 1)
+        backlog.wake("judge")
+        assert not runner.caught_up
+        await eventually(lambda: runner.caught_up)
+
+    assert job.done == [*first, *later]
+
+
+async def test_one_poisonous_task_takes_no_other_with_it(ledger: Ledger, backlog: Backlog) -> None:
+    job = Recorder(ledger, together=64)
+    runner = backlog.add(job)
+    ids = await added(ledger, 64)
+    job.refused[ids[40]] = ValueError("What is said in it.")
+
+    async with running(backlog):
+        await eventually(lambda: runner.caught_up)
+
+    assert sorted(job.done) == sorted(set(ids) - {ids[40]})
+    assert len(job.batches) <= 2 * 6 + 1, "it was halved, not taken apart"
+
+
+async def test_a_task_that_fails_is_tried_later_and_ever_less_often_and_set_aside_in_the_end(
+    ledger: Ledger, backlog: Backlog, clock: Clock
+) -> None:
+    job = Recorder(ledger)
+    runner = backlog.add(job)
+    (poison,) = await added(ledger, 1)
+    job.refused[poison] = ValueError("What is said in it.")
+
+    async with running(backlog):
+        for attempt in range(1, ATTEMPTS):
+            await eventually(lambda: runner.caught_up)
+            assert len(job.batches) == attempt
+            clock.now += FIRST_RETRY * 10 ** (attempt - 1) - timedelta(milliseconds=1)
+            backlog.wake("judge")
+            await eventually(lambda: runner.caught_up)
+            assert len(job.batches) == attempt, "it is not due yet"
+            clock.now += timedelta(milliseconds=1)
+            backlog.wake("judge")
+        await eventually(lambda: runner.caught_up)
+        others = await added(ledger, 2)
+        backlog.wake("judge")
+        await eventually(lambda: job.done == others)
+
+    assert job.batches == [[poison]] * ATTEMPTS + [others]
+    assert await counted(ledger) == TaskCounts(
+        kind="judge", waiting=0, aside=1, errors=("ValueError",)
+    ), "and nothing of what the error says, which may be what was said"
+
+
+async def test_what_was_set_aside_is_tried_once_more_at_the_next_start(
+    ledger: Ledger, backlog: Backlog, clock: Clock
+) -> None:
+    stubborn, mended = await added(ledger, 2)
+    for task in await ledger.backlog.claim("judge", 2, now=DAY):
+        for _ in range(ATTEMPTS):
+            await ledger.backlog.set_aside(task, "It was refused.")
+    job = Recorder(ledger)
+    job.refused[stubborn] = InvalidArgumentsError("It says this.", logged="It is refused still.")
+    runner = backlog.add(job)
+
+    async with running(backlog):
+        await eventually(lambda: runner.caught_up)
+        clock.now += timedelta(days=1)
+        backlog.wake("judge")
+        await eventually(lambda: runner.caught_up)
+
+    assert job.done == [mended]
+    assert job.batches == [[stubborn, mended], [stubborn], [mended]]
+    assert await counted(ledger) == TaskCounts(
+        kind="judge", waiting=0, aside=1, errors=("It is refused still.",)
+    )
+
+
+async def test_where_something_is_out_of_reach_no_task_is_to_blame(
+    ledger: Ledger, backlog: Backlog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "FIRST_PAUSE", 0.001)
+    job = Recorder(ledger)
+    job.longest_pause = 0.01
+    runner = backlog.add(job)
+    ids = await added(ledger, 20)
+    job.lacking = VectorError("The vector worker ended.")
+
+    async with running(backlog):
+        await eventually(lambda: len(job.batches) > 3 * ATTEMPTS)
+        assert runner.problem == "The vector worker ended."
+        assert {task.attempts for task in await ledger.backlog.claim("judge", 99, now=DAY)} == {0}
+        job.lacking = None
+        await eventually(lambda: runner.caught_up)
+
+    assert sorted(job.done) == sorted(ids)
+    assert runner.problem is None
+
+
+async def test_a_pause_ends_at_once_when_what_was_missing_is_back(
+    ledger: Ledger, backlog: Backlog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "FIRST_PAUSE", 3_600.0)
+    job = Recorder(ledger)
+    runner = backlog.add(job)
+    ids = await added(ledger, 3)
+    job.lacking = VectorError("The vector worker ended.")
+
+    async with running(backlog):
+        await eventually(lambda: runner.problem)
+        job.lacking = None
+        backlog.wake("judge")
+        assert job.done == [], "new work is no reason to ask again"
+        runner.resume()
+        await eventually(lambda: job.done == ids)
+
+
+async def test_what_met_something_out_of_reach_comes_after_the_others(
+    ledger: Ledger, backlog: Backlog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "FIRST_PAUSE", 0.001)
+    job = Recorder(ledger, together=1)
+    job.longest_pause = 0.001
+    backlog.add(job)
+    slow, *others = await added(ledger, 3)
+    job.refused[slow] = VectorError("It took too long.")
+
+    async with running(backlog):
+        await eventually(lambda: sorted(job.done) == sorted(others))
+
+
+async def test_a_job_that_hangs_leaves_the_others_at_their_pace(
+    ledger: Ledger, backlog: Backlog
+) -> None:
+    hanging, going = Recorder(ledger, "judge"), Recorder(ledger, "index")
+    hanging.may_go_on.clear()
+    for job in (hanging, going):
+        backlog.add(job)
+    ids = await added(ledger, 50)
+
+    async with running(backlog):
+        await eventually(lambda: sorted(going.done) == sorted(ids))
+
+    assert (len(hanging.batches), hanging.done) == (1, [])
+
+
+async def test_a_job_with_many_tasks_does_not_delay_the_one_of_another(
+    ledger: Ledger, backlog: Backlog
+) -> None:
+    busy, idle = Recorder(ledger, "index", together=1), Recorder(ledger, "judge")
+    runners = [backlog.add(job) for job in (busy, idle)]
+    await ledger.records.store([record(f"Note {n}.") for n in range(MANY)])
+
+    async with running(backlog):
+        await eventually(lambda: runners[1].caught_up and busy.done)
+        await added(ledger, 1)
+        backlog.wake("judge")
+        before = len(busy.done)
+        await eventually(lambda: idle.done)
+
+    assert len(busy.done) - before < MANY / 4
+
+
+async def test_tasks_of_a_kind_that_no_job_takes_wait(ledger: Ledger, backlog: Backlog) -> None:
+    job = Recorder(ledger, "index")
+    runner = backlog.add(job)
+    await added(ledger, 3)
+
+    async with running(backlog):
+        backlog.wake("judge", "index")
+        await eventually(lambda: runner.caught_up)
+
+    assert not backlog.takes("judge")
+    assert await counted(ledger) == TaskCounts(kind="judge", waiting=3, aside=0)

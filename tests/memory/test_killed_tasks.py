@@ -1,0 +1,58 @@
+"""A memory that is killed between any two steps of a task does each task's effect once."""
+
+import asyncio
+import signal
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import backlog_process
+from backlog_process import BERLIN, PIANO, ROME, STEPS, all_done, open_memory
+from local.ledger.sqlite.database import Connection, Database
+from local.memory.tenant import Memory
+
+
+async def rows(database: Database, statement: str) -> list[tuple[Any, ...]]:
+    def read(connection: Connection) -> list[tuple[Any, ...]]:
+        return [tuple(row) for row in connection.execute(statement)]
+
+    return await database.read(read)
+
+
+async def in_index(memory: Memory) -> list[str]:
+    return sorted(await memory.vectors.ids(0, 99, tenant="default"))
+
+
+@pytest.mark.parametrize(
+    ("kind", "step"),
+    [
+        pytest.param(kind, step, id=f"{kind} {step}")
+        for kind, steps in STEPS.items()
+        for step in steps
+    ],
+)
+async def test_a_kill_loses_no_task_and_has_none_done_twice(
+    tmp_path: Path, kind: str, step: str
+) -> None:
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, backlog_process.__file__, tmp_path, kind, step
+    )
+    assert await process.wait() == -signal.SIGKILL
+
+    async with open_memory(tmp_path) as (memory, database):
+        await all_done(memory)
+        found = dict(await rows(database, "SELECT content, id FROM record"))
+        replaced = await rows(database, "SELECT id, superseded_by FROM record ORDER BY row")
+        supports = await rows(database, "SELECT source, type, target FROM relation")
+        audit = await rows(database, "SELECT action, record_id FROM audit")
+        vectors = await rows(database, "SELECT count(*), count(DISTINCT record) FROM vector")
+        indexed = await in_index(memory)
+
+    piano, berlin, rome = (found[content] for content in (PIANO, BERLIN, ROME))
+    assert replaced == [(piano, None), (berlin, rome), (rome, None)]
+    assert supports == [(rome, "supports", piano)]
+    assert audit == [("superseded", berlin)]
+    assert vectors == [(3, 3)]
+    assert indexed == sorted([piano, rome])
