@@ -91,54 +91,76 @@ async def open_stack(
         lock = await resources.enter_async_context(_locked(data_dir))
         server = await _embedded(resources, settings, lock)
         url = server.url if server else str(settings.bus.url)
-        bus = await resources.enter_async_context(
-            connect(
-                url,
-                name="local2",
-                request_timeout=settings.bus.request_timeout,
-                secret=new_secret(),
-            )
-        )
+        bus, lease = await _leased_bus(resources, settings, url, embedded=server is not None)
+        models = await _memory_models(resources, settings) if with_models else Models()
+        vectors = VectorClient(bus, search_timeout=settings.memory.vector_timeout)
+        memory = await _memory(resources, settings.memory, bus, vectors, models)
+        config = WorkerConfig.of(settings.memory, url, bus.secret, log_folder).to_line()
+        worker = await _vector_worker(resources, memory, vectors, config, lock)
+        keeper = await resources.enter_async_context(StreamKeeper(bus, server))
         # Turns have a connection of their own: a request would wait behind megabytes of them.
         turns = await resources.enter_async_context(connect(url, name="local2 turns"))
-        lease = Lease(bus, Holder.of(data_dir), in_memory=server is not None)
-        await lease.take()
-        resources.push_async_callback(lease.release)
-        ledger = await resources.enter_async_context(open_ledger(settings.memory, DEFAULT_TENANT))
-        vectors = VectorClient(bus, search_timeout=settings.memory.vector_timeout)
-        models = await _memory_models(resources, settings) if with_models else Models()
-        toolbox = await resources.enter_async_context(Toolbox(bus, source="memory"))
-        memory = Memory(
-            ledger,
-            vectors,
-            settings.memory,
-            announce=_announcer(bus),
-            own_tools=TOOL_NAMES,
-            announced=toolbox.get,
-            models=models,
-        )
-
-        def worker_lost(exit_code: int) -> None:
-            memory.indexer.worker_lost(crashed=exit_code in CRASHES)
-            vectors.worker_lost()
-
-        config = _worker_config(settings.memory, bus, url, log_folder).to_line()
-        memory.indexer.worker_starting()
-        worker = await resources.enter_async_context(
-            supervised(VECTOR_WORKER, config, inherit=(lock,), ended=worker_lost)
-        )
-        keeper = await resources.enter_async_context(StreamKeeper(bus, server))
-        await resources.enter_async_context(_background(keeper.run(), "stream_keeper"))
         serving = Serving(lease, partial(_participants, bus, turns, memory, keeper))
         await resources.enter_async_context(serving)
+        await resources.enter_async_context(_background(keeper.run(), "stream_keeper"))
         await resources.enter_async_context(_background(serving.keep(), "lease"))
         await resources.enter_async_context(_background(memory.backlog.run(), "backlog"))
-        await resources.enter_async_context(_background(ledger.backfill(), "backfill"))
+        await resources.enter_async_context(_background(memory.ledger.backfill(), "backfill"))
         model = await _generator(resources, bus, settings) if with_generator else None
         resources.enter_context(runtime_file(data_dir, url))
         log.info("stack_ready", url=bus.url, data=str(data_dir))
         resources.callback(log.info, "stack_stopping")
         yield Stack(bus=bus, url=url, memories=Memories(memory), model=model, vector_worker=worker)
+
+
+async def _leased_bus(
+    resources: AsyncExitStack, settings: Settings, url: str, *, embedded: bool
+) -> tuple[Connection, Lease]:
+    """Connect to the bus, and take the lease on serving it."""
+    timeout = settings.bus.request_timeout
+    bus = await resources.enter_async_context(
+        connect(url, name="local2", request_timeout=timeout, secret=new_secret())
+    )
+    lease = Lease(bus, Holder.of(settings.memory.data_dir), in_memory=embedded)
+    await lease.take()
+    resources.push_async_callback(lease.release)
+    return bus, lease
+
+
+async def _memory(
+    resources: AsyncExitStack,
+    settings: MemorySettings,
+    bus: Connection,
+    vectors: VectorClient,
+    models: Models,
+) -> Memory:
+    """Open the ledger, and wire the one tenant's memory over it."""
+    ledger = await resources.enter_async_context(open_ledger(settings, DEFAULT_TENANT))
+    toolbox = await resources.enter_async_context(Toolbox(bus, source="memory"))
+    return Memory(
+        ledger,
+        vectors,
+        settings,
+        announce=_announcer(bus),
+        own_tools=TOOL_NAMES,
+        announced=toolbox.get,
+        models=models,
+    )
+
+
+async def _vector_worker(
+    resources: AsyncExitStack, memory: Memory, vectors: VectorClient, config: bytes, lock: int
+) -> Child:
+    """Start the vector worker, and tell those who wait for its answers when it ends."""
+
+    def worker_lost(exit_code: int) -> None:
+        memory.indexer.worker_lost(crashed=exit_code in CRASHES)
+        vectors.worker_lost()
+
+    memory.indexer.worker_starting()
+    return await resources.enter_async_context(
+        supervised(VECTOR_WORKER, config, inherit=(lock,), ended=worker_lost)
+    )
 
 
 async def _embedded(
@@ -236,22 +258,6 @@ async def _locked(data_dir: Path) -> AsyncIterator[int]:
                     raise
                 await asyncio.sleep(0.05)
         yield descriptor
-
-
-def _worker_config(
-    settings: MemorySettings, bus: Connection, url: str, log_folder: Path | None
-) -> WorkerConfig:
-    return WorkerConfig(
-        bus_url=url,
-        secret=bus.secret,
-        chroma_path=settings.chroma_path,
-        collection=settings.collection,
-        models_dir=settings.data_dir / "models",
-        embedder=settings.embedder,
-        embedding_model=settings.embedding_model,
-        ollama_url=settings.ollama_url,
-        log_file=log_folder / "vector_worker.log" if log_folder else None,
-    )
 
 
 def _announcer(bus: Connection) -> Announce:

@@ -10,7 +10,7 @@ import msgspec
 
 from local.errors import StorageError
 from local.ledger.sqlite.database import read_only
-from local.settings import EmbedderChoice
+from local.settings import EmbedderChoice, MemorySettings
 
 EXIT_SOFTWARE = 70
 """The exit code of a worker in which Chroma or the embedder failed with more than an exception
@@ -37,6 +37,23 @@ class WorkerConfig(msgspec.Struct, frozen=True, kw_only=True):
     ollama_url: str
     secret: str = ""
     log_file: Path | None = None
+
+    @classmethod
+    def of(
+        cls, settings: MemorySettings, bus_url: str, secret: str, log_folder: Path | None
+    ) -> Self:
+        """What the settings say; without a folder the worker logs to standard error."""
+        return cls(
+            bus_url=bus_url,
+            secret=secret,
+            chroma_path=settings.chroma_path,
+            collection=settings.collection,
+            models_dir=settings.data_dir / "models",
+            embedder=settings.embedder,
+            embedding_model=settings.embedding_model,
+            ollama_url=settings.ollama_url,
+            log_file=log_folder / "vector_worker.log" if log_folder else None,
+        )
 
     def to_line(self) -> bytes:
         return msgspec.json.encode(self, enc_hook=str)
