@@ -12,6 +12,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from factories import ConnectBus, Listen, StartWorker
+from local import app
 from local.bus.connection import Connection, Message, connect
 from local.bus.server import find_server
 from local.bus.tool_host import ToolHost
@@ -27,7 +28,7 @@ from local.settings import MemorySettings
 from local.tools.catalog import memory_tools
 from local.vectors.minilm import MiniLM
 from stand_ins.ollama_server import OllamaStandIn
-from workers import vector_worker
+from workers import vector_worker, worker_in_this_process
 
 # How long an example takes depends on what else the machine does; fixtures stay between examples.
 settings.register_profile(
@@ -161,6 +162,16 @@ async def tools(bus: Connection, memory: Memory) -> AsyncIterator[Memory]:
 @pytest.fixture(scope="session")
 def embedder(tmp_path_factory: pytest.TempPathFactory) -> MiniLM:
     return MiniLM.load(tmp_path_factory.mktemp("models"))
+
+
+@pytest.fixture
+def worker_here(monkeypatch: pytest.MonkeyPatch, embedder: MiniLM) -> None:
+    """Stacks have their vector worker in this process, and start in a fraction of a second.
+
+    For tests of everything but that process: its end, its files, its secrets.
+    """
+    monkeypatch.setattr(app, "supervised", worker_in_this_process)
+    monkeypatch.setattr(MiniLM, "load", lambda _: embedder)
 
 
 @pytest.fixture

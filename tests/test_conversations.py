@@ -5,6 +5,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
 from msgspec.structs import replace
 
 from local.app import open_stack
@@ -17,6 +18,7 @@ from stacks import in_step, settings_in
 from stand_ins.ollama_server import OllamaStandIn, Reply
 from waiting import eventually
 
+pytestmark = pytest.mark.usefixtures("worker_here")
 RICHARD = Caller(user="richard", agent="test", session_id="s1")
 TURNS = 200
 TEAPOT = "The blue teapot stands in the cellar."

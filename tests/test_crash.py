@@ -20,9 +20,9 @@ from stack_process import stack_process
 from stacks import CALLER, in_step, save, say, search, settings_in, status
 from waiting import eventually
 
-STACK_KILLS = 6
-WORKER_KILLS = 5
-"""More of them: `benchmarks/kill_worker.py`."""
+STACK_KILLS = 3
+WORKER_KILLS = 2
+"""More of them: `benchmarks/kills.py` and `kill_worker.py`."""
 WRITERS = 8
 RECORDS_OF_A_TURN = 3
 """The episode, the question, the answer."""

@@ -53,6 +53,7 @@ def test_the_ten_lines_of_the_docs_print_what_the_docs_say(offline: Path) -> Non
     assert len([line for line in code.splitlines() if line]) == TEN
 
 
+@pytest.mark.usefixtures("worker_here")
 async def test_what_was_remembered_is_found_by_its_meaning_when_it_is_opened_again(
     offline: Path,
 ) -> None:
@@ -69,6 +70,7 @@ async def test_what_was_remembered_is_found_by_its_meaning_when_it_is_opened_aga
         assert await meant(memory.of(Caller(user="eve"))) == []
 
 
+@pytest.mark.usefixtures("worker_here")
 async def test_a_folder_is_opened_once_at_a_time(offline: Path) -> None:
     async with open_memory(offline):
         with pytest.raises(FolderLockedError):
@@ -76,6 +78,7 @@ async def test_a_folder_is_opened_once_at_a_time(offline: Path) -> None:
                 pass
 
 
+@pytest.mark.usefixtures("worker_here")
 async def test_a_programs_own_logging_is_left_alone(offline: Path) -> None:
     before = structlog.get_config()
 

@@ -23,6 +23,7 @@ from stand_ins.ollama_server import OllamaStandIn, Reply
 from stand_ins.rerank_server import Answer, RerankStandIn
 from waiting import eventually
 
+pytestmark = pytest.mark.usefixtures("worker_here")
 BERLIN = "We live in Berlin"
 ROME = "We moved to Rome"
 PIANO = "The piano is tuned every October."

@@ -14,6 +14,7 @@ from local.settings import Settings
 from stacks import CALLER, settings_in
 from stand_ins.rerank_server import Answer, RerankStandIn
 
+pytestmark = pytest.mark.usefixtures("worker_here")
 FACTS = 25
 
 

@@ -85,11 +85,15 @@ async def test_above_the_limit_the_model_sees_four_messages_and_is_told_to_recal
 async def test_no_prompt_is_larger_than_the_share_of_the_context(
     start: StartGenerator, client: QueryClient, ollama: OllamaStandIn
 ) -> None:
-    await start(tools=0, context_size=SMALL)
-    ollama.context_tokens = SMALL
+    """The model takes whatever it is sent, so that no refusal makes a prompt smaller."""
+    agent = await start(tools=0, context_size=SMALL)
     for number in range(30):
         turn = await client.ask(f"Question {number}: {'word ' * 30 * (number % 8)}", caller=RICHARD)
         assert turn.error is None
+
+    sizes = [ollama.tokens_of(body) for body in ollama.bodies("/api/chat")]
+    assert len(sizes) == 30
+    assert max(sizes) <= SMALL * agent._settings.compressed_above
 
 
 @pytest.mark.usefixtures("loading")
