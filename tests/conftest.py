@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import shutil
 import subprocess
 import time
 from collections.abc import AsyncIterator, Iterator
@@ -107,8 +108,22 @@ async def listen(connect_bus: ConnectBus) -> Listen:
     return hear
 
 
+@pytest.fixture(scope="session")
+def empty_ledger(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a ledger of no records: copied, it needs none of its migrations."""
+    folder = tmp_path_factory.mktemp("empty-ledger")
+
+    async def migrate() -> None:
+        async with Database.open(folder / "ledger.sqlite3", migrations()):
+            pass
+
+    asyncio.run(migrate())
+    return folder
+
+
 @pytest.fixture
-async def database(tmp_path: Path) -> AsyncIterator[Database]:
+async def database(tmp_path: Path, empty_ledger: Path) -> AsyncIterator[Database]:
+    shutil.copytree(empty_ledger, tmp_path, dirs_exist_ok=True)
     async with Database.open(tmp_path / "ledger.sqlite3", migrations()) as opened:
         yield opened
 
