@@ -20,6 +20,7 @@ from local.bus.tool_host import ToolHost
 from local.bus.vector_client import VectorClient
 from local.client.toolbox import Toolbox
 from local.ledger.door import Ledger
+from local.ledger.sqlite import working_sets
 from local.ledger.sqlite.database import Database
 from local.ledger.sqlite.sql import migrations
 from local.logs import logging_to
@@ -29,6 +30,7 @@ from local.settings import MemorySettings
 from local.tools.catalog import memory_tools
 from local.vectors.minilm import MiniLM
 from stand_ins.ollama_server import OllamaStandIn
+from stand_ins.rerank_server import RerankStandIn
 from workers import vector_worker, worker_in_this_process
 
 # How long an example takes depends on what else the machine does; fixtures stay between examples.
@@ -216,3 +218,16 @@ async def searchable(memory: Memory, start_worker: StartWorker) -> Memory:
 def ollama() -> Iterator[OllamaStandIn]:
     with OllamaStandIn() as server:
         yield server
+
+
+@pytest.fixture
+def reranking() -> Iterator[RerankStandIn]:
+    with RerankStandIn() as server:
+        yield server
+
+
+@pytest.fixture(params=["whole", "candidates"])
+def either_size(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A small memory is searched whole, of a large one what words and vectors point to."""
+    if request.param == "candidates":
+        monkeypatch.setattr(working_sets, "MOST", -1)

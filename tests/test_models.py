@@ -3,7 +3,7 @@
 import json
 import sqlite3
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -31,12 +31,6 @@ VIOLIN = "The violin is older than the piano."
 JUDGE = {"judge_model": "gemma4", "judge_distance": 2.0}
 
 Json = dict[str, Any]
-
-
-@pytest.fixture
-def reranking() -> Iterator[RerankStandIn]:
-    with RerankStandIn() as server:
-        yield server
 
 
 @pytest.fixture

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from calling import RICHARD
 from factories import ConnectBus, StartGenerator
 from local.agents.listener import Listener
 from local.bus.connection import Connection
@@ -27,7 +28,6 @@ from stand_ins.ollama_server import OllamaStandIn, Reply
 from turns import GENERATION, all_done, rows, turn
 from waiting import eventually
 
-RICHARD = Caller(user="richard", agent="shell", session_id="s1")
 QUESTION = "What is the symbol of gold?"
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from calling import RICHARD
 from factories import ConnectBus, StartGenerator
 from local.bus.connection import Connection, connect
 from local.client.queries import QueryClient
@@ -15,7 +16,6 @@ from local.tools.catalog import TOOLS
 from stand_ins.ollama_server import OllamaStandIn, Reply
 from waiting import eventually
 
-RICHARD = Caller(user="richard", agent="shell", session_id="s1")
 OFFERED = {tool.name for tool in TOOLS if tool.for_models}
 LARGE = 2_000
 """Words of a description of which two fit the room for tools, and three do not."""

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from calling import RICHARD
 from local.bus.connection import Connection
 from local.bus.streams import publish_durably
 from local.client.dead_letters import letters
@@ -15,12 +16,10 @@ from local.client.tools import call_tool
 from local.errors import ECHOED, echoed, quoted
 from local.ledger.sqlite.database import Database
 from local.memory.service import Memory
-from local.protocol.caller import Caller
 from local.tools.catalog import memory_tools
 from turns import GENERATION, all_done, episodes, turn
 from waiting import eventually
 
-RICHARD = Caller(user="richard", agent="shell", session_id="s1")
 WRONG = "Xyzzy" * 100_000
 
 

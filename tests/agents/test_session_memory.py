@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from calling import RICHARD
 from factories import Listen, StartGenerator
 from local.bus.connection import Connection, Message
 from local.bus.tool_host import ToolHost
@@ -23,7 +24,6 @@ from local.tools import load_session
 from stand_ins.ollama_server import OllamaStandIn, Reply
 from waiting import eventually
 
-RICHARD = Caller(user="richard", agent="shell", session_id="s1")
 SMALL = 600
 """Tokens of a context that a dozen turns fill."""
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from calling import RICHARD
 from factories import ConnectBus, StartGenerator
 from local.agents.listener import Listener
 from local.agents.output_keeper import OutputKeeper
@@ -18,7 +19,6 @@ from local.client.toolbox import Toolbox
 from local.client.tools import call_tool
 from local.ledger.sqlite.database import Database
 from local.memory.service import Memory, MemoryService
-from local.protocol.caller import Caller
 from local.protocol.conversation import Message
 from local.protocol.payloads import ToolCallRecord
 from local.protocol.tool import ToolOutput
@@ -30,7 +30,6 @@ from stand_ins.ollama_server import OllamaStandIn, Reply
 from turns import GENERATION, all_done, rows, turn
 from waiting import eventually
 
-RICHARD = Caller(user="richard", agent="shell", session_id="s1")
 FORECAST = "A forecast of 21 degrees for Basel."
 LONG = FORECAST * 1_000
 KINDS = ("tool_output", "chat_message", "document", "fact")

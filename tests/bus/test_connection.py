@@ -4,7 +4,6 @@ import asyncio
 import os
 import signal
 import sysconfig
-from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from importlib.metadata import PackageNotFoundError
 from pathlib import Path
@@ -24,12 +23,6 @@ from local.errors import (
     TooLargeError,
 )
 from waiting import eventually
-
-
-@pytest.fixture
-async def server(tmp_path: Path) -> AsyncIterator[EmbeddedServer]:
-    async with embedded_server(tmp_path / "nats", host="127.0.0.1", port=-1) as running:
-        yield running
 
 
 async def test_a_request_is_answered(bus: Connection) -> None:

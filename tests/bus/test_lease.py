@@ -14,15 +14,9 @@ from local.bus import lease as leases
 from local.bus.connection import Connection
 from local.bus.lease import Holder, Lease, Serving
 from local.bus.participant import Participant
-from local.bus.server import EmbeddedServer, embedded_server
+from local.bus.server import EmbeddedServer
 from local.errors import BusError, LeaseHeldError
 from waiting import eventually
-
-
-@pytest.fixture
-async def server(tmp_path: Path) -> AsyncIterator[EmbeddedServer]:
-    async with embedded_server(tmp_path / "nats", host="127.0.0.1", port=-1) as running:
-        yield running
 
 
 @pytest.fixture

@@ -13,13 +13,11 @@ from local.bus.connection import Connection, connect
 from local.bus.tool_host import ToolHost
 from local.client.toolbox import Toolbox
 from local.logs import logging_to
-from local.protocol.caller import Caller
 from local.protocol.codec import decode
 from local.protocol.payloads import Function, FunctionSchema, ToolSchema
 from note_tool import Notes
 from waiting import eventually
 
-RICHARD = Caller(user="richard", agent="shell", session_id="s1")
 CITY = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
 
 

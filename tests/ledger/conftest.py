@@ -42,9 +42,7 @@ LEDGERS = [
 
 
 @pytest.fixture(params=LEDGERS)
-def open_ledger(
-    request: pytest.FixtureRequest, tmp_path: Path, empty_ledger: Path
-) -> OpenLedger:
+def open_ledger(request: pytest.FixtureRequest, tmp_path: Path, empty_ledger: Path) -> OpenLedger:
     """Opens what is stored in one folder, as often as a test wants, one after the other."""
     shutil.copytree(empty_ledger, tmp_path, dirs_exist_ok=True)
     return partial(request.param, tmp_path)

@@ -7,11 +7,13 @@ import pytest
 from indexed import indexed
 from local.errors import InvalidArgumentsError
 from local.ledger.records import Fact
-from local.ledger.sqlite import finding, working_sets
+from local.ledger.sqlite import finding
 from local.memory.recall.recaller import Ask
 from local.memory.service import Memory, MemoryService
 from local.protocol.caller import Caller
 from recalling import recall, said
+
+pytestmark = pytest.mark.usefixtures("either_size")
 
 OLD, NEW = datetime(2020, 1, 1, tzinfo=UTC), datetime(2026, 1, 1, tzinfo=UTC)
 BETWEEN = datetime(2025, 1, 1, tzinfo=UTC)
@@ -20,13 +22,6 @@ ASKED = "Which letters stand for that precious stuff?"
 MUCH = 80
 LONG = "This is what somebody said at length about a metal by the name of osmium."
 """Found by its words after all shorter texts."""
-
-
-@pytest.fixture(params=["whole", "candidates"], autouse=True)
-def size(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A small memory is searched whole, of a large one what words and vectors point to."""
-    if request.param == "candidates":
-        monkeypatch.setattr(working_sets, "MOST", -1)
 
 
 async def owner_of_much(searchable: Memory, monkeypatch: pytest.MonkeyPatch) -> MemoryService:

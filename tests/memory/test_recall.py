@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from calling import RICHARD
 from indexed import indexed
 from local.bus.connection import Connection
 from local.bus.tool_host import ToolHost
@@ -15,13 +16,10 @@ from local.ledger.sqlite.searches import Searches
 from local.memory.recall.ranking import FULL_SCORE
 from local.memory.service import Memory, MemoryService
 from local.memory.turn_records import Turn
-from local.protocol.caller import Caller
 from local.protocol.payloads import Json, ToolCallRecord, ToolResult
 from local.protocol.vectors import VectorHits
 from local.tools import recall as recall_tool
 from recalling import DAY, recall, said
-
-RICHARD = Caller(user="richard", agent="shell", session_id="s1")
 
 
 @pytest.fixture

@@ -2,16 +2,14 @@
 
 import pytest
 
+from calling import RICHARD
 from local.bus.connection import Connection
 from local.client.tools import call_tool
 from local.memory import served
 from local.memory.served import Served
 from local.memory.service import Memory
-from local.protocol.caller import Caller
 from local.protocol.envelope import utc_now
 from local.protocol.payloads import ToolResult
-
-RICHARD = Caller(user="richard", agent="shell", session_id="s1")
 
 
 async def call(bus: Connection, tool: str, **args: object) -> ToolResult:

@@ -5,13 +5,12 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from datetime import UTC, datetime
 from functools import partial
-from typing import Any
 
 import pytest
 
 from indexed import indexed, paused_indexing
 from local.errors import ModelError, VectorError
-from local.ledger.records import Fact, Record
+from local.ledger.records import Record
 from local.ledger.sqlite.database import Connection, Database
 from local.memory.judge import Judge, Verdict
 from local.memory.recall.retrieval import Closeness, Retrieval
@@ -21,6 +20,7 @@ from local.protocol.caller import Caller
 from local.protocol.payloads import MemoryChange
 from local.protocol.vectors import VectorHits
 from local.vectors.minilm import MiniLM
+from recalling import remember
 from waiting import eventually
 
 BERLIN = "We live in Berlin."
@@ -89,11 +89,6 @@ async def judged(memory: Memory) -> None:
         return not await memory.ledger.facts.unjudged(1)
 
     await eventually(nothing_waits)
-
-
-async def remember(service: MemoryService, content: str, **fields: Any) -> str:
-    fact = Fact(**{"content": content, "scope": "user", **fields})
-    return (await service.remember_fact(fact)).id
 
 
 async def successors(service: MemoryService, record_id: str) -> dict[str, str | None]:

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from calling import RICHARD
 from indexed import indexed
 from local.bus.connection import Connection
 from local.bus.vector_client import VectorClient
@@ -23,7 +24,6 @@ from local.protocol.vectors import VectorHits
 from local.settings import MemorySettings
 from recalling import DAY, contents, said
 
-RICHARD = Caller(user="richard", agent="shell", session_id="s1")
 NAMESAKE = Caller(tenant="other", user="richard", agent="shell", session_id="s1")
 QUESTION = "project.deadline user.metal osmium iridium Friday densest metal"
 

@@ -5,13 +5,12 @@ from typing import Any
 
 import pytest
 
-from local.ledger.records import Fact
 from local.memory.recall.ranking import Shares
 from local.memory.recall.recaller import Ask, Item
 from local.memory.service import Memory, MemoryService
 from local.memory.turn_records import Turn
 from local.protocol.caller import Caller
-from recalling import said
+from recalling import remember, said
 
 NOW = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
 
@@ -140,11 +139,6 @@ async def test_nobody_is_lifted_by_the_rating_of_what_has_none_of_the_question(
     await richard.rate("q", 1)
 
     assert await items(richard, "iridium") == {}
-
-
-async def remember(service: MemoryService, content: str, **fields: Any) -> str:
-    fact = Fact(**{"content": content, "scope": "user", **fields})
-    return (await service.remember_fact(fact)).id
 
 
 async def test_what_is_important_comes_first(richard: MemoryService) -> None:
