@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+from calling import RICHARD
 from factories import ConnectBus, Listen, StartWorker
 from local import app
 from local.bus.connection import Connection, Message, connect
@@ -24,7 +25,7 @@ from local.ledger.sqlite import working_sets
 from local.ledger.sqlite.database import Database
 from local.ledger.sqlite.sql import migrations
 from local.logs import logging_to
-from local.memory.service import Memory
+from local.memory.service import Memory, MemoryService
 from local.protocol.payloads import MemoryChange
 from local.settings import MemorySettings
 from local.tools.catalog import memory_tools
@@ -165,6 +166,11 @@ async def memory(
     indexing.cancel()
     with suppress(asyncio.CancelledError):
         await indexing
+
+
+@pytest.fixture
+def richard(memory: Memory) -> MemoryService:
+    return memory.of(RICHARD)
 
 
 @pytest.fixture

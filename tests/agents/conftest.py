@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from factories import StartGenerator
+from local.agents.listener import Listener
 from local.agents.memory_agent import MemoryAgent
 from local.bus.connection import Connection
 from local.bus.server import embedded_server
@@ -31,6 +32,12 @@ async def nats_url(tmp_path: Path) -> AsyncIterator[str]:
 async def memory_agent(bus: Connection, memory: Memory) -> AsyncIterator[MemoryAgent]:
     async with await MemoryAgent.open(bus, memory) as agent:
         yield agent
+
+
+@pytest.fixture
+async def listener(bus: Connection, memory: Memory) -> AsyncIterator[Listener]:
+    async with Listener(bus, memory) as listening:
+        yield listening
 
 
 @pytest.fixture

@@ -1,14 +1,12 @@
 """Questions and results are remembered when they are heard, and once."""
 
 import json
-from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
 
 from calling import RICHARD
 from factories import ConnectBus, StartGenerator
-from local.agents.listener import Listener
 from local.bus.connection import Connection
 from local.bus.receivers import others_hear
 from local.bus.streams import publish_durably
@@ -29,12 +27,6 @@ from turns import GENERATION, all_done, rows, turn
 from waiting import eventually
 
 QUESTION = "What is the symbol of gold?"
-
-
-@pytest.fixture
-async def listener(bus: Connection, memory: Memory) -> AsyncIterator[Listener]:
-    async with Listener(bus, memory) as listening:
-        yield listening
 
 
 pytestmark = pytest.mark.usefixtures("listener", "memory_agent")

@@ -1,14 +1,12 @@
 """A tool says itself whether its results come from the memory, and whether they are recorded."""
 
 import json
-from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
 
 from calling import RICHARD
 from factories import ConnectBus, StartGenerator
-from local.agents.listener import Listener
 from local.agents.output_keeper import OutputKeeper
 from local.bus.connection import Connection
 from local.bus.connection import Message as BusMessage
@@ -33,12 +31,6 @@ from waiting import eventually
 FORECAST = "A forecast of 21 degrees for Basel."
 LONG = FORECAST * 1_000
 KINDS = ("tool_output", "chat_message", "document", "fact")
-
-
-@pytest.fixture
-async def listener(bus: Connection, memory: Memory) -> AsyncIterator[Listener]:
-    async with Listener(bus, memory) as listening:
-        yield listening
 
 
 pytestmark = pytest.mark.usefixtures("listener", "memory_agent")

@@ -22,11 +22,6 @@ from local.tools import recall as recall_tool
 from recalling import DAY, recall, said
 
 
-@pytest.fixture
-def richard(memory: Memory) -> MemoryService:
-    return memory.of(RICHARD)
-
-
 async def over_the_bus(bus: Connection, memory: Memory, args: Json) -> ToolResult:
     """The tool's result as a client gets it."""
     async with ToolHost(bus, recall_tool.TOOL.over(memory)):

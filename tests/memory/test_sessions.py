@@ -26,11 +26,6 @@ WEATHER = ToolCallRecord(
 )
 
 
-@pytest.fixture
-def richard(memory: Memory) -> MemoryService:
-    return memory.of(RICHARD)
-
-
 async def load(service: MemoryService, limit: int = 100, session_id: str | None = None) -> Session:
     return await service.sessions.load(session_id, limit)
 

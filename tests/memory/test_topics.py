@@ -17,11 +17,6 @@ LANGUAGE = "user.language_preference"
 
 
 @pytest.fixture
-def richard(memory: Memory) -> MemoryService:
-    return memory.of(Caller(user="richard", agent="shell", session_id="s1"))
-
-
-@pytest.fixture
 def eve(memory: Memory) -> MemoryService:
     return memory.of(Caller(user="eve"))
 

@@ -5,7 +5,7 @@ from contextlib import AsyncExitStack
 
 import pytest
 
-from calling import RICHARD, ask
+from calling import ask
 from local.bus.connection import Connection
 from local.bus.tool_host import ToolHost
 from local.ledger.records import Fact
@@ -29,11 +29,6 @@ async def tools(bus: Connection, memory: Memory) -> AsyncIterator[None]:
         for tool in (note.TOOL, load_session.TOOL):
             await hosts.enter_async_context(ToolHost(bus, tool.over(memory)))
         yield
-
-
-@pytest.fixture
-def richard(memory: Memory) -> MemoryService:
-    return memory.of(RICHARD)
 
 
 async def test_a_note_is_answered_with_all_notes_of_the_session(bus: Connection) -> None:
