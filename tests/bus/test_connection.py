@@ -250,6 +250,12 @@ async def test_a_killed_server_keeps_what_it_acknowledged(server: EmbeddedServer
         assert await kept() == 50
 
 
+@pytest.mark.usefixtures("server")
+def test_the_server_is_told_to_sync_every_write(tmp_path: Path) -> None:
+    """A kill leaves the system's cache; what a power cut would leave no test can see."""
+    assert "sync_interval: always" in (tmp_path / "nats" / "server.conf").read_text()
+
+
 async def test_a_stopped_server_leaves_no_process(tmp_path: Path) -> None:
     async with embedded_server(tmp_path, host="127.0.0.1", port=-1) as server:
         pid = server.pid
