@@ -157,6 +157,7 @@ async def test_a_lost_ledger_whose_count_is_there_is_refused_and_not_made_anew(
     assert await records_of(folder) == 0
 
 
+@pytest.mark.usefixtures("worker_here")
 async def test_a_lost_ledger_beside_a_full_index_is_refused(tmp_path: Path) -> None:
     settings = settings_in(tmp_path)
     async with open_stack(settings, with_generator=False) as stack:
