@@ -16,7 +16,7 @@ from calling import RICHARD
 from factories import ConnectBus, Listen, StartWorker
 from local import app
 from local.bus.connection import Connection, Message, connect
-from local.bus.server import find_server
+from local.bus.server import EmbeddedServer, embedded_server, find_server
 from local.bus.tool_host import ToolHost
 from local.bus.vector_client import VectorClient
 from local.client.toolbox import Toolbox
@@ -75,6 +75,13 @@ def _url_of(ports_file: Path) -> str:
             return str(json.loads(ports_file.read_text())["nats"][0])
         time.sleep(0.005)
     raise AssertionError(f"nats-server wrote no {ports_file}.")
+
+
+@pytest.fixture
+async def server(tmp_path: Path) -> AsyncIterator[EmbeddedServer]:
+    """A server of the test's own."""
+    async with embedded_server(tmp_path / "nats", host="127.0.0.1", port=-1) as running:
+        yield running
 
 
 @pytest.fixture

@@ -1,12 +1,11 @@
 """A tool on the bus, for tests that ask it; and a bus with streams."""
 
 from collections.abc import AsyncIterator
-from pathlib import Path
 
 import pytest
 
 from local.bus.connection import Connection, connect
-from local.bus.server import EmbeddedServer, embedded_server
+from local.bus.server import EmbeddedServer
 from local.bus.streams import ensure_streams
 from local.bus.tool_host import ToolHost
 from note_tool import Notes
@@ -20,13 +19,6 @@ def notes() -> Notes:
 @pytest.fixture
 async def host(bus: Connection, notes: Notes) -> AsyncIterator[ToolHost]:
     async with ToolHost(bus, notes.tool()) as running:
-        yield running
-
-
-@pytest.fixture
-async def server(tmp_path: Path) -> AsyncIterator[EmbeddedServer]:
-    """A server of the test's own."""
-    async with embedded_server(tmp_path / "nats", host="127.0.0.1", port=-1) as running:
         yield running
 
 
