@@ -104,11 +104,11 @@ async def test_a_time_that_ends_before_it_begins_is_refused(memory: Memory) -> N
 async def behind_others(searchable: Memory, *texts: str) -> MemoryService:
     """Who said each text in a session of its own, and nothing that has a word of ASKED.
 
-    Two hundred messages of somebody else are nearer to that.
+    Eighty messages of somebody else are nearer to that: more than the index is asked for at once.
     """
     eve = searchable.of(Caller(user="eve"))
     nearer = "These letters stand for that precious stuff"
-    await eve.ingest([said(f"{nearer}, number {n}.") for n in range(200)])
+    await eve.ingest([said(f"{nearer}, number {n}.") for n in range(finding.LOOK + 30)])
     richard = searchable.of(Caller(user="richard"))
     for number, text in enumerate(texts):
         await richard.ingest([said(text)], f"s{number}")
