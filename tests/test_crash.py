@@ -95,7 +95,6 @@ async def test_every_acknowledged_save_survives_a_kill_of_the_stack(tmp_path: Pa
 @pytest.mark.timeout(180)
 async def test_turns_published_around_a_kill_are_remembered_once_each(tmp_path: Path) -> None:
     turns = {f"q{n}": f"Answer {n} about osmium." for n in range(80)}
-    records = RECORDS_OF_A_TURN * len(turns)
 
     async def publish(bus: Connection, query_id: str) -> None:
         payload = {"answer": turns[query_id], "query": "?", "query_id": query_id}
@@ -117,15 +116,16 @@ async def test_turns_published_around_a_kill_are_remembered_once_each(tmp_path: 
         await asyncio.gather(publishing, return_exceptions=True)
 
     async with stack_process(tmp_path) as stack, connect(stack.url, name="test") as bus:
-        for query_id in turns:
+
+        async def remembered(count: int) -> bool:
+            return (await status(bus)).records >= RECORDS_OF_A_TURN * count
+
+        await eventually(lambda: remembered(len(stored)), within=30)
+        for query_id in turns:  # as publishers do that do not know what came through
             await publish(bus, query_id)
-
-        async def all_remembered() -> bool:
-            return (await status(bus)).records >= records
-
-        await eventually(all_remembered, within=30)
+        await eventually(lambda: remembered(len(turns)), within=30)
         await in_step(bus)
-        assert (await status(bus)).records == records
+        assert (await status(bus)).records == RECORDS_OF_A_TURN * len(turns)
 
 
 async def test_a_stack_starts_right_after_a_kill(tmp_path: Path) -> None:
