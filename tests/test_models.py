@@ -247,6 +247,7 @@ async def test_a_model_answers_from_what_was_found(
     async with open_stack(configured(synthesis_model="gemma4")) as stack:
         await remember(stack, VIOLIN)
         piano = await remember(stack, PIANO)
+        await in_step(stack.bus)
         ollama.script_json({"answer": "In October.", "numbers": [1]})
 
         found = await recall(stack.bus, "When is the piano tuned?", scope="user", synthesize=True)
