@@ -1,7 +1,7 @@
 """The worst that can be said to whatever reads text: what each reads, repeated up to a size.
 
-Run in the benchmark of abuse with 1 MB, and by the tests with 100 kB and 1 MB, since what takes ten
-times as long for ten times the text holds nobody up for minutes.
+Run in the benchmark of abuse with 1 MB, and by the tests with less and ten times that, since what
+takes ten times as long for ten times the text holds nobody up for minutes.
 """
 
 from collections.abc import Callable, Sequence

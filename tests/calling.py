@@ -10,9 +10,14 @@ from local.protocol.payloads import Json, ToolResult
 RICHARD = Caller(tenant="default", user="richard", agent="shell", session_id="s1")
 
 
+async def ask(bus: Connection, tool: str, args: Json, caller: Caller = RICHARD) -> ToolResult:
+    """What a tool answers, a refusal too."""
+    return await call_tool(bus, tool, args, caller=caller)
+
+
 async def answer(bus: Connection, tool: str, args: Json, caller: Caller = RICHARD) -> ToolResult:
     """What a tool answers that must not refuse."""
-    result = await call_tool(bus, tool, args, caller=caller)
+    result = await ask(bus, tool, args, caller)
     assert result.ok, result.content
     return result
 

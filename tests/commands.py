@@ -1,4 +1,4 @@
-"""The commands as processes of their own, and the stack they talk to."""
+"""The commands, in this process or in one of their own, and the stack they talk to."""
 
 import json
 import os
@@ -7,8 +7,13 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
+from contextlib import chdir
 from pathlib import Path
 from typing import Any
+
+from typer.testing import CliRunner
+
+from local.cli import app
 
 ROOT = Path(__file__).parents[1]
 COMMAND = [sys.executable, "-c", "from local.cli import main; main()"]
@@ -22,7 +27,14 @@ TALK = [
 
 
 def local2(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    """Run one command to its end."""
+    """Run one command to its end in this process, which spares the imports."""
+    with chdir(folder):
+        done = CliRunner().invoke(app, words, catch_exceptions=False)
+    return subprocess.CompletedProcess(words, done.exit_code, done.stdout, done.stderr)
+
+
+def in_a_process(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    """Run one command to its end as users do."""
     return subprocess.run(
         [*COMMAND, *words],
         cwd=folder,

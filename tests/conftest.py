@@ -2,7 +2,10 @@
 
 import asyncio
 import json
+import os
+import shutil
 import subprocess
+import sys
 import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack, suppress
@@ -11,23 +14,28 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+from calling import RICHARD
 from factories import ConnectBus, Listen, StartWorker
+from local import app
 from local.bus.connection import Connection, Message, connect
-from local.bus.server import find_server
+from local.bus.server import EmbeddedServer, embedded_server, find_server
 from local.bus.tool_host import ToolHost
 from local.bus.vector_client import VectorClient
 from local.client.tools import Toolbox
 from local.ledger.door import Ledger
+from local.ledger.sqlite import working_sets
 from local.ledger.sqlite.database import Database
 from local.ledger.sqlite.sql import migrations
 from local.logs import logging_to
+from local.memory.service import MemoryService
 from local.memory.tenant import Memories, Memory
 from local.protocol.payloads import MemoryChange
 from local.settings import MemorySettings
 from local.tools.catalog import TOOL_NAMES, memory_tools
 from local.vectors.minilm import MiniLM
 from stand_ins.ollama_server import OllamaStandIn
-from workers import vector_worker
+from stand_ins.rerank_server import RerankStandIn
+from workers import vector_worker, worker_in_this_process
 
 # How long an example takes depends on what else the machine does; fixtures stay between examples.
 settings.register_profile(
@@ -36,6 +44,10 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
 )
 settings.load_profile("local2")
+
+# Else each of the many processes that tests start would compile everything that it imports.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -73,6 +85,13 @@ def _url_of(ports_file: Path) -> str:
 
 
 @pytest.fixture
+async def server(tmp_path: Path) -> AsyncIterator[EmbeddedServer]:
+    """A server of the test's own."""
+    async with embedded_server(tmp_path / "nats", host="127.0.0.1", port=-1) as running:
+        yield running
+
+
+@pytest.fixture
 async def connect_bus(nats_url: str) -> AsyncIterator[ConnectBus]:
     """As many connections as a test wants."""
     async with AsyncExitStack() as connections:
@@ -106,8 +125,22 @@ async def listen(connect_bus: ConnectBus) -> Listen:
     return hear
 
 
+@pytest.fixture(scope="session")
+def empty_ledger(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a ledger of no records: copied, it needs none of its migrations."""
+    folder = tmp_path_factory.mktemp("empty-ledger")
+
+    async def migrate() -> None:
+        async with Database.open(folder / "ledger.sqlite3", migrations()):
+            pass
+
+    asyncio.run(migrate())
+    return folder
+
+
 @pytest.fixture
-async def database(tmp_path: Path) -> AsyncIterator[Database]:
+async def database(tmp_path: Path, empty_ledger: Path) -> AsyncIterator[Database]:
+    shutil.copytree(empty_ledger, tmp_path, dirs_exist_ok=True)
     async with Database.open(tmp_path / "ledger.sqlite3", migrations()) as opened:
         yield opened
 
@@ -154,6 +187,11 @@ async def memory(
 
 
 @pytest.fixture
+def richard(memory: Memory) -> MemoryService:
+    return memory.of(RICHARD)
+
+
+@pytest.fixture
 async def tools(bus: Connection, memory: Memory) -> AsyncIterator[Memory]:
     """The memory, with its tools on the bus."""
     async with AsyncExitStack() as hosts:
@@ -165,6 +203,16 @@ async def tools(bus: Connection, memory: Memory) -> AsyncIterator[Memory]:
 @pytest.fixture(scope="session")
 def embedder(tmp_path_factory: pytest.TempPathFactory) -> MiniLM:
     return MiniLM.load(tmp_path_factory.mktemp("models"))
+
+
+@pytest.fixture
+def worker_here(monkeypatch: pytest.MonkeyPatch, embedder: MiniLM) -> None:
+    """Stacks have their vector worker in this process, and start in a fraction of a second.
+
+    For tests of everything but that process: its end, its files, its secrets.
+    """
+    monkeypatch.setattr(app, "supervised", worker_in_this_process)
+    monkeypatch.setattr(MiniLM, "load", lambda _: embedder)
 
 
 @pytest.fixture
@@ -194,3 +242,16 @@ async def searchable(memory: Memory, start_worker: StartWorker) -> Memory:
 def ollama() -> Iterator[OllamaStandIn]:
     with OllamaStandIn() as server:
         yield server
+
+
+@pytest.fixture
+def reranking() -> Iterator[RerankStandIn]:
+    with RerankStandIn() as server:
+        yield server
+
+
+@pytest.fixture(params=["whole", "candidates"])
+def either_size(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A small memory is searched whole, of a large one what words and vectors point to."""
+    if request.param == "candidates":
+        monkeypatch.setattr(working_sets, "MOST", -1)

@@ -1,8 +1,9 @@
-"""Asking for what is remembered, as the tests do: by content."""
+"""Telling a memory things and asking it for them, as the tests do: by content."""
 
 from datetime import UTC, datetime
 from typing import Any
 
+from local.ledger.records import Fact
 from local.memory.recall.recaller import Ask, Recalled
 from local.memory.service import MemoryService
 from local.protocol.conversation import ConversationMessage
@@ -22,3 +23,9 @@ async def recall(service: MemoryService, query: str, **ask: Any) -> list[str]:
 def said(content: str | None, role: str = "user", **fields: Any) -> ConversationMessage:
     """A message; its speaker is its role unless it has a name."""
     return ConversationMessage(**{"role": role, "content": content, **fields})
+
+
+async def remember(service: MemoryService, content: str, **fields: Any) -> str:
+    """Keep a fact, the user's own unless another scope is given; its id."""
+    fact = Fact(**{"content": content, "scope": "user", **fields})
+    return (await service.facts.store(fact)).id

@@ -80,9 +80,11 @@ async def say(bus: Connection, content: str, *, caller: Caller = CALLER) -> Tool
     return await call_tool(bus, "ingest", {"messages": messages}, caller=caller)
 
 
-async def recall(bus: Connection, query: str, *, caller: Caller = CALLER) -> dict[str, Any]:
+async def recall(
+    bus: Connection, query: str, *, caller: Caller = CALLER, **args: Any
+) -> dict[str, Any]:
     """The `data` of `recall`, which has to succeed."""
-    result = await call_tool(bus, "recall", {"query": query}, caller=caller)
+    result = await call_tool(bus, "recall", {"query": query, **args}, caller=caller)
     assert result.ok, result.content
     found: dict[str, Any] = result.data
     return found

@@ -5,18 +5,19 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
 from msgspec.structs import replace
 
 from local.app import open_stack
 from local.client.queries import QueryClient
-from local.protocol.envelope import Caller, decode
+from local.protocol.envelope import decode
 from local.protocol.payloads import Json
 from local.settings import GeneratorSettings, Settings
-from stacks import in_step, settings_in
+from stacks import CALLER, in_step, settings_in
 from stand_ins.ollama_server import OllamaStandIn, Reply
 from waiting import eventually
 
-RICHARD = Caller(tenant="default", user="richard", agent="test", session_id="s1")
+pytestmark = pytest.mark.usefixtures("worker_here")
 TURNS = 200
 TEAPOT = "The blue teapot stands in the cellar."
 QUESTION = "What do you remember about the blue teapot?"
@@ -45,10 +46,10 @@ def line(number: int) -> str:
 async def turn_three_is_known_after_many(settings: Settings) -> None:
     async with asking(settings) as client:
         for number in range(TURNS):
-            turn = await client.ask(line(number), caller=RICHARD)
+            turn = await client.ask(line(number), caller=CALLER)
             assert turn.error is None
 
-        answer = await client.ask(QUESTION, caller=RICHARD)
+        answer = await client.ask(QUESTION, caller=CALLER)
 
     assert TEAPOT in answer.answer
 
@@ -84,11 +85,11 @@ async def test_a_conversation_goes_on_after_a_restart_of_the_stack(
     settings = small(tmp_path, chat="ollama", ollama_url=ollama.url, tools=("recall",))
     settings = replace(settings, generator=replace(settings.generator, context_size=8_192))
     async with open_stack(settings) as stack, QueryClient(stack.bus) as client:
-        await client.ask("My pin is 4714.", caller=RICHARD)
+        await client.ask("My pin is 4714.", caller=CALLER)
         await in_step(stack.bus, records=3)
 
     async with asking(settings) as client:
-        await client.ask("What is my pin?", caller=RICHARD)
+        await client.ask("What is my pin?", caller=CALLER)
 
     messages = ollama.bodies("/api/chat")[-1]["messages"]
     assert [m["content"] for m in messages[1:]] == [
@@ -111,10 +112,10 @@ async def test_a_prompt_that_is_too_large_is_answered_and_the_compaction_told(
 
         await stack.bus.subscribe("session.compaction", hear)
         for number in range(20):
-            await client.ask(line(number), caller=RICHARD)
+            await client.ask(line(number), caller=CALLER)
         ollama.context_tokens = 1_500
 
-        turn = await client.ask("And now?", caller=RICHARD)
+        turn = await client.ask("And now?", caller=CALLER)
         await eventually(lambda: heard[:2] == ["started", "completed"])
 
     assert (turn.answer, turn.error) == ("Understood.", None)

@@ -1,5 +1,6 @@
 """An index whose files are damaged while the stack runs is rebuilt from the ledger, by itself."""
 
+import asyncio
 import os
 import shutil
 from collections.abc import Callable
@@ -71,8 +72,9 @@ def words(number: int) -> str:
 async def note(stack: Stack, ids: dict[str, int], count: int) -> None:
     """Save notes, each with words of its own, and take down their ids."""
     memory = stack.memories.of(CALLER)
-    for n in range(len(ids), len(ids) + count):
-        ids[await memory.write_episodic(words(n))] = n
+    numbers = range(len(ids), len(ids) + count)
+    written = await asyncio.gather(*(memory.write_episodic(words(n)) for n in numbers))
+    ids.update(zip(written, numbers, strict=True))
 
 
 async def lost(stack: Stack, ids: dict[str, int]) -> list[int]:

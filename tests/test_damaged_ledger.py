@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from commands import local2
+from commands import in_a_process
 from local import examination
 from local.app import open_stack
 from local.errors import DamagedError, StorageError
@@ -125,7 +125,7 @@ async def test_a_log_that_lost_commits_is_refused_until_somebody_accepts_what_is
 def test_the_command_says_so_in_two_lines(folder: Path) -> None:
     cut_the_log(folder)
 
-    done = local2(folder, "up")
+    done = in_a_process(folder, "up")
 
     error, remedy = done.stderr.replace("\n ", " ").strip().split("\n→")
     assert done.returncode == 1
@@ -157,6 +157,7 @@ async def test_a_lost_ledger_whose_count_is_there_is_refused_and_not_made_anew(
     assert await records_of(folder) == 0
 
 
+@pytest.mark.usefixtures("worker_here")
 async def test_a_lost_ledger_beside_a_full_index_is_refused(tmp_path: Path) -> None:
     settings = settings_in(tmp_path)
     async with open_stack(settings, with_generator=False) as stack:

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from calling import RICHARD
 from local import examination
 from local.bus.connection import Connection, connect
 from local.bus.streams import publish_durably
@@ -19,7 +20,6 @@ from local.client.queries import QueryClient
 from local.client.tools import call_tool
 from local.errors import BusError
 from local.examination import CheckResult
-from local.protocol.envelope import Caller
 from local.protocol.payloads import Generation
 from stack_process import StackProcess, stack_process
 from stacks import settings_in, status
@@ -30,7 +30,6 @@ if sys.platform != "linux":
 
 import resource
 
-RICHARD = Caller(tenant="default", user="richard", agent="shell", session_id="s1")
 OF_A_LEDGER = 512 * 1024
 """Bytes: a small ledger and the logs go on, as they do beside a stream that is broken."""
 

@@ -3,6 +3,8 @@
 import json
 from pathlib import Path
 
+import pytest
+
 from local.app import Stack, open_stack
 from local.bus.connection import Message, connect
 from local.protocol import subjects
@@ -29,6 +31,7 @@ async def refusals(stack: Stack, name: str) -> int:
     return sum(one["num_errors"] for one in endpoints if one.get("last_error") == "forbidden")
 
 
+@pytest.mark.usefixtures("worker_here")
 async def test_a_client_that_knows_nothing_is_forbidden_every_inner_subject(
     tmp_path: Path,
 ) -> None:
@@ -65,6 +68,7 @@ async def test_the_secret_is_on_no_bus_in_no_log_and_on_no_command_line(tmp_path
     heard: list[bytes] = []
     async with open_stack(settings, log_folder=tmp_path, with_generator=False) as stack:
         secret = stack.bus.secret.encode()
+        await in_step(stack.bus)  # who hears everything takes "no responders" from who asks
         async with connect(stack.url, name="ears") as ears:
 
             async def hear(message: Message) -> None:

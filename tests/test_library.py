@@ -9,9 +9,13 @@ from pathlib import Path
 import pytest
 import structlog
 
-from local.errors import FolderLockedError
+from local.bus.connection import connect
+from local.errors import FolderLockedError, NoRespondersError
 from local.library import Caller, open_memory
 from local.memory.service import MemoryService
+from local.protocol import subjects
+from local.runtime import running_url
+from local.settings import load_settings
 from waiting import eventually
 
 DOCS = Path(__file__).parents[1] / "docs" / "library.md"
@@ -53,6 +57,7 @@ def test_the_ten_lines_of_the_docs_print_what_the_docs_say(offline: Path) -> Non
     assert len([line for line in code.splitlines() if line]) == TEN
 
 
+@pytest.mark.usefixtures("worker_here")
 async def test_what_was_remembered_is_found_by_its_meaning_when_it_is_opened_again(
     offline: Path,
 ) -> None:
@@ -69,6 +74,7 @@ async def test_what_was_remembered_is_found_by_its_meaning_when_it_is_opened_aga
         assert await meant(memory.of(Caller(tenant="default", user="eve"))) == []
 
 
+@pytest.mark.usefixtures("worker_here")
 async def test_a_folder_is_opened_once_at_a_time(offline: Path) -> None:
     async with open_memory(offline):
         with pytest.raises(FolderLockedError):
@@ -76,6 +82,18 @@ async def test_a_folder_is_opened_once_at_a_time(offline: Path) -> None:
                 pass
 
 
+@pytest.mark.usefixtures("worker_here")
+async def test_it_is_a_stack_without_a_generator(offline: Path) -> None:
+    async with (
+        open_memory(offline),
+        connect(running_url(load_settings()), name="test") as bus,
+    ):
+        await bus.request(subjects.discovery("PING", "memory_agent"), b"")
+        with pytest.raises(NoRespondersError):
+            await bus.request(subjects.discovery("PING", "generator_agent"), b"")
+
+
+@pytest.mark.usefixtures("worker_here")
 async def test_a_programs_own_logging_is_left_alone(offline: Path) -> None:
     before = structlog.get_config()
 

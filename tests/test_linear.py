@@ -6,7 +6,7 @@ import pytest
 
 from worst import CASES, Case, repeated
 
-SIZE = 1_000_000
+SIZE = 400_000
 LEAST = 0.002
 """Seconds; what takes less says nothing about how it grows."""
 GROWTH = 50

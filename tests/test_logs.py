@@ -164,9 +164,17 @@ async def test_a_process_whose_log_nobody_reads_any_more_ends() -> None:
 
 
 FULL_AND_EMPTIED = f"""
-import resource, sys, time
+import os, resource, sys, threading, time
 from pathlib import Path
 file = Path(sys.argv[1])
+refused, write = threading.Event(), os.write
+def watched(*arguments):
+    try:
+        return write(*arguments)
+    except OSError:
+        refused.set()
+        raise
+os.write = watched
 _, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
 log = structlog.get_logger()
 with logging_to(file):
@@ -176,9 +184,8 @@ with logging_to(file):
     resource.setrlimit(resource.RLIMIT_FSIZE, (5_000, hard))
     for number in range({EVENTS}):
         log.info("event", number=number)
-        while number == 100 and file.stat().st_size < 5_000:
-            time.sleep(.01)
-    time.sleep(.2)
+        if number == 100:
+            refused.wait()
     resource.setrlimit(resource.RLIMIT_FSIZE, (hard, hard))
     log.info("last")
 """

@@ -3,7 +3,7 @@
 import json
 import sqlite3
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -19,11 +19,12 @@ from local.protocol import subjects
 from local.protocol.envelope import decode
 from local.protocol.payloads import MemoryChange
 from local.settings import GeneratorSettings, Settings
-from stacks import CALLER, in_step, settings_in
+from stacks import CALLER, contents, in_step, recall, settings_in
 from stand_ins.ollama_server import OllamaStandIn, Reply
 from stand_ins.rerank_server import Answer, RerankStandIn
 from waiting import eventually
 
+pytestmark = pytest.mark.usefixtures("worker_here")
 BERLIN = "We live in Berlin"
 ROME = "We moved to Rome"
 PIANO = "The piano is tuned every October."
@@ -31,12 +32,6 @@ VIOLIN = "The violin is older than the piano."
 JUDGE = {"judge_model": "gemma4", "judge_distance": 2.0}
 
 Json = dict[str, Any]
-
-
-@pytest.fixture
-def reranking() -> Iterator[RerankStandIn]:
-    with RerankStandIn() as server:
-        yield server
 
 
 @pytest.fixture
@@ -60,18 +55,6 @@ async def remember(stack: Stack, content: str, **args: Any) -> str:
     result = await call_tool(stack.bus, "remember_fact", fact, caller=CALLER)
     assert result.ok, result.content
     return str(result.data["id"])
-
-
-async def recall(stack: Stack, query: str, **args: Any) -> Json:
-    """The `data` of a recall, which has to succeed."""
-    result = await call_tool(stack.bus, "recall", {"query": query, **args}, caller=CALLER)
-    assert result.ok, result.content
-    found: Json = result.data
-    return found
-
-
-def contents(found: Json) -> list[str]:
-    return [item["content"] for item in found["items"]]
 
 
 async def versions(stack: Stack, record_id: str) -> list[tuple[str, str | None]]:
@@ -115,7 +98,7 @@ async def merged(stack: Stack) -> list[str]:
     await remember(stack, VIOLIN)
     await remember(stack, PIANO)
     await in_step(stack.bus)
-    found = await recall(stack, "the piano", scope="user", enable_rerank=False)
+    found = await recall(stack.bus, "the piano", scope="user", enable_rerank=False)
     assert not found["rerank_used"]
     assert sorted(contents(found)) == sorted([PIANO, VIOLIN])
     return contents(found)
@@ -136,7 +119,7 @@ async def test_a_fact_that_a_newer_one_contradicts_is_retired(
         rome = await remember(stack, ROME)
 
         await eventually(lambda: heard)
-        found = await recall(stack, "Where do we live?", scope="user")
+        found = await recall(stack.bus, "Where do we live?", scope="user")
         chain = await versions(stack, rome)
 
     assert heard == [MemoryChange(id=berlin, kind="fact", superseded_by=rome)]
@@ -157,7 +140,7 @@ async def test_the_acknowledgement_does_not_wait_for_the_judge(
         rome = await remember(stack, ROME)
         await eventually(ollama.materials)
 
-        both = await recall(stack, "Where do we live?", scope="user")
+        both = await recall(stack.bus, "Where do we live?", scope="user")
         assert sorted(contents(both)) == [BERLIN, ROME]
 
         hold.set()
@@ -177,7 +160,7 @@ async def test_a_fact_that_is_not_contradicted_stays(
         rome = await remember(stack, ROME)
 
         await eventually(lambda: judged(stack))
-        found = await recall(stack, "Where do we live?", scope="user")
+        found = await recall(stack.bus, "Where do we live?", scope="user")
         chain = await versions(stack, rome)
         await stack.bus.flush()
 
@@ -197,7 +180,7 @@ async def test_a_judge_that_is_down_judges_once_it_is_back(
         rome = await remember(stack, ROME)
         await eventually(lambda: len(ollama.bodies("/api/chat")) >= 2)
         assert not await judged(stack)
-        assert len(contents(await recall(stack, "Where do we live?", scope="user"))) == 2
+        assert len(contents(await recall(stack.bus, "Where do we live?", scope="user"))) == 2
 
         ollama.script_json(verdicts("replaces"))
         ollama.models.append("gemma4:latest")
@@ -223,7 +206,7 @@ async def test_what_waits_for_its_verdict_survives_a_restart(
         await eventually(lambda: judged(stack), within=30)
 
         assert await versions(stack, rome) == [(ROME, None), (BERLIN, rome)]
-        assert contents(await recall(stack, "Where do we live?", scope="user")) == [ROME]
+        assert contents(await recall(stack.bus, "Where do we live?", scope="user")) == [ROME]
 
 
 async def test_an_answer_of_another_shape_retires_nothing_and_is_not_asked_for_again(
@@ -237,7 +220,7 @@ async def test_an_answer_of_another_shape_retires_nothing_and_is_not_asked_for_a
 
         await eventually(lambda: judged(stack))
 
-        assert len(contents(await recall(stack, "Where do we live?", scope="user"))) == 2
+        assert len(contents(await recall(stack.bus, "Where do we live?", scope="user"))) == 2
     assert audit(settings) == []
 
 
@@ -252,7 +235,7 @@ async def test_without_a_judge_only_an_equal_topic_replaces(
         oslo = await remember(stack, "Lives in Oslo", topic="user.city")
         await in_step(stack.bus)
 
-        found = await recall(stack, "Where do we live?", scope="user")
+        found = await recall(stack.bus, "Where do we live?", scope="user")
 
         assert sorted(contents(found)) == ["Lives in Oslo", BERLIN, ROME]
         assert await versions(stack, bonn) == [("Lives in Oslo", None), ("Lives in Bonn", oslo)]
@@ -265,9 +248,10 @@ async def test_a_model_answers_from_what_was_found(
     async with open_stack(configured(synthesis_model="gemma4")) as stack:
         await remember(stack, VIOLIN)
         piano = await remember(stack, PIANO)
+        await in_step(stack.bus)
         ollama.script_json({"answer": "In October.", "numbers": [1]})
 
-        found = await recall(stack, "When is the piano tuned?", scope="user", synthesize=True)
+        found = await recall(stack.bus, "When is the piano tuned?", scope="user", synthesize=True)
 
     assert found["answer"] == {"text": "In October.", "ids": [piano], "by_model": True}
     (material,) = ollama.materials()
@@ -281,7 +265,7 @@ async def test_a_model_that_fails_to_answer_leaves_the_best_item(
         piano = await remember(stack, PIANO)
         ollama.models.clear()
 
-        found = await recall(stack, "When is the piano tuned?", scope="user", synthesize=True)
+        found = await recall(stack.bus, "When is the piano tuned?", scope="user", synthesize=True)
 
     assert found["answer"] == {"text": PIANO, "ids": [piano], "by_model": False}
 
@@ -290,7 +274,7 @@ async def test_nothing_found_needs_no_model_for_its_empty_answer(
     configured: Callable[..., Settings], ollama: OllamaStandIn
 ) -> None:
     async with open_stack(configured(synthesis_model="gemma4")) as stack:
-        found = await recall(stack, "When is the piano tuned?", synthesize=True)
+        found = await recall(stack.bus, "When is the piano tuned?", synthesize=True)
 
     assert (found["items"], found["answer"]["text"]) == ([], "")
     assert ollama.materials() == []
@@ -304,10 +288,10 @@ async def test_a_model_adds_words_and_topics_to_a_question(
         await remember(stack, PIANO)
         city = await remember(stack, "Bonn", topic="user.city")
         ollama.script_json({"keywords": [], "topics": []})
-        plain = await recall(stack, question, scope="user", explain=True)
+        plain = await recall(stack.bus, question, scope="user", explain=True)
         ollama.script_json({"keywords": ["piano"], "topics": ["user.city"]})
 
-        found = await recall(stack, question, scope="user", explain=True)
+        found = await recall(stack.bus, question, scope="user", explain=True)
 
     before, after = shares(plain), shares(found)
     assert PIANO not in before or before[PIANO]["words"] == 0
@@ -324,7 +308,7 @@ async def test_a_model_that_fails_to_analyse_leaves_the_question_as_it_is(
         await remember(stack, PIANO)
         ollama.models.clear()
 
-        assert contents(await recall(stack, "the piano", scope="user")) == [PIANO]
+        assert contents(await recall(stack.bus, "the piano", scope="user")) == [PIANO]
 
     assert ollama.bodies("/api/chat")
 
@@ -336,7 +320,7 @@ async def test_a_reranker_decides_on_the_order(
         order = await merged(stack)
         reranking.script(Answer(results=[(1, 7.5), (0, -2.0)]))
 
-        found = await recall(stack, "the piano", scope="user")
+        found = await recall(stack.bus, "the piano", scope="user")
 
     assert found["rerank_used"]
     assert contents(found) == order[::-1]
@@ -352,7 +336,7 @@ async def test_more_is_reranked_than_is_wanted(
         order = await merged(stack)
         reranking.script(Answer(results=[(1, 0.9), (0, 0.1)]))
 
-        found = await recall(stack, "the piano", scope="user", top_k=1)
+        found = await recall(stack.bus, "the piano", scope="user", top_k=1)
 
     assert contents(found) == order[1:]
 
@@ -364,7 +348,7 @@ async def test_a_reranker_that_is_gone_leaves_the_merged_order(
         order = await merged(stack)
         reranking.stop()
 
-        found = await recall(stack, "the piano", scope="user")
+        found = await recall(stack.bus, "the piano", scope="user")
 
     assert (contents(found), found["rerank_used"]) == (order, False)
 
@@ -383,10 +367,10 @@ async def test_a_reranker_that_fails_leaves_the_merged_order_until_it_is_well(
     async with open_stack(configured(reranker_url=reranking.url)) as stack:
         order = await merged(stack)
         reranking.script(answer)
-        failed = await recall(stack, "the piano", scope="user")
+        failed = await recall(stack.bus, "the piano", scope="user")
         reranking.release()
         reranking.script(Answer(results=[(1, 0.9), (0, 0.1)]))
-        well = await recall(stack, "the piano", scope="user")
+        well = await recall(stack.bus, "the piano", scope="user")
 
     assert (contents(failed), failed["rerank_used"]) == (order, False)
     assert (contents(well), well["rerank_used"]) == (order[::-1], True)

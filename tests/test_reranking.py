@@ -1,6 +1,5 @@
 """What a stack sends to its reranker: enough documents, under their labels, as it is configured."""
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,16 +10,11 @@ from local.app import Stack, open_stack
 from local.client.tools import call_tool
 from local.logs import logging_to
 from local.settings import Settings
-from stacks import CALLER, settings_in
+from stacks import CALLER, in_step, settings_in
 from stand_ins.rerank_server import Answer, RerankStandIn
 
+pytestmark = pytest.mark.usefixtures("worker_here")
 FACTS = 25
-
-
-@pytest.fixture
-def reranking() -> Iterator[RerankStandIn]:
-    with RerankStandIn() as server:
-        yield server
 
 
 def configured(folder: Path, **memory: Any) -> Settings:
@@ -64,6 +58,7 @@ async def test_a_reranker_orders_what_is_near_the_best_and_nothing_else(
     async with open_stack(settings, with_generator=False) as stack:
         for content in ("Osmium is rare.", "The heaviest osmium lot is lot 7.", "A lot happened."):
             await call(stack, "remember_fact", content=content, scope="user")
+        await in_step(stack.bus)
         reranking.script(Answer(results=[(0, -7.5)]))
 
         found = await call(stack, "recall", **asked)

@@ -12,6 +12,8 @@ from local.errors import BusError
 from local.settings import BusSettings, Settings
 from stacks import CALLER, settings_in
 
+pytestmark = pytest.mark.usefixtures("worker_here")
+
 
 def on_bus(url: str, folder: Path) -> Settings:
     own = settings_in(folder)

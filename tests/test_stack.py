@@ -282,6 +282,7 @@ async def test_a_stopped_stack_leaves_neither_processes_nor_an_address(tmp_path:
             pass
 
 
+@pytest.mark.usefixtures("worker_here")
 async def test_a_server_of_ones_own_is_used_where_it_is_configured(
     tmp_path: Path, nats_url: str
 ) -> None:
@@ -306,6 +307,7 @@ async def test_a_missing_server_of_ones_own_is_a_clear_error(tmp_path: Path) -> 
             pass
 
 
+@pytest.mark.usefixtures("worker_here")
 async def test_a_missing_model_stops_the_stack_cleanly(tmp_path: Path) -> None:
     settings = Settings(
         memory=settings_in(tmp_path).memory,

@@ -15,6 +15,7 @@ from stacks import contents, in_step, recall, save, say, search, settings_in, st
 from stand_ins.ollama_server import OllamaStandIn
 from waiting import eventually
 
+pytestmark = pytest.mark.usefixtures("worker_here")
 GOLD = "The chemical symbol of gold is Au."
 TIDES = "The moon pulls at the oceans."
 
@@ -80,7 +81,8 @@ async def test_a_deleted_index_is_filled_again_without_embedding(
         return status
 
     monkeypatch.setattr(VectorClient, "status", status_once_it_may)
-    async with open_stack(settings) as stack:
+    impatient = msgspec.structs.replace(settings.memory, starting_timeout=0)
+    async with open_stack(msgspec.structs.replace(settings, memory=impatient)) as stack:
         await served.wait()
         at_once = await recall(stack.bus, "symbol of gold")
         may_compare.set()

@@ -79,6 +79,7 @@ async def test_a_question_asked_at_once_finds_what_an_earlier_stack_remembered(
     assert "Au" in turn.answer
 
 
+@pytest.mark.usefixtures("worker_here")
 async def test_a_memory_that_starts_for_too_long_says_so_and_does_not_remember_that_it_did(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -105,6 +106,7 @@ async def test_a_memory_that_starts_for_too_long_says_so_and_does_not_remember_t
         assert GOLD in (await asked(stack)).answer
 
 
+@pytest.mark.usefixtures("worker_here")
 async def test_a_result_that_is_nothing_yet_says_to_a_model_that_it_may_be_known(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

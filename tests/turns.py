@@ -40,11 +40,16 @@ async def episodes(database: Database) -> list[dict[str, Any]]:
     return [row for row in await rows(database) if row["kind"] == "episode"]
 
 
+async def in_stream(bus: Connection) -> int:
+    """How many messages wait in the stream of turns."""
+    info = await bus.client.jetstream().stream_info(turns_stream("default"))
+    return info.state.messages
+
+
 async def all_done(bus: Connection) -> None:
     """Wait until the stream is empty: every message has been acknowledged."""
 
     async def empty() -> bool:
-        info = await bus.client.jetstream().stream_info(turns_stream("default"))
-        return info.state.messages == 0
+        return await in_stream(bus) == 0
 
     await eventually(empty)

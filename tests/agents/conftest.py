@@ -2,15 +2,15 @@
 
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from factories import StartGenerator
+from local.agents.listener import Listener
 from local.agents.memory_agent import MemoryAgent
 from local.bus.connection import Connection
-from local.bus.server import embedded_server
+from local.bus.server import EmbeddedServer
 from local.client.queries import QueryClient
 from local.generator.agent import GeneratorAgent
 from local.llm.ollama import OllamaModel
@@ -22,9 +22,8 @@ from waiting import eventually
 
 
 @pytest.fixture
-async def nats_url(tmp_path: Path) -> AsyncIterator[str]:
-    async with embedded_server(tmp_path / "nats", host="127.0.0.1", port=-1) as server:
-        yield server.url
+def nats_url(server: EmbeddedServer) -> str:
+    return server.url
 
 
 @pytest.fixture
@@ -33,6 +32,12 @@ async def memory_agent(bus: Connection, memory: Memory) -> AsyncIterator[MemoryA
         bus, Memories(memory), tenant="default", turn_timeout=30
     ) as agent:
         yield agent
+
+
+@pytest.fixture
+async def listener(bus: Connection, memory: Memory) -> AsyncIterator[Listener]:
+    async with Listener(bus, Memories(memory)) as listening:
+        yield listening
 
 
 @pytest.fixture

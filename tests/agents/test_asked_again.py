@@ -8,12 +8,11 @@ from indexed import indexed
 from local.bus.connection import Connection
 from local.bus.streams import publish_durably
 from local.client.tools import call_tool
-from local.ledger.sqlite import working_sets
 from local.memory.tenant import Memory
 from local.protocol.envelope import Caller
 from turns import GENERATION, all_done, turn
 
-pytestmark = pytest.mark.usefixtures("memory_agent", "tools", "searchable")
+pytestmark = pytest.mark.usefixtures("memory_agent", "tools", "searchable", "either_size")
 
 CANBERRA = "The capital of Australia is Canberra, not Sydney."
 ASKED = "What do you remember about Australian geography?"
@@ -22,13 +21,6 @@ PARAPHRASES = (
     "Geography quiz time! Canberra, rather than Sydney, is what you named as Australia's capital.",
     "You stressed that Sydney is wrong: Australia has Canberra as capital.",
 )
-
-
-@pytest.fixture(params=["whole", "candidates"], autouse=True)
-def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A small memory is searched whole, of a large one what words and vectors point to."""
-    if request.param == "candidates":
-        monkeypatch.setattr(working_sets, "MOST", 0)
 
 
 async def say(bus: Connection, memory: Memory, query: str, answer: str, session: str) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from calling import RICHARD
 from factories import Listen, StartGenerator
 from local.bus.connection import Connection, Message
 from local.bus.streams import ensure_streams
@@ -29,7 +30,6 @@ from local.tools.catalog import memory_tools
 from stand_ins.ollama_server import OllamaStandIn, Reply
 from waiting import eventually
 
-RICHARD = Caller(tenant="default", user="richard", agent="shell", session_id="s1")
 SAVE_NAME = ("save_topic", {"topic": "user.name", "content": "Richard"})
 RECALL_NAME = ("recall_topic", {"topic": "user.name"})
 

@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from calling import RICHARD
 from factories import StartGenerator
 from local.bus.connection import Connection
 from local.bus.tool_host import ToolHost
@@ -11,14 +12,12 @@ from local.client.queries import QueryClient
 from local.generator.agent import GeneratorAgent
 from local.llm.rules import RulesModel
 from local.memory.tenant import Memories, Memory
-from local.protocol.envelope import Caller
 from local.settings import GeneratorSettings
 from local.tools import add_knowledge
 from recalling import recall
 from stand_ins.ollama_server import OllamaStandIn
 from waiting import eventually
 
-RICHARD = Caller(tenant="default", user="richard", agent="shell", session_id="s1")
 STATED = "Bob works for Northwind."
 
 

@@ -1,13 +1,12 @@
 """Questions and results are remembered when they are heard, and once."""
 
 import json
-from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
 
+from calling import RICHARD
 from factories import ConnectBus, StartGenerator
-from local.agents.listener import Listener
 from local.bus.connection import Connection, others_hear
 from local.bus.streams import publish_durably
 from local.bus.tool_host import ToolHost
@@ -25,14 +24,7 @@ from stand_ins.ollama_server import OllamaStandIn, Reply
 from turns import GENERATION, all_done, rows, turn
 from waiting import eventually
 
-RICHARD = Caller(tenant="default", user="richard", agent="shell", session_id="s1")
 QUESTION = "What is the symbol of gold?"
-
-
-@pytest.fixture
-async def listener(bus: Connection, memory: Memory) -> AsyncIterator[Listener]:
-    async with Listener(bus, Memories(memory)) as listening:
-        yield listening
 
 
 pytestmark = pytest.mark.usefixtures("listener", "memory_agent")

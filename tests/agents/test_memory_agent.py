@@ -56,6 +56,24 @@ async def test_the_ids_of_a_turn_may_stand_in_its_envelope(
     assert (row["session_id"], row["query_id"], row["owner"]) == ("s9", "q9", "")
 
 
+async def test_a_turn_without_a_time_is_of_when_jetstream_took_it(
+    bus: Connection, database: Database, memory: Memory
+) -> None:
+    """However much later it is read."""
+    await streams.ensure_streams(bus, "default")
+    message = json.dumps({"query": "Symbol of gold?", "answer": "Au."}).encode()
+    await publish_durably(bus, GENERATION, message)
+    stream = streams.turns_stream("default")
+    taken = await bus.client.jetstream().get_last_msg(stream, GENERATION)
+
+    async with await MemoryAgent.open(bus, Memories(memory), tenant="default", turn_timeout=30):
+        await all_done(bus)
+
+    assert taken.time is not None
+    (row,) = await episodes(database)
+    assert row["event_time"] == taken.time.isoformat(timespec="milliseconds")
+
+
 @pytest.mark.usefixtures("memory_agent")
 @pytest.mark.parametrize("message_id", ["q1", None])
 async def test_a_turn_published_twice_is_one_episode(

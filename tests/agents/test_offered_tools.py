@@ -2,20 +2,23 @@
 
 import json
 from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
 from typing import Any
 
 import pytest
 
+from calling import RICHARD
 from factories import ConnectBus, StartGenerator
 from local.bus.connection import Connection, connect
+from local.bus.tool_host import ToolHost
 from local.client.queries import QueryClient
 from local.generator.agent import GeneratorAgent
+from local.memory.tenant import Memories, Memory
 from local.protocol.envelope import Caller
-from local.tools.catalog import TOOLS
+from local.tools.catalog import TOOLS, memory_tools
 from stand_ins.ollama_server import OllamaStandIn, Reply
 from waiting import eventually
 
-RICHARD = Caller(tenant="default", user="richard", agent="shell", session_id="s1")
 OFFERED = {tool.name for tool in TOOLS if tool.for_models}
 LARGE = 2_000
 """Words of a description of which two fit the room for tools, and three do not."""
@@ -48,21 +51,27 @@ async def heard(agent: GeneratorAgent, count: int) -> None:
     await eventually(lambda: len(agent._toolbox.schemas) == count)
 
 
-@pytest.mark.usefixtures("tools")
 @pytest.mark.parametrize("says", [{}, {"reads_memory": True, "recorded": False, "whole": True}])
-async def test_the_memorys_tools_are_offered_however_many_others_are_announced(
+async def test_the_memorys_tools_are_offered_however_many_others_are_announced_before_them(
+    *,
+    bus: Connection,
+    memory: Memory,
     theirs: Connection,
     start: StartGenerator,
     client: QueryClient,
     ollama: OllamaStandIn,
     says: dict[str, bool],
 ) -> None:
-    agent = await start()
+    agent = await start(tools=0)
     for number in range(300):
         await announce(theirs, f"a{number}", **says)
-    await heard(agent, len(TOOLS) + 300)
+    await heard(agent, 300)
 
-    await client.ask("Hello?", caller=RICHARD)
+    async with AsyncExitStack() as hosts:
+        for tool in memory_tools(Memories(memory)):
+            await hosts.enter_async_context(ToolHost(bus, tool))
+        await heard(agent, len(TOOLS) + 300)
+        await client.ask("Hello?", caller=RICHARD)
 
     assert set(offered(ollama)) >= OFFERED
     assert len(offered(ollama)) < 300

@@ -5,16 +5,15 @@ from pathlib import Path
 
 import pytest
 
+from calling import RICHARD
 from factories import Listen
 from local.bus.connection import Connection
 from local.bus.streams import ensure_streams
 from local.generator import publication
 from local.generator.publication import TurnPublisher
-from local.protocol.envelope import Caller, decode
+from local.protocol.envelope import decode
 from local.protocol.payloads import Generation
 from waiting import eventually
-
-RICHARD = Caller(tenant="default", user="richard", agent="shell", session_id="s1")
 
 
 @pytest.fixture(autouse=True)

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from calling import RICHARD
 from local.bus.connection import Connection
 from local.bus.streams import publish_durably
 from local.client.maintenance import letters
@@ -14,12 +15,10 @@ from local.client.tools import Toolbox, call_tool
 from local.errors import MAX_ECHOED, echoed, quoted
 from local.ledger.sqlite.database import Database
 from local.memory.tenant import Memories, Memory
-from local.protocol.envelope import Caller
 from local.tools.catalog import memory_tools
 from turns import GENERATION, all_done, episodes, turn
 from waiting import eventually
 
-RICHARD = Caller(tenant="default", user="richard", agent="shell", session_id="s1")
 WRONG = "Xyzzy" * 100_000
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from calling import RICHARD
 from factories import Listen, StartGenerator
 from local.bus.connection import Connection, Message
 from local.bus.tool_host import ToolHost
@@ -21,7 +22,6 @@ from local.tools import load_session
 from stand_ins.ollama_server import OllamaStandIn, Reply
 from waiting import eventually
 
-RICHARD = Caller(tenant="default", user="richard", agent="shell", session_id="s1")
 SMALL = 600
 """Tokens of a context that a dozen turns fill."""
 
@@ -83,11 +83,15 @@ async def test_above_the_limit_the_model_sees_four_messages_and_is_told_to_recal
 async def test_no_prompt_is_larger_than_the_share_of_the_context(
     start: StartGenerator, client: QueryClient, ollama: OllamaStandIn
 ) -> None:
-    await start(tools=0, context_size=SMALL)
-    ollama.context_tokens = SMALL
+    """The model takes whatever it is sent, so that no refusal makes a prompt smaller."""
+    agent = await start(tools=0, context_size=SMALL)
     for number in range(30):
         turn = await client.ask(f"Question {number}: {'word ' * 30 * (number % 8)}", caller=RICHARD)
         assert turn.error is None
+
+    sizes = [ollama.tokens_of(body) for body in ollama.bodies("/api/chat")]
+    assert len(sizes) == 30
+    assert max(sizes) <= SMALL * agent._settings.compressed_above
 
 
 @pytest.mark.usefixtures("loading")

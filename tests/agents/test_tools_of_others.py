@@ -5,13 +5,12 @@ from typing import Any
 
 import pytest
 
+from calling import RICHARD
 from factories import ConnectBus, StartGenerator
 from local.bus.connection import Connection, Message
 from local.client.queries import QueryClient
-from local.protocol.envelope import Caller
 from stand_ins.ollama_server import OllamaStandIn, Reply
 
-RICHARD = Caller(tenant="default", user="richard", agent="shell", session_id="s1")
 NAME = "get-Weather"
 SCHEMA = {
     "type": "function",

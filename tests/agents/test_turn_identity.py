@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from calling import RICHARD
 from local.bus.connection import Connection
 from local.bus.streams import publish_durably
 from local.client.tools import call_tool
@@ -17,7 +18,6 @@ from turns import GENERATION, all_done, episodes, rows
 
 pytestmark = pytest.mark.usefixtures("memory_agent", "tools")
 
-RICHARD = Caller(tenant="default", user="richard", agent="shell", session_id="s1")
 WEIGHED = {"id": "c1", "name": "weigh", "content": "Done."}
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from calling import RICHARD
 from factories import Listen, StartGenerator
 from local.agents.housekeeper import OutputKeeper
 from local.bus.connection import Connection, Message
@@ -21,7 +22,6 @@ from local.tools import read_tool_output
 from stand_ins.ollama_server import OllamaStandIn, Reply
 from waiting import eventually
 
-RICHARD = Caller(tenant="default", user="richard", agent="shell", session_id="s1")
 BOOK = "".join(f"Sentence {n} of the book. " for n in range(5_000))
 
 LARGE = 200_000

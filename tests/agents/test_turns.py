@@ -9,6 +9,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from calling import RICHARD
 from factories import Listen, StartGenerator
 from local.bus import participant
 from local.bus.connection import Connection, Message
@@ -19,13 +20,11 @@ from local.generator.publication import TurnPublisher
 from local.llm.models import ChatChunk, ChatMessage, ToolCall, ToolDefinition, Usage
 from local.memory.tenant import Memory
 from local.protocol import subjects
-from local.protocol.envelope import Caller, decode
+from local.protocol.envelope import decode
 from local.protocol.payloads import Generation, Json
 from local.settings import GeneratorSettings
 from stand_ins.ollama_server import OllamaStandIn, Reply
 from waiting import eventually
-
-RICHARD = Caller(tenant="default", user="richard", agent="shell", session_id="s1")
 
 
 async def announce(bus: Connection, name: str, parameters: Json) -> None:

@@ -1,14 +1,13 @@
 """A tool says itself whether its results come from the memory, and whether they are recorded."""
 
 import json
-from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
 
+from calling import RICHARD
 from factories import ConnectBus, StartGenerator
 from local.agents.housekeeper import OutputKeeper
-from local.agents.listener import Listener
 from local.bus.connection import Connection
 from local.bus.connection import Message as BusMessage
 from local.bus.streams import publish_durably
@@ -19,7 +18,6 @@ from local.ledger.sqlite.database import Database
 from local.memory.service import MemoryService
 from local.memory.tenant import Memories, Memory
 from local.protocol.conversation import ConversationMessage
-from local.protocol.envelope import Caller
 from local.protocol.payloads import ToolCallRecord
 from local.protocol.tool import ToolOutput
 from local.tools import note
@@ -30,16 +28,9 @@ from stand_ins.ollama_server import OllamaStandIn, Reply
 from turns import GENERATION, all_done, rows, turn
 from waiting import eventually
 
-RICHARD = Caller(tenant="default", user="richard", agent="shell", session_id="s1")
 FORECAST = "A forecast of 21 degrees for Basel."
 LONG = FORECAST * 1_000
 KINDS = ("tool_output", "chat_message", "document", "fact")
-
-
-@pytest.fixture
-async def listener(bus: Connection, memory: Memory) -> AsyncIterator[Listener]:
-    async with Listener(bus, Memories(memory)) as listening:
-        yield listening
 
 
 pytestmark = pytest.mark.usefixtures("listener", "memory_agent")

@@ -4,7 +4,7 @@ from conversation import measure
 
 
 async def test_it_measures_every_length_and_prompts_stay_within_the_window() -> None:
-    figures = {figure.key: figure for figure in await measure(lengths=(10, 20, 40), turns=200)}
+    figures = {figure.key: figure for figure in await measure(lengths=(10, 20, 40), turns=100)}
 
     assert {
         "add_us_40",

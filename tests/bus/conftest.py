@@ -1,12 +1,11 @@
 """A tool on the bus, for tests that ask it; and a bus with streams."""
 
 from collections.abc import AsyncIterator
-from pathlib import Path
 
 import pytest
 
 from local.bus.connection import Connection, connect
-from local.bus.server import embedded_server
+from local.bus.server import EmbeddedServer
 from local.bus.streams import ensure_streams
 from local.bus.tool_host import ToolHost
 from note_tool import Notes
@@ -24,11 +23,8 @@ async def host(bus: Connection, notes: Notes) -> AsyncIterator[ToolHost]:
 
 
 @pytest.fixture
-async def bus_with_streams(tmp_path: Path) -> AsyncIterator[Connection]:
+async def bus_with_streams(server: EmbeddedServer) -> AsyncIterator[Connection]:
     """On a server of its own, since streams outlive a test."""
-    async with (
-        embedded_server(tmp_path / "nats", host="127.0.0.1", port=-1) as server,
-        connect(server.url, name="test") as connection,
-    ):
+    async with connect(server.url, name="test") as connection:
         await ensure_streams(connection, "default")
         yield connection

@@ -4,7 +4,6 @@ import asyncio
 import os
 import signal
 import sysconfig
-from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from importlib.metadata import PackageNotFoundError
 from pathlib import Path
@@ -24,12 +23,6 @@ from local.errors import (
     TooLargeError,
 )
 from waiting import eventually
-
-
-@pytest.fixture
-async def server(tmp_path: Path) -> AsyncIterator[EmbeddedServer]:
-    async with embedded_server(tmp_path / "nats", host="127.0.0.1", port=-1) as running:
-        yield running
 
 
 async def test_a_request_is_answered(bus: Connection) -> None:
@@ -215,8 +208,11 @@ async def test_a_connection_closes_quietly_after_its_server(tmp_path: Path) -> N
 
 
 async def test_a_killed_server_comes_back_on_its_port_with_all_subscriptions(
-    server: EmbeddedServer,
+    server: EmbeddedServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """After many attempts of its clients."""
+    monkeypatch.setattr(server_module, "RESTART_DELAY", 0.5)
+    monkeypatch.setattr("local.bus.connection.RECONNECT_WAIT", 0.01)
     async with connect(server.url, name="test") as bus:
 
         async def echo(message: Message) -> None:
@@ -255,6 +251,12 @@ async def test_a_killed_server_keeps_what_it_acknowledged(server: EmbeddedServer
 
         await eventually(kept)
         assert await kept() == 50
+
+
+@pytest.mark.usefixtures("server")
+def test_the_server_is_told_to_sync_every_write(tmp_path: Path) -> None:
+    """A kill leaves the system's cache; what a power cut would leave no test can see."""
+    assert "sync_interval: always" in (tmp_path / "nats" / "server.conf").read_text()
 
 
 async def test_a_stopped_server_leaves_no_process(tmp_path: Path) -> None:

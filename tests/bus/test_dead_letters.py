@@ -10,6 +10,7 @@ from local.bus.streams import publish_durably, store_dead_letter, turns_stream
 from local.client.maintenance import count_letters, drop, letter_at, letters, publish_again
 from local.errors import MAX_ECHOED, BadRequestError, BusError, InvalidArgumentsError
 from local.protocol.payloads import DeadLetter
+from turns import in_stream
 
 LETTER = DeadLetter(
     subject="response.generation", reason="No answer.", message='{"é": "“"}', source="critic"
@@ -25,11 +26,6 @@ async def buried(bus: Connection, *changes: dict[str, Any]) -> None:
     for number, change in enumerate(changes):
         letter = msgspec.structs.replace(LETTER, **change)
         await store_dead_letter(bus, letter, source="test", message_id=f"{number}")
-
-
-async def turns_waiting(bus: Connection) -> int:
-    info = await bus.client.jetstream().stream_info(turns_stream("default"))
-    return info.state.messages
 
 
 async def test_letters_come_oldest_first_whatever_was_dropped_between_them(bus: Connection) -> None:
@@ -63,7 +59,7 @@ async def test_a_message_is_published_again_as_it_was_and_its_letter_dropped(
 
     await publish_again(bus, await letter_at(bus, 1, "default"), "default")
 
-    assert (await turns_waiting(bus), await count_letters(bus, "default")) == (1, 0)
+    assert (await in_stream(bus), await count_letters(bus, "default")) == (1, 0)
     kept = await bus.client.jetstream().get_msg(turns_stream("default"), seq=1)
     assert (kept.subject, kept.data) == (LETTER.subject, LETTER.message.encode())
 
@@ -87,7 +83,7 @@ async def test_what_should_not_be_published_again_is_not(
     with pytest.raises(BadRequestError, match=reason):
         await publish_again(bus, await letter_at(bus, 1, "default"), "default")
 
-    assert (await turns_waiting(bus), await count_letters(bus, "default")) == (0, 1)
+    assert (await in_stream(bus), await count_letters(bus, "default")) == (0, 1)
 
 
 async def test_a_letter_stays_where_its_message_could_not_be_published(bus: Connection) -> None:

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from factories import ConnectBus
@@ -14,15 +15,9 @@ from local.bus import lease as leases
 from local.bus.connection import Connection
 from local.bus.lease import Holder, Lease, Serving
 from local.bus.participant import Participant
-from local.bus.server import EmbeddedServer, embedded_server
+from local.bus.server import EmbeddedServer
 from local.errors import BusError, LeaseHeldError
 from waiting import eventually
-
-
-@pytest.fixture
-async def server(tmp_path: Path) -> AsyncIterator[EmbeddedServer]:
-    async with embedded_server(tmp_path / "nats", host="127.0.0.1", port=-1) as running:
-        yield running
 
 
 @pytest.fixture
@@ -96,7 +91,8 @@ async def test_the_lease_of_a_holder_that_was_killed_ends(bus: Connection, tmp_p
 async def test_the_next_process_on_the_same_folder_need_not_wait(
     bus: Connection, tmp_path: Path
 ) -> None:
-    killed, again = lease(bus, tmp_path, "folder"), lease(bus, tmp_path, "folder")
+    former = msgspec.structs.replace(holder(tmp_path, "folder"), pid=os.getpid() + 1)
+    killed, again = Lease(bus, former, in_memory=False), lease(bus, tmp_path, "folder")
     await killed.take()
 
     await again.take()

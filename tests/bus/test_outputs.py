@@ -8,6 +8,7 @@ from contextlib import AsyncExitStack
 import msgspec
 import pytest
 
+from calling import RICHARD
 from factories import ConnectBus
 from local.agents.housekeeper import OutputKeeper
 from local.bus import outputs
@@ -22,7 +23,6 @@ from local.settings import TOOL_OUTPUT_LIMIT
 from local.tools import read_tool_output
 from local.tools.catalog import memory_tools
 
-RICHARD = Caller(tenant="default", user="richard", agent="shell", session_id="s1")
 EVE = Caller(tenant="default", user="eve", agent="shell", session_id="s1")
 KEY = "tout_" + "0123456789ab" * 2
 MEGABYTES = 3 * 1024 * 1024

@@ -20,6 +20,7 @@ from local.bus.streams import (
     turns_stream,
 )
 from local.errors import BusError
+from turns import in_stream
 from waiting import eventually
 
 
@@ -28,17 +29,12 @@ def bus(bus_with_streams: Connection) -> Connection:
     return bus_with_streams
 
 
-async def stored(bus: Connection) -> int:
-    info = await bus.client.jetstream().stream_info(turns_stream("default"))
-    return info.state.messages
-
-
 async def test_a_repeated_message_id_is_stored_once(bus: Connection) -> None:
     for _ in range(3):
         await publish_durably(bus, "response.generation", b"turn", message_id="q1")
     await publish_durably(bus, "response.generation", b"turn", message_id="q2")
 
-    assert await stored(bus) == 2
+    assert await in_stream(bus) == 2
 
 
 async def test_messages_wait_for_a_consumer_and_go_when_acknowledged(bus: Connection) -> None:
@@ -56,7 +52,7 @@ async def test_messages_wait_for_a_consumer_and_go_when_acknowledged(bus: Connec
     assert sorted(seen, key=int) == [b"%d" % n for n in range(20)]
 
     async def empty() -> bool:
-        return await stored(bus) == 0
+        return await in_stream(bus) == 0
 
     await eventually(empty)
 
@@ -85,7 +81,7 @@ async def test_a_message_whose_consumer_died_is_delivered_again(
     await eventually(lambda: len(seen) >= 2)
 
     async def empty() -> bool:
-        return await stored(bus) == 0
+        return await in_stream(bus) == 0
 
     await eventually(empty)
 
@@ -112,7 +108,7 @@ async def test_making_streams_and_consumers_again_changes_nothing(bus: Connectio
         await ensure_streams(bus, "default")
         await ensure_turns_consumer(bus, "reader", "default")
 
-    assert await stored(bus) == 1
+    assert await in_stream(bus) == 1
 
 
 async def test_a_message_that_no_stream_takes_is_an_error(bus: Connection) -> None:
@@ -154,7 +150,7 @@ async def test_streams_of_an_earlier_version_take_what_newer_ones_take(bus: Conn
     await ensure_streams(bus, "default")
     await publish_durably(bus, "memory.turn", b"turn")
 
-    assert await stored(bus) == 2
+    assert await in_stream(bus) == 2
 
 
 async def test_a_server_without_jetstream_is_a_clear_error(tmp_path: Path) -> None:

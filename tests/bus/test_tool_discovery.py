@@ -5,14 +5,12 @@ from typing import Any
 
 import pytest
 
+from calling import RICHARD
 from local.bus.connection import Connection
 from local.bus.tool_host import ToolHost
 from local.client.tools import call_tool
 from local.errors import NoRespondersError
-from local.protocol.envelope import Caller
 from waiting import eventually
-
-RICHARD = Caller(tenant="default", user="richard", agent="shell", session_id="s1")
 
 
 async def discovered(bus: Connection, subject: str) -> dict[str, Any]:

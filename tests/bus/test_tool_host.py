@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from calling import RICHARD
 from factories import Listen
 from local.bus.connection import Connection, Message
 from local.bus.tool_host import ToolHost
@@ -18,8 +19,6 @@ from local.protocol.envelope import Caller, decode
 from local.protocol.payloads import ToolResult
 from note_tool import Notes
 from waiting import eventually
-
-RICHARD = Caller(tenant="default", user="richard", agent="shell", session_id="s1")
 
 
 async def ask(bus: Connection, request: object) -> Message:

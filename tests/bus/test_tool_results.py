@@ -7,14 +7,13 @@ from typing import Any
 
 import pytest
 
+from calling import RICHARD
 from factories import ConnectBus
 from local.bus.connection import Connection, Message
 from local.client.tools import call_tool
-from local.protocol.envelope import Caller
 from local.protocol.payloads import ToolResult
 from waiting import eventually
 
-RICHARD = Caller(tenant="default", user="richard", agent="shell", session_id="s1")
 Answer = Callable[[dict[str, Any]], Awaitable[None]]
 Serve = Callable[[Answer], Awaitable[Connection]]
 

@@ -13,12 +13,11 @@ from local.bus.connection import Connection, connect
 from local.bus.tool_host import ToolHost
 from local.client.tools import Toolbox
 from local.logs import logging_to
-from local.protocol.envelope import Caller, decode
+from local.protocol.envelope import decode
 from local.protocol.payloads import Function, FunctionSchema, ToolSchema
 from note_tool import Notes
 from waiting import eventually
 
-RICHARD = Caller(tenant="default", user="richard", agent="shell", session_id="s1")
 CITY = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
 
 

@@ -1,4 +1,4 @@
-"""The commands as a user runs them: each a process of its own, in an empty folder."""
+"""The commands as a user runs them, and the process that they talk to, in an empty folder."""
 
 import asyncio
 import json
@@ -12,7 +12,7 @@ from typing import Any
 import nats
 import pytest
 
-from commands import START_SECONDS, Running, answer, local2
+from commands import START_SECONDS, Running, answer, in_a_process, local2
 from local.bus.connection import connect
 from local.bus.server import embedded_server
 from local.bus.streams import publish_durably
@@ -27,8 +27,10 @@ README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 
 def test_a_topic_saved_by_one_process_is_recalled_by_another(running: Running) -> None:
-    saved = local2(running.folder, "call", "save_topic", "topic=user.name", "content=Richard")
-    recalled = local2(running.folder, "call", "recall_topic", "topic=user.name")
+    save = ("call", "save_topic", "topic=user.name", "content=Richard")
+    saved = in_a_process(running.folder, *save)
+    recalled = in_a_process(running.folder, "call", "recall_topic", "topic=user.name")
+
     assert (saved.returncode, saved.stdout) == (0, "Memory saved: user.name\n")
     assert (recalled.returncode, recalled.stdout) == (0, "[Memory: user.name] Richard\n")
 
@@ -114,7 +116,7 @@ def test_doctor_finds_ledger_and_index_in_agreement(running: Running) -> None:
 
 
 def test_a_second_stack_on_the_same_folder_is_refused_by_name(running: Running) -> None:
-    second = local2(running.folder, "up")
+    second = in_a_process(running.folder, "up")
     assert second.returncode == 1
     assert f"process {running.process.pid}" in second.stderr
     assert "LOCAL2_MEMORY__DATA_DIR" in second.stderr

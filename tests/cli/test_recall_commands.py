@@ -1,4 +1,4 @@
-"""Documents from files, and asking the memory; each command a process of its own."""
+"""`local2 add-document`, `recall` and `history`: documents from files, and asking the memory."""
 
 import re
 from datetime import UTC, datetime

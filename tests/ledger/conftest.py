@@ -3,6 +3,7 @@
 Another ledger is one more opener in LEDGERS; what a folder below tests is a ledger's own.
 """
 
+import shutil
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
@@ -41,8 +42,9 @@ LEDGERS = [
 
 
 @pytest.fixture(params=LEDGERS)
-def open_ledger(request: pytest.FixtureRequest, tmp_path: Path) -> OpenLedger:
+def open_ledger(request: pytest.FixtureRequest, tmp_path: Path, empty_ledger: Path) -> OpenLedger:
     """Opens what is stored in one folder, as often as a test wants, one after the other."""
+    shutil.copytree(empty_ledger, tmp_path, dirs_exist_ok=True)
     return partial(request.param, tmp_path)
 
 

@@ -1,6 +1,9 @@
 """Facts: one stands under a topic, all that stood is history, and triplets are linked."""
 
 import asyncio
+from typing import Any
+
+import pytest
 
 from ledgers import OWNER, fact, searching, unasked, unjudged
 from local.ledger.door import Ledger
@@ -108,10 +111,13 @@ async def test_a_fact_is_judged_once_with_its_verdicts(ledger: Ledger) -> None:
     assert await unjudged(ledger) == ["Fact 1."], "what is replaced is judged no more"
 
 
-async def told(ledger: Ledger, *triplets: tuple[str, str, str]) -> list[Written]:
+def said(*triplets: tuple[str, str, str], **columns: Any) -> list[TripletFact]:
     made = [Triplet(subject=s, predicate=p, object=o) for s, p, o in triplets]
-    facts = [TripletFact(triplet=one, record=fact(one.sentence())) for one in made]
-    return await ledger.facts.store_triplets(facts)
+    return [TripletFact(triplet=one, record=fact(one.sentence(), **columns)) for one in made]
+
+
+async def told(ledger: Ledger, *triplets: tuple[str, str, str]) -> list[Written]:
+    return await ledger.facts.store_triplets(said(*triplets))
 
 
 async def test_triplets_are_facts_and_stated_once(ledger: Ledger) -> None:
@@ -121,6 +127,16 @@ async def test_triplets_are_facts_and_stated_once(ledger: Ledger) -> None:
 
     assert (ada.was_new, same.was_new, same.id) == (True, False, ada.id)
     assert (await ledger.counts()).records == 1
+
+
+async def test_of_triplets_told_together_all_are_stored_or_none(ledger: Ledger) -> None:
+    whole = said(("Ada", "works for", "Northwind"))
+    broken = said(("Ada", "lives in", "Bonn"), metadata={"of no form": object()})
+
+    with pytest.raises(TypeError):
+        await ledger.facts.store_triplets([*whole, *broken])
+
+    assert (await ledger.counts()).records == 0
 
 
 async def test_triplets_that_name_one_entity_lead_to_each_other(ledger: Ledger) -> None:

@@ -1,7 +1,5 @@
 """Which models are taken, and what is said about it."""
 
-from collections.abc import Iterator
-
 import pytest
 from structlog.testing import capture_logs
 
@@ -10,12 +8,6 @@ from local.llm.choice import choose_chat_model, open_structured_model
 from local.llm.models import ChatModel, StructuredModel
 from local.settings import ChatChoice
 from stand_ins.ollama_server import OllamaStandIn
-
-
-@pytest.fixture
-def server() -> Iterator[OllamaStandIn]:
-    with OllamaStandIn() as stand_in:
-        yield stand_in
 
 
 async def choose(preference: ChatChoice, url: str) -> ChatModel:
@@ -32,10 +24,10 @@ async def open_structured(
 
 @pytest.mark.parametrize("preference", ["auto", "ollama"])
 async def test_ollama_is_taken_where_it_has_the_model(
-    server: OllamaStandIn, preference: ChatChoice
+    ollama: OllamaStandIn, preference: ChatChoice
 ) -> None:
     with capture_logs() as logs:
-        model = await choose(preference, server.url)
+        model = await choose(preference, ollama.url)
 
     assert model.name == "gemma4"
     assert [(log["event"], log["model"]) for log in logs] == [("chat_model_chosen", "gemma4")]
@@ -43,41 +35,41 @@ async def test_ollama_is_taken_where_it_has_the_model(
 
 
 async def test_auto_takes_the_rules_where_no_server_answers_and_says_why(
-    server: OllamaStandIn,
+    ollama: OllamaStandIn,
 ) -> None:
-    server.stop()
+    ollama.stop()
 
     with capture_logs() as logs:
-        model = await choose("auto", server.url)
+        model = await choose("auto", ollama.url)
 
     assert model.name == "rules"
-    assert f"No answer from Ollama at {server.url}" in logs[0]["reason"]
+    assert f"No answer from Ollama at {ollama.url}" in logs[0]["reason"]
 
 
 async def test_auto_takes_the_rules_where_the_model_is_missing_and_says_how_to_get_it(
-    server: OllamaStandIn,
+    ollama: OllamaStandIn,
 ) -> None:
-    server.models = ["nomic-embed-text:latest"]
+    ollama.models = ["nomic-embed-text:latest"]
 
     with capture_logs() as logs:
-        model = await choose("auto", server.url)
+        model = await choose("auto", ollama.url)
 
     assert model.name == "rules"
     assert "ollama pull gemma4" in logs[0]["reason"]
 
 
-async def test_asking_for_ollama_never_ends_with_the_rules(server: OllamaStandIn) -> None:
-    server.models = []
+async def test_asking_for_ollama_never_ends_with_the_rules(ollama: OllamaStandIn) -> None:
+    ollama.models = []
 
     with pytest.raises(ModelError, match="ollama pull gemma4"):
-        await choose("ollama", server.url)
+        await choose("ollama", ollama.url)
 
 
-async def test_asking_for_the_rules_leaves_ollama_alone(server: OllamaStandIn) -> None:
-    model = await choose("rules", server.url)
+async def test_asking_for_the_rules_leaves_ollama_alone(ollama: OllamaStandIn) -> None:
+    model = await choose("rules", ollama.url)
 
     assert model.name == "rules"
-    assert server.requests == []
+    assert ollama.requests == []
     await model.close()
 
 
@@ -88,11 +80,11 @@ async def test_auto_does_not_hide_a_mistake_in_the_settings() -> None:
 
 @pytest.mark.parametrize("preference", ["auto", "ollama"])
 async def test_a_model_without_tools_can_answer_with_data(
-    server: OllamaStandIn, preference: ChatChoice
+    ollama: OllamaStandIn, preference: ChatChoice
 ) -> None:
-    server.capabilities = ["completion"]
+    ollama.capabilities = ["completion"]
 
-    model = await open_structured(preference, server.url)
+    model = await open_structured(preference, ollama.url)
 
     assert model is not None
     assert model.name == "gemma4"
@@ -108,21 +100,21 @@ async def test_a_model_without_tools_can_answer_with_data(
     ],
 )
 async def test_where_no_model_shall_answer_with_data_ollama_is_left_alone(
-    server: OllamaStandIn, preference: ChatChoice, model: str
+    ollama: OllamaStandIn, preference: ChatChoice, model: str
 ) -> None:
-    assert await open_structured(preference, server.url, model) is None
-    assert server.requests == []
+    assert await open_structured(preference, ollama.url, model) is None
+    assert ollama.requests == []
 
 
 async def test_with_auto_a_missing_model_means_none_and_the_log_says_how_to_get_it(
-    server: OllamaStandIn,
+    ollama: OllamaStandIn,
 ) -> None:
     with capture_logs() as logs:
-        assert await open_structured("auto", server.url, "gemma4:e2b") is None
+        assert await open_structured("auto", ollama.url, "gemma4:e2b") is None
 
     assert "ollama pull gemma4:e2b" in logs[0]["reason"]
 
 
-async def test_asking_for_ollama_a_missing_model_is_an_error(server: OllamaStandIn) -> None:
+async def test_asking_for_ollama_a_missing_model_is_an_error(ollama: OllamaStandIn) -> None:
     with pytest.raises(ModelError, match="ollama pull gemma4:e2b"):
-        await open_structured("ollama", server.url, "gemma4:e2b")
+        await open_structured("ollama", ollama.url, "gemma4:e2b")

@@ -3,7 +3,7 @@
 import asyncio
 import json
 import threading
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
 import pytest
@@ -28,14 +28,8 @@ RECALL = ToolDefinition(
 
 
 @pytest.fixture
-def server() -> Iterator[OllamaStandIn]:
-    with OllamaStandIn() as stand_in:
-        yield stand_in
-
-
-@pytest.fixture
-async def model(server: OllamaStandIn) -> AsyncIterator[OllamaModel]:
-    opened = await open_model(server.url)
+async def model(ollama: OllamaStandIn) -> AsyncIterator[OllamaModel]:
+    opened = await open_model(ollama.url)
     yield opened
     await opened.close()
 
@@ -59,10 +53,10 @@ HALF = line(message={"role": "assistant", "content": "Half an"}, done=False)
 
 
 async def test_pieces_arrive_while_the_model_still_writes(
-    server: OllamaStandIn, model: OllamaModel
+    ollama: OllamaStandIn, model: OllamaModel
 ) -> None:
     rest_may_come = threading.Event()
-    server.script(Reply(content="One two three", hold=rest_may_come))
+    ollama.script(Reply(content="One two three", hold=rest_may_come))
 
     async with asyncio.timeout(5):
         pieces = model.stream([ChatMessage(role="user", content="Count")], [])
@@ -75,9 +69,9 @@ async def test_pieces_arrive_while_the_model_still_writes(
 
 
 async def test_thinking_is_kept_apart_from_the_answer(
-    server: OllamaStandIn, model: OllamaModel
+    ollama: OllamaStandIn, model: OllamaModel
 ) -> None:
-    server.script(Reply(thinking="She asks for two.", content="Two."))
+    ollama.script(Reply(thinking="She asks for two.", content="Two."))
 
     chunks = await ask(model)
 
@@ -93,22 +87,22 @@ async def test_thinking_is_kept_apart_from_the_answer(
     ],
 )
 async def test_thinking_is_asked_of_models_that_list_it(
-    server: OllamaStandIn, capabilities: list[str], think: bool | None
+    ollama: OllamaStandIn, capabilities: list[str], think: bool | None
 ) -> None:
-    server.capabilities = capabilities
-    model = await open_model(server.url)
+    ollama.capabilities = capabilities
+    model = await open_model(ollama.url)
 
     await ask(model)
     await model.close()
 
-    assert server.bodies("/api/chat")[0].get("think") is think
+    assert ollama.bodies("/api/chat")[0].get("think") is think
 
 
 async def test_several_tool_calls_at_once_get_ids_of_their_own(
-    server: OllamaStandIn, model: OllamaModel
+    ollama: OllamaStandIn, model: OllamaModel
 ) -> None:
     topics = [{"topic": "user.name"}, {"topic": "user.language_preference"}]
-    server.script(Reply(tool_calls=tuple(("recall_topic", topic) for topic in topics)))
+    ollama.script(Reply(tool_calls=tuple(("recall_topic", topic) for topic in topics)))
 
     calls = [call for chunk in await ask(model, tools=[RECALL]) for call in chunk.tool_calls]
 
@@ -119,7 +113,7 @@ async def test_several_tool_calls_at_once_get_ids_of_their_own(
 
 
 async def test_the_request_carries_conversation_tools_and_options(
-    server: OllamaStandIn, model: OllamaModel
+    ollama: OllamaStandIn, model: OllamaModel
 ) -> None:
     call = ToolCall(id="1", name="recall_topic", arguments={"topic": "user.name"})
 
@@ -132,7 +126,7 @@ async def test_the_request_carries_conversation_tools_and_options(
         tools=[RECALL],
     )
 
-    body = server.bodies("/api/chat")[0]
+    body = ollama.bodies("/api/chat")[0]
     assert body["options"] == {"temperature": 0.5, "num_ctx": 4096}
     assert body["tools"] == [
         {
@@ -153,9 +147,9 @@ async def test_the_request_carries_conversation_tools_and_options(
     ]
 
 
-async def test_leaving_an_answer_early_hangs_up(server: OllamaStandIn, model: OllamaModel) -> None:
+async def test_leaving_an_answer_early_hangs_up(ollama: OllamaStandIn, model: OllamaModel) -> None:
     rest_may_come = threading.Event()
-    server.script(Reply(content="One two three", hold=rest_may_come))
+    ollama.script(Reply(content="One two three", hold=rest_may_come))
     pieces = model.stream([ChatMessage(role="user", content="Count")], [])
     await anext(pieces)
     pool = model._client._client._transport._pool
@@ -167,37 +161,37 @@ async def test_leaving_an_answer_early_hangs_up(server: OllamaStandIn, model: Ol
     rest_may_come.set()
 
 
-async def test_a_name_without_a_tag_means_latest(server: OllamaStandIn) -> None:
-    server.models = ["gemma4:latest"]
+async def test_a_name_without_a_tag_means_latest(ollama: OllamaStandIn) -> None:
+    ollama.models = ["gemma4:latest"]
 
-    model = await open_model(server.url)
+    model = await open_model(ollama.url)
 
     assert model.name == "gemma4"
     await model.close()
 
 
 async def test_a_missing_model_is_refused_with_the_command_that_gets_it(
-    server: OllamaStandIn,
+    ollama: OllamaStandIn,
 ) -> None:
-    server.models = ["gemma4:12b"]
+    ollama.models = ["gemma4:12b"]
 
     with pytest.raises(ModelError, match="ollama pull gemma4") as caught:
-        await open_model(server.url)
+        await open_model(ollama.url)
 
     assert "does not have the model gemma4" in caught.value.message
 
 
-async def test_a_model_that_calls_no_tools_is_refused(server: OllamaStandIn) -> None:
-    server.capabilities = ["completion"]
+async def test_a_model_that_calls_no_tools_is_refused(ollama: OllamaStandIn) -> None:
+    ollama.capabilities = ["completion"]
 
     with pytest.raises(ModelError, match="cannot call tools"):
-        await open_model(server.url)
+        await open_model(ollama.url)
 
 
 async def test_a_refused_model_leaves_no_client_open(
-    server: OllamaStandIn, monkeypatch: pytest.MonkeyPatch
+    ollama: OllamaStandIn, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    server.capabilities = ["completion"]
+    ollama.capabilities = ["completion"]
     closed = asyncio.Event()
 
     async def close(_: AsyncClient) -> None:
@@ -205,16 +199,16 @@ async def test_a_refused_model_leaves_no_client_open(
 
     monkeypatch.setattr(AsyncClient, "close", close)
     with pytest.raises(ModelError):
-        await open_model(server.url)
+        await open_model(ollama.url)
 
     assert closed.is_set()
 
 
-async def test_a_server_that_is_down_is_an_error_with_a_remedy(server: OllamaStandIn) -> None:
-    server.stop()
+async def test_a_server_that_is_down_is_an_error_with_a_remedy(ollama: OllamaStandIn) -> None:
+    ollama.stop()
 
     with pytest.raises(ModelError, match="ollama serve"):
-        await open_model(server.url)
+        await open_model(ollama.url)
 
 
 async def test_a_server_that_never_answers_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -240,27 +234,27 @@ async def test_a_url_that_is_none_is_a_mistake_in_the_settings() -> None:
 
 
 async def test_a_server_that_goes_down_later_is_an_error_with_a_remedy(
-    server: OllamaStandIn, model: OllamaModel
+    ollama: OllamaStandIn, model: OllamaModel
 ) -> None:
-    server.stop()
+    ollama.stop()
 
     with pytest.raises(ModelError, match="ollama serve"):
         await ask(model)
 
 
 async def test_a_model_removed_later_is_refused_with_the_command_that_gets_it(
-    server: OllamaStandIn, model: OllamaModel
+    ollama: OllamaStandIn, model: OllamaModel
 ) -> None:
-    server.models.clear()
+    ollama.models.clear()
 
     with pytest.raises(ModelError, match="ollama pull gemma4"):
         await ask(model)
 
 
 async def test_a_failing_server_is_an_error_and_the_next_question_is_answered(
-    server: OllamaStandIn, model: OllamaModel
+    ollama: OllamaStandIn, model: OllamaModel
 ) -> None:
-    server.fail_next(status=500, error="out of memory")
+    ollama.fail_next(status=500, error="out of memory")
 
     with pytest.raises(ModelError, match="out of memory"):
         await ask(model)
@@ -269,18 +263,18 @@ async def test_a_failing_server_is_an_error_and_the_next_question_is_answered(
 
 
 async def test_a_request_the_model_turns_down_is_told_from_a_failure(
-    server: OllamaStandIn, model: OllamaModel
+    ollama: OllamaStandIn, model: OllamaModel
 ) -> None:
-    server.fail_next(status=400, error="no such option")
+    ollama.fail_next(status=400, error="no such option")
 
     with pytest.raises(ModelRefusedError, match="no such option"):
         await ask(model)
 
 
 async def test_a_prompt_larger_than_the_context_is_told_from_other_refusals(
-    server: OllamaStandIn, model: OllamaModel
+    ollama: OllamaStandIn, model: OllamaModel
 ) -> None:
-    server.context_tokens = 100
+    ollama.context_tokens = 100
 
     with pytest.raises(PromptTooLargeError, match="context length"):
         await ask(model, ChatMessage(role="user", content="Hello " * 100))
@@ -317,9 +311,9 @@ async def test_the_last_piece_has_the_tokens_that_the_model_counted(model: Ollam
     ],
 )
 async def test_what_came_before_a_break_is_kept_and_the_break_is_an_error(
-    server: OllamaStandIn, model: OllamaModel, rest: bytes, message: str
+    ollama: OllamaStandIn, model: OllamaModel, rest: bytes, message: str
 ) -> None:
-    server.script(Reply(raw=HALF + rest))
+    ollama.script(Reply(raw=HALF + rest))
     pieces = model.stream([ChatMessage(role="user", content="Hello")], [])
 
     assert (await anext(pieces)).content == "Half an"
@@ -328,10 +322,10 @@ async def test_what_came_before_a_break_is_kept_and_the_break_is_an_error(
 
 
 async def test_an_answer_cut_off_by_the_context_size_is_logged(
-    server: OllamaStandIn, model: OllamaModel
+    ollama: OllamaStandIn, model: OllamaModel
 ) -> None:
     end = line(message={"role": "assistant", "content": ""}, done=True, done_reason="length")
-    server.script(Reply(raw=HALF + end))
+    ollama.script(Reply(raw=HALF + end))
 
     with capture_logs() as logs:
         await ask(model)
@@ -339,20 +333,20 @@ async def test_an_answer_cut_off_by_the_context_size_is_logged(
     assert [(log["event"], log["context_size"]) for log in logs] == [("answer_cut_off", 4096)]
 
 
-async def test_the_models_of_a_server_are_listed_with_their_tags(server: OllamaStandIn) -> None:
-    assert await installed_models(server.url) == ["gemma4:latest", "nomic-embed-text:latest"]
-    server.models.clear()
-    assert await installed_models(server.url) == []
+async def test_the_models_of_a_server_are_listed_with_their_tags(ollama: OllamaStandIn) -> None:
+    assert await installed_models(ollama.url) == ["gemma4:latest", "nomic-embed-text:latest"]
+    ollama.models.clear()
+    assert await installed_models(ollama.url) == []
 
 
 async def test_the_models_of_a_server_that_is_down_or_fails_are_an_error(
-    server: OllamaStandIn,
+    ollama: OllamaStandIn,
 ) -> None:
-    server.fail_next(error="out of memory")
+    ollama.fail_next(error="out of memory")
     with pytest.raises(ModelError, match="out of memory"):
-        await installed_models(server.url)
-    server.stop()
+        await installed_models(ollama.url)
+    ollama.stop()
     with pytest.raises(ModelError, match="No answer from Ollama"):
-        await installed_models(server.url)
+        await installed_models(ollama.url)
     with pytest.raises(ConfigError, match="not a URL"):
         await installed_models("http://127.0.0.1:none")

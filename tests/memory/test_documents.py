@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from calling import RICHARD
 from local.errors import InvalidArgumentsError, StorageError, TooLargeError
 from local.ledger.sqlite.database import Connection, Database
 from local.memory.intake.documents import CHUNK, LABEL, SEPARATOR, SHORT, Document, _records
@@ -18,7 +19,6 @@ from local.protocol.payloads import Json, MemoryChange, ToolRequest
 from local.tools.add_document import TOOL, AddDocument
 from recalling import DAY, recall
 
-RICHARD = Caller(tenant="default", user="richard", agent="shell", session_id="s1")
 EVE = Caller(tenant="default", user="eve")
 WATER = "Water the plants on Monday, before the sun is high over the roof. " * 12
 BREAD = "Bake the bread at 230 degrees until its crust is dark and it sounds hollow. " * 10

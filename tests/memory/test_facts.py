@@ -21,11 +21,6 @@ SCOPES: tuple[Owning, ...] = ("user", "agent", "tenant")
 
 
 @pytest.fixture
-def richard(memory: Memory) -> MemoryService:
-    return memory.of(Caller(tenant="default", user="richard", agent="shell", session_id="s1"))
-
-
-@pytest.fixture
 def eve(memory: Memory) -> MemoryService:
     return memory.of(Caller(tenant="default", user="eve", agent="robot"))
 

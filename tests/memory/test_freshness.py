@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from calling import RICHARD
 from factories import ConnectBus
 from indexed import indexed, paused_indexing
 from local.errors import VectorError
@@ -25,7 +26,6 @@ from waiting import eventually
 from workers import vector_worker
 
 GOLD = "The chemical symbol of gold is Au."
-RICHARD = Caller(tenant="default", user="richard", agent="shell", session_id="s1")
 SCOPES: tuple[Scope, ...] = ("session", "history", "user", "agent", "tenant", "any")
 
 

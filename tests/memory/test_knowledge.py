@@ -22,11 +22,6 @@ QUESTION = "Who is the boss of Ada's employer?"
 
 
 @pytest.fixture
-def richard(memory: Memory) -> MemoryService:
-    return memory.of(Caller(tenant="default", user="richard", agent="shell", session_id="s1"))
-
-
-@pytest.fixture
 def eve(memory: Memory) -> MemoryService:
     return memory.of(Caller(tenant="default", user="eve", agent="robot"))
 

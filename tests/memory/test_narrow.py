@@ -7,12 +7,14 @@ import pytest
 from indexed import indexed
 from local.errors import InvalidArgumentsError
 from local.ledger.records import Fact
-from local.ledger.sqlite import searches, working_sets
+from local.ledger.sqlite import searches
 from local.memory.recall.recaller import Ask
 from local.memory.service import MemoryService
 from local.memory.tenant import Memory
 from local.protocol.envelope import Caller
 from recalling import recall, said
+
+pytestmark = pytest.mark.usefixtures("either_size")
 
 OLD, NEW = datetime(2020, 1, 1, tzinfo=UTC), datetime(2026, 1, 1, tzinfo=UTC)
 BETWEEN = datetime(2025, 1, 1, tzinfo=UTC)
@@ -21,13 +23,6 @@ ASKED = "Which letters stand for that precious stuff?"
 MUCH = 80
 LONG = "This is what somebody said at length about a metal by the name of osmium."
 """Found by its words after all shorter texts."""
-
-
-@pytest.fixture(params=["whole", "candidates"], autouse=True)
-def size(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A small memory is searched whole, of a large one what words and vectors point to."""
-    if request.param == "candidates":
-        monkeypatch.setattr(working_sets, "MOST", -1)
 
 
 async def owner_of_much(searchable: Memory, monkeypatch: pytest.MonkeyPatch) -> MemoryService:
@@ -117,11 +112,13 @@ async def test_a_time_that_ends_before_it_begins_is_refused(memory: Memory) -> N
 async def behind_others(searchable: Memory, *texts: str) -> MemoryService:
     """Who said each text in a session of its own, and nothing that has a word of ASKED.
 
-    Two hundred messages of somebody else are nearer to that.
+    Eighty messages of somebody else are nearer to that: more than the index is asked for at once.
     """
     eve = searchable.of(Caller(tenant="default", user="eve"))
     nearer = "These letters stand for that precious stuff"
-    await eve.intake.store_conversation([said(f"{nearer}, number {n}.") for n in range(200)])
+    await eve.intake.store_conversation(
+        [said(f"{nearer}, number {n}.") for n in range(searches.LOOK + 30)]
+    )
     richard = searchable.of(Caller(tenant="default", user="richard"))
     for number, text in enumerate(texts):
         await richard.intake.store_conversation([said(text)], f"s{number}")

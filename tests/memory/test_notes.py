@@ -19,11 +19,6 @@ from local.protocol.envelope import Caller
 from recalling import DAY
 
 
-@pytest.fixture
-def richard(memory: Memory) -> MemoryService:
-    return memory.of(Caller(tenant="default", user="richard", agent="shell", session_id="s1"))
-
-
 def said(noted: Noted) -> list[tuple[str, str]]:
     return [(note.role, note.content) for note in noted.notes]
 

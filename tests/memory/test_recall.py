@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from calling import RICHARD
 from indexed import indexed
 from local.bus.connection import Connection
 from local.bus.tool_host import ToolHost
@@ -16,18 +17,10 @@ from local.memory.intake.turns import Turn
 from local.memory.recall.ranking import FULL_SCORE
 from local.memory.service import MemoryService
 from local.memory.tenant import Memories, Memory
-from local.protocol.envelope import Caller
 from local.protocol.payloads import Json, ToolCallRecord, ToolResult
 from local.protocol.vectors import VectorHits
 from local.tools import recall as recall_tool
 from recalling import DAY, recall, said
-
-RICHARD = Caller(tenant="default", user="richard", agent="shell", session_id="s1")
-
-
-@pytest.fixture
-def richard(memory: Memory) -> MemoryService:
-    return memory.of(RICHARD)
 
 
 async def over_the_bus(bus: Connection, memory: Memory, args: Json) -> ToolResult:

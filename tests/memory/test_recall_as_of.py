@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from calling import RICHARD
 from indexed import indexed
 from local.bus.connection import Connection
 from local.bus.tool_host import ToolHost
@@ -13,11 +14,9 @@ from local.client.tools import call_tool
 from local.ledger.records import Fact
 from local.memory.service import MemoryService
 from local.memory.tenant import Memories, Memory
-from local.protocol.envelope import Caller
 from local.tools import recall as recall_tool
 from recalling import said
 
-RICHARD = Caller(tenant="default", user="richard", agent="shell", session_id="s1")
 DAYS = (1, 8, 15, 22)
 """Of May 2026, a Friday each: what was said of the pump, a week apart."""
 

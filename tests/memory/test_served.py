@@ -2,15 +2,14 @@
 
 import pytest
 
+from calling import RICHARD
 from local.bus.connection import Connection
 from local.client.tools import call_tool
 from local.memory.intake import own_tools
 from local.memory.intake.own_tools import Served
 from local.memory.tenant import Memory
-from local.protocol.envelope import Caller, utc_now
+from local.protocol.envelope import utc_now
 from local.protocol.payloads import ToolResult
-
-RICHARD = Caller(tenant="default", user="richard", agent="shell", session_id="s1")
 
 
 async def call(bus: Connection, tool: str, **args: object) -> ToolResult:

@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from calling import RICHARD
 from local.errors import InvalidArgumentsError
 from local.ledger.door import Ledger
 from local.ledger.records import Fact
@@ -21,15 +22,9 @@ from local.protocol.payloads import ToolCallRecord
 from local.settings import MemorySettings
 from recalling import DAY, said
 
-RICHARD = Caller(tenant="default", user="richard", agent="shell", session_id="s1")
 WEATHER = ToolCallRecord(
     id="call-1", name="weather", args={"city": "Rome"}, content="Rain in Rome."
 )
-
-
-@pytest.fixture
-def richard(memory: Memory) -> MemoryService:
-    return memory.of(RICHARD)
 
 
 async def load(service: MemoryService, limit: int = 100, session_id: str | None = None) -> Session:

@@ -5,14 +5,13 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from datetime import UTC, datetime
 from functools import partial
-from typing import Any
 
 import pytest
 
 from indexed import indexed, paused_indexing
 from ledgers import unjudged
 from local.errors import ModelError, VectorError
-from local.ledger.records import Fact, Record
+from local.ledger.records import Record
 from local.ledger.sqlite.database import Connection, Database
 from local.memory.recall.retrieval import Closeness, Retrieval
 from local.memory.service import MemoryService
@@ -22,6 +21,7 @@ from local.protocol.envelope import Caller
 from local.protocol.payloads import MemoryChange
 from local.protocol.vectors import VectorHits
 from local.vectors.minilm import MiniLM
+from recalling import remember
 from waiting import eventually
 
 BERLIN = "We live in Berlin."
@@ -90,11 +90,6 @@ async def judged(memory: Memory) -> None:
         return not await unjudged(memory.ledger)
 
     await eventually(nothing_waits)
-
-
-async def remember(service: MemoryService, content: str, **fields: Any) -> str:
-    fact = Fact(**{"content": content, "scope": "user", **fields})
-    return (await service.facts.store(fact)).id
 
 
 async def successors(service: MemoryService, record_id: str) -> dict[str, str | None]:

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 import local
+from calling import RICHARD
 from indexed import indexed
 from ledgers import to_index
 from local.bus.connection import Connection
@@ -28,7 +29,6 @@ from local.protocol.vectors import VectorHits
 from local.settings import MemorySettings
 from recalling import DAY, contents, said
 
-RICHARD = Caller(tenant="default", user="richard", agent="shell", session_id="s1")
 NAMESAKE = Caller(tenant="other", user="richard", agent="shell", session_id="s1")
 SOURCE = Path(local.__file__).parent
 QUESTION = "project.deadline user.metal osmium iridium Friday densest metal"

@@ -1,24 +1,16 @@
 """Topic keys over the bus: in any script and any case, each shown as it was first written."""
 
-from typing import Any
-
 import pytest
 
+from calling import RICHARD, answer
 from local.bus.connection import Connection
 from local.client.tools import call_tool
 from local.protocol.envelope import Caller
-from local.protocol.payloads import Json, MemoryChange
+from local.protocol.payloads import MemoryChange
 
 pytestmark = pytest.mark.usefixtures("tools")
 
-RICHARD = Caller(tenant="default", user="richard", agent="shell", session_id="s1")
 EVE = Caller(tenant="default", user="eve", agent="shell")
-
-
-async def ask(bus: Connection, tool: str, args: Json, caller: Caller = RICHARD) -> Any:
-    result = await call_tool(bus, tool, args, caller=caller)
-    assert result.ok, result.content
-    return result
 
 
 @pytest.mark.parametrize(
@@ -37,11 +29,11 @@ async def test_one_topic_has_one_value_and_the_key_it_was_first_written_under(
     first: str,
     other: str,
 ) -> None:
-    saved = await ask(bus, "save_topic", {"topic": first, "content": "one"})
-    again = await ask(bus, "save_topic", {"topic": other, "content": "one"})
-    replaced = await ask(bus, "save_topic", {"topic": other, "content": "two"})
-    recalled = [await ask(bus, "recall_topic", {"topic": topic}) for topic in (first, other)]
-    history = await ask(bus, "memory_history", {"topic_or_id": other})
+    saved = await answer(bus, "save_topic", {"topic": first, "content": "one"})
+    again = await answer(bus, "save_topic", {"topic": other, "content": "one"})
+    replaced = await answer(bus, "save_topic", {"topic": other, "content": "two"})
+    recalled = [await answer(bus, "recall_topic", {"topic": topic}) for topic in (first, other)]
+    history = await answer(bus, "memory_history", {"topic_or_id": other})
 
     assert (again.data["id"], again.data["was_new"]) == (saved.data["id"], False)
     assert replaced.data["superseded"] == saved.data["id"]
@@ -56,11 +48,11 @@ async def test_one_topic_has_one_value_and_the_key_it_was_first_written_under(
 
 
 async def test_a_key_in_a_question_is_found_in_any_case(bus: Connection) -> None:
-    await ask(bus, "save_topic", {"topic": "user.Любимый_Язык", "content": "Elixir"})
+    await answer(bus, "save_topic", {"topic": "user.Любимый_Язык", "content": "Elixir"})
     for n in range(5):
-        await ask(bus, "save_topic", {"topic": f"user.key_{n}", "content": f"Rust {n}"})
+        await answer(bus, "save_topic", {"topic": f"user.key_{n}", "content": f"Rust {n}"})
 
-    found = await ask(bus, "recall", {"query": "USER.любимый_язык?", "explain": True})
+    found = await answer(bus, "recall", {"query": "USER.любимый_язык?", "explain": True})
 
     item = found.data["items"][0]
     assert (item["content"], item["topic"]) == ("Elixir", "user.Любимый_Язык")
@@ -69,11 +61,11 @@ async def test_a_key_in_a_question_is_found_in_any_case(bus: Connection) -> None
 
 async def test_a_fact_of_the_topic_in_another_case_replaces_the_older_one(bus: Connection) -> None:
     fact = {"scope": "user", "topic": "User.Editor", "importance": 1.0}
-    await ask(bus, "remember_fact", {**fact, "content": "Vim"})
-    await ask(bus, "remember_fact", {**fact, "content": "Emacs", "topic": "user.EDITOR"})
+    await answer(bus, "remember_fact", {**fact, "content": "Vim"})
+    await answer(bus, "remember_fact", {**fact, "content": "Emacs", "topic": "user.EDITOR"})
 
-    recalled = await ask(bus, "recall_topic", {"topic": "user.editor"})
-    session = await ask(bus, "load_session", {})
+    recalled = await answer(bus, "recall_topic", {"topic": "user.editor"})
+    session = await answer(bus, "load_session", {})
 
     assert recalled.content == "[Memory: User.Editor] Emacs"
     (known,) = session.data["memories"]
@@ -81,11 +73,11 @@ async def test_a_fact_of_the_topic_in_another_case_replaces_the_older_one(bus: C
 
 
 async def test_a_user_topic_is_the_users_own_in_any_case(bus: Connection) -> None:
-    await ask(bus, "save_topic", {"topic": "USER.Name", "content": "Richard"})
+    await answer(bus, "save_topic", {"topic": "USER.Name", "content": "Richard"})
 
-    theirs = await ask(bus, "recall_topic", {"topic": "User.Name"}, EVE)
-    await ask(bus, "save_topic", {"topic": "user.NAME", "content": "Eve"}, EVE)
-    mine = await ask(bus, "recall_topic", {"topic": "user.name"})
+    theirs = await answer(bus, "recall_topic", {"topic": "User.Name"}, EVE)
+    await answer(bus, "save_topic", {"topic": "user.NAME", "content": "Eve"}, EVE)
+    mine = await answer(bus, "recall_topic", {"topic": "user.name"})
 
     assert theirs.data["found"] is False
     assert mine.content == "[Memory: USER.Name] Richard"

@@ -18,11 +18,6 @@ LANGUAGE = "user.language_preference"
 
 
 @pytest.fixture
-def richard(memory: Memory) -> MemoryService:
-    return memory.of(Caller(tenant="default", user="richard", agent="shell", session_id="s1"))
-
-
-@pytest.fixture
 def eve(memory: Memory) -> MemoryService:
     return memory.of(Caller(tenant="default", user="eve"))
 

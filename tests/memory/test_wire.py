@@ -1,37 +1,23 @@
 """The tools `remember_fact`, `memory_history` and `ingest`, as clients of the bus see them."""
 
-from typing import Any
-
 import pytest
 
+from calling import ask, call
 from local.bus.connection import Connection
-from local.client.tools import call_tool
 from local.memory.tenant import Memory
 from local.protocol.envelope import Caller
-from local.protocol.payloads import Json, ToolResult
+from local.protocol.payloads import Json
 
 pytestmark = pytest.mark.usefixtures("tools")
 
-RICHARD = Caller(tenant="default", user="richard", agent="shell")
 EVE = Caller(tenant="default", user="eve", agent="robot")
 VIM = {"content": "Edits with Vim.", "scope": "user", "topic": "user.editor"}
 EMACS = {**VIM, "content": "Edits with Emacs."}
 
 
-async def call(bus: Connection, tool: str, args: Json, caller: Caller = RICHARD) -> ToolResult:
-    return await call_tool(bus, tool, args, caller=caller)
-
-
-async def data(bus: Connection, tool: str, args: Json, caller: Caller = RICHARD) -> dict[str, Any]:
-    result = await call(bus, tool, args, caller)
-    assert result.ok, result.content
-    structured: dict[str, Any] = result.data
-    return structured
-
-
 async def test_a_fact_is_answered_with_its_id_and_whether_it_was_new(bus: Connection) -> None:
-    first = await call(bus, "remember_fact", VIM)
-    again = await call(bus, "remember_fact", VIM)
+    first = await ask(bus, "remember_fact", VIM)
+    again = await ask(bus, "remember_fact", VIM)
 
     assert first.data == {"id": first.data["id"], "was_new": True}
     assert again.data == {"id": first.data["id"], "was_new": False}
@@ -41,10 +27,10 @@ async def test_a_fact_is_answered_with_its_id_and_whether_it_was_new(bus: Connec
 async def test_history_lists_versions_newest_first_and_marks_the_replaced(
     bus: Connection, memory: Memory
 ) -> None:
-    old = (await data(bus, "remember_fact", VIM))["id"]
-    new = (await data(bus, "remember_fact", EMACS))["id"]
+    old = (await call(bus, "remember_fact", VIM))["id"]
+    new = (await call(bus, "remember_fact", EMACS))["id"]
 
-    result = await call(bus, "memory_history", {"topic_or_id": "user.editor"})
+    result = await ask(bus, "memory_history", {"topic_or_id": "user.editor"})
 
     today = memory.clock().date()
     assert result.content == f"{today} Edits with Emacs.\n{today} (replaced) Edits with Vim."
@@ -58,10 +44,10 @@ async def test_history_lists_versions_newest_first_and_marks_the_replaced(
 
 
 async def test_another_users_history_is_no_memory(bus: Connection) -> None:
-    id_ = (await data(bus, "remember_fact", VIM))["id"]
+    id_ = (await call(bus, "remember_fact", VIM))["id"]
 
     for asked in ("user.editor", id_):
-        result = await call(bus, "memory_history", {"topic_or_id": asked}, EVE)
+        result = await ask(bus, "memory_history", {"topic_or_id": asked}, EVE)
         nothing = {"versions": [], "total": 0}
         assert (result.content, result.data) == ("No memories found.", nothing)
 
@@ -69,9 +55,9 @@ async def test_another_users_history_is_no_memory(bus: Connection) -> None:
 async def test_a_history_of_long_versions_fits_the_bus_and_a_context(bus: Connection) -> None:
     for number in range(12):
         fact = {**VIM, "content": f"Version {number}: " + "long " * 13_000}
-        await data(bus, "remember_fact", fact)
+        await call(bus, "remember_fact", fact)
 
-    result = await call(bus, "memory_history", {"topic_or_id": "user.editor"})
+    result = await ask(bus, "memory_history", {"topic_or_id": "user.editor"})
 
     assert result.ok, result.content
     assert len(result.content) < 10_000
@@ -82,9 +68,9 @@ async def test_a_history_of_long_versions_fits_the_bus_and_a_context(bus: Connec
 
 async def test_a_long_history_is_listed_as_far_as_it_matters(bus: Connection) -> None:
     for number in range(103):
-        await data(bus, "remember_fact", {**VIM, "content": f"Version {number}"})
+        await call(bus, "remember_fact", {**VIM, "content": f"Version {number}"})
 
-    result = await call(bus, "memory_history", {"topic_or_id": "user.editor"})
+    result = await ask(bus, "memory_history", {"topic_or_id": "user.editor"})
 
     assert (len(result.data["versions"]), result.data["total"]) == (100, 103)
     assert result.content.endswith("(3 older versions are left out.)")
@@ -93,9 +79,9 @@ async def test_a_long_history_is_listed_as_far_as_it_matters(bus: Connection) ->
 async def test_a_conversation_is_answered_with_what_became_of_it(bus: Connection) -> None:
     messages = [{"role": "user", "content": "Hello."}, {"role": "assistant", "content": "Hi."}]
     args: Json = {"messages": messages, "session_id": "s1"}
-    first = await call(bus, "ingest", args)
+    first = await ask(bus, "ingest", args)
     args = {**args, "messages": [*messages, {"role": "user", "content": "Bye."}]}
-    second = await call(bus, "ingest", args)
+    second = await ask(bus, "ingest", args)
 
     assert (first.data["session_id"], first.data["added"], len(first.data["ids"])) == ("s1", 2, 2)
     assert second.data["ids"][:2] == first.data["ids"]
@@ -146,7 +132,7 @@ def message(**fields: object) -> Json:
 async def test_wrong_arguments_are_clear_errors_and_write_nothing(
     bus: Connection, memory: Memory, tool: str, args: Json, says: str
 ) -> None:
-    result = await call(bus, tool, args)
+    result = await ask(bus, tool, args)
 
     assert result.error is not None
     assert result.error.code == "invalid_arguments"
@@ -157,7 +143,7 @@ async def test_wrong_arguments_are_clear_errors_and_write_nothing(
 async def test_a_fact_for_an_identity_that_the_envelope_lacks_is_a_clear_error(
     bus: Connection,
 ) -> None:
-    result = await call(bus, "remember_fact", VIM, Caller(tenant="default", agent="shell"))
+    result = await ask(bus, "remember_fact", VIM, Caller(tenant="default", agent="shell"))
 
     assert result.error is not None
     assert result.error.code == "invalid_arguments"

@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from local.errors import BadRequestError, InvalidArgumentsError, RequestError
@@ -60,8 +60,7 @@ def test_ids_are_unique_and_sorted_by_time() -> None:
     assert ids == sorted(ids)
 
 
-@pytest.mark.parametrize("payload", PAYLOADS)
-@given(data=st.binary())
+@given(payload=st.sampled_from(PAYLOADS), data=st.binary())
 def test_random_bytes_are_refused_and_nothing_else(payload: type[Any], data: bytes) -> None:
     with pytest.raises(RequestError):
         decode(data, payload)
@@ -79,8 +78,11 @@ ENVELOPE_KEYS = st.sampled_from(
 )
 
 
-@pytest.mark.parametrize("payload", PAYLOADS)
-@given(message=st.dictionaries(ENVELOPE_KEYS, JSON | st.dictionaries(ENVELOPE_KEYS, JSON)))
+@given(
+    payload=st.sampled_from(PAYLOADS),
+    message=st.dictionaries(ENVELOPE_KEYS, JSON | st.dictionaries(ENVELOPE_KEYS, JSON)),
+)
+@settings(max_examples=200)
 def test_random_json_is_decoded_or_refused(payload: type[Any], message: dict[str, Any]) -> None:
     try:
         decode(msgspec.json.encode(message), payload)

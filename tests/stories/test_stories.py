@@ -14,6 +14,7 @@ from local.stories.runner import run_story
 from local.stories.script import load_story
 from stand_ins.ollama_server import OllamaStandIn, Reply
 
+pytestmark = pytest.mark.usefixtures("worker_here")
 FOLDER = Path(__file__).parents[2] / "stories"
 FILES = [pytest.param(path, id=path.stem) for path in sorted(FOLDER.glob("*.yaml"))]
 SMALL = 4_096

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from calling import RICHARD
 from local.bus.connection import Connection
 from local.bus.tool_host import ToolHost
 from local.client.tools import call_tool
@@ -14,7 +15,6 @@ from local.protocol.envelope import Caller
 from local.protocol.payloads import Json, ToolResult
 from local.tools import save_memory, search_memory
 
-RICHARD = Caller(tenant="default", user="richard", agent="shell", session_id="s1")
 GOLD = "The chemical symbol of gold is Au."
 
 

@@ -5,22 +5,21 @@ from contextlib import AsyncExitStack
 
 import pytest
 
+from calling import ask
 from local.bus.connection import Connection
 from local.bus.tool_host import ToolHost
-from local.client.tools import call_tool
 from local.ledger.records import Fact
 from local.memory.intake.turns import Turn
 from local.memory.service import MemoryService
 from local.memory.tenant import Memories, Memory
 from local.protocol.envelope import Caller
-from local.protocol.payloads import Json, ToolCallRecord, ToolResult
+from local.protocol.payloads import Json, ToolCallRecord
 from local.protocol.tool import parameters_of
 from local.tools import load_session, note
 from local.tools.load_session import MOST_MESSAGES, LoadSession
 from local.tools.note import MAX_NOTE, MAX_ROLE, MakeNote
 from recalling import DAY, said
 
-RICHARD = Caller(tenant="default", user="richard", agent="shell", session_id="s1")
 WIDE = "\x01"
 """A character that takes six bytes of JSON."""
 
@@ -33,18 +32,9 @@ async def tools(bus: Connection, memory: Memory) -> AsyncIterator[None]:
         yield
 
 
-@pytest.fixture
-def richard(memory: Memory) -> MemoryService:
-    return memory.of(RICHARD)
-
-
-async def call(bus: Connection, tool: str, args: Json, caller: Caller = RICHARD) -> ToolResult:
-    return await call_tool(bus, tool, args, caller=caller)
-
-
 async def test_a_note_is_answered_with_all_notes_of_the_session(bus: Connection) -> None:
-    await call(bus, "note", {"content": "Invoices are checked.", "role": "chief"})
-    result = await call(bus, "note", {"content": "Shipping is open."})
+    await ask(bus, "note", {"content": "Invoices are checked.", "role": "chief"})
+    result = await ask(bus, "note", {"content": "Shipping is open."})
 
     assert result.content == (
         "Noted. The notes of this session:\nchief: Invoices are checked.\nshell: Shipping is open."
@@ -54,8 +44,8 @@ async def test_a_note_is_answered_with_all_notes_of_the_session(bus: Connection)
 
 
 async def test_a_note_made_twice_is_answered_as_known(bus: Connection) -> None:
-    await call(bus, "note", {"content": "Done."})
-    again = await call(bus, "note", {"content": "Done."})
+    await ask(bus, "note", {"content": "Done."})
+    again = await ask(bus, "note", {"content": "Done."})
 
     assert again.content == "Noted before. The notes of this session:\nshell: Done."
     assert again.data["was_new"] is False
@@ -63,7 +53,7 @@ async def test_a_note_made_twice_is_answered_as_known(bus: Connection) -> None:
 
 async def test_the_sixteenth_note_says_that_the_oldest_were_merged(bus: Connection) -> None:
     for number in range(1, 17):
-        result = await call(bus, "note", {"content": f"Step {number}."})
+        result = await ask(bus, "note", {"content": f"Step {number}."})
 
     assert result.data["merged"] == result.data["notes"][0]["merges"] == 8
     assert "earlier notes: 8 notes, shortened:\nshell: Step 1.\n" in result.content
@@ -73,10 +63,10 @@ async def test_the_largest_notes_fit_the_bus(bus: Connection) -> None:
     role = WIDE * (MAX_ROLE - 2)
     for number in range(15):
         content = f"{number:02}".ljust(MAX_NOTE, WIDE)
-        result = await call(bus, "note", {"content": content, "role": f"{role}{number:02}"})
+        result = await ask(bus, "note", {"content": content, "role": f"{role}{number:02}"})
         assert result.ok, result.content[:300]
 
-    loaded = await call(bus, "load_session", {})
+    loaded = await ask(bus, "load_session", {})
     assert [len(one["content"]) for one in loaded.data["notes"]] == [MAX_NOTE] * 15
 
 
@@ -98,7 +88,7 @@ async def test_the_largest_notes_fit_the_bus(bus: Connection) -> None:
     ],
 )
 async def test_arguments_out_of_bounds_are_refused(bus: Connection, tool: str, args: Json) -> None:
-    result = await call(bus, tool, args)
+    result = await ask(bus, tool, args)
 
     assert result.error is not None
     assert result.error.code == "invalid_arguments"
@@ -108,7 +98,7 @@ async def test_arguments_out_of_bounds_are_refused(bus: Connection, tool: str, a
 async def test_without_a_session_the_error_says_what_to_send(
     bus: Connection, tool: str, args: Json
 ) -> None:
-    result = await call(bus, tool, args, Caller(tenant="default", user="richard"))
+    result = await ask(bus, tool, args, Caller(tenant="default", user="richard"))
 
     assert result.error is not None
     assert result.error.code == "invalid_arguments"
@@ -130,7 +120,7 @@ async def test_a_session_is_loaded_with_its_notes_and_memories(
     await richard.sessions.note("Take an umbrella.")
     await richard.facts.store(Fact(content="Lives in Rome.", scope="user", importance=0.9))
 
-    result = await call(bus, "load_session", {})
+    result = await ask(bus, "load_session", {})
 
     assert result.content == (
         "[Session s1, its last 3 messages]\n"
@@ -162,7 +152,7 @@ async def test_another_users_session_is_empty(bus: Connection, richard: MemorySe
     await richard.intake.store_conversation([said("A secret.")])
     await richard.sessions.note("A secret.")
 
-    result = await call(
+    result = await ask(
         bus, "load_session", {"session_id": "s1"}, Caller(tenant="default", user="eve")
     )
 
@@ -183,7 +173,7 @@ async def test_the_largest_session_fits_the_bus_with_its_newest_messages(
     for number in range(15):
         await richard.sessions.note(f"{number} ".ljust(MAX_NOTE, filling))
 
-    result = await call(bus, "load_session", {"limit": MOST_MESSAGES})
+    result = await ask(bus, "load_session", {"limit": MOST_MESSAGES})
 
     assert result.ok, result.content[:300]
     messages = result.data["messages"]
@@ -200,7 +190,7 @@ async def test_a_message_longer_than_the_rest_is_cut_and_marked(
 ) -> None:
     await richard.intake.store_conversation([said("Small.", id="m1"), said("x" * 300_000, id="m2")])
 
-    small, large = (await call(bus, "load_session", {})).data["messages"]
+    small, large = (await ask(bus, "load_session", {})).data["messages"]
 
     assert small["content"] == "Small."
     assert large["content"] == "x" * 100_000 + " …"

@@ -19,11 +19,6 @@ REFERENCE = json.loads((Path(__file__).parent / "minilm_reference.json").read_te
 SENTENCES = [sentence["text"] for sentence in REFERENCE["sentences"]]
 
 
-@pytest.fixture(scope="module")
-def embedder(tmp_path_factory: pytest.TempPathFactory) -> MiniLM:
-    return MiniLM.load(tmp_path_factory.mktemp("models"))
-
-
 @pytest.fixture
 def tokenizer() -> Tokenizer:
     folder = minilm.installed_folder()

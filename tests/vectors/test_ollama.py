@@ -14,40 +14,34 @@ MODEL = "nomic-embed-text"
 
 
 @pytest.fixture
-def server() -> Iterator[OllamaStandIn]:
-    with OllamaStandIn() as stand_in:
-        yield stand_in
-
-
-@pytest.fixture
-def embedder(server: OllamaStandIn) -> Iterator[OllamaEmbedder]:
-    embedder = OllamaEmbedder(server.url, MODEL)
+def embedder(ollama: OllamaStandIn) -> Iterator[OllamaEmbedder]:
+    embedder = OllamaEmbedder(ollama.url, MODEL)
     yield embedder
     embedder.close()
 
 
-def inputs(server: OllamaStandIn) -> list[list[str]]:
-    return [body["input"] for body in server.bodies("/api/embed")]
+def inputs(ollama: OllamaStandIn) -> list[list[str]]:
+    return [body["input"] for body in ollama.bodies("/api/embed")]
 
 
 def test_nomic_is_told_queries_from_documents(
-    server: OllamaStandIn, embedder: OllamaEmbedder
+    ollama: OllamaStandIn, embedder: OllamaEmbedder
 ) -> None:
     embedder.embed_queries(["Who?"])
     list(embedder.embed_documents(["Richard."]))
-    assert inputs(server) == [["search_query: Who?"], ["search_document: Richard."]]
+    assert inputs(ollama) == [["search_query: Who?"], ["search_document: Richard."]]
 
 
-def test_other_models_get_the_text_as_it_is(server: OllamaStandIn) -> None:
-    server.models.append("bge-m3:latest")
-    embedder = OllamaEmbedder(server.url, "bge-m3")
+def test_other_models_get_the_text_as_it_is(ollama: OllamaStandIn) -> None:
+    ollama.models.append("bge-m3:latest")
+    embedder = OllamaEmbedder(ollama.url, "bge-m3")
     embedder.embed_queries(["Who?"])
     embedder.close()
-    assert inputs(server) == [["Who?"]]
+    assert inputs(ollama) == [["Who?"]]
 
 
 def test_documents_go_in_batches_of_32_shortest_first(
-    server: OllamaStandIn, embedder: OllamaEmbedder
+    ollama: OllamaStandIn, embedder: OllamaEmbedder
 ) -> None:
     texts = ["x" * (70 - index) for index in range(70)]
     chunks = list(embedder.embed_documents(texts))
@@ -55,7 +49,7 @@ def test_documents_go_in_batches_of_32_shortest_first(
     assert [position for positions, _ in chunks for position in positions] == list(
         range(69, -1, -1)
     )
-    assert [len(batch) for batch in inputs(server)] == [32, 32, 6]
+    assert [len(batch) for batch in inputs(ollama)] == [32, 32, 6]
     for positions, vectors in chunks:
         expected = [embed(f"search_document: {texts[position]}") for position in positions]
         np.testing.assert_allclose(vectors, expected, atol=1e-6)
@@ -73,10 +67,10 @@ def test_no_texts_ask_for_nothing_but_the_dimensions(embedder: OllamaEmbedder) -
 
 
 def test_dimensions_are_asked_of_the_model_once(
-    server: OllamaStandIn, embedder: OllamaEmbedder
+    ollama: OllamaStandIn, embedder: OllamaEmbedder
 ) -> None:
     assert embedder.dimensions == embedder.dimensions == len(embed("any"))
-    assert len(inputs(server)) == 1
+    assert len(inputs(ollama)) == 1
 
 
 def test_vectors_are_scaled_to_unit_length(
@@ -86,29 +80,29 @@ def test_vectors_are_scaled_to_unit_length(
     np.testing.assert_allclose(embedder.embed_queries(["x"]), [[0.6, 0.8]], atol=1e-6)
 
 
-def test_a_tag_of_latest_is_no_other_name(server: OllamaStandIn) -> None:
-    embedder = OllamaEmbedder(server.url, f"{MODEL}:latest")
+def test_a_tag_of_latest_is_no_other_name(ollama: OllamaStandIn) -> None:
+    embedder = OllamaEmbedder(ollama.url, f"{MODEL}:latest")
     embedder.close()
     assert embedder.name == MODEL
 
 
 def test_a_model_that_is_missing_can_be_pulled(
-    server: OllamaStandIn, embedder: OllamaEmbedder
+    ollama: OllamaStandIn, embedder: OllamaEmbedder
 ) -> None:
-    server.models.clear()
+    ollama.models.clear()
     with pytest.raises(VectorError, match="not found") as caught:
         embedder.embed_queries(["x"])
     assert caught.value.remedy == f"Run `ollama pull {MODEL}`."
 
 
 def test_a_server_that_is_down_is_an_error_until_it_answers_again(
-    server: OllamaStandIn, embedder: OllamaEmbedder
+    ollama: OllamaStandIn, embedder: OllamaEmbedder
 ) -> None:
-    server.fail_next(status=503, error="busy")
+    ollama.fail_next(status=503, error="busy")
     with pytest.raises(VectorError, match="busy"):
         list(embedder.embed_documents(["x"]))
     assert len(embedder.embed_queries(["x"])) == 1
-    server.stop()
+    ollama.stop()
     with pytest.raises(VectorError, match="did not embed 1 texts") as caught:
         embedder.embed_queries(["x"])
     assert caught.value.remedy is not None
@@ -164,11 +158,11 @@ def test_vectors_of_another_length_than_before_are_refused(
         embedder.embed_queries(["x"])
 
 
-def test_a_probe_finds_a_server_that_has_the_model(server: OllamaStandIn) -> None:
-    assert probe(server.url, MODEL)
-    assert probe(server.url, f"{MODEL}:latest")
-    assert not probe(server.url, "another-model")
-    server.fail_next()
-    assert not probe(server.url, MODEL)
-    server.stop()
-    assert not probe(server.url, MODEL)
+def test_a_probe_finds_a_server_that_has_the_model(ollama: OllamaStandIn) -> None:
+    assert probe(ollama.url, MODEL)
+    assert probe(ollama.url, f"{MODEL}:latest")
+    assert not probe(ollama.url, "another-model")
+    ollama.fail_next()
+    assert not probe(ollama.url, MODEL)
+    ollama.stop()
+    assert not probe(ollama.url, MODEL)

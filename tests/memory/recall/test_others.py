@@ -48,8 +48,8 @@ async def test_others_change_nothing_that_i_find(searchable: Memory) -> None:
 
     eve = searchable.of(Caller(tenant="default", user="eve", session_id="s1"))
     near = [text for texts in TALK.values() for text in texts]
-    far = [f"Number {n} of the tax forms." for n in range(150)]
-    copies = [f"{text} {n}" for n in range(30) for text in near]
+    far = [f"Number {n} of the tax forms." for n in range(50)]
+    copies = [f"{text} {n}" for n in range(10) for text in near]
     await eve.intake.store_conversation(
         [said(text, name="Ann") for text in (*near, *copies, *far)], "s1"
     )

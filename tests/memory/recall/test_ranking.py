@@ -5,14 +5,13 @@ from typing import Any
 
 import pytest
 
-from local.ledger.records import Fact
 from local.memory.intake.turns import Turn
 from local.memory.recall.ranking import Shares
 from local.memory.recall.recaller import Ask, Item
 from local.memory.service import MemoryService
 from local.memory.tenant import Memory
 from local.protocol.envelope import Caller
-from recalling import said
+from recalling import remember, said
 
 NOW = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
 
@@ -149,11 +148,6 @@ async def test_nobody_is_lifted_by_the_rating_of_what_has_none_of_the_question(
     await richard.intake.store_rating("q", 1)
 
     assert await items(richard, "iridium") == {}
-
-
-async def remember(service: MemoryService, content: str, **fields: Any) -> str:
-    fact = Fact(**{"content": content, "scope": "user", **fields})
-    return (await service.facts.store(fact)).id
 
 
 async def test_what_is_important_comes_first(richard: MemoryService) -> None:

@@ -4,7 +4,6 @@ import pytest
 
 from indexed import indexed
 from local.ledger.door import Ledger
-from local.ledger.sqlite import working_sets
 from local.ledger.sqlite.database import Database
 from local.memory.recall.recaller import Ask
 from local.memory.service import MemoryService
@@ -14,14 +13,9 @@ from local.protocol.payloads import MemoryChange
 from local.settings import MemorySettings
 from recalling import recall, said
 
+pytestmark = pytest.mark.usefixtures("either_size")
+
 RICHARD = Caller(tenant="default", user="richard")
-
-
-@pytest.fixture(params=["whole", "candidates"], autouse=True)
-def size(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A small memory is searched whole, of a large one what words and vectors point to."""
-    if request.param == "candidates":
-        monkeypatch.setattr(working_sets, "MOST", -1)
 
 
 @pytest.mark.parametrize(
