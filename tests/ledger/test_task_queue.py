@@ -84,6 +84,17 @@ async def test_what_is_under_way_is_not_claimed_again(ledger: Ledger) -> None:
     assert len({task.row for task in (*first, *others)}) == 5
 
 
+async def test_who_has_nothing_but_what_is_under_way_is_passed_over(ledger: Ledger) -> None:
+    for owner in ("ann", "bob", "eve"):
+        await ledger.records.store(facts(1, owner))
+    hanging = await claimed(ledger, 1)
+
+    others = [await claimed(ledger, 1, but=hanging) for _ in range(4)]
+
+    assert all(others)
+    assert hanging not in others
+
+
 async def test_what_was_claimed_and_not_finished_waits_after_a_restart(ledger: Ledger) -> None:
     await ledger.records.store(facts(2))
     first = await claimed(ledger)

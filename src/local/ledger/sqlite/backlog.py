@@ -70,7 +70,7 @@ class TaskQueue:
     def _fair(self, connection: Connection, kind: TaskKind, limit: int, but: str) -> list[int]:
         statement = "oldest_tasks" if kind in OLDEST_FIRST else "newest_tasks"
         owners: defaultdict[str, list[list[int]]] = defaultdict(list)
-        for place in self._next_places(connection, kind, min(limit, PLACES)):
+        for place in self._next_places(connection, kind, min(limit, PLACES), but):
             found = self._rows.execute(
                 connection, statement, kind=kind, place=place, limit=limit, but=but
             )
@@ -79,12 +79,15 @@ class TaskQueue:
         turns = chain.from_iterable(zip_longest(*queues))
         return list(islice((row for row in turns if row is not None), limit))
 
-    def _next_places(self, connection: Connection, kind: TaskKind, most: int) -> list[str]:
+    def _next_places(
+        self, connection: Connection, kind: TaskKind, most: int, but: str
+    ) -> list[str]:
         """Those whose turn it is of the places where tasks wait."""
         places: dict[str, None] = {}
         for after in (self._places[kind], FIRST):
+            left = most - len(places)
             found = self._rows.execute(
-                connection, "task_places", kind=kind, after=after, limit=most - len(places)
+                connection, "task_places", kind=kind, after=after, limit=left, but=but
             )
             places.update((row["place"], None) for row in found)
         self._places[kind] = next(reversed(places), FIRST)

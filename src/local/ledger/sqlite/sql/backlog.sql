@@ -13,7 +13,12 @@ WITH RECURSIVE waits (place) AS (
             WHERE tenant = :tenant AND kind = :kind AND state = 'waits' AND place > waits.place)
     FROM waits WHERE waits.place IS NOT NULL
 )
-SELECT place FROM waits WHERE place IS NOT NULL LIMIT :limit;
+SELECT place FROM waits
+WHERE place IS NOT NULL AND EXISTS (
+    SELECT 1 FROM task INDEXED BY task_turn
+    WHERE tenant = :tenant AND kind = :kind AND state = 'waits' AND place = waits.place
+      AND record NOT IN (SELECT value FROM json_each(:but)))
+LIMIT :limit;
 
 -- name: newest_tasks
 SELECT record FROM task INDEXED BY task_turn
