@@ -17,7 +17,7 @@ from hypothesis import HealthCheck, settings
 from calling import RICHARD
 from factories import ConnectBus, Listen, StartWorker
 from local import app
-from local.bus.connection import Connection, Message, connect
+from local.bus.connection import BusMessage, Connection, connect
 from local.bus.server import EmbeddedServer, embedded_server, find_server
 from local.bus.tool_host import ToolHost
 from local.bus.vector_client import VectorClient
@@ -112,10 +112,10 @@ async def listen(connect_bus: ConnectBus) -> Listen:
     """Collect the messages of a subject, over a connection of its own."""
     ears = await connect_bus()
 
-    async def hear(subject: str) -> list[Message]:
-        heard: list[Message] = []
+    async def hear(subject: str) -> list[BusMessage]:
+        heard: list[BusMessage] = []
 
-        async def keep(message: Message) -> None:
+        async def keep(message: BusMessage) -> None:
             heard.append(message)
 
         await ears.subscribe(subject, keep)

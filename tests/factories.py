@@ -2,10 +2,10 @@
 
 from collections.abc import Awaitable, Callable
 
-from local.bus.connection import Connection, Message
+from local.bus.connection import BusMessage, Connection
 from local.generator.agent import GeneratorAgent
 
 ConnectBus = Callable[[], Awaitable[Connection]]
-Listen = Callable[[str], Awaitable[list[Message]]]
+Listen = Callable[[str], Awaitable[list[BusMessage]]]
 StartWorker = Callable[[], Awaitable[None]]
 StartGenerator = Callable[..., Awaitable[GeneratorAgent]]

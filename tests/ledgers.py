@@ -9,7 +9,7 @@ import numpy as np
 
 from local.ledger.door import Ledger
 from local.ledger.records import NewRecord, Record, Waiting
-from local.ledger.search import Choice, Found, Meaning, Place, Search, Wanted, Worded
+from local.ledger.search import Choice, DetailRequest, Matches, Meaning, Place, Search, WordMatches
 from local.protocol.envelope import new_id, utc_now
 from local.protocol.vectors import VectorHit, VectorHits
 
@@ -67,7 +67,7 @@ def asked(degrees: float, ids: Sequence[str] = ()) -> Meaning:
 class Seen(msgspec.Struct, frozen=True, kw_only=True):
     """What a search found, of which everything was chosen."""
 
-    found: Found
+    found: Matches
     records: dict[int, Record]
 
     @property
@@ -79,9 +79,9 @@ class Seen(msgspec.Struct, frozen=True, kw_only=True):
         return {self.records[row].content: round(cosine, 2) for row, cosine in both}
 
 
-def everything(found: Found, _: Worded) -> Choice[Seen]:
+def everything(found: Matches, _: WordMatches) -> Choice[Seen]:
     """Choose all of it."""
-    records = (yield Wanted(records=found.view.rows)).records
+    records = (yield DetailRequest(records=found.view.rows)).records
     return Seen(found=found, records=dict(records))
 
 

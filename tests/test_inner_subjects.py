@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from local.app import Stack, open_stack
-from local.bus.connection import Message, connect
+from local.bus.connection import BusMessage, connect
 from local.protocol import subjects
 from stacks import in_step, save, search, settings_in, status
 from waiting import eventually
@@ -71,7 +71,7 @@ async def test_the_secret_is_on_no_bus_in_no_log_and_on_no_command_line(tmp_path
         await in_step(stack.bus)  # who hears everything takes "no responders" from who asks
         async with connect(stack.url, name="ears") as ears:
 
-            async def hear(message: Message) -> None:
+            async def hear(message: BusMessage) -> None:
                 heard.append(repr(message).encode())
 
             await ears.subscribe(">", hear)

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from ledgers import unjudged
 from local.app import Stack, open_stack
-from local.bus.connection import Message
+from local.bus.connection import BusMessage
 from local.client.tools import call_tool
 from local.protocol import subjects
 from local.protocol.envelope import decode
@@ -85,7 +85,7 @@ async def superseded(stack: Stack) -> list[MemoryChange]:
     """What is heard of replaced memories from here on."""
     heard: list[MemoryChange] = []
 
-    async def keep(message: Message) -> None:
+    async def keep(message: BusMessage) -> None:
         heard.append(decode(message.data, MemoryChange).payload)
 
     await stack.bus.subscribe(subjects.MEMORY_SUPERSEDED, keep)

@@ -10,7 +10,7 @@ import pytest
 import pytest_asyncio
 
 from local.app import Stack, open_stack
-from local.bus.connection import Connection, Message, connect
+from local.bus.connection import BusMessage, Connection, connect
 from local.bus.streams import publish_durably
 from local.client.queries import QueryClient
 from local.client.tools import call_tool
@@ -21,7 +21,7 @@ from local.errors import (
     ModelError,
     StackNotRunningError,
 )
-from local.ledger.sqlite.database import Connection as Sql
+from local.ledger.sqlite.database import SqlConnection
 from local.protocol.envelope import Caller, decode
 from local.protocol.payloads import MemoryChange, MemoryStatus, ToolCallRecord
 from local.runtime import running_url
@@ -138,7 +138,7 @@ async def test_a_tool_of_others_says_that_its_results_are_not_recorded(
 async def test_every_participant_can_be_discovered(client: Connection) -> None:
     names: set[str] = set()
 
-    async def keep(message: Message) -> None:
+    async def keep(message: BusMessage) -> None:
         names.add(json.loads(message.data)["name"])
 
     await client.subscribe("test.pings", keep)
@@ -174,7 +174,7 @@ async def test_a_conversation_is_remembered_in_another_session(client: Connectio
 async def test_every_record_of_a_turn_is_told_to_the_bus(stack: Stack, client: Connection) -> None:
     heard: list[str] = []
 
-    async def hear(message: Message) -> None:
+    async def hear(message: BusMessage) -> None:
         heard.append(decode(message.data, MemoryChange).payload.id)
 
     await client.subscribe("memory.saved", hear)
@@ -182,7 +182,7 @@ async def test_every_record_of_a_turn_is_told_to_the_bus(stack: Stack, client: C
     payload = {"query": "Which metal?", "answer": "Osmium.", "session_id": "told"}
     await publish_durably(client, GENERATION, json.dumps({"payload": payload}).encode())
 
-    def told(connection: Sql) -> list[str]:
+    def told(connection: SqlConnection) -> list[str]:
         found = connection.execute("SELECT id FROM record WHERE session_id = 'told'")
         return [id_ for (id_,) in found]
 

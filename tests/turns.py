@@ -5,8 +5,7 @@ from typing import Any
 
 from local.bus.connection import Connection
 from local.bus.streams import turns_stream
-from local.ledger.sqlite.database import Connection as Sql
-from local.ledger.sqlite.database import Database
+from local.ledger.sqlite.database import Database, SqlConnection
 from waiting import eventually
 
 GENERATION = "response.generation"
@@ -30,7 +29,7 @@ def turn(**payload: object) -> bytes:
 
 
 async def rows(database: Database) -> list[dict[str, Any]]:
-    def read(connection: Sql) -> list[dict[str, Any]]:
+    def read(connection: SqlConnection) -> list[dict[str, Any]]:
         return [dict(row) for row in connection.execute("SELECT * FROM record ORDER BY row")]
 
     return await database.read(read)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from local.agents.memory_agent import MemoryAgent
-from local.bus.connection import Connection, Message
+from local.bus.connection import BusMessage, Connection
 from local.bus.streams import publish_durably
 from local.client.maintenance import letters, publish_again
 from local.client.queries import QueryClient
@@ -168,7 +168,7 @@ async def test_a_message_that_is_delivered_again_is_one_letter(
 async def test_a_client_hears_the_answer_of_another_generator(bus: Connection) -> None:
     """One that answers in parts, with calls in OpenAI's form, and its ids in the envelope."""
 
-    async def answer(message: Message) -> None:
+    async def answer(message: BusMessage) -> None:
         query = decode(message.data, Query)
         accepted = seal(ToolResult(ok=True, content="Accepted."), type="result", source="other")
         await bus.publish(message.reply, encode(accepted))

@@ -11,7 +11,7 @@ import pytest
 
 from calling import RICHARD
 from factories import Listen, StartGenerator
-from local.bus.connection import Connection, Message
+from local.bus.connection import BusMessage, Connection
 from local.bus.streams import ensure_streams
 from local.bus.tool_host import ToolHost
 from local.client.queries import QueryClient
@@ -447,7 +447,7 @@ async def test_a_query_asked_twice_is_one_turn_in_the_stream(
     bus: Connection, start: StartGenerator, listen: Listen, memory: Memory
 ) -> None:
     await start(tools=0)
-    heard: list[Message] = await listen("response.generation")
+    heard: list[BusMessage] = await listen("response.generation")
     query = b'{"query_id": "q5", "session_id": "s5", "payload": {"query": "Hello?"}}'
 
     for _ in range(2):

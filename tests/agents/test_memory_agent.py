@@ -13,8 +13,7 @@ from local.bus.connection import Connection
 from local.bus.streams import publish_durably
 from local.client.maintenance import letters, publish_again
 from local.errors import StorageError
-from local.ledger.sqlite.database import Connection as Sql
-from local.ledger.sqlite.database import Database
+from local.ledger.sqlite.database import Database, SqlConnection
 from local.memory.intake.intake import Intake
 from local.memory.intake.turns import Turn
 from local.memory.tenant import Memories, Memory
@@ -172,7 +171,7 @@ async def test_feedback_is_kept_with_its_query(bus: Connection, database: Databa
     await publish_durably(bus, "response.feedback", json.dumps(message).encode())
     await all_done(bus)
 
-    def read(connection: Sql) -> list[tuple[object, ...]]:
+    def read(connection: SqlConnection) -> list[tuple[object, ...]]:
         found = connection.execute("SELECT tenant, query_id, score, comment FROM feedback")
         return [tuple(row) for row in found]
 

@@ -10,7 +10,7 @@ import pytest
 
 from calling import RICHARD
 from factories import Listen, StartGenerator
-from local.bus.connection import Connection, Message
+from local.bus.connection import BusMessage, Connection
 from local.bus.tool_host import ToolHost
 from local.client.queries import QueryClient
 from local.conversation.events import MemoryResetEvent
@@ -315,7 +315,7 @@ async def test_a_session_that_cannot_be_loaded_is_begun_without_it(
     ollama: OllamaStandIn,
     answer: dict[str, Any],
 ) -> None:
-    async def tell(message: Message) -> None:
+    async def tell(message: BusMessage) -> None:
         await bus.publish(message.reply, json.dumps({"payload": answer}).encode())
 
     await bus.subscribe("tool.request.load_session", tell)

@@ -7,7 +7,7 @@ import pytest
 
 from calling import RICHARD
 from factories import ConnectBus, StartGenerator
-from local.bus.connection import Connection, Message
+from local.bus.connection import BusMessage, Connection
 from local.client.queries import QueryClient
 from stand_ins.ollama_server import OllamaStandIn, Reply
 
@@ -27,10 +27,10 @@ async def theirs(connect_bus: ConnectBus) -> Connection:
     """Serve a tool that announces the bare schema, and never replies."""
     bus = await connect_bus()
 
-    async def announce(_: Message) -> None:
+    async def announce(_: BusMessage) -> None:
         await bus.publish("tool.schema", json.dumps({"payload": SCHEMA}).encode())
 
-    async def answer(message: Message) -> None:
+    async def answer(message: BusMessage) -> None:
         request = json.loads(message.data)
         result: dict[str, Any] = {
             "session_id": request["session_id"],

@@ -8,8 +8,7 @@ import pytest
 from local.bus.connection import Connection
 from local.bus.streams import publish_durably
 from local.client.tools import call_tool
-from local.ledger.sqlite.database import Connection as Sql
-from local.ledger.sqlite.database import Database
+from local.ledger.sqlite.database import Database, SqlConnection
 from local.protocol.envelope import Caller
 from local.protocol.payloads import ToolResult
 from turns import GENERATION, all_done, rows, turn
@@ -31,7 +30,7 @@ async def answered(bus: Connection, answer: str, *, query: str = ASKED, **more: 
 async def sources(database: Database) -> dict[str, set[str]]:
     """What the records of the later turn were derived from, by kind and role."""
 
-    def read(connection: Sql) -> list[dict[str, Any]]:
+    def read(connection: SqlConnection) -> list[dict[str, Any]]:
         statement = (
             "SELECT record.kind, record.role, relation.target FROM relation "
             "JOIN record ON record.id = relation.source WHERE relation.type = 'derived_from'"

@@ -10,8 +10,7 @@ from local.bus.connection import Connection
 from local.bus.streams import publish_durably
 from local.client.tools import call_tool
 from local.generator.publication import TurnPublisher
-from local.ledger.sqlite.database import Connection as Sql
-from local.ledger.sqlite.database import Database
+from local.ledger.sqlite.database import Database, SqlConnection
 from local.protocol.envelope import Caller
 from local.protocol.payloads import Generation, MemoryChange
 from turns import GENERATION, all_done, episodes, rows
@@ -250,7 +249,7 @@ async def test_a_rating_goes_to_the_answer_that_stood_when_it_was_given(bus: Con
 async def test_a_rating_lifts_the_whole_turn_that_it_rates_and_no_revision(
     bus: Connection, database: Database
 ) -> None:
-    def scores(connection: Sql) -> dict[str, float | None]:
+    def scores(connection: SqlConnection) -> dict[str, float | None]:
         found = connection.execute("SELECT role, score FROM record WHERE superseded_by IS NULL")
         return {role or "episode": score for role, score in found}
 
@@ -264,7 +263,9 @@ async def test_a_rating_lifts_the_whole_turn_that_it_rates_and_no_revision(
     assert set((await database.read(scores)).values()) == {None}
 
 
-async def test_of_two_turns_of_a_query_id_the_newest_at_its_time_is_rated(bus: Connection) -> None:
+async def test_of_two_turns_of_a_query_id_the_newest_at_its_time_is_rated(
+    bus: Connection,
+) -> None:
     dense, light = "Q: Dense metal?\nA: Osmium.", "Q: Light metal?\nA: Lithium."
     await published(
         bus, turn("Dense metal?", "Osmium.", 1), turn("Light metal?", "Lithium.", 3, session="s2")

@@ -10,7 +10,7 @@ import pytest
 from calling import RICHARD
 from factories import Listen, StartGenerator
 from local.agents.housekeeper import OutputKeeper
-from local.bus.connection import Connection, Message
+from local.bus.connection import BusMessage, Connection
 from local.bus.outputs import store_output
 from local.bus.tool_host import ToolHost
 from local.client.queries import QueryClient
@@ -36,11 +36,11 @@ class NoArgs(msgspec.Struct):
 async def foreign_book(bus: Connection) -> AsyncIterator[None]:
     """A tool called `book` as a participant written in another language might serve it."""
 
-    async def tell(message: Message) -> None:
+    async def tell(message: BusMessage) -> None:
         result = {"ok": True, "content": BOOK}
         await bus.publish(message.reply, json.dumps({"payload": result}).encode())
 
-    async def announce(_: Message) -> None:
+    async def announce(_: BusMessage) -> None:
         function = {"name": "book", "description": "A book.", "parameters": {"type": "object"}}
         schema = {"type": "function", "function": function}
         tool = {"name": "book", "description": "A book.", "version": "1", "schema": schema}

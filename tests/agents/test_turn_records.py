@@ -8,7 +8,7 @@ import pytest
 from local.bus.connection import Connection
 from local.bus.streams import publish_durably
 from local.ledger.sqlite.database import Database
-from local.memory.recall.recaller import Ask
+from local.memory.recall.recaller import RecallRequest
 from local.memory.tenant import Memory
 from local.protocol.envelope import Caller
 from local.protocol.memories import Scope
@@ -100,7 +100,7 @@ async def test_a_turn_can_be_recalled_at_once_in_its_session_and_later(
 
     async def found(session: str, scope: Scope) -> set[str]:
         caller = Caller(tenant="default", user="richard", session_id=session)
-        recalled = await memory.of(caller).recall(Ask(query="gold", top_k=9, scope=scope))
+        recalled = await memory.of(caller).recall(RecallRequest(query="gold", top_k=9, scope=scope))
         return {item.record.kind for item in recalled.items}
 
     assert await found("s1", "session") == await found("s2", "history")

@@ -12,7 +12,7 @@ import pytest
 from calling import RICHARD
 from factories import Listen, StartGenerator
 from local.bus import participant
-from local.bus.connection import Connection, Message
+from local.bus.connection import BusMessage, Connection
 from local.client.queries import QueryClient
 from local.errors import BusError, ModelError, TooLargeError
 from local.generator.agent import GeneratorAgent
@@ -250,11 +250,11 @@ async def test_a_turn_tells_its_calls_in_the_order_in_which_they_were_asked(
 ) -> None:
     second_answered = asyncio.Event()
 
-    async def slow(message: Message) -> None:
+    async def slow(message: BusMessage) -> None:
         await second_answered.wait()
         await bus.publish(message.reply, b'{"payload": {"ok": true, "content": "1"}}')
 
-    async def fast(message: Message) -> None:
+    async def fast(message: BusMessage) -> None:
         await bus.publish(message.reply, b'{"payload": {"ok": true, "content": "2"}}')
         await bus.flush()
         second_answered.set()

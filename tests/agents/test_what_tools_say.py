@@ -8,8 +8,7 @@ import pytest
 from calling import RICHARD
 from factories import ConnectBus, StartGenerator
 from local.agents.housekeeper import OutputKeeper
-from local.bus.connection import Connection
-from local.bus.connection import Message as BusMessage
+from local.bus.connection import BusMessage, Connection
 from local.bus.streams import publish_durably
 from local.bus.tool_host import ToolHost
 from local.client.queries import QueryClient

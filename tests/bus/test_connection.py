@@ -12,7 +12,7 @@ import pytest
 
 from factories import ConnectBus
 from local.bus import server as server_module
-from local.bus.connection import Connection, Message, connect
+from local.bus.connection import BusMessage, Connection, connect
 from local.bus.server import EmbeddedServer, embedded_server, find_server
 from local.bus.streams import ensure_streams, publish_durably
 from local.errors import (
@@ -26,7 +26,7 @@ from waiting import eventually
 
 
 async def test_a_request_is_answered(bus: Connection) -> None:
-    async def echo(message: Message) -> None:
+    async def echo(message: BusMessage) -> None:
         await bus.publish(message.reply, message.data.upper(), headers=message.headers)
 
     await bus.subscribe("test.echo", echo)
@@ -42,7 +42,7 @@ async def test_a_request_that_nobody_serves_fails_at_once(bus: Connection) -> No
 
 
 async def test_a_request_that_nobody_answers_times_out(bus: Connection) -> None:
-    async def ignore(_: Message) -> None:
+    async def ignore(_: BusMessage) -> None:
         pass
 
     await bus.subscribe("test.silent", ignore)
@@ -60,7 +60,7 @@ class Busy:
         self.most = 0
         self.done = 0
 
-    async def handle(self, _: Message) -> None:
+    async def handle(self, _: BusMessage) -> None:
         self.running += 1
         self.most = max(self.most, self.running)
         await self.may_finish.wait()
@@ -84,7 +84,7 @@ async def test_messages_are_handled_concurrently_up_to_the_limit(bus: Connection
 async def test_a_queue_group_shares_messages_out(bus: Connection, connect_bus: ConnectBus) -> None:
     seen: list[bytes] = []
 
-    async def keep(message: Message) -> None:
+    async def keep(message: BusMessage) -> None:
         seen.append(message.data)
 
     for member in (bus, await connect_bus()):
@@ -137,7 +137,7 @@ async def test_a_handler_that_hangs_is_cancelled_after_the_grace(bus: Connection
 async def test_a_handler_that_fails_does_not_stop_the_others(bus: Connection) -> None:
     seen: list[bytes] = []
 
-    async def fragile(message: Message) -> None:
+    async def fragile(message: BusMessage) -> None:
         if message.data == b"bad":
             raise ValueError("bad")
         seen.append(message.data)
@@ -159,9 +159,9 @@ async def test_a_handler_that_fails_does_not_stop_the_others(bus: Connection) ->
 async def test_a_message_over_the_limit_is_refused_and_the_connection_lives_on(
     bus: Connection, size: int, headers: dict[str, str] | None
 ) -> None:
-    heard: list[Message] = []
+    heard: list[BusMessage] = []
 
-    async def keep(message: Message) -> None:
+    async def keep(message: BusMessage) -> None:
         heard.append(message)
 
     await bus.subscribe("test.large", keep)
@@ -215,7 +215,7 @@ async def test_a_killed_server_comes_back_on_its_port_with_all_subscriptions(
     monkeypatch.setattr("local.bus.connection.RECONNECT_WAIT", 0.01)
     async with connect(server.url, name="test") as bus:
 
-        async def echo(message: Message) -> None:
+        async def echo(message: BusMessage) -> None:
             await bus.publish(message.reply, b"still here")
 
         await bus.subscribe("test.echo", echo)
@@ -298,7 +298,7 @@ def test_a_missing_executable_says_what_to_install(
 async def test_after_a_flush_the_server_knows_every_subscription(connect_bus: ConnectBus) -> None:
     asking, serving = await connect_bus(), await connect_bus()
 
-    async def answer(message: Message) -> None:
+    async def answer(message: BusMessage) -> None:
         await serving.publish(message.reply, b"here")
 
     for number in range(200):

@@ -9,7 +9,7 @@ import os
 
 import pytest
 
-from local.bus.connection import Connection, Message, connect
+from local.bus.connection import BusMessage, Connection, connect
 from local.bus.streams import (
     UNACKNOWLEDGED_BYTES,
     acknowledge,
@@ -48,7 +48,7 @@ async def test_requests_over_what_is_taken_are_refused_at_once_and_the_rest_is_a
     notes.may_finish.clear()
     codes: list[str] = []
 
-    async def keep(message: Message) -> None:
+    async def keep(message: BusMessage) -> None:
         error = decode(message.data, ToolResult).payload.error
         codes.append(error.code if error else "ok")
 
@@ -80,7 +80,7 @@ async def test_of_a_backlog_of_turns_few_are_under_way_and_every_one_is_handled(
     begun: set[int] = set()
     done: set[int] = set()
 
-    async def take(message: Message) -> None:
+    async def take(message: BusMessage) -> None:
         number = json.loads(message.data)["number"]
         begun.add(number)
         await may_finish.wait()

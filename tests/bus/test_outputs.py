@@ -12,7 +12,7 @@ from calling import RICHARD
 from factories import ConnectBus
 from local.agents.housekeeper import OutputKeeper
 from local.bus import outputs
-from local.bus.connection import Connection, Message
+from local.bus.connection import BusMessage, Connection
 from local.bus.tool_host import ToolHost
 from local.client.tools import call_tool
 from local.memory.tenant import Memories, Memory
@@ -233,7 +233,7 @@ async def test_without_a_memory_outputs_go_out_whole_as_far_as_the_bus_carries_t
 async def test_a_memory_that_refuses_leaves_the_output_whole(bus: Connection, book: Book) -> None:
     refusal = {"ok": False, "content": "", "error": {"code": "unavailable", "message": "Full."}}
 
-    async def refuse(message: Message) -> None:
+    async def refuse(message: BusMessage) -> None:
         await bus.publish(message.reply, json.dumps({"payload": refusal}).encode())
 
     subscription = await bus.subscribe("memory.output.keep", refuse)
@@ -250,7 +250,7 @@ async def test_a_memory_that_never_answers_leaves_the_output_whole(
     monkeypatch.setattr(outputs, "KEEP_TIMEOUT", 0.05)
     asked = asyncio.Event()
 
-    async def ignore(_: Message) -> None:
+    async def ignore(_: BusMessage) -> None:
         asked.set()
 
     subscription = await bus.subscribe("memory.output.keep", ignore)

@@ -8,7 +8,7 @@ import pytest
 from nats.js.api import RetentionPolicy, StreamConfig
 
 from local.bus import streams
-from local.bus.connection import Connection, Message, connect
+from local.bus.connection import BusMessage, Connection, connect
 from local.bus.lease import Holder, Lease
 from local.bus.server import find_server
 from local.bus.streams import (
@@ -42,7 +42,7 @@ async def test_messages_wait_for_a_consumer_and_go_when_acknowledged(bus: Connec
         await publish_durably(bus, "response.generation", b"%d" % number)
     seen: list[bytes] = []
 
-    async def keep(message: Message) -> None:
+    async def keep(message: BusMessage) -> None:
         seen.append(message.data)
         await acknowledge(bus, message)
 
@@ -63,11 +63,11 @@ async def test_a_message_whose_consumer_died_is_delivered_again(
     monkeypatch.setattr(streams, "ACK_WAIT", 0.2)
     seen: list[bytes] = []
 
-    async def die(message: Message) -> None:
+    async def die(message: BusMessage) -> None:
         seen.append(message.data)
         raise ConnectionError("died before the acknowledgement")
 
-    async def keep(message: Message) -> None:
+    async def keep(message: BusMessage) -> None:
         seen.append(message.data)
         await acknowledge(bus, message)
 
@@ -92,7 +92,7 @@ async def test_a_refused_message_comes_again_soon(
     monkeypatch.setattr(streams, "RETRY_DELAY", 0.05)
     seen: list[bytes] = []
 
-    async def refuse_once(message: Message) -> None:
+    async def refuse_once(message: BusMessage) -> None:
         seen.append(message.data)
         await (redeliver if len(seen) == 1 else acknowledge)(bus, message)
 

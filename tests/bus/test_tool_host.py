@@ -11,7 +11,7 @@ import pytest
 
 from calling import RICHARD
 from factories import Listen
-from local.bus.connection import Connection, Message
+from local.bus.connection import BusMessage, Connection
 from local.bus.tool_host import ToolHost
 from local.client.tools import call_tool
 from local.errors import NoRespondersError, StorageError
@@ -21,7 +21,7 @@ from note_tool import Notes
 from waiting import eventually
 
 
-async def ask(bus: Connection, request: object) -> Message:
+async def ask(bus: Connection, request: object) -> BusMessage:
     data = request if isinstance(request, bytes) else json.dumps(request).encode()
     return await bus.request("tool.request.note", data)
 

@@ -9,7 +9,7 @@ import pytest
 
 from calling import RICHARD
 from factories import ConnectBus
-from local.bus.connection import Connection, Message
+from local.bus.connection import BusMessage, Connection
 from local.client.tools import call_tool
 from local.protocol.payloads import ToolResult
 from waiting import eventually
@@ -25,7 +25,7 @@ async def serve(connect_bus: ConnectBus) -> Serve:
     async def start(answer: Answer) -> Connection:
         theirs = await connect_bus()
 
-        async def requested(message: Message) -> None:
+        async def requested(message: BusMessage) -> None:
             await answer({**json.loads(message.data), "reply": message.reply})
 
         await theirs.subscribe("tool.request.weather", requested)

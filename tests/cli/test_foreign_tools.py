@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from local.bus.connection import Connection, Message
+from local.bus.connection import BusMessage, Connection
 from local.cli.output import Output
 from local.cli.recall import history
 from local.cli.tools import call, list_tools
@@ -33,10 +33,10 @@ async def heard(request: pytest.FixtureRequest, bus: Connection) -> list[Any]:
     schema = {"type": "function", "function": function}
     announced = {"name": "dig", "description": "Dig a hole.", "version": "1", "schema": schema}
 
-    async def announce(_: Message) -> None:
+    async def announce(_: BusMessage) -> None:
         await bus.publish("tool.schema", json.dumps({"payload": announced}).encode())
 
-    async def dig(message: Message) -> None:
+    async def dig(message: BusMessage) -> None:
         arguments.append(json.loads(message.data)["payload"]["args"])
         await bus.publish(message.reply, b'{"payload": {"ok": true, "content": "A hole."}}')
 
@@ -86,7 +86,7 @@ async def test_versions_that_a_history_leaves_out_are_counted(
     )
     result = ToolResult(ok=True, content="Vim", data=Versions(versions=[version], total=4))
 
-    async def answer(message: Message) -> None:
+    async def answer(message: BusMessage) -> None:
         sent = seal(result, type="result", source="memory_history")
         await bus.publish(message.reply, encode(sent))
 

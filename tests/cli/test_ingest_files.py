@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from local.bus.connection import Connection, Message, connect
+from local.bus.connection import BusMessage, Connection, connect
 from local.bus.server import embedded_server
 from local.cli.ingest import BATCH_MESSAGES, LARGEST_MESSAGE, IngestedFile, sessions_in
 from local.errors import BadRequestError
@@ -98,7 +98,7 @@ async def serve_first(bus: Connection) -> asyncio.Event:
     asked = asyncio.Event()
     answered = False
 
-    async def ingest(message: Message) -> None:
+    async def ingest(message: BusMessage) -> None:
         nonlocal answered
         if answered:
             asked.set()

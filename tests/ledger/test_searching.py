@@ -22,7 +22,7 @@ from ledgers import (
 from local.errors import StorageError
 from local.ledger.door import Ledger
 from local.ledger.records import DERIVED_FROM
-from local.ledger.search import Choice, Echo, Found, Meaning, Place, Wanted, Worded
+from local.ledger.search import Choice, DetailRequest, Echo, Matches, Meaning, Place, WordMatches
 
 OSMIUM = searching("osmium")
 
@@ -180,9 +180,9 @@ async def test_what_an_echo_repeats_is_what_stands_of_it(ledger: Ledger) -> None
     (echoing,) = await ledger.records.chain(echo.id)
     standing = (await ledger.records.chain(newer.id))[0]
 
-    def sources(found: Found, _: Worded) -> Choice[Mapping[int, Echo]]:
+    def sources(found: Matches, _: WordMatches) -> Choice[Mapping[int, Echo]]:
         assert echoing.row in found.view.rows
-        return (yield Wanted(sources=[echoing.row])).sources
+        return (yield DetailRequest(sources=[echoing.row])).sources
 
     found = await ledger.searches.find(OSMIUM, _unasked, lambda worded: worded, sources)
 
@@ -192,8 +192,8 @@ async def test_what_an_echo_repeats_is_what_stands_of_it(ledger: Ledger) -> None
 async def test_a_draft_reaches_who_chooses(ledger: Ledger) -> None:
     await ledger.records.store([record("Osmium."), record("More osmium.")])
 
-    def both(found: Found, draft: int) -> Choice[tuple[int, int]]:
-        yield Wanted()
+    def both(found: Matches, draft: int) -> Choice[tuple[int, int]]:
+        yield DetailRequest()
         return draft, found.view.size
 
     chosen = await ledger.searches.find(OSMIUM, _unasked, lambda worded: worded.view.size, both)
@@ -209,8 +209,8 @@ async def test_what_is_retired_before_the_choice_is_not_given(ledger: Ledger) ->
         await ledger.facts.store(fact("Iridium.", topic="user.metal"))
         return unasked()
 
-    def records(found: Found, _: Worded) -> Choice[set[str]]:
-        given = (yield Wanted(records=found.view.rows)).records
+    def records(found: Matches, _: WordMatches) -> Choice[set[str]]:
+        given = (yield DetailRequest(records=found.view.rows)).records
         return {one.content for one in given.values()}
 
     found = await ledger.searches.find(OSMIUM, replaced_meanwhile, lambda worded: worded, records)
@@ -221,8 +221,8 @@ async def test_what_is_retired_before_the_choice_is_not_given(ledger: Ledger) ->
 async def test_an_error_of_who_chooses_is_raised(ledger: Ledger) -> None:
     await ledger.records.store([record("Osmium.")])
 
-    def fails(found: Found, _: Worded) -> Choice[None]:
-        yield Wanted(records=found.view.rows)
+    def fails(found: Matches, _: WordMatches) -> Choice[None]:
+        yield DetailRequest(records=found.view.rows)
         raise StorageError("Nothing fits.")
 
     with pytest.raises(StorageError, match="Nothing fits"):

@@ -8,7 +8,7 @@ import pytest
 from ledgers import OWNER, fact, searching, unasked, unjudged
 from local.ledger.door import Ledger
 from local.ledger.records import NewRecord, TripletFact, Written
-from local.ledger.search import Choice, Found, Meaning, Wanted, Worded
+from local.ledger.search import Choice, DetailRequest, Matches, Meaning, WordMatches
 from local.protocol.memories import Triplet
 
 TOPIC = "user.language"
@@ -147,10 +147,10 @@ async def test_triplets_that_name_one_entity_lead_to_each_other(ledger: Ledger) 
         ("Eve", "sells", "osmium"),
     )
 
-    def related(found: Found, _: Worded) -> Choice[set[frozenset[str]]]:
+    def related(found: Matches, _: WordMatches) -> Choice[set[frozenset[str]]]:
         rows = found.view.rows
-        links = (yield Wanted(related=rows)).related
-        records = (yield Wanted(records=rows)).records
+        links = (yield DetailRequest(related=rows)).related
+        records = (yield DetailRequest(records=rows)).records
         return {
             frozenset({records[row].content, records[to].content})
             for row, others in links.items()

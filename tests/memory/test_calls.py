@@ -8,8 +8,7 @@ import pytest
 from local.bus.connection import Connection
 from local.bus.tool_host import ToolHost
 from local.client.tools import call_tool
-from local.ledger.sqlite.database import Connection as Sql
-from local.ledger.sqlite.database import Database
+from local.ledger.sqlite.database import Database, SqlConnection
 from local.memory.intake.intake import Result
 from local.memory.intake.turns import Turn
 from local.memory.service import MemoryService
@@ -38,7 +37,7 @@ def answers(content: str, **fields: Any) -> Any:
 async def kept(database: Database) -> list[tuple[Any, ...]]:
     """Label, content and reference of the tool outputs."""
 
-    def read(connection: Sql) -> list[tuple[Any, ...]]:
+    def read(connection: SqlConnection) -> list[tuple[Any, ...]]:
         found = connection.execute(
             "SELECT label, content, source_ref FROM record WHERE kind = 'tool_output' ORDER BY row"
         )
@@ -110,7 +109,7 @@ async def test_turns_without_an_id_keep_a_question_asked_again(
     for answer in ("one", "two"):
         await richard.intake.store_turn(Turn(query="yes", answer=answer, at=DAY, session_id="s1"))
 
-    def read(connection: Sql) -> int:
+    def read(connection: SqlConnection) -> int:
         asked = connection.execute("SELECT count(*) FROM record WHERE content = 'yes'")
         return int(asked.fetchone()[0])
 

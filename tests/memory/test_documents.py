@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from calling import RICHARD
 from local.errors import InvalidArgumentsError, StorageError, TooLargeError
-from local.ledger.sqlite.database import Connection, Database
+from local.ledger.sqlite.database import Database, SqlConnection
 from local.memory.intake.documents import CHUNK, LABEL, SEPARATOR, SHORT, Document, _records
 from local.memory.tenant import Memories, Memory
 from local.protocol.envelope import Caller, decode
@@ -38,7 +38,7 @@ async def add(memory: Memory, content: str = GUIDE, **args: Any) -> Json:
 async def rows(database: Database, *, active: bool = True) -> list[dict[str, Any]]:
     """The chunks in the order in which they were written."""
 
-    def read(connection: Connection) -> list[dict[str, Any]]:
+    def read(connection: SqlConnection) -> list[dict[str, Any]]:
         statement = "SELECT * FROM record WHERE kind = 'document_chunk' ORDER BY row"
         return [dict(row) for row in connection.execute(statement)]
 
@@ -206,7 +206,7 @@ async def test_chunks_beyond_the_new_end_are_replaced_by_the_last_one(
 
 
 async def test_what_was_replaced_leaves_an_audit_row(memory: Memory, database: Database) -> None:
-    def audit(connection: Connection) -> set[tuple[str, str]]:
+    def audit(connection: SqlConnection) -> set[tuple[str, str]]:
         found = connection.execute("SELECT record_id, agent FROM audit")
         return {(row["record_id"], row["agent"]) for row in found}
 

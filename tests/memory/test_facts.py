@@ -8,7 +8,7 @@ import pytest
 from ledgers import unjudged
 from local.errors import InvalidArgumentsError
 from local.ledger.records import Fact, Written
-from local.ledger.sqlite.database import Connection, Database
+from local.ledger.sqlite.database import Database, SqlConnection
 from local.memory.service import MemoryService
 from local.memory.tenant import Memory
 from local.protocol.envelope import Caller
@@ -32,7 +32,7 @@ async def remember(service: MemoryService, content: str, **fields: Any) -> Writt
 async def audit(database: Database) -> list[tuple[str, str]]:
     """What was retired, and by what, in order."""
 
-    def read(connection: Connection) -> list[tuple[str, str]]:
+    def read(connection: SqlConnection) -> list[tuple[str, str]]:
         found = connection.execute("SELECT record_id, detail FROM audit ORDER BY row")
         return [(row[0], json.loads(row[1])["superseded_by"]) for row in found]
 

@@ -11,7 +11,7 @@ from indexed import indexed, paused_indexing
 from local.errors import VectorError
 from local.ledger.records import Fact
 from local.ledger.sqlite import searches, working_sets
-from local.memory.recall.recaller import Ask, Recalled
+from local.memory.recall.recaller import RecallRequest, RecallResult
 from local.memory.scopes import Weights
 from local.memory.service import MemoryService
 from local.memory.tenant import Memory
@@ -29,8 +29,10 @@ GOLD = "The chemical symbol of gold is Au."
 SCOPES: tuple[Scope, ...] = ("session", "history", "user", "agent", "tenant", "any")
 
 
-async def ask(service: MemoryService, query: str = "symbol of gold", **fields: object) -> Recalled:
-    return await service.recall(Ask(**{"query": query, "top_k": 20, **fields}))  # type: ignore[arg-type]
+async def ask(
+    service: MemoryService, query: str = "symbol of gold", **fields: object
+) -> RecallResult:
+    return await service.recall(RecallRequest(**{"query": query, "top_k": 20, **fields}))  # type: ignore[arg-type]
 
 
 async def degraded_scopes(memory: Memory, caller: Caller) -> set[str]:

@@ -17,8 +17,7 @@ from local.bus.vector_client import VectorClient
 from local.errors import VectorError
 from local.ledger.door import Ledger
 from local.ledger.records import NewRecord, Waiting
-from local.ledger.sqlite.database import Connection as Sql
-from local.ledger.sqlite.database import Database
+from local.ledger.sqlite.database import Database, SqlConnection
 from local.logs import logging_to
 from local.memory.tenant import Memory
 from local.memory.upkeep.backlog import Backlog
@@ -47,7 +46,7 @@ async def in_index(memory: Memory) -> set[str]:
 async def test_a_record_keeps_the_vector_of_its_text(
     searchable: Memory, database: Database, embedder: MiniLM
 ) -> None:
-    def stored(connection: Sql) -> tuple[str, bytes]:
+    def stored(connection: SqlConnection) -> tuple[str, bytes]:
         row = connection.execute("SELECT embedder, data FROM vector").fetchone()
         return row["embedder"], row["data"]
 

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from local.errors import InvalidArgumentsError
-from local.ledger.sqlite.database import Connection, Database
+from local.ledger.sqlite.database import Database, SqlConnection
 from local.ledger.sqlite.rows import TOGETHER
 from local.memory.intake.messages import Conversation, records_of
 from local.memory.service import MemoryService
@@ -35,7 +35,7 @@ def richard(memory: Memory) -> MemoryService:
 
 
 async def rows(database: Database) -> list[dict[str, Any]]:
-    def read(connection: Connection) -> list[dict[str, Any]]:
+    def read(connection: SqlConnection) -> list[dict[str, Any]]:
         return [dict(row) for row in connection.execute("SELECT * FROM record ORDER BY row")]
 
     return await database.read(read)

@@ -10,12 +10,12 @@ import pytest
 
 import backlog_process
 from backlog_process import BERLIN, PIANO, ROME, STEPS, all_done, open_memory
-from local.ledger.sqlite.database import Connection, Database
+from local.ledger.sqlite.database import Database, SqlConnection
 from local.memory.tenant import Memory
 
 
 async def rows(database: Database, statement: str) -> list[tuple[Any, ...]]:
-    def read(connection: Connection) -> list[tuple[Any, ...]]:
+    def read(connection: SqlConnection) -> list[tuple[Any, ...]]:
         return [tuple(row) for row in connection.execute(statement)]
 
     return await database.read(read)

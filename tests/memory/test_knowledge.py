@@ -5,9 +5,9 @@ import pytest
 from indexed import indexed
 from local.errors import InvalidArgumentsError
 from local.ledger.records import Fact, Written
-from local.ledger.sqlite.database import Connection, Database
+from local.ledger.sqlite.database import Database, SqlConnection
 from local.ledger.sqlite.facts import LINKED, LINKS, MOST_LINKED
-from local.memory.recall.recaller import Ask
+from local.memory.recall.recaller import RecallRequest
 from local.memory.service import MemoryService
 from local.memory.tenant import Memory
 from local.protocol.envelope import Caller
@@ -39,7 +39,7 @@ async def tell(
 async def links(database: Database) -> list[tuple[str, str]]:
     """The contents of linked records, the newer one first."""
 
-    def read(connection: Connection) -> list[tuple[str, str]]:
+    def read(connection: SqlConnection) -> list[tuple[str, str]]:
         found = connection.execute(
             "SELECT newer.content, older.content FROM relation "
             "JOIN record AS newer ON newer.id = source JOIN record AS older ON older.id = target "
@@ -191,7 +191,7 @@ async def test_a_question_of_two_steps_finds_the_second_by_its_link(
     await richard.facts.store(Fact(content="The piano is tuned every October.", scope="user"))
     await tell(richard, *told)
 
-    recalled = await richard.recall(Ask(query=QUESTION, top_k=20))
+    recalled = await richard.recall(RecallRequest(query=QUESTION, top_k=20))
 
     assert contents(recalled) == [ADA_SAID, BOSS_SAID]
     assert recalled.items[1].shares.related > 0

@@ -5,8 +5,7 @@ from typing import Any
 import pytest
 
 from local.ledger.records import Written
-from local.ledger.sqlite.database import Connection as Sql
-from local.ledger.sqlite.database import Database
+from local.ledger.sqlite.database import Database, SqlConnection
 from local.ledger.sqlite.turns import TOGETHER
 from local.memory.intake.turns import Turn
 from local.memory.tenant import Memory
@@ -29,7 +28,7 @@ def large_turn() -> Turn:
 async def stored(database: Database) -> list[str]:
     """What everybody said and was answered, in the order in which it was stored."""
 
-    def read(connection: Sql) -> list[str]:
+    def read(connection: SqlConnection) -> list[str]:
         return [row["content"] for row in connection.execute("SELECT * FROM record ORDER BY row")]
 
     return await database.read(read)

@@ -7,8 +7,7 @@ import pytest
 from local.ledger import records
 from local.ledger.records import LONG, NewRecord
 from local.ledger.sqlite import rows
-from local.ledger.sqlite.database import Connection as Sql
-from local.ledger.sqlite.database import Database
+from local.ledger.sqlite.database import Database, SqlConnection
 from local.memory.intake.turns import Turn
 from local.memory.tenant import Memory
 from local.protocol.envelope import Caller
@@ -41,7 +40,7 @@ async def test_a_long_text_is_not_read_by_the_writer(
     assert max(by_the_writer) < LONG
     assert sum(length >= LONG for _, length in read) == 3  # the episode, the answer, the message
 
-    def stems(connection: Sql) -> list[str]:
+    def stems(connection: SqlConnection) -> list[str]:
         rows = connection.execute(
             "SELECT stems FROM feature JOIN record ON row = record WHERE content = ?", (TEXT,)
         )

@@ -8,7 +8,7 @@ from indexed import indexed
 from local.errors import InvalidArgumentsError
 from local.ledger.records import Fact
 from local.ledger.sqlite import searches
-from local.memory.recall.recaller import Ask
+from local.memory.recall.recaller import RecallRequest
 from local.memory.service import MemoryService
 from local.memory.tenant import Memory
 from local.protocol.envelope import Caller
@@ -155,7 +155,7 @@ async def test_some_before_others_do_not_keep_back_those_behind(searchable: Memo
     richard = await behind_others(searchable, *before, *behind)
     looked = (await searchable.vectors.search(ASKED, searches.LOOK, tenant="default")).hits
 
-    items = (await richard.recall(Ask(query=ASKED, top_k=20))).items
+    items = (await richard.recall(RecallRequest(query=ASKED, top_k=20))).items
 
     among_nearest = {hit.id for hit in looked} & {item.record.id for item in items}
     assert {item.record.content for item in items} == {*before, *behind}

@@ -9,8 +9,8 @@ import pytest
 
 from local.errors import InvalidArgumentsError
 from local.ledger.door import Ledger
-from local.ledger.sessions import Note, Noted, SessionOf
-from local.ledger.sqlite.database import Connection, Database
+from local.ledger.sessions import Note, SessionOf, StoredNote
+from local.ledger.sqlite.database import Database, SqlConnection
 from local.ledger.sqlite.sql import migrations
 from local.memory.service import MemoryService
 from local.memory.sessions.notes import EARLIER, MERGED_SIZE, MOST, Notes, merged
@@ -19,11 +19,11 @@ from local.protocol.envelope import Caller
 from recalling import DAY
 
 
-def said(noted: Noted) -> list[tuple[str, str]]:
+def said(noted: StoredNote) -> list[tuple[str, str]]:
     return [(note.role, note.content) for note in noted.notes]
 
 
-async def note_many(service: MemoryService, count: int, content: str = "Step {}.") -> Noted:
+async def note_many(service: MemoryService, count: int, content: str = "Step {}.") -> StoredNote:
     """Notes with the numbers from 1 on; returns what came of the last."""
     for number in range(1, count):
         await service.sessions.note(content.format(number))
@@ -35,7 +35,7 @@ async def notes_of(service: MemoryService) -> list[Note]:
 
 
 async def rows(database: Database, statement: str) -> list[Any]:
-    def read(connection: Connection) -> list[Any]:
+    def read(connection: SqlConnection) -> list[Any]:
         return [row[0] for row in connection.execute(statement)]
 
     return await database.read(read)

@@ -6,7 +6,7 @@ from calling import RICHARD
 from local.bus.connection import Connection
 from local.client.tools import call_tool
 from local.memory.intake import own_tools
-from local.memory.intake.own_tools import Served
+from local.memory.intake.own_tools import AnswerLog
 from local.memory.tenant import Memory
 from local.protocol.envelope import utc_now
 from local.protocol.payloads import ToolResult
@@ -61,7 +61,7 @@ async def test_an_answer_is_nobody_elses_and_no_other_tools(bus: Connection, too
 
 
 def test_a_result_is_known_cut_and_with_other_white_space() -> None:
-    answered = Served(since=utc_now())
+    answered = AnswerLog(since=utc_now())
     text = "word " * 3_000
 
     answered.add(RICHARD, "recall", text, ["a"])
@@ -72,7 +72,7 @@ def test_a_result_is_known_cut_and_with_other_white_space() -> None:
 def test_what_is_held_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(own_tools, "MOST_RESULTS", 2)
     monkeypatch.setattr(own_tools, "MOST_SHOWN", 2)
-    answered = Served(since=utc_now())
+    answered = AnswerLog(since=utc_now())
 
     for id_ in "abc":
         answered.add(RICHARD, "recall", f"The answer {id_}", [id_])

@@ -11,11 +11,11 @@ from local.errors import InvalidArgumentsError
 from local.ledger.door import Ledger
 from local.ledger.records import Fact
 from local.ledger.sessions import CHARACTERS
-from local.ledger.sqlite.database import Connection, Database
+from local.ledger.sqlite.database import Database, SqlConnection
 from local.ledger.sqlite.sql import statements
 from local.memory.intake.turns import Turn
 from local.memory.service import MemoryService
-from local.memory.sessions.history import Session, SessionMessage, Sessions
+from local.memory.sessions.history import SessionContent, SessionMessage, Sessions
 from local.memory.tenant import Memory
 from local.protocol.envelope import Caller
 from local.protocol.payloads import ToolCallRecord
@@ -27,11 +27,13 @@ WEATHER = ToolCallRecord(
 )
 
 
-async def load(service: MemoryService, limit: int = 100, session_id: str | None = None) -> Session:
+async def load(
+    service: MemoryService, limit: int = 100, session_id: str | None = None
+) -> SessionContent:
     return await service.sessions.load(session_id, limit)
 
 
-def told(session: Session) -> list[tuple[str, str]]:
+def told(session: SessionContent) -> list[tuple[str, str]]:
     return [(message.role, message.content) for message in session.messages]
 
 
@@ -364,7 +366,7 @@ async def test_what_is_read_is_found_by_an_index(
         ("tenant", "owner", "session_id", "position", "limit", "importance"), 1
     ) | {"places": "[]"}
 
-    def explain(connection: Connection) -> list[str]:
+    def explain(connection: SqlConnection) -> list[str]:
         found = connection.execute(f"EXPLAIN QUERY PLAN {statements()[statement]}", values)
         return [row["detail"] for row in found]
 

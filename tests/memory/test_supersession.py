@@ -12,7 +12,7 @@ from indexed import indexed, paused_indexing
 from ledgers import unjudged
 from local.errors import ModelError, VectorError
 from local.ledger.records import Record
-from local.ledger.sqlite.database import Connection, Database
+from local.ledger.sqlite.database import Database, SqlConnection
 from local.memory.recall.retrieval import Closeness, Retrieval
 from local.memory.service import MemoryService
 from local.memory.tenant import Memory
@@ -98,7 +98,7 @@ async def successors(service: MemoryService, record_id: str) -> dict[str, str | 
 
 
 async def relations(database: Database) -> list[tuple[str, ...]]:
-    def read(connection: Connection) -> list[tuple[str, ...]]:
+    def read(connection: SqlConnection) -> list[tuple[str, ...]]:
         found = connection.execute("SELECT source, type, target FROM relation")
         return [tuple(row) for row in found]
 

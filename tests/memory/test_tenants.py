@@ -14,11 +14,10 @@ from local.bus.connection import Connection
 from local.bus.vector_client import VectorClient
 from local.ledger.door import Ledger
 from local.ledger.records import Fact, NewRecord, Rating
-from local.ledger.sqlite.database import Connection as Sql
-from local.ledger.sqlite.database import Database
+from local.ledger.sqlite.database import Database, SqlConnection
 from local.ledger.tasks import Task
 from local.memory.intake.turns import Turn, records_of_turn
-from local.memory.recall.recaller import Ask, Recalled, Recaller, RecallModels
+from local.memory.recall.recaller import Recaller, RecallModels, RecallRequest, RecallResult
 from local.memory.recall.retrieval import Retrieval
 from local.memory.scopes import ALIKE
 from local.memory.tenant import Memory
@@ -70,8 +69,8 @@ class Other:
             clock=memory.clock,
         )
 
-    async def recall(self, query: str, **ask: Any) -> Recalled:
-        asked = Ask(**{"query": query, "top_k": 20, "repetitions": True, **ask})
+    async def recall(self, query: str, **ask: Any) -> RecallResult:
+        asked = RecallRequest(**{"query": query, "top_k": 20, "repetitions": True, **ask})
         return await self._recaller.recall(NAMESAKE, asked)
 
 
@@ -106,7 +105,7 @@ def message(content: str, **fields: Any) -> NewRecord:
 async def every_row(database: Database) -> list[tuple[Any, ...]]:
     """The default tenant's records as they stand."""
 
-    def read(connection: Sql) -> list[tuple[Any, ...]]:
+    def read(connection: SqlConnection) -> list[tuple[Any, ...]]:
         found = connection.execute("SELECT * FROM record WHERE tenant = 'default' ORDER BY row")
         return [tuple(row) for row in found]
 
@@ -120,7 +119,9 @@ async def test_no_scope_reaches_another_tenant(
     recalled = await other.recall(QUESTION, scope=scope)
 
     assert (contents(recalled), recalled.degraded) == ([], False)
-    assert (await searchable.of(RICHARD).recall(Ask(query=QUESTION, top_k=20))).items != []
+    assert (
+        await searchable.of(RICHARD).recall(RecallRequest(query=QUESTION, top_k=20))
+    ).items != []
 
 
 async def test_no_episode_of_another_tenant_is_found(other: Other) -> None:
@@ -180,7 +181,9 @@ async def test_an_id_in_the_index_is_nothing_but_the_tenants_own_record(
     searchable: Memory, other: Other
 ) -> None:
     """The index says that the id is near; the ledger, whose it is and what it says."""
-    found = (await searchable.of(RICHARD).recall(Ask(query="densest metal", top_k=20))).items
+    found = (
+        await searchable.of(RICHARD).recall(RecallRequest(query="densest metal", top_k=20))
+    ).items
     for item in found:
         await other.ledger.records.store([message("Has Bob slept?", id=item.record.id)])
 
@@ -211,7 +214,9 @@ async def test_what_waits_in_one_tenant_degrades_nothing_in_the_other(
     await other.ledger.records.store([message("My osmium.")])
 
     assert (await other.recall("osmium")).degraded
-    assert not (await searchable.of(RICHARD).recall(Ask(query="osmium", top_k=9))).degraded
+    assert not (
+        await searchable.of(RICHARD).recall(RecallRequest(query="osmium", top_k=9))
+    ).degraded
 
 
 async def test_topics_histories_and_chains_are_a_tenants_own(

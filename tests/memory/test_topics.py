@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from local.errors import InvalidArgumentsError
-from local.ledger.sqlite.database import Connection, Database
+from local.ledger.sqlite.database import Database, SqlConnection
 from local.memory.service import MemoryService
 from local.memory.tenant import Memory
 from local.protocol.envelope import Caller
@@ -74,7 +74,7 @@ async def test_going_back_to_an_older_value_is_a_third_version(
 async def test_what_was_replaced_leaves_an_audit_row(
     database: Database, richard: MemoryService
 ) -> None:
-    def audit(connection: Connection) -> list[dict[str, Any]]:
+    def audit(connection: SqlConnection) -> list[dict[str, Any]]:
         return [dict(row) for row in connection.execute("SELECT * FROM audit")]
 
     old = await richard.write_topic(LANGUAGE, "Elixir")

@@ -10,8 +10,7 @@ import pytest
 from calling import RICHARD, call, ingest
 from local.bus.connection import Connection
 from local.client.tools import call_tool
-from local.ledger.sqlite.database import Connection as Sql
-from local.ledger.sqlite.database import Database
+from local.ledger.sqlite.database import Database, SqlConnection
 from local.protocol.messages import messages_of
 from local.protocol.payloads import Json
 from local.protocol.reading import LARGEST, bounded
@@ -23,7 +22,7 @@ CALL = {"id": "c1", "type": "function", "function": {"name": "weigh", "arguments
 
 
 async def rows(database: Database) -> list[dict[str, Any]]:
-    def read(connection: Sql) -> list[dict[str, Any]]:
+    def read(connection: SqlConnection) -> list[dict[str, Any]]:
         found = [dict(row) for row in connection.execute("SELECT * FROM record ORDER BY row")]
         return [{**row, "metadata": json.loads(row["metadata"])} for row in found]
 

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from local.bus.connection import Message, connect
+from local.bus.connection import BusMessage, connect
 from local.bus.server import embedded_server
 from local.bus.streams import ensure_streams, turns_stream
 from local.bus.tool_host import ToolHost
@@ -235,7 +235,7 @@ async def answering(bench: Bench, answer: Callable[[str], str | ErrorReply]) -> 
     """A generator that answers so; returns the queries, as they come."""
     heard: list[str] = []
 
-    async def hear(message: Message) -> None:
+    async def hear(message: BusMessage) -> None:
         query = decode(message.data, Query).payload
         heard.append(query.query)
         came = answer(query.query)

@@ -6,7 +6,7 @@ OutputKeeper stores tool outputs that are too long for a model.
 
 from collections.abc import Callable
 
-from local.bus.connection import Connection, Message
+from local.bus.connection import BusMessage, Connection
 from local.bus.identity import caller_of
 from local.bus.participant import Participant
 from local.client.maintenance import count_letters
@@ -42,13 +42,13 @@ class Housekeeper(Participant):
         self.serve(subjects.MEMORY_REINDEX, self._reindex, queue=NAME)
         self.serve(subjects.VECTOR_READY, self._worker_started, inner=True)
 
-    async def _worker_started(self, message: Message) -> None:
+    async def _worker_started(self, message: BusMessage) -> None:
         self._memory.indexer.worker_started(decode(message.data, WorkerReady).payload.worker)
 
-    async def _report(self, message: Message) -> None:
+    async def _report(self, message: BusMessage) -> None:
         await self._answer(message, None)
 
-    async def _reindex(self, message: Message) -> None:
+    async def _reindex(self, message: BusMessage) -> None:
         try:
             await self._memory.indexer.rebuild()
         except Local2Error as error:
@@ -102,7 +102,7 @@ class Housekeeper(Participant):
             return worker, str(error)
         return worker, None
 
-    async def _answer(self, message: Message, problem: str | None) -> None:
+    async def _answer(self, message: BusMessage, problem: str | None) -> None:
         if message.reply:
             status = await self._status(problem)
             await self.bus.publish(message.reply, encode(seal(status, type="status", source=NAME)))
@@ -117,7 +117,7 @@ class OutputKeeper(Participant):
         self._slots = FairSlots()
         self.serve(subjects.MEMORY_OUTPUT_KEEP, self._keep, queue=OUTPUT_KEEPER, limit=None)
 
-    async def _keep(self, message: Message) -> None:
+    async def _keep(self, message: BusMessage) -> None:
         try:
             envelope = decode(message.data, OutputPart)
             caller = caller_of(envelope)

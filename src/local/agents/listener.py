@@ -9,7 +9,7 @@ import msgspec
 import structlog
 
 from local.agents.memory_agent import UnreadLog
-from local.bus.connection import Connection, Message, others_hear
+from local.bus.connection import BusMessage, Connection, others_hear
 from local.bus.identity import caller_of
 from local.bus.outputs import with_preview
 from local.bus.participant import Participant
@@ -45,7 +45,7 @@ class Listener(Participant):
         self.serve(subjects.QUERY_RECEIVED, self._receive_question)
         self.serve(subjects.TOOL_RESULTS, self._receive_result)
 
-    async def _receive_question(self, message: Message) -> None:
+    async def _receive_question(self, message: BusMessage) -> None:
         try:
             await self._remember_question(message)
         except Local2Error as error:
@@ -53,7 +53,7 @@ class Listener(Participant):
         if message.reply and not await others_hear(self.bus, subjects.QUERY_RECEIVED):
             await self._answer_for_nobody(message)
 
-    async def _remember_question(self, message: Message) -> None:
+    async def _remember_question(self, message: BusMessage) -> None:
         reading = read_query(message.data)
         envelope, query = reading.envelope, reading.envelope.payload
         self._unread.warn(message.subject, envelope.source, reading.unread)
@@ -67,7 +67,7 @@ class Listener(Participant):
         written = await self._memories.of(caller_of(envelope)).intake.store_question(question)
         log.debug("question_remembered", id=written.id, was_new=written.was_new)
 
-    async def _answer_for_nobody(self, message: Message) -> None:
+    async def _answer_for_nobody(self, message: BusMessage) -> None:
         """Reply in place of the server, whose "no responders" our subscription hides."""
         error = NoRespondersError(
             "Nobody on the bus answers queries; the question is remembered.",
@@ -77,7 +77,7 @@ class Listener(Participant):
             message.reply, encode(seal(ToolResult.failed(error), type="result", source=NAME))
         )
 
-    async def _receive_result(self, message: Message) -> None:
+    async def _receive_result(self, message: BusMessage) -> None:
         tool = message.subject.removeprefix(subjects.TOOL_RESULTS.removesuffix("*"))
         try:
             envelope = read_result(message.data, message.headers)

@@ -12,7 +12,7 @@ from typing import Any
 
 import structlog
 
-from local.bus.connection import Connection, Message
+from local.bus.connection import BusMessage, Connection
 from local.bus.identity import caller_of
 from local.bus.participant import Participant
 from local.bus.streams import (
@@ -67,7 +67,7 @@ class MemoryAgent(Participant):
         await ensure_streams(bus, tenant)
         return cls(bus, memories, await ensure_turns_consumer(bus, NAME, tenant), turn_timeout)
 
-    async def _receive(self, message: Message) -> None:
+    async def _receive(self, message: BusMessage) -> None:
         try:
             await self._handle(message)
         except Local2Error as error:
@@ -76,7 +76,7 @@ class MemoryAgent(Participant):
         else:
             await acknowledge(self.bus, message)
 
-    async def _handle(self, message: Message) -> None:
+    async def _handle(self, message: BusMessage) -> None:
         """Make a memory of the message, or a dead letter if it can never become one."""
         seconds = self._turn_timeout
         try:
@@ -94,20 +94,20 @@ class MemoryAgent(Participant):
             fault = Local2Error("It could not be handled; the server's log says where.")
             await self._try_again(message, fault)
 
-    async def _try_again(self, message: Message, error: Local2Error) -> None:
+    async def _try_again(self, message: BusMessage, error: Local2Error) -> None:
         """Raise the error, so that the message comes again, unless there were enough attempts."""
         delivery = delivery_of(self.bus, message)
         if delivery is not None and delivery.deliveries < ATTEMPTS:
             raise error
         await self._give_up(message, error)
 
-    async def _take(self, message: Message) -> None:
+    async def _take(self, message: BusMessage) -> None:
         if message.subject == subjects.RESPONSE_FEEDBACK:
             await self._rate(message)
         elif message.subject != subjects.MEMORY_PROBE:
             await self._remember(message)
 
-    async def _remember(self, message: Message) -> None:
+    async def _remember(self, message: BusMessage) -> None:
         reading, unsure = await asyncio.to_thread(_read, message.data)
         envelope, turn = reading.envelope, reading.envelope.payload
         self._unread.warn(message.subject, envelope.source, reading.unread)
@@ -130,7 +130,7 @@ class MemoryAgent(Participant):
             query_id=remembered.query_id,
         )
 
-    async def _rate(self, message: Message) -> None:
+    async def _rate(self, message: BusMessage) -> None:
         reading = read_feedback(message.data)
         envelope, rating = reading.envelope, reading.envelope.payload
         self._unread.warn(message.subject, envelope.source, reading.unread)
@@ -143,14 +143,14 @@ class MemoryAgent(Participant):
         )
         log.info("answer_rated", query_id=rating.query_id, score=rating.score)
 
-    def _moment(self, message: Message, envelope: Envelope[Any]) -> datetime:
+    def _moment(self, message: BusMessage, envelope: Envelope[Any]) -> datetime:
         """When it was said, or when the stream stored it; neither changes with another delivery."""
         if envelope.timestamp_utc is not None:
             return envelope.timestamp_utc
         delivery = delivery_of(self.bus, message)
         return delivery.at if delivery else utc_now()
 
-    async def _give_up(self, message: Message, error: Local2Error) -> None:
+    async def _give_up(self, message: BusMessage, error: Local2Error) -> None:
         log.warning("message_refused", subject=message.subject, reason=error.logged)
         delivery = delivery_of(self.bus, message)
         text = message.data.decode("utf-8", "replace")

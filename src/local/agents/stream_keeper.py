@@ -10,7 +10,7 @@ import asyncio
 
 import structlog
 
-from local.bus.connection import Connection, Message
+from local.bus.connection import BusMessage, Connection
 from local.bus.participant import Participant
 from local.bus.server import EmbeddedServer
 from local.bus.streams import publish_durably
@@ -55,7 +55,7 @@ class StreamKeeper(Participant):
             await self._until_stored()
             await asyncio.sleep(PROBES_APART)
 
-    async def _receive(self, _: Message) -> None:
+    async def _receive(self, _: BusMessage) -> None:
         self._published.set()
 
     async def _until_stored(self) -> None:

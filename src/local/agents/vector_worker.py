@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 import structlog
 
-from local.bus.connection import Connection, Message, connect
+from local.bus.connection import BusMessage, Connection, connect
 from local.bus.identity import signed
 from local.bus.participant import Participant, error_answer
 from local.errors import Local2Error, VectorError, VectorFaultError
@@ -71,7 +71,7 @@ class VectorWorker(Participant):
         payload: type[Any],
         function: Callable[[Any], Awaitable[msgspec.Struct]],
     ) -> None:
-        async def handle(message: Message) -> None:
+        async def handle(message: BusMessage) -> None:
             if not message.reply:  # the memory waits for every answer, so this is not its request
                 return
             headers: dict[str, str] | None = None

@@ -15,7 +15,7 @@ import nats.errors
 import structlog
 from nats.aio.client import Client
 
-from local.bus.subscription import Handler, Headers, Message, Subscription
+from local.bus.subscription import BusMessage, Handler, Headers, Subscription
 from local.bus.tool_results import ToolResults
 from local.errors import (
     BusError,
@@ -36,7 +36,7 @@ MESSAGES_AT_ONCE = 256
 HEADER_ROOM = 512
 """Bytes that the NATS protocol adds around headers, estimated generously."""
 
-__all__ = ["Connection", "Handler", "Headers", "Message", "Subscription", "connect"]
+__all__ = ["BusMessage", "Connection", "Handler", "Headers", "Subscription", "connect"]
 
 log = structlog.get_logger()
 
@@ -87,7 +87,7 @@ class Connection:
         *,
         timeout: float | None = None,  # noqa: ASYNC109 - the caller chooses it
         headers: Headers | None = None,
-    ) -> Message:
+    ) -> BusMessage:
         """Send and wait for one answer.
 
         Raises:
@@ -104,7 +104,7 @@ class Connection:
             raise BusTimeoutError(f"No answer from {subject} within {seconds:g} s.") from error
         except nats.errors.Error as error:
             raise BusError(f"Cannot ask {subject}: {error}.") from error
-        return Message(answer.subject, answer.data, answer.reply, answer.headers)
+        return BusMessage(answer.subject, answer.data, answer.reply, answer.headers)
 
     async def subscribe(
         self,
@@ -256,7 +256,7 @@ async def others_hear(bus: Connection, subject: str) -> bool:
     loop = asyncio.get_running_loop()
     traced: asyncio.Future[bytes] = loop.create_future()
 
-    async def receive(message: Message) -> None:
+    async def receive(message: BusMessage) -> None:
         if not traced.done():
             traced.set_result(message.data)
 

@@ -9,7 +9,7 @@ import hmac
 import secrets
 from typing import Any
 
-from local.bus.subscription import Headers, Message
+from local.bus.subscription import BusMessage, Headers
 from local.protocol.envelope import DEFAULT_TENANT, Caller, Envelope
 
 SIGNATURE = "Local2-Signature"
@@ -36,7 +36,7 @@ def signed(secret: str, subject: str, data: bytes) -> Headers:
     return {SIGNATURE: _digest(secret, subject, data)}
 
 
-def is_genuine(secret: str, message: Message) -> bool:
+def is_genuine(secret: str, message: BusMessage) -> bool:
     """Whether the sender of the message knows the secret."""
     claimed = (message.headers or {}).get(SIGNATURE, "")
     expected = _digest(secret, message.subject, message.data)

@@ -15,10 +15,10 @@ import msgspec
 from local import __version__
 from local.bus.connection import (
     MESSAGES_AT_ONCE,
+    BusMessage,
     Connection,
     Handler,
     Headers,
-    Message,
     Subscription,
 )
 from local.bus.identity import is_genuine
@@ -133,7 +133,7 @@ class Participant:
         await self.stopping()
 
     def _counted(self, endpoint: Endpoint) -> Handler:
-        async def handle(message: Message) -> None:
+        async def handle(message: BusMessage) -> None:
             begun = time.perf_counter_ns()
             try:
                 if endpoint.inner and not is_genuine(self.bus.secret, message):
@@ -146,7 +146,7 @@ class Participant:
 
         return handle
 
-    async def _refuse(self, endpoint: Endpoint, message: Message) -> None:
+    async def _refuse(self, endpoint: Endpoint, message: BusMessage) -> None:
         error = ForbiddenError(f"{endpoint.subject} is for the stack's own processes.")
         endpoint.errors += 1
         endpoint.last_error = error.code
@@ -162,7 +162,7 @@ class Participant:
                 yield subjects.discovery(verb, *address), self._answering(answer)
 
     def _answering(self, answer: "Callable[[], ServiceAnswer]") -> Handler:
-        async def handle(message: Message) -> None:
+        async def handle(message: BusMessage) -> None:
             if message.reply:
                 await self.bus.publish(message.reply, encode(answer()))
 

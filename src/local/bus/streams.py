@@ -16,7 +16,7 @@ import structlog
 from nats.aio.msg import Msg
 from nats.js.api import AckPolicy, ConsumerConfig, RetentionPolicy, StorageType, StreamConfig
 
-from local.bus.connection import Connection, Headers, Message
+from local.bus.connection import BusMessage, Connection, Headers
 from local.errors import BusError, TooLargeError, echoed
 from local.protocol import subjects
 from local.protocol.envelope import encode, seal
@@ -174,7 +174,7 @@ async def ensure_turns_consumer(bus: Connection, name: str, tenant: str) -> str:
     return deliver_subject
 
 
-def delivery_of(bus: Connection, message: Message) -> Delivery | None:
+def delivery_of(bus: Connection, message: BusMessage) -> Delivery | None:
     """What the stream knows of a message; None if the message does not come from a stream."""
     try:
         metadata = Msg(bus.client, reply=message.reply).metadata
@@ -187,12 +187,12 @@ def delivery_of(bus: Connection, message: Message) -> Delivery | None:
     )
 
 
-async def acknowledge(bus: Connection, message: Message) -> None:
+async def acknowledge(bus: Connection, message: BusMessage) -> None:
     """Tell JetStream that the message need not be delivered again."""
     await bus.publish(message.reply, b"+ACK")
 
 
-async def redeliver(bus: Connection, message: Message) -> None:
+async def redeliver(bus: Connection, message: BusMessage) -> None:
     """Ask JetStream to deliver the message again after RETRY_DELAY."""
     await bus.publish(message.reply, b'-NAK {"delay": %d}' % int(RETRY_DELAY * 1e9))
 

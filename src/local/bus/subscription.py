@@ -21,7 +21,7 @@ Headers = dict[str, str]
 log = structlog.get_logger()
 
 
-class Message(NamedTuple):
+class BusMessage(NamedTuple):
     """A message of the bus; `reply` is empty if nobody waits for an answer."""
 
     subject: str
@@ -30,7 +30,7 @@ class Message(NamedTuple):
     headers: Headers | None = None
 
 
-Handler = Callable[[Message], Awaitable[None]]
+Handler = Callable[[BusMessage], Awaitable[None]]
 
 
 class Subscription:
@@ -78,7 +78,7 @@ class Subscription:
     async def _run(self, message: Msg) -> None:
         try:
             await self._handler(
-                Message(message.subject, message.data, message.reply, message.headers)
+                BusMessage(message.subject, message.data, message.reply, message.headers)
             )
         except Local2Error as error:  # its message says what was wrong
             log.warning("message_failed", subject=message.subject, reason=error.message)

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 import structlog
 
-from local.bus.connection import Connection, Headers, Message
+from local.bus.connection import BusMessage, Connection, Headers
 from local.bus.identity import caller_of, signed
 from local.bus.outputs import with_preview
 from local.bus.participant import ERROR_CODE, Participant
@@ -69,7 +69,7 @@ class ToolHost(Participant):
     async def started(self) -> None:
         await self._publish_schema(subjects.TOOL_SCHEMA)
 
-    async def _announce(self, message: Message) -> None:
+    async def _announce(self, message: BusMessage) -> None:
         """Reply to a request; answer those that wait for no reply with one announcement for all."""
         if message.reply:
             await self._publish_schema(message.reply)
@@ -84,7 +84,7 @@ class ToolHost(Participant):
         headers = signed(self.bus.secret, subject, self._schema)
         await self.bus.publish(subject, self._schema, headers=headers)
 
-    async def _answer(self, message: Message) -> None:
+    async def _answer(self, message: BusMessage) -> None:
         begun = time.perf_counter()
         request: Envelope[Any] | None = None
         try:
@@ -122,7 +122,7 @@ class ToolHost(Participant):
         return await with_preview(self.bus, result, caller=caller, limit=self._output_limit)
 
     async def _reply(
-        self, message: Message, request: Envelope[Any] | None, result: ToolResult
+        self, message: BusMessage, request: Envelope[Any] | None, result: ToolResult
     ) -> ToolResult:
         """Send the result, or as much of it as the bus carries; return what was sent."""
         try:
@@ -142,7 +142,7 @@ class ToolHost(Participant):
         return result
 
     def _encoded(
-        self, message: Message, request: Envelope[Any] | None, result: ToolResult
+        self, message: BusMessage, request: Envelope[Any] | None, result: ToolResult
     ) -> tuple[bytes, Headers | None]:
         envelope = seal(
             result,

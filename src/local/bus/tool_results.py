@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 import msgspec
 
-from local.bus.subscription import Handler, Message, Subscription
+from local.bus.subscription import BusMessage, Handler, Subscription
 from local.errors import BadRequestError, BusTimeoutError
 from local.protocol import subjects
 from local.protocol.envelope import Envelope, encode
@@ -23,7 +23,7 @@ from local.protocol.tool_messages import read_result
 class Bus(Protocol):
     """What of a connection is needed to ask a tool."""
 
-    async def request(self, subject: str, data: bytes, *, timeout: float) -> Message: ...  # noqa: ASYNC109
+    async def request(self, subject: str, data: bytes, *, timeout: float) -> BusMessage: ...  # noqa: ASYNC109
     async def subscribe(self, subject: str, handler: Handler) -> Subscription: ...
 
 
@@ -84,7 +84,7 @@ class ToolResults:
         """Listen to what the tool publishes, from before the server gets the request."""
         call = _Call(request, asyncio.get_running_loop().create_future())
 
-        async def receive(message: Message) -> None:
+        async def receive(message: BusMessage) -> None:
             self._receive(message, tool, call)
 
         subscription = await self._bus.subscribe(subjects.tool_result(tool), receive)
@@ -97,7 +97,7 @@ class ToolResults:
                 del self._waiting[tool]
             await subscription.leave()
 
-    def _receive(self, message: Message, tool: str, call: _Call) -> None:
+    def _receive(self, message: BusMessage, tool: str, call: _Call) -> None:
         try:
             published = read_result(message.data, message.headers)
         except BadRequestError:

@@ -9,7 +9,7 @@ from typing import TypeVar
 
 import msgspec
 
-from local.bus.connection import Connection, Message
+from local.bus.connection import BusMessage, Connection
 from local.bus.identity import signed
 from local.bus.participant import ERROR_CODE
 from local.errors import (
@@ -98,7 +98,7 @@ class VectorClient:
             raise VectorError(NO_CONNECTION)
         data = encode(seal(payload, type="request", source="memory"))
         ended, lost = self._lost, asyncio.create_task(self._bus.lost.wait())
-        request: asyncio.Task[Message] = asyncio.create_task(
+        request: asyncio.Task[BusMessage] = asyncio.create_task(
             self._bus.request(
                 subject, data, timeout=seconds, headers=signed(self._bus.secret, subject, data)
             )
@@ -116,13 +116,13 @@ class VectorClient:
             lost.cancel()
 
 
-def _retrieve(request: asyncio.Task[Message]) -> None:
+def _retrieve(request: asyncio.Task[BusMessage]) -> None:
     """Look at the outcome: asyncio warns about a failure that nobody has looked at."""
     if not request.cancelled():
         request.exception()
 
 
-def _read(answer: Message, into: type[R]) -> R:
+def _read(answer: BusMessage, into: type[R]) -> R:
     if (code := (answer.headers or {}).get(ERROR_CODE)) is None:
         return decode(answer.data, into).payload
     problem = decode(answer.data, ErrorReply).payload.message

@@ -6,7 +6,7 @@ from typing import Self
 
 import structlog
 
-from local.bus.connection import Connection, Message, Subscription
+from local.bus.connection import BusMessage, Connection, Subscription
 from local.errors import (
     BadRequestError,
     BusTimeoutError,
@@ -99,7 +99,7 @@ class QueryClient:
         if accepted.error is not None:
             raise _refused(accepted.error)
 
-    async def _receive(self, message: Message) -> None:
+    async def _receive(self, message: BusMessage) -> None:
         try:
             if message.subject == subjects.RESPONSE_DELTA:
                 self._on_delta(decode(message.data, Delta).payload)

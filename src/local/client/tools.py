@@ -12,7 +12,7 @@ from typing import Self
 import msgspec
 import structlog
 
-from local.bus.connection import Connection, Message, Subscription
+from local.bus.connection import BusMessage, Connection, Subscription
 from local.bus.identity import is_genuine
 from local.errors import (
     BadRequestError,
@@ -154,7 +154,7 @@ class Toolbox:
                     await self._changed.wait()
         return self.get(tool)
 
-    async def _receive(self, message: Message) -> None:
+    async def _receive(self, message: BusMessage) -> None:
         try:
             schema = read_schema(message.data)
         except BadRequestError as error:
@@ -171,12 +171,12 @@ class Toolbox:
         self._schemas[schema.name] = schema
         self._changed.set()
 
-    def _is_own(self, schema: ToolSchema, message: Message) -> bool:
+    def _is_own(self, schema: ToolSchema, message: BusMessage) -> bool:
         """Whether it is the memory's own; only the stack can check the signature."""
         secret = self._bus.secret
         return schema.reads_memory and (not secret or is_genuine(secret, message))
 
-    def _refuse(self, message: Message, reason: str) -> None:
+    def _refuse(self, message: BusMessage, reason: str) -> None:
         """Log each refusal once, because tools announce themselves again and again."""
         header = header_of(message.data)
         refusal = (header.source if header else "", reason)

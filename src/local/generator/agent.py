@@ -12,7 +12,7 @@ from weakref import WeakValueDictionary
 import msgspec
 import structlog
 
-from local.bus.connection import Connection, Message
+from local.bus.connection import BusMessage, Connection
 from local.bus.identity import caller_of
 from local.bus.participant import Participant
 from local.client.tools import Toolbox, call_tool
@@ -77,7 +77,7 @@ class GeneratorAgent(Participant):
         await self._publisher.close()
         await self._resources.aclose()
 
-    async def _receive(self, message: Message) -> None:
+    async def _receive(self, message: BusMessage) -> None:
         with ExitStack() as admitted:
             try:
                 envelope = read_query(message.data).envelope
@@ -111,7 +111,7 @@ class GeneratorAgent(Participant):
         if self._settings.knowledge and turn.answer and caller.user is not None:
             await self._learn(query.query, caller)
 
-    async def _clear(self, message: Message) -> None:
+    async def _clear(self, message: BusMessage) -> None:
         try:
             envelope = decode(message.data, ClearSession)
             asking = caller_of(envelope)
@@ -128,7 +128,7 @@ class GeneratorAgent(Participant):
         model = self._model if isinstance(self._model, StructuredModel) else None
         await learn(self.bus, text, caller=caller, model=model, within=self._settings.tool_timeout)
 
-    async def _acknowledge(self, message: Message, result: ToolResult) -> None:
+    async def _acknowledge(self, message: BusMessage, result: ToolResult) -> None:
         """Answer a request that the query has arrived, or why it was refused."""
         if message.reply:
             acknowledgement = seal(result, type="result", source=NAME)

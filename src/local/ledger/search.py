@@ -55,7 +55,7 @@ class Echo(NamedTuple):
     adds: frozenset[str] = frozenset()
 
 
-class Counts(msgspec.Struct, frozen=True, kw_only=True):
+class StemCounts(msgspec.Struct, frozen=True, kw_only=True):
     """Of a memory's records; of many they are estimates."""
 
     total: float
@@ -73,7 +73,7 @@ class Meaning(msgspec.Struct, frozen=True, kw_only=True):
     problem: str | None = None
 
 
-class Worded(msgspec.Struct, frozen=True, kw_only=True):
+class WordMatches(msgspec.Struct, frozen=True, kw_only=True):
     """What ranking chooses from, and what is known of it without the question's vector.
 
     `phrases` are the rows that have each of the question's.
@@ -82,7 +82,7 @@ class Worded(msgspec.Struct, frozen=True, kw_only=True):
     view: View
     phrases: list[list[int]]
     topics: list[int]
-    counts: Counts | None = None
+    counts: StemCounts | None = None
     """Of the caller's memory, where the view is not all of it."""
 
     @property
@@ -96,7 +96,7 @@ class Worded(msgspec.Struct, frozen=True, kw_only=True):
         return min(max(counted, viewed), self.total)  # counts are estimates, and of a while ago
 
 
-class Found(Worded, frozen=True, kw_only=True):
+class Matches(WordMatches, frozen=True, kw_only=True):
     """What all channels say.
 
     `question` is the query's vector, float32, empty where there is none, and `embedder` made it.
@@ -110,7 +110,7 @@ class Found(Worded, frozen=True, kw_only=True):
     problem: str | None
 
     @classmethod
-    def of(cls, worded: Worded, meaning: Meaning) -> "Found":
+    def of(cls, worded: WordMatches, meaning: Meaning) -> "Matches":
         hits = meaning.hits
         return cls(
             view=worded.view,
@@ -139,7 +139,7 @@ D = TypeVar("D")
 T = TypeVar("T")
 
 
-class Wanted(msgspec.Struct, frozen=True, kw_only=True):
+class DetailRequest(msgspec.Struct, frozen=True, kw_only=True):
     """Rows of which a choice needs the related ones, the sources, or the records."""
 
     related: Sequence[int] = ()
@@ -147,7 +147,7 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
     records: Sequence[int] = ()
 
 
-class Given(msgspec.Struct, frozen=True, kw_only=True):
+class Details(msgspec.Struct, frozen=True, kw_only=True):
     """By row: what each is related to, what the echoes among them repeat, and the records.
 
     Records that were superseded meanwhile are not among them.
@@ -158,15 +158,15 @@ class Given(msgspec.Struct, frozen=True, kw_only=True):
     records: Mapping[int, Record] = {}
 
 
-Look = Callable[[int], Awaitable[Meaning]]
+AskVectors = Callable[[int], Awaitable[Meaning]]
 """Asks for the question's vector, and for so many of the nearest."""
-Drafts = Callable[[Worded], D]
+Drafter = Callable[[WordMatches], D]
 """Makes what can be made without the question's vector."""
-Choice = Generator[Wanted, Given, T]
-Chooses = Callable[[Found, D], Choice[T]]
+Choice = Generator[DetailRequest, Details, T]
+Chooser = Callable[[Matches, D], Choice[T]]
 
 
-def made(choice: Choice[T], given: Callable[[Wanted], Given]) -> T:
+def run_choice(choice: Choice[T], given: Callable[[DetailRequest], Details]) -> T:
     """What was chosen, where `given` answers."""
     try:
         wanted = next(choice)

@@ -46,7 +46,7 @@ class Note(msgspec.Struct, frozen=True, kw_only=True):
     merges: int = 0
 
 
-class Noted(msgspec.Struct, frozen=True, kw_only=True):
+class StoredNote(msgspec.Struct, frozen=True, kw_only=True):
     """The notes of a session after one was made; `merged` of them were just made one."""
 
     notes: list[Note]

@@ -12,10 +12,10 @@ from local.memory.facts import Facts
 from local.memory.intake.documents import Documents
 from local.memory.intake.episodes import EPISODE
 from local.memory.intake.intake import Intake
-from local.memory.intake.own_tools import Served
+from local.memory.intake.own_tools import AnswerLog
 from local.memory.recall.episodic import SearchResult, search_result
-from local.memory.recall.recaller import Ask, Recalled, Recaller
-from local.memory.recall.synthesis import Item, Synthesis
+from local.memory.recall.recaller import Recaller, RecallRequest, RecallResult
+from local.memory.recall.synthesis import Synthesis, SynthesisItem
 from local.memory.scopes import ALIKE
 from local.memory.sessions.history import Sessions
 from local.memory.sessions.tool_outputs import ToolOutputs
@@ -33,7 +33,7 @@ class MemoryService(msgspec.Struct, frozen=True, kw_only=True):
     documents: Documents
     sessions: Sessions
     outputs: ToolOutputs
-    served: Served
+    served: AnswerLog
     recaller: Recaller
     synthesis: Synthesis
     top_k: int
@@ -71,16 +71,16 @@ class MemoryService(msgspec.Struct, frozen=True, kw_only=True):
             query: What to look for, in any words.
             top_k: How many at most; None means the setting.
         """
-        ask = Ask(query=query, top_k=top_k or self.top_k, kinds=(EPISODE,), weights=ALIKE)
+        ask = RecallRequest(query=query, top_k=top_k or self.top_k, kinds=(EPISODE,), weights=ALIKE)
         return search_result(await self.recall(ask))
 
-    async def recall(self, ask: Ask) -> Recalled:
+    async def recall(self, ask: RecallRequest) -> RecallResult:
         """Find whatever was stored and answers a question; see Recaller."""
         return await self.recaller.recall(self.caller, ask)
 
-    async def synthesize(self, query: str, recalled: Recalled) -> Answer:
+    async def synthesize(self, query: str, recalled: RecallResult) -> Answer:
         """An answer that rests on what was recalled alone; empty if that does not answer."""
-        items = [Item.of(item.record) for item in recalled.items]
+        items = [SynthesisItem.of(item.record) for item in recalled.items]
         return await self.synthesis.answer(query, items)
 
     def answered(self, tool: str, content: str, shown: Iterable[str]) -> None:

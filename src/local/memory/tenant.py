@@ -14,7 +14,7 @@ from local.memory.facts import Facts
 from local.memory.intake.documents import Documents
 from local.memory.intake.echoes import Echoes
 from local.memory.intake.intake import Intake
-from local.memory.intake.own_tools import Announced, KnownTools, Served
+from local.memory.intake.own_tools import Announced, AnswerLog, KnownTools
 from local.memory.recall.recaller import Recaller, RecallModels
 from local.memory.recall.retrieval import Closeness, Retrieval
 from local.memory.recall.synthesis import Synthesis
@@ -66,7 +66,7 @@ class Memory:
         self.vectors = vectors
         self.settings = settings
         self.clock = clock
-        self.served = Served(since=clock())
+        self.served = AnswerLog(since=clock())
         self.tools = KnownTools(own_tools, self.served, announced)
         self.echoes = Echoes(ledger, self.served, self.tools)
         self.changes = Changes(self.backlog, announce)

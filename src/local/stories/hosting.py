@@ -7,7 +7,7 @@ from typing import Annotated
 import msgspec
 
 from local import __version__
-from local.client import Connection, Message, ToolHost, connect
+from local.client import BusMessage, Connection, ToolHost, connect
 from local.protocol import subjects
 from local.protocol.envelope import Caller, encode, header_of, seal
 from local.protocol.payloads import Function, FunctionSchema
@@ -92,10 +92,10 @@ async def _publishing(bus: Connection, tool: StoryTool) -> AsyncIterator[None]:
     function = Function(name=tool.name, description=tool.description, parameters={})
     schema = encode(seal(FunctionSchema(function=function), type="schema", source=tool.name))
 
-    async def announce(_: Message) -> None:
+    async def announce(_: BusMessage) -> None:
         await bus.publish(subjects.TOOL_SCHEMA, schema)
 
-    async def answer(message: Message) -> None:
+    async def answer(message: BusMessage) -> None:
         request = header_of(message.data)
         result = seal(
             _Content(tool.answer),

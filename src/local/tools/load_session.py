@@ -8,7 +8,7 @@ import msgspec
 from local.ledger.sessions import LONGEST
 from local.llm.framing import fact_line, inset, line, note_line
 from local.memory.service import MemoryService
-from local.memory.sessions.history import Session, SessionMessage, from_answered
+from local.memory.sessions.history import SessionContent, SessionMessage, from_answered
 from local.protocol.envelope import Name
 from local.protocol.tool import ToolOutput
 from local.tools.base import Args, MemoryTool
@@ -71,7 +71,7 @@ def _short(message: SessionMessage) -> SessionMessage:
     return short
 
 
-def _lines(session: Session) -> Iterator[str]:
+def _lines(session: SessionContent) -> Iterator[str]:
     """The session as text for a model."""
     share = TEXT_BYTES // 4
     newest = [message for message in session.messages if message.content][-TEXT_MESSAGES:]
@@ -88,7 +88,7 @@ def _lines(session: Session) -> Iterator[str]:
             yield fact_line(memory.content, memory.topic, memory.by)
 
 
-def _shown(data: Session) -> list[str]:
+def _shown(data: SessionContent) -> list[str]:
     return [memory.id for memory in data.memories] + [message.id for message in data.messages]
 
 

@@ -5,7 +5,7 @@ from typing import Annotated
 import msgspec
 
 from local.ledger.records import Record, is_topic
-from local.memory.recall.recaller import RECALLED_KINDS, Ask, Item, Recalled
+from local.memory.recall.recaller import RECALLED_KINDS, RecallItem, RecallRequest, RecallResult
 from local.memory.scopes import by, source_class
 from local.memory.service import MemoryService
 from local.protocol.envelope import Caller
@@ -108,7 +108,7 @@ class Recall(Args, frozen=True):
 
 async def recall(memory: MemoryService, args: Recall) -> ToolOutput:
     recalled = await memory.recall(
-        Ask(
+        RecallRequest(
             query=args.query,
             top_k=args.top_k,
             kinds=args.source_kinds or RECALLED_KINDS,
@@ -136,7 +136,7 @@ async def recall(memory: MemoryService, args: Recall) -> ToolOutput:
 
 
 def _as_text(
-    items: list[RecalledItem], recalled: Recalled, answer: Answer | None, caller: Caller
+    items: list[RecalledItem], recalled: RecallResult, answer: Answer | None, caller: Caller
 ) -> str:
     parts = []
     if answer is not None and answer.text and answer.by_model:
@@ -171,7 +171,7 @@ def _said(item: RecalledItem) -> str:
     return f"{label}: {item.content}" if label else item.content
 
 
-def _item(item: Item, caller: Caller, *, explain: bool) -> RecalledItem:
+def _item(item: RecallItem, caller: Caller, *, explain: bool) -> RecalledItem:
     record = item.record
     return RecalledItem(
         id=record.id,
@@ -195,7 +195,7 @@ def _item(item: Item, caller: Caller, *, explain: bool) -> RecalledItem:
     )
 
 
-def _explanation(item: Item) -> Explanation:
+def _explanation(item: RecallItem) -> Explanation:
     return Explanation(shares=msgspec.to_builtins(item.shares), weight=item.weight)
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from local.errors import BadRequestError, StorageError
-from local.ledger.sqlite.database import Connection, Database
+from local.ledger.sqlite.database import Database, SqlConnection
 from local.ledger.sqlite.database.lanes import BATCH_LIMIT
 from local.ledger.sqlite.sql import migrations
 from waiting import eventually
@@ -33,11 +33,11 @@ async def notes(file: Path, schema: Sequence[Path]) -> AsyncIterator[Database]:
         yield database
 
 
-def add(text: str) -> Callable[[Connection], int]:
+def add(text: str) -> Callable[[SqlConnection], int]:
     return lambda c: c.execute("INSERT INTO note VALUES (?)", (text,)).rowcount
 
 
-def every(connection: Connection) -> list[str]:
+def every(connection: SqlConnection) -> list[str]:
     return [row["text"] for row in connection.execute("SELECT text FROM note ORDER BY rowid")]
 
 
@@ -65,7 +65,7 @@ class Gate:
         self._may_pass.set()
         await self._held
 
-    def _hold(self, _: Connection) -> None:
+    def _hold(self, _: SqlConnection) -> None:
         self._reached.set()
         self._may_pass.wait(10)
 
@@ -87,7 +87,7 @@ async def test_writes_that_queued_together_commit_together(notes: Database, file
     await gate.closed()
     seen: list[int] = []
 
-    def look(_: Connection) -> None:
+    def look(_: SqlConnection) -> None:
         seen.append(len(on_disk(file)))
 
     writes = [asyncio.create_task(notes.write(add(str(n)))) for n in range(9)]
@@ -115,7 +115,7 @@ async def test_a_failing_write_does_not_hurt_its_neighbours(notes: Database) -> 
     gate = Gate(notes)
     await gate.closed()
 
-    def half(connection: Connection) -> None:
+    def half(connection: SqlConnection) -> None:
         add("half done")(connection)
         raise BadRequestError("Changed my mind.")
 
@@ -149,7 +149,7 @@ async def test_a_mistake_in_the_work_comes_back_as_it_is(notes: Database) -> Non
     assert await notes.read(every) == [], "the reader goes on"
 
 
-def _leave_room_for_one_page(connection: Connection) -> None:
+def _leave_room_for_one_page(connection: SqlConnection) -> None:
     pages = connection.execute("PRAGMA page_count").fetchone()[0]
     connection.execute(f"PRAGMA max_page_count = {pages + 1}")
 
@@ -218,7 +218,7 @@ async def test_a_file_that_is_no_database_is_a_storage_error(file: Path) -> None
             pass
 
 
-def _shape(connection: Connection) -> list[tuple[str, str]]:
+def _shape(connection: SqlConnection) -> list[tuple[str, str]]:
     rows = connection.execute(
         "SELECT name, sql FROM sqlite_schema WHERE sql IS NOT NULL ORDER BY 1"
     )
@@ -278,7 +278,7 @@ async def test_a_file_of_a_newer_version_is_refused(file: Path, schema: list[Pat
 
 
 async def test_every_commit_reaches_the_disk(notes: Database) -> None:
-    def pragmas(connection: Connection) -> tuple[str, int]:
+    def pragmas(connection: SqlConnection) -> tuple[str, int]:
         return (
             connection.execute("PRAGMA journal_mode").fetchone()[0],
             connection.execute("PRAGMA synchronous").fetchone()[0],
@@ -291,7 +291,7 @@ async def test_every_commit_reaches_the_disk(notes: Database) -> None:
 async def test_a_write_that_is_cancelled_ends_when_it_is_written(database: Database) -> None:
     begun, may_end = threading.Event(), threading.Event()
 
-    def slow(connection: Connection) -> None:
+    def slow(connection: SqlConnection) -> None:
         begun.set()
         may_end.wait(10)
         connection.execute("CREATE TABLE written (x)")

@@ -8,7 +8,7 @@ from local.ledger.records import Fact
 from local.ledger.search import Search
 from local.ledger.sqlite import fulltext
 from local.ledger.sqlite.candidates import Filter
-from local.ledger.sqlite.database import Connection
+from local.ledger.sqlite.database import SqlConnection
 from local.ledger.sqlite.fulltext import FullText
 from local.memory.intake.documents import Document
 from local.memory.recall.query import analyse
@@ -54,7 +54,7 @@ async def search(memory: Memory, full_text: FullText, question: str) -> list[str
     asked = Search(text=question, terms=query.terms, phrases=query.phrases, places=MESSAGES)
     filter_ = Filter.of("default", asked)
 
-    def find(connection: Connection) -> list[str]:
+    def find(connection: SqlConnection) -> list[str]:
         found = full_text.search(connection, asked, filter_, limit=99)
         said = dict(connection.execute("SELECT row, content FROM record").fetchall())
         return [said[row] for row in found]

@@ -12,12 +12,11 @@ from local.bus.connection import Connection
 from local.bus.vector_client import VectorClient
 from local.ledger.door import Ledger
 from local.ledger.records import Counts
-from local.ledger.sqlite.database import Connection as Sql
-from local.ledger.sqlite.database import Database
+from local.ledger.sqlite.database import Database, SqlConnection
 from local.ledger.sqlite.sql import migrations
 from local.ledger.tasks import TaskKind
 from local.memory.intake.turns import Turn
-from local.memory.recall.recaller import Ask
+from local.memory.recall.recaller import RecallRequest
 from local.memory.service import MemoryService
 from local.memory.tenant import Memory
 from local.protocol.envelope import Caller, utc_now
@@ -50,13 +49,13 @@ SCHEMA = "SELECT type, name, tbl_name, sql FROM sqlite_master ORDER BY type, nam
 
 
 async def contents_of(database: Database, statement: str) -> list[tuple[Any, ...]]:
-    def read(connection: Sql) -> list[tuple[Any, ...]]:
+    def read(connection: SqlConnection) -> list[tuple[Any, ...]]:
         return [tuple(row) for row in connection.execute(statement)]
 
     return await database.read(read)
 
 
-def _fill(connection: Sql) -> int:
+def _fill(connection: SqlConnection) -> int:
     for row in ROWS:
         connection.execute(
             "INSERT INTO record (tenant, id, kind, owner, topic, content, metadata, agent,"
@@ -171,7 +170,7 @@ async def test_what_waited_for_the_index_still_waits(memory: Memory) -> None:
 async def test_features_are_read_in_the_background_and_change_nothing_that_is_found(
     memory: Memory, migrated: Database, richard: MemoryService
 ) -> None:
-    ask = Ask(query="metal: gold, osmium or iridium?", top_k=20)
+    ask = RecallRequest(query="metal: gold, osmium or iridium?", top_k=20)
     before = await richard.recall(ask)
     await memory.ledger.backfill()
     read = await contents_of(
@@ -238,7 +237,7 @@ WAITING = [
 ]
 
 
-def _let_wait(connection: Sql) -> int:
+def _let_wait(connection: SqlConnection) -> int:
     return connection.executemany(
         "INSERT INTO record (tenant, id, kind, content, superseded_by, index_state, unjudged,"
         " scope, owner, event_time) VALUES ('default', ?1, ?2, ?1, ?3, ?4, ?5, 'user', 'richard',"
@@ -287,7 +286,7 @@ ASKED = Turn(
 )
 
 
-def _remember_turns(connection: Sql) -> int:
+def _remember_turns(connection: SqlConnection) -> int:
     for row in TURN_RECORDS:
         connection.execute(
             "INSERT INTO record (tenant, id, kind, content, role, label, source_ref, owner,"

@@ -5,7 +5,7 @@ import pytest
 
 from local.ledger.records import NewRecord
 from local.ledger.sqlite import working_sets
-from local.ledger.sqlite.database import Connection, Row
+from local.ledger.sqlite.database import Row, SqlConnection
 from local.ledger.sqlite.working_sets import PlaceRows
 from local.memory.tenant import Memory
 from local.protocol.envelope import new_id
@@ -23,7 +23,7 @@ async def written(memory: Memory, owner: str, count: int) -> None:
 async def counted(memory: Memory, rows: PlaceRows) -> list[tuple[int, int]]:
     """For both users and for nobody: how many of the ledger's rows are theirs, and should be."""
 
-    def count(connection: Connection) -> list[tuple[int, int]]:
+    def count(connection: SqlConnection) -> list[tuple[int, int]]:
         found: list[Row] = connection.execute("SELECT row, owner, place FROM record").fetchall()
         every = np.array([row["row"] for row in found] + [0, 10**6], np.int64)
         places = {row["owner"]: row["place"] for row in found}

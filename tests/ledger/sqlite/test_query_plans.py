@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from local.ledger.sqlite.database import Connection, Database
+from local.ledger.sqlite.database import Database, SqlConnection
 from local.ledger.sqlite.sql import statements
 
 WHOLE = {
@@ -33,7 +33,7 @@ async def test_a_statement_finds_its_rows_without_reading_a_whole_tenant(
 ) -> None:
     parameters = dict.fromkeys(re.findall(r":(\w+)", STATEMENTS[name]))
 
-    def plan(connection: Connection) -> list[str]:
+    def plan(connection: SqlConnection) -> list[str]:
         found = connection.execute(f"EXPLAIN QUERY PLAN {STATEMENTS[name]}", parameters)
         return [row["detail"] for row in found]
 

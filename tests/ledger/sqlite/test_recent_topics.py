@@ -10,7 +10,7 @@ from local.errors import StorageError
 from local.ledger import topics
 from local.ledger.door import Ledger
 from local.ledger.records import NewRecord, Record
-from local.ledger.sqlite.database import Connection, Database
+from local.ledger.sqlite.database import Database, SqlConnection
 from local.ledger.topics import LARGEST, RecentTopics
 from local.protocol.envelope import new_id
 from local.protocol.memories import Owning
@@ -47,7 +47,7 @@ async def read_without_reader(ledger: Ledger, database: Database) -> Record | No
     """Ask for the fact while the database answers nobody."""
     begun, may_end = threading.Event(), threading.Event()
 
-    def hold(_: Connection) -> None:
+    def hold(_: SqlConnection) -> None:
         begun.set()
         may_end.wait(30)
 
@@ -89,7 +89,7 @@ async def test_a_read_that_began_before_a_write_does_not_put_the_old_value_back(
     read = database.read
 
     async def read_slowly(work: object) -> object:
-        def slow(connection: Connection) -> object:
+        def slow(connection: SqlConnection) -> object:
             row = work(connection)  # type: ignore[operator]
             has_read.set()
             may_answer.wait(30)

@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 
 from indexed import indexed
-from local.memory.recall.recaller import Ask
+from local.memory.recall.recaller import RecallRequest
 from local.memory.service import MemoryService
 from local.memory.tenant import Memory
 from local.protocol.envelope import Caller
@@ -28,7 +28,10 @@ async def everything(service: MemoryService) -> bytes:
     """All that is found, with every share of it."""
     found: list[Any] = []
     for query in ASKED:
-        for ask in (Ask(query=query, top_k=20), Ask(query=query, top_k=20, scope="session")):
+        for ask in (
+            RecallRequest(query=query, top_k=20),
+            RecallRequest(query=query, top_k=20, scope="session"),
+        ):
             recalled = await service.recall(ask)
             assert not recalled.degraded
             found.append(

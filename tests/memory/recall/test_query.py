@@ -7,7 +7,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from local.memory.recall.query import analyse
-from local.memory.recall.recaller import Ask
+from local.memory.recall.recaller import RecallRequest
 from local.memory.service import MemoryService
 from local.memory.tenant import Memory
 from local.protocol.envelope import Caller
@@ -150,7 +150,7 @@ async def test_words_are_found_however_their_accents_are_written(
     text = "İstanbul has many cafés."
     await richard.intake.store_conversation([said(text)])
 
-    (item,) = (await richard.recall(Ask(query=question, top_k=5))).items
+    (item,) = (await richard.recall(RecallRequest(query=question, top_k=5))).items
 
     assert item.record.content == text
     assert item.shares.words > 0
@@ -163,7 +163,7 @@ async def test_words_cover_a_question_however_their_accents_are_written(
 ) -> None:
     await richard.intake.store_conversation([said(text)])
 
-    (item,) = (await richard.recall(Ask(query=question, top_k=5))).items
+    (item,) = (await richard.recall(RecallRequest(query=question, top_k=5))).items
 
     assert item.shares.coverage > 0
 

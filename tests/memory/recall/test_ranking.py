@@ -7,7 +7,7 @@ import pytest
 
 from local.memory.intake.turns import Turn
 from local.memory.recall.ranking import Shares
-from local.memory.recall.recaller import Ask, Item
+from local.memory.recall.recaller import RecallItem, RecallRequest
 from local.memory.service import MemoryService
 from local.memory.tenant import Memory
 from local.protocol.envelope import Caller
@@ -23,10 +23,12 @@ def richard(memory: Memory) -> MemoryService:
     return memory.of(Caller(tenant="default", user="richard", agent="shell"))
 
 
-async def items(service: MemoryService, query: str, **ask: Any) -> dict[str, Item]:
+async def items(service: MemoryService, query: str, **ask: Any) -> dict[str, RecallItem]:
     """What is found, best first, by its content."""
     ask = {"query": query, "top_k": 20, "repetitions": True, **ask}
-    return {item.record.content: item for item in (await service.recall(Ask(**ask))).items}
+    return {
+        item.record.content: item for item in (await service.recall(RecallRequest(**ask))).items
+    }
 
 
 async def shares(service: MemoryService, query: str, **ask: Any) -> dict[str, Shares]:

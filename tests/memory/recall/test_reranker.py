@@ -14,7 +14,7 @@ from local.memory.recall.reranker import (
     FAILURES_TO_OPEN,
     OPEN_SECONDS,
     QUERY_CHARACTERS,
-    Ranked,
+    RerankedDocument,
     Reranker,
 )
 from stand_ins.rerank_server import Answer, RerankStandIn
@@ -85,9 +85,9 @@ async def fails(reranker: Reranker) -> str:
 
 async def test_documents_come_back_best_first(reranker: Reranker) -> None:
     assert await reranker.rank(QUESTION, DOCUMENTS) == [
-        Ranked(1, 1.0),
-        Ranked(2, 1 / 3),
-        Ranked(0, 0.0),
+        RerankedDocument(1, 1.0),
+        RerankedDocument(2, 1 / 3),
+        RerankedDocument(0, 0.0),
     ]
 
 
@@ -103,9 +103,9 @@ async def test_documents_the_server_leaves_out_keep_their_order_behind(
 ) -> None:
     server.script(Answer(results=[(2, -1.0)]))
     assert await reranker.rank(QUESTION, DOCUMENTS) == [
-        Ranked(2, -1.0),
-        Ranked(0, None),
-        Ranked(1, None),
+        RerankedDocument(2, -1.0),
+        RerankedDocument(0, None),
+        RerankedDocument(1, None),
     ]
 
 

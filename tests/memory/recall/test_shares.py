@@ -15,13 +15,13 @@ from local.ledger.columns import Columns
 from local.ledger.door import Ledger
 from local.ledger.entries import ECHO, UNANSWERED, Candidate
 from local.ledger.records import stamp
-from local.ledger.search import Echo, Found, Given, Wanted, made
+from local.ledger.search import DetailRequest, Details, Echo, Matches, run_choice
 from local.ledger.sqlite.database import Database
 from local.memory.intake.turns import Turn
 from local.memory.recall import echoes, likeness, ranking, standing
 from local.memory.recall.query import analyse
-from local.memory.recall.ranking import Draft, Ranked, Shares, rank
-from local.memory.recall.recaller import Ask
+from local.memory.recall.ranking import Draft, RankedRecord, Shares, rank
+from local.memory.recall.recaller import RecallRequest
 from local.memory.scopes import ALIKE, Reach, Weights
 from local.memory.tenant import Memory
 from local.protocol.envelope import Caller
@@ -76,7 +76,7 @@ def ranked(
     related: Mapping[int, list[int]] = MappingProxyType({}),
     sources: Mapping[int, Echo] = MappingProxyType({}),
     **found: Any,
-) -> list[Ranked]:
+) -> list[RankedRecord]:
     """Candidates that somebody asked for by their key, unless it is told what found them."""
     columns = Columns()
     columns.add(candidates)
@@ -89,16 +89,16 @@ def ranked(
         "waiting": False,
         "problem": None,
     }
-    every = Found(view=columns.whole(), **{**usual, **found})
+    every = Matches(view=columns.whole(), **{**usual, **found})
     query = analyse(asked, NOW)
     reach = Reach(caller=Caller(tenant="default", user="richard"), weights=weights, places=())
     draft = Draft(query, reach, NOW, feedback_weight, every)
 
-    def given(wanted: Wanted) -> Given:
+    def given(wanted: DetailRequest) -> Details:
         asked_for = {row: related[row] for row in wanted.related if row in related}
-        return Given(related=asked_for, sources=sources)
+        return Details(related=asked_for, sources=sources)
 
-    return list(made(rank(every, draft, min_score=0), given))
+    return list(run_choice(rank(every, draft, min_score=0), given))
 
 
 @pytest.mark.parametrize("rating", [1.0, -1.0])
@@ -376,7 +376,7 @@ async def test_the_configured_weight_of_ratings_counts(memory: Memory, database:
     await richard.intake.store_turn(Turn(query="?", answer="Osmium.", at=NOW, query_id="q1"))
     await richard.intake.store_rating("q1", -0.5)
 
-    (item,) = (await richard.recall(Ask(query="osmium", top_k=5))).items
+    (item,) = (await richard.recall(RecallRequest(query="osmium", top_k=5))).items
 
     assert item.shares.feedback == -0.25
 

@@ -5,7 +5,7 @@ import pytest
 from indexed import indexed
 from local.ledger.door import Ledger
 from local.ledger.sqlite.database import Database
-from local.memory.recall.recaller import Ask
+from local.memory.recall.recaller import RecallRequest
 from local.memory.service import MemoryService
 from local.memory.tenant import Memory
 from local.protocol.envelope import Caller
@@ -81,7 +81,7 @@ async def test_what_stands_next_to_a_word_and_lies_under_min_score_is_not_return
     searchable.backlog.wake("index")
     await indexed(searchable)
 
-    found = await strict.recall(Ask(query="data", top_k=5))
+    found = await strict.recall(RecallRequest(query="data", top_k=5))
 
     assert not found.degraded
     assert [item.record.content for item in found.items] == ["Who keeps the data?"]

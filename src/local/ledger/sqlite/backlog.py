@@ -13,7 +13,7 @@ from heapq import merge
 from itertools import chain, islice, zip_longest
 
 from local.ledger.records import stamp
-from local.ledger.sqlite.database import Connection
+from local.ledger.sqlite.database import SqlConnection
 from local.ledger.sqlite.rows import TenantRows
 from local.ledger.sqlite.working_sets import owner_of
 from local.ledger.tasks import Task, TaskCounts, TaskKind
@@ -52,7 +52,7 @@ class TaskQueue:
         """
         under_way = json.dumps(list(but))
 
-        def take(connection: Connection) -> list[Task]:
+        def take(connection: SqlConnection) -> list[Task]:
             due = self._rows.execute(
                 connection, "due_task", kind=kind, now=stamp(now), but=under_way
             ).fetchone()
@@ -67,7 +67,7 @@ class TaskQueue:
 
         return await self._rows.read(take)
 
-    def _fair(self, connection: Connection, kind: TaskKind, limit: int, but: str) -> list[int]:
+    def _fair(self, connection: SqlConnection, kind: TaskKind, limit: int, but: str) -> list[int]:
         statement = "oldest_tasks" if kind in OLDEST_FIRST else "newest_tasks"
         owners: defaultdict[str, list[list[int]]] = defaultdict(list)
         for place in self._next_places(connection, kind, min(limit, PLACES), but):
@@ -80,7 +80,7 @@ class TaskQueue:
         return list(islice((row for row in turns if row is not None), limit))
 
     def _next_places(
-        self, connection: Connection, kind: TaskKind, most: int, but: str
+        self, connection: SqlConnection, kind: TaskKind, most: int, but: str
     ) -> list[str]:
         """Those whose turn it is of the places where tasks wait."""
         places: dict[str, None] = {}
@@ -96,7 +96,7 @@ class TaskQueue:
     async def next_due(self, *kinds: TaskKind) -> datetime | None:
         """When the first of the tasks that failed is to be tried again."""
 
-        def look(connection: Connection) -> str | None:
+        def look(connection: SqlConnection) -> str | None:
             rows = [
                 self._rows.execute(connection, "next_due", kind=kind).fetchone() for kind in kinds
             ]
@@ -138,7 +138,7 @@ class TaskQueue:
     async def counts(self) -> list[TaskCounts]:
         """How many tasks there are of each kind, and why some were set aside."""
 
-        def count(connection: Connection) -> list[TaskCounts]:
+        def count(connection: SqlConnection) -> list[TaskCounts]:
             return [
                 TaskCounts(
                     kind=row["kind"],
@@ -151,7 +151,7 @@ class TaskQueue:
 
         return await self._rows.read(count)
 
-    def _errors(self, connection: Connection, kind: TaskKind) -> tuple[str, ...]:
+    def _errors(self, connection: SqlConnection, kind: TaskKind) -> tuple[str, ...]:
         found = self._rows.execute(
             connection, "errors_of_tasks", kind=kind, read=PAGE, limit=ERRORS
         )

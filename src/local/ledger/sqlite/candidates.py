@@ -13,7 +13,7 @@ import numpy as np
 from local.ledger.entries import SPAN, SPOKEN, Candidate, Floats, Link
 from local.ledger.records import Record, folded, stamp
 from local.ledger.search import Echo, Search
-from local.ledger.sqlite.database import Connection
+from local.ledger.sqlite.database import SqlConnection
 from local.ledger.sqlite.rows import TenantRows, record_of
 from local.ledger.sqlite.working_sets import place_word, session_word
 from local.protocol.vectors import VectorHits
@@ -67,7 +67,7 @@ class Pool:
     def __init__(
         self,
         rows: TenantRows,
-        connection: Connection,
+        connection: SqlConnection,
         filter_: Filter,
         former: "Pool | None" = None,
     ) -> None:

@@ -8,7 +8,7 @@ import msgspec
 
 from local.ledger.records import NewRecord, Written
 from local.ledger.results import is_same_call, is_same_result, with_args_in_id
-from local.ledger.sqlite.database import Connection, Row
+from local.ledger.sqlite.database import Row, SqlConnection
 from local.ledger.sqlite.received import ReceivedRows
 from local.ledger.sqlite.rows import TOGETHER, Cause, RecordRows, TenantRows
 from local.protocol.envelope import content_id, utc_now
@@ -66,7 +66,7 @@ class Conversations:
         records: Sequence[NewRecord],
         numbers: range,
         known: Collection[int],
-        connection: Connection,
+        connection: SqlConnection,
     ) -> list[Written]:
         here = records[numbers.start : numbers.stop]
         part = _Part(self._rows, self._records, connection, here)
@@ -105,7 +105,7 @@ class _Part:
         self,
         rows: TenantRows,
         written: RecordRows,
-        connection: Connection,
+        connection: SqlConnection,
         records: Sequence[NewRecord],
     ) -> None:
         self._rows = rows
@@ -177,7 +177,7 @@ class _Part:
 
 
 def _standing(
-    rows: TenantRows, connection: Connection, records: Sequence[NewRecord]
+    rows: TenantRows, connection: SqlConnection, records: Sequence[NewRecord]
 ) -> dict[str, _Standing]:
     """The versions that stand of messages, under the ids that they are known by."""
     ids = [id_ for record in records for id_ in (record.id, record.alias) if id_ is not None]

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from local.ledger.records import NewRecord, Rewritten, Written
-from local.ledger.sqlite.database import Connection, Row
+from local.ledger.sqlite.database import Row, SqlConnection
 from local.ledger.sqlite.rows import Cause, RecordRows, TenantRows
 
 
@@ -21,7 +21,9 @@ class Documents:
         """
         return await self._rows.write(lambda c: self._store(c, source, chunks))
 
-    def _store(self, connection: Connection, source: str, chunks: Sequence[NewRecord]) -> Rewritten:
+    def _store(
+        self, connection: SqlConnection, source: str, chunks: Sequence[NewRecord]
+    ) -> Rewritten:
         first, last = f"{source}#1", f"{source}#:"
         older = {
             row["source_ref"]: row
@@ -40,7 +42,9 @@ class Documents:
             self._records.supersede(connection, record_id, cause)
         return Rewritten(written=written, surplus=surplus)
 
-    def _store_chunk(self, connection: Connection, chunk: NewRecord, older: Row | None) -> Written:
+    def _store_chunk(
+        self, connection: SqlConnection, chunk: NewRecord, older: Row | None
+    ) -> Written:
         if older is None:
             return self._records.store(connection, chunk)
         if (older["label"], older["content"]) == (chunk.label, chunk.content):

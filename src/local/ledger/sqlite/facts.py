@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterator, Sequence
 
 from local.ledger.records import TENANT_OWNED, NewRecord, Record, TripletFact, Written, folded
-from local.ledger.sqlite.database import Connection
+from local.ledger.sqlite.database import SqlConnection
 from local.ledger.sqlite.rows import Cause, RecordRows, TenantRows, record_of
 from local.ledger.topics import RecentTopics
 from local.protocol.envelope import content_id, utc_now
@@ -80,7 +80,7 @@ class Facts:
         """
         cause = Cause(agent=agent, superseded_by=fact.id, at=utc_now())
 
-        def carry_out(connection: Connection) -> list[Record]:
+        def carry_out(connection: SqlConnection) -> list[Record]:
             self._rows.execute(connection, "finish_task", kind="judge", row=fact.row)
             if not self._rows.execute(connection, "active_fact", id=fact.id).fetchone():
                 return []
@@ -98,7 +98,7 @@ class Facts:
         """Note how one record bears on another, once."""
         await self._rows.change("relate", source=source, type=type_, target=target)
 
-    def _store_triplet(self, connection: Connection, fact: TripletFact) -> Written:
+    def _store_triplet(self, connection: SqlConnection, fact: TripletFact) -> Written:
         triplet, record = fact.triplet, fact.record
         place: Place = (record.scope, record.owner)
         stated = content_id(STATES, *place, *triplet.key())
@@ -114,7 +114,7 @@ class Facts:
         return written
 
     def _naming(
-        self, connection: Connection, record_id: str, place: Place, name: str
+        self, connection: SqlConnection, record_id: str, place: Place, name: str
     ) -> Iterator[str]:
         """The newest facts that name the entity, as their subject or their object."""
         for within in dict.fromkeys((place, ("tenant", TENANT_OWNED))):

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from local.ledger.search import Counts, Search
+from local.ledger.search import Search, StemCounts
 from local.ledger.sqlite.candidates import Filter
-from local.ledger.sqlite.database import Connection
+from local.ledger.sqlite.database import SqlConnection
 from local.ledger.sqlite.rows import TenantRows
 from local.ledger.sqlite.working_sets import PlaceRows
 from local.text.keywords import stems
@@ -39,7 +39,7 @@ class FullText:
 
     def search(
         self,
-        connection: Connection,
+        connection: SqlConnection,
         search: Search,
         filter_: Filter,
         limit: int,
@@ -70,7 +70,9 @@ class FullText:
                 found[row] = max(bm25, found.get(row, 0.0))
         return sorted(found, key=found.__getitem__, reverse=True)
 
-    def phrases(self, connection: Connection, search: Search, filter_: Filter) -> list[list[int]]:
+    def phrases(
+        self, connection: SqlConnection, search: Search, filter_: Filter
+    ) -> list[list[int]]:
         """The rows of the places that have each of the question's phrases."""
         within = _any_of(filter_.words)
         asked = [f'({COLUMNS}: "{phrase}") AND {within}' for phrase in search.phrases]
@@ -80,12 +82,12 @@ class FullText:
         )
         return [[row for (row,) in rows] for rows in found]
 
-    def counts(self, connection: Connection, search: Search, filter_: Filter) -> Counts:
+    def counts(self, connection: SqlConnection, search: Search, filter_: Filter) -> StemCounts:
         """How many records the places have, and how many of them each of the question's stems."""
         if not filter_.words:
-            return Counts(total=0.0, having={})
+            return StemCounts(total=0.0, having={})
         self._refresh(connection)
-        return Counts(
+        return StemCounts(
             total=sum(self._count(connection, f'places: "{place}"') for place in filter_.words),
             having={
                 stem: self._count_within(connection, f'{COLUMNS}: "{word}"', filter_.words)
@@ -93,7 +95,7 @@ class FullText:
             },
         )
 
-    def _parts(self, connection: Connection, words: Sequence[str], share: float) -> list[str]:
+    def _parts(self, connection: SqlConnection, words: Sequence[str], share: float) -> list[str]:
         """One match for all words; or rows with a rare one, without any other and with some."""
         counts = {w: self._count(connection, f"{COLUMNS}: {w}") * share for w in words}
         rare: list[str] = []
@@ -108,7 +110,7 @@ class FullText:
             return [_any(rare)]
         return [f"({_any(rare)}) NOT ({_any(common)})", f"({_any(rare)}) AND ({_any(common)})"]
 
-    def _count_within(self, connection: Connection, word: str, places: Sequence[str]) -> float:
+    def _count_within(self, connection: SqlConnection, word: str, places: Sequence[str]) -> float:
         """Rows of the places that match: as if there were no others."""
         match = f"({word}) AND {_any_of(places)}"
         if match not in self._known and self._count(connection, word) < PROBE:
@@ -117,7 +119,7 @@ class FullText:
             self._known[match] = float(self._places.count(connection, places, rows))
         return self._count(connection, match)
 
-    def _count(self, connection: Connection, match: str) -> float:
+    def _count(self, connection: SqlConnection, match: str) -> float:
         """Rows that match, exactly if they are few."""
         if match not in self._known:
             asked = {"match": match, "probe": PROBE}
@@ -126,7 +128,7 @@ class FullText:
             self._known[match] = count * self._counted / max(seen, 1)
         return self._known[match]
 
-    def _refresh(self, connection: Connection) -> None:
+    def _refresh(self, connection: SqlConnection) -> None:
         self._last = self._rows.execute(connection, "last_row").fetchone()["last"] or 1
         if self._last > self._counted * GROWTH or len(self._known) > KEPT:
             self._counted = self._last

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from local.ledger.records import Waiting, indexed_text, labelled
 from local.ledger.sqlite.backlog import PAGE
-from local.ledger.sqlite.database import Connection, Row
+from local.ledger.sqlite.database import Row, SqlConnection
 from local.ledger.sqlite.rows import TenantRows
 from local.ledger.tasks import Task
 
@@ -37,7 +37,7 @@ class IndexedRecords:
         """
         without = [record for record in records if record.vector is None]
 
-        def store(connection: Connection) -> None:
+        def store(connection: SqlConnection) -> None:
             for record, data in zip(without, vectors, strict=True):
                 self._rows.execute(
                     connection, "keep_vector", row=record.row, embedder=embedder, data=data
@@ -72,7 +72,7 @@ class IndexedRecords:
     async def compared(self, present: set[str]) -> tuple[list[str], list[str]]:
         """What the index lacks, and what it has too much, if it holds the ids in `present`."""
 
-        def compare(connection: Connection) -> tuple[list[str], list[str]]:
+        def compare(connection: SqlConnection) -> tuple[list[str], list[str]]:
             expected = {row["id"] for row in self._rows.execute(connection, "indexed_ids")}
             return list(expected - present), list(present - expected)
 

@@ -15,7 +15,7 @@ from local.errors import StorageError
 from local.ledger.records import Counts
 from local.ledger.sqlite.backlog import TaskQueue
 from local.ledger.sqlite.conversations import Conversations
-from local.ledger.sqlite.database import Connection, Database, Row, damages
+from local.ledger.sqlite.database import Database, Row, SqlConnection, damages
 from local.ledger.sqlite.documents import Documents
 from local.ledger.sqlite.facts import Facts
 from local.ledger.sqlite.index import IndexedRecords
@@ -122,11 +122,11 @@ async def unsound(database: Database) -> list[str]:
     return found
 
 
-def _check_full_text(connection: Connection) -> None:
+def _check_full_text(connection: SqlConnection) -> None:
     connection.execute(SQL["check_full_text"])
 
 
-def _missing(connection: Connection) -> Iterator[str]:
+def _missing(connection: SqlConnection) -> Iterator[str]:
     row = connection.execute(SQL["count_rows"]).fetchone()
     if row["there"] != row["last"]:
         yield f"{row['last'] - row['there']} of {row['last']} records are missing."

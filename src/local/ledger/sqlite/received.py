@@ -11,7 +11,7 @@ import msgspec
 
 from local.ledger.records import NewRecord, Written
 from local.ledger.results import COMPARED, is_same_call, is_same_result, with_args_in_id
-from local.ledger.sqlite.database import Connection, Row
+from local.ledger.sqlite.database import Row, SqlConnection
 from local.ledger.sqlite.rows import RecordRows, TenantRows
 
 MOST = 1_000
@@ -37,7 +37,7 @@ class ReceivedRows:
         self._rows = rows
         self._records = records
 
-    def store(self, connection: Connection, record: NewRecord) -> Written:
+    def store(self, connection: SqlConnection, record: NewRecord) -> Written:
         """Add what was heard, unless its turn has reported it before."""
         if record.kind == "tool_output" and record.query_id is not None:
             found = self._long_or_same(connection, "reported_result", record)
@@ -46,7 +46,7 @@ class ReceivedRows:
                 return Written(id=row["id"], was_new=False)
         return self._records.store(connection, record)
 
-    def question(self, connection: Connection, question: NewRecord) -> str | None:
+    def question(self, connection: SqlConnection, question: NewRecord) -> str | None:
         """The id of the question that a turn reports, if it is there.
 
         One that was received without a session or a query id gets the turn's.
@@ -67,7 +67,7 @@ class ReceivedRows:
         )
         return str(pending["id"])
 
-    def result(self, connection: Connection, result: NewRecord) -> Written | None:
+    def result(self, connection: SqlConnection, result: NewRecord) -> Written | None:
         """The record of a result that was received before it is reported."""
         known = self._rows.execute(connection, "known_as", id=result.id).fetchone()
         if known is not None:
@@ -89,7 +89,7 @@ class ReceivedRows:
         )
         return Written(id=row["id"], was_new=False)
 
-    def under_its_own_id(self, connection: Connection, result: NewRecord) -> NewRecord:
+    def under_its_own_id(self, connection: SqlConnection, result: NewRecord) -> NewRecord:
         """The result under another id where that is another call's."""
         if "args" not in result.metadata:
             return result
@@ -99,7 +99,7 @@ class ReceivedRows:
         return with_args_in_id(result)
 
     def _long_or_same(
-        self, connection: Connection, statement: str, result: NewRecord
+        self, connection: SqlConnection, statement: str, result: NewRecord
     ) -> Iterable[Row]:
         """Results of the tool in the session that have the same words, or are long as this one."""
         values: dict[str, Any] = {

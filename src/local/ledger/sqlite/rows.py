@@ -21,7 +21,7 @@ from local.ledger.records import (
     folded,
     stamp,
 )
-from local.ledger.sqlite.database import Connection, Cursor, Database, Row, Work
+from local.ledger.sqlite.database import Cursor, Database, Row, SqlConnection, Work
 from local.ledger.sqlite.sql import statements
 from local.ledger.tasks import OF_ACTIVE, TaskKind
 
@@ -63,7 +63,7 @@ class TenantRows:
         """Run several statements in one transaction."""
         return await self._database.write(work)
 
-    def execute(self, connection: Connection, statement: str, **values: Any) -> Cursor:
+    def execute(self, connection: SqlConnection, statement: str, **values: Any) -> Cursor:
         """Execute a named statement inside `read` or `write`."""
         return connection.execute(SQL[statement], self._bound(values))
 
@@ -111,7 +111,7 @@ class RecordRows:
     def __init__(self, rows: TenantRows) -> None:
         self._rows = rows
 
-    def store(self, connection: Connection, record: NewRecord) -> Written:
+    def store(self, connection: SqlConnection, record: NewRecord) -> Written:
         """Add a record unless its id is there already."""
         values = {name: getattr(record, name) for name in NewRecord.__struct_fields__}
         values["metadata"] = _json(record.metadata)
@@ -127,7 +127,7 @@ class RecordRows:
                 self._rows.execute(connection, "add_task", kind=kind, row=added.lastrowid)
         return Written(id=record.id, was_new=added.rowcount == 1)
 
-    def store_fact(self, connection: Connection, record: NewRecord) -> Written:
+    def store_fact(self, connection: SqlConnection, record: NewRecord) -> Written:
         """Make a record an active fact, the only one of its topic if it has one.
 
         What is there already, word for word, is not written again.
@@ -147,7 +147,7 @@ class RecordRows:
         self.store(connection, record)
         return Written(id=record.id, was_new=True, replaced=tuple(replaced), topic=record.topic)
 
-    def _with_known_topic(self, connection: Connection, record: NewRecord) -> NewRecord:
+    def _with_known_topic(self, connection: SqlConnection, record: NewRecord) -> NewRecord:
         """The record under its topic as that was first written."""
         if record.topic is None:
             return record
@@ -155,7 +155,7 @@ class RecordRows:
         known = self._rows.execute(connection, "topic_as_written", **place).fetchone()
         return msgspec.structs.replace(record, topic=known["topic"]) if known else record
 
-    def supersede(self, connection: Connection, record_id: str, cause: Cause) -> bool:
+    def supersede(self, connection: SqlConnection, record_id: str, cause: Cause) -> bool:
         """Let another record take its place; False if it is active no more."""
         changed = self._rows.execute(
             connection, "supersede", id=record_id, superseded_by=cause.superseded_by
@@ -175,7 +175,7 @@ class RecordRows:
             )
         return bool(changed)
 
-    def relate(self, connection: Connection, source: str, type_: str, target: str) -> None:
+    def relate(self, connection: SqlConnection, source: str, type_: str, target: str) -> None:
         """Note how one record bears on another, once."""
         self._rows.execute(connection, "relate", source=source, type=type_, target=target)
 
@@ -198,7 +198,7 @@ class Records:
             written += await self._rows.write(partial(self._store, part))
         return written
 
-    def _store(self, records: Sequence[NewRecord], connection: Connection) -> list[Written]:
+    def _store(self, records: Sequence[NewRecord], connection: SqlConnection) -> list[Written]:
         return [self._records.store(connection, record) for record in records]
 
     async def at(self, rows: Sequence[int]) -> list[Record]:

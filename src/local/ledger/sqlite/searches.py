@@ -15,20 +15,20 @@ import msgspec
 from local.ledger.columns import Columns, View
 from local.ledger.entries import ECHO
 from local.ledger.search import (
-    Chooses,
-    Counts,
-    Drafts,
-    Found,
-    Given,
-    Look,
+    AskVectors,
+    Chooser,
+    DetailRequest,
+    Details,
+    Drafter,
+    Matches,
     Meaning,
     Search,
-    Wanted,
-    Worded,
-    made,
+    StemCounts,
+    WordMatches,
+    run_choice,
 )
 from local.ledger.sqlite.candidates import Filter, Pool
-from local.ledger.sqlite.database import Connection
+from local.ledger.sqlite.database import SqlConnection
 from local.ledger.sqlite.fulltext import FullText
 from local.ledger.sqlite.rows import TenantRows
 from local.ledger.sqlite.working_sets import WorkingSets
@@ -45,24 +45,24 @@ OWN = 3_000
 
 D = TypeVar("D")
 T = TypeVar("T")
-Drafted = tuple[Worded, D]
+Drafted = tuple[WordMatches, D]
 
 
 class BehindOthersError(Exception):
     """Of the nearest vectors too few are the caller's."""
 
 
-class Pooled(msgspec.Struct, frozen=True, kw_only=True):
+class PoolMatches(msgspec.Struct, frozen=True, kw_only=True):
     """Candidates that the ledger finds without vectors."""
 
     pool: Pool
     columns: Columns
     topics: list[int]
     phrases: list[list[int]]
-    counts: Counts
+    counts: StemCounts
 
 
-class Finding(Generic[D, T]):
+class SearchRun(Generic[D, T]):
     """Its methods that take a connection are reads."""
 
     def __init__(  # noqa: PLR0913, PLR0917 - what is looked for, and what is made of it
@@ -71,8 +71,8 @@ class Finding(Generic[D, T]):
         full_text: FullText,
         search: Search,
         filter_: Filter,
-        draft: Drafts[D],
-        choose: Chooses[D, T],
+        draft: Drafter[D],
+        choose: Chooser[D, T],
     ) -> None:
         self._rows = rows
         self._full_text = full_text
@@ -81,31 +81,31 @@ class Finding(Generic[D, T]):
         self._draft = draft
         self._choose = choose
 
-    def draft_of_all(self, columns: Columns, connection: Connection) -> Drafted[D]:
+    def draft_of_all(self, columns: Columns, connection: SqlConnection) -> Drafted[D]:
         """What is made of a whole memory before the question's vector is there."""
         pool = self._pool(connection)
-        worded = Worded(
+        worded = WordMatches(
             view=self._view(columns, pool),
             topics=pool.by_topics(self._search.topics),
             phrases=self._full_text.phrases(connection, self._search, self.filter),
         )
         return worded, self._draft(worded)
 
-    def of_all(self, meaning: Meaning, drafted: Drafted[D], connection: Connection) -> T:
+    def of_all(self, meaning: Meaning, drafted: Drafted[D], connection: SqlConnection) -> T:
         """What is chosen of a whole memory."""
         worded, draft = drafted
         pool = self._pool(connection)
 
-        def given(wanted: Wanted) -> Given:
-            return Given(
+        def given(wanted: DetailRequest) -> Details:
+            return Details(
                 related=pool.related(wanted.related) if wanted.related else {},
                 sources=pool.sources(wanted.sources) if wanted.sources else {},
                 records=pool.records(wanted.records) if wanted.records else {},
             )
 
-        return made(self._choose(Found.of(worded, meaning), draft), given)
+        return run_choice(self._choose(Matches.of(worded, meaning), draft), given)
 
-    def pool_by_words(self, connection: Connection) -> Pooled:
+    def pool_by_words(self, connection: SqlConnection) -> PoolMatches:
         """What the words and the topics of a question find, and how many records have them."""
         search, filter_ = self._search, self.filter
         pool = self._pool(connection)
@@ -118,7 +118,7 @@ class Finding(Generic[D, T]):
             pool.add(pool.first(words, BY_WORDS))
         columns = Columns(only=frozenset(stems(search.terms)))
         columns.add(pool.candidates.values())
-        return Pooled(
+        return PoolMatches(
             pool=pool,
             columns=columns,
             topics=topics,
@@ -127,7 +127,11 @@ class Finding(Generic[D, T]):
         )
 
     def of_pooled(
-        self, pooled: Pooled, meaning: Meaning, nearest: list[int] | None, connection: Connection
+        self,
+        pooled: PoolMatches,
+        meaning: Meaning,
+        nearest: list[int] | None,
+        connection: SqlConnection,
     ) -> T:
         """What is chosen of candidates, with those that vectors and relations lead to.
 
@@ -144,15 +148,15 @@ class Finding(Generic[D, T]):
         sources = pool.sources([c.row for c in pool.candidates.values() if c.echo == ECHO])
         pool.add([row for echo in sources.values() for row in echo.sources])
 
-        def given(wanted: Wanted) -> Given:
-            return Given(
+        def given(wanted: DetailRequest) -> Details:
+            return Details(
                 related={row: related[row] for row in wanted.related if row in related},
                 sources=sources,
                 records=pool.records(wanted.records) if wanted.records else {},
             )
 
         worded = _worded(pooled, pool)
-        return made(self._choose(Found.of(worded, meaning), self._draft(worded)), given)
+        return run_choice(self._choose(Matches.of(worded, meaning), self._draft(worded)), given)
 
     async def nearest_of_all(self, meaning: Meaning) -> list[int]:
         """The nearest of everything that the caller may see, page by page: nothing hides them."""
@@ -167,11 +171,11 @@ class Finding(Generic[D, T]):
         return [row for _, row in best]
 
     def _compared(
-        self, hits: VectorHits, rows: list[int], connection: Connection
+        self, hits: VectorHits, rows: list[int], connection: SqlConnection
     ) -> list[tuple[float, int]]:
         return self._pool(connection).compared(rows, hits, LOOK)
 
-    def _pool(self, connection: Connection, former: Pool | None = None) -> Pool:
+    def _pool(self, connection: SqlConnection, former: Pool | None = None) -> Pool:
         return Pool(self._rows, connection, self.filter, former)
 
     def _view(self, columns: Columns, pool: Pool) -> View:
@@ -182,11 +186,11 @@ class Finding(Generic[D, T]):
         return columns.within(set(pool.own()).difference(asked))
 
 
-def _worded(pooled: Pooled, pool: Pool) -> Worded:
+def _worded(pooled: PoolMatches, pool: Pool) -> WordMatches:
     """What the words found, with the candidates that came since."""
     known = pooled.pool.candidates
     pooled.columns.add(one for row, one in pool.candidates.items() if row not in known)
-    return Worded(
+    return WordMatches(
         view=pooled.columns.linked(pool.links),
         topics=pooled.topics,
         phrases=pooled.phrases,
@@ -224,7 +228,9 @@ class Searches:
         row = await self._rows.one("has_waiting", **asked)
         return bool(row and row["waiting"])
 
-    async def find(self, search: Search, look: Look, draft: Drafts[D], choose: Chooses[D, T]) -> T:
+    async def find(
+        self, search: Search, look: AskVectors, draft: Drafter[D], choose: Chooser[D, T]
+    ) -> T:
         """Ask every channel, and choose from what they found, while it is being read.
 
         Args:
@@ -238,7 +244,7 @@ class Searches:
             StorageError: The ledger cannot be read.
         """
         filter_ = Filter.of(self._rows.tenant, search)
-        asked = Finding(self._rows, self._full_text, search, filter_, draft, choose)
+        asked = SearchRun(self._rows, self._full_text, search, filter_, draft, choose)
         if await self._working_sets.fits(filter_.words):
             meaning, drafted = await asyncio.gather(look(0), self._drafted(asked))
             if drafted is not None:
@@ -254,7 +260,7 @@ class Searches:
         nearest = await asked.nearest_of_all(meaning)
         return await self._rows.read(partial(chosen, meaning, nearest))
 
-    async def _drafted(self, asked: Finding[D, T]) -> Drafted[D] | None:
+    async def _drafted(self, asked: SearchRun[D, T]) -> Drafted[D] | None:
         """Of a whole memory; None if it has become too large."""
         await _question_has_left()
         columns = await self._working_sets.of(asked.filter.words)
@@ -262,7 +268,7 @@ class Searches:
             return None
         return await self._rows.read(partial(asked.draft_of_all, columns))
 
-    async def _pooled(self, asked: Finding[D, T]) -> Pooled:
+    async def _pooled(self, asked: SearchRun[D, T]) -> PoolMatches:
         await _question_has_left()
         return await self._rows.read(asked.pool_by_words)
 

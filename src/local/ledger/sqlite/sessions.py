@@ -17,12 +17,12 @@ from local.ledger.sessions import (
     Important,
     Merge,
     Note,
-    Noted,
     SessionOf,
     StoredMessage,
+    StoredNote,
     StoredSession,
 )
-from local.ledger.sqlite.database import Connection, Row
+from local.ledger.sqlite.database import Row, SqlConnection
 from local.ledger.sqlite.rows import TenantRows, record_of
 from local.ledger.sqlite.working_sets import place_word
 from local.protocol.payloads import OutputPart
@@ -48,7 +48,7 @@ class Sessions:
         It is given the newest messages, `limit` at most, the notes, and the most important facts.
         """
 
-        def load(connection: Connection) -> T:
+        def load(connection: SqlConnection) -> T:
             messages, earlier = self._newest(connection, session, limit)
             stored = StoredSession(
                 messages=messages,
@@ -61,7 +61,7 @@ class Sessions:
         return await self._rows.read(load)
 
     def _newest(
-        self, connection: Connection, session: SessionOf, limit: int
+        self, connection: SqlConnection, session: SessionOf, limit: int
     ) -> tuple[list[StoredMessage], bool]:
         """Messages in their order, and whether there are more before them."""
         messages: list[StoredMessage] = []
@@ -76,7 +76,7 @@ class Sessions:
             characters += min(len(row["content"]), LONGEST)
         return messages[::-1], False
 
-    def _facts(self, connection: Connection, wanted: Important) -> list[Record]:
+    def _facts(self, connection: SqlConnection, wanted: Important) -> list[Record]:
         """The most important first."""
         tenant = self._rows.tenant
         places = [place_word(tenant, Place(*whose, "fact")) for whose in wanted.whose]
@@ -105,13 +105,13 @@ class Notes:
 
     async def store(
         self, session: SessionOf, role: str, content: str, at: datetime, *, merge: Merge
-    ) -> Noted:
+    ) -> StoredNote:
         """Add a note; what the role has noted already, word for word, is not noted again."""
 
-        def store(connection: Connection) -> Noted:
+        def store(connection: SqlConnection) -> StoredNote:
             notes = notes_in(self._rows, connection, session)
             if any((note.role, note.content) == (role, content) for note in notes):
-                return Noted(notes=notes, was_new=False)
+                return StoredNote(notes=notes, was_new=False)
             position = notes[-1].position + 1 if notes else 1
             new = Note(position=position, role=role, content=content, event_time=at)
             self._insert(connection, session, new)
@@ -120,7 +120,7 @@ class Notes:
                 asked = msgspec.structs.asdict(session)
                 self._rows.execute(connection, "merge_notes", **asked, position=one.position)
                 self._insert(connection, session, one)
-            return Noted(
+            return StoredNote(
                 notes=notes_in(self._rows, connection, session),
                 was_new=True,
                 merged=sum(note.position <= one.position for note in notes) if one else 0,
@@ -128,12 +128,12 @@ class Notes:
 
         return await self._rows.write(store)
 
-    def _insert(self, connection: Connection, session: SessionOf, note: Note) -> None:
+    def _insert(self, connection: SqlConnection, session: SessionOf, note: Note) -> None:
         values = {**msgspec.structs.asdict(note), "event_time": stamp(note.event_time)}
         self._rows.execute(connection, "insert_note", **msgspec.structs.asdict(session), **values)
 
 
-def notes_in(rows: TenantRows, connection: Connection, session: SessionOf) -> list[Note]:
+def notes_in(rows: TenantRows, connection: SqlConnection, session: SessionOf) -> list[Note]:
     """The notes in their order, inside a read or write."""
     found = rows.execute(connection, "notes", **msgspec.structs.asdict(session))
     return [
@@ -168,7 +168,7 @@ class Outputs:
         }
         until = part.offset + len(part.text)
 
-        def store(connection: Connection) -> bool:
+        def store(connection: SqlConnection) -> bool:
             added = self._rows.execute(connection, "append_output", **values, until=until).rowcount
             return bool(added or self._rows.execute(connection, "same_part", **values).fetchone())
 
@@ -177,7 +177,7 @@ class Outputs:
     async def read(self, owner: str, key: str, offset: int, limit: int) -> StoredOutput | None:
         """What is stored under a key, with up to `limit` characters of it from `offset` on."""
 
-        def read(connection: Connection) -> StoredOutput | None:
+        def read(connection: SqlConnection) -> StoredOutput | None:
             size = self._rows.execute(connection, "output_size", owner=owner, key=key).fetchone()
             if size is None:
                 return None

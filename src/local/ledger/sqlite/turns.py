@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 from local.ledger.records import DERIVED_FROM, NewRecord, Rating, Written, stamp
-from local.ledger.sqlite.database import Connection, Row
+from local.ledger.sqlite.database import Row, SqlConnection
 from local.ledger.sqlite.received import ReceivedRows, first_same_call
 from local.ledger.sqlite.rows import Cause, RecordRows, TenantRows
 from local.protocol.envelope import content_id, utc_now
@@ -61,7 +61,7 @@ class Turns:
         return await self._rows.write(lambda c: self._store(c, records, derived_from))
 
     def _store(
-        self, connection: Connection, records: Sequence[NewRecord], derived_from: Sequence[str]
+        self, connection: SqlConnection, records: Sequence[NewRecord], derived_from: Sequence[str]
     ) -> list[Written]:
         records = self._in_known_turn(connection, records)
         told = self._told(connection, records)
@@ -74,7 +74,7 @@ class Turns:
         return written
 
     def _annotate(
-        self, connection: Connection, record: NewRecord, one: Written, sources: Sequence[str]
+        self, connection: SqlConnection, record: NewRecord, one: Written, sources: Sequence[str]
     ) -> None:
         """Note what a new answer makes of its turn, of a question that was there before, too."""
         if record.role == "tool":
@@ -86,7 +86,7 @@ class Turns:
             self._records.relate(connection, one.id, DERIVED_FROM, source)
 
     def _in_known_turn(
-        self, connection: Connection, records: Sequence[NewRecord]
+        self, connection: SqlConnection, records: Sequence[NewRecord]
     ) -> Sequence[NewRecord]:
         """The records under the id that the question has, if it is there."""
         for record in records:
@@ -96,7 +96,7 @@ class Turns:
                     return [msgspec.structs.replace(one, turn=known) for one in records]
         return records
 
-    def _told(self, connection: Connection, records: Sequence[NewRecord]) -> _Told:
+    def _told(self, connection: SqlConnection, records: Sequence[NewRecord]) -> _Told:
         """What is there of the turn: read once, since turns may have thousands of calls."""
         told: _Told = {}
         if len(records) > 1:
@@ -104,7 +104,7 @@ class Turns:
                 told.setdefault(tuple(row[name] for name in _TELLING), []).append(row)
         return told
 
-    def _store_record(self, connection: Connection, record: NewRecord, told: _Told) -> Written:
+    def _store_record(self, connection: SqlConnection, record: NewRecord, told: _Told) -> Written:
         if record.turn is None:
             return self._records.store(connection, record)
         if record.kind == "episode" or record.role == "assistant":
@@ -118,7 +118,7 @@ class Turns:
             return received or self._records.store(connection, record)
         return self._records.store(connection, record)
 
-    def _store_answer(self, connection: Connection, record: NewRecord) -> Written:
+    def _store_answer(self, connection: SqlConnection, record: NewRecord) -> Written:
         standing = self._rows.execute(
             connection, "standing_answer", turn=record.turn, kind=record.kind, role=record.role
         ).fetchone()
@@ -142,12 +142,12 @@ class Turns:
         return Written(id=record.id, was_new=True, replaced=(standing["id"],))
 
     def _supersede(
-        self, connection: Connection, record_id: str, *, by: str, like: NewRecord
+        self, connection: SqlConnection, record_id: str, *, by: str, like: NewRecord
     ) -> None:
         cause = Cause(agent=like.agent, superseded_by=by, at=like.event_time)
         self._records.supersede(connection, record_id, cause)
 
-    def _take_ratings(self, connection: Connection, episode: NewRecord, answer: Written) -> None:
+    def _take_ratings(self, connection: SqlConnection, episode: NewRecord, answer: Written) -> None:
         """Give a new answer the ratings that waited for it; that of an older one is not its."""
         waiting = self._rows.execute(
             connection,
@@ -161,7 +161,7 @@ class Turns:
         if waiting or answer.replaced:
             self._rows.execute(connection, "score_answer", answer=answer.id)
 
-    def _rate(self, connection: Connection, rating: Rating) -> None:
+    def _rate(self, connection: SqlConnection, rating: Rating) -> None:
         values = msgspec.structs.asdict(rating) | {"event_time": stamp(rating.event_time)}
         asked = {key: values[key] for key in ("owner", "query_id", "session_id")}
         found = (

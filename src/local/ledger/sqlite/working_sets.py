@@ -20,7 +20,7 @@ import numpy as np
 from local.ledger.columns import Columns
 from local.ledger.entries import Candidate, Positions
 from local.ledger.search import Place, Search
-from local.ledger.sqlite.database import Connection, data_version
+from local.ledger.sqlite.database import SqlConnection, data_version
 from local.ledger.sqlite.rows import TenantRows
 
 
@@ -59,12 +59,12 @@ class PlaceRows:
         self._places: OrderedDict[str, array[int]] = OrderedDict()
         self._last = 0
 
-    def count(self, connection: Connection, places: Iterable[str], rows: Positions) -> int:
+    def count(self, connection: SqlConnection, places: Iterable[str], rows: Positions) -> int:
         """How many of the rows are in one of the places."""
         self._catch_up(connection)
         return sum(_common(self._of(connection, place), rows) for place in places)
 
-    def _of(self, connection: Connection, place: str) -> "array[int]":
+    def _of(self, connection: SqlConnection, place: str) -> "array[int]":
         if place not in self._places:
             found = self._rows.execute(connection, "rows_of_place", place=place, last=self._last)
             self._places[place] = array("q", sorted(row for (row,) in found))
@@ -73,7 +73,7 @@ class PlaceRows:
         self._places.move_to_end(place)
         return self._places[place]
 
-    def _catch_up(self, connection: Connection) -> None:
+    def _catch_up(self, connection: SqlConnection) -> None:
         last = self._rows.execute(connection, "last_row").fetchone()["last"]
         if last - self._last > FEW:
             self._places.clear()
@@ -140,7 +140,7 @@ class WorkingSets:
             self._sets.popitem(last=False)
         return known.columns
 
-    def _count(self, places: Places, connection: Connection) -> int:
+    def _count(self, places: Places, connection: SqlConnection) -> int:
         (count,) = self._rows.execute(
             connection, "count_in", places=_json(places), limit=MOST + 1
         ).fetchone()
@@ -163,7 +163,7 @@ class _WorkingSet:
         self._version = 0
         self.columns = Columns()
 
-    def catch_up(self, connection: Connection) -> bool:
+    def catch_up(self, connection: SqlConnection) -> bool:
         """Read what changed, a page of each place at most; whether that was all."""
         version = data_version(connection)
         if version == self._version:

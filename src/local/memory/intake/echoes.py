@@ -13,7 +13,7 @@ import msgspec
 
 from local.ledger.door import Ledger
 from local.ledger.records import NewRecord, Shown
-from local.memory.intake.own_tools import KnownTools, Served
+from local.memory.intake.own_tools import AnswerLog, KnownTools
 from local.protocol.payloads import Json, ToolCallRecord
 from local.text.keywords import stems, telling_words, words
 from local.text.sentences import asks, sentences
@@ -84,7 +84,7 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True):
 class Echoes:
     """Compares the turns of one tenant with what its memory showed."""
 
-    def __init__(self, ledger: Ledger, served: Served, tools: KnownTools) -> None:
+    def __init__(self, ledger: Ledger, served: AnswerLog, tools: KnownTools) -> None:
         self._ledger = ledger
         self._served = served
         self.tools = tools

@@ -30,7 +30,7 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 
-class Served:
+class AnswerLog:
     """Results of the memory's tools, each with the ids of the records that it showed."""
 
     def __init__(self, since: datetime) -> None:
@@ -83,7 +83,7 @@ class KnownTools:
     A tool of another's may have such a name: whose a result is, what was answered says.
     """
 
-    def __init__(self, own: frozenset[str], served: Served, announced: Announced) -> None:
+    def __init__(self, own: frozenset[str], served: AnswerLog, announced: Announced) -> None:
         self.own = own
         self._served = served
         self._announced = announced

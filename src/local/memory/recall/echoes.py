@@ -78,7 +78,7 @@ class Echoes:
         return self._giving.get(position)
 
 
-class Heard:
+class ResultList:
     """What a list of results has, as it grows: an echo has a place in it only if it adds to it."""
 
     def __init__(self) -> None:

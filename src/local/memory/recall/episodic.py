@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 
 from local.memory.intake.echoes import UNANSWERED
-from local.memory.recall.recaller import Item, Recalled
+from local.memory.recall.recaller import RecallItem, RecallResult
 from local.protocol.payloads import Json
 
 STRONG = 0.3
@@ -29,7 +29,7 @@ class SearchResult(msgspec.Struct, frozen=True, kw_only=True):
     reason: str | None = None
 
 
-def search_result(recalled: Recalled) -> SearchResult:
+def search_result(recalled: RecallResult) -> SearchResult:
     """The hits that say something, and are near in meaning or have the question's words."""
     hits = [
         _hit(item)
@@ -42,7 +42,7 @@ def search_result(recalled: Recalled) -> SearchResult:
     return SearchResult(hits=hits, degraded=recalled.degraded, reason=recalled.reason)
 
 
-def _hit(item: Item) -> Hit:
+def _hit(item: RecallItem) -> Hit:
     record = item.record
     about: dict[str, Any] = {
         "session_id": record.session_id,

@@ -8,7 +8,7 @@ import numpy as np
 
 from local.ledger.columns import View
 from local.ledger.entries import Array, Flags, Postings
-from local.ledger.search import Found, Worded
+from local.ledger.search import Matches, WordMatches
 from local.memory.recall.query import Query
 from local.text.keywords import stems
 from local.text.keywords import terms as terms_of
@@ -45,7 +45,7 @@ class _Term(NamedTuple):
 class Wording:
     """What a question's words say of each record; known before the question's vector is."""
 
-    def __init__(self, worded: Worded, query: Query) -> None:
+    def __init__(self, worded: WordMatches, query: Query) -> None:
         view = self._view = worded.view
         self.damped = 1 / (1 + (view.column["length"] / LONG) ** 2)
         self.shares_a_word: Flags = np.zeros(view.size, bool)
@@ -61,7 +61,7 @@ class Wording:
         self.own: Array = self.shares["words"] + self.shares["coverage"]
         self.covered = self._covered(terms, frozenset(stems(terms_of(query.text))))
 
-    def _bm25(self, worded: Worded, terms: list[_Term]) -> Array:
+    def _bm25(self, worded: WordMatches, terms: list[_Term]) -> Array:
         scores = np.zeros(self._view.size)
         for term in terms:
             counts = term.found.counts
@@ -114,7 +114,7 @@ class Wording:
 class Likeness:
     """In meaning, too. `shares` are those of the score; `own` leaves out what is around."""
 
-    def __init__(self, found: Found, wording: Wording, query: Query) -> None:
+    def __init__(self, found: Matches, wording: Wording, query: Query) -> None:
         self.meaning = found.cosines()
         self.compared = found.compared()
         self.own: Array = self.meaning + wording.own
@@ -135,7 +135,7 @@ def _around(view: View, own: Array) -> Array:
     return best
 
 
-def _terms(worded: Worded, query: Query) -> Iterator[_Term]:
+def _terms(worded: WordMatches, query: Query) -> Iterator[_Term]:
     """Words that nobody has tell most, so what lacks them covers little of the question."""
     each = dict.fromkeys(stems(query.terms))
     postings = {stem: worded.view.postings(stem) for stem in each}

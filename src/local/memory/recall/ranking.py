@@ -18,7 +18,7 @@ import numpy as np
 
 from local.ledger.columns import View
 from local.ledger.entries import Array, Flags, Names, Positions
-from local.ledger.search import Choice, Echo, Found, Wanted, Worded
+from local.ledger.search import Choice, DetailRequest, Echo, Matches, WordMatches
 from local.memory.recall.echoes import Echoes, weighed
 from local.memory.recall.likeness import Likeness, Wording
 from local.memory.recall.query import Query
@@ -78,7 +78,7 @@ class Shares(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     standing: float = 0.0
 
 
-class Ranked(msgspec.Struct, frozen=True, kw_only=True):
+class RankedRecord(msgspec.Struct, frozen=True, kw_only=True):
     """A record with its score, from 0 to 1, and what that is made of.
 
     `compared`: its meaning could be compared with the question's; `covered`: the share of the
@@ -98,7 +98,7 @@ class Draft:
     """What of the scores needs no vector; made while the question is embedded."""
 
     def __init__(
-        self, query: Query, reach: Reach, now: datetime, feedback_weight: float, worded: Worded
+        self, query: Query, reach: Reach, now: datetime, feedback_weight: float, worded: WordMatches
     ) -> None:
         view = worded.view
         self.query = query
@@ -116,7 +116,7 @@ class Draft:
         self.sums = sum(self.shares.values(), np.zeros(view.size))
 
 
-def rank(found: Found, draft: Draft, *, min_score: float) -> Choice[Iterator[Ranked]]:
+def rank(found: Matches, draft: Draft, *, min_score: float) -> Choice[Iterator[RankedRecord]]:
     """What has something to do with the question, best first, put into order as it is asked for.
 
     That is: near enough in meaning, having a word of it, asked for by key, or related to such; and
@@ -129,12 +129,12 @@ def rank(found: Found, draft: Draft, *, min_score: float) -> Choice[Iterator[Ran
     hit = wording.shares_a_word | draft.topics | (like.compared & (like.meaning >= min_score))
     hit |= ~like.compared & (wording.shares["coverage"] > 0)
     leading = _leading(view, np.where(hit, like.own, 0.0))
-    led = _led(view, leading, (yield Wanted(related=list(leading))).related)
+    led = _led(view, leading, (yield DetailRequest(related=list(leading))).related)
     late = {**like.shares, "related": RELATED * np.maximum(led - like.own, 0.0)}
     sums = sum(late.values(), draft.sums)
     echoes = Echoes(view, draft.query, sums, draft.weights)
     if echoes.rows:
-        echoes.give_way((yield Wanted(sources=echoes.rows)).sources)
+        echoes.give_way((yield DetailRequest(sources=echoes.rows)).sources)
     relevant = hit | (led > 0)
     relevant[view.positions(echoes.sources(hit))] = True
     standing = Standing(view, sums + echoes.share, draft.weights)
@@ -158,11 +158,11 @@ class _Told(NamedTuple):
     weights: Array
     echoes: Echoes
 
-    def of(self, chosen: list[int]) -> Iterator[Ranked]:
+    def of(self, chosen: list[int]) -> Iterator[RankedRecord]:
         shown = np.clip(self.scores[chosen] / FULL_SCORE, 0.0, 1.0).round(4).tolist()
         summands = np.array([of[chosen] for of in self.shares.values()]).round(4).T.tolist()
         for place, position in enumerate(chosen):
-            yield Ranked(
+            yield RankedRecord(
                 row=int(self.view.column["row"][position]),
                 score=shown[place],
                 shares=Shares(**dict(zip(self.shares, summands[place], strict=True))),

@@ -14,11 +14,11 @@ import structlog
 from local.errors import InvalidArgumentsError, RerankError
 from local.fair_slots import FairSlots
 from local.ledger.records import TENANT_OWNED, Record, checked_text, is_topic
-from local.ledger.search import Choice, Found, Search, Wanted
+from local.ledger.search import Choice, DetailRequest, Matches, Search
 from local.memory.intake.echoes import OF_TURNS
-from local.memory.recall.echoes import Heard
+from local.memory.recall.echoes import ResultList
 from local.memory.recall.query import Expander, Query, analyse
-from local.memory.recall.ranking import Draft, Ranked, Shares, rank
+from local.memory.recall.ranking import Draft, RankedRecord, Shares, rank
 from local.memory.recall.reranker import Reranker
 from local.memory.recall.retrieval import Retrieval
 from local.memory.scopes import Reach, Weights, reach
@@ -43,7 +43,7 @@ NOT_INDEXED = "Some memories are not indexed yet."
 log = structlog.get_logger()
 
 
-class Ask(msgspec.Struct, frozen=True, kw_only=True):
+class RecallRequest(msgspec.Struct, frozen=True, kw_only=True):
     """What to recall."""
 
     query: str
@@ -63,7 +63,7 @@ class Ask(msgspec.Struct, frozen=True, kw_only=True):
     """Instead of the configured ones."""
 
 
-class Item(msgspec.Struct, frozen=True, kw_only=True):
+class RecallItem(msgspec.Struct, frozen=True, kw_only=True):
     """A record that was recalled. `score` is at most 1, or the reranker's own."""
 
     record: Record
@@ -76,13 +76,13 @@ class Item(msgspec.Struct, frozen=True, kw_only=True):
     """The share of the question's words that it has, in this or another ending."""
 
 
-class Recalled(msgspec.Struct, frozen=True, kw_only=True):
+class RecallResult(msgspec.Struct, frozen=True, kw_only=True):
     """Items, best first. `reason` says what is degraded: some were found by their words only.
 
     `min_score` is the cosine below which an item without any of the words is left out.
     """
 
-    items: list[Item]
+    items: list[RecallItem]
     degraded: bool
     rerank_used: bool
     reason: str | None = None
@@ -117,7 +117,7 @@ class Recaller:
         self._slots = FairSlots(SEARCHES, SEARCHES_PER_USER)
         self.min_score = min_score
 
-    async def recall(self, caller: Caller, ask: Ask) -> Recalled:
+    async def recall(self, caller: Caller, ask: RecallRequest) -> RecallResult:
         """Find what the caller may see and the question asks for.
 
         `as_of` hides what happened later. Facts that were replaced since stay hidden, too.
@@ -147,12 +147,12 @@ class Recaller:
         expansion = await self._models.expander.expand(text)
         return query.expanded(expansion.keywords, expansion.topics)
 
-    def _choose(self, ask: Ask, found: Found, draft: Draft) -> Choice[Recalled]:
+    def _choose(self, ask: RecallRequest, found: Matches, draft: Draft) -> Choice[RecallResult]:
         min_score = found.min_score if self.min_score is None else self.min_score
         ranked = yield from rank(found, draft, min_score=min_score)
         wanted = max(RERANKED, ask.top_k) if self._reranks(ask) else ask.top_k
         items = yield from _first(ranked, wanted, repetitions=ask.repetitions)
-        return Recalled(
+        return RecallResult(
             items=_relevant(items, ask.min_relevance),
             degraded=found.waiting or found.problem is not None,
             reason=found.problem or (NOT_INDEXED if found.waiting else None),
@@ -160,10 +160,10 @@ class Recaller:
             min_score=min_score,
         )
 
-    def _reranks(self, ask: Ask) -> bool:
+    def _reranks(self, ask: RecallRequest) -> bool:
         return ask.rerank and self._models.reranker is not None
 
-    async def _reranked(self, ask: Ask, recalled: Recalled) -> Recalled:
+    async def _reranked(self, ask: RecallRequest, recalled: RecallResult) -> RecallResult:
         items = recalled.items
         if self._models.reranker is not None and ask.rerank and items:
             try:
@@ -178,7 +178,7 @@ class Recaller:
         return msgspec.structs.replace(recalled, items=items[: ask.top_k])
 
 
-def _times(ask: Ask) -> tuple[datetime | None, datetime | None]:
+def _times(ask: RecallRequest) -> tuple[datetime | None, datetime | None]:
     """When the time that is searched begins, and when it ends."""
     ends = [in_utc(end, name) for name, end in (("until", ask.until), ("as_of", ask.as_of)) if end]
     since, until = ask.since and in_utc(ask.since, "since"), min(ends, default=None)
@@ -204,14 +204,16 @@ def _search(query: Query, within: Reach, since: datetime | None, until: datetime
     )
 
 
-def _first(ranked: Iterator[Ranked], wanted: int, *, repetitions: bool) -> Choice[list[Item]]:
+def _first(
+    ranked: Iterator[RankedRecord], wanted: int, *, repetitions: bool
+) -> Choice[list[RecallItem]]:
     """The best items with their records, each text and echo once; none that was retired."""
-    first: list[Item] = []
-    heard = Heard()
+    first: list[RecallItem] = []
+    heard = ResultList()
     said: dict[tuple[str, ...], set[str | None]] = {}
     while len(first) < wanted and (page := list(islice(ranked, wanted + SPARE))):
         worth = [one for one in page if heard.lists(one.row, one.echo)]
-        records = (yield Wanted(records=[one.row for one in worth])).records
+        records = (yield DetailRequest(records=[one.row for one in worth])).records
         for item in (_item(one, records[one.row]) for one in worth if one.row in records):
             topics = said.setdefault(_saying(item.record), set())
             if repetitions or not _repeats(item.record.topic, topics):
@@ -220,8 +222,8 @@ def _first(ranked: Iterator[Ranked], wanted: int, *, repetitions: bool) -> Choic
     return first[:wanted]
 
 
-def _item(ranked: Ranked, record: Record) -> Item:
-    return Item(
+def _item(ranked: RankedRecord, record: Record) -> RecallItem:
+    return RecallItem(
         record=record,
         score=ranked.score,
         shares=ranked.shares,
@@ -231,13 +233,13 @@ def _item(ranked: Ranked, record: Record) -> Item:
     )
 
 
-def _relevant(items: Sequence[Item], min_relevance: float) -> list[Item]:
+def _relevant(items: Sequence[RecallItem], min_relevance: float) -> list[RecallItem]:
     """The items with at least such a share of the best one's score."""
     least = min_relevance * max((item.score for item in items), default=0.0)
     return [item for item in items if item.score >= least]
 
 
-def _scored(item: Item, score: float | None) -> Item:
+def _scored(item: RecallItem, score: float | None) -> RecallItem:
     return item if score is None else msgspec.structs.replace(item, score=score)
 
 

@@ -23,7 +23,7 @@ OPEN_SECONDS = 30.0
 log = structlog.get_logger()
 
 
-class Ranked(NamedTuple):
+class RerankedDocument(NamedTuple):
     """The position of a document among those given, and its score on the scale of the model.
 
     `score` is None where the server left the document out.
@@ -100,7 +100,7 @@ class Reranker:
         client = await asyncio.to_thread(httpx.AsyncClient, headers=headers, timeout=None)
         return cls(client, endpoint, model=model, timeout=timeout, clock=clock)
 
-    async def rank(self, query: str, documents: Sequence[str]) -> list[Ranked]:
+    async def rank(self, query: str, documents: Sequence[str]) -> list[RerankedDocument]:
         """Return all documents, best first; those the server left out follow in their order.
 
         Only the beginnings of query and documents are sent.
@@ -222,7 +222,7 @@ def _authorization(key: str | None) -> dict[str, str]:
     return {"Authorization": f"Bearer {key}"}
 
 
-def _ranking(answer: bytes, count: int) -> list[Ranked]:
+def _ranking(answer: bytes, count: int) -> list[RerankedDocument]:
     try:
         results = msgspec.json.decode(answer, type=_Answer).results
     except (msgspec.MsgspecError, RecursionError) as error:
@@ -241,4 +241,4 @@ def _ranking(answer: bytes, count: int) -> list[Ranked]:
     # Not every server sorts its answer.
     best_first = sorted(scores, key=lambda index: scores[index], reverse=True)
     left_out = [index for index in range(count) if index not in scores]
-    return [Ranked(index, scores.get(index)) for index in best_first + left_out]
+    return [RerankedDocument(index, scores.get(index)) for index in best_first + left_out]

@@ -9,7 +9,7 @@ import structlog
 from local.errors import IndexDamagedError, Local2Error
 from local.ledger.door import Ledger
 from local.ledger.records import Record
-from local.ledger.search import Choice, Chooses, Drafts, Found, Meaning, Search, Wanted
+from local.ledger.search import Choice, Chooser, DetailRequest, Drafter, Matches, Meaning, Search
 from local.memory.upkeep.indexing import Indexer
 from local.memory.vectors import Vectors
 
@@ -34,7 +34,7 @@ class Retrieval:
         self._indexer = indexer
         self._vectors = vectors
 
-    async def find(self, search: Search, draft: Drafts[D], choose: Chooses[D, T]) -> T:
+    async def find(self, search: Search, draft: Drafter[D], choose: Chooser[D, T]) -> T:
         """Ask every channel, and choose from what they found; see the ledger's `Searches.find`.
 
         Raises:
@@ -48,7 +48,7 @@ class Retrieval:
     ) -> list[Record] | None:
         """The nearest to a text of the records before a row; None while some have no vector."""
 
-        def choose(found: Found, _: None) -> Choice[list[Record] | None]:
+        def choose(found: Matches, _: None) -> Choice[list[Record] | None]:
             if found.problem is not None or found.waiting:
                 return None
             near = [
@@ -57,7 +57,7 @@ class Retrieval:
                 if row < before and cosine >= 1 - closeness.distance
             ]
             rows = [row for _, row in sorted(near, reverse=True)[: closeness.top_k]]
-            records = (yield Wanted(records=rows)).records
+            records = (yield DetailRequest(records=rows)).records
             return [records[row] for row in rows if row in records]
 
         return await self.find(search, lambda _: None, choose)

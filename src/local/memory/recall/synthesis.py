@@ -28,7 +28,7 @@ the question, give an empty answer and no numbers."""
 log = structlog.get_logger()
 
 
-class Item(Struct, frozen=True, kw_only=True):
+class SynthesisItem(Struct, frozen=True, kw_only=True):
     """Something found, as far as an answer needs it."""
 
     id: str
@@ -75,7 +75,7 @@ class Synthesis:
         self._model = model
         self._within = within
 
-    async def answer(self, query: str, items: Sequence[Item]) -> Answer:
+    async def answer(self, query: str, items: Sequence[SynthesisItem]) -> Answer:
         """Answer from the items, best first; by the best one alone where the model does not."""
         if not items:
             return Answer()
@@ -87,7 +87,9 @@ class Synthesis:
             log.warning("answer_not_synthesized", reason=str(error))
             return _extract(items)
 
-    async def _by_model(self, model: StructuredModel, query: str, items: Sequence[Item]) -> Answer:
+    async def _by_model(
+        self, model: StructuredModel, query: str, items: Sequence[SynthesisItem]
+    ) -> Answer:
         shown = list(_shown(items))
         cited = await model.answer_as(
             _CitedAnswer,
@@ -105,13 +107,13 @@ class Synthesis:
         return Answer(text=text, ids=ids, by_model=True)
 
 
-def _extract(items: Sequence[Item]) -> Answer:
+def _extract(items: Sequence[SynthesisItem]) -> Answer:
     text = items[0].content
     short = text if len(text) <= ITEM_CHARACTERS else f"{text[:ITEM_CHARACTERS]} …"
     return Answer(text=short, ids=(items[0].id,))
 
 
-def _shown(items: Sequence[Item]) -> Iterator[_ShownItem]:
+def _shown(items: Sequence[SynthesisItem]) -> Iterator[_ShownItem]:
     """The items as far as they fit into the prompt."""
     left = ALL_CHARACTERS
     for number, item in enumerate(items, start=1):

@@ -12,7 +12,14 @@ import msgspec
 from local.errors import InvalidArgumentsError
 from local.ledger.door import Ledger
 from local.ledger.records import TENANT_OWNED, Record, checked_text
-from local.ledger.sessions import Important, Note, Noted, SessionOf, StoredMessage, StoredSession
+from local.ledger.sessions import (
+    Important,
+    Note,
+    SessionOf,
+    StoredMessage,
+    StoredNote,
+    StoredSession,
+)
 from local.memory.scopes import by, how_to_send, own_places
 from local.memory.sessions.notes import Notes
 from local.protocol.envelope import Caller, content_id
@@ -89,7 +96,7 @@ class ImportantFact(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
         )
 
 
-class Session(msgspec.Struct, frozen=True, kw_only=True):
+class SessionContent(msgspec.Struct, frozen=True, kw_only=True):
     """Messages in the order in which they were told; `earlier`: there are more before them."""
 
     session_id: str
@@ -115,7 +122,7 @@ class Sessions:
         self._settings = settings
         self._clock = clock
 
-    async def note(self, content: str, role: str | None = None) -> Noted:
+    async def note(self, content: str, role: str | None = None) -> StoredNote:
         """Make a note in the caller's session, by default under the caller's name.
 
         Raises:
@@ -125,7 +132,7 @@ class Sessions:
         notes = Notes(self._ledger, SessionOf(self._owner, self._known(None)))
         return await notes.add(named, checked_text(content, "content"), self._clock())
 
-    async def load(self, session_id: str | None, limit: int) -> Session:
+    async def load(self, session_id: str | None, limit: int) -> SessionContent:
         """A session's newest messages, `limit` at most, its notes, and what matters most.
 
         Tool results stand behind the assistant's message that asked for them; where that was not
@@ -138,10 +145,10 @@ class Sessions:
         made = partial(self._made, session.session_id, limit)
         return await self._ledger.sessions.load(session, limit, self._important(), made)
 
-    def _made(self, session_id: str, limit: int, stored: StoredSession) -> Session:
+    def _made(self, session_id: str, limit: int, stored: StoredSession) -> SessionContent:
         told = conversation(in_order(stored.messages))
         messages = from_answered(told, max(0, len(told) - limit))
-        return Session(
+        return SessionContent(
             session_id=session_id,
             messages=messages,
             earlier=stored.earlier or len(messages) < len(told),

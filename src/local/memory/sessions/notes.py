@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime
 
 from local.ledger.door import Ledger
-from local.ledger.sessions import Note, Noted, SessionOf
+from local.ledger.sessions import Note, SessionOf, StoredNote
 
 MOST = 15
 MERGED_AT_ONCE = 8
@@ -26,7 +26,7 @@ class Notes:
         self._notes = ledger.notes
         self._session = session
 
-    async def add(self, role: str, content: str, at: datetime) -> Noted:
+    async def add(self, role: str, content: str, at: datetime) -> StoredNote:
         """Make a note; what the role has noted already, word for word, is not noted again."""
         return await self._notes.store(self._session, role, content, at, merge=oldest_merged)
 

@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import TypeVar
 
 from local.ledger.sqlite.database.connections import (
-    Connection,
     Cursor,
     Row,
+    SqlConnection,
     connect,
     connect_to_write,
     data_version,
@@ -26,10 +26,10 @@ from local.ledger.sqlite.database.soundness import damages
 from local.ledger.sqlite.database.tally import Tally, has_content
 
 __all__ = [
-    "Connection",
     "Cursor",
     "Database",
     "Row",
+    "SqlConnection",
     "Work",
     "damages",
     "data_version",

@@ -11,7 +11,7 @@ from local.errors import StorageError
 from local.ledger.sqlite.database.soundness import as_storage_error, refuse_damage
 from local.ledger.sqlite.database.tally import Tally
 
-Connection = sqlite3.Connection
+SqlConnection = sqlite3.Connection
 Row = sqlite3.Row
 Cursor = sqlite3.Cursor
 
@@ -28,7 +28,7 @@ PRAGMAS = (
 )
 
 
-def data_version(connection: Connection) -> int:
+def data_version(connection: SqlConnection) -> int:
     """Another number after every change that another connection has made; never 0."""
     (version,) = connection.execute("PRAGMA data_version").fetchone()
     return int(version)
@@ -50,7 +50,7 @@ def read_only(path: Path, statement: str, values: Mapping[str, Any]) -> Row:
     return row
 
 
-def connect(path: Path, patience: float = BUSY_PATIENCE) -> Connection:
+def connect(path: Path, patience: float = BUSY_PATIENCE) -> SqlConnection:
     connection = sqlite3.connect(
         path,
         isolation_level=None,
@@ -68,7 +68,7 @@ def connect(path: Path, patience: float = BUSY_PATIENCE) -> Connection:
     return connection
 
 
-def connect_to_write(path: Path, migrations: Sequence[Traversable], tally: Tally) -> Connection:
+def connect_to_write(path: Path, migrations: Sequence[Traversable], tally: Tally) -> SqlConnection:
     """Open the file where it is sound, and bring it up to date."""
     tally.refuse_a_missing_database()
     connection = connect(path, OPEN_PATIENCE)
@@ -83,7 +83,7 @@ def connect_to_write(path: Path, migrations: Sequence[Traversable], tally: Tally
     return connection
 
 
-def _migrate(connection: Connection, path: Path, migrations: Sequence[Traversable]) -> None:
+def _migrate(connection: SqlConnection, path: Path, migrations: Sequence[Traversable]) -> None:
     (version,) = connection.execute("PRAGMA user_version").fetchone()
     if version > len(migrations):
         raise StorageError(

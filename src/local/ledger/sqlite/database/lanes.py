@@ -15,12 +15,12 @@ from pathlib import Path
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from local.errors import StorageError
-from local.ledger.sqlite.database.connections import Connection
+from local.ledger.sqlite.database.connections import SqlConnection
 from local.ledger.sqlite.database.soundness import as_storage_error
 from local.ledger.sqlite.database.tally import Tally
 
 T = TypeVar("T")
-Work = Callable[[Connection], T]
+Work = Callable[[SqlConnection], T]
 
 BATCH_LIMIT = 512
 SLOW_SECONDS = 0.001
@@ -43,10 +43,10 @@ class Lane:
     def __init__(
         self,
         path: Path,
-        run_batch: Callable[[Connection, list[_Job[Any]]], Iterable[list[_Outcome]]],
+        run_batch: Callable[[SqlConnection, list[_Job[Any]]], Iterable[list[_Outcome]]],
         *,
         name: str,
-        connect: Callable[[], Connection],
+        connect: Callable[[], SqlConnection],
     ) -> None:
         self._path = path
         self._run_batch = run_batch
@@ -121,7 +121,7 @@ def _batches(jobs: "queue.SimpleQueue[_Job[Any] | None]") -> Iterator[list[_Job[
         yield batch
 
 
-def run_each(connection: Connection, batch: list[_Job[Any]]) -> Iterator[list[_Outcome]]:
+def run_each(connection: SqlConnection, batch: list[_Job[Any]]) -> Iterator[list[_Outcome]]:
     """Read for each; what was quick is delivered together, and not after what is slow."""
     outcomes: list[_Outcome] = []
     begun = time.perf_counter()
@@ -134,7 +134,7 @@ def run_each(connection: Connection, batch: list[_Job[Any]]) -> Iterator[list[_O
 
 
 def commit_together(
-    tally: Tally, connection: Connection, batch: list[_Job[Any]]
+    tally: Tally, connection: SqlConnection, batch: list[_Job[Any]]
 ) -> Iterator[list[_Outcome]]:
     before = connection.total_changes
     try:
@@ -157,7 +157,7 @@ def commit_together(
     yield outcomes
 
 
-def _attempt_alone(connection: Connection, job: _Job[Any]) -> _Outcome:
+def _attempt_alone(connection: SqlConnection, job: _Job[Any]) -> _Outcome:
     """Without a savepoint: within one FTS5 writes its index at every row."""
     outcome = _attempt(connection, job)
     if outcome.error is not None:
@@ -168,7 +168,7 @@ def _attempt_alone(connection: Connection, job: _Job[Any]) -> _Outcome:
     return outcome
 
 
-def _attempt_in_savepoint(connection: Connection, job: _Job[Any]) -> _Outcome:
+def _attempt_in_savepoint(connection: SqlConnection, job: _Job[Any]) -> _Outcome:
     connection.execute("SAVEPOINT job")
     outcome = _attempt(connection, job)
     if outcome.error is not None:
@@ -179,7 +179,7 @@ def _attempt_in_savepoint(connection: Connection, job: _Job[Any]) -> _Outcome:
     return outcome
 
 
-def _attempt(connection: Connection, job: _Job[Any]) -> _Outcome:
+def _attempt(connection: SqlConnection, job: _Job[Any]) -> _Outcome:
     try:
         return _Outcome(job.future, job.work(connection), None)
     except sqlite3.Error as error:
