@@ -17,14 +17,7 @@ from local.bus.server import find_server
 from local.bus.streams import LEAST_FREE
 from local.client import connect
 from local.client.maintenance import memory_status
-from local.errors import (
-    RESTORE,
-    BusError,
-    ConfigError,
-    Local2Error,
-    RerankError,
-    StorageError,
-)
+from local.errors import RESTORE, BusError, ConfigError, Local2Error, RerankError, StorageError
 from local.folder import folder_lock
 from local.ledger.records import Counts
 from local.ledger.tasks import TaskCounts

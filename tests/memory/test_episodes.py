@@ -6,8 +6,7 @@ import pytest
 
 from indexed import indexed
 from local.errors import InvalidArgumentsError
-from local.memory.recall.episodic import SearchResult
-from local.memory.service import MemoryService
+from local.memory.service import MemoryService, SearchResult
 from local.memory.tenant import Memory
 from local.protocol.envelope import Caller
 from local.protocol.payloads import MemoryChange

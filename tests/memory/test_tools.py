@@ -11,14 +11,13 @@ from local.bus.connection import Connection
 from local.bus.tool_host import ToolHost
 from local.client.tools import call_tool
 from local.errors import InvalidArgumentsError
-from local.memory.recall.episodic import Hit
+from local.memory.service import Hit
 from local.memory.tenant import Memories, Memory
 from local.protocol.envelope import Caller, decode
 from local.protocol.payloads import Json, ToolRequest
 from local.protocol.tool import Tool, ToolOutput
-from local.tools.base import MAX_CONTENT
+from local.tools.base import MAX_CONTENT, shortened
 from local.tools.catalog import memory_tools
-from local.tools.excerpts import shortened
 from local.tools.search_memory import formatted
 from waiting import eventually
 

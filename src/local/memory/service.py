@@ -5,16 +5,17 @@ has the four operations that the reference names.
 """
 
 from collections.abc import Iterable
+from typing import Any
 
 import msgspec
 
 from local.memory.facts import Facts
 from local.memory.intake.documents import Documents
+from local.memory.intake.echoes import UNANSWERED
 from local.memory.intake.episodes import EPISODE
 from local.memory.intake.intake import Intake
 from local.memory.intake.own_tools import AnswerLog
-from local.memory.recall.episodic import SearchResult, search_result
-from local.memory.recall.recaller import Recaller, RecallRequest, RecallResult
+from local.memory.recall.recaller import Recaller, RecallItem, RecallRequest, RecallResult
 from local.memory.recall.synthesis import Synthesis, SynthesisItem
 from local.memory.scopes import ALIKE
 from local.memory.sessions.history import Sessions
@@ -22,6 +23,26 @@ from local.memory.sessions.tool_outputs import ToolOutputs
 from local.protocol.envelope import Caller
 from local.protocol.memories import Answer
 from local.protocol.payloads import Json
+
+STRONG = 0.3
+"""An episode with this share of the question's words stands by itself, near in meaning or not."""
+
+
+class Hit(msgspec.Struct, frozen=True, kw_only=True):
+    """An episode that was found. `score` runs from 0 to 1."""
+
+    id: str
+    content: str
+    score: float
+    metadata: Json
+
+
+class SearchResult(msgspec.Struct, frozen=True, kw_only=True):
+    """Hits, best first. `degraded`: some could only be found by their words; `reason` says why."""
+
+    hits: list[Hit]
+    degraded: bool = False
+    reason: str | None = None
 
 
 class MemoryService(msgspec.Struct, frozen=True, kw_only=True):
@@ -89,3 +110,32 @@ class MemoryService(msgspec.Struct, frozen=True, kw_only=True):
         So that the result is recognised when others report it.
         """
         self.served.add(self.caller, tool, content, shown)
+
+
+def search_result(recalled: RecallResult) -> SearchResult:
+    """The hits that say something, and are near in meaning or have the question's words."""
+    hits = [
+        _hit(item)
+        for item in recalled.items
+        if UNANSWERED not in item.record.metadata
+        and (
+            (item.compared and item.shares.meaning >= recalled.min_score) or item.covered >= STRONG
+        )
+    ]
+    return SearchResult(hits=hits, degraded=recalled.degraded, reason=recalled.reason)
+
+
+def _hit(item: RecallItem) -> Hit:
+    record = item.record
+    about: dict[str, Any] = {
+        "session_id": record.session_id,
+        "query_id": record.query_id,
+        "agent": record.agent,
+        "score": record.score,
+    }
+    metadata = {
+        **{key: value for key, value in record.metadata.items() if key != "score"},
+        "timestamp_utc": record.event_time.isoformat().replace("+00:00", "Z"),
+        **{key: value for key, value in about.items() if value is not None},
+    }
+    return Hit(id=record.id, content=record.content, score=item.score, metadata=metadata)

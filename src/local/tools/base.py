@@ -1,14 +1,20 @@
-"""From a tool's own file (Args, description, function) to the Tool that a host serves."""
+"""From a tool's own file (Args, description, function) to the Tool that a host serves.
 
-from collections.abc import Awaitable, Callable, Iterable
-from typing import Annotated, Any, Generic, TypeVar
+And what results of several memories have in common: numbered, and shortened to what models take.
+"""
+
+from bisect import bisect_right
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from datetime import datetime
+from typing import Annotated, Any, Generic, NamedTuple, Protocol, TypeVar
 
 import msgspec
 
 from local import __version__
+from local.llm.framing import INSET, inset
 from local.memory.service import MemoryService
 from local.memory.tenant import Memories
-from local.protocol.envelope import Caller
+from local.protocol.envelope import Caller, utc_now
 from local.protocol.payloads import ToolResult
 from local.protocol.tool import Tool, ToolOutput
 
@@ -69,3 +75,59 @@ class MemoryTool(msgspec.Struct, Generic[A], frozen=True, kw_only=True):
             whole=True,
             answering=answering,
         )
+
+
+TEXT_BYTES = 8_000
+"""Of all memories together in the text for a model, whose context is small."""
+DATA_BYTES = 400_000
+"""Of all memories together in the data; the bus carries 1 MB."""
+
+
+class WithContent(Protocol):
+    """A Struct that has a text."""
+
+    @property
+    def content(self) -> str: ...
+
+
+M = TypeVar("M", bound=WithContent)
+
+
+def shortened(memories: Sequence[M], budget: int) -> list[M]:
+    """Cut long memories, marked with an ellipsis, so that all fit the budget in bytes of JSON."""
+    share = budget // max(len(memories), 1)
+    return [
+        memory
+        if _size(memory.content) <= share
+        else msgspec.structs.replace(memory, content=f"{_beginning(memory.content, share)} …")  # type: ignore[type-var]
+        for memory in memories
+    ]
+
+
+class Entry(NamedTuple):
+    """A memory in a list; `word` says what it is."""
+
+    score: float
+    moment: datetime
+    text: str
+    word: str = ""
+
+
+def numbered(memories: Sequence[Entry]) -> str:
+    """Memories as a list for a model."""
+    lines = [f"[Memory recall — {utc_now().date().isoformat()}]"]
+    for number, (score, moment, text, word) in enumerate(memories, start=1):
+        what = f"{word}, " if word else ""
+        lines.append(f"{number}. (relevance: {score:.2f}) {what}{moment.date().isoformat()}")
+        lines.append(f"{INSET}{inset(text)}")
+    return "\n".join(lines)
+
+
+def _beginning(text: str, size: int) -> str:
+    lengths = range(min(len(text), size + 1))
+    return text[: bisect_right(lengths, size, key=lambda length: _size(text[:length])) - 1]
+
+
+def _size(text: str) -> int:
+    """Bytes on the wire, without quotes; JSON makes up to six of a character's one."""
+    return len(msgspec.json.encode(text)) - 2

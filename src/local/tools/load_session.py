@@ -11,8 +11,7 @@ from local.memory.service import MemoryService
 from local.memory.sessions.history import SessionContent, SessionMessage, from_answered
 from local.protocol.envelope import Name
 from local.protocol.tool import ToolOutput
-from local.tools.base import Args, MemoryTool
-from local.tools.excerpts import TEXT_BYTES, shortened
+from local.tools.base import TEXT_BYTES, Args, MemoryTool, shortened
 
 DESCRIPTION = (
     "Load a session to go on with it: its newest messages in their order, with the tools called "

@@ -9,8 +9,7 @@ from local.llm.framing import inset
 from local.memory.service import MemoryService
 from local.protocol.memories import NOTHING_FOUND, Version, Versions
 from local.protocol.tool import ToolOutput
-from local.tools.base import Args, MemoryTool
-from local.tools.excerpts import DATA_BYTES, TEXT_BYTES, shortened
+from local.tools.base import DATA_BYTES, TEXT_BYTES, Args, MemoryTool, shortened
 
 DESCRIPTION = (
     "List every version of a fact, an answer or a message, newest first, for questions such as "

@@ -8,8 +8,7 @@ from local.ledger.sessions import Note
 from local.llm.framing import note_line
 from local.memory.service import MemoryService
 from local.protocol.tool import ToolOutput
-from local.tools.base import Args, MemoryTool
-from local.tools.excerpts import TEXT_BYTES, shortened
+from local.tools.base import TEXT_BYTES, Args, MemoryTool, shortened
 
 DESCRIPTION = (
     "Note something for the rest of this session: a decision, a result, what is still to do, e.g. "

@@ -22,8 +22,16 @@ from local.protocol.memories import (
 )
 from local.protocol.reading import time_of
 from local.protocol.tool import ToolOutput
-from local.tools.base import MAX_QUERY, Args, MemoryTool
-from local.tools.excerpts import DATA_BYTES, TEXT_BYTES, Entry, numbered, shortened
+from local.tools.base import (
+    DATA_BYTES,
+    MAX_QUERY,
+    TEXT_BYTES,
+    Args,
+    Entry,
+    MemoryTool,
+    numbered,
+    shortened,
+)
 
 SAID: dict[SourceClass, str] = {
     "user": "said by the user",

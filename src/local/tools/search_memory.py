@@ -6,12 +6,19 @@ from typing import Annotated
 
 import msgspec
 
-from local.memory.recall.episodic import Hit, SearchResult
-from local.memory.service import MemoryService
+from local.memory.service import Hit, MemoryService, SearchResult
 from local.protocol.memories import nothing_found
 from local.protocol.tool import ToolOutput
-from local.tools.base import MAX_QUERY, Args, MemoryTool
-from local.tools.excerpts import DATA_BYTES, TEXT_BYTES, Entry, numbered, shortened
+from local.tools.base import (
+    DATA_BYTES,
+    MAX_QUERY,
+    TEXT_BYTES,
+    Args,
+    Entry,
+    MemoryTool,
+    numbered,
+    shortened,
+)
 
 DESCRIPTION = (
     "Search earlier questions with their answers, and notes, of any session, by meaning, when no "

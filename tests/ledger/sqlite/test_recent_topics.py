@@ -7,11 +7,11 @@ from datetime import UTC, datetime
 import pytest
 
 from local.errors import StorageError
-from local.ledger import topics
 from local.ledger.door import Ledger
 from local.ledger.records import NewRecord, Record
+from local.ledger.sqlite import facts
 from local.ledger.sqlite.database import Database, SqlConnection
-from local.ledger.topics import LARGEST, RecentTopics
+from local.ledger.sqlite.facts import LARGEST, RecentTopics
 from local.protocol.envelope import new_id
 from local.protocol.memories import Owning
 from waiting import eventually
@@ -157,7 +157,7 @@ def record(topic: str, *, scope: Owning = "user", owner: str = OWNER) -> Record:
 def test_no_more_facts_are_kept_than_fit_and_those_asked_for_stay(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(topics, "KEPT", 3)
+    monkeypatch.setattr(facts, "RECENT", 3)
     kept = RecentTopics()
     for name in ("user.a", "user.b", "user.c"):
         kept.keep(record(name))

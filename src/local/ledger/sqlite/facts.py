@@ -1,11 +1,15 @@
-"""Facts: standing ones under their topics, those said in triplets, and what they replaced."""
+"""Facts: standing ones under their topics, those of triplets, and what retires them.
 
+Standing facts that were asked for lately are held in memory: agents ask for the same few again and
+again, on every turn.
+"""
+
+from collections import OrderedDict
 from collections.abc import Collection, Iterator, Sequence
 
 from local.ledger.records import TENANT_OWNED, NewRecord, Record, TripletFact, Written, folded
 from local.ledger.sqlite.database import SqlConnection
 from local.ledger.sqlite.rows import Cause, RecordRows, TenantRows, record_of
-from local.ledger.topics import RecentTopics
 from local.protocol.envelope import content_id, utc_now
 from local.protocol.memories import Owning, entity_key
 
@@ -136,3 +140,46 @@ class Facts:
 def _entity(place: Sequence[str], role: str, name: str) -> str:
     """What stands for an entity in one role: looking for the other finds it in any crowd."""
     return content_id(NAMES, *place, role, entity_key(name))
+
+
+Key = tuple[str, str, str]
+
+RECENT = 4_096
+"""Facts held in memory, at most: 16 MB of those that fit."""
+LARGEST = 4_096
+"""Characters of a fact that is held."""
+
+
+class RecentTopics:
+    """The facts asked for lately, as the ledger has them; only one process writes the ledger.
+
+    `version` changes with every write. Who reads the ledger keeps what it found only if the version
+    is still the same: otherwise an older value could be kept after a newer one was committed.
+    """
+
+    def __init__(self) -> None:
+        self.version = 0
+        self._records: OrderedDict[Key, Record] = OrderedDict()
+
+    def get(self, key: Key) -> Record | None:
+        """The fact under (scope, owner, folded topic), if it is kept."""
+        record = self._records.get(key)
+        if record is not None:
+            self._records.move_to_end(key)
+        return record
+
+    def keep(self, record: Record) -> None:
+        if len(record.content) > LARGEST:
+            return
+        self._records[_key(record)] = record
+        if len(self._records) > RECENT:
+            self._records.popitem(last=False)
+
+    def forget(self, record: NewRecord) -> None:
+        """This fact was replaced, or another took its place."""
+        self.version += 1
+        self._records.pop(_key(record), None)
+
+
+def _key(record: NewRecord) -> Key:
+    return record.scope, record.owner, folded(record.topic or "")
