@@ -39,7 +39,7 @@ from local.opening import open_ledger
 from local.protocol.envelope import DEFAULT_TENANT, encode, seal
 from local.protocol.payloads import MemoryChange
 from local.runtime import is_alive, runtime_file
-from local.settings import MemorySettings, Settings
+from local.settings import Settings
 from local.supervisor import Child, supervised
 from local.tools.catalog import TOOL_NAMES, memory_tools
 from local.vectors.config import EXIT_SOFTWARE, WorkerConfig
@@ -92,9 +92,19 @@ async def open_stack(
         server = await _embedded(resources, settings, lock)
         url = server.url if server else str(settings.bus.url)
         bus, lease = await _leased_bus(resources, settings, url, embedded=server is not None)
+        ledger = await resources.enter_async_context(open_ledger(settings.memory, DEFAULT_TENANT))
         models = await _memory_models(resources, settings) if with_models else Models()
         vectors = VectorClient(bus, search_timeout=settings.memory.vector_timeout)
-        memory = await _memory(resources, settings.memory, bus, vectors, models)
+        toolbox = await resources.enter_async_context(Toolbox(bus, source="memory"))
+        memory = Memory(
+            ledger,
+            vectors,
+            settings.memory,
+            announce=_announcer(bus),
+            own_tools=TOOL_NAMES,
+            announced=toolbox.get,
+            models=models,
+        )
         config = WorkerConfig.of(settings.memory, url, bus.secret, log_folder).to_line()
         worker = await _vector_worker(resources, memory, vectors, config, lock)
         keeper = await resources.enter_async_context(StreamKeeper(bus, server))
@@ -105,7 +115,7 @@ async def open_stack(
         await resources.enter_async_context(_background(keeper.run(), "stream_keeper"))
         await resources.enter_async_context(_background(serving.keep(), "lease"))
         await resources.enter_async_context(_background(memory.backlog.run(), "backlog"))
-        await resources.enter_async_context(_background(memory.ledger.backfill(), "backfill"))
+        await resources.enter_async_context(_background(ledger.backfill(), "backfill"))
         model = await _generator(resources, bus, settings) if with_generator else None
         resources.enter_context(runtime_file(data_dir, url))
         log.info("stack_ready", url=bus.url, data=str(data_dir))
@@ -125,27 +135,6 @@ async def _leased_bus(
     await lease.take()
     resources.push_async_callback(lease.release)
     return bus, lease
-
-
-async def _memory(
-    resources: AsyncExitStack,
-    settings: MemorySettings,
-    bus: Connection,
-    vectors: VectorClient,
-    models: Models,
-) -> Memory:
-    """Open the ledger, and wire the one tenant's memory over it."""
-    ledger = await resources.enter_async_context(open_ledger(settings, DEFAULT_TENANT))
-    toolbox = await resources.enter_async_context(Toolbox(bus, source="memory"))
-    return Memory(
-        ledger,
-        vectors,
-        settings,
-        announce=_announcer(bus),
-        own_tools=TOOL_NAMES,
-        announced=toolbox.get,
-        models=models,
-    )
 
 
 async def _vector_worker(
