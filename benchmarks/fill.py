@@ -80,7 +80,7 @@ def made_up_vectors(embedder: MiniLM, texts: Sequence[str]) -> FloatMatrix:
 
 async def _keep_vectors(ledger: Ledger, vectors: FloatMatrix) -> None:
     """The records count as indexed then; the stack sees it if the index lacks them."""
-    tasks = await ledger.backlog.claim("index", len(vectors), now=utc_now())
+    tasks = await ledger.backlog.claim({"index": len(vectors)}, now=utc_now())
     waiting = await ledger.index.waiting(tasks, embedder=MODEL)
     waiting.sort(key=lambda record: record.row)
     await ledger.index.store_vectors(waiting, [row.tobytes() for row in vectors], MODEL)

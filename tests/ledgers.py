@@ -10,6 +10,7 @@ import numpy as np
 from local.ledger.door import Ledger
 from local.ledger.records import NewRecord, Record, Waiting
 from local.ledger.search import Choice, DetailRequest, Matches, Meaning, Place, Search, WordMatches
+from local.ledger.tasks import Task
 from local.protocol.envelope import new_id, utc_now
 from local.protocol.vectors import VectorHit, VectorHits
 
@@ -97,15 +98,16 @@ async def find(ledger: Ledger, search: Search, *meanings: Meaning) -> Seen:
 
 async def unjudged(ledger: Ledger) -> list[str]:
     """The facts that wait to be compared with older ones."""
-    tasks = await ledger.backlog.claim("judge", 99, now=utc_now())
+    tasks = await ledger.backlog.claim({"judge": 99}, now=utc_now())
     return [one.content for one in await ledger.records.at([task.row for task in tasks])]
 
 
 async def to_index(
-    ledger: Ledger, limit: int = 99, *, embedder: str = EMBEDDER, but: Sequence[int] = ()
+    ledger: Ledger, limit: int = 99, *, embedder: str = EMBEDDER, but: Sequence[Waiting] = ()
 ) -> list[Waiting]:
     """The records whose turn it is to be indexed."""
-    tasks = await ledger.backlog.claim("index", limit, now=utc_now(), but=but)
+    busy = [Task(kind="index", row=one.row, id=one.id) for one in but]
+    tasks = await ledger.backlog.claim({"index": limit}, now=utc_now(), but=busy)
     return await ledger.index.waiting(tasks, embedder=embedder)
 
 

@@ -173,7 +173,7 @@ async def test_tasks_that_were_set_aside_are_counted_with_their_reasons(
     async with open_ledger(settings, "default") as ledger:
         await ledger.records.store([record("One."), record("Two.")])
         sound = (await examined(tmp_path, ollama.url)).get("tasks")
-        first, _ = await ledger.backlog.claim("index", 2, now=utc_now())
+        first, _ = await ledger.backlog.claim({"index": 2}, now=utc_now())
         await ledger.backlog.set_aside(first, "RuntimeError")
     finding = (await examined(tmp_path, ollama.url))["tasks"]
 

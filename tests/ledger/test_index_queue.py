@@ -31,7 +31,7 @@ async def test_what_is_under_way_does_not_wait(ledger: Ledger) -> None:
     await ledger.records.store([record("One."), record("Two.")])
     (first,) = await to_index(ledger, 1)
 
-    others = await to_index(ledger, 9, but=[first.row])
+    others = await to_index(ledger, 9, but=[first])
 
     assert [one.text for one in others] == ["One."]
 
@@ -77,23 +77,23 @@ async def test_what_is_replaced_leaves_the_index(ledger: Ledger) -> None:
     await index(ledger, {"user.editor: Vim.": 0})
     await ledger.facts.store(fact("Emacs.", topic="user.editor"))
 
-    (task,) = await ledger.backlog.claim("unindex", 9, now=DAY)
+    (task,) = await ledger.backlog.claim({"unindex": 9}, now=DAY)
     assert task.id == older.id
     await ledger.backlog.finish([task])
-    assert await ledger.backlog.claim("unindex", 9, now=DAY) == []
+    assert await ledger.backlog.claim({"unindex": 9}, now=DAY) == []
 
 
 async def test_what_is_replaced_while_its_vector_is_made_leaves_the_index(ledger: Ledger) -> None:
     older = await ledger.facts.store(fact("Vim.", topic="user.editor"))
     waiting = await to_index(ledger)
     await ledger.facts.store(fact("Emacs.", topic="user.editor"))
-    removing = await ledger.backlog.claim("unindex", 9, now=DAY)
+    removing = await ledger.backlog.claim({"unindex": 9}, now=DAY)
     await ledger.backlog.finish(removing)
 
     await ledger.index.store_vectors(waiting, [angle(0)], EMBEDDER)
 
     assert [task.id for task in removing] == [older.id]
-    assert await ledger.backlog.claim("unindex", 9, now=DAY) == removing
+    assert await ledger.backlog.claim({"unindex": 9}, now=DAY) == removing
     assert await counted(ledger) == Counts(records=2, indexed=0, waiting=1)
 
 

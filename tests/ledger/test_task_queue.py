@@ -22,7 +22,7 @@ def facts(number: int, owner: str = "richard") -> list[NewRecord]:
 async def claimed(
     ledger: Ledger, limit: int = 9, kind: TaskKind = "index", but: Sequence[Task] = ()
 ) -> list[Task]:
-    return await ledger.backlog.claim(kind, limit, now=DAY, but=[task.row for task in but])
+    return await ledger.backlog.claim({kind: limit}, now=DAY, but=but)
 
 
 async def ids(ledger: Ledger, limit: int = 9, kind: TaskKind = "index") -> list[str]:
@@ -113,11 +113,11 @@ async def test_what_failed_waits_until_it_is_due_and_comes_alone(ledger: Ledger)
 
     assert await claimed(ledger) == others
     assert await ledger.backlog.next_due("unindex", "index") == LATER
-    due = await ledger.backlog.claim("index", 9, now=LATER, retry=True)
+    due = await ledger.backlog.claim({"index": 9}, now=LATER, retry=True)
     assert [(task.row, task.attempts) for task in due] == [(newest.row, 1)]
-    assert await ledger.backlog.claim("index", 9, now=LATER) == others, "unless others come first"
+    assert await ledger.backlog.claim({"index": 9}, now=LATER) == others, "unless others come first"
     await ledger.backlog.finish(others)
-    assert await ledger.backlog.claim("index", 9, now=LATER) == due
+    assert await ledger.backlog.claim({"index": 9}, now=LATER) == due
 
 
 async def test_what_is_set_aside_is_counted_with_its_reasons_and_may_be_tried_once_more(

@@ -159,7 +159,7 @@ async def test_what_was_set_aside_is_tried_once_more_at_the_next_start(
     ledger: Ledger, backlog: Backlog, clock: Clock
 ) -> None:
     stubborn, mended = await added(ledger, 2)
-    for task in await ledger.backlog.claim("judge", 2, now=DAY):
+    for task in await ledger.backlog.claim({"judge": 2}, now=DAY):
         for _ in range(ATTEMPTS):
             await ledger.backlog.set_aside(task, "It was refused.")
     job = Recorder(ledger)
@@ -192,7 +192,7 @@ async def test_where_something_is_out_of_reach_no_task_is_to_blame(
     async with running(backlog):
         await eventually(lambda: len(job.batches) > 3 * ATTEMPTS)
         assert runner.problem == "The vector worker ended."
-        assert {task.attempts for task in await ledger.backlog.claim("judge", 99, now=DAY)} == {0}
+        assert {task.attempts for task in await ledger.backlog.claim({"judge": 99}, now=DAY)} == {0}
         job.lacking = None
         await eventually(lambda: runner.caught_up)
 

@@ -256,7 +256,7 @@ async def test_what_an_older_ledger_had_yet_to_do_are_tasks(tmp_path: Path) -> N
         ledger = Ledger(database, "default")
         kinds: tuple[TaskKind, ...] = ("index", "unindex", "judge")
         tasks = {
-            kind: [task.id for task in await ledger.backlog.claim(kind, 9, now=utc_now())]
+            kind: [task.id for task in await ledger.backlog.claim({kind: 9}, now=utc_now())]
             for kind in kinds
         }
         counts = await ledger.counts()

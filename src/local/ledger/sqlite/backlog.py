@@ -7,7 +7,7 @@ every task that was not finished is simply waiting.
 
 import json
 from collections import defaultdict
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from heapq import merge
 from itertools import chain, islice, zip_longest
@@ -38,34 +38,43 @@ class TaskQueue:
 
     async def claim(
         self,
-        kind: TaskKind,
-        limit: int,
+        limits: Mapping[TaskKind, int],
         *,
         now: datetime,
-        but: Collection[int] = (),
+        but: Collection[Task] = (),
         retry: bool = False,
     ) -> list[Task]:
-        """Tasks that can be done now: as many of one owner as of another, while they have any.
+        """Tasks of the first kind that has any: as many of one owner as of another.
 
         One that failed before comes alone: first where `retry` is true, else when no other waits.
-        None is of a row in `but`, which are under way.
+
+        Args:
+            limits: How many of each kind at most.
+            now: Whether what failed before is due.
+            but: What is under way.
+            retry: Whether what failed before comes first.
         """
-        under_way = json.dumps(list(but))
 
         def take(connection: SqlConnection) -> list[Task]:
-            due = self._rows.execute(
-                connection, "due_task", kind=kind, now=stamp(now), but=under_way
-            ).fetchone()
-            rows = [due["record"]] if due and retry else []
-            rows = rows or self._fair(connection, kind, limit, under_way)
-            rows = rows or ([due["record"]] if due else [])
-            found = self._rows.execute(connection, "tasks", kind=kind, rows=json.dumps(rows))
-            return [
-                Task(kind=kind, row=row["record"], id=row["id"], attempts=row["attempts"])
-                for row in found
-            ]
+            for kind, limit in limits.items():
+                busy = json.dumps([task.row for task in but if task.kind == kind])
+                due = self._rows.execute(
+                    connection, "due_task", kind=kind, now=stamp(now), but=busy
+                ).fetchone()
+                rows = [due["record"]] if due and retry else []
+                rows = rows or self._fair(connection, kind, limit, busy)
+                if rows := rows or ([due["record"]] if due else []):
+                    return self._tasks(connection, kind, rows)
+            return []
 
         return await self._rows.read(take)
+
+    def _tasks(self, connection: SqlConnection, kind: TaskKind, rows: list[int]) -> list[Task]:
+        found = self._rows.execute(connection, "tasks", kind=kind, rows=json.dumps(rows))
+        return [
+            Task(kind=kind, row=row["record"], id=row["id"], attempts=row["attempts"])
+            for row in found
+        ]
 
     def _fair(self, connection: SqlConnection, kind: TaskKind, limit: int, but: str) -> list[int]:
         statement = "oldest_tasks" if kind in OLDEST_FIRST else "newest_tasks"

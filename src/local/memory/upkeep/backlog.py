@@ -8,7 +8,6 @@ itself it is tried again later, alone, and is set aside in the end, so that othe
 
 import asyncio
 from abc import ABC, abstractmethod
-from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
@@ -97,7 +96,8 @@ class Runner:
         self._clock = clock
         self._work = asyncio.Event()
         self._resumed = asyncio.Event()
-        self._kinds = deque(job.kinds)
+        self._kinds = list(job.kinds)
+        """Those whose turn it is first."""
         self._retry = False
         self._unlucky: set[Task] = set()
         """Tasks that met something out of reach, until others succeed: they come after others."""
@@ -177,18 +177,14 @@ class Runner:
         """Tasks of the kind whose turn it is; those that failed take turns with the others."""
         busy = {task for batch in under_way for task in batch}
         for but in (busy | self._unlucky, busy) if self._unlucky else (busy,):
-            for kind in tuple(self._kinds):
-                self._kinds.rotate(-1)
-                batch = await self._queue.claim(
-                    kind,
-                    self._job.together(kind),
-                    now=self._clock(),
-                    but=[task.row for task in but if task.kind == kind],
-                    retry=self._retry,
-                )
-                if batch:
-                    self._retry = not self._retry
-                    return batch
+            limits = {kind: self._job.together(kind) for kind in self._kinds}
+            if batch := await self._queue.claim(
+                limits, now=self._clock(), but=but, retry=self._retry
+            ):
+                self._retry = not self._retry
+                self._kinds.remove(batch[0].kind)
+                self._kinds.append(batch[0].kind)
+                return batch
         return []
 
     async def _attempt(self, tasks: list[Task]) -> None:
