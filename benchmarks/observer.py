@@ -31,7 +31,7 @@ SAMPLED_APART = 0.05
 LOOK = 0.1
 """Seconds between looks at whether the server that was asked is still the same."""
 PATIENCE = 120.0
-PING = subjects.discovery("PING", "housekeeper")
+PING = subjects.discovery("PING", "memory_agent")
 NOBODY = "benchmark.nobody"
 TOPIC, TOLD = "user.language_preference", "Elixir"
 
@@ -43,8 +43,7 @@ class Observed(msgspec.Struct, kw_only=True):
     """
 
     ping: float = 0.0
-    """Until the stack's loop answered a ping, on the connection that requests come by; asked again
-    for as long as nobody was there."""
+    """Until the stack's loop answered a ping, asked again for as long as nobody was there."""
     answer: float = 0.0
     """Until `recall_topic` or `recall` answered well, asked again where it did not."""
     server: float = 0.0

@@ -108,9 +108,7 @@ async def open_stack(
         config = WorkerConfig.of(settings.memory, url, bus.secret, log_folder).to_line()
         worker = await _vector_worker(resources, memory, vectors, config, lock)
         keeper = await resources.enter_async_context(StreamKeeper(bus, server))
-        # Turns have a connection of their own: a request would wait behind megabytes of them.
-        turns = await resources.enter_async_context(connect(url, name="local2 turns"))
-        serving = Serving(lease, partial(_participants, bus, turns, memory, keeper))
+        serving = Serving(lease, partial(_participants, bus, memory, keeper))
         await resources.enter_async_context(serving)
         await resources.enter_async_context(_background(keeper.run(), "stream_keeper"))
         await resources.enter_async_context(_background(serving.keep(), "lease"))
@@ -164,18 +162,14 @@ async def _embedded(
     )
 
 
-async def _participants(
-    bus: Connection, turns: Connection, memory: Memory, keeper: StreamKeeper
-) -> list[Participant]:
-    """Whatever serves the memory on the bus; `turns` is the connection that they come by."""
+async def _participants(bus: Connection, memory: Memory, keeper: StreamKeeper) -> list[Participant]:
+    """Whatever serves the memory on the bus."""
     slots, memories = FairSlots(), Memories(memory)
     tools = [ToolHost(bus, tool, slots=slots) for tool in memory_tools(memories)]
     housekeeper = Housekeeper(bus, memory, lambda: keeper.problem)
     agents = [housekeeper, OutputKeeper(bus, memories), Listener(bus, memories)]
     timeout = memory.settings.turn_timeout
-    memory_agent = await MemoryAgent.open(
-        turns, memories, tenant=memory.tenant, turn_timeout=timeout
-    )
+    memory_agent = await MemoryAgent.open(bus, memories, tenant=memory.tenant, turn_timeout=timeout)
     return [*tools, *agents, memory_agent]
 
 
