@@ -187,6 +187,8 @@ with logging_to(file):
         if number == 100:
             refused.wait()
     resource.setrlimit(resource.RLIMIT_FSIZE, (hard, hard))
+    while file.stat().st_size <= 5_000:
+        time.sleep(.01)
     log.info("last")
 """
 
