@@ -105,10 +105,11 @@ async def open_stack(
             announced=toolbox.get,
             models=models,
         )
+        memories = Memories(memory)
         config = WorkerConfig.of(settings.memory, url, bus.secret, log_folder).to_line()
         worker = await _vector_worker(resources, memory, vectors, config, lock)
         keeper = await resources.enter_async_context(StreamKeeper(bus, server))
-        serving = Serving(lease, partial(_participants, bus, memory, keeper))
+        serving = Serving(lease, partial(_participants, bus, memories, keeper))
         await resources.enter_async_context(serving)
         await resources.enter_async_context(_background(keeper.run(), "stream_keeper"))
         await resources.enter_async_context(_background(serving.keep(), "lease"))
@@ -118,7 +119,7 @@ async def open_stack(
         resources.enter_context(runtime_file(data_dir, url))
         log.info("stack_ready", url=bus.url, data=str(data_dir))
         resources.callback(log.info, "stack_stopping")
-        yield Stack(bus=bus, url=url, memories=Memories(memory), model=model, vector_worker=worker)
+        yield Stack(bus=bus, url=url, memories=memories, model=model, vector_worker=worker)
 
 
 async def _leased_bus(
@@ -162,9 +163,11 @@ async def _embedded(
     )
 
 
-async def _participants(bus: Connection, memory: Memory, keeper: StreamKeeper) -> list[Participant]:
+async def _participants(
+    bus: Connection, memories: Memories, keeper: StreamKeeper
+) -> list[Participant]:
     """Whatever serves the memory on the bus."""
-    slots, memories = FairSlots(), Memories(memory)
+    slots, memory = FairSlots(), memories.tenant(DEFAULT_TENANT)
     tools = [ToolHost(bus, tool, slots=slots) for tool in memory_tools(memories)]
     housekeeper = Housekeeper(bus, memory, lambda: keeper.problem)
     agents = [housekeeper, OutputKeeper(bus, memories), Listener(bus, memories)]

@@ -4,7 +4,6 @@ It has rooms: `facts`, `intake`, `documents`, `sessions` and `outputs`. Besides 
 has the four operations that the reference names.
 """
 
-from collections.abc import Iterable
 from typing import Any
 
 import msgspec
@@ -14,7 +13,6 @@ from local.memory.intake.documents import Documents
 from local.memory.intake.echoes import UNANSWERED
 from local.memory.intake.episodes import EPISODE
 from local.memory.intake.intake import Intake
-from local.memory.intake.own_tools import AnswerLog
 from local.memory.recall.recaller import Recaller, RecallItem, RecallRequest, RecallResult
 from local.memory.recall.synthesis import Synthesis, SynthesisItem
 from local.memory.scopes import ALIKE
@@ -54,7 +52,6 @@ class MemoryService(msgspec.Struct, frozen=True, kw_only=True):
     documents: Documents
     sessions: Sessions
     outputs: ToolOutputs
-    served: AnswerLog
     recaller: Recaller
     synthesis: Synthesis
     top_k: int
@@ -103,13 +100,6 @@ class MemoryService(msgspec.Struct, frozen=True, kw_only=True):
         """An answer that rests on what was recalled alone; empty if that does not answer."""
         items = [SynthesisItem.of(item.record) for item in recalled.items]
         return await self.synthesis.answer(query, items)
-
-    def answered(self, tool: str, content: str, shown: Iterable[str]) -> None:
-        """A tool of this memory is about to answer `content`, which shows the records of these ids.
-
-        So that the result is recognised when others report it.
-        """
-        self.served.add(self.caller, tool, content, shown)
 
 
 def search_result(recalled: RecallResult) -> SearchResult:

@@ -99,7 +99,6 @@ class Memory:
             documents=Documents(ledger, changes, agent=caller.agent, clock=clock),
             sessions=Sessions(ledger, caller, self.settings, clock),
             outputs=ToolOutputs(ledger, caller.user or TENANT_OWNED),
-            served=self.served,
             recaller=self.recaller,
             synthesis=self.synthesis,
             top_k=self.settings.top_k,

@@ -61,7 +61,7 @@ class MemoryTool(msgspec.Struct, Generic[A], frozen=True, kw_only=True):
 
         def answering(caller: Caller, result: ToolResult) -> None:
             ids = self.shows(result.data) if result.ok else ()
-            memories.of(caller).answered(self.name, result.content, ids)
+            memories.tenant(caller.tenant).served.add(caller, self.name, result.content, ids)
 
         return Tool(
             name=self.name,

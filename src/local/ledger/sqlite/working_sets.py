@@ -134,9 +134,7 @@ class WorkingSets:
             if size - known.columns.outdated > MOST:
                 self._note_large(places)
                 return None
-        while (
-            len(self._sets) > 1 and sum(len(s.columns) for s in self._sets.values()) > HELD_RECORDS
-        ):
+        while len(self._sets) > 1 and self._held() > HELD_RECORDS:
             self._sets.popitem(last=False)
         return known.columns
 
