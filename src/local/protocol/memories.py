@@ -41,6 +41,10 @@ MemoryType = Literal[
 ]
 Durability = Literal["core", "standard", "ephemeral"]
 """core never fades, standard slowly, ephemeral soon."""
+RelationType = Literal[
+    "contradicts", "supports", "supersedes", "caused_by", "depends_on", "part_of", "implements"
+]
+"""How one memory bears on another."""
 RetiredWhy = Literal["superseded", "contradicted", "merged", "archived", "anonymised", "erased"]
 
 MAX_DOCUMENT = 900_000

@@ -172,6 +172,14 @@ class RecordRows:
         self.store(connection, record)
         return Written(id=record.id, was_new=True, replaced=tuple(replaced), topic=record.topic)
 
+    def active_topic(self, connection: SqlConnection, record: NewRecord) -> Record | None:
+        """The fact that stands under a record's key, if it has one."""
+        if record.topic is None:
+            return None
+        place = {"scope": record.scope, "owner": record.owner, "topic": folded(record.topic)}
+        row = self._rows.execute(connection, "active_topic", **place).fetchone()
+        return record_of(row) if row else None
+
     def _with_known_topic(self, connection: SqlConnection, record: NewRecord) -> NewRecord:
         """The record under its topic as that was first written."""
         if record.topic is None:

@@ -2,23 +2,11 @@
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Literal, Protocol
+from typing import Protocol
 
 from msgspec import Struct
 
-MemoryType = Literal[
-    "fact",
-    "event",
-    "instruction",
-    "task",
-    "preference",
-    "interaction",
-    "summary",
-    "user_request",
-    "entity",
-    "interest",
-]
-Durability = Literal["core", "standard", "ephemeral"]
+from local.protocol.memories import Durability, MemoryType
 
 USER = "user"
 

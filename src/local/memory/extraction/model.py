@@ -11,7 +11,8 @@ from local.errors import ModelRefusedError
 from local.ledger.records import is_topic
 from local.llm.framing import visible
 from local.llm.models import StructuredModel
-from local.memory.extraction.items import USER, Durability, Item, MemoryType, Passage, Said
+from local.memory.extraction.items import USER, Item, Passage, Said
+from local.protocol.memories import Durability, MemoryType
 from local.text.keywords import stems, telling_words
 
 MESSAGE_CHARACTERS = 4_000

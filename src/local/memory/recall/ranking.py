@@ -37,6 +37,8 @@ RECENT, RECENT_SESSIONS = 0.4, 10
 """Where a conversation goes on: what the newest session gains, and how far back it is half."""
 TIME = 0.25
 TOPIC = 1.0
+ENDED = 0.5
+"""What a task counts outside of its session."""
 RELATED = 0.6
 """How far a record is lifted towards the best hit it is related to: that may lead to the answer."""
 LEADING = 100
@@ -212,7 +214,10 @@ def _weights(view: View, reach: Reach) -> Array:
     if current is not None:
         here = column["session"] == names.sessions.of(("session", current))
         weights = np.where(here, reach.weight("session", current), weights)
-    return np.asarray(weights)
+    ended = column["type"] == names.types.of("task")
+    if current is not None:
+        ended &= ~here
+    return np.asarray(np.where(ended, ENDED * weights, weights))
 
 
 def _by_form(view: View, query: Query) -> dict[str, Array]:
