@@ -12,7 +12,7 @@ import nats
 import nats.errors
 from nats.aio.client import Client
 
-from echo import ECHO, INSERT
+from echo import ECHO, INSERT, MESSAGES
 from local.protocol import subjects
 from local.protocol.envelope import decode, encode, seal
 from local.protocol.payloads import Empty, MemoryStatus, ToolRequest, ToolResult
@@ -49,6 +49,10 @@ class Asker:
         """Have the responder commit `data` and send `size` bytes back."""
         await self._client.request(f"{INSERT}.{size}", data, timeout=TIMEOUT)
 
+    async def insert_messages(self, data: bytes, size: int) -> None:
+        """Have the responder commit each message of a conversation, with its full text."""
+        await self._client.request(f"{MESSAGES}.{size}", data, timeout=TIMEOUT)
+
     async def save(self, texts: Sequence[str], in_flight: int) -> None:
         """Save every text as a memory."""
         waiting = iter([request_of(content=text) for text in texts])
@@ -65,11 +69,12 @@ class Asker:
         return decode(answer.data, MemoryStatus).payload
 
     async def all_indexed(self, watch: Callable[[int], None] = lambda _: None) -> None:
-        """Return when every record is in the index; `watch` hears how many are."""
+        """Return when everything is read and in the index; `watch` hears how many records are."""
         while True:
             status = await self.status()
             watch(status.indexed)
-            whole = status.waiting == 0 and status.in_index == status.records
+            done = status.waiting == status.unread == 0
+            whole = done and status.in_index == status.indexed
             if whole and status.vectors_available:
                 return
             await asyncio.sleep(POLL)

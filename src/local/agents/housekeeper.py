@@ -82,6 +82,7 @@ class Housekeeper(Participant):
             problem=problem or indexer.refilling or (indexer.delay if counts.waiting else None),
             dead_letters=dead_letters,
             turns_problem=self._turns_problem(),
+            unread=sum(each.waiting for each in tasks if each.kind == "extract"),
             waiting_since=indexer.moved_at if counts.waiting else None,
             set_aside=[
                 TasksSetAside(kind=each.kind, aside=each.aside, errors=list(each.errors))

@@ -211,8 +211,8 @@ class MemoryStatus(msgspec.Struct, kw_only=True):
     `vectors_available`: searches use the meaning, over everything that is indexed. `dead_letters`:
     the number of messages that could not be read. `waiting_since`: while records wait to be
     indexed, when the last one was, or when the first of them was written. `turns_problem`: why
-    JetStream stores no turns, and what to do. `set_aside`: the tasks that
-    are not tried again until the next start.
+    JetStream stores no turns, and what to do. `unread`: messages in which no facts have been looked
+    for yet. `set_aside`: the tasks that are not tried again until the next start.
     """
 
     records: int
@@ -225,4 +225,5 @@ class MemoryStatus(msgspec.Struct, kw_only=True):
     dead_letters: int = 0
     waiting_since: datetime | None = None
     turns_problem: str | None = None
+    unread: int = 0
     set_aside: list[TasksSetAside] = []

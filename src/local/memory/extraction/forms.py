@@ -3,7 +3,7 @@
 import re
 from typing import NamedTuple
 
-from local.memory.extraction.items import Durability, MemoryType
+from local.protocol.memories import Durability, MemoryType
 
 MONTH = (
     r"(?:jan(?:uary)?|feb(?:ruary)?|(?-i:March|May)|apr(?:il)?|june?|july?|aug(?:ust)?"

@@ -101,11 +101,11 @@ IDENTITY: tuple[Form, ...] = (
     form("fact", rf"i(?:'ve| have) been (?P<v>{DIET})\b", "user.diet"),
     form("fact", rf"{I_AM}(?P<v>single|divorced|widowed|engaged|married\b.*)", "user.marital_status"),
     form("fact", rf"{I_AM}(?:currently |now )?an? (?P<v>(?:[\w-]+ ){{0,3}}?{JOB}){JOB_ENDS}", "user.job"),
-    form("fact", rf"i(?:'ve been working| have been working| work|'m working)(?: (?:full|part)[- ]time)? as (?:an?|the) (?P<v>.+)", "user.job"),
+    form("fact", r"i(?:'ve been working| have been working| work|'m working)(?: (?:full|part)[- ]time)? as (?:an?|the) (?P<v>.+)", "user.job"),
     form("fact", r"i (?:currently |now )?work (?:for|at) (?P<v>(?!home|the moment|it|best)\S.*)", "user.employer"),
     form("fact", r"i (?:currently |now )?work (?:in|from|part[- ]time|full[- ]time|night|shifts) ?(?P<v>.*)"),
     form("fact", rf"{I_AM}(?P<v>retired|unemployed|self-employed|between jobs|on (?:maternity|paternity|parental|sick) leave)\b"),
-    form("fact", rf"i (?:run|own|founded|co-founded|manage|lead) (?:an?|the|my own) (?P<v>(?!script|command|test|code|program|query)\S.*)"),
+    form("fact", r"i (?:run|own|founded|co-founded|manage|lead) (?:an?|the|my own) (?P<v>(?!script|command|test|code|program|query)\S.*)"),
     form("fact", r"i(?:'m studying| study| am studying) (?P<v>(?!it|this|that)\S.*)"),
     form("fact", r"i (?:speak|teach|coach) (?P<v>(?!to|with|up|for|of|you)\S.*)"),
 )  # fmt: skip

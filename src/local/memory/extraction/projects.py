@@ -1,6 +1,6 @@
 """How people speak of what they do together or have to do: instructions, decisions, dates, tasks."""
 
-from local.memory.extraction.forms import BE, COMING, NAME, Form, form
+from local.memory.extraction.forms import COMING, NAME, Form, form
 
 SLOT = (
     r"(?:deadline|due date|submission date|budget|launch date|release date|launch|release|go-live"
@@ -14,9 +14,9 @@ BECOMES = (
 )
 EXACT = r"(?P<v>(?:(?!what\b|tight\b|that\b|not\b)[^\W\d_]+ ){0,4}?(?:\W?\d|(?-i:[A-Z]).).*|(?:tomorrow|next|this) .*)"
 DEFINITE = (
-    rf"(?P<v>(?:an?|the|called|named|written in|built (?:with|on|in|around)|hosted (?:on|in)|based in"
-    rf"|located in|deployed (?:on|to)|running on|due|scheduled|every|\d|\u20ac|\$|\u00a3"
-    rf"|(?-i:[A-Z])).*)"
+    r"(?P<v>(?:an?|the|called|named|written in|built (?:with|on|in|around)|hosted (?:on|in)|based in"
+    r"|located in|deployed (?:on|to)|running on|due|scheduled|every|\d|\u20ac|\$|\u00a3"
+    r"|(?-i:[A-Z])).*)"
 )
 NOT_OURS = (
     r"(?!conversation|chat|discussion|solar|planet|world|universe|society|country|galaxy|ancestors"

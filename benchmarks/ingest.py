@@ -1,0 +1,123 @@
+"""`ingest` until acknowledged, and until read and indexed, against the same writes by hand."""
+
+import asyncio
+import itertools
+import tempfile
+from collections.abc import Awaitable, Callable, Iterator
+from functools import partial
+from pathlib import Path
+
+from chat import messages
+from client import Asker, alternating, request_of, seconds, stack_and_echo
+from fill import episodes, write_records
+from processes import data_dir
+from report import Figure, a_second, ratio, run
+
+CONVERSATIONS = 24
+LENGTH = 20
+"""Messages of a conversation, half of them the user's."""
+BLOCKS = 5
+BACKLOG = 1_000
+STATEMENTS = ("I like {}.", "I live in {}.", "My dog is called {}.", "We decided to use {}.")
+EVERY = 3
+"""As many messages of a user as there is one that states something."""
+
+Requests = Iterator[bytes]
+Send = Callable[[bytes], Awaitable[object]]
+
+
+async def measure() -> list[Figure]:
+    with tempfile.TemporaryDirectory() as folder:
+        async with stack_and_echo(Path(folder)) as asker:
+            requests = conversations(seed=1)
+            size = len(await asker.tool("ingest", next(requests)))
+            alone = await acknowledged(asker, requests, size, in_flight=1)
+            together = await acknowledged(asker, requests, size, in_flight=16)
+            await asker.all_indexed()
+            whole = await end_to_end(asker, requests, Path(folder))
+    return [*alone, *together, *whole]
+
+
+def conversations(*, seed: int) -> Requests:
+    """Requests to ingest one new conversation each."""
+    for number in itertools.count():
+        texts = messages(LENGTH, seed=seed * 10_000 + number)
+        yield request_of(
+            session_id=f"conversation {number}",
+            messages=[
+                {
+                    "id": f"{number}.{n}",
+                    "role": "assistant" if n % 2 else "user",
+                    "content": text if n % (2 * EVERY) else stating(n + number, text),
+                }
+                for n, text in enumerate(texts)
+            ],
+        )
+
+
+def stating(number: int, text: str) -> str:
+    """A statement with a name that is in the text."""
+    name = max(text.split(), key=len).strip(".").capitalize()
+    return f"{STATEMENTS[number % len(STATEMENTS)].format(name)} {text}"
+
+
+async def acknowledged(
+    asker: Asker, requests: Requests, size: int, *, in_flight: int
+) -> list[Figure]:
+    """Messages a second, in turns with an echo that commits the same messages first."""
+    ours, base = await alternating(
+        BLOCKS,
+        partial(rate, requests, partial(asker.tool, "ingest"), in_flight),
+        partial(rate, requests, lambda data: asker.insert_messages(data, size), in_flight),
+    )
+    about = f"{in_flight} in flight: ingest / the same writes by hand"
+    name = f"in_flight_{in_flight}"
+    return [
+        ratio(f"{name}_ratio", about, ours, base, at_least=0.5),
+        a_second(f"{name}_per_second", "messages acknowledged", ours),
+        a_second(f"{name}_by_hand_per_second", "messages written by hand", base),
+    ]
+
+
+async def rate(requests: Requests, send: Send, in_flight: int) -> float:
+    """Messages a second."""
+    prepared = iter(list(itertools.islice(requests, CONVERSATIONS)))
+
+    async def some() -> None:
+        for request in prepared:
+            await send(request)
+
+    together = asyncio.gather(*(some() for _ in range(in_flight)))
+    return CONVERSATIONS * LENGTH / await seconds(together)
+
+
+async def end_to_end(asker: Asker, requests: Requests, folder: Path) -> list[Figure]:
+    """Messages a second until all is read and indexed, against a backlog that is only indexed."""
+    ours, base = [], []
+    for block in range(3):
+        count = BACKLOG // LENGTH
+        prepared = list(itertools.islice(requests, count))
+
+        async def ingested(prepared: list[bytes] = prepared) -> None:
+            await asyncio.gather(*(asker.tool("ingest", request) for request in prepared))
+            await asker.all_indexed()
+
+        ours.append(count * LENGTH / await seconds(ingested()))
+        texts = messages(BACKLOG, seed=99 + block)
+        await write_records(data_dir(folder), episodes(texts))
+        base.append(BACKLOG / await seconds(indexed(asker)))
+    return [
+        ratio("end_to_end_ratio", "read and indexed / only indexed", ours, base, at_least=0.7),
+        a_second("end_to_end_per_second", "messages until read and indexed", ours),
+        a_second("indexed_per_second", "texts only indexed", base),
+    ]
+
+
+async def indexed(asker: Asker) -> None:
+    """One save more makes the indexer look: it finds the whole backlog waiting."""
+    await asker.save(["The backlog is complete."], in_flight=1)
+    await asker.all_indexed()
+
+
+if __name__ == "__main__":
+    run(__doc__, measure)
