@@ -334,3 +334,65 @@ async def test_turns_of_older_ledgers_are_known_again_and_can_be_revised(
     assert turns == again == [(*one, 0.5) for one in of_turns]
     assert rated == [("e2", 0.5)]
     assert [message.content for message in loaded.messages] == ["Dense?", "", "22.59", "Iridium."]
+
+
+STATED = [
+    # id, kind, scope, owner, role, turn, metadata, superseded by
+    ("question", "chat_message", "session", "ada", "user", "question", "{}", None),
+    ("answer", "chat_message", "session", "ada", "assistant", "question", "{}", None),
+    ("result", "tool_output", "session", "ada", "tool", "question", "{}", None),
+    ("episode", "episode", "session", "ada", None, "question", '{"recalled":true}', None),
+    ("note", "episode", "session", "ada", None, None, "{}", None),
+    ("chunk", "document_chunk", "tenant", "", None, None, "{}", None),
+    ("own", "fact", "user", "ada", None, None, "{}", "newer"),
+    ("newer", "fact", "user", "ada", None, None, "{}", None),
+    ("shared", "fact", "tenant", "", None, None, '{"stated_by":"ada","kept":1}', None),
+    ("of old", "fact", "agent", "shell", None, None, "{}", None),
+]
+"""In a ledger of before records knew who stated them."""
+
+
+def _state(connection: SqlConnection) -> int:
+    connection.execute(
+        "INSERT INTO audit (tenant, action, record_id, event_time)"
+        " VALUES ('default', 'superseded', 'own', '2026-05-04T00:00:00.000+00:00')"
+    )
+    return connection.executemany(
+        "INSERT INTO record (tenant, id, kind, scope, owner, role, turn, metadata, superseded_by,"
+        " content, event_time)"
+        " VALUES ('default', ?, ?, ?, ?, ?, ?, ?, ?, 'Text.', '2026-05-02T14:23:01.000+00:00')",
+        STATED,
+    ).rowcount
+
+
+async def test_records_of_older_ledgers_know_who_stated_them_and_when_they_were_replaced(
+    tmp_path: Path,
+) -> None:
+    file = tmp_path / "stated.sqlite3"
+    before = [migration for migration in migrations() if migration.name < "0012"]
+    async with Database.open(file, before) as database:
+        await database.write(_state)
+
+    async with Database.open(file, migrations()) as database:
+        stated = await contents_of(
+            database, "SELECT id, source_class, stated_by FROM record ORDER BY row"
+        )
+        retired = await contents_of(
+            database, "SELECT id, retired_at, retired_why FROM record WHERE retired_why IS NOT NULL"
+        )
+        metadata = await contents_of(database, "SELECT metadata FROM record WHERE id = 'shared'")
+
+    assert stated == [
+        ("question", "stated", "ada"),
+        ("answer", "answered", "ada"),
+        ("result", "observed", "ada"),
+        ("episode", "answered", "ada"),
+        ("note", "asserted", "ada"),
+        ("chunk", "document", None),
+        ("own", "asserted", "ada"),
+        ("newer", "asserted", "ada"),
+        ("shared", "asserted", "ada"),
+        ("of old", "asserted", None),
+    ]
+    assert retired == [("own", "2026-05-04T00:00:00.000+00:00", "superseded")]
+    assert metadata == [('{"kept":1}',)]
