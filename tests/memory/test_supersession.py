@@ -383,3 +383,20 @@ async def test_the_history_of_a_topic_goes_on_behind_a_fact_that_was_replaced_by
 
     assert [version.content for version in versions] == ["Oslo", ROME, BERLIN]
     assert {oslo, berlin} <= {version.id for version in versions}
+
+
+async def test_what_another_user_stated_is_contradicted_and_stays(
+    searchable: Memory, richard: MemoryService, judge: ToldJudge, database: Database
+) -> None:
+    judge.told[(ROME, BERLIN)] = "replaces"
+    eve = searchable.of(Caller(tenant="default", user="eve", agent="shell"))
+
+    async with judging(searchable, judge):
+        berlin = await remember(richard, BERLIN, scope="tenant")
+        rome = await remember(eve, ROME, scope="tenant")
+        await judged(searchable)
+
+    assert await successors(richard, berlin) == {berlin: None}
+    assert ("contradicts", berlin) in {
+        row[1:] for row in await relations(database) if row[0] == rome
+    }

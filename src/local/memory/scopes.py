@@ -10,7 +10,14 @@ from typing import Self
 import msgspec
 
 from local.errors import InvalidArgumentsError
-from local.ledger.records import TENANT_OWNED, Record, principal_of
+from local.ledger.records import (
+    STRENGTH,
+    TENANT_OWNED,
+    NewRecord,
+    Record,
+    class_of,
+    principal_of,
+)
 from local.ledger.search import Place
 from local.protocol.envelope import Caller
 from local.protocol.memories import By, Kind, Owning, Scope
@@ -160,3 +167,13 @@ def _owner(class_: Owning, caller: Caller) -> str:
 def by(record: Record, caller: Caller) -> By:
     """Whether it was stated by the user who asks; by somebody else where that is not known."""
     return "self" if principal_of(record) == (caller.user or TENANT_OWNED) else "other"
+
+
+def may_retire(new: NewRecord, old: NewRecord) -> bool:
+    """Whether a record may take another's place: the same user's, and at least as strong.
+
+    Whatever a document, a tool or somebody else says of earlier facts has no force.
+    """
+    user = principal_of(new)
+    strong = STRENGTH[class_of(new)] >= STRENGTH[class_of(old)]
+    return strong and user is not None and user == principal_of(old)

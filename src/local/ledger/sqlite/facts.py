@@ -76,6 +76,7 @@ class Facts:
         *,
         supports: Collection[Record] = (),
         replaces: Collection[Record] = (),
+        contradicts: Collection[Record] = (),
         agent: str,
     ) -> list[Record]:
         """Carry out the verdicts on what a fact does to older ones, which finishes its task.
@@ -90,6 +91,8 @@ class Facts:
                 return []
             for older in supports:
                 self._records.relate(connection, fact.id, "supports", older.id)
+            for older in contradicts:
+                self._records.relate(connection, fact.id, "contradicts", older.id)
             return [one for one in replaces if self._records.supersede(connection, one.id, cause)]
 
         try:

@@ -9,7 +9,8 @@ from typing import Literal
 
 import msgspec
 
-from local.ledger.records import STRENGTH, NewRecord, class_of, folded, principal_of
+from local.ledger.records import NewRecord, class_of, folded
+from local.memory.scopes import may_retire
 from local.text.keywords import stems, words
 
 Verdict = Literal["unrelated", "duplicate", "enriches", "supersedes", "outdated", "contradicts"]
@@ -42,7 +43,7 @@ def verdict_on(new: NewRecord, old: NewRecord) -> Verdict:
         return "duplicate"
     if _same_key(new, old):
         return _under_one_key(new, old)
-    if _says(new, old) and may_replace(new, old) and new.topic is None is old.topic:
+    if _says(new, old) and may_retire(new, old) and new.topic is None is old.topic:
         return "enriches" if new.event_time >= old.event_time else "unrelated"
     return "unrelated"
 
@@ -50,15 +51,9 @@ def verdict_on(new: NewRecord, old: NewRecord) -> Verdict:
 def _under_one_key(new: NewRecord, old: NewRecord) -> Verdict:
     if class_of(old) == "asserted" and _says(new, old):
         return "duplicate"  # such as "Elixir", of a sentence that says it
-    if not may_replace(new, old):
+    if not may_retire(new, old):
         return "contradicts"
     return "supersedes" if new.event_time >= old.event_time else "outdated"
-
-
-def may_replace(new: NewRecord, old: NewRecord) -> bool:
-    """Whether it is the same user's, and at least as strong."""
-    same = principal_of(new) is not None and principal_of(new) == principal_of(old)
-    return same and STRENGTH[class_of(new)] >= STRENGTH[class_of(old)]
 
 
 def _same_key(new: NewRecord, old: NewRecord) -> bool:

@@ -20,6 +20,7 @@ from local.llm.models import StructuredModel
 from local.memory.changes import Changes
 from local.memory.recall.query import analyse
 from local.memory.recall.retrieval import Closeness, Retrieval
+from local.memory.scopes import may_retire
 from local.memory.upkeep.backlog import Job
 
 AGENT = "contradiction_judge"
@@ -53,10 +54,12 @@ class Supersession(Job):
             older = await self._nearest(fact)
             verdicts = await self._verdicts(fact, older)
             both = list(zip(older, verdicts, strict=True))
+            against = [one for one, verdict in both if verdict == "replaces"]
             replaced = await self._ledger.facts.judge(
                 fact,
                 supports=[one for one, verdict in both if verdict == "supports"],
-                replaces=[one for one, verdict in both if verdict == "replaces"],
+                replaces=[one for one in against if may_retire(fact, one)],
+                contradicts=[one for one in against if not may_retire(fact, one)],
                 agent=AGENT,
             )
             for record in replaced:
