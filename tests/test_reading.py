@@ -1,0 +1,121 @@
+"""The whole stack with a model that reads what users say: good, talking nonsense, slow, or away."""
+
+import threading
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from local.app import Stack, open_stack
+from local.client.tools import call_tool
+from local.settings import GeneratorSettings, Settings
+from stacks import CALLER, contents, recall, say, settings_in, status
+from stand_ins.ollama_server import OllamaStandIn, Reply
+from waiting import eventually
+
+pytestmark = pytest.mark.usefixtures("worker_here")
+BATH = "I live in Bath with two cats."
+
+
+@pytest.fixture
+async def stack(tmp_path: Path, ollama: OllamaStandIn) -> AsyncIterator[Stack]:
+    """Only the extractor has a model, which gets half a second for an answer."""
+    wanted = {"judge_model": "", "synthesis_model": "", "query_model": "", "extractor": "model"}
+    settings = Settings(
+        memory=replace(settings_in(tmp_path).memory, extraction_timeout=0.5, **wanted),
+        generator=GeneratorSettings(chat="auto", ollama_url=ollama.url),
+    )
+    async with open_stack(settings) as opened:
+        yield opened
+
+
+def found(content: str, **fields: Any) -> dict[str, Any]:
+    item = {
+        "memory_type": "fact",
+        "content": content,
+        "summary": "home",
+        "topic": "user.home",
+        "keywords": [],
+        "queries": ["Where does the user live?"],
+        "confidence": 0.9,
+        "importance": 0.7,
+        "durability": "standard",
+        "sources": [1],
+        **fields,
+    }
+    return {"items": [item]}
+
+
+async def home(stack: Stack) -> str | None:
+    result = await call_tool(stack.bus, "recall_topic", {"topic": "user.home"}, caller=CALLER)
+    content: str | None = result.data["content"]
+    return content
+
+
+async def all_read(stack: Stack) -> None:
+    async def nothing_waits() -> bool:
+        return (await status(stack.bus)).unread == 0
+
+    await eventually(nothing_waits, within=30)
+
+
+async def test_what_the_model_finds_is_a_fact_of_the_users(
+    stack: Stack, ollama: OllamaStandIn
+) -> None:
+    ollama.script_json(found("The user lives in Bath with two cats."))
+
+    await say(stack.bus, BATH)
+    await all_read(stack)
+
+    assert await home(stack) == "The user lives in Bath with two cats."
+
+
+async def test_what_the_model_made_up_is_no_fact(stack: Stack, ollama: OllamaStandIn) -> None:
+    ollama.script_json(found("The user owns a castle on the Moon, painted green."))
+
+    await say(stack.bus, BATH)
+    await all_read(stack)
+
+    assert await home(stack) is None
+
+
+async def test_nonsense_costs_the_facts_of_a_message_and_never_the_message(
+    stack: Stack, ollama: OllamaStandIn
+) -> None:
+    ollama.script_json(Reply(content="Sure! Here you are."), {"items": "none"})
+
+    await say(stack.bus, BATH)
+    await all_read(stack)
+
+    assert contents(await recall(stack.bus, "Where do I live?")) == [BATH]
+    assert await home(stack) is None
+
+
+async def test_while_the_model_hangs_messages_are_found_and_wait_for_it(
+    stack: Stack, ollama: OllamaStandIn
+) -> None:
+    never = threading.Event()
+    ollama.script_json(Reply(hold=never), found("The user lives in Bath with two cats."))
+
+    await say(stack.bus, BATH)
+
+    assert (await status(stack.bus)).unread == 1
+    assert contents(await recall(stack.bus, "Where do I live?")) == [BATH]
+    await all_read(stack)
+    never.set()
+    assert await home(stack) == "The user lives in Bath with two cats."
+
+
+async def test_while_the_model_is_away_messages_are_found_and_wait_for_it(
+    stack: Stack, ollama: OllamaStandIn
+) -> None:
+    for _ in range(3):
+        ollama.fail_next(status=503, error="loading")
+    ollama.script_json(found("The user lives in Bath with two cats."))
+
+    await say(stack.bus, BATH)
+    await all_read(stack)
+
+    assert await home(stack) == "The user lives in Bath with two cats."
