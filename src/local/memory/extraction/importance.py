@@ -1,4 +1,4 @@
-"""Whether a sentence may hold something that lasts, by its form alone, before anything is extracted.
+"""Whether a sentence may hold something that lasts, by its form alone.
 
 Most of what is said is of the moment: questions, requests, thanks, suppositions, guesses, what
 others are said to have said. Precision comes first: what is stated again can be extracted then.
@@ -15,8 +15,8 @@ _ASKS = re.compile(
     re.IGNORECASE,
 )
 _SUPPOSES = re.compile(
-    r"\b(?:if|unless|(?-i:may)(?! \d)|might|maybe|perhaps|probably|possibly|suppose|supposing|imagine"
-    r"|pretend|assume|assuming|hypothetically|wish|wonder(?:ing)?|whether|guess|hopefully|what if"
+    r"\b(?:if|unless|(?-i:may)(?! \d)|might|maybe|perhaps|probably|possibly|suppose|supposing"
+    r"|imagine|pretend|assume|assuming|hypothetically|wish|wonder(?:ing)?|whether|guess|hopefully|what if"
     r"|let's say|as though|would've|could've|would have|could have|should have|kidding|joking"
     r"|doubt|unsure|not sure|almost|nearly|considering|thinking (?:of|about)|tempted|seems?"
     r"|feels? like|looks like|sounds like|so-called|theoretically|would|could|haven't|hasn't)\b"
@@ -43,7 +43,7 @@ _SECRET = re.compile(
 _STANDING = re.compile(
     r"\b(?:always|never|don't ever|do not ever|from now on|from here on|going forward"
     r"|in (?:the )?future|by default|whenever|every time|each time|at all times|any ?time)\b"
-    r"|^(?:please )?(?:answer|reply|respond|speak|talk|write)(?: to me)? (?:only |always )*in \w+",
+    r"|^(?:please )?(?:answer|reply|respond|speak|talk)(?: to me)? (?:only |always )*in \w+",
     re.IGNORECASE,
 )
 """What is asked for once and for all."""

@@ -21,6 +21,7 @@ MemoryType = Literal[
 Durability = Literal["core", "standard", "ephemeral"]
 
 USER = "user"
+ASSISTANT = "assistant"
 
 
 class Said(Struct, frozen=True, kw_only=True):

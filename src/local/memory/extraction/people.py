@@ -1,4 +1,5 @@
 """How people speak of themselves: who they are, what they have, like and do."""
+# ruff: noqa: E501 - a form is easier to read in one line
 
 from local.memory.extraction.forms import ADVERBS, BE, DATE, GONE, NAME, Form, form
 
@@ -26,7 +27,7 @@ POSSESSION = (
     r"|passport|mortgage|tattoos?|blog|podcast)"
 )
 ILLNESS = (
-    r"(?:diabet\w+|asthma\w*|adhd|add|autis\w+|anxiety|depression|epilep\w+|arthritis|migraines?"
+    r"(?:diabet\w+|asthma\w*|adhd|(?-i:ADD)|autis\w+|anxiety|depression|epilep\w+|arthritis|migraines?"
     r"|allerg\w+|c(?:o)?eliac\w*|ibs|hypertension|high blood pressure|low blood pressure|insomnia"
     r"|dyslexi\w+|eczema|psoriasis|hay fever|scoliosis|tinnitus|anemia|anaemia|cancer|ptsd|ocd"
     r"|bipolar|a bad (?:knee|back|hip|shoulder)|\w+itis|\w+phobia|\w+ intolerance|\w+ syndrome"
@@ -87,6 +88,7 @@ IDENTITY: tuple[Form, ...] = (
     form("fact", rf"{I_AM}called (?P<v>{NAME})", "user.name"),
     form("fact", r"my birthday(?: is|'s) (?:on )?(?P<v>.*\d.*)", "user.birthday"),
     form("fact", rf"i was born on (?P<v>.*{DATE}.*)", "user.birthday"),
+    form("fact", r"i was born in (?P<v>\d{4})\b", "user.birth_year"),
     form("fact", r"i was born (?:and raised )?in (?P<v>.+)", "user.birthplace"),
     form("fact", rf"{I_AM}(?P<v>\d{{1,2}})(?: years old| yrs old| yo)?\W*$", "user.age"),
     form("event", r"i (?:just )?turned (?P<v>\d{1,2}|\w+ty)\b", importance=0.6),
@@ -94,18 +96,18 @@ IDENTITY: tuple[Form, ...] = (
          + PLACE, "user.home"),
     form("fact", rf"(?:{I_AM}|we're |we are )(?:now |currently )?(?:living|based|located) (?:in|near|on|outside) {PLACE}", "user.home"),
     form("fact", rf"i(?:'ve)? (?:just |recently )?(?:moved|relocated)(?: back)?(?: from \w+(?: \w+)?)? to (?P<v>{NAME}.*)", "user.home"),
-    form("fact", rf"(?:{I_AM}|i come )(?:originally )?from (?P<v>{NAME}.*)", "user.origin"),
+    form("fact", rf"(?:{I_AM}|i come )(?:originally )?from (?P<v>{NAME}.*|(?!the|an?|this|that|here|there|work|home|now)\w+(?: \w+)?\W*$)", "user.origin"),
     form("fact", r"i (?:grew up|was raised) (?P<v>.+)"),
     form("fact", rf"{I_AM}(?:an? )?(?:(?:native|fluent) )?(?P<v>{NAME} (?:citizen|speaker|national))"),
     form("fact", rf"{I_AM}(?:currently |now )?(?P<v>{DIET})\b", "user.diet"),
     form("fact", rf"i(?:'ve| have) been (?P<v>{DIET})\b", "user.diet"),
     form("fact", rf"{I_AM}(?P<v>single|divorced|widowed|engaged|married\b.*)", "user.marital_status"),
     form("fact", rf"{I_AM}(?:currently |now )?an? (?P<v>(?:[\w-]+ ){{0,3}}?{JOB}){JOB_ENDS}", "user.job"),
-    form("fact", rf"i(?:'ve been working| have been working| work|'m working)(?: (?:full|part)[- ]time)? as (?:an?|the) (?P<v>.+)", "user.job"),
+    form("fact", r"i(?:'ve been working| have been working| work|'m working)(?: (?:full|part)[- ]time)? as (?:an?|the) (?P<v>.+)", "user.job"),
     form("fact", r"i (?:currently |now )?work (?:for|at) (?P<v>(?!home|the moment|it|best)\S.*)", "user.employer"),
     form("fact", r"i (?:currently |now )?work (?:in|from|part[- ]time|full[- ]time|night|shifts) ?(?P<v>.*)"),
     form("fact", rf"{I_AM}(?P<v>retired|unemployed|self-employed|between jobs|on (?:maternity|paternity|parental|sick) leave)\b"),
-    form("fact", rf"i (?:run|own|founded|co-founded|manage|lead) (?:an?|the|my own) (?P<v>(?!script|command|test|code|program|query)\S.*)"),
+    form("fact", r"i (?:run|own|founded|co-founded|manage|lead) (?:an?|the|my own) (?P<v>(?!script|command|test|code|program|query)\S.*)"),
     form("fact", r"i(?:'m studying| study| am studying) (?P<v>(?!it|this|that)\S.*)"),
     form("fact", r"i (?:speak|teach|coach) (?P<v>(?!to|with|up|for|of|you)\S.*)"),
 )  # fmt: skip
@@ -116,10 +118,11 @@ SURROUNDINGS: tuple[Form, ...] = (
     form("fact", rf"{I_HAVE}(?:{SOME} )(?:[\w-]+ ){{0,3}}?(?:{PERSON}|{PET}|{POSSESSION})(?:s|es)?\b(?! (?:idea|problem|question|meeting|issue))(?P<v>.*)"),
     form("fact", rf"{I_HAVE}{SOME} (?:[\w-]+ ){{1,4}}?(?:called|named) (?P<v>{NAME}.*)"),
     form("event", rf"my (?:[\w-]+ )?{PERSON},? (?:{NAME},? )?(?:has |have |'ve )?(?:just |recently |finally )?(?P<v>(?:got|had|moved|started|turned|died|passed|graduated|bought|retired|quit|lost|won|gave birth|joined|broke)\b (?!angry|mad|back|it|me\b).+)"),
-    form("fact", rf"my (?:[\w-]+ )?{PERSON}(?:'s)?,? (?:{NAME},? )?(?P<v>(?:is (?:an?|the|called|named|allergic|from|vegan|vegetarian|married|pregnant|deaf|blind|studying|learning|\d+)|works?|lives?|has|have|loves?|likes?|hates?|studies|plays?|speaks?|owns?|runs?|teaches|collects?|are called|are named)\b (?!it|this|that|to know|no\b).+)"),
+    form("fact", rf"my (?:[\w-]+ )?{PERSON}(?:'s)?,? (?:{NAME},? )?(?P<v>(?:is (?:an?|the|called|named|allergic|from|vegan|vegetarian|married|pregnant|deaf|blind|studying|learning|\d+)|works?|lives?|has|have|loves?|likes?|hates?|studies|plays?|speaks?|owns?|runs?|teaches|collects?|are called|are named)\b(?! (?:it|this|that|to know|no)\b).*)"),
+    form("fact", rf"my (?:[\w-]+ )?{PERSON}(?: {NAME})?'s (?:[a-z-]+ )?(?!point|idea|question|problem|opinion)[a-z-]+ (?:is|are) (?P<v>(?!not|so|too|very)\S.*)"),
     form("fact", rf"my (?:[\w-]+ )?{PET}(?:'s)?,? (?:{NAME},? )?(?P<v>(?:is (?:an?|called|named|\d+|allergic)|has|are called|loves?|hates?|turned|died|passed away)\b .+)"),
     form("fact", rf"{I_AM}(?:severely |very |highly |mildly )?allergic to (?P<v>.+)", importance=0.9, durability="core"),
-    form("fact", rf"i(?:'ve| have|'ve got| suffer from|'ve had)(?: (?:got|an?|severe|mild|chronic|type \d|really|bad|terrible))* (?P<v>{ILLNESS}.*)", importance=0.9, durability="core"),
+    form("fact", rf"i(?:'ve| have|'ve got| suffer from|'ve had)(?: (?:got|an?|severe|mild|chronic|type \d|really|bad|terrible))* (?P<v>{ILLNESS}\b.*)", importance=0.9, durability="core"),
     form("fact", rf"{I_AM}(?P<v>{CONDITION}\b.*)", importance=0.8, durability="core"),
     form("fact", r"i (?:was|got|'ve been|have been)(?: recently| just)? diagnosed with (?P<v>.+)", importance=0.9, durability="core"),
     form("fact", r"i(?:'m taking| take| am taking|'m on) (?P<v>.*\b(?:medications?|medicine|pills?|tablets|\d ?mg|insulin|vitamins?|supplements?|statins|antidepressants|blood thinners)\b.*)", importance=0.8),
@@ -146,6 +149,28 @@ HABITS: tuple[Form, ...] = (
     form("fact", r"i don't (?:work|live|eat|drink|smoke|play|drive|use|go|take) (?P<v>.*\bany ?more\b.*)", negative=True),
 )  # fmt: skip
 
+ATTRIBUTE = (
+    r"(?:native language|first language|mother tongue|e-?mail(?: address)?|phone number|home address"
+    r"|time ?zone|shoe size|clothing size|dress size|height|weight|blood type|profession|occupation"
+    r"|job title|nationality|religion|star sign|zodiac sign|home ?town|major|editor|ide|shell"
+    r"|operating system|user ?name|handle|website|salary|hobby|employer|university|pronouns"
+    r"|(?:middle|last|maiden|family) name|surname|nickname)"
+)
+ANYTHING_BUT = (
+    rf"(?!(?:[\w-]+ )?(?:{PERSON}|{PET})\b|point|question|problem|issue|idea|guess|opinion|answer"
+    r"|mistake|concern|code|only|main|first|next|last|current|goal|plan|aim|favou?rite|turn|bad)"
+)
+VALUE = (
+    r"(?P<v>(?!(?:an?|the) (?:[\w-]+ )?(?:mess|disaster|nightmare|joke|pain|problem|best|worst|same"
+    r"|one|reason|issue|question|result|bit|little|lot|way|opposite|most|only)\b)"
+    r"(?:(?:an?|the|called|named|from|in|on) |\d|(?-i:[A-Z])).*)"
+)
+
+ATTRIBUTES: tuple[Form, ...] = (
+    form("fact", rf"my (?P<thing>{ATTRIBUTE})(?: is|'s| are) (?P<v>(?!that\b|what\b|too\b|very\b|so\b)\S.*)", "user.{thing}"),
+    form("fact", rf"my {ANYTHING_BUT}(?P<thing>[a-z-]+(?: [a-z-]+)?) (?:is|are) {VALUE}", "user.{thing}", confidence=0.8),
+)  # fmt: skip
+
 GOALS: tuple[Form, ...] = (
     form("fact", r"my (?:main |biggest |long-term |ultimate |next |new )?(?:goal|dream|aim|ambition|resolution)(?: (?:for|this) [\w ]{1,20})?(?: is|'s) (?P<v>(?!that\b|simple|clear)\S.*)", importance=0.7),
     form("fact", r"(?:i|we) (?:really |also |still |just )?(?:want|hope|plan|intend|aim|'m (?:hoping|planning|aiming|trying)|am (?:hoping|planning|aiming|trying)|'re (?:hoping|planning|aiming|trying)|'d love|would love) to (?P<v>(?:learn|become|move|lose|run a|run my|save|quit|stop|start my|start a|open|retire|buy an?|get into|get fit|get better|improve my|visit|travel|study|go back|climb|build|launch|publish|finish|apply|emigrate|adopt|reach|reduce|eat|cut|train|write a (?:book|novel|memoir)|grow)\b .+)", importance=0.7, confidence=0.8),
@@ -158,4 +183,4 @@ EVENTS: tuple[Form, ...] = (
 )  # fmt: skip
 """What was done and when, or what is remembered without a date."""
 
-PEOPLE = (*IDENTITY, *SURROUNDINGS, *LIKES, *GOALS, *EVENTS, *HABITS)
+PEOPLE = (*IDENTITY, *SURROUNDINGS, *LIKES, *GOALS, *ATTRIBUTES, *EVENTS, *HABITS)

@@ -1,6 +1,7 @@
 """How people speak of what they do together or have to do: instructions, decisions, dates, tasks."""
+# ruff: noqa: E501 - a form is easier to read in one line
 
-from local.memory.extraction.forms import BE, COMING, NAME, Form, form
+from local.memory.extraction.forms import COMING, NAME, Form, form
 
 SLOT = (
     r"(?:deadline|due date|submission date|budget|launch date|release date|launch|release|go-live"
@@ -14,9 +15,9 @@ BECOMES = (
 )
 EXACT = r"(?P<v>(?:(?!what\b|tight\b|that\b|not\b)[^\W\d_]+ ){0,4}?(?:\W?\d|(?-i:[A-Z]).).*|(?:tomorrow|next|this) .*)"
 DEFINITE = (
-    rf"(?P<v>(?:an?|the|called|named|written in|built (?:with|on|in|around)|hosted (?:on|in)|based in"
-    rf"|located in|deployed (?:on|to)|running on|due|scheduled|every|\d|\u20ac|\$|\u00a3"
-    rf"|(?-i:[A-Z])).*)"
+    r"(?P<v>(?:an?|the|called|named|written in|built (?:with|on|in|around)|hosted (?:on|in)|based in"
+    r"|located in|deployed (?:on|to)|running on|due|scheduled|every|\d|\u20ac|\$|\u00a3"
+    r"|(?-i:[A-Z])).*)"
 )
 NOT_OURS = (
     r"(?!conversation|chat|discussion|solar|planet|world|universe|society|country|galaxy|ancestors"
@@ -36,6 +37,10 @@ TURN_TO = (
     r"|(?:have |'ve )?(?:decided|agreed) (?:on|to use|to go with|to switch to)|settled on"
     r"|are going with|'re going with|went with)"
 )
+TONGUE = (
+    r"(?:english|french|german|spanish|italian|portuguese|dutch|polish|russian|chinese|japanese"
+    r"|arabic|hindi|welsh|swedish|norwegian|danish|finnish|greek|turkish|ukrainian|korean)"
+)
 EVENT_NOUN = (
     r"(?:appointment|meeting|interview|exam|test|flight|wedding|surgery|operation|concert|conference"
     r"|trip|holiday|vacation|party|presentation|move|marathon|race|defen[cs]e|hearing|class|course"
@@ -45,11 +50,12 @@ EVENT_NOUN = (
 YOU = r"(?:(?:please|i(?:'d| would) (?:like|want|prefer)|i (?:want|need|expect) (?:you)?|you (?:should|must)|to|you|also|can|could) )*"
 
 INSTRUCTIONS: tuple[Form, ...] = (
-    form("instruction", rf"{YOU}(?:always|never|don't ever|do not ever) (?P<v>(?!mind|heard|said|been|knew|thought|had|a pleasure|an? |the |seen|happy|good|forget|make me|been|wanted|again|liked|that)[a-z]+ .+)", negative=True),
+    form("instruction", rf"{YOU}(?:(?:always|only|from now on),? )*(?P<v>(?:answer|reply|respond|speak|talk|write)(?: to me| back)? (?:only |always )*in {TONGUE}\b.*)", "user.language_preference"),
+    form("preference", rf"i (?:would |'d )?(?:always )?prefer (?:(?:your |the )?(?:answers?|replies|responses|messages) (?:to be )?)?in (?P<v>{TONGUE}\b.*)", "user.language_preference"),
+    form("instruction", rf"{YOU}(?:always|never|don't ever|do not ever) (?P<v>(?!mind|know|here\b|there\b|happen|end|get|fail|fails|works?\b|heard|said|been|knew|thought|had|a pleasure|an? |the |seen|happy|good|forget|make me|been|wanted|again|liked|that)[a-z]+ .+)", negative=True),
     form("instruction", r"(?:please )?(?:from now on|from here on|going forward|in (?:the )?future|by default|as a rule|for all (?:your|future) (?:answers|replies|responses))\b,? ?(?P<v>(?!i\b|we\b|it\b|he\b|she\b|they\b|there\b)\S.+)", negative=True),
     form("instruction", rf"{YOU}(?P<v>(?!i\b|we\b|it\b|my\b|he\b|she\b|they\b)\S+ .+) (?:from now on|from here on|going forward|in (?:the )?future|by default|every time|at all times)\W*$", negative=True),
     form("instruction", r"(?P<v>(?:whenever|every time|each time|any time|anytime) (?:i|you|we|there|a|an|the|someone)\b.+, ?(?:please |always |just )*(?!i\b|we\b|it\b|he\b|she\b|they\b|you\b|my\b|the\b|there\b|that\b)[a-z]+ .+)", negative=True),
-    form("instruction", r"(?:please )?(?P<v>(?:answer|reply|respond|speak|talk|write)(?: to me)? (?:only |always )*in (?P<tongue>english|french|german|spanish|italian|portuguese|dutch|polish|russian|chinese|japanese|arabic|hindi|welsh|swedish|norwegian|danish|turkish|ukrainian|korean)\b.*)", "user.language_preference"),
 )  # fmt: skip
 
 DECISIONS: tuple[Form, ...] = (
