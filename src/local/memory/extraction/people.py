@@ -52,7 +52,7 @@ JOB = (
     r"|mom of \w+|technician|mechanic|plumber|clerk|secretary|agent|analyst|apprentice|postdoc"
     r"|undergraduate|undergrad|realtor|nanny|au pair|barista|paramedic|firefighter|pensioner)"
 )
-JOB_ENDS = r"(?= (?:at|in|for|from|by|with|on|working|who|and|based|specialis\w+|specializ\w+|of)\b|\W*$|,)"
+JOB_ENDS = r"(?= (?:at|in|for(?! an?\b)|from|by|with|on|working|who|and|based|specialis\w+|specializ\w+|of)\b|\W*$|,)"
 SPORT = (
     r"(?:the )?(?:piano|guitar|violin|cello|drums|bass|flute|saxophone|trumpet|clarinet|ukulele|harp"
     r"|football|soccer|tennis|basketball|volleyball|badminton|squash|golf|chess|rugby|cricket|hockey"
@@ -94,9 +94,11 @@ IDENTITY: tuple[Form, ...] = (
     form("event", r"i (?:just )?turned (?P<v>\d{1,2}|\w+ty)\b", importance=0.6),
     form("fact", r"(?:i|we) (?:now |currently )?live (?:in|near|on|at|outside|just outside) "
          + PLACE, "user.home"),
+    form("fact", rf"(?:i|we)(?:'ve| have) (?:been living|lived)(?: \w+){{0,4}} (?:in|near|on) {PLACE}", "user.home"),
     form("fact", rf"(?:{I_AM}|we're |we are )(?:now |currently )?(?:living|based|located) (?:in|near|on|outside) {PLACE}", "user.home"),
     form("fact", rf"i(?:'ve)? (?:just |recently )?(?:moved|relocated)(?: back)?(?: from \w+(?: \w+)?)? to (?P<v>{NAME}.*)", "user.home"),
     form("fact", rf"(?:{I_AM}|i come )(?:originally )?from (?P<v>{NAME}.*|(?!the|an?|this|that|here|there|work|home|now)\w+(?: \w+)?\W*$)", "user.origin"),
+    form("fact", r"i (?:still |now )?live (?P<v>with (?!it|this|that).+|alone|by myself)"),
     form("fact", r"i (?:grew up|was raised) (?P<v>.+)"),
     form("fact", rf"{I_AM}(?:an? )?(?:(?:native|fluent) )?(?P<v>{NAME} (?:citizen|speaker|national))"),
     form("fact", rf"{I_AM}(?:currently |now )?(?P<v>{DIET})\b", "user.diet"),
@@ -117,16 +119,18 @@ SURROUNDINGS: tuple[Form, ...] = (
     form("fact", rf"my (?P<who>dog|cat)(?:'s name)?(?: is|'s)(?: called| named)? (?P<v>{NAME})(?=,|\W*$| and\b)", "user.{who}"),
     form("fact", rf"{I_HAVE}(?:{SOME} )(?:[\w-]+ ){{0,3}}?(?:{PERSON}|{PET}|{POSSESSION})(?:s|es)?\b(?! (?:idea|problem|question|meeting|issue))(?P<v>.*)"),
     form("fact", rf"{I_HAVE}{SOME} (?:[\w-]+ ){{1,4}}?(?:called|named) (?P<v>{NAME}.*)"),
-    form("event", rf"my (?:[\w-]+ )?{PERSON},? (?:{NAME},? )?(?:has |have |'ve )?(?:just |recently |finally )?(?P<v>(?:got|had|moved|started|turned|died|passed|graduated|bought|retired|quit|lost|won|gave birth|joined|broke)\b (?!angry|mad|back|it|me\b).+)"),
-    form("fact", rf"my (?:[\w-]+ )?{PERSON}(?:'s)?,? (?:{NAME},? )?(?P<v>(?:is (?:an?|the|called|named|allergic|from|vegan|vegetarian|married|pregnant|deaf|blind|studying|learning|\d+)|works?|lives?|has|have|loves?|likes?|hates?|studies|plays?|speaks?|owns?|runs?|teaches|collects?|are called|are named)\b(?! (?:it|this|that|to know|no)\b).*)"),
-    form("fact", rf"my (?:[\w-]+ )?{PERSON}(?: {NAME})?'s (?:[a-z-]+ )?(?!point|idea|question|problem|opinion)[a-z-]+ (?:is|are) (?P<v>(?!not|so|too|very)\S.*)"),
-    form("fact", rf"my (?:[\w-]+ )?{PET}(?:'s)?,? (?:{NAME},? )?(?P<v>(?:is (?:an?|called|named|\d+|allergic)|has|are called|loves?|hates?|turned|died|passed away)\b .+)"),
+    form("event", rf"(?:my|our) (?:[\w-]+ )?{PERSON},? (?:{NAME},? )?(?:has |have |'ve )?(?:just |recently |finally )?(?P<v>(?:got|had|moved|started|turned|died|passed|graduated|bought|retired|quit|lost|won|gave birth|joined|broke)\b (?!angry|mad|back|it|me\b).+)"),
+    form("fact", rf"(?:my|our) (?:[\w-]+ )?{PERSON}(?:'s)?,? (?:{NAME},? )?(?P<v>(?:is (?:an?|the|called|named|allergic|from|vegan|vegetarian|married|pregnant|deaf|blind|studying|learning|starting|turning|getting|moving|expecting|\d+)|works?|lives?|has|have|loves?|likes?|hates?|studies|plays?|speaks?|owns?|runs?|teaches|collects?|are called|are named)\b(?! (?:it|this|that|to know|no)\b).*)"),
+    form("fact", rf"(?:my|our) (?:[\w-]+ )?{PERSON}(?: {NAME})?'s (?:[a-z-]+ )?(?!point|idea|question|problem|opinion)[a-z-]+ (?:is|are) (?P<v>(?!not|so|too|very)\S.*)"),
+    form("fact", rf"(?:my|our) (?:[\w-]+ )?{PET}(?:'s)?,? (?:{NAME},? )?(?P<v>(?:is (?:an?|called|named|\d+|allergic)|has|are called|loves?|hates?|turned|died|passed away|(?:just )?had|(?:just )?got)\b .+)"),
     form("fact", rf"{I_AM}(?:severely |very |highly |mildly )?allergic to (?P<v>.+)", importance=0.9, durability="core"),
     form("fact", rf"i(?:'ve| have|'ve got| suffer from|'ve had)(?: (?:got|an?|severe|mild|chronic|type \d|really|bad|terrible))* (?P<v>{ILLNESS}\b.*)", importance=0.9, durability="core"),
     form("fact", rf"{I_AM}(?P<v>{CONDITION}\b.*)", importance=0.8, durability="core"),
     form("fact", r"i (?:was|got|'ve been|have been)(?: recently| just)? diagnosed with (?P<v>.+)", importance=0.9, durability="core"),
     form("fact", r"i(?:'m taking| take| am taking|'m on) (?P<v>.*\b(?:medications?|medicine|pills?|tablets|\d ?mg|insulin|vitamins?|supplements?|statins|antidepressants|blood thinners)\b.*)", importance=0.8),
     form("fact", r"i (?:can't|cannot|can not|don't|do not|never|no longer) (?:eat|drink|smoke|drive|swim|tolerate|digest|own|speak|celebrate|fly|cook|ride) ?(?P<v>(?!it|this|that)\S.*)?$", negative=True),
+    form("fact", rf"i(?:'ve| have) had {SOME} (?P<v>(?:[\w-]+ ){{0,2}}(?:surger(?:y|ies)|operations?|transplants?|strokes?|heart attacks?|miscarriages?)\b.*)", importance=0.8),
+    form("fact", rf"{I_AM}(?:really |very |absolutely )?(?:terrified|afraid|scared|frightened) of (?P<v>.+)"),
     form("fact", rf"{I_AM}(?:now |happily )?married (?P<v>to .+)"),
     form("fact", r"i drive (?P<v>an? .+)"),
 )  # fmt: skip
@@ -142,6 +146,7 @@ LIKES: tuple[Form, ...] = (
 HABITS: tuple[Form, ...] = (
     form("fact", rf"i {ADVERBS}(?:play|practi[cs]e) (?P<v>{SPORT}\b.*)", importance=0.5),
     form("fact", rf"i {ADVERBS}(?:volunteer|collect|garden|meditate|journal|babysit|foster) (?P<v>(?!it|this|that)\S.*)", importance=0.5),
+    form("fact", r"(?:i|we)(?:'ve| have) been (?P<v>[a-z]+ing (?!it|this|that|on it|to\b).+\b(?:for|since)\b.+)", importance=0.5),
     form("fact", r"i used to (?!think|believe|it|be able)(?P<v>\S.*)", importance=0.5),
     form("fact", r"i (?:usually|always|often|normally|typically|generally|never) (?P<v>(?!say|said|think|thought|wonder|mean|forget|forgot|want|make|have trouble|had|got|been|wanted|tried|knew|heard|saw|did|know|\w+ed\b|seem|feel|end up|liked|hear|get)[a-z]+ (?!it\b|this|that).+)", negative=True, importance=0.5),
     form("fact", r"(?:i|we) (?:[a-z]+)(?: \S+){0,8} (?P<v>(?:every|each) (?:other )?(?:day|morning|evening|night|week|weekend|month|year|summer|winter|\w+day)\b.*)", importance=0.5, confidence=0.8),
@@ -178,8 +183,8 @@ GOALS: tuple[Form, ...] = (
 )  # fmt: skip
 
 EVENTS: tuple[Form, ...] = (
-    form("event", rf"(?:i|we)(?:'ve| have)? (?:just |finally |recently |also |officially )*(?P<v>(?:got (?:married|engaged|divorced|promoted|laid off|fired|hired|accepted|a (?:new )?job|a (?:new )?{PET})|graduated|retired|gave birth|had (?:a baby|surgery|an operation|a miscarriage|a heart attack|a stroke)|adopted (?:an?|two|our|my)|bought (?:an?|my|our) (?:[\w-]+ )?{POSSESSION}|sold (?:my|our) {POSSESSION}|broke my|passed (?:my|the) (?:[\w-]+ )?(?:exams?|test|bar|driving)|was (?:promoted|accepted|hired|elected|laid off|fired|born)|lost my (?:job|{PERSON})|quit (?:my|smoking|drinking)|left my|started (?:a (?:new )?(?:job|business|company|course)|my (?:own|new))|founded|became an?|won (?:an?|the|first|second|third)|published (?:a|my)|moved (?:in|into|out|to))\b.*)", importance=0.8),
-    form("event", rf"(?:i|we)(?:'ve| have)? (?:just |finally |recently |also )*(?P<v>(?!it|this)(?:ran|visited|went|adopted|bought|sold|moved|started|finished|completed|joined|left|quit|met|broke|had|won|lost|passed|failed|attended|travell?ed|flew|hiked|camped|climbed|signed up|took|built|painted|planted|published|launched|released|deployed|shipped|migrated|celebrated|gave|performed|watched|saw|made|baked|cooked|learned|learnt|received|booked|hosted|organi[sz]ed|presented|submitted|volunteered|donated|upgraded|renovated|went|read|wrote|sprained|injured|hurt|fell|cycled|swam|interviewed|opened|closed|hired|promoted|turned|stopped)\b (?!it\b|this\b|that\b|an error|a look|through (?:it|this|the)).*{GONE}.*)", importance=0.6),
+    form("event", rf"(?:i|we)(?:'ve| have)? (?:just |finally |recently |also |officially )*(?P<v>(?:got (?:married|engaged|divorced|promoted|laid off|fired|hired|accepted|a (?:new )?job|a (?:new )?{PET})|graduated|retired|gave birth|had (?:a baby|surgery|an operation|a miscarriage|a heart attack|a stroke)|adopted (?:an?|two|our|my)|bought (?:an?|my|our) (?:[\w-]+ )?{POSSESSION}|sold (?:my|our) {POSSESSION}|broke my|passed (?:my|the) (?:[\w-]+ )?(?:exams?|test|bar|driving)|was (?:promoted|accepted|hired|elected|laid off|fired)|lost my (?:job|{PERSON})|quit (?:my|smoking|drinking)|left my|started (?:a (?:new )?(?:job|business|company|course)|my (?:own|new))|founded|became an?|won (?:an?|the|first|second|third)|published (?:a|my)|moved (?:in|into|out|to))\b.*)", importance=0.8),
+    form("event", rf"(?:i|we)(?:'ve| have)? (?:just |finally |recently |also )*(?P<v>(?!it|this)(?:ran|visited|went|adopted|bought|sold|moved|started|finished|completed|joined|left|quit|met|broke|had|won|lost|passed|failed|attended|travell?ed|flew|hiked|camped|climbed|signed up|took|built|painted|planted|published|launched|released|deployed|shipped|migrated|celebrated|gave|performed|watched|saw|made|baked|cooked|learned|learnt|received|booked|hosted|organi[sz]ed|presented|submitted|volunteered|donated|upgraded|renovated|went|read|wrote|sprained|injured|hurt|fell|cycled|swam|interviewed|opened|closed|hired|promoted|turned|stopped|switched|changed)\b (?!it\b|this\b|that\b|an error|a look|through (?:it|this|the)).*{GONE}.*)", importance=0.6),
 )  # fmt: skip
 """What was done and when, or what is remembered without a date."""
 

@@ -8,11 +8,10 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from local.ledger.records import is_topic
 from local.memory.extraction.dates import dated
 from local.memory.extraction.forms import GONE, NAME, Form, form, opening_of, topic_of
-from local.memory.extraction.importance import is_denied, is_lasting
-from local.memory.extraction.items import USER, Item, Passage, Said
+from local.memory.extraction.importance import is_denied, is_lasting, stands_alone
+from local.memory.extraction.items import USER, Item, Passage, Said, topic_of_speaker
 from local.memory.extraction.people import PEOPLE
 from local.memory.extraction.projects import PROJECTS
 from local.memory.extraction.questions import questions
@@ -22,7 +21,6 @@ from local.memory.extraction.wording import THE_USER, shortened, standalone
 from local.text.keywords import telling_words
 
 MAX_KEYWORDS = 8
-FEWEST_WORDS = 2
 
 _FORMS = {
     (opening, denied): [
@@ -104,7 +102,7 @@ def _read(sentence: str) -> Iterator[_Stated]:
     greeted = _GREETING.match(sentence) is not None
     for part in clauses_of(_in_order(without_lead_in(sentence))):
         clause = without_lead_in(part)
-        if len(clause.split()) >= FEWEST_WORDS and is_lasting(clause):
+        if is_lasting(clause) and stands_alone(clause):
             forms = _FORMS[opening_of(clause), is_denied(clause)]
             tried = (_match(each, clause) for each in ([_GREETED, *forms] if greeted else forms))
             if stated := next(filter(None, tried), None):
@@ -134,7 +132,7 @@ def _item(stated: _Stated, message: Said) -> Item:
     content = standalone(dated(clause, message.at), message.speaker)
     if kind.memory_type == "instruction":
         content = f"{who} asks: {clause[:1].upper()}{clause[1:].rstrip('.')}."
-    key = _of_speaker(topic, message.speaker)
+    key = topic and topic_of_speaker(topic, message.speaker)
     return Item(
         memory_type=kind.memory_type,
         content=content,
@@ -147,13 +145,3 @@ def _item(stated: _Stated, message: Said) -> Item:
         durability=kind.durability,
         sources=(message.id,),
     )
-
-
-def _of_speaker(topic: str | None, speaker: str | None) -> str | None:
-    """The key of this speaker: of two people who talk, each has a name, a home and so on."""
-    if topic is None:
-        return None
-    if speaker is not None and topic.startswith("user."):
-        name = "_".join(telling_words(speaker)) or "somebody"
-        topic = f"user.{name}.{topic.removeprefix('user.')}"
-    return topic if is_topic(topic) else None

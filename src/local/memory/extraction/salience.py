@@ -37,8 +37,8 @@ _ORDERS = re.compile(
     r"|return|replace|combine|compare|double-check|confirm|verify|identify|illustrate|discuss"
     r"|conduct|analy[sz]e|assume|see|look|populate|deliver|present|format|convert|calculate|expand"
     r"|refine|revise|review|shorten|extend|elaborate|swap|do|have|call|place|map|pull|push|hit"
-    r"|bring|cut|order|structure|vary|introduce|implement|reply|respond|answer|read|select|feel free"
-    r"|don't|such as|like|including|especially)\b",
+    r"|bring|cut|order|structure|vary|introduce|implement|reply|respond|answer|read|select"
+    r"|feel free|don't|such as|like|including|especially)\b",
     re.IGNORECASE,
 )
 """How orders of the moment and mere additions begin."""
