@@ -137,22 +137,22 @@ def of_sessions(users: Sequence[User]) -> list[Figure]:
 
 def of_sayings() -> list[Figure]:
     sayings = _read(SAYINGS, Sayings)
-    figures = []
-    for part, prefix in ((sayings.tuned, ""), (sayings.held_out, "held_out_")):
-        passages = [_said_alone(saying) for saying in part]
-        found, rate = _timed(passages)
-        right = [_right(saying, items) for saying, items in zip(part, found, strict=True)]
-        kept = [number for number, saying in enumerate(part) if saying.keep]
-        what = "held out: " if prefix else ""
-        rated = f"{what}sayings read a second, one core"
-        figures += [
-            _share(f"{prefix}precision", f"{what}items that should be extracted",
-                   sum(right), sum(map(len, found)), at_least=0.95),
-            _share(f"{prefix}recall", f"{what}sayings of which they were extracted",
-                   sum(right[number] > 0 for number in kept), len(kept), at_least=0.7),
-            a_second(f"{prefix}messages_a_second", rated, [rate]),
-        ]  # fmt: skip
-    return figures
+    held_out = sayings_counted(sayings.held_out, "held_out_", "held out: ")
+    return sayings_counted(sayings.tuned) + held_out
+
+
+def sayings_counted(sayings: Sequence[Saying], key: str = "", about: str = "") -> list[Figure]:
+    """An item is right if it is one that its saying should keep."""
+    found, rate = _timed([_said_alone(saying) for saying in sayings])
+    right = [_right(saying, items) for saying, items in zip(sayings, found, strict=True)]
+    kept = [count > 0 for saying, count in zip(sayings, right, strict=True) if saying.keep]
+    every, rated = sum(map(len, found)), f"{about}sayings read a second, one core"
+    correct, recalled = f"{about}items that should be kept", f"{about}sayings to keep that are kept"
+    return [
+        _share(f"{key}precision", correct, sum(right), every, at_least=0.95),
+        _share(f"{key}recall", recalled, sum(kept), len(kept), at_least=0.7),
+        a_second(f"{key}messages_a_second", rated, [rate]),
+    ]
 
 
 def _timed(passages: Sequence[Passage]) -> tuple[list[list[Item]], float]:

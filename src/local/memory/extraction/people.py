@@ -106,7 +106,7 @@ IDENTITY: tuple[Form, ...] = (
     form("fact", rf"{I_AM}(?P<v>single|divorced|widowed|engaged|married\b.*)", "user.marital_status"),
     form("fact", rf"{I_AM}(?:currently |now )?an? (?P<v>(?:[\w-]+ ){{0,3}}?{JOB}){JOB_ENDS}", "user.job"),
     form("fact", r"i(?:'ve been working| have been working| work|'m working)(?: (?:full|part)[- ]time)? as (?:an?|the) (?P<v>.+)", "user.job"),
-    form("fact", r"i (?:currently |now )?work (?:for|at) (?P<v>(?!home|the moment|it|best)\S.*)", "user.employer"),
+    form("fact", r"i(?:'ve worked|'ve been working|'m working| have worked| (?:currently |now )?work) (?:for|at) (?P<v>(?!home|the moment|it|best)\S.*)", "user.employer"),
     form("fact", r"i (?:currently |now )?work (?:in|from|part[- ]time|full[- ]time|night|shifts) ?(?P<v>.*)"),
     form("fact", rf"{I_AM}(?P<v>retired|unemployed|self-employed|between jobs|on (?:maternity|paternity|parental|sick) leave)\b"),
     form("fact", r"i (?:run|own|founded|co-founded|manage|lead) (?:an?|the|my own) (?P<v>(?!script|command|test|code|program|query)\S.*)"),
@@ -136,10 +136,12 @@ SURROUNDINGS: tuple[Form, ...] = (
 )  # fmt: skip
 
 LIKES: tuple[Form, ...] = (
-    form("preference", r"my (?:absolute |all-time )?(?P<thing>favou?rite (?:[a-z-]+ )?[a-z-]+)(?: is|'s| are|'re) (?P<v>(?!the (?:first|second|last)|this|that\b)\S.*)", "user.{thing}"),
+    form("preference", r"my (?:absolute |all-time )?(?P<thing>favou?rite [a-z-]+(?: [a-z-]+){0,3}?)(?: is|'s| are|'re) (?P<v>(?!the (?:first|second|last)|this|that\b)\S.*)", "user.{thing}"),
     form("preference", rf"(?P<v>{NAME}|[\w -]{{2,40}}) (?:is|are) my (?:absolute |all-time )?(?P<thing>favou?rite (?:[a-z-]+ )?[a-z-]+)(?= |\W*$)(?! so far)", "user.{thing}"),
     form("preference", rf"i {ADVERBS}{LIKING} {THE_MOMENTS}(?P<v>\S.*)", negative=True, importance=0.5),
     form("preference", rf"{I_AM}{FANCYING} {THE_MOMENTS}(?P<v>\S.*)", negative=True, importance=0.5),
+    form("preference", rf"i(?:'ve| have) (?:never|always) (?:really )?(?:liked|loved|enjoyed|hated|disliked) {THE_MOMENTS}(?P<v>\S.*)", negative=True, importance=0.5),
+    form("preference", rf"i find {THE_MOMENTS}(?P<v>.+ (?:exhausting|boring|annoying|relaxing|calming|fascinating|stressful|tiring|soothing|overwhelming|disgusting|irritating))\b", importance=0.5),
     form("preference", rf"i(?:'m| am) (?:more )?(?:interested in) {THE_MOMENTS}(?P<v>\S.*)", importance=0.5),
 )  # fmt: skip
 
@@ -184,7 +186,7 @@ GOALS: tuple[Form, ...] = (
 
 EVENTS: tuple[Form, ...] = (
     form("event", rf"(?:i|we)(?:'ve| have)? (?:just |finally |recently |also |officially )*(?P<v>(?:got (?:married|engaged|divorced|promoted|laid off|fired|hired|accepted|a (?:new )?job|a (?:new )?{PET})|graduated|retired|gave birth|had (?:a baby|surgery|an operation|a miscarriage|a heart attack|a stroke)|adopted (?:an?|two|our|my)|bought (?:an?|my|our) (?:[\w-]+ )?{POSSESSION}|sold (?:my|our) {POSSESSION}|broke my|passed (?:my|the) (?:[\w-]+ )?(?:exams?|test|bar|driving)|was (?:promoted|accepted|hired|elected|laid off|fired)|lost my (?:job|{PERSON})|quit (?:my|smoking|drinking)|left my|started (?:a (?:new )?(?:job|business|company|course)|my (?:own|new))|founded|became an?|won (?:an?|the|first|second|third)|published (?:a|my)|moved (?:in|into|out|to))\b.*)", importance=0.8),
-    form("event", rf"(?:i|we)(?:'ve| have)? (?:just |finally |recently |also )*(?P<v>(?!it|this)(?:ran|visited|went|adopted|bought|sold|moved|started|finished|completed|joined|left|quit|met|broke|had|won|lost|passed|failed|attended|travell?ed|flew|hiked|camped|climbed|signed up|took|built|painted|planted|published|launched|released|deployed|shipped|migrated|celebrated|gave|performed|watched|saw|made|baked|cooked|learned|learnt|received|booked|hosted|organi[sz]ed|presented|submitted|volunteered|donated|upgraded|renovated|went|read|wrote|sprained|injured|hurt|fell|cycled|swam|interviewed|opened|closed|hired|promoted|turned|stopped|switched|changed)\b (?!it\b|this\b|that\b|an error|a look|through (?:it|this|the)).*{GONE}.*)", importance=0.6),
+    form("event", rf"(?:i|we)(?:'ve| have)? (?:just |finally |recently |also )*(?P<v>(?!it|this)(?:ran|visited|went|adopted|bought|sold|moved|started|finished|completed|joined|left|quit|met|broke|had|won|lost|passed|failed|attended|travell?ed|flew|hiked|camped|climbed|signed up|took|built|painted|planted|published|launched|released|deployed|shipped|migrated|celebrated|gave|performed|watched|saw|made|baked|cooked|learned|learnt|received|booked|hosted|organi[sz]ed|presented|submitted|volunteered|donated|upgraded|renovated|went|read|wrote|sprained|injured|hurt|fell|cycled|swam|interviewed|opened|closed|hired|promoted|turned|stopped|switched|changed)\b (?!it\b|this\b|that\b|an error|an? (?:look|screenshot|photo|picture|break|nap|note)\b|through (?:it|this|the)).*{GONE}.*)", importance=0.6),
 )  # fmt: skip
 """What was done and when, or what is remembered without a date."""
 

@@ -22,7 +22,7 @@ DEFINITE = (
 NOT_OURS = (
     r"(?!conversation|chat|discussion|solar|planet|world|universe|society|country|galaxy|ancestors"
     r"|brain|bod|culture|life|lives|species|generation|economy|next|first|last|best|only|goal"
-    r"|problem|question|point|job here)"
+    r"|problem|question|point|hero|heroine|villain|character|protagonist|story|narrator)"
 )
 DATABASE = (
     r"(?:postgres(?:ql)?|mysql|mariadb|sqlite|mongodb|mongo|oracle|sql server|dynamodb|cassandra"
@@ -78,7 +78,7 @@ PLANS: tuple[Form, ...] = (
     form("event", rf"(?:my|our) (?:[\w'-]+ ){{0,3}}?{EVENT_NOUN}(?: (?:to|with|in|at|for) [\w ]{{2,40}}?)?(?: is|'s| are| starts| begins| will be|'s been moved| has been moved| got moved)(?: on| at| in| to| for| scheduled)* (?P<v>(?:.{{0,20}}){COMING}.*)", importance=0.7),
     form("event", rf"(?:i|we)(?: have|'ve got|'ve) (?:an?|my|our|the) (?:[\w'-]+ ){{0,3}}?{EVENT_NOUN}\b(?P<v>.*{COMING}.*)", importance=0.7),
     form("event", rf"(?:i|we)(?:'m|'re| am| are) (?P<v>(?:going to|planning to|flying|travell?ing|visiting|getting|moving|having|starting|leaving|meeting|hosting|running|seeing|expecting|throwing|presenting|attending|taking)\b (?!it\b|this\b|that\b|an error|back to).*{COMING}.*)", importance=0.7, confidence=0.8),
-    form("task", rf"(?:i|we)(?: need| have|'ve got| must| should|'ll have)(?: to)? (?P<v>(?!you\b)\w+ .*\b(?:by|before|until|on|no later than)\b.*{COMING}.*)", importance=0.6, durability="ephemeral"),
+    form("task", rf"(?:i|we)(?: need to| have to|'ve got to| must| should|'ll have to) (?P<v>(?!you\b)\w+ .*\b(?:by|before|until|on|no later than)\b.*{COMING}.*)", importance=0.6, durability="ephemeral"),
     form("task", rf"(?:i|we)(?:'ll| will| plan to| intend to) (?P<v>(?!be right|try|see you|let you|go with)\w+ .*{COMING}.*)", importance=0.5, durability="ephemeral", confidence=0.7),
 )  # fmt: skip
 
