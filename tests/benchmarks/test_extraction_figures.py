@@ -17,7 +17,7 @@ def test_a_memory_counts_for_one_fact_and_facts_of_sessions_without_any_are_junk
         ],
         memories=[
             Memory(text="\u3010Home\u3011 The user lives in Porto.", session_id="A"),
-            Memory(text="The user owns a violin.", session_id="A"),
+            Memory(text="A violin stands in the hall.", session_id="A"),
         ],
     )
 

@@ -164,6 +164,21 @@ def test_a_correction_replaces_the_value_under_the_same_key() -> None:
     assert (second.content, second.sources) == ("The deadline is 21 June.", ("2",))
 
 
+@pytest.mark.parametrize(
+    "rest",
+    [
+        pytest.param(["Actually, it's raining."], id="of another kind"),
+        pytest.param(["Thanks.", "Actually, it's Tom."], id="of something said since"),
+    ],
+)
+def test_what_may_correct_something_else_corrects_nothing(rest: list[str]) -> None:
+    messages = [said("My name is Ana."), *(said(text, id_=text) for text in rest)]
+
+    assert [item.content for item in extract(Passage(messages=messages))] == [
+        "The user's name is Ana."
+    ]
+
+
 def test_a_named_speaker_is_that_person_with_keys_of_their_own() -> None:
     (mel,) = items("I live in Porto.", by="Mel")
     (jon,) = items("I live in Leeds.", by="Jon")

@@ -4,6 +4,7 @@ A message passes small stages: its own sentences (statements.py), those that las
 what they state (the tables in people.py and projects.py), and its wording (wording.py, dates.py).
 """
 
+import asyncio
 import re
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -38,6 +39,7 @@ _TALKED_OF = form("fact", "", importance=0.4, confidence=0.5, durability="epheme
 _WHEN_FIRST = re.compile(
     rf"(?P<time>(?:in |on |since |back in )?{GONE}),? (?P<rest>(?:i|we|my)\b.+)", re.IGNORECASE
 )
+_DIGIT = re.compile(r"\d")
 _CORRECTS = re.compile(
     r"(?:actually|correction|sorry|no|wait|oops)[,:.!]? (?:it's|it is|make that|i meant|make it)"
     r"(?: now)? (?P<v>(?!not\b|fine|ok|good|the )\S.*)",
@@ -58,7 +60,7 @@ class RulesExtractor:
     """Finds what is plainly stated; the same passage always gives the same items."""
 
     async def extract(self, passage: Passage) -> list[Item]:
-        return extract(passage)
+        return await asyncio.to_thread(extract, passage)
 
 
 def extract(passage: Passage) -> list[Item]:
@@ -69,7 +71,7 @@ def extract(passage: Passage) -> list[Item]:
     for message in (*passage.context, *passage.messages):
         if message.role != USER:
             continue
-        for stated in _stated(message, keyed.get(message.speaker), salience):
+        for stated in _stated(message, keyed.pop(message.speaker, None), salience):
             if stated.topic is not None:
                 keyed[message.speaker] = stated
             item = _item(stated, message)
@@ -79,14 +81,13 @@ def extract(passage: Passage) -> list[Item]:
 
 
 def _stated(message: Said, before: _Stated | None, salience: Salience) -> Iterator[_Stated]:
-    """What a message states; `before` is what its speaker stated last under a topic key."""
+    """What a message states; `before` is what its speaker's last message stated under a key."""
     sentences = list(sentences_of(message.content))
     talk = is_talk(message.content, sentences)
     talked_of: list[str] = []
     for sentence in filter(is_lasting, sentences):
-        if before and (corrected := _CORRECTS.match(sentence)):
-            clause = before.clause[: before.value_at] + corrected["v"].rstrip(".! ")
-            yield before._replace(clause=clause)
+        if before and (corrected := _corrected(before, sentence)):
+            yield corrected
             continue
         found = list(_read(sentence))
         if not found and talk and salience.holds(bare := without_lead_in(sentence)):
@@ -95,6 +96,22 @@ def _stated(message: Said, before: _Stated | None, salience: Salience) -> Iterat
         yield from found
     for text in together(talked_of):
         yield _Stated(_TALKED_OF, text, None, 0)
+
+
+def _corrected(before: _Stated, sentence: str) -> _Stated | None:
+    """The statement with the value of a correction, if that is a value of the same kind."""
+    found = _CORRECTS.match(sentence)
+    if found is None:
+        return None
+    old, new = before.clause[before.value_at :], found["v"].rstrip(".! ")
+    if _kind(old) != _kind(new) or len(new.split()) > len(old.split()):
+        return None
+    return before._replace(clause=before.clause[: before.value_at] + new)
+
+
+def _kind(value: str) -> tuple[bool, bool]:
+    """Whether there is a figure in it, and whether it begins like a name."""
+    return _DIGIT.search(value) is not None, value[:1].isupper()
 
 
 def _read(sentence: str) -> Iterator[_Stated]:
