@@ -187,6 +187,10 @@ def test_a_named_speaker_is_that_person_with_keys_of_their_own() -> None:
     assert jon.topic == "user.jon.home"
 
 
+def test_what_people_advise_each_other_instructs_nobody() -> None:
+    assert items("Never give up on your garden.", by="Mel") == []
+
+
 @pytest.mark.parametrize("role", ["assistant", "tool", "system"])
 def test_only_what_users_say_is_extracted(role: str) -> None:
     assert extract(Passage(messages=[said("My name is Ana.", role=role)])) == []

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from local.memory.extraction.dates import dated
 from local.memory.extraction.forms import GONE, NAME, Form, form, opening_of, topic_of
 from local.memory.extraction.importance import is_denied, is_lasting, stands_alone
-from local.memory.extraction.items import USER, Item, Passage, Said, topic_of_speaker
+from local.memory.extraction.items import ASSISTANT, USER, Item, Passage, Said, topic_of_speaker
 from local.memory.extraction.people import PEOPLE
 from local.memory.extraction.projects import PROJECTS
 from local.memory.extraction.questions import questions
@@ -68,10 +68,15 @@ def extract(passage: Passage) -> list[Item]:
     found: dict[tuple[str | None, str], Item] = {}
     keyed: dict[str | None, _Stated] = {}
     salience = Salience(passage)
-    for message in (*passage.context, *passage.messages):
+    every = (*passage.context, *passage.messages)
+    assisted = any(message.role == ASSISTANT for message in every)
+    for message in every:
         if message.role != USER:
             continue
+        between_people = message.speaker is not None and not assisted
         for stated in _stated(message, keyed.pop(message.speaker, None), salience):
+            if between_people and stated.form.memory_type == "instruction":
+                continue
             if stated.topic is not None:
                 keyed[message.speaker] = stated
             item = _item(stated, message)
