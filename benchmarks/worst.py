@@ -19,6 +19,8 @@ from local.errors import Local2Error
 from local.ledger.records import Shown
 from local.llm.models import ChatMessage
 from local.llm.rules import answer_to
+from local.memory.extraction.items import Passage, Said
+from local.memory.extraction.rules import extract
 from local.memory.intake.documents import chunks, headings
 from local.memory.intake.echoes import read, unanswered
 from local.memory.intake.turns import Turn, records_of_turn
@@ -77,6 +79,12 @@ def _turn_of_calls(text: str) -> object:
     return list(records_of_turn(remembered, Caller(tenant="default", user="ada")))
 
 
+def _extracted(text: str) -> object:
+    """Of a message and its answer."""
+    both = [Said(id=role, role=role, content=text, at=DAY) for role in ("user", "assistant")]
+    return extract(Passage(messages=both))
+
+
 def _nested(text: str) -> object:
     """Brackets all the way down."""
     half = len(text) // 2
@@ -99,6 +107,8 @@ CASES = (
          ("could you ", "\r\n", "my a a'a ", "a. ", " and my ")),
     Case("extraction of facts", lambda t: list(facts_of(t, "user")),
          ("\r\n", "so ", "A is a for ", "I and ", "a.")),
+    Case("extraction of items", _extracted,
+         ("a. ", "- ", "\n", '"', "I am a ", "my a's ", "I have a b ", "last week I ", "```")),
     Case("summary", lambda t: summary_of([Message(role="user", content=t)], 1_000),
          ("a\n", "a. ", " ", "。")),
     Case("markdown.chunks", lambda t: list(chunks(t)), ("word ", "a", "和", "* a\n", "# a\n"),

@@ -11,15 +11,18 @@ MONTH = (
 )
 WEEKDAY = r"(?:mon|tues|wednes|thurs|fri|satur|sun)day"
 PERIOD = r"(?:night|weekend|week|month|year|spring|summer|autumn|fall|winter|semester|quarter)"
-DATE = rf"(?:\d{{4}}-\d\d?-\d\d?|\d\d?/\d\d?(?:/\d{{2,4}})?|{MONTH}\b|(?:19|20)\d\d\b|\d\d?(?:st|nd|rd|th)\b)"
+DATE = (
+    rf"(?:\d{{4}}-\d\d?-\d\d?|\d\d?/\d\d?(?:/\d{{2,4}})?|{MONTH}\b|(?:19|20)\d\d\b"
+    r"|\d\d?(?:st|nd|rd|th)\b)"
+)
 COMING = (
     rf"\b(?:tomorrow|tonight|today|(?:next|this|coming) (?:{PERIOD}|{WEEKDAY})|{WEEKDAY}|{DATE}"
     r"|in (?:\d{1,2}|an?|two|three|four|five|six|a few|a couple of) (?:day|week|month|year)s?"
     r"|(?:the )?end of (?:the )?\w+|q[1-4])\b"
 )
 GONE = (
-    rf"\b(?:yesterday|last (?:{PERIOD}|{WEEKDAY})|this (?:morning|afternoon|evening|{PERIOD})|{DATE}"
-    rf"|(?:\w+ ){{1,3}}ago|when i was \w+|as a (?:child|kid|teenager)|on {WEEKDAY}"
+    rf"\b(?:yesterday|last (?:{PERIOD}|{WEEKDAY})|this (?:morning|afternoon|evening|{PERIOD})"
+    rf"|{DATE}|(?:\w+ ){{1,3}}ago|when i was \w+|as a (?:child|kid|teenager)|on {WEEKDAY}"
     r"|the other day|recently|over the (?:weekend|holidays|summer)|today|earlier)\b"
 )
 NAME = r"(?-i:[A-Z][\w'.-]+(?: (?:[A-Z][\w'-]+|de|von|van|del|la|al)){0,3}(?<![.']))"
@@ -33,11 +36,18 @@ REWORDED = re.compile(r"favorite", re.IGNORECASE)
 MOST_TOPIC_CHARACTERS = 40
 
 
+_OPENINGS = {
+    "I": re.compile(r"(?:\(\?:)*(?:i|we)(?![a-z])", re.IGNORECASE),
+    "my": re.compile(r"(?:\(\?:)*(?:my|our|the)(?![a-z])", re.IGNORECASE),
+}
+"""How clauses begin, and also the patterns of forms that only begin so."""
+
+
 class Form(NamedTuple):
     """A form, and what is stated in it.
 
-    `topic` may name groups of the pattern. `negative`: the form holds with a "not" in it.
-    `v` is the value, from which a correction ("actually it's …") goes on.
+    `topic` may name groups of the pattern, of which `v` is the value: a correction ("actually it's
+    …") replaces it. `negative`: the form holds with a "not" in it.
     """
 
     memory_type: MemoryType
@@ -47,7 +57,13 @@ class Form(NamedTuple):
     durability: Durability = "standard"
     confidence: float = 0.9
     negative: bool = False
-    answers: str | None = None
+
+    @property
+    def opening(self) -> str | None:
+        """The kind of first word that every clause of this form has, None if it may be any."""
+        return next(
+            (kind for kind, text in _OPENINGS.items() if text.match(self.pattern.pattern)), None
+        )
 
 
 def form(memory_type: MemoryType, pattern: str, topic: str | None = None, **rest: object) -> Form:
@@ -64,6 +80,11 @@ def topic_of(form_: Form, found: re.Match[str]) -> str | None:
     except KeyError:  # a group that this statement does not have
         return None
     return topic if len(topic) <= MOST_TOPIC_CHARACTERS else None
+
+
+def opening_of(clause: str) -> str | None:
+    """The kind of its first word, None if it is another."""
+    return next((kind for kind, text in _OPENINGS.items() if text.match(clause)), None)
 
 
 def _word(text: str) -> str:

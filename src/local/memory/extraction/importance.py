@@ -1,4 +1,4 @@
-"""Whether a sentence may hold something that lasts, by its form alone, before anything is extracted.
+"""Whether a sentence may hold something that lasts, by its form alone.
 
 Most of what is said is of the moment: questions, requests, thanks, suppositions, guesses, what
 others are said to have said. Precision comes first: what is stated again can be extracted then.
@@ -15,10 +15,10 @@ _ASKS = re.compile(
     re.IGNORECASE,
 )
 _SUPPOSES = re.compile(
-    r"\b(?:if|unless|(?-i:may)(?! \d)|might|maybe|perhaps|probably|possibly|suppose|supposing|imagine"
-    r"|pretend|assume|assuming|hypothetically|wish|wonder(?:ing)?|whether|guess|hopefully|what if"
-    r"|let's say|as though|would've|could've|would have|could have|should have|kidding|joking"
-    r"|doubt|unsure|not sure|almost|nearly|considering|thinking (?:of|about)|tempted|seems?"
+    r"\b(?:if|unless|(?-i:may)(?! \d)|might|maybe|perhaps|probably|possibly|suppose|supposing"
+    r"|imagine|pretend|assume|assuming|hypothetically|wish|wonder(?:ing)?|whether|guess|hopefully"
+    r"|what if|let's say|as though|would've|could've|would have|could have|should have|kidding"
+    r"|joking|doubt|unsure|not sure|almost|nearly|considering|thinking (?:of|about)|tempted|seems?"
     r"|feels? like|looks like|sounds like|so-called|theoretically|would|could|haven't|hasn't)\b"
     r"(?! (?:like|love|prefer) (?:you|to (?:learn|become|visit|travel|live|run|open|start)))",
     re.IGNORECASE,
@@ -43,10 +43,20 @@ _SECRET = re.compile(
 _STANDING = re.compile(
     r"\b(?:always|never|don't ever|do not ever|from now on|from here on|going forward"
     r"|in (?:the )?future|by default|whenever|every time|each time|at all times|any ?time)\b"
-    r"|^(?:please )?(?:answer|reply|respond|speak|talk|write)(?: to me)? (?:only |always )*in \w+",
+    r"|^(?:please )?(?:answer|reply|respond|speak|talk)(?: to me)? (?:only |always )*in \w+",
     re.IGNORECASE,
 )
 """What is asked for once and for all."""
+
+
+_DENIES = re.compile(
+    r"\b(?:not|never|no|nobody|none|nothing|neither|nor|without|hardly|barely|rarely|cannot)\b"
+    r"|n't\b",
+    re.IGNORECASE,
+)
+_POINTS_BACK = re.compile(
+    r"\b(?:it|this|that|them|those|these|ones?|here|there|so)\W*$", re.IGNORECASE
+)
 
 
 def is_lasting(sentence: str) -> bool:
@@ -63,12 +73,10 @@ def is_lasting(sentence: str) -> bool:
     )
 
 
+def stands_alone(clause: str) -> bool:
+    """Whether it is more than a word, and does not end in one that points back."""
+    return " " in clause and not _POINTS_BACK.search(clause)
+
+
 def is_denied(clause: str) -> bool:
     return _DENIES.search(clause) is not None
-
-
-_DENIES = re.compile(
-    r"\b(?:not|never|no|nobody|none|nothing|neither|nor|without|hardly|barely|rarely|cannot)\b"
-    r"|n't\b",
-    re.IGNORECASE,
-)

@@ -6,9 +6,12 @@ from typing import Protocol
 
 from msgspec import Struct
 
+from local.ledger.records import is_topic
 from local.protocol.memories import Durability, MemoryType
+from local.text.keywords import words
 
 USER = "user"
+ASSISTANT = "assistant"
 
 
 class Said(Struct, frozen=True, kw_only=True):
@@ -58,3 +61,14 @@ class Extractor(Protocol):
             ModelError: A model is out of reach; it may answer later.
         """
         ...
+
+
+def topic_of_speaker(topic: str, speaker: str | None) -> str | None:
+    """The key as it is this speaker's, None if it cannot be one.
+
+    Of people who talk, each has a home of their own, and neither retires the other's.
+    """
+    scope, _, rest = topic.partition(".")
+    if speaker is not None and scope == USER:
+        topic = f"{USER}.{'_'.join(words(speaker))}.{rest}"
+    return topic if is_topic(topic) else None

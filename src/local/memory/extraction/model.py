@@ -8,10 +8,9 @@ import structlog
 from msgspec import Struct
 
 from local.errors import ModelRefusedError
-from local.ledger.records import is_topic
 from local.llm.framing import visible
 from local.llm.models import StructuredModel
-from local.memory.extraction.items import USER, Item, Passage, Said
+from local.memory.extraction.items import USER, Item, Passage, Said, topic_of_speaker
 from local.protocol.memories import Durability, MemoryType
 from local.text.keywords import stems, telling_words
 
@@ -150,7 +149,7 @@ def _checked(found: _Found, said: Mapping[int, Said]) -> Item | None:
         memory_type=found.memory_type,
         content=content,
         summary=_line(found.summary)[:LONGEST_PHRASE],
-        topic=topic if topic and is_topic(topic) else None,
+        topic=topic and topic_of_speaker(topic, sources[0].speaker),
         keywords=_phrases(found.keywords)[:MAX_KEYWORDS],
         queries=_phrases(found.queries)[:MAX_QUERIES],
         confidence=_share(found.confidence),

@@ -1,4 +1,5 @@
 """How people speak of themselves: who they are, what they have, like and do."""
+# ruff: noqa: E501 - a form is easier to read in one line
 
 from local.memory.extraction.forms import ADVERBS, BE, DATE, GONE, NAME, Form, form
 
@@ -26,7 +27,7 @@ POSSESSION = (
     r"|passport|mortgage|tattoos?|blog|podcast)"
 )
 ILLNESS = (
-    r"(?:diabet\w+|asthma\w*|adhd|add|autis\w+|anxiety|depression|epilep\w+|arthritis|migraines?"
+    r"(?:diabet\w+|asthma\w*|adhd|(?-i:ADD)|autis\w+|anxiety|depression|epilep\w+|arthritis|migraines?"
     r"|allerg\w+|c(?:o)?eliac\w*|ibs|hypertension|high blood pressure|low blood pressure|insomnia"
     r"|dyslexi\w+|eczema|psoriasis|hay fever|scoliosis|tinnitus|anemia|anaemia|cancer|ptsd|ocd"
     r"|bipolar|a bad (?:knee|back|hip|shoulder)|\w+itis|\w+phobia|\w+ intolerance|\w+ syndrome"
@@ -51,7 +52,7 @@ JOB = (
     r"|mom of \w+|technician|mechanic|plumber|clerk|secretary|agent|analyst|apprentice|postdoc"
     r"|undergraduate|undergrad|realtor|nanny|au pair|barista|paramedic|firefighter|pensioner)"
 )
-JOB_ENDS = r"(?= (?:at|in|for|from|by|with|on|working|who|and|based|specialis\w+|specializ\w+|of)\b|\W*$|,)"
+JOB_ENDS = r"(?= (?:at|in|for(?! an?\b)|from|by|with|on|working|who|and|based|specialis\w+|specializ\w+|of)\b|\W*$|,)"
 SPORT = (
     r"(?:the )?(?:piano|guitar|violin|cello|drums|bass|flute|saxophone|trumpet|clarinet|ukulele|harp"
     r"|football|soccer|tennis|basketball|volleyball|badminton|squash|golf|chess|rugby|cricket|hockey"
@@ -87,14 +88,17 @@ IDENTITY: tuple[Form, ...] = (
     form("fact", rf"{I_AM}called (?P<v>{NAME})", "user.name"),
     form("fact", r"my birthday(?: is|'s) (?:on )?(?P<v>.*\d.*)", "user.birthday"),
     form("fact", rf"i was born on (?P<v>.*{DATE}.*)", "user.birthday"),
+    form("fact", r"i was born in (?P<v>\d{4})\b", "user.birth_year"),
     form("fact", r"i was born (?:and raised )?in (?P<v>.+)", "user.birthplace"),
     form("fact", rf"{I_AM}(?P<v>\d{{1,2}})(?: years old| yrs old| yo)?\W*$", "user.age"),
     form("event", r"i (?:just )?turned (?P<v>\d{1,2}|\w+ty)\b", importance=0.6),
     form("fact", r"(?:i|we) (?:now |currently )?live (?:in|near|on|at|outside|just outside) "
          + PLACE, "user.home"),
+    form("fact", rf"(?:i|we)(?:'ve| have) (?:been living|lived)(?: \w+){{0,4}} (?:in|near|on) {PLACE}", "user.home"),
     form("fact", rf"(?:{I_AM}|we're |we are )(?:now |currently )?(?:living|based|located) (?:in|near|on|outside) {PLACE}", "user.home"),
     form("fact", rf"i(?:'ve)? (?:just |recently )?(?:moved|relocated)(?: back)?(?: from \w+(?: \w+)?)? to (?P<v>{NAME}.*)", "user.home"),
-    form("fact", rf"(?:{I_AM}|i come )(?:originally )?from (?P<v>{NAME}.*)", "user.origin"),
+    form("fact", rf"(?:{I_AM}|i come )(?:originally )?from (?P<v>{NAME}.*|(?!the|an?|this|that|here|there|work|home|now)\w+(?: \w+)?\W*$)", "user.origin"),
+    form("fact", r"i (?:still |now )?live (?P<v>with (?!it|this|that).+|alone|by myself)"),
     form("fact", r"i (?:grew up|was raised) (?P<v>.+)"),
     form("fact", rf"{I_AM}(?:an? )?(?:(?:native|fluent) )?(?P<v>{NAME} (?:citizen|speaker|national))"),
     form("fact", rf"{I_AM}(?:currently |now )?(?P<v>{DIET})\b", "user.diet"),
@@ -102,7 +106,7 @@ IDENTITY: tuple[Form, ...] = (
     form("fact", rf"{I_AM}(?P<v>single|divorced|widowed|engaged|married\b.*)", "user.marital_status"),
     form("fact", rf"{I_AM}(?:currently |now )?an? (?P<v>(?:[\w-]+ ){{0,3}}?{JOB}){JOB_ENDS}", "user.job"),
     form("fact", r"i(?:'ve been working| have been working| work|'m working)(?: (?:full|part)[- ]time)? as (?:an?|the) (?P<v>.+)", "user.job"),
-    form("fact", r"i (?:currently |now )?work (?:for|at) (?P<v>(?!home|the moment|it|best)\S.*)", "user.employer"),
+    form("fact", r"i(?:'ve worked|'ve been working|'m working| have worked| (?:currently |now )?work) (?:for|at) (?P<v>(?!home|the moment|it|best)\S.*)", "user.employer"),
     form("fact", r"i (?:currently |now )?work (?:in|from|part[- ]time|full[- ]time|night|shifts) ?(?P<v>.*)"),
     form("fact", rf"{I_AM}(?P<v>retired|unemployed|self-employed|between jobs|on (?:maternity|paternity|parental|sick) leave)\b"),
     form("fact", r"i (?:run|own|founded|co-founded|manage|lead) (?:an?|the|my own) (?P<v>(?!script|command|test|code|program|query)\S.*)"),
@@ -115,35 +119,63 @@ SURROUNDINGS: tuple[Form, ...] = (
     form("fact", rf"my (?P<who>dog|cat)(?:'s name)?(?: is|'s)(?: called| named)? (?P<v>{NAME})(?=,|\W*$| and\b)", "user.{who}"),
     form("fact", rf"{I_HAVE}(?:{SOME} )(?:[\w-]+ ){{0,3}}?(?:{PERSON}|{PET}|{POSSESSION})(?:s|es)?\b(?! (?:idea|problem|question|meeting|issue))(?P<v>.*)"),
     form("fact", rf"{I_HAVE}{SOME} (?:[\w-]+ ){{1,4}}?(?:called|named) (?P<v>{NAME}.*)"),
-    form("event", rf"my (?:[\w-]+ )?{PERSON},? (?:{NAME},? )?(?:has |have |'ve )?(?:just |recently |finally )?(?P<v>(?:got|had|moved|started|turned|died|passed|graduated|bought|retired|quit|lost|won|gave birth|joined|broke)\b (?!angry|mad|back|it|me\b).+)"),
-    form("fact", rf"my (?:[\w-]+ )?{PERSON}(?:'s)?,? (?:{NAME},? )?(?P<v>(?:is (?:an?|the|called|named|allergic|from|vegan|vegetarian|married|pregnant|deaf|blind|studying|learning|\d+)|works?|lives?|has|have|loves?|likes?|hates?|studies|plays?|speaks?|owns?|runs?|teaches|collects?|are called|are named)\b (?!it|this|that|to know|no\b).+)"),
-    form("fact", rf"my (?:[\w-]+ )?{PET}(?:'s)?,? (?:{NAME},? )?(?P<v>(?:is (?:an?|called|named|\d+|allergic)|has|are called|loves?|hates?|turned|died|passed away)\b .+)"),
+    form("event", rf"(?:my|our) (?:[\w-]+ )?{PERSON},? (?:{NAME},? )?(?:has |have |'ve )?(?:just |recently |finally )?(?P<v>(?:got|had|moved|started|turned|died|passed|graduated|bought|retired|quit|lost|won|gave birth|joined|broke)\b (?!angry|mad|back|it|me\b).+)"),
+    form("fact", rf"(?:my|our) (?:[\w-]+ )?{PERSON}(?:'s)?,? (?:{NAME},? )?(?P<v>(?:is (?:an?|the|called|named|allergic|from|vegan|vegetarian|married|pregnant|deaf|blind|studying|learning|starting|turning|getting|moving|expecting|\d+)|works?|lives?|has|have|loves?|likes?|hates?|studies|plays?|speaks?|owns?|runs?|teaches|collects?|are called|are named)\b(?! (?:it|this|that|to know|no)\b).*)"),
+    form("fact", rf"(?:my|our) (?:[\w-]+ )?{PERSON}(?: {NAME})?'s (?:[a-z-]+ )?(?!point|idea|question|problem|opinion)[a-z-]+ (?:is|are) (?P<v>(?!not|so|too|very)\S.*)"),
+    form("fact", rf"(?:my|our) (?:[\w-]+ )?{PET}(?:'s)?,? (?:{NAME},? )?(?P<v>(?:is (?:an?|called|named|\d+|allergic)|has|are called|loves?|hates?|turned|died|passed away|(?:just )?had|(?:just )?got)\b .+)"),
     form("fact", rf"{I_AM}(?:severely |very |highly |mildly )?allergic to (?P<v>.+)", importance=0.9, durability="core"),
-    form("fact", rf"i(?:'ve| have|'ve got| suffer from|'ve had)(?: (?:got|an?|severe|mild|chronic|type \d|really|bad|terrible))* (?P<v>{ILLNESS}.*)", importance=0.9, durability="core"),
+    form("fact", rf"i(?:'ve| have|'ve got| suffer from|'ve had)(?: (?:got|an?|severe|mild|chronic|type \d|really|bad|terrible))* (?P<v>{ILLNESS}\b.*)", importance=0.9, durability="core"),
     form("fact", rf"{I_AM}(?P<v>{CONDITION}\b.*)", importance=0.8, durability="core"),
     form("fact", r"i (?:was|got|'ve been|have been)(?: recently| just)? diagnosed with (?P<v>.+)", importance=0.9, durability="core"),
     form("fact", r"i(?:'m taking| take| am taking|'m on) (?P<v>.*\b(?:medications?|medicine|pills?|tablets|\d ?mg|insulin|vitamins?|supplements?|statins|antidepressants|blood thinners)\b.*)", importance=0.8),
     form("fact", r"i (?:can't|cannot|can not|don't|do not|never|no longer) (?:eat|drink|smoke|drive|swim|tolerate|digest|own|speak|celebrate|fly|cook|ride) ?(?P<v>(?!it|this|that)\S.*)?$", negative=True),
+    form("fact", rf"i(?:'ve| have) had {SOME} (?P<v>(?:[\w-]+ ){{0,2}}(?:surger(?:y|ies)|operations?|transplants?|strokes?|heart attacks?|miscarriages?)\b.*)", importance=0.8),
+    form("fact", rf"{I_AM}(?:really |very |absolutely )?(?:terrified|afraid|scared|frightened) of (?P<v>.+)"),
     form("fact", rf"{I_AM}(?:now |happily )?married (?P<v>to .+)"),
     form("fact", r"i drive (?P<v>an? .+)"),
 )  # fmt: skip
 
 LIKES: tuple[Form, ...] = (
-    form("preference", r"my (?:absolute |all-time )?(?P<thing>favou?rite (?:[a-z-]+ )?[a-z-]+)(?: is|'s| are|'re) (?P<v>(?!the (?:first|second|last)|this|that\b)\S.*)", "user.{thing}"),
+    form("preference", r"my (?:absolute |all-time )?(?P<thing>favou?rite [a-z-]+(?: [a-z-]+){0,3}?)(?: is|'s| are|'re) (?P<v>(?!the (?:first|second|last)|this|that\b)\S.*)", "user.{thing}"),
     form("preference", rf"(?P<v>{NAME}|[\w -]{{2,40}}) (?:is|are) my (?:absolute |all-time )?(?P<thing>favou?rite (?:[a-z-]+ )?[a-z-]+)(?= |\W*$)(?! so far)", "user.{thing}"),
     form("preference", rf"i {ADVERBS}{LIKING} {THE_MOMENTS}(?P<v>\S.*)", negative=True, importance=0.5),
     form("preference", rf"{I_AM}{FANCYING} {THE_MOMENTS}(?P<v>\S.*)", negative=True, importance=0.5),
+    form("preference", rf"i(?:'ve| have) (?:never|always) (?:really )?(?:liked|loved|enjoyed|hated|disliked) {THE_MOMENTS}(?P<v>\S.*)", negative=True, importance=0.5),
+    form("preference", rf"i find {THE_MOMENTS}(?P<v>.+ (?:exhausting|boring|annoying|relaxing|calming|fascinating|stressful|tiring|soothing|overwhelming|disgusting|irritating))\b", importance=0.5),
     form("preference", rf"i(?:'m| am) (?:more )?(?:interested in) {THE_MOMENTS}(?P<v>\S.*)", importance=0.5),
 )  # fmt: skip
 
 HABITS: tuple[Form, ...] = (
     form("fact", rf"i {ADVERBS}(?:play|practi[cs]e) (?P<v>{SPORT}\b.*)", importance=0.5),
     form("fact", rf"i {ADVERBS}(?:volunteer|collect|garden|meditate|journal|babysit|foster) (?P<v>(?!it|this|that)\S.*)", importance=0.5),
+    form("fact", r"(?:i|we)(?:'ve| have) been (?P<v>[a-z]+ing (?!it|this|that|on it|to\b).+\b(?:for|since)\b.+)", importance=0.5),
     form("fact", r"i used to (?!think|believe|it|be able)(?P<v>\S.*)", importance=0.5),
     form("fact", r"i (?:usually|always|often|normally|typically|generally|never) (?P<v>(?!say|said|think|thought|wonder|mean|forget|forgot|want|make|have trouble|had|got|been|wanted|tried|knew|heard|saw|did|know|\w+ed\b|seem|feel|end up|liked|hear|get)[a-z]+ (?!it\b|this|that).+)", negative=True, importance=0.5),
     form("fact", r"(?:i|we) (?:[a-z]+)(?: \S+){0,8} (?P<v>(?:every|each) (?:other )?(?:day|morning|evening|night|week|weekend|month|year|summer|winter|\w+day)\b.*)", importance=0.5, confidence=0.8),
     form("fact", r"i (?:no longer|stopped|gave up|quit) (?P<v>(?!here|it|this)(?:eat|drink|smok|work|us|play|driv|liv|go|tak|buy|watch|read)\w* ?.*)", negative=True),
     form("fact", r"i don't (?:work|live|eat|drink|smoke|play|drive|use|go|take) (?P<v>.*\bany ?more\b.*)", negative=True),
+)  # fmt: skip
+
+ATTRIBUTE = (
+    r"(?:native language|first language|mother tongue|e-?mail(?: address)?|phone number|home address"
+    r"|time ?zone|shoe size|clothing size|dress size|height|weight|blood type|profession|occupation"
+    r"|job title|nationality|religion|star sign|zodiac sign|home ?town|major|editor|ide|shell"
+    r"|operating system|user ?name|handle|website|salary|hobby|employer|university|pronouns"
+    r"|(?:middle|last|maiden|family) name|surname|nickname)"
+)
+ANYTHING_BUT = (
+    rf"(?!(?:[\w-]+ )?(?:{PERSON}|{PET})\b|point|question|problem|issue|idea|guess|opinion|answer"
+    r"|mistake|concern|code|only|main|first|next|last|current|goal|plan|aim|favou?rite|turn|bad)"
+)
+VALUE = (
+    r"(?P<v>(?!(?:an?|the) (?:[\w-]+ )?(?:mess|disaster|nightmare|joke|pain|problem|best|worst|same"
+    r"|one|reason|issue|question|result|bit|little|lot|way|opposite|most|only)\b)"
+    r"(?:(?:an?|the|called|named|from|in|on) |\d|(?-i:[A-Z])).*)"
+)
+
+ATTRIBUTES: tuple[Form, ...] = (
+    form("fact", rf"my (?P<thing>{ATTRIBUTE})(?: is|'s| are) (?P<v>(?!that\b|what\b|too\b|very\b|so\b)\S.*)", "user.{thing}"),
+    form("fact", rf"my {ANYTHING_BUT}(?P<thing>[a-z-]+(?: [a-z-]+)?) (?:is|are) {VALUE}", "user.{thing}", confidence=0.8),
 )  # fmt: skip
 
 GOALS: tuple[Form, ...] = (
@@ -153,9 +185,9 @@ GOALS: tuple[Form, ...] = (
 )  # fmt: skip
 
 EVENTS: tuple[Form, ...] = (
-    form("event", rf"(?:i|we)(?:'ve| have)? (?:just |finally |recently |also |officially )*(?P<v>(?:got (?:married|engaged|divorced|promoted|laid off|fired|hired|accepted|a (?:new )?job|a (?:new )?{PET})|graduated|retired|gave birth|had (?:a baby|surgery|an operation|a miscarriage|a heart attack|a stroke)|adopted (?:an?|two|our|my)|bought (?:an?|my|our) (?:[\w-]+ )?{POSSESSION}|sold (?:my|our) {POSSESSION}|broke my|passed (?:my|the) (?:[\w-]+ )?(?:exams?|test|bar|driving)|was (?:promoted|accepted|hired|elected|laid off|fired|born)|lost my (?:job|{PERSON})|quit (?:my|smoking|drinking)|left my|started (?:a (?:new )?(?:job|business|company|course)|my (?:own|new))|founded|became an?|won (?:an?|the|first|second|third)|published (?:a|my)|moved (?:in|into|out|to))\b.*)", importance=0.8),
-    form("event", rf"(?:i|we)(?:'ve| have)? (?:just |finally |recently |also )*(?P<v>(?!it|this)(?:ran|visited|went|adopted|bought|sold|moved|started|finished|completed|joined|left|quit|met|broke|had|won|lost|passed|failed|attended|travell?ed|flew|hiked|camped|climbed|signed up|took|built|painted|planted|published|launched|released|deployed|shipped|migrated|celebrated|gave|performed|watched|saw|made|baked|cooked|learned|learnt|received|booked|hosted|organi[sz]ed|presented|submitted|volunteered|donated|upgraded|renovated|went|read|wrote|sprained|injured|hurt|fell|cycled|swam|interviewed|opened|closed|hired|promoted|turned|stopped)\b (?!it\b|this\b|that\b|an error|a look|through (?:it|this|the)).*{GONE}.*)", importance=0.6),
+    form("event", rf"(?:i|we)(?:'ve| have)? (?:just |finally |recently |also |officially )*(?P<v>(?:got (?:married|engaged|divorced|promoted|laid off|fired|hired|accepted|a (?:new )?job|a (?:new )?{PET})|graduated|retired|gave birth|had (?:a baby|surgery|an operation|a miscarriage|a heart attack|a stroke)|adopted (?:an?|two|our|my)|bought (?:an?|my|our) (?:[\w-]+ )?{POSSESSION}|sold (?:my|our) {POSSESSION}|broke my|passed (?:my|the) (?:[\w-]+ )?(?:exams?|test|bar|driving)|was (?:promoted|accepted|hired|elected|laid off|fired)|lost my (?:job|{PERSON})|quit (?:my|smoking|drinking)|left my|started (?:a (?:new )?(?:job|business|company|course)|my (?:own|new))|founded|became an?|won (?:an?|the|first|second|third)|published (?:a|my)|moved (?:in|into|out|to))\b.*)", importance=0.8),
+    form("event", rf"(?:i|we)(?:'ve| have)? (?:just |finally |recently |also )*(?P<v>(?!it|this)(?:ran|visited|went|adopted|bought|sold|moved|started|finished|completed|joined|left|quit|met|broke|had|won|lost|passed|failed|attended|travell?ed|flew|hiked|camped|climbed|signed up|took|built|painted|planted|published|launched|released|deployed|shipped|migrated|celebrated|gave|performed|watched|saw|made|baked|cooked|learned|learnt|received|booked|hosted|organi[sz]ed|presented|submitted|volunteered|donated|upgraded|renovated|went|read|wrote|sprained|injured|hurt|fell|cycled|swam|interviewed|opened|closed|hired|promoted|turned|stopped|switched|changed)\b (?!it\b|this\b|that\b|an error|an? (?:look|screenshot|photo|picture|break|nap|note)\b|through (?:it|this|the)).*{GONE}.*)", importance=0.6),
 )  # fmt: skip
 """What was done and when, or what is remembered without a date."""
 
-PEOPLE = (*IDENTITY, *SURROUNDINGS, *LIKES, *GOALS, *EVENTS, *HABITS)
+PEOPLE = (*IDENTITY, *SURROUNDINGS, *LIKES, *GOALS, *ATTRIBUTES, *EVENTS, *HABITS)

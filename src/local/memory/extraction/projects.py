@@ -1,4 +1,5 @@
 """How people speak of what they do together or have to do: instructions, decisions, dates, tasks."""
+# ruff: noqa: E501 - a form is easier to read in one line
 
 from local.memory.extraction.forms import COMING, NAME, Form, form
 
@@ -21,7 +22,7 @@ DEFINITE = (
 NOT_OURS = (
     r"(?!conversation|chat|discussion|solar|planet|world|universe|society|country|galaxy|ancestors"
     r"|brain|bod|culture|life|lives|species|generation|economy|next|first|last|best|only|goal"
-    r"|problem|question|point|job here)"
+    r"|problem|question|point|hero|heroine|villain|character|protagonist|story|narrator)"
 )
 DATABASE = (
     r"(?:postgres(?:ql)?|mysql|mariadb|sqlite|mongodb|mongo|oracle|sql server|dynamodb|cassandra"
@@ -36,20 +37,25 @@ TURN_TO = (
     r"|(?:have |'ve )?(?:decided|agreed) (?:on|to use|to go with|to switch to)|settled on"
     r"|are going with|'re going with|went with)"
 )
+TONGUE = (
+    r"(?:english|french|german|spanish|italian|portuguese|dutch|polish|russian|chinese|japanese"
+    r"|arabic|hindi|welsh|swedish|norwegian|danish|finnish|greek|turkish|ukrainian|korean)"
+)
 EVENT_NOUN = (
     r"(?:appointment|meeting|interview|exam|test|flight|wedding|surgery|operation|concert|conference"
     r"|trip|holiday|vacation|party|presentation|move|marathon|race|defen[cs]e|hearing|class|course"
     r"|birthday party|recital|check-?up|scan|viewing|date|dinner|anniversary|baby|visit|talk|audition"
     r"|performance|game|match|tournament|ceremony|graduation|final|finals)"
 )
-YOU = r"(?:(?:please|i(?:'d| would) (?:like|want|prefer)|i (?:want|need|expect) (?:you)?|you (?:should|must)|to|you|also|can|could) )*"
+YOU = r"(?:(?:please|i(?:'d| would) (?:like|want|prefer)|i (?:want|need|expect) (?:you)?|you (?:should|must)|to|also) )*"
 
 INSTRUCTIONS: tuple[Form, ...] = (
-    form("instruction", rf"{YOU}(?:always|never|don't ever|do not ever) (?P<v>(?!mind|heard|said|been|knew|thought|had|a pleasure|an? |the |seen|happy|good|forget|make me|been|wanted|again|liked|that)[a-z]+ .+)", negative=True),
+    form("instruction", rf"{YOU}(?:(?:always|only|from now on),? )*(?P<v>(?:answer|reply|respond|speak|talk|write)(?: to me| back)? (?:only |always )*in {TONGUE}\b.*)", "user.language_preference"),
+    form("preference", rf"i (?:would |'d )?(?:always )?prefer (?:(?:your |the )?(?:answers?|replies|responses|messages) (?:to be )?)?in (?P<v>{TONGUE}\b.*)", "user.language_preference"),
+    form("instruction", rf"{YOU}(?:always|never|don't ever|do not ever) (?P<v>(?!mind|know|here\b|there\b|happen|end|get|fail|fails|works?\b|heard|said|been|knew|thought|had|a pleasure|an? |the |seen|happy|good|forget|make me|been|wanted|again|liked|that|told|gave|did|said|went|came|\w+ed\b)[a-z]+ .+)", negative=True),
     form("instruction", r"(?:please )?(?:from now on|from here on|going forward|in (?:the )?future|by default|as a rule|for all (?:your|future) (?:answers|replies|responses))\b,? ?(?P<v>(?!i\b|we\b|it\b|he\b|she\b|they\b|there\b)\S.+)", negative=True),
     form("instruction", rf"{YOU}(?P<v>(?!i\b|we\b|it\b|my\b|he\b|she\b|they\b)\S+ .+) (?:from now on|from here on|going forward|in (?:the )?future|by default|every time|at all times)\W*$", negative=True),
     form("instruction", r"(?P<v>(?:whenever|every time|each time|any time|anytime) (?:i|you|we|there|a|an|the|someone)\b.+, ?(?:please |always |just )*(?!i\b|we\b|it\b|he\b|she\b|they\b|you\b|my\b|the\b|there\b|that\b)[a-z]+ .+)", negative=True),
-    form("instruction", r"(?:please )?(?P<v>(?:answer|reply|respond|speak|talk|write)(?: to me)? (?:only |always )*in (?P<tongue>english|french|german|spanish|italian|portuguese|dutch|polish|russian|chinese|japanese|arabic|hindi|welsh|swedish|norwegian|danish|turkish|ukrainian|korean)\b.*)", "user.language_preference"),
 )  # fmt: skip
 
 DECISIONS: tuple[Form, ...] = (
@@ -59,11 +65,12 @@ DECISIONS: tuple[Form, ...] = (
     form("fact", rf"i {TURN_TO} (?P<v>{EDITOR}\b.*)", "user.editor"),
     form("event", r"(?:i|we)(?:'ve| have|'ve all| all)? (?:finally |just |already |now |both )?(?P<v>(?:decided|agreed|chosen|chose|picked|settled|opted|committed|resolved) (?!nothing|not sure|it\b|that\b(?= (?:is|was)))(?:to|on|that|for|against|not to|as)?\b ?.+)", negative=True, importance=0.8),
     form("event", r"(?:i|we)(?:'m|'re| am| are) going with (?P<v>(?!it\b|this\b|that\b|option|the (?:first|second|third|last|other))\S.+)", importance=0.8),
-    form("fact", rf"the (?P<what>{SLOT}) {BECOMES} (?:on |at |in )?{EXACT}", "project.{what}", importance=0.8),
+    form("fact", rf"the (?P<what>{SLOT})(?: (?:for|of) (?:the|our|this) (?:project|app|team|company|product))? {BECOMES} (?:on |at |in )?{EXACT}", "project.{what}", importance=0.8),
     form("fact", rf"(?:the|our) (?P<what>{SLOT}) (?:for|of) (?:the |our |my )?(?P<of>\w+(?: \w+)?) {BECOMES} (?:on |at |in )?{EXACT}", "project.{of}_{what}", importance=0.8),
     form("fact", rf"(?:the|our|my) (?:project|app|company|startup|product|game|book|novel|store|team|band)(?: is|'s|'s name is) (?:called|named) (?P<v>{NAME}|\S+)", "project.name", importance=0.8),
     form("fact", rf"our {NOT_OURS}(?P<what>[a-z-]+(?: [a-z-]+)?) (?:is|are|will be|is now) {DEFINITE}", "project.{what}", importance=0.7),
     form("fact", r"(?:my|the|our) (?:[\w-]+ ){1,3}?(?:is|are) due (?P<v>.*\d.*|(?:on |by )?(?:next |this )?\w+day\b.*|tomorrow.*)", importance=0.8),
+    form("fact", rf"we use (?P<v>{NAME} (?:to|for|as)\b .+)"),
     form("fact", r"we (?:deploy|release|ship|meet|publish|train|rehearse|practi[cs]e)(?: \w+){0,3} (?P<v>(?:every|each|on|once|twice)\b .+)"),
 )  # fmt: skip
 
@@ -71,7 +78,7 @@ PLANS: tuple[Form, ...] = (
     form("event", rf"(?:my|our) (?:[\w'-]+ ){{0,3}}?{EVENT_NOUN}(?: (?:to|with|in|at|for) [\w ]{{2,40}}?)?(?: is|'s| are| starts| begins| will be|'s been moved| has been moved| got moved)(?: on| at| in| to| for| scheduled)* (?P<v>(?:.{{0,20}}){COMING}.*)", importance=0.7),
     form("event", rf"(?:i|we)(?: have|'ve got|'ve) (?:an?|my|our|the) (?:[\w'-]+ ){{0,3}}?{EVENT_NOUN}\b(?P<v>.*{COMING}.*)", importance=0.7),
     form("event", rf"(?:i|we)(?:'m|'re| am| are) (?P<v>(?:going to|planning to|flying|travell?ing|visiting|getting|moving|having|starting|leaving|meeting|hosting|running|seeing|expecting|throwing|presenting|attending|taking)\b (?!it\b|this\b|that\b|an error|back to).*{COMING}.*)", importance=0.7, confidence=0.8),
-    form("task", rf"(?:i|we)(?: need| have|'ve got| must| should|'ll have)(?: to)? (?P<v>(?!you\b)\w+ .*\b(?:by|before|until|on|no later than)\b.*{COMING}.*)", importance=0.6, durability="ephemeral"),
+    form("task", rf"(?:i|we)(?: need to| have to|'ve got to| must| should|'ll have to) (?P<v>(?!you\b)\w+ .*\b(?:by|before|until|on|no later than)\b.*{COMING}.*)", importance=0.6, durability="ephemeral"),
     form("task", rf"(?:i|we)(?:'ll| will| plan to| intend to) (?P<v>(?!be right|try|see you|let you|go with)\w+ .*{COMING}.*)", importance=0.5, durability="ephemeral", confidence=0.7),
 )  # fmt: skip
 

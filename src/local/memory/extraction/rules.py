@@ -4,39 +4,42 @@ A message passes small stages: its own sentences (statements.py), those that las
 what they state (the tables in people.py and projects.py), and its wording (wording.py, dates.py).
 """
 
+import asyncio
 import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from local.ledger.records import is_topic
 from local.memory.extraction.dates import dated
-from local.memory.extraction.forms import GONE, NAME, Form, form, topic_of
-from local.memory.extraction.importance import is_denied, is_lasting
-from local.memory.extraction.items import USER, Item, Passage, Said
+from local.memory.extraction.forms import GONE, NAME, Form, form, opening_of, topic_of
+from local.memory.extraction.importance import is_denied, is_lasting, stands_alone
+from local.memory.extraction.items import ASSISTANT, USER, Item, Passage, Said, topic_of_speaker
 from local.memory.extraction.people import PEOPLE
 from local.memory.extraction.projects import PROJECTS
 from local.memory.extraction.questions import questions
-from local.memory.extraction.salience import Salience, is_talk
+from local.memory.extraction.salience import Salience, is_talk, together
 from local.memory.extraction.statements import clauses_of, sentences_of, without_lead_in
 from local.memory.extraction.wording import THE_USER, shortened, standalone
 from local.text.keywords import telling_words
 
 MAX_KEYWORDS = 8
-FEWEST_WORDS = 3
 
-_FORMS = (*PROJECTS, *PEOPLE)
+_FORMS = {
+    (opening, denied): [
+        each
+        for each in (*PROJECTS, *PEOPLE)
+        if each.opening in {None, opening} and (each.negative or not denied)
+    ]
+    for opening in (None, "I", "my")
+    for denied in (False, True)
+}
+"""Those that a clause can have, by how it begins and whether there is a "not" in it."""
 _GREETED = form("fact", rf"i(?:'m| am) (?P<v>{NAME})(?=\W*$|,| and\b| from\b)", "user.name")
 _GREETING = re.compile(r"\s*(?:hi|hello|hey|good (?:morning|evening|afternoon))\b", re.IGNORECASE)
-_TALKED_OF = form("fact", "", importance=0.4, confidence=0.5)
-_AHEAD = form("task", "", importance=0.4, confidence=0.5, durability="ephemeral")
-_PLANS = re.compile(
-    r"(?:i|we)(?:'ll| will|'m going to| am going to|'re going to| are going to| need to| have to"
-    r"| must| plan to| should)\b",
-    re.IGNORECASE,
-)
+_TALKED_OF = form("fact", "", importance=0.4, confidence=0.5, durability="ephemeral")
 _WHEN_FIRST = re.compile(
     rf"(?P<time>(?:in |on |since |back in )?{GONE}),? (?P<rest>(?:i|we|my)\b.+)", re.IGNORECASE
 )
+_DIGIT = re.compile(r"\d")
 _CORRECTS = re.compile(
     r"(?:actually|correction|sorry|no|wait|oops)[,:.!]? (?:it's|it is|make that|i meant|make it)"
     r"(?: now)? (?P<v>(?!not\b|fine|ok|good|the )\S.*)",
@@ -57,7 +60,7 @@ class RulesExtractor:
     """Finds what is plainly stated; the same passage always gives the same items."""
 
     async def extract(self, passage: Passage) -> list[Item]:
-        return extract(passage)
+        return await asyncio.to_thread(extract, passage)
 
 
 def extract(passage: Passage) -> list[Item]:
@@ -65,10 +68,15 @@ def extract(passage: Passage) -> list[Item]:
     found: dict[tuple[str | None, str], Item] = {}
     keyed: dict[str | None, _Stated] = {}
     salience = Salience(passage)
-    for message in (*passage.context, *passage.messages):
+    every = (*passage.context, *passage.messages)
+    assisted = any(message.role == ASSISTANT for message in every)
+    for message in every:
         if message.role != USER:
             continue
-        for stated in _stated(message, keyed.get(message.speaker), salience):
+        between_people = message.speaker is not None and not assisted
+        for stated in _stated(message, keyed.pop(message.speaker, None), salience):
+            if between_people and stated.form.memory_type == "instruction":
+                continue
             if stated.topic is not None:
                 keyed[message.speaker] = stated
             item = _item(stated, message)
@@ -78,31 +86,48 @@ def extract(passage: Passage) -> list[Item]:
 
 
 def _stated(message: Said, before: _Stated | None, salience: Salience) -> Iterator[_Stated]:
-    """What a message states; `before` is the last thing its speaker stated that can be corrected."""
+    """What a message states; `before` is what its speaker's last message stated under a key."""
     sentences = list(sentences_of(message.content))
     talk = is_talk(message.content, sentences)
+    talked_of: list[str] = []
     for sentence in filter(is_lasting, sentences):
-        if before and (corrected := _CORRECTS.match(sentence)):
-            clause = before.clause[: before.value_at] + corrected["v"].rstrip(".! ")
-            yield before._replace(clause=clause)
+        if before and (corrected := _corrected(before, sentence)):
+            yield corrected
             continue
         found = list(_read(sentence))
         if not found and talk and salience.holds(bare := without_lead_in(sentence)):
-            found = [_Stated(_AHEAD if _PLANS.match(bare) else _TALKED_OF, bare, None, 0)]
+            talked_of.append(bare)
         before = next((stated for stated in reversed(found) if stated.topic), before)
         yield from found
+    for text in together(talked_of):
+        yield _Stated(_TALKED_OF, text, None, 0)
+
+
+def _corrected(before: _Stated, sentence: str) -> _Stated | None:
+    """The statement with the value of a correction, if that is a value of the same kind."""
+    found = _CORRECTS.match(sentence)
+    if found is None:
+        return None
+    old, new = before.clause[before.value_at :], found["v"].rstrip(".! ")
+    if _kind(old) != _kind(new) or len(new.split()) > len(old.split()):
+        return None
+    return before._replace(clause=before.clause[: before.value_at] + new)
+
+
+def _kind(value: str) -> tuple[bool, bool]:
+    """Whether there is a figure in it, and whether it begins like a name."""
+    return _DIGIT.search(value) is not None, value[:1].isupper()
 
 
 def _read(sentence: str) -> Iterator[_Stated]:
     """What each clause of a sentence states, by the first form that it has."""
-    forms = (_GREETED, *_FORMS) if _GREETING.match(sentence) else _FORMS
+    greeted = _GREETING.match(sentence) is not None
     for part in clauses_of(_in_order(without_lead_in(sentence))):
         clause = without_lead_in(part)
-        if len(clause.split()) >= FEWEST_WORDS and is_lasting(clause):
-            denied = is_denied(clause)
-            fitting = (each for each in forms if each.negative or not denied)
-            stated = next(filter(None, (_match(each, clause) for each in fitting)), None)
-            if stated is not None:
+        if is_lasting(clause) and stands_alone(clause):
+            forms = _FORMS[opening_of(clause), is_denied(clause)]
+            tried = (_match(each, clause) for each in ([_GREETED, *forms] if greeted else forms))
+            if stated := next(filter(None, tried), None):
                 yield stated
 
 
@@ -115,7 +140,7 @@ def _match(form_: Form, clause: str) -> _Stated | None:
 
 
 def _in_order(sentence: str) -> str:
-    """The sentence with a time from its beginning at its end: "Last week I …" as "I … last week"."""
+    """The sentence with its time at the end: "Last week I …" as "I … last week"."""
     found = _WHEN_FIRST.fullmatch(sentence.rstrip(" .!"))
     if found is None:
         return sentence
@@ -129,7 +154,7 @@ def _item(stated: _Stated, message: Said) -> Item:
     content = standalone(dated(clause, message.at), message.speaker)
     if kind.memory_type == "instruction":
         content = f"{who} asks: {clause[:1].upper()}{clause[1:].rstrip('.')}."
-    key = _of_speaker(topic, message.speaker)
+    key = topic and topic_of_speaker(topic, message.speaker)
     return Item(
         memory_type=kind.memory_type,
         content=content,
@@ -142,13 +167,3 @@ def _item(stated: _Stated, message: Said) -> Item:
         durability=kind.durability,
         sources=(message.id,),
     )
-
-
-def _of_speaker(topic: str | None, speaker: str | None) -> str | None:
-    """The key of this speaker: of two people who talk, each has a name, a home and so on."""
-    if topic is None:
-        return None
-    if speaker is not None and topic.startswith("user."):
-        name = "_".join(telling_words(speaker)) or "somebody"
-        topic = f"user.{name}.{topic.removeprefix('user.')}"
-    return topic if is_topic(topic) else None

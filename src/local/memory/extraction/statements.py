@@ -1,4 +1,4 @@
-"""What somebody states in a message, clause by clause, without code, quotations and pasted texts."""
+"""What somebody states in a message, clause by clause, without code, quotations and pasted text."""
 
 import re
 from collections.abc import Iterator
@@ -12,13 +12,15 @@ LONGEST = 240
 
 _CODE = re.compile(r"```.*?(?:```|\Z)", re.DOTALL)
 _NO_PROSE = re.compile(r"\s*[>|#]|.*[{}<>=\\]|.*\w\(|\s*(?:import|def|class|return|SELECT)\b")
-_MARKS = re.compile(r"`|\*\*|__|(?<!\w)[*_]|[*_](?!\w)|^\s*(?:[-*\u2022]|\d{1,2}[.)])\s+")
+_MARKS = re.compile(
+    r"`|\[[^\[\]]*\]|\*\*|__|(?<!\w)[*_]|[*_](?!\w)|^\s*(?:[-*\u2022]|\d{1,2}[.)])\s+"
+)
 _STRAIGHT = str.maketrans("\u2019\u2018\u201c\u201d\u00a0", "''\"\" ")
 _INTRODUCES = re.compile(
-    r"[^\n]*\b(?:translat\w+|summari[sz]e|rewrite|rephrase|paraphrase|proofread|correct|edit|improve"
-    r"|review|analy[sz]e|classify|grammar|following|below|example|sample|quote|lyrics|transcript"
-    r"|text|sentence|paragraph|e-?mail|letter|essay|article|story|poem|dialogue|script|prompt"
-    r"|context|input|output|message|bio|resume|cv)\b[^\n:]{0,80}(?::|$)\s",
+    r"\b(?:translat\w+|summari[sz]e|rewrite|rephrase|paraphrase|proofread|correct|edit|improve"
+    r"|review|analy[sz]e|classify|grammar|following|below|example|sample|quote|lyrics|transcript|text"
+    r"|sentence|paragraph|e-?mail|letter|essay|article|story|poem|dialogue|script|prompt|context"
+    r"|input|output|message|bio|resume|cv)\b[^:]{0,80}:(?:\s|$)|\b(?:following|below)\b[^:]{0,40}$",
     re.IGNORECASE,
 )
 _LETTER = re.compile(r"^\s*(?:dear|subject:|to whom)\b", re.IGNORECASE)
@@ -39,17 +41,17 @@ _CLAUSES = re.compile(
 )
 _LEAD_IN = re.compile(
     r"(?:(?:and|but|so|well|ok(?:ay)?|oh|also|actually|honestly|basically|anyway|yes|yeah|yep|no"
-    r"|hi|hello|hey(?: there)?|by the way|btw|fyi|just so you know|for (?:your|the) (?:info\w*|record)"
+    r"|hi|hello|hey(?: there)?|by the way|btw|fyi|just so you know"
+    r"|for (?:your|the) (?:info\w*|record)"
     r"|as (?:you know|i said|mentioned)|(?:please )?(?:remember|note|know)(?: that)?|of course"
     r"|good (?:morning|evening|afternoon)|sorry|correction|update|alright|right|great|thanks)\b"
     r"[\s,.:!-]*)+",
     re.IGNORECASE,
 )
-_AFTER_LEAD_IN = re.compile(r"(?:remember|note|know) that\b", re.IGNORECASE)
 
 
 def sentences_of(content: str) -> Iterator[str]:
-    """The sentences in somebody's own words, in their order, up to where a pasted text begins."""
+    """The sentences in somebody's own words, in their order, up to where another text begins."""
     prose = _CODE.sub(" ", content[:MESSAGE_CHARACTERS]).translate(_STRAIGHT)
     if len(content) > MESSAGE_CHARACTERS:
         prose = prose.rpartition(" ")[0]
@@ -57,18 +59,18 @@ def sentences_of(content: str) -> Iterator[str]:
         if _LETTER.match(line) or _PLAYS.search(line[:LONGEST]):
             return
         if not _NO_PROSE.match(line):
-            yield from _own(line)
-        if _INTRODUCES.match(f"{line} "):
-            return
+            for sentence in _unquoted(line):
+                if _INTRODUCES.search(sentence):
+                    return
+                yield sentence
 
 
-def _own(line: str) -> Iterator[str]:
-    """The sentences of a line, without those that are quoted and what an introduction introduces."""
+def _unquoted(line: str) -> Iterator[str]:
+    """The sentences of a line that do not belong to a quotation, and are not too long to match."""
     quoting = False
     for sentence in split_lazily(_ENDS, _MARKS.sub("", line).strip()):
         within, quoting = quoting, quoting != (sentence.count('"') % 2 == 1)
-        introduction = _INTRODUCES.match(sentence)
-        if not (within or quoting or introduction) and 0 < len(sentence) <= LONGEST:
+        if not (within or quoting) and 0 < len(sentence) <= LONGEST:
             yield sentence.strip()
 
 

@@ -14,7 +14,7 @@ _UNCHANGED = re.compile(
     r"(?:was|had|did|will|can|cannot|must|should|used|can't|won't|couldn't|didn't|wasn't|hadn't)$"
 )
 _ADVERB = re.compile(
-    r"(?:never|always|often|usually|sometimes|really|also|just|finally|recently|currently"
+    r"(?:no|longer|never|always|often|usually|sometimes|really|also|just|finally|recently|currently"
     r"|absolutely|already|still|only|actually|mostly|mainly|generally|normally|once|totally|truly"
     r"|definitely)$"
 )
@@ -40,12 +40,15 @@ _PERSONS = re.compile(
 _LATER = (
     (re.compile(r"\bI'm\b|\bI am\b", re.IGNORECASE), "they are"),
     (re.compile(r"\bI was\b", re.IGNORECASE), "they were"),
-    (re.compile(r"\bI(?='\w)|\bI\b"), "they"),
+    (re.compile(r"\bI(?='\w| [a-z])|\bi\b"), "they"),
     (re.compile(r"\bmy\b", re.IGNORECASE), "their"),
     (re.compile(r"\bme\b", re.IGNORECASE), "them"),
     (re.compile(r"\bmine\b", re.IGNORECASE), "theirs"),
     (re.compile(r"\bmyself\b", re.IGNORECASE), "themselves"),
 )
+_NUMERAL = re.compile(r"\bI\b")
+"""Left of a sentence in the third person, it is none of the speaker's: "Book I"."""
+_SENTENCE_STARTS = re.compile(r"(?<=\. )[a-z]")
 
 
 def standalone(statement: str, speaker: str | None) -> str:
@@ -57,7 +60,8 @@ def standalone(statement: str, speaker: str | None) -> str:
         sentence = capital
     else:
         reworded = None if _UNSAFE.search(said) else _in_third_person(said, who)
-        sentence = reworded or f"{who} said: {capital}"
+        clear = reworded if reworded and not _NUMERAL.search(reworded) else None
+        sentence = clear or f"{who} said: {capital}"
     return sentence if sentence[-1] in ".!?" else f"{sentence}."
 
 
@@ -113,4 +117,4 @@ def _third(verb: str) -> str:
 def _later(text: str) -> str:
     for pattern, word in _LATER:
         text = pattern.sub(word, text)
-    return text
+    return _SENTENCE_STARTS.sub(lambda found: found[0].upper(), text)

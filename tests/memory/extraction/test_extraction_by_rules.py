@@ -1,0 +1,242 @@
+"""What is extracted without a model: what is plainly stated and lasts, and nothing else."""
+
+from datetime import UTC, datetime
+
+import pytest
+
+from local.ledger.records import is_topic
+from local.memory.extraction.items import Item, Passage, Said
+from local.memory.extraction.rules import RulesExtractor, extract
+
+FRIDAY = datetime(2026, 5, 1, 12, tzinfo=UTC)
+
+
+def said(content: str, *, id_: str = "1", role: str = "user", by: str | None = None) -> Said:
+    return Said(id=id_, role=role, content=content, at=FRIDAY, speaker=by)
+
+
+def items(content: str, *, by: str | None = None) -> list[Item]:
+    return extract(Passage(messages=[said(content, by=by)]))
+
+
+def contents(content: str, *, by: str | None = None) -> list[str]:
+    return [item.content for item in items(content, by=by)]
+
+
+@pytest.mark.parametrize(
+    ("content", "topic", "kept"),
+    [
+        pytest.param("My name is Ana Silva.", "user.name", "The user's name is Ana Silva.",
+                     id="name"),
+        pytest.param("I live in Porto.", "user.home", "The user lives in Porto.", id="home"),
+        pytest.param("I'm a nurse.", "user.job", "The user is a nurse.", id="job"),
+        pytest.param("I work for Volvo.", "user.employer", "The user works for Volvo.",
+                     id="employer"),
+        pytest.param("I'm vegan.", "user.diet", "The user is vegan.", id="diet"),
+        pytest.param("My birthday is 3 May.", "user.birthday", "The user's birthday is 3 May.",
+                     id="birthday"),
+        pytest.param("my favorite colour is blue", "user.favourite_colour",
+                     "The user's favorite colour is blue.", id="favourite, in either spelling"),
+        pytest.param("Always answer in German.", "user.language_preference",
+                     "The user asks: Always answer in German.", id="language"),
+        pytest.param("My editor is Helix.", "user.editor", "The user's editor is Helix.",
+                     id="any other thing of mine"),
+        pytest.param("The deadline is 14 June.", "project.deadline", "The deadline is 14 June.",
+                     id="deadline"),
+        pytest.param("Our database is MariaDB.", "project.database",
+                     "The user said: Our database is MariaDB.", id="any thing of ours"),
+        pytest.param("We switched from MySQL to Postgres.", "project.database",
+                     "The user said: We switched from MySQL to Postgres.", id="change"),
+    ],
+)  # fmt: skip
+def test_what_there_can_be_only_one_of_has_a_key(content: str, topic: str, kept: str) -> None:
+    (item,) = items(content)
+
+    assert (item.topic, item.content) == (topic, kept)
+    assert is_topic(topic)
+
+
+@pytest.mark.parametrize(
+    ("content", "memory_type"),
+    [
+        pytest.param("I love hiking in the Alps.", "preference", id="like"),
+        pytest.param("I can't stand loud restaurants.", "preference", id="dislike"),
+        pytest.param("I'm allergic to peanuts.", "fact", id="health"),
+        pytest.param("I have two daughters.", "fact", id="family"),
+        pytest.param("My brother Sam works as a pilot.", "fact", id="somebody else"),
+        pytest.param("My goal is to read 30 books.", "fact", id="goal"),
+        pytest.param("I no longer eat meat.", "fact", id="what ended"),
+        pytest.param("We decided to drop Windows 7.", "event", id="decision"),
+        pytest.param("I ran a marathon last Sunday.", "event", id="past"),
+        pytest.param("My flight to Nairobi is on 9 July.", "event", id="date"),
+        pytest.param("I need to renew my passport by the end of June.", "task", id="to be done"),
+        pytest.param("Never use emojis in your replies.", "instruction", id="standing instruction"),
+    ],
+)
+def test_what_can_stand_beside_others_has_a_type_and_no_key(content: str, memory_type: str) -> None:
+    (item,) = items(content)
+
+    assert (item.memory_type, item.topic) == (memory_type, None)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        pytest.param("Do you like jazz?", id="question"),
+        pytest.param("How do I cook rice", id="question without a mark"),
+        pytest.param("Thanks, that's perfect!", id="thanks"),
+        pytest.param("Write me a function that sorts names.", id="request of the moment"),
+        pytest.param("I need a poem about autumn.", id="wish of the moment"),
+        pytest.param("If I lived in Rome I would eat gelato every day.", id="supposition"),
+        pytest.param("Maybe I'll move to Spain in May.", id="doubt"),
+        pytest.param("Suppose my budget is 500 dollars.", id="assumption"),
+        pytest.param("I'm not a vegetarian.", id="denial"),
+        pytest.param("I like it.", id="nothing without the conversation"),
+        pytest.param("My point is that nobody reads those.", id="not a thing of mine"),
+        pytest.param("The deadline is tight.", id="no value"),
+        pytest.param('He said "I live in Boston".', id="quotation"),
+        pytest.param('"It was late. I live in Boston. I left."', id="quotation of sentences"),
+        pytest.param("Translate the following: My name is Juan.", id="material after a colon"),
+        pytest.param("Proofread the text below\nMy name is Juan.", id="material in the next line"),
+        pytest.param("Dear Sir,\nMy name is Juan.", id="letter"),
+        pytest.param("Act as a pirate. My name is Jack.", id="part to be played"),
+        pytest.param("```\nMy name is Juan.\n```", id="code"),
+        pytest.param("> My name is Juan.", id="quoted line"),
+        pytest.param("My password is Hunter2.", id="secret"),
+        pytest.param(f"My name is Juan {'and so on ' * 40}.", id="sentence too long"),
+        pytest.param(f"{'Prose goes on. ' * 200}My name is Juan.", id="far down in a pasted text"),
+    ],
+)
+def test_what_does_not_last_or_is_not_the_speakers_own_is_left_out(content: str) -> None:
+    assert items(content) == []
+
+
+@pytest.mark.parametrize(
+    ("content", "kept"),
+    [
+        pytest.param("I study law because my mother did.",
+                     "The user studies law because their mother did.", id="mine becomes theirs"),
+        pytest.param("I don't eat pork.", "The user doesn't eat pork.", id="verb"),
+        pytest.param("I really love opera.", "The user really loves opera.", id="adverb"),
+        pytest.param("We adopted a kitten.", "The user said: We adopted a kitten.", id="we"),
+        pytest.param("I live with my wife and her mother in Bath.",
+                     "The user said: I live with my wife and her mother in Bath.",
+                     id="another person"),
+        pytest.param("I'm studying World War I.", "The user said: I'm studying World War I.",
+                     id="a numeral"),
+    ],
+)  # fmt: skip
+def test_a_statement_is_reworded_only_where_that_is_safe(content: str, kept: str) -> None:
+    assert contents(content) == [kept]
+
+
+def test_each_clause_is_a_fact_of_its_own() -> None:
+    found = items("Hi, I'm Ana, and I live in Porto, but I work for a bank in Braga.")
+
+    assert [item.topic for item in found] == ["user.name", "user.home", "user.employer"]
+
+
+@pytest.mark.parametrize(
+    ("content", "date"),
+    [
+        pytest.param("I have a check-up tomorrow.", "tomorrow (2026-05-02)", id="tomorrow"),
+        pytest.param("My exam is next Friday.", "next Friday (2026-05-08)", id="next week's day"),
+        pytest.param("Last Sunday I ran a marathon.", "last Sunday (2026-04-26)", id="past day"),
+        pytest.param("I finished my thesis last week.", "(week of 2026-04-20)", id="past week"),
+        pytest.param("My exam is next Sunday.", "(said on 2026-05-01)", id="either of two days"),
+        pytest.param("I broke my arm two weeks ago.", "(said on 2026-05-01)", id="not exact"),
+    ],
+)
+def test_relative_times_are_kept_with_their_date(content: str, date: str) -> None:
+    (kept,) = contents(content)
+
+    assert date in kept
+
+
+def test_a_correction_replaces_the_value_under_the_same_key() -> None:
+    passage = Passage(
+        messages=[said("The deadline is 14 June."), said("Actually, it's 21 June.", id_="2")]
+    )
+
+    first, second = extract(passage)
+
+    assert first.topic == second.topic == "project.deadline"
+    assert (second.content, second.sources) == ("The deadline is 21 June.", ("2",))
+
+
+@pytest.mark.parametrize(
+    "rest",
+    [
+        pytest.param(["Actually, it's raining."], id="of another kind"),
+        pytest.param(["Thanks.", "Actually, it's Tom."], id="of something said since"),
+    ],
+)
+def test_what_may_correct_something_else_corrects_nothing(rest: list[str]) -> None:
+    messages = [said("My name is Ana."), *(said(text, id_=text) for text in rest)]
+
+    assert [item.content for item in extract(Passage(messages=messages))] == [
+        "The user's name is Ana."
+    ]
+
+
+def test_a_named_speaker_is_that_person_with_keys_of_their_own() -> None:
+    (mel,) = items("I live in Porto.", by="Mel")
+    (jon,) = items("I live in Leeds.", by="Jon")
+
+    assert (mel.content, mel.topic) == ("Mel lives in Porto.", "user.mel.home")
+    assert jon.topic == "user.jon.home"
+
+
+def test_what_people_advise_each_other_instructs_nobody() -> None:
+    assert items("Never give up on your garden.", by="Mel") == []
+
+
+@pytest.mark.parametrize("role", ["assistant", "tool", "system"])
+def test_only_what_users_say_is_extracted(role: str) -> None:
+    assert extract(Passage(messages=[said("My name is Ana.", role=role)])) == []
+
+
+def test_nothing_is_extracted_from_the_context() -> None:
+    passage = Passage(messages=[said("Thanks!", id_="2")], context=[said("My name is Ana.")])
+
+    assert extract(passage) == []
+
+
+def test_what_is_said_twice_is_one_item() -> None:
+    passage = Passage(messages=[said("I live in Porto."), said("I live in Porto.", id_="2")])
+
+    assert len(extract(passage)) == 1
+
+
+STATUS = "Good morning. The harvest festival moves to the old mill. I paid the brass band."
+REPLY = "So the harvest festival is at the old mill, and the brass band is paid."
+
+
+def test_what_an_answer_takes_up_is_extracted_together() -> None:
+    passage = Passage(messages=[said(STATUS), said(REPLY, id_="2", role="assistant")])
+
+    (item,) = extract(passage)
+
+    assert "harvest festival moves to the old mill" in item.content
+    assert "brass band" in item.content
+    assert item.durability == "ephemeral"
+    assert item.confidence < items("I live in Porto.")[0].confidence
+
+
+def test_without_an_answer_no_form_means_no_item() -> None:
+    assert items(STATUS) == []
+
+
+def test_every_item_says_where_it_is_from_and_what_it_answers() -> None:
+    (item,) = items("I live in Porto.")
+
+    assert item.sources == ("1",)
+    assert item.queries == ("Where does the user live?",)
+    assert item.keywords == ("live", "porto")
+    assert item.summary == "The user lives in Porto"
+
+
+async def test_the_extractor_returns_the_same_every_time() -> None:
+    passage = Passage(messages=[said("I live in Porto. My dog is called Rex.")])
+
+    assert await RulesExtractor().extract(passage) == extract(passage) == extract(passage)
