@@ -16,7 +16,8 @@ from local.errors import ModelError
 from local.ledger.door import Ledger
 from local.ledger.records import Record, sources_of
 from local.ledger.sqlite.database import Database, SqlConnection
-from local.memory.extraction.items import Item, Passage
+from local.memory.extraction.items import USER, Item, Passage
+from local.memory.intake.intake import Question
 from local.memory.intake.turns import Turn
 from local.memory.recall.recaller import RecallRequest
 from local.memory.service import MemoryService
@@ -51,12 +52,13 @@ class Scripted:
             )
             for one in passage.messages
             for text, about in self.known.items()
-            if text in one.content
+            if one.role == USER and text in one.content
         ]
 
     def messages(self) -> list[str]:
-        """What it was given to read."""
-        return [one.content for passage in self.passages for one in passage.messages]
+        """What it was given to read of users."""
+        every = [one for passage in self.passages for one in passage.messages]
+        return [one.content for one in every if one.role == USER]
 
 
 @pytest.fixture
@@ -300,6 +302,20 @@ async def test_only_what_users_say_is_read(
     await all_read(memory)
 
     assert extractor.messages() == ["I live in Bath."]
+
+
+async def test_a_question_that_was_heard_is_read_once_more_with_its_answer(
+    memory: Memory, richard: MemoryService, extractor: Scripted
+) -> None:
+    question = Question(text="I live in Bath.", at=DAY, session_id="s1", query_id="q", named=True)
+    await richard.intake.store_question(question)
+    await all_read(memory)
+
+    turn = Turn(query=question.text, answer="Noted.", at=DAY, session_id="s1", query_id="q")
+    await richard.intake.store_turn(turn)
+    await all_read(memory)
+
+    assert [len(passage.messages) for passage in extractor.passages] == [1, 2]
 
 
 async def test_while_the_model_is_away_messages_are_found_and_wait(

@@ -9,7 +9,7 @@ from local.protocol.memories import RelationType
 
 
 class MessageGroup(msgspec.Struct, frozen=True, kw_only=True):
-    """Messages of one session to be read, and those said before the first of them."""
+    """Messages of one session to be read, with answers, and those before the first of them."""
 
     messages: Sequence[Record]
     context: Sequence[Record]

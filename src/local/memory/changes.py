@@ -42,7 +42,7 @@ class Changes:
         new = [(one, record) for one, record in zip(written, records, strict=True) if one.was_new]
         if not new:
             return
-        self._backlog.wake("index", *{kind for _, record in new for kind in record.tasks})
+        self._backlog.wake("index", *{kind for record in records for kind in record.tasks})
         try:
             for number, (one, record) in enumerate(new, start=1):
                 if number % AT_ONCE == 0:

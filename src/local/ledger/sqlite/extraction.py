@@ -17,8 +17,12 @@ from local.ledger.tasks import Task
 from local.protocol.envelope import utc_now
 from local.text.keywords import telling_words
 
-CONTEXT = 2
+CONTEXT = 10
 """Messages before those that are read: they may say what "it" and "there" refer to."""
+BEHIND = 1
+"""Messages after them: an answer shows what of a statement matters."""
+MOST = 150
+"""Messages of one session that are read together."""
 LIKE = 12
 """Facts that a new one is compared with, those with most of its words first."""
 WORDS = 16
@@ -42,23 +46,27 @@ class Extractions:
             records = [record_of(row) for row in found if row["superseded_by"] is None]
             ordered = sorted(records, key=lambda one: (*_session(one), _place(one)))
             return [
-                self._group(connection, list(messages))
+                group
                 for _, messages in groupby(ordered, key=_session)
+                for group in self._groups(connection, list(messages))
             ]
 
         return await self._rows.read(read)
 
-    def _group(self, connection: SqlConnection, messages: list[Record]) -> MessageGroup:
-        first = messages[0]
-        before = self._rows.execute(
-            connection,
-            "messages_before",
-            owner=first.owner,
-            session_id=first.session_id,
-            place=_place(first),
-            limit=CONTEXT,
-        )
-        return MessageGroup(messages=messages, context=[record_of(row) for row in before])
+    def _groups(self, connection: SqlConnection, messages: list[Record]) -> Iterator[MessageGroup]:
+        """Messages of a session with all between them; those that are far apart, one by one."""
+        while messages:
+            first = messages[0]
+            where = {"owner": first.owner, "session_id": first.session_id, "place": _place(first)}
+            before = self._rows.execute(connection, "messages_before", **where, limit=CONTEXT)
+            found = self._rows.execute(connection, "messages_from", **where, limit=MOST)
+            standing = [record_of(row) for row in found] or [first]
+            ids = [one.id for one in standing]
+            read = [one for one in messages if one.id in ids]
+            until = ids.index(read[-1].id) + 1 + BEHIND
+            context = [record_of(row) for row in before]
+            yield MessageGroup(messages=standing[:until], context=context)
+            messages = messages[len(read) :]
 
     async def like(self, facts: Sequence[NewRecord]) -> list[list[Record]]:
         """For each new fact the one of its key, and those most like it in words, of its owner."""

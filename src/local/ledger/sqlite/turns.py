@@ -82,6 +82,8 @@ class Turns:
         if not one.was_new and record.role == "user":
             metadata = msgspec.json.encode(record.metadata).decode()
             self._rows.execute(connection, "annotate", id=one.id, metadata=metadata)
+            for kind in record.tasks:  # once more, with the answer
+                self._rows.execute(connection, "add_task_again", kind=kind, id=one.id)
         for source in sources:
             self._records.relate(connection, one.id, DERIVED_FROM, source)
 

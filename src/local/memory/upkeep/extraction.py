@@ -55,7 +55,7 @@ class Extraction(Job):
         groups = await self._ledger.extraction.messages(tasks)
         records = [record for group in groups for record in await self._read(group)]
         facts = await self._compared(records)
-        read = [message.id for group in groups for message in group.messages]
+        read = [task.id for task in tasks]
         written = await self._ledger.extraction.store(facts, tasks, sources=read)
         new = sum(one.was_new for one in written)
         if new:
@@ -92,8 +92,13 @@ def _said(message: Record) -> Said:
         role=message.role or "",
         content=message.content,
         at=message.event_time,
-        speaker=message.label,
+        speaker=None if _is_owner(message) else message.label,
     )
+
+
+def _is_owner(message: Record) -> bool:
+    """Whether the name of who speaks is the user's own."""
+    return (message.label or "").casefold() == message.owner.casefold()
 
 
 def _records(item: Item, messages: Sequence[Record]) -> Iterator[NewRecord]:

@@ -4,6 +4,11 @@
 INSERT OR IGNORE INTO task (tenant, kind, record, place)
 SELECT tenant, :kind, row, place FROM record WHERE +tenant = :tenant AND row = :row;
 
+-- name: add_task_again
+INSERT OR IGNORE INTO task (tenant, kind, record, place)
+SELECT tenant, :kind, row, place FROM record
+WHERE tenant = :tenant AND id = :id AND superseded_by IS NULL;
+
 -- name: task_places
 WITH RECURSIVE waits (place) AS (
     SELECT min(place) FROM task INDEXED BY task_turn

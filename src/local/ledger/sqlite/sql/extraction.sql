@@ -9,6 +9,14 @@ WHERE row IN (
     ORDER BY ifnull(earlier.stands_at, earlier.row) DESC LIMIT :limit)
 ORDER BY ifnull(stands_at, row);
 
+-- name: messages_from
+SELECT record.* FROM record INDEXED BY record_standing
+WHERE tenant = :tenant AND owner = :owner AND session_id = :session_id
+  AND kind IN ('chat_message', 'tool_output', 'transcript')
+  AND kind = 'chat_message' AND superseded_by IS NULL
+  AND ifnull(stands_at, row) >= :place
+ORDER BY ifnull(stands_at, row) LIMIT :limit;
+
 -- name: extracted_from_older
 SELECT fact.id FROM record AS older INDEXED BY record_replaced
 CROSS JOIN relation INDEXED BY relation_target
