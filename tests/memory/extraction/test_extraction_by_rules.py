@@ -35,7 +35,7 @@ def contents(content: str, *, by: str | None = None) -> list[str]:
         pytest.param("I'm vegan.", "user.diet", "The user is vegan.", id="diet"),
         pytest.param("My birthday is 3 May.", "user.birthday", "The user's birthday is 3 May.",
                      id="birthday"),
-        pytest.param("my favorite colour is blue", "user.favourite_colour",
+        pytest.param("my favorite colour is blue", "user.colour_preference",
                      "The user's favorite colour is blue.", id="favourite, in either spelling"),
         pytest.param("Always answer in German.", "user.language_preference",
                      "The user asks: Always answer in German.", id="language"),

@@ -32,7 +32,8 @@ ADVERBS = (
     r"|actually|always|still|particularly|especially|finally|recently|already|currently|mostly"
     r"|mainly|never|often|sometimes|normally|typically|have|now|both) )*"
 )
-REWORDED = re.compile(r"favorite", re.IGNORECASE)
+PREFERRED = re.compile(r"^(?:favou?rite|preferred)_(\w+)$")
+"""Of a key: an agent that is asked for a preference looks under `user.…_preference`."""
 MOST_TOPIC_CHARACTERS = 40
 
 
@@ -89,5 +90,5 @@ def opening_of(clause: str) -> str | None:
 
 def _word(text: str) -> str:
     """The text as one word of a key."""
-    british = REWORDED.sub("favourite", text)
-    return re.sub(r"[\W_]+", "_", british.lower()).strip("_")
+    word = re.sub(r"[\W_]+", "_", text.lower()).strip("_")
+    return PREFERRED.sub(r"\1_preference", word)

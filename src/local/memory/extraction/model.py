@@ -39,7 +39,7 @@ pleasantries, suppositions, and whatever is quoted, pasted or common knowledge.
 For each item: `content`, one sentence that is understood without the conversation, with names \
 instead of pronouns ("The user" for a user without a name) and dates instead of "tomorrow"; \
 `summary`, a few words; `topic`, for what there can be only one of, a key such as user.name, \
-user.home, user.favourite_colour or project.deadline, else null; `keywords`; `queries`, at most \
+user.home, user.colour_preference or project.deadline, else null; `keywords`; `queries`, at most \
 three short questions it answers; `confidence` and `importance`, from 0 to 1; `durability`, "core" \
 for what identifies somebody and for standing instructions, "ephemeral" for what is over in days, \
 else "standard"; `sources`, the numbers of the messages that say it."""

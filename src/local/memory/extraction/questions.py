@@ -13,7 +13,7 @@ _ASKED = {
     "marital_status": "Is {who} married?",
     "deadline": "When is the deadline?",
     "budget": "What is the budget?",
-    "language_preference": "Which language does {who} want to be answered in?",
+    "language_preference": "Which language does {who} prefer?",
 }
 _OF_THE_USER = "What is {whose} {what}?"
 _OF_THE_PROJECT = "What is the {what}?"
