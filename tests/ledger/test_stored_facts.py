@@ -152,7 +152,7 @@ async def test_triplets_that_name_one_entity_lead_to_each_other(ledger: Ledger) 
         links = (yield DetailRequest(related=rows)).related
         records = (yield DetailRequest(records=rows)).records
         return {
-            frozenset({records[row].content, records[to].content})
+            frozenset({records[row].content, records[to.row].content})
             for row, others in links.items()
             for to in others
         }

@@ -1,7 +1,7 @@
 """The memory as tools, agents and Python programs use it: everything as one caller may see it.
 
-It has rooms: `facts`, `intake`, `documents`, `sessions` and `outputs`. Besides them it recalls, and
-has the four operations that the reference names.
+It has rooms: `facts`, `relations`, `intake`, `documents`, `sessions` and `outputs`. Besides them it
+recalls, and has the four operations that the reference names.
 """
 
 from typing import Any
@@ -15,6 +15,7 @@ from local.memory.intake.episodes import EPISODE
 from local.memory.intake.intake import Intake
 from local.memory.recall.recaller import Recaller, RecallItem, RecallRequest, RecallResult
 from local.memory.recall.synthesis import Synthesis, SynthesisItem
+from local.memory.relations import Relations
 from local.memory.scopes import ALIKE
 from local.memory.sessions.history import Sessions
 from local.memory.sessions.tool_outputs import ToolOutputs
@@ -48,6 +49,7 @@ class MemoryService(msgspec.Struct, frozen=True, kw_only=True):
 
     caller: Caller
     facts: Facts
+    relations: Relations
     intake: Intake
     documents: Documents
     sessions: Sessions

@@ -42,6 +42,10 @@ MemoryType = Literal[
 Durability = Literal["core", "standard", "ephemeral"]
 """core never fades, standard slowly, ephemeral soon."""
 RetiredWhy = Literal["superseded", "contradicted", "merged", "archived", "anonymised", "erased"]
+RelationType = Literal[
+    "contradicts", "supports", "supersedes", "caused_by", "depends_on", "part_of", "implements"
+]
+"""How one memory bears on another. What contradicts or supersedes is the newer of the two."""
 
 MAX_DOCUMENT = 900_000
 """Bytes of a document as JSON; a message may have 1 MB, of which the envelope takes some."""
@@ -68,12 +72,20 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     weight: float
 
 
+class ItemRelation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """That a memory bears on the one of this id; `incoming`: that one bears on it."""
+
+    type: RelationType
+    id: str
+    incoming: bool = False
+
+
 class RecalledItem(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One memory that a search returns.
 
     `source_ref` is the id that its sender gave it, `role` that of a message, `agent` the one that
     wrote it to the memory. `by` says whether the user who asks stated it, or somebody else.
-    `sources` are the messages that it was extracted from.
+    `sources` are the messages that it was extracted from, `relations` a few of those to others.
     """
 
     id: str
@@ -92,6 +104,7 @@ class RecalledItem(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     scope: Owning | None = None
     source_class: SourceClass | None = None
     sources: list[str] = []
+    relations: tuple[ItemRelation, ...] = ()
     explanation: Explanation | None = None
 
 
@@ -131,6 +144,28 @@ class Versions(msgspec.Struct, frozen=True, kw_only=True):
 
     versions: list[Version]
     total: int
+
+
+class RelatedMemory(msgspec.Struct, frozen=True, kw_only=True):
+    """A memory at the other end of a relation, with its first words.
+
+    `incoming`: it bears on the one that was asked for. `active`: nothing took its place.
+    """
+
+    type: RelationType
+    id: str
+    incoming: bool
+    content: str
+    event_time: datetime
+    active: bool
+    source_class: SourceClass
+
+
+class RelatedMemories(msgspec.Struct, frozen=True, kw_only=True):
+    """What bears on a memory, and what it bears on, as far as who asks may see it."""
+
+    id: str
+    relations: list[RelatedMemory]
 
 
 class AddedDocument(msgspec.Struct, frozen=True, kw_only=True):

@@ -14,6 +14,8 @@ from local.tools import (
     read_tool_output,
     recall,
     recall_topic,
+    relate,
+    relations,
     remember_fact,
     save_memory,
     save_topic,
@@ -35,6 +37,8 @@ TOOLS: tuple[MemoryTool[Any], ...] = (
     load_session.TOOL,
     ingest.TOOL,
     add_document.TOOL,
+    relate.TOOL,
+    relations.TOOL,
 )
 
 

@@ -198,6 +198,7 @@ def _item(item: RecallItem, caller: Caller, *, explain: bool) -> RecalledItem:
         scope=record.scope,
         source_class=class_of(record),
         sources=sources_of(record),
+        relations=item.relations,
         explanation=Explanation(shares=msgspec.to_builtins(item.shares), weight=item.weight)
         if explain
         else None,

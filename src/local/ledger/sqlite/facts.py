@@ -7,7 +7,15 @@ again, on every turn.
 from collections import OrderedDict
 from collections.abc import Collection, Iterator, Sequence
 
-from local.ledger.records import TENANT_OWNED, NewRecord, Record, TripletFact, Written, folded
+from local.ledger.records import (
+    SHARES_ENTITY,
+    TENANT_OWNED,
+    NewRecord,
+    Record,
+    TripletFact,
+    Written,
+    folded,
+)
 from local.ledger.sqlite.database import SqlConnection
 from local.ledger.sqlite.rows import Cause, RecordRows, TenantRows, record_of
 from local.protocol.envelope import content_id, utc_now
@@ -17,7 +25,6 @@ LINKS = 4
 """Of the facts that name an entity of a new one, in either role, the newest so many are linked."""
 MOST_LINKED = 50
 """A fact that so many newer ones of an owner are linked with gets no more."""
-LINKED = "shares_entity"
 STATES, NAMES = "states", "names"
 """Beside links between facts the table `relation` holds what finds them: for every fact a row to
 what it states, and one to each entity it names. Those lead to no record, so recall passes them by.
@@ -114,7 +121,7 @@ class Facts:
         for role, name in zip(ROLES, (triplet.subject, triplet.object), strict=True):
             self._records.relate(connection, written.id, NAMES, _entity(place, role, name))
             for other in self._naming(connection, written.id, place, name):
-                self._records.relate(connection, written.id, LINKED, other)
+                self._records.relate(connection, written.id, SHARES_ENTITY, other)
         return written
 
     def _naming(

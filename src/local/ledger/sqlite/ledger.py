@@ -20,6 +20,7 @@ from local.ledger.sqlite.documents import Documents
 from local.ledger.sqlite.facts import Facts
 from local.ledger.sqlite.index import IndexedRecords
 from local.ledger.sqlite.received import Received
+from local.ledger.sqlite.relations import Relations
 from local.ledger.sqlite.rows import SQL, Parameters, RecordRows, Records, TenantRows
 from local.ledger.sqlite.searches import Searches
 from local.ledger.sqlite.sessions import Notes, Outputs, Sessions
@@ -41,6 +42,7 @@ class Ledger:
         written = RecordRows(rows)
         self.records = Records(rows, written)
         self.facts = Facts(rows, written)
+        self.relations = Relations(rows, written)
         self.turns = Turns(rows, written)
         self.conversations = Conversations(rows, written)
         self.received = Received(rows, written)

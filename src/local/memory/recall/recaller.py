@@ -23,7 +23,7 @@ from local.memory.recall.reranker import Reranker
 from local.memory.recall.retrieval import Retrieval
 from local.memory.scopes import Reach, Weights, reach
 from local.protocol.envelope import Caller
-from local.protocol.memories import Kind, Scope
+from local.protocol.memories import ItemRelation, Kind, Scope
 from local.protocol.reading import in_utc
 
 RECALLED_KINDS: tuple[Kind, ...] = ("chat_message", "tool_output", "document_chunk", "fact")
@@ -36,6 +36,8 @@ BEFORE, BEHIND = "'\"(“«¡¿", ".,!?;:'\")”»…"
 """What a word may have before and behind it, and says the same."""
 COMPARED = 20_000
 """Characters of a text in which capitals and punctuation make no difference."""
+RELATIONS = 5
+"""Of an item so many are told."""
 SPARE = 4
 """Fetched beyond what is wanted, since some repeat others."""
 NOT_INDEXED = "Some memories are not indexed yet."
@@ -74,6 +76,8 @@ class RecallItem(msgspec.Struct, frozen=True, kw_only=True):
     """Whether its meaning could be compared: it has a vector."""
     covered: float
     """The share of the question's words that it has, in this or another ending."""
+    relations: tuple[ItemRelation, ...] = ()
+    """A few, those to other items first."""
 
 
 class RecallResult(msgspec.Struct, frozen=True, kw_only=True):
@@ -152,8 +156,9 @@ class Recaller:
         ranked = yield from rank(found, draft, min_score=min_score)
         wanted = max(RERANKED, ask.top_k) if self._reranks(ask) else ask.top_k
         items = yield from _first(ranked, wanted, repetitions=ask.repetitions)
+        items = yield from _with_relations(_relevant(items, ask.min_relevance))
         return RecallResult(
-            items=_relevant(items, ask.min_relevance),
+            items=items,
             degraded=found.waiting or found.problem is not None,
             reason=found.problem or (NOT_INDEXED if found.waiting else None),
             rerank_used=False,
@@ -220,6 +225,22 @@ def _first(
                 topics.add(item.record.topic)
                 first.append(item)
     return first[:wanted]
+
+
+def _with_relations(items: Sequence[RecallItem]) -> Choice[list[RecallItem]]:
+    """The items with how they bear on others, and on one another first."""
+    rows = [item.record.row for item in items]
+    known = (yield DetailRequest(relations=rows)).relations if rows else {}
+    found = {item.record.id for item in items}
+
+    def told(row: int) -> tuple[ItemRelation, ...]:
+        ordered = sorted(known[row], key=lambda relation: relation.id not in found)
+        return tuple(ordered[:RELATIONS])
+
+    return [
+        msgspec.structs.replace(item, relations=told(row)) if row in known else item
+        for item, row in zip(items, rows, strict=True)
+    ]
 
 
 def _item(ranked: RankedRecord, record: Record) -> RecallItem:
