@@ -99,6 +99,7 @@ def test_tools_for_programs_say_so() -> None:
         "load_session",
         "relate",
         "relations",
+        "top_memories",
     }
 
 

@@ -19,6 +19,7 @@ from local.memory.relations import Relations
 from local.memory.scopes import ALIKE
 from local.memory.sessions.history import Sessions
 from local.memory.sessions.tool_outputs import ToolOutputs
+from local.memory.sessions.top import TopMemories
 from local.protocol.envelope import Caller
 from local.protocol.memories import Answer
 from local.protocol.payloads import Json
@@ -97,6 +98,13 @@ class MemoryService(msgspec.Struct, frozen=True, kw_only=True):
     async def recall(self, ask: RecallRequest) -> RecallResult:
         """Find whatever was stored and answers a question; see Recaller."""
         return await self.recaller.recall(self.caller, ask)
+
+    async def top_memories(self) -> TopMemories:
+        """What matters most of what the caller may see, without a question.
+
+        Its `section()` is a part for prompts.
+        """
+        return await self.sessions.top_memories()
 
     async def synthesize(self, query: str, recalled: RecallResult) -> Answer:
         """An answer that rests on what was recalled alone; empty if that does not answer."""

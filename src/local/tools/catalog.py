@@ -20,6 +20,7 @@ from local.tools import (
     save_memory,
     save_topic,
     search_memory,
+    top_memories,
 )
 from local.tools.base import MemoryTool
 
@@ -35,6 +36,7 @@ TOOLS: tuple[MemoryTool[Any], ...] = (
     read_tool_output.TOOL,
     note.TOOL,
     load_session.TOOL,
+    top_memories.TOOL,
     ingest.TOOL,
     add_document.TOOL,
     relate.TOOL,
