@@ -30,16 +30,17 @@ from local.generator.agent import GeneratorAgent
 from local.llm.choice import choose_chat_model, open_structured_model
 from local.llm.models import ChatModel, StructuredModel
 from local.memory.changes import Announce
+from local.memory.recall.model_reranker import ModelReranker
 from local.memory.recall.query import Expander
 from local.memory.recall.recaller import RecallModels
-from local.memory.recall.reranker import Reranker
+from local.memory.recall.reranker import HttpReranker, Reranker
 from local.memory.tenant import Memories, Memory, Models
 from local.memory.upkeep.supersession import Judge
 from local.opening import open_ledger
 from local.protocol.envelope import DEFAULT_TENANT, encode, seal
 from local.protocol.payloads import MemoryChange
 from local.runtime import is_alive, runtime_file
-from local.settings import Settings
+from local.settings import MemorySettings, Settings
 from local.supervisor import Child, supervised
 from local.tools.catalog import TOOL_NAMES, memory_tools
 from local.vectors.config import EXIT_SOFTWARE, WorkerConfig
@@ -193,26 +194,39 @@ async def _generator(resources: AsyncExitStack, bus: Connection, settings: Setti
 async def _memory_models(resources: AsyncExitStack, settings: Settings) -> Models:
     """The reranker, and the models that judge, synthesize and analyse, as far as configured."""
     wanted = settings.memory
-    reranker = None
+    opened: dict[str, StructuredModel | None] = {}
+    for name in (
+        wanted.judge_model,
+        wanted.synthesis_model,
+        wanted.query_model,
+        wanted.reranker_chat_model,
+    ):
+        if name not in opened:
+            opened[name] = await _structured_model(resources, settings, name)
+    judge, query = opened[wanted.judge_model], opened[wanted.query_model]
+    expander = Expander(query, within=wanted.query_timeout) if query else None
+    reranker = await _reranker(resources, wanted, opened[wanted.reranker_chat_model])
+    return Models(
+        recall=RecallModels(reranker=reranker, expander=expander),
+        judge=Judge(judge, within=wanted.judge_timeout) if judge else None,
+        synthesizer=opened[wanted.synthesis_model],
+    )
+
+
+async def _reranker(
+    resources: AsyncExitStack, wanted: MemorySettings, model: StructuredModel | None
+) -> Reranker | None:
+    """The cross-encoder, else the model that reranks, else none."""
     if wanted.reranker_url:
-        reranker = await Reranker.open(
+        reranker = await HttpReranker.open(
             wanted.reranker_url,
             key=wanted.reranker_key,
             model=wanted.reranker_model,
             timeout=wanted.reranker_timeout,
         )
         resources.push_async_callback(reranker.close)
-    opened: dict[str, StructuredModel | None] = {}
-    for name in (wanted.judge_model, wanted.synthesis_model, wanted.query_model):
-        if name not in opened:
-            opened[name] = await _structured_model(resources, settings, name)
-    judge, query = opened[wanted.judge_model], opened[wanted.query_model]
-    expander = Expander(query, within=wanted.query_timeout) if query else None
-    return Models(
-        recall=RecallModels(reranker=reranker, expander=expander),
-        judge=Judge(judge, within=wanted.judge_timeout) if judge else None,
-        synthesizer=opened[wanted.synthesis_model],
-    )
+        return reranker
+    return ModelReranker(model, within=wanted.reranker_chat_timeout) if model else None
 
 
 async def _structured_model(

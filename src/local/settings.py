@@ -59,6 +59,8 @@ class MemorySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     reranker_key: str | None = None
     reranker_model: str | None = None
     reranker_timeout: Seconds = 2.0
+    reranker_chat_model: str = ""
+    reranker_chat_timeout: Seconds = 5.0
     judge_model: str = "gemma4"
     judge_top_k: Annotated[int, msgspec.Meta(ge=1, le=20)] = 5
     judge_distance: Annotated[float, msgspec.Meta(ge=0, le=2)] = 0.7

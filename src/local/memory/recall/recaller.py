@@ -59,6 +59,9 @@ class RecallRequest(msgspec.Struct, frozen=True, kw_only=True):
     min_relevance: float = 0.0
     """The share of the best item's score, before a reranker, that an item needs."""
     rerank: bool = True
+    candidates: int | None = None
+    """Of so many a reranker selects, where they are more than are wanted; None: it puts the best 20
+    into order in any case."""
     repetitions: bool = False
     """Whether texts that say the same are all wanted."""
     weights: Weights | None = None
@@ -154,7 +157,8 @@ class Recaller:
     def _choose(self, ask: RecallRequest, found: Matches, draft: Draft) -> Choice[RecallResult]:
         min_score = found.min_score if self.min_score is None else self.min_score
         ranked = yield from rank(found, draft, min_score=min_score)
-        wanted = max(RERANKED, ask.top_k) if self._reranks(ask) else ask.top_k
+        more = (ask.candidates or RERANKED) if self._reranks(ask) else 0
+        wanted = max(more, ask.top_k)
         items = yield from _first(ranked, wanted, repetitions=ask.repetitions)
         items = yield from _with_relations(_relevant(items, ask.min_relevance))
         return RecallResult(
@@ -170,10 +174,11 @@ class Recaller:
 
     async def _reranked(self, ask: RecallRequest, recalled: RecallResult) -> RecallResult:
         items = recalled.items
-        if self._models.reranker is not None and ask.rerank and items:
+        selects = len(items) > (0 if ask.candidates is None else ask.top_k)
+        if self._models.reranker is not None and ask.rerank and selects:
             try:
                 order = await self._models.reranker.rank(
-                    ask.query, [_as_said(item.record) for item in items]
+                    ask.query, [as_said(item.record) for item in items]
                 )
             except RerankError as error:
                 log.debug("rerank_failed", reason=str(error))
@@ -286,7 +291,7 @@ def _repeats(topic: str | None, topics: Collection[str | None]) -> bool:
     return topic in topics or None in topics or (topic is None and bool(topics))
 
 
-def _as_said(record: Record) -> str:
+def as_said(record: Record) -> str:
     """Under its key, or the name of who said it, if that is not like a key."""
     label = record.topic or record.label
     if not label or (record.topic is None and is_topic(label)):
