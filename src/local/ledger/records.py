@@ -196,10 +196,14 @@ class Written(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TripletFact(msgspec.Struct, frozen=True, kw_only=True):
-    """A fact to be stored, with the triplet that it was said in."""
+    """A fact to be stored, with the triplet that it was said in.
+
+    `alias`: it says that its subject and its object are two names of one thing.
+    """
 
     triplet: Triplet
     record: NewRecord
+    alias: bool = False
 
 
 class Rewritten(msgspec.Struct, frozen=True, kw_only=True):

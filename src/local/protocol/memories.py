@@ -5,13 +5,13 @@ model of a search that found nothing.
 """
 
 import re
-import unicodedata
 from datetime import datetime
 from typing import Literal, Self
 
 import msgspec
 
 from local.errors import TooLargeError
+from local.text.names import entity_key
 
 Kind = Literal["chat_message", "tool_output", "transcript", "document_chunk", "fact", "episode"]
 """A `transcript` is a message that is stored in its conversation but not searched: instructions."""
@@ -215,14 +215,8 @@ class Triplet(msgspec.Struct, frozen=True, kw_only=True):
         return text if text.endswith((".", "!", "?")) else f"{text}."
 
     def key(self) -> tuple[str, str, str]:
-        """Equal for the same fact, whatever its capitals."""
+        """Equal for the same fact, however its names are spelled."""
         return entity_key(self.subject), entity_key(self.predicate), entity_key(self.object)
-
-
-def entity_key(name: str) -> str:
-    """Equal for the same name, whatever its capitals, spaces and surrounding punctuation."""
-    folded = unicodedata.normalize("NFKC", name).casefold()
-    return " ".join(folded.split()).strip(" .,;:!?\"'“”«»") or folded
 
 
 def nothing_found(reason: str | None = None) -> str:

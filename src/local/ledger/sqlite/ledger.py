@@ -19,6 +19,7 @@ from local.ledger.sqlite.database import Database, Row, SqlConnection, damages
 from local.ledger.sqlite.documents import Documents
 from local.ledger.sqlite.facts import Facts
 from local.ledger.sqlite.index import IndexedRecords
+from local.ledger.sqlite.knowledge import Knowledge
 from local.ledger.sqlite.received import Received
 from local.ledger.sqlite.relations import Relations
 from local.ledger.sqlite.rows import SQL, Parameters, RecordRows, Records, TenantRows
@@ -42,6 +43,7 @@ class Ledger:
         written = RecordRows(rows)
         self.records = Records(rows, written)
         self.facts = Facts(rows, written)
+        self.knowledge = Knowledge(rows, written)
         self.relations = Relations(rows, written)
         self.turns = Turns(rows, written)
         self.conversations = Conversations(rows, written)

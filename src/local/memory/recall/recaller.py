@@ -139,6 +139,7 @@ class Recaller:
         now = in_utc(ask.as_of, "as_of") if ask.as_of else self._clock()
         since, until = _times(ask)
         query = await self._analysed(checked_text(ask.query, "query"), now)
+        query = query.expanded(await self._retrieval.aliases(query.text, caller), ())
         search = _search(query, within, since, until)
         draft = partial(Draft, query, within, now, self._feedback_weight)
         choose = partial(self._choose, ask)
