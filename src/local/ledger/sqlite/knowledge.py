@@ -7,7 +7,7 @@ lead to no record, so recall passes them by. Names themselves stand in the facts
 
 import asyncio
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
+from functools import cache, partial
 from itertools import chain
 
 import msgspec
@@ -108,11 +108,12 @@ class Knowledge:
         self._records.relate(connection, written.id, STATES, stated)
         names = (triplet.subject, triplet.object)
         if fact.alias:
-            aliases = (_aliases_of([place], name) for name in names)
+            aliases = (_aliases_of([place], entity_key(name)) for name in names)
             for target in (ANY_ALIAS, *chain.from_iterable(aliases)):
                 self._records.relate(connection, written.id, ALSO, target)
         for role, name in zip(ROLES, names, strict=True):
-            self._records.relate(connection, written.id, NAMES, _entity(place, role, name))
+            key = entity_key(name)
+            self._records.relate(connection, written.id, NAMES, _entity(place, role, key))
             for called in self._called(connection, within, name):
                 for other in self._naming(connection, written.id, within, called):
                     self._records.relate(connection, written.id, SHARES_ENTITY, other)
@@ -139,7 +140,7 @@ class Knowledge:
 
     def _spelled(self, connection: SqlConnection, places: Sequence[Place], name: str) -> str | None:
         """How the oldest fact that names a thing spells its name; None if none does."""
-        entities = dict.fromkeys(_entities_of(places, name), name)
+        entities = dict.fromkeys(_entities_of(places, entity_key(name)), name)
         spellings = self._spellings(connection, entities)
         return next((spellings[entity] for entity in entities if entity in spellings), None)
 
@@ -158,7 +159,7 @@ class Knowledge:
         names = {entity_key(name): name}
         waiting = [name]
         while waiting and len(names) < MOST_ALIASES:
-            for target in _aliases_of(places, waiting.pop(0)):
+            for target in _aliases_of(places, entity_key(waiting.pop(0))):
                 found = self._rows.execute(connection, "aliases", alias=target, limit=MOST_ALIASES)
                 for alias in chain.from_iterable(row for row in found.fetchall()):
                     if entity_key(alias) not in names:
@@ -175,7 +176,7 @@ class Knowledge:
                 found = self._rows.execute(
                     connection,
                     "naming",
-                    entity=_entity(place, role, name),
+                    entity=_entity(place, role, entity_key(name)),
                     id=record_id,
                     scope=within[0][0],
                     owner=within[0][1],
@@ -185,23 +186,24 @@ class Knowledge:
                 yield from (row["id"] for row in found)
 
 
-def _entity(place: Place, role: str, name: str) -> str:
+def _entity(place: Place, role: str, key: str) -> str:
     """What stands for an entity in one role: looking for the other finds it in any crowd."""
-    return content_id(NAMES, *place, role, entity_key(name))
+    return content_id(NAMES, *place, role, key)
 
 
-def _entities_of(places: Sequence[Place], name: str) -> list[str]:
-    return [_entity(place, role, name) for place in places for role in ROLES]
+def _entities_of(places: Sequence[Place], key: str) -> list[str]:
+    return [_entity(place, role, key) for place in places for role in ROLES]
 
 
-def _aliases_of(places: Sequence[Place], name: str) -> list[str]:
+def _aliases_of(places: Sequence[Place], key: str) -> list[str]:
     """What stands for a name in the facts that say what else the thing is called."""
-    return [content_id(ALSO, *place, entity_key(name)) for place in places]
+    return [content_id(ALSO, *place, key) for place in places]
 
 
 def _named(text: str, ids_of: Callable[[str], Sequence[str]]) -> list[tuple[Run, Sequence[str]]]:
     """What may be a name in a text, with the ids that stand for it."""
-    return [(run, ids_of(run.text)) for run in runs(text)]
+    known = cache(ids_of)
+    return [(run, known(entity_key(run.text))) for run in runs(text)]
 
 
 def _json(ids: Sequence[str]) -> str:
