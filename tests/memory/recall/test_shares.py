@@ -412,7 +412,7 @@ def test_the_documented_shares_are_the_constants() -> None:
         "recent": [ranking.RECENT, ranking.RECENT_SESSIONS],
         "time": [ranking.TIME],
         "topic": [ranking.TOPIC],
-        "related": [1.29, ranking.RELATED],
+        "related": [1.72, ranking.STATED, ranking.RELATED],
         "importance": [ranking.IMPORTANCE / 2],
         "age": [-lost, ranking.NEW, lost, half_life, ranking.FADING["standard"][0]],
         "feedback": [],
