@@ -374,3 +374,17 @@ async def test_a_reranker_that_fails_leaves_the_merged_order_until_it_is_well(
 
     assert (contents(failed), failed["rerank_used"]) == (order, False)
     assert (contents(well), well["rerank_used"]) == (order[::-1], True)
+
+
+async def test_a_model_decides_on_the_order_where_one_is_configured(
+    configured: Callable[..., Settings], ollama: OllamaStandIn
+) -> None:
+    async with open_stack(configured(reranker_chat_model="gemma4")) as stack:
+        first = await merged(stack)
+        ollama.script_json({"numbers": [2, 1]})
+        turned = await recall(stack.bus, "the piano", scope="user")
+        ollama.models.clear()
+        failed = await recall(stack.bus, "the piano", scope="user")
+
+    assert (contents(turned), turned["rerank_used"]) == (first[::-1], True)
+    assert (contents(failed), failed["rerank_used"]) == (first, False)

@@ -33,9 +33,10 @@ from local.memory.changes import Announce
 from local.memory.extraction.items import Extractor
 from local.memory.extraction.model import ModelExtractor
 from local.memory.extraction.rules import RulesExtractor
+from local.memory.recall.model_reranker import ModelReranker
 from local.memory.recall.query import Expander
 from local.memory.recall.recaller import RecallModels
-from local.memory.recall.reranker import Reranker
+from local.memory.recall.reranker import HttpReranker, Reranker
 from local.memory.tenant import Memories, Memory, Models
 from local.memory.upkeep.supersession import Judge
 from local.opening import open_ledger
@@ -194,30 +195,44 @@ async def _generator(resources: AsyncExitStack, bus: Connection, settings: Setti
 
 
 async def _memory_models(resources: AsyncExitStack, settings: Settings) -> Models:
-    """The reranker, and the models that judge, synthesize and analyse, as far as configured."""
+    """The models that rerank, read, judge, synthesize and analyse, as far as configured."""
     wanted = settings.memory
-    reranker = None
-    if wanted.reranker_url:
-        reranker = await Reranker.open(
-            wanted.reranker_url,
-            key=wanted.reranker_key,
-            model=wanted.reranker_model,
-            timeout=wanted.reranker_timeout,
-        )
-        resources.push_async_callback(reranker.close)
-    opened: dict[str, StructuredModel | None] = {}
     reading = wanted.extraction_model if wanted.extractor == "model" else ""
-    for name in (wanted.judge_model, wanted.synthesis_model, wanted.query_model, reading):
+    opened: dict[str, StructuredModel | None] = {}
+    for name in (
+        wanted.judge_model,
+        wanted.synthesis_model,
+        wanted.query_model,
+        wanted.reranker_chat_model,
+        reading,
+    ):
         if name not in opened:
             opened[name] = await _structured_model(resources, settings, name)
     judge, query = opened[wanted.judge_model], opened[wanted.query_model]
     expander = Expander(query, within=wanted.query_timeout) if query else None
+    reranker = await _reranker(resources, wanted, opened[wanted.reranker_chat_model])
     return Models(
         recall=RecallModels(reranker=reranker, expander=expander),
         extractor=_extractor(wanted, opened[reading]),
         judge=Judge(judge, within=wanted.judge_timeout) if judge else None,
         synthesizer=opened[wanted.synthesis_model],
     )
+
+
+async def _reranker(
+    resources: AsyncExitStack, wanted: MemorySettings, model: StructuredModel | None
+) -> Reranker | None:
+    """The cross-encoder, else the model that reranks, else none."""
+    if wanted.reranker_url:
+        reranker = await HttpReranker.open(
+            wanted.reranker_url,
+            key=wanted.reranker_key,
+            model=wanted.reranker_model,
+            timeout=wanted.reranker_timeout,
+        )
+        resources.push_async_callback(reranker.close)
+        return reranker
+    return ModelReranker(model, within=wanted.reranker_chat_timeout) if model else None
 
 
 def _extractor(settings: MemorySettings, model: StructuredModel | None) -> Extractor | None:

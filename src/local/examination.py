@@ -22,7 +22,7 @@ from local.folder import folder_lock
 from local.ledger.records import Counts
 from local.ledger.tasks import TaskCounts
 from local.llm.ollama import installed_models
-from local.memory.recall.reranker import Reranker
+from local.memory.recall.reranker import HttpReranker
 from local.opening import has_ledger, open_ledger, refuse_a_missing_ledger
 from local.protocol.envelope import DEFAULT_TENANT, utc_now
 from local.protocol.payloads import MemoryStatus, TasksSetAside
@@ -160,6 +160,7 @@ def _models(settings: Settings) -> Iterator[Coroutine[Any, Any, CheckResult]]:
         "judge": (memory.judge_model, "facts are replaced by their topics only"),
         "synthesizer": (memory.synthesis_model, "the best item is the answer"),
         "query model": (memory.query_model, "questions are looked up as they are"),
+        "reranking model": (memory.reranker_chat_model, "recall's own order stands"),
     }.items():
         if model and chat.chat != "rules":
             yield _ollama(name, chat.ollama_url, model, needed=False, without=without)
@@ -168,7 +169,7 @@ def _models(settings: Settings) -> Iterator[Coroutine[Any, Any, CheckResult]]:
 async def _reranker(memory: MemorySettings) -> CheckResult:
     """Whether the reranker answers; recall works without it."""
     try:
-        reranker = await Reranker.open(
+        reranker = await HttpReranker.open(
             str(memory.reranker_url),
             key=memory.reranker_key,
             model=memory.reranker_model,

@@ -60,6 +60,8 @@ class MemorySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     reranker_key: str | None = None
     reranker_model: str | None = None
     reranker_timeout: Seconds = 2.0
+    reranker_chat_model: str = ""
+    reranker_chat_timeout: Seconds = 5.0
     extractor: ExtractorChoice = "rules"
     extraction_model: str = "gemma4"
     extraction_timeout: Seconds = 60.0

@@ -131,7 +131,7 @@ async def test_a_restored_session_has_the_tools_that_were_called(
     assert messages[3]["tool_name"] == "weather"
 
 
-@pytest.mark.usefixtures("loading")
+@pytest.mark.usefixtures("tools")
 async def test_notes_and_important_memories_are_in_every_prompt(
     start: StartGenerator, client: QueryClient, ollama: OllamaStandIn, memory: Memory
 ) -> None:
@@ -139,7 +139,7 @@ async def test_notes_and_important_memories_are_in_every_prompt(
     await richard.facts.store(
         Fact(content="Richard is allergic to nuts.", scope="user", importance=0.9)
     )
-    await start(tools=1)
+    await start()
     await client.ask("Hello", caller=RICHARD)
     await richard.sessions.note("The cake is ordered.", "planner")
     await client.ask("Go on", caller=RICHARD)
@@ -426,14 +426,14 @@ async def test_what_a_summary_stands_for_is_not_kept_beside_it(
         assert len(memory) == len(memory.context) < 20
 
 
-@pytest.mark.usefixtures("loading")
+@pytest.mark.usefixtures("tools")
 async def test_an_important_memory_that_is_larger_than_the_context_fails_no_turn(
     start: StartGenerator, client: QueryClient, ollama: OllamaStandIn, memory: Memory
 ) -> None:
     await memory.of(RICHARD).facts.store(
         Fact(content="Nuts are bad. " * 4_000, scope="user", importance=0.9)
     )
-    agent = await start(tools=1)
+    agent = await start()
     ollama.context_tokens = agent._settings.context_size
 
     turn = await client.ask("Hello", caller=RICHARD)

@@ -111,7 +111,7 @@ async def test_a_ledger_whose_folder_cannot_be_locked_is_broken(
     assert "cannot be written to" in findings["ledger"].detail
 
 
-HELPERS = ("reranker", "judge", "synthesizer", "query model")
+HELPERS = ("reranker", "judge", "synthesizer", "query model", "reranking model")
 
 
 async def test_helpers_of_the_memory_are_named_where_they_are_configured(
@@ -121,12 +121,14 @@ async def test_helpers_of_the_memory_are_named_where_they_are_configured(
     rules = await examined(tmp_path, ollama.url, chat="rules")
     none = await examined(tmp_path, ollama.url, judge_model="", synthesis_model="")
     ollama.models.remove("gemma4:latest")
-    missing = await examined(tmp_path, ollama.url, query_model="gemma4")
+    missing = await examined(
+        tmp_path, ollama.url, query_model="gemma4", reranker_chat_model="gemma4"
+    )
 
     named = [[name for name in HELPERS if name in found] for found in (usual, rules, none, missing)]
-    assert named == [["judge", "synthesizer"], [], [], ["judge", "synthesizer", "query model"]]
+    assert named == [["judge", "synthesizer"], [], [], list(HELPERS[1:])]
     assert usual["judge"].detail == f"gemma4, Ollama at {ollama.url}"
-    assert [missing[name].verdict for name in named[3]] == ["note", "note", "note"]
+    assert [missing[name].verdict for name in named[3]] == ["note"] * 4
 
 
 async def test_the_reranker_is_asked(tmp_path: Path, ollama: OllamaStandIn) -> None:

@@ -264,3 +264,27 @@ def test_every_share_is_named_in_full_however_many_there_are(
     explained = shown(capsys, explanation=Explanation(shares=shares, weight=1))
 
     assert all(f"{name}=+0.10" in explained for name in names)
+
+
+def test_relations_of_a_memory_are_listed_from_either_side(running: Running, user: str) -> None:
+    own = ("--user", user)
+
+    def remember(content: str) -> str:
+        args = (f"content={content}", "scope=user")
+        answered = answer(running.folder, "call", "remember_fact", *args, *own)
+        id_: str = answered["data"]["id"]
+        return id_
+
+    pump, oil = remember("The pump broke."), remember("The oil ran out.")
+    edge = (f"source={pump}", "type=caused_by", f"target={oil}")
+    local2(running.folder, "call", "relate", *edge, *own)
+
+    (one,) = answer(running.folder, "relations", pump, *own)["relations"]
+    assert (one["type"], one["id"], one["incoming"]) == ("caused_by", oil, False)
+    listed = local2(running.folder, "relations", oil, *own).stdout
+    assert listed.startswith("it caused_by this")
+    assert pump in listed
+    assert "The pump broke." in listed
+    strange = local2(running.folder, "relations", oil, "--user", f"not {user}")
+    assert strange.returncode == 1
+    assert "no memory of this id" in strange.stderr

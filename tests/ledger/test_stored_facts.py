@@ -117,7 +117,7 @@ def said(*triplets: tuple[str, str, str], **columns: Any) -> list[TripletFact]:
 
 
 async def told(ledger: Ledger, *triplets: tuple[str, str, str]) -> list[Written]:
-    return await ledger.facts.store_triplets(said(*triplets))
+    return await ledger.knowledge.store(said(*triplets))
 
 
 async def test_triplets_are_facts_and_stated_once(ledger: Ledger) -> None:
@@ -134,7 +134,7 @@ async def test_of_triplets_told_together_all_are_stored_or_none(ledger: Ledger) 
     broken = said(("Ada", "lives in", "Bonn"), metadata={"of no form": object()})
 
     with pytest.raises(TypeError):
-        await ledger.facts.store_triplets([*whole, *broken])
+        await ledger.knowledge.store([*whole, *broken])
 
     assert (await ledger.counts()).records == 0
 
@@ -152,7 +152,7 @@ async def test_triplets_that_name_one_entity_lead_to_each_other(ledger: Ledger) 
         links = (yield DetailRequest(related=rows)).related
         records = (yield DetailRequest(records=rows)).records
         return {
-            frozenset({records[row].content, records[to].content})
+            frozenset({records[row].content, records[to.row].content})
             for row, others in links.items()
             for to in others
         }

@@ -7,11 +7,13 @@ import pytest
 from ledger.conftest import OpenLedger
 from ledgers import DAY, OWNER, fact, message
 from local.ledger.door import Ledger
+from local.ledger.relations import Relation
 from local.ledger.sessions import Important, Note, SessionOf, StoredSession
-from local.protocol.memories import Owning
+from local.protocol.memories import MemoryType, Owning
 from local.protocol.payloads import OutputPart
 
 SESSION = SessionOf(OWNER, "s1")
+TYPES: tuple[MemoryType, ...] = ("fact",)
 Whose = tuple[tuple[Owning, str], ...]
 
 
@@ -79,14 +81,57 @@ async def test_the_most_important_facts_come_first(ledger: Ledger) -> None:
     session = await load(
         ledger,
         important=[
-            Important(whose=own, least=0.5, limit=9),
-            Important(whose=own, least=0.5, limit=1),
-            Important(whose=shared, least=0.5, limit=9),
+            Important(whose=own, types=TYPES, least=0.5, limit=9),
+            Important(whose=own, types=TYPES, least=0.5, limit=1),
+            Important(whose=shared, types=TYPES, least=0.5, limit=9),
         ],
     )
 
     contents = [[one.content for one in facts] for facts in session.facts]
     assert contents == [["Oslo.", "Rome.", "Vim."], ["Oslo."], ["For all."]]
+
+
+async def most_important(ledger: Ledger, limit: int = 9) -> list[str]:
+    wanted = Important(whose=(("user", OWNER),), types=TYPES, least=0.5, limit=limit)
+    (found,) = await ledger.sessions.important([wanted])
+    return [one.content for one in found]
+
+
+async def test_what_is_made_to_last_is_important_and_comes_by_its_importance(
+    ledger: Ledger,
+) -> None:
+    for content, importance in (("Tea.", 0.2), ("Vim.", 0.5), ("Rome.", 0.9)):
+        await ledger.facts.store(fact(content, importance=importance))
+    for content, importance in (("Allergic.", 0.3), ("Left-handed.", 0.6)):
+        await ledger.facts.store(fact(content, importance=importance, durability="core"))
+
+    assert await most_important(ledger) == ["Rome.", "Left-handed.", "Vim.", "Allergic."]
+    assert await most_important(ledger, limit=2) == ["Rome.", "Left-handed."]
+
+
+async def test_of_other_types_nothing_is_important(ledger: Ledger) -> None:
+    for memory_type in (None, "fact", "task"):
+        one = fact(f"A {memory_type}.", memory_type=memory_type, durability="core")
+        await ledger.facts.store(one)
+
+    assert await most_important(ledger) == ["A fact.", "A None."]
+
+
+async def test_what_an_active_fact_supersedes_is_important_no_more(ledger: Ledger) -> None:
+    older, newer = fact("Rome.", importance=0.9), fact("Oslo.", importance=0.6)
+    for one in (older, newer):
+        await ledger.facts.store(one)
+    edge = Relation(
+        source=newer.id, type="supersedes", target=older.id, agent=None, user=OWNER, at=DAY
+    )
+    await ledger.relations.add(edge, lambda *_: None)
+    assert await most_important(ledger) == ["Oslo."]
+
+    newest = fact("Bonn.", importance=0.6)
+    await ledger.facts.store(newest)
+    rows = [(await ledger.records.chain(id_))[0] for id_ in (newest.id, newer.id)]
+    await ledger.facts.judge(rows[0], replaces=[rows[1]], agent="judge")
+    assert await most_important(ledger) == ["Rome.", "Bonn."], "what superseded it is retired"
 
 
 def no_more(_: Sequence[Note]) -> None:

@@ -357,6 +357,7 @@ async def test_a_session_that_never_was_has_its_memories_and_nothing_else(
         ("merge_notes", "note_active"),
         ("session_messages", "record_standing"),
         ("important_facts", "record_important"),
+        ("important_facts", "record_core"),
     ],
 )
 async def test_what_is_read_is_found_by_an_index(
@@ -364,7 +365,7 @@ async def test_what_is_read_is_found_by_an_index(
 ) -> None:
     values = dict.fromkeys(
         ("tenant", "owner", "session_id", "position", "limit", "importance"), 1
-    ) | {"places": "[]"}
+    ) | {"places": "[]", "types": "[]"}
 
     def explain(connection: SqlConnection) -> list[str]:
         found = connection.execute(f"EXPLAIN QUERY PLAN {statements()[statement]}", values)

@@ -309,8 +309,11 @@ def test_the_schemas_are_what_models_are_given(memory: Memory) -> None:
         "read_tool_output",
         "note",
         "load_session",
+        "top_memories",
         "ingest",
         "add_document",
+        "relate",
+        "relations",
     ]
     for name, schema in schemas.items():
         function = schema.tool_schema.function

@@ -2,7 +2,7 @@
 
 with RerankStandIn() as server:
     server.script(Answer(results=[(1, 0.9), (0, 0.2)]), Answer(status=500))
-    reranker = await Reranker.open(server.url)
+    reranker = await HttpReranker.open(server.url)
 """
 
 import re

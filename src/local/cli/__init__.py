@@ -173,6 +173,21 @@ def history(
 
 
 @app.command()
+def relations(
+    context: typer.Context,
+    memory_id: Annotated[str, typer.Argument(metavar="ID", help="The memory's id.")],
+    user: User = None,
+    agent: Agent = "cli",
+    json: Json = False,
+) -> None:
+    """Show what bears on a memory, and what it bears on."""
+    with command(context.obj, json=json) as (settings, output):
+        from local.cli.relations import relations as run
+
+        run(settings, output, memory_id, Sender(agent=agent, user=user))
+
+
+@app.command()
 def ingest(  # noqa: PLR0913, PLR0917 - one parameter an option
     context: typer.Context,
     files: Annotated[list[Path], typer.Argument(help="JSON lines, one message each; - is stdin.")],

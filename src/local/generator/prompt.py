@@ -13,8 +13,9 @@ from local.conversation.compaction.fitting import pack_rounds, share_out, shorte
 from local.conversation.message import Message, is_from_user, text_of
 from local.conversation.parts import text_and_parts
 from local.conversation.tokens import TokenCounter
-from local.llm.framing import fact_line, note_line
+from local.llm.framing import fact_line, note_line, section
 from local.llm.models import ChatMessage, ToolCall
+from local.protocol.memories import SourceClass
 from local.protocol.payloads import Json
 
 BACKGROUND_FRACTION = 2
@@ -44,6 +45,7 @@ class PromptMemory(msgspec.Struct, frozen=True, kw_only=True):
     content: str
     topic: str | None = None
     by: str | None = None
+    source_class: SourceClass | None = None
 
 
 class Background(msgspec.Struct, frozen=True, kw_only=True):
@@ -118,7 +120,10 @@ class PromptWriter(msgspec.Struct, frozen=True, kw_only=True):
         return pack_rounds(own, room, self.count)
 
     def _system(self, *, compressed: bool) -> Message:
-        facts = [fact_line(each.content, each.topic, each.by) for each in self.background.memories]
+        facts = [
+            fact_line(each.content, each.topic, each.by, each.source_class)
+            for each in self.background.memories
+        ]
         notes = [
             note_line(note.role, note.content, merged=note.merges > 0)
             for note in self.background.notes
@@ -128,9 +133,9 @@ class PromptWriter(msgspec.Struct, frozen=True, kw_only=True):
         if compressed:
             parts.append(COMPRESSED)
         if facts:
-            parts.append(_section("pre-seeded-memories", lines[: len(facts)]))
+            parts.append(section("pre-seeded-memories", lines[: len(facts)]))
         if notes:
-            parts.append(_section("notes-of-this-session", lines[len(facts) :]))
+            parts.append(section("notes-of-this-session", lines[len(facts) :]))
         return Message(role="system", content="\n\n".join(parts))
 
 
@@ -161,7 +166,3 @@ def _fit_lines(lines: Sequence[str], budget: int, count: TokenCounter) -> list[s
     """Cut the longest lines, so that together they fit the budget."""
     messages = [Message(role="system", content=line) for line in lines]
     return [text_of(message) for message in share_out(messages, budget, count)]
-
-
-def _section(name: str, lines: Sequence[str]) -> str:
-    return "\n".join((f"<{name}>", *lines, f"</{name}>"))

@@ -6,6 +6,7 @@ dropped at any time and made again from `load_session`.
 
 import asyncio
 from collections.abc import Collection, Sequence
+from typing import TypeVar
 
 import msgspec
 import structlog
@@ -31,6 +32,8 @@ LOAD = "load_session"
 LOAD_SECONDS = 5.0
 """The longest that a turn waits for the memory before it goes on without. A user waits meanwhile,
 and the next turn asks again."""
+TOP = "top_memories"
+TOP_SECONDS = 2.0
 
 log = structlog.get_logger()
 
@@ -79,11 +82,19 @@ class LoadedMessage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LoadedSession(msgspec.Struct, frozen=True, kw_only=True):
-    """The result of `load_session`."""
+    """The result of `load_session`, without memories: `top_memories` answers with them."""
 
     messages: list[LoadedMessage] = []
     notes: list[PromptNote] = []
+
+
+class LoadedMemories(msgspec.Struct, frozen=True, kw_only=True):
+    """The result of `top_memories`."""
+
     memories: list[PromptMemory] = []
+
+
+Loaded = TypeVar("Loaded", LoadedSession, LoadedMemories)
 
 
 class GeneratorSession:
@@ -115,14 +126,17 @@ class GeneratorSession:
 
         Without a memory on the bus the turn goes on without them, and the next one asks again.
         """
-        loaded = await self._load()
-        if loaded is None:
-            if self._to_restore:
-                self._unrestored_turns.add(query_id)
-            return Background()
-        if self._to_restore:
+        loaded, top = await asyncio.gather(
+            self._ask(LOAD, {"limit": self._to_restore}, LoadedSession, LOAD_SECONDS),
+            self._ask(TOP, {}, LoadedMemories, TOP_SECONDS),
+        )
+        if self._to_restore and loaded is None:
+            self._unrestored_turns.add(query_id)
+        elif self._to_restore and loaded is not None:
             self._restore(loaded.messages, query)
-        return Background(notes=loaded.notes, memories=loaded.memories)
+        return Background(
+            notes=loaded.notes if loaded else (), memories=top.memories if top else ()
+        )
 
     def clear(self) -> None:
         """Begin anew: until the generator restarts no prompt contains what was before."""
@@ -142,17 +156,15 @@ class GeneratorSession:
         if (context := self.memory.snapshot().context) is not None:
             self.memory.restore(Snapshot(messages=context))
 
-    async def _load(self) -> LoadedSession | None:
-        """None if the memory does not answer, or not with a session."""
-        result = await call_tool(
-            self._bus, LOAD, {"limit": self._to_restore}, caller=self._caller, timeout=LOAD_SECONDS
-        )
+    async def _ask(self, tool: str, args: Json, into: type[Loaded], within: float) -> Loaded | None:
+        """What a tool of the memory answers; None if it does not, or with something else."""
+        result = await call_tool(self._bus, tool, args, caller=self._caller, timeout=within)
         try:
             if result.ok:
-                return msgspec.convert(result.data, LoadedSession)
-            log.warning("session_not_loaded", reason=result.outcome)
+                return msgspec.convert(result.data, into)
+            log.warning("not_loaded", tool=tool, reason=result.outcome)
         except msgspec.ValidationError:
-            log.warning("session_not_loaded", reason="Its answer is no session.")
+            log.warning("not_loaded", tool=tool, reason="Its answer is of another form.")
         return None
 
     def _restore(self, loaded: Sequence[LoadedMessage], query: str) -> None:

@@ -5,6 +5,7 @@ Also the text that a record's vector is made of.
 
 import unicodedata
 from datetime import datetime
+from typing import get_args
 
 import msgspec
 
@@ -15,6 +16,7 @@ from local.protocol.memories import (
     Kind,
     MemoryType,
     Owning,
+    RelationType,
     RetiredWhy,
     SourceClass,
     Triplet,
@@ -24,6 +26,10 @@ from local.text.features import Features, features
 
 DERIVED_FROM = "derived_from"
 """How an answer bears on the records that it rests on, and an extracted fact on its messages."""
+SHARES_ENTITY = "shares_entity"
+"""How facts bear on each other that name the same."""
+RELATION_TYPES: tuple[RelationType, ...] = get_args(RelationType)
+"""Those that are stated; all others are the ledger's own."""
 EXTRACTED_FROM = "extracted_from"
 """In the metadata of an extracted fact: the ids of the messages that it was read in."""
 STRENGTH: dict[SourceClass, int] = {
@@ -190,10 +196,14 @@ class Written(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TripletFact(msgspec.Struct, frozen=True, kw_only=True):
-    """A fact to be stored, with the triplet that it was said in."""
+    """A fact to be stored, with the triplet that it was said in.
+
+    `alias`: it says that its subject and its object are two names of one thing.
+    """
 
     triplet: Triplet
     record: NewRecord
+    alias: bool = False
 
 
 class Rewritten(msgspec.Struct, frozen=True, kw_only=True):

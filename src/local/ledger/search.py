@@ -15,7 +15,7 @@ import numpy as np
 from local.ledger.columns import View
 from local.ledger.entries import Array, Flags
 from local.ledger.records import TENANT_OWNED, Record
-from local.protocol.memories import Kind, Owning
+from local.protocol.memories import ItemRelation, Kind, Owning
 from local.protocol.vectors import VectorHits
 
 
@@ -135,27 +135,36 @@ class Matches(WordMatches, frozen=True, kw_only=True):
         return self.view.cosines(self.question, self.embedder)
 
 
+class Related(NamedTuple):
+    """A row that another leads to; `stated`: by a relation, and not only by what both name."""
+
+    row: int
+    stated: bool
+
+
 D = TypeVar("D")
 T = TypeVar("T")
 
 
 class DetailRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """Rows of which a choice needs the related ones, the sources, or the records."""
+    """Rows of which a choice needs the related ones, the sources, the records, or the relations."""
 
     related: Sequence[int] = ()
     sources: Sequence[int] = ()
     records: Sequence[int] = ()
+    relations: Sequence[int] = ()
 
 
 class Details(msgspec.Struct, frozen=True, kw_only=True):
-    """By row: what each is related to, what the echoes among them repeat, and the records.
+    """By row: what each leads to, what echoes repeat, the records, and how they bear on others.
 
     Records that were superseded meanwhile are not among them.
     """
 
-    related: Mapping[int, Sequence[int]] = {}
+    related: Mapping[int, Sequence[Related]] = {}
     sources: Mapping[int, Echo] = {}
     records: Mapping[int, Record] = {}
+    relations: Mapping[int, Sequence[ItemRelation]] = {}
 
 
 AskVectors = Callable[[int], Awaitable[Meaning]]

@@ -6,7 +6,7 @@ from datetime import datetime
 import msgspec
 
 from local.ledger.records import Record
-from local.protocol.memories import Owning
+from local.protocol.memories import MemoryType, Owning
 from local.protocol.payloads import Json
 
 CHARACTERS = 500_000
@@ -59,9 +59,13 @@ Merge = Callable[[Sequence[Note]], Note | None]
 
 
 class Important(msgspec.Struct, frozen=True, kw_only=True):
-    """Facts of these scopes and owners, `limit` at most, of so much importance at least."""
+    """Facts of these scopes, owners and types, or of no type, `limit` at most.
+
+    They are at least so important, or made to last, and no active fact supersedes them.
+    """
 
     whose: tuple[tuple[Owning, str], ...]
+    types: tuple[MemoryType, ...]
     least: float
     limit: int
 

@@ -7,16 +7,28 @@ line (decision 0041).
 
 import re
 import unicodedata
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 from msgspec import Struct
+
+from local.protocol.memories import SourceClass
 
 MAX_LINE = 1_000
 """Characters of a quoted line: long enough for a fact, and short enough that ten of them do not
 push out the conversation."""
 INSET = "   "
 AUTHORS = {"self": "the user", "other": "somebody else"}
+SOURCES: dict[SourceClass, str] = {
+    "stated": "said by the user",
+    "answered": "said by an assistant",
+    "observed": "from a tool's output",
+    "document": "from a document",
+    "asserted": "noted by an agent",
+}
+STATED: frozenset[SourceClass | None] = frozenset({"stated", "asserted", None})
+"""Of these it counts who stated it; None is not known."""
 JOINERS = "\u200c\u200d"
 """Invisible characters that are part of words in Persian, Hindi and other languages."""
 RULES = (
@@ -51,10 +63,19 @@ def line(text: str, most: int = MAX_LINE) -> str:
     return one
 
 
-def fact_line(content: str, topic: str | None, by: str | None) -> str:
-    """Quote a fact, with who stated it, as far as that is known."""
+def fact_line(
+    content: str, topic: str | None, by: str | None, source_class: SourceClass | None = None
+) -> str:
+    """Quote a fact, with who stated it or where it was read, as far as that is known."""
     fact = f"{topic}: {content}" if topic else content
-    return f"- {line(fact)} [stated by {AUTHORS.get(by or '', 'somebody')}]"
+    stated = f"stated by {AUTHORS.get(by or '', 'somebody')}"
+    source = SOURCES[source_class] if source_class and source_class not in STATED else stated
+    return f"- {line(fact)} [{source}]"
+
+
+def section(name: str, lines: Sequence[str]) -> str:
+    """Quoted lines under a name; none of them holds what ends the section."""
+    return "\n".join((f"<{name}>", *lines, f"</{name}>"))
 
 
 def note_line(role: str, content: str, *, merged: bool) -> str:

@@ -25,6 +25,7 @@ from local.memory.changes import Changes
 from local.memory.scopes import may_see, own_places, owner_in
 from local.protocol.envelope import Caller, new_id
 from local.protocol.memories import Owning, Triplet
+from local.text.names import states_alias
 
 
 class Facts:
@@ -101,8 +102,9 @@ class Facts:
     async def store_triplets(self, triplets: Sequence[Triplet], scope: Owning) -> list[Written]:
         """Store each triplet as a fact of its own, all or none; what is known stays as it is.
 
-        A fact is linked with those of its scope and owner, and with those for everybody, that name
-        its subject or its object.
+        A name that is known is spelled as it was first. A fact is linked with those of its scope
+        and owner, and with those for everybody, that name its subject or its object, by any name
+        that is stated: "Bob is also known as Robert Smith".
 
         Raises:
             InvalidArgumentsError: The caller has no such identity, or a part is blank.
@@ -112,6 +114,7 @@ class Facts:
         facts = [
             TripletFact(
                 triplet=triplet,
+                alias=states_alias(triplet.subject, triplet.predicate, triplet.object),
                 record=self._record(
                     triplet.sentence(),
                     scope,
@@ -124,9 +127,16 @@ class Facts:
             )
             for triplet in tidied
         ]
-        written = await self._ledger.facts.store_triplets(facts)
+        written = await self._ledger.knowledge.store(facts)
         await self._changes.written(written, [fact.record for fact in facts])
         return written
+
+    async def known_entities(self, text: str) -> list[str]:
+        """The names in a text of what facts that the caller may see speak of, as these spell them.
+
+        For extractors: they call everything by the name that it has.
+        """
+        return await self._ledger.knowledge.names_in(text, own_places(self._caller))
 
     def _record(self, content: str, scope: Owning, owner: str, **columns: Any) -> NewRecord:
         usual: dict[str, Any] = {"event_time": self._clock()}

@@ -1,9 +1,11 @@
 """The memory as tools, agents and Python programs use it: everything as one caller may see it.
 
-It has rooms: `facts`, `intake`, `documents`, `sessions` and `outputs`. Besides them it recalls, and
-has the four operations that the reference names.
+It has rooms: `facts`, `relations`, `intake`, `documents`, `sessions` and `outputs`. Besides them it
+recalls, and has the four operations that the reference names.
 """
 
+import asyncio
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -15,14 +17,19 @@ from local.memory.intake.echoes import UNANSWERED
 from local.memory.intake.episodes import EPISODE
 from local.memory.intake.intake import Intake
 from local.memory.recall.recaller import Recaller, RecallItem, RecallRequest, RecallResult
+from local.memory.recall.sections import ScopedResults
 from local.memory.recall.synthesis import Synthesis, SynthesisItem
+from local.memory.relations import Relations
 from local.memory.scopes import ALIKE
 from local.memory.sessions.history import Sessions
 from local.memory.sessions.tool_outputs import ToolOutputs
+from local.memory.sessions.top import TopMemories
 from local.protocol.envelope import Caller
-from local.protocol.memories import Answer, SourceClass
+from local.protocol.memories import Answer, Scope, SourceClass
 from local.protocol.payloads import Json
 
+RESULTS, CANDIDATES = 6, 2
+"""Of a search of one scope so many are wanted, and a reranker selects from so many times more."""
 STRONG = 0.3
 """An episode with this share of the question's words stands by itself, near in meaning or not."""
 
@@ -50,6 +57,7 @@ class MemoryService(msgspec.Struct, frozen=True, kw_only=True):
 
     caller: Caller
     facts: Facts
+    relations: Relations
     intake: Intake
     documents: Documents
     sessions: Sessions
@@ -97,6 +105,60 @@ class MemoryService(msgspec.Struct, frozen=True, kw_only=True):
     async def recall(self, ask: RecallRequest) -> RecallResult:
         """Find whatever was stored and answers a question; see Recaller."""
         return await self.recaller.recall(self.caller, ask)
+
+    async def search_tenant(self, query: str, top_k: int = RESULTS) -> RecallResult:
+        """Search what everybody in the tenant may know, documents too."""
+        return await self._search("tenant", query, top_k)
+
+    async def search_agent(self, query: str, top_k: int = RESULTS) -> RecallResult:
+        """Search the facts of the calling agent.
+
+        Raises:
+            InvalidArgumentsError: The caller is no agent.
+        """
+        return await self._search("agent", query, top_k)
+
+    async def search_scopes(
+        self,
+        query: str,
+        scopes: Sequence[Scope] = ("tenant", "agent"),
+        *,
+        fast_mode: bool = False,
+        top_k: int = RESULTS,
+    ) -> ScopedResults:
+        """Search several scopes at once, each for itself; `text()` of the result is for prompts.
+
+        Args:
+            query: What to look for, in any words.
+            scopes: In the order in which they are returned.
+            fast_mode: No reranker is asked.
+            top_k: How many of each scope at most.
+
+        Raises:
+            InvalidArgumentsError: A scope needs an identity that the caller lacks.
+        """
+        wanted = tuple(dict.fromkeys(scopes))
+        searches = (self._search(scope, query, top_k, rerank=not fast_mode) for scope in wanted)
+        results = await asyncio.gather(*searches, return_exceptions=True)
+        if failed := [result for result in results if isinstance(result, BaseException)]:
+            raise failed[0]
+        found = [result for result in results if not isinstance(result, BaseException)]
+        return ScopedResults(caller=self.caller, scopes=dict(zip(wanted, found, strict=True)))
+
+    async def _search(
+        self, scope: Scope, query: str, top_k: int, *, rerank: bool = True
+    ) -> RecallResult:
+        ask = RecallRequest(
+            query=query, top_k=top_k, scope=scope, rerank=rerank, candidates=CANDIDATES * top_k
+        )
+        return await self.recall(ask)
+
+    async def top_memories(self) -> TopMemories:
+        """What matters most of what the caller may see, without a question.
+
+        Its `section()` is a part for prompts.
+        """
+        return await self.sessions.top_memories()
 
     async def synthesize(self, query: str, recalled: RecallResult) -> Answer:
         """An answer that rests on what was recalled alone; empty if that does not answer."""

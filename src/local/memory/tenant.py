@@ -19,6 +19,7 @@ from local.memory.intake.own_tools import Announced, AnswerLog, KnownTools
 from local.memory.recall.recaller import Recaller, RecallModels
 from local.memory.recall.retrieval import Closeness, Retrieval
 from local.memory.recall.synthesis import Synthesis
+from local.memory.relations import Relations
 from local.memory.scopes import Weights
 from local.memory.service import MemoryService
 from local.memory.sessions.history import Sessions
@@ -100,6 +101,7 @@ class Memory:
         return MemoryService(
             caller=caller,
             facts=Facts(ledger, changes, caller, clock),
+            relations=Relations(ledger, caller, clock),
             intake=Intake(ledger, changes, self.echoes, caller, clock),
             documents=Documents(ledger, changes, agent=caller.agent, clock=clock),
             sessions=Sessions(ledger, caller, self.settings, clock),

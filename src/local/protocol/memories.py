@@ -5,13 +5,13 @@ model of a search that found nothing.
 """
 
 import re
-import unicodedata
 from datetime import datetime
 from typing import Literal, Self
 
 import msgspec
 
 from local.errors import TooLargeError
+from local.text.names import entity_key
 
 Kind = Literal["chat_message", "tool_output", "transcript", "document_chunk", "fact", "episode"]
 """A `transcript` is a message that is stored in its conversation but not searched: instructions."""
@@ -41,11 +41,11 @@ MemoryType = Literal[
 ]
 Durability = Literal["core", "standard", "ephemeral"]
 """core never fades, standard slowly, ephemeral soon."""
+RetiredWhy = Literal["superseded", "contradicted", "merged", "archived", "anonymised", "erased"]
 RelationType = Literal[
     "contradicts", "supports", "supersedes", "caused_by", "depends_on", "part_of", "implements"
 ]
-"""How one memory bears on another."""
-RetiredWhy = Literal["superseded", "contradicted", "merged", "archived", "anonymised", "erased"]
+"""How one memory bears on another. What contradicts or supersedes is the newer of the two."""
 
 MAX_DOCUMENT = 900_000
 """Bytes of a document as JSON; a message may have 1 MB, of which the envelope takes some."""
@@ -72,12 +72,20 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     weight: float
 
 
+class ItemRelation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """That a memory bears on the one of this id; `incoming`: that one bears on it."""
+
+    type: RelationType
+    id: str
+    incoming: bool = False
+
+
 class RecalledItem(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One memory that a search returns.
 
     `source_ref` is the id that its sender gave it, `role` that of a message, `agent` the one that
     wrote it to the memory. `by` says whether the user who asks stated it, or somebody else.
-    `sources` are the messages that it was extracted from.
+    `sources` are the messages that it was extracted from, `relations` a few of those to others.
     """
 
     id: str
@@ -96,6 +104,7 @@ class RecalledItem(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     scope: Owning | None = None
     source_class: SourceClass | None = None
     sources: list[str] = []
+    relations: tuple[ItemRelation, ...] = ()
     explanation: Explanation | None = None
 
 
@@ -135,6 +144,28 @@ class Versions(msgspec.Struct, frozen=True, kw_only=True):
 
     versions: list[Version]
     total: int
+
+
+class RelatedMemory(msgspec.Struct, frozen=True, kw_only=True):
+    """A memory at the other end of a relation, with its first words.
+
+    `incoming`: it bears on the one that was asked for. `active`: nothing took its place.
+    """
+
+    type: RelationType
+    id: str
+    incoming: bool
+    content: str
+    event_time: datetime
+    active: bool
+    source_class: SourceClass
+
+
+class RelatedMemories(msgspec.Struct, frozen=True, kw_only=True):
+    """What bears on a memory, and what it bears on, as far as who asks may see it."""
+
+    id: str
+    relations: list[RelatedMemory]
 
 
 class AddedDocument(msgspec.Struct, frozen=True, kw_only=True):
@@ -184,14 +215,8 @@ class Triplet(msgspec.Struct, frozen=True, kw_only=True):
         return text if text.endswith((".", "!", "?")) else f"{text}."
 
     def key(self) -> tuple[str, str, str]:
-        """Equal for the same fact, whatever its capitals."""
+        """Equal for the same fact, however its names are spelled."""
         return entity_key(self.subject), entity_key(self.predicate), entity_key(self.object)
-
-
-def entity_key(name: str) -> str:
-    """Equal for the same name, whatever its capitals, spaces and surrounding punctuation."""
-    folded = unicodedata.normalize("NFKC", name).casefold()
-    return " ".join(folded.split()).strip(" .,;:!?\"'“”«»") or folded
 
 
 def nothing_found(reason: str | None = None) -> str:

@@ -61,3 +61,9 @@ def telling(text: str) -> float:
         return 0.0
     tells = [s for s in every if not is_question(s) and not _WANTS.match(s)]
     return len(tells) / len(every)
+
+
+def excerpt(text: str, most: int) -> str:
+    """The text in one line; of a longer one so many characters at most, up to a whole word."""
+    one = " ".join(text.split())
+    return one if len(one) <= most else f"{one[:most].rpartition(' ')[0] or one[:most]} …"

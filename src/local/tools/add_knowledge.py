@@ -12,8 +12,9 @@ from local.tools.base import Args, MemoryTool
 DESCRIPTION = (
     "Remember how people and things are connected, in triplets that read as sentences, e.g. "
     "add_knowledge(facts=[{'subject': 'Ada', 'predicate': 'works for', 'object': 'Northwind'}], "
-    "scope='user'). Call each person or thing by one name everywhere: facts that name the same one "
-    "are linked, and recall follows the links. Scopes are those of remember_fact."
+    "scope='user'). Facts that name the same person or thing are linked, and recall follows the "
+    "links. Call it by one name everywhere, or say once what else it is called: 'Bob', 'is also "
+    "known as', 'Robert Smith'. Scopes are those of remember_fact."
 )
 MOST_FACTS = 100
 MAX_PART = 300

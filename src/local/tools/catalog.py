@@ -14,10 +14,13 @@ from local.tools import (
     read_tool_output,
     recall,
     recall_topic,
+    relate,
+    relations,
     remember_fact,
     save_memory,
     save_topic,
     search_memory,
+    top_memories,
 )
 from local.tools.base import MemoryTool
 
@@ -33,8 +36,11 @@ TOOLS: tuple[MemoryTool[Any], ...] = (
     read_tool_output.TOOL,
     note.TOOL,
     load_session.TOOL,
+    top_memories.TOOL,
     ingest.TOOL,
     add_document.TOOL,
+    relate.TOOL,
+    relations.TOOL,
 )
 
 

@@ -84,7 +84,7 @@ def _lines(session: SessionContent) -> Iterator[str]:
     if session.memories:
         yield "[Memories]"
         for memory in shortened(session.memories, share):
-            yield fact_line(memory.content, memory.topic, memory.by)
+            yield fact_line(memory.content, memory.topic, memory.by, memory.source_class)
 
 
 def _shown(data: SessionContent) -> list[str]:

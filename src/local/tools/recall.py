@@ -5,6 +5,7 @@ from typing import Annotated
 import msgspec
 
 from local.ledger.records import Record, class_of, is_topic, sources_of
+from local.llm.framing import SOURCES
 from local.memory.recall.recaller import RECALLED_KINDS, RecallItem, RecallRequest, RecallResult
 from local.memory.scopes import by
 from local.memory.service import MemoryService
@@ -16,7 +17,6 @@ from local.protocol.memories import (
     RecalledItem,
     RecalledItems,
     Scope,
-    SourceClass,
     SourceKind,
     nothing_found,
 )
@@ -33,13 +33,6 @@ from local.tools.base import (
     shortened,
 )
 
-SAID: dict[SourceClass, str] = {
-    "stated": "said by the user",
-    "answered": "said by an assistant",
-    "observed": "from a tool's output",
-    "document": "from a document",
-    "asserted": "noted by an agent",
-}
 WHOSE: dict[Owning, str] = {
     "session": "of the session",
     "user": "of the user",
@@ -165,7 +158,7 @@ def _as_text(
 def _what_it_is(record: Record, caller: Caller) -> str:
     """In a word who said it, or whose fact it is; a memory cannot say that of itself."""
     if record.kind != "fact":
-        return SAID[class_of(record)]
+        return SOURCES[class_of(record)]
     standing = "standing fact" if record.topic else "fact"
     others = ", stated by somebody else" if by(record, caller) == "other" else ""
     return f"{standing} {WHOSE[record.scope]}{others}"
@@ -198,6 +191,7 @@ def _item(item: RecallItem, caller: Caller, *, explain: bool) -> RecalledItem:
         scope=record.scope,
         source_class=class_of(record),
         sources=sources_of(record),
+        relations=item.relations,
         explanation=Explanation(shares=msgspec.to_builtins(item.shares), weight=item.weight)
         if explain
         else None,

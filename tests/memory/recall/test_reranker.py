@@ -14,8 +14,8 @@ from local.memory.recall.reranker import (
     FAILURES_TO_OPEN,
     OPEN_SECONDS,
     QUERY_CHARACTERS,
+    HttpReranker,
     RerankedDocument,
-    Reranker,
 )
 from stand_ins.rerank_server import Answer, RerankStandIn
 from waiting import eventually
@@ -24,7 +24,7 @@ DOCUMENTS = ["Tea is green.", "Canberra is the capital of Australia.", "Capital 
 QUESTION = "capital of Australia"
 FAILURE = Answer(status=500)
 
-OpenReranker = Callable[..., Awaitable[Reranker]]
+OpenReranker = Callable[..., Awaitable[HttpReranker]]
 
 
 class Clock:
@@ -50,9 +50,9 @@ def clock() -> Clock:
 async def open_reranker(server: RerankStandIn, clock: Clock) -> AsyncIterator[OpenReranker]:
     async with AsyncExitStack() as opened:
 
-        async def open_one(url: str = server.url, **options: Any) -> Reranker:
+        async def open_one(url: str = server.url, **options: Any) -> HttpReranker:
             settings: dict[str, Any] = {"timeout": 10.0, "clock": clock, **options}
-            reranker = await Reranker.open(url, **settings)
+            reranker = await HttpReranker.open(url, **settings)
             opened.push_async_callback(reranker.close)
             return reranker
 
@@ -60,12 +60,12 @@ async def open_reranker(server: RerankStandIn, clock: Clock) -> AsyncIterator[Op
 
 
 @pytest.fixture
-async def reranker(open_reranker: OpenReranker) -> Reranker:
+async def reranker(open_reranker: OpenReranker) -> HttpReranker:
     return await open_reranker()
 
 
 @pytest.fixture
-async def opened_circuit(server: RerankStandIn, reranker: Reranker) -> Reranker:
+async def opened_circuit(server: RerankStandIn, reranker: HttpReranker) -> HttpReranker:
     """A reranker that has just failed as often as it takes."""
     server.script(*[FAILURE] * FAILURES_TO_OPEN)
     for _ in range(FAILURES_TO_OPEN):
@@ -73,17 +73,17 @@ async def opened_circuit(server: RerankStandIn, reranker: Reranker) -> Reranker:
     return reranker
 
 
-async def positions(reranker: Reranker, documents: list[str] = DOCUMENTS) -> list[int]:
+async def positions(reranker: HttpReranker, documents: list[str] = DOCUMENTS) -> list[int]:
     return [ranked.position for ranked in await reranker.rank(QUESTION, documents)]
 
 
-async def fails(reranker: Reranker) -> str:
+async def fails(reranker: HttpReranker) -> str:
     with pytest.raises(RerankError) as caught:
         await reranker.rank(QUESTION, DOCUMENTS)
     return str(caught.value)
 
 
-async def test_documents_come_back_best_first(reranker: Reranker) -> None:
+async def test_documents_come_back_best_first(reranker: HttpReranker) -> None:
     assert await reranker.rank(QUESTION, DOCUMENTS) == [
         RerankedDocument(1, 1.0),
         RerankedDocument(2, 1 / 3),
@@ -92,14 +92,14 @@ async def test_documents_come_back_best_first(reranker: Reranker) -> None:
 
 
 async def test_an_answer_in_another_order_is_sorted(
-    server: RerankStandIn, reranker: Reranker
+    server: RerankStandIn, reranker: HttpReranker
 ) -> None:
     server.script(Answer(results=[(0, -4.5), (1, -9.0), (2, 3.1)]))
     assert await positions(reranker) == [2, 0, 1]
 
 
 async def test_documents_the_server_leaves_out_keep_their_order_behind(
-    server: RerankStandIn, reranker: Reranker
+    server: RerankStandIn, reranker: HttpReranker
 ) -> None:
     server.script(Answer(results=[(2, -1.0)]))
     assert await reranker.rank(QUESTION, DOCUMENTS) == [
@@ -109,12 +109,12 @@ async def test_documents_the_server_leaves_out_keep_their_order_behind(
     ]
 
 
-async def test_a_score_may_be_called_score(server: RerankStandIn, reranker: Reranker) -> None:
+async def test_a_score_may_be_called_score(server: RerankStandIn, reranker: HttpReranker) -> None:
     server.script(Answer(raw=b'{"results": [{"index": 1, "score": 2}, {"index": 0, "score": 1}]}'))
     assert await positions(reranker, DOCUMENTS[:2]) == [1, 0]
 
 
-async def test_nothing_to_rank_asks_nobody(server: RerankStandIn, reranker: Reranker) -> None:
+async def test_nothing_to_rank_asks_nobody(server: RerankStandIn, reranker: HttpReranker) -> None:
     assert await reranker.rank(QUESTION, []) == []
     assert server.requests == []
 
@@ -131,7 +131,7 @@ async def test_the_request_has_the_common_form(
 
 
 async def test_only_the_beginning_of_a_long_text_is_sent(
-    server: RerankStandIn, reranker: Reranker
+    server: RerankStandIn, reranker: HttpReranker
 ) -> None:
     await reranker.rank("q" * 10_000, ["d" * 10_000, "short"])
 
@@ -155,7 +155,7 @@ async def test_a_url_without_a_path_means_rerank_and_another_is_kept(
 )
 async def test_what_is_no_url_is_a_config_error(url: str) -> None:
     with pytest.raises(ConfigError, match="reranker_url"):
-        await Reranker.open(url)
+        await HttpReranker.open(url)
 
 
 async def test_a_key_is_sent_as_a_bearer_token(
@@ -172,18 +172,18 @@ async def test_a_key_is_sent_as_a_bearer_token(
 @pytest.mark.parametrize("key", ["sesame\n", "sésame"])
 async def test_a_key_that_no_header_can_hold_is_refused_and_not_shown(key: str) -> None:
     with pytest.raises(ConfigError, match="reranker_key") as caught:
-        await Reranker.open("http://127.0.0.1/rerank", key=key)
+        await HttpReranker.open("http://127.0.0.1/rerank", key=key)
     assert "same" not in str(caught.value)
 
 
-async def test_requests_share_a_connection(server: RerankStandIn, reranker: Reranker) -> None:
+async def test_requests_share_a_connection(server: RerankStandIn, reranker: HttpReranker) -> None:
     for _ in range(3):
         await reranker.rank(QUESTION, DOCUMENTS)
     assert len({request.client for request in server.requests}) == 1
 
 
 async def test_an_error_status_names_the_status_and_repeats_nothing_of_the_body(
-    server: RerankStandIn, reranker: Reranker
+    server: RerankStandIn, reranker: HttpReranker
 ) -> None:
     server.script(Answer(status=500, raw=b"cannot rank 'xyzzy'"))
     said = await fails(reranker)
@@ -199,7 +199,9 @@ async def test_an_answer_that_does_not_come_is_given_up(
     assert "0.05 s" in await fails(reranker)
 
 
-async def test_a_server_that_is_down_is_an_error(server: RerankStandIn, reranker: Reranker) -> None:
+async def test_a_server_that_is_down_is_an_error(
+    server: RerankStandIn, reranker: HttpReranker
+) -> None:
     server.stop()
     assert "ConnectError" in await fails(reranker)
 
@@ -227,7 +229,7 @@ async def test_a_server_that_is_down_is_an_error(server: RerankStandIn, reranker
     ],
 )
 async def test_an_answer_that_cannot_be_used_is_an_error_and_not_repeated(
-    raw: bytes, server: RerankStandIn, reranker: Reranker
+    raw: bytes, server: RerankStandIn, reranker: HttpReranker
 ) -> None:
     server.script(Answer(raw=raw))
     said = await fails(reranker)
@@ -236,7 +238,7 @@ async def test_an_answer_that_cannot_be_used_is_an_error_and_not_repeated(
 
 
 async def test_after_failures_in_a_row_nobody_is_asked_for_a_while(
-    server: RerankStandIn, opened_circuit: Reranker, clock: Clock
+    server: RerankStandIn, opened_circuit: HttpReranker, clock: Clock
 ) -> None:
     clock.seconds += OPEN_SECONDS - 0.1
     assert "not asked for a while" in await fails(opened_circuit)
@@ -244,7 +246,7 @@ async def test_after_failures_in_a_row_nobody_is_asked_for_a_while(
 
 
 async def test_a_success_between_failures_begins_the_count_anew(
-    server: RerankStandIn, reranker: Reranker
+    server: RerankStandIn, reranker: HttpReranker
 ) -> None:
     almost = [FAILURE] * (FAILURES_TO_OPEN - 1)
     server.script(*almost, Answer(), *almost, Answer())
@@ -255,7 +257,7 @@ async def test_a_success_between_failures_begins_the_count_anew(
 
 
 async def test_a_trial_that_succeeds_closes_the_circuit(
-    server: RerankStandIn, opened_circuit: Reranker, clock: Clock
+    server: RerankStandIn, opened_circuit: HttpReranker, clock: Clock
 ) -> None:
     clock.seconds += OPEN_SECONDS
     assert await positions(opened_circuit) == [1, 2, 0]
@@ -266,7 +268,7 @@ async def test_a_trial_that_succeeds_closes_the_circuit(
 
 
 async def test_a_trial_that_fails_opens_it_for_as_long_again(
-    server: RerankStandIn, opened_circuit: Reranker, clock: Clock
+    server: RerankStandIn, opened_circuit: HttpReranker, clock: Clock
 ) -> None:
     server.script(FAILURE)
     clock.seconds += OPEN_SECONDS
@@ -278,7 +280,7 @@ async def test_a_trial_that_fails_opens_it_for_as_long_again(
 
 
 async def test_one_trial_at_a_time(
-    server: RerankStandIn, opened_circuit: Reranker, clock: Clock
+    server: RerankStandIn, opened_circuit: HttpReranker, clock: Clock
 ) -> None:
     server.script(Answer(held=True))
     clock.seconds += OPEN_SECONDS
@@ -292,7 +294,7 @@ async def test_one_trial_at_a_time(
 
 
 async def test_a_cancelled_trial_leaves_the_next_one_to_others(
-    server: RerankStandIn, opened_circuit: Reranker, clock: Clock
+    server: RerankStandIn, opened_circuit: HttpReranker, clock: Clock
 ) -> None:
     server.script(Answer(held=True))
     clock.seconds += OPEN_SECONDS

@@ -15,7 +15,7 @@ from local.ledger.columns import Columns
 from local.ledger.door import Ledger
 from local.ledger.entries import ECHO, UNANSWERED, Candidate
 from local.ledger.records import stamp
-from local.ledger.search import DetailRequest, Details, Echo, Matches, run_choice
+from local.ledger.search import DetailRequest, Details, Echo, Matches, Related, run_choice
 from local.ledger.sqlite.database import Database
 from local.memory.intake.turns import Turn
 from local.memory.recall import echoes, likeness, ranking, standing
@@ -95,7 +95,11 @@ def ranked(
     draft = Draft(query, reach, NOW, feedback_weight, every)
 
     def given(wanted: DetailRequest) -> Details:
-        asked_for = {row: related[row] for row in wanted.related if row in related}
+        asked_for = {
+            row: [Related(to, stated=False) for to in related[row]]
+            for row in wanted.related
+            if row in related
+        }
         return Details(related=asked_for, sources=sources)
 
     return list(run_choice(rank(every, draft, min_score=0), given))
@@ -408,7 +412,7 @@ def test_the_documented_shares_are_the_constants() -> None:
         "recent": [ranking.RECENT, ranking.RECENT_SESSIONS],
         "time": [ranking.TIME],
         "topic": [ranking.TOPIC],
-        "related": [1.29, ranking.RELATED],
+        "related": [1.72, ranking.STATED, ranking.RELATED],
         "importance": [ranking.IMPORTANCE / 2],
         "age": [-lost, ranking.NEW, lost, half_life, ranking.FADING["standard"][0]],
         "feedback": [],

@@ -11,11 +11,12 @@ import msgspec
 import numpy as np
 
 from local.ledger.entries import SPAN, SPOKEN, Candidate, Floats, Link
-from local.ledger.records import Record, folded, stamp
-from local.ledger.search import Echo, Search
+from local.ledger.records import RELATION_TYPES, SHARES_ENTITY, Record, folded, stamp
+from local.ledger.search import Echo, Related, Search
 from local.ledger.sqlite.database import SqlConnection
 from local.ledger.sqlite.rows import TenantRows, record_of
 from local.ledger.sqlite.working_sets import place_word, session_word
+from local.protocol.memories import ItemRelation
 from local.protocol.vectors import VectorHits
 
 NEIGHBOURED = 10
@@ -130,12 +131,22 @@ class Pool:
         best = np.argsort(-cosines, kind="stable")[:limit].tolist()
         return [(float(cosines[position]), found[position][0]) for position in best]
 
-    def related(self, rows: Sequence[int]) -> dict[int, list[int]]:
-        """Rows related to each of these."""
-        related: dict[int, list[int]] = {}
-        for of, row in self._all("related", rows=_json(rows)):
-            related.setdefault(of, []).append(row)
+    def related(self, rows: Sequence[int]) -> dict[int, list[Related]]:
+        """What each of these rows leads to."""
+        related: dict[int, list[Related]] = {}
+        for of, row, stated in self._all("related", rows=_json(rows), entity=SHARES_ENTITY):
+            related.setdefault(of, []).append(Related(row, bool(stated)))
         return related
+
+    def relations(self, rows: Sequence[int]) -> dict[int, list[ItemRelation]]:
+        """How each of these rows bears on others that are searched, and those on it."""
+        asked = {"rows": _json(rows), "types": _json(RELATION_TYPES)}
+        relations: dict[int, list[ItemRelation]] = {}
+        found = self._all("item_relations", places=self._asked["places"], **asked)
+        for of, type_, id_, incoming in found:
+            one = ItemRelation(type=type_, id=id_, incoming=bool(incoming))
+            relations.setdefault(of, []).append(one)
+        return relations
 
     def sources(self, rows: Sequence[int]) -> dict[int, Echo]:
         """What those of the rows that are echoes repeat, as it stands now."""

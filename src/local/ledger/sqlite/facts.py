@@ -1,30 +1,17 @@
-"""Facts: standing ones under their topics, those of triplets, and what retires them.
+"""Facts: standing ones under their topics, and what retires them.
 
 Standing facts that were asked for lately are held in memory: agents ask for the same few again and
 again, on every turn.
 """
 
 from collections import OrderedDict
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection
 
-from local.ledger.records import TENANT_OWNED, NewRecord, Record, TripletFact, Written, folded
+from local.ledger.records import NewRecord, Record, Written, folded
 from local.ledger.sqlite.database import SqlConnection
 from local.ledger.sqlite.rows import Cause, RecordRows, TenantRows, record_of
-from local.protocol.envelope import content_id, utc_now
-from local.protocol.memories import Owning, entity_key
-
-LINKS = 4
-"""Of the facts that name an entity of a new one, in either role, the newest so many are linked."""
-MOST_LINKED = 50
-"""A fact that so many newer ones of an owner are linked with gets no more."""
-LINKED = "shares_entity"
-STATES, NAMES = "states", "names"
-"""Beside links between facts the table `relation` holds what finds them: for every fact a row to
-what it states, and one to each entity it names. Those lead to no record, so recall passes them by.
-"""
-ROLES = ("subject", "object")
-
-Place = tuple[Owning, str]
+from local.protocol.envelope import utc_now
+from local.protocol.memories import Owning
 
 
 class Facts:
@@ -62,14 +49,6 @@ class Facts:
         finally:
             self._topics.forget(record)
 
-    async def store_triplets(self, facts: Sequence[TripletFact]) -> list[Written]:
-        """Store facts said in triplets, all or none; what is stated already stays as it is.
-
-        A fact is linked with those of its scope and owner, and with those for everybody, that name
-        its subject or its object.
-        """
-        return await self._rows.write(lambda c: [self._store_triplet(c, fact) for fact in facts])
-
     async def judge(
         self,
         fact: Record,
@@ -104,45 +83,6 @@ class Facts:
     async def relate(self, source: str, type_: str, target: str) -> None:
         """Note how one record bears on another, once."""
         await self._rows.change("relate", source=source, type=type_, target=target)
-
-    def _store_triplet(self, connection: SqlConnection, fact: TripletFact) -> Written:
-        triplet, record = fact.triplet, fact.record
-        place: Place = (record.scope, record.owner)
-        stated = content_id(STATES, *place, *triplet.key())
-        known = self._rows.execute(connection, "stating", triplet=stated).fetchone()
-        if known is not None:
-            return Written(id=known["id"], was_new=False)
-        written = self._records.store_fact(connection, record)
-        self._records.relate(connection, written.id, STATES, stated)
-        for role, name in zip(ROLES, (triplet.subject, triplet.object), strict=True):
-            self._records.relate(connection, written.id, NAMES, _entity(place, role, name))
-            for other in self._naming(connection, written.id, place, name):
-                self._records.relate(connection, written.id, LINKED, other)
-        return written
-
-    def _naming(
-        self, connection: SqlConnection, record_id: str, place: Place, name: str
-    ) -> Iterator[str]:
-        """The newest facts that name the entity, as their subject or their object."""
-        for within in dict.fromkeys((place, ("tenant", TENANT_OWNED))):
-            for role in ROLES:
-                entity = _entity(within, role, name)
-                found = self._rows.execute(
-                    connection,
-                    "naming",
-                    entity=entity,
-                    id=record_id,
-                    scope=place[0],
-                    owner=place[1],
-                    limit=LINKS,
-                    most=MOST_LINKED,
-                ).fetchall()
-                yield from (row["id"] for row in found)
-
-
-def _entity(place: Sequence[str], role: str, name: str) -> str:
-    """What stands for an entity in one role: looking for the other finds it in any crowd."""
-    return content_id(NAMES, *place, role, entity_key(name))
 
 
 Key = tuple[str, str, str]

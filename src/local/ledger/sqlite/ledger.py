@@ -20,7 +20,9 @@ from local.ledger.sqlite.documents import Documents
 from local.ledger.sqlite.extraction import Extractions
 from local.ledger.sqlite.facts import Facts, RecentTopics
 from local.ledger.sqlite.index import IndexedRecords
+from local.ledger.sqlite.knowledge import Knowledge
 from local.ledger.sqlite.received import Received
+from local.ledger.sqlite.relations import Relations
 from local.ledger.sqlite.rows import SQL, Parameters, RecordRows, Records, TenantRows
 from local.ledger.sqlite.searches import Searches
 from local.ledger.sqlite.sessions import Notes, Outputs, Sessions
@@ -44,6 +46,8 @@ class Ledger:
         topics = RecentTopics()
         self.facts = Facts(rows, written, topics)
         self.extraction = Extractions(rows, written, topics)
+        self.knowledge = Knowledge(rows, written)
+        self.relations = Relations(rows, written)
         self.turns = Turns(rows, written)
         self.conversations = Conversations(rows, written)
         self.received = Received(rows, written)

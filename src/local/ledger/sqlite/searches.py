@@ -101,6 +101,7 @@ class SearchRun(Generic[D, T]):
                 related=pool.related(wanted.related) if wanted.related else {},
                 sources=pool.sources(wanted.sources) if wanted.sources else {},
                 records=pool.records(wanted.records) if wanted.records else {},
+                relations=pool.relations(wanted.relations) if wanted.relations else {},
             )
 
         return run_choice(self._choose(Matches.of(worded, meaning), draft), given)
@@ -144,7 +145,7 @@ class SearchRun(Generic[D, T]):
         if meaning.hits is not None:
             pool.add(_nearest(pool, meaning.hits) if nearest is None else nearest)
         related = pool.related(list(pool.candidates))
-        pool.add([row for others in related.values() for row in others])
+        pool.add([one.row for others in related.values() for one in others])
         sources = pool.sources([c.row for c in pool.candidates.values() if c.echo == ECHO])
         pool.add([row for echo in sources.values() for row in echo.sources])
 
@@ -153,6 +154,7 @@ class SearchRun(Generic[D, T]):
                 related={row: related[row] for row in wanted.related if row in related},
                 sources=sources,
                 records=pool.records(wanted.records) if wanted.records else {},
+                relations=pool.relations(wanted.relations) if wanted.relations else {},
             )
 
         worded = _worded(pooled, pool)

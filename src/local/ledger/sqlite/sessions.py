@@ -54,11 +54,15 @@ class Sessions:
                 messages=messages,
                 earlier=earlier,
                 notes=notes_in(self._rows, connection, session),
-                facts=[self._facts(connection, wanted) for wanted in important],
+                facts=self._facts(connection, important),
             )
             return make(stored)
 
         return await self._rows.read(load)
+
+    async def important(self, important: Sequence[Important]) -> list[list[Record]]:
+        """The facts that matter most, as they are asked for."""
+        return await self._rows.read(lambda c: self._facts(c, important))
 
     def _newest(
         self, connection: SqlConnection, session: SessionOf, limit: int
@@ -76,7 +80,12 @@ class Sessions:
             characters += min(len(row["content"]), LONGEST)
         return messages[::-1], False
 
-    def _facts(self, connection: SqlConnection, wanted: Important) -> list[Record]:
+    def _facts(
+        self, connection: SqlConnection, important: Sequence[Important]
+    ) -> list[list[Record]]:
+        return [self._most_important(connection, wanted) for wanted in important]
+
+    def _most_important(self, connection: SqlConnection, wanted: Important) -> list[Record]:
         """The most important first."""
         tenant = self._rows.tenant
         places = [place_word(tenant, Place(*whose, "fact")) for whose in wanted.whose]
@@ -84,6 +93,7 @@ class Sessions:
             connection,
             "important_facts",
             places=msgspec.json.encode(places).decode(),
+            types=msgspec.json.encode(wanted.types).decode(),
             importance=wanted.least,
             limit=wanted.limit,
         )

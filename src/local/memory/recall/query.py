@@ -57,7 +57,7 @@ class Query(msgspec.Struct, frozen=True, kw_only=True):
     of_oneself: bool = False
 
     def expanded(self, keywords: Sequence[str], topics: Sequence[str]) -> "Query":
-        """With what a model adds."""
+        """With what a model adds, or with other names of what it names."""
         words = [word for keyword in keywords for word in terms(keyword)]
         return msgspec.structs.replace(
             self,

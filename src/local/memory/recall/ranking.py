@@ -18,7 +18,7 @@ import numpy as np
 
 from local.ledger.columns import View
 from local.ledger.entries import Array, Flags, Names, Positions
-from local.ledger.search import Choice, DetailRequest, Echo, Matches, WordMatches
+from local.ledger.search import Choice, DetailRequest, Echo, Matches, Related, WordMatches
 from local.memory.recall.echoes import Echoes, weighed
 from local.memory.recall.likeness import Likeness, Wording
 from local.memory.recall.query import Query
@@ -39,8 +39,9 @@ TIME = 0.25
 TOPIC = 1.0
 ENDED = 0.5
 """What a task counts outside of its session."""
-RELATED = 0.6
-"""How far a record is lifted towards the best hit it is related to: that may lead to the answer."""
+RELATED, STATED = 0.6, 0.8
+"""How far a record is lifted towards the best hit that leads to it: by what both name, which many
+may, and by a relation that somebody stated."""
 LEADING = 100
 """Of the best hits so many may lead."""
 IMPORTANCE = 0.2
@@ -132,12 +133,13 @@ def rank(found: Matches, draft: Draft, *, min_score: float) -> Choice[Iterator[R
     hit |= ~like.compared & (wording.shares["coverage"] > 0)
     leading = _leading(view, np.where(hit, like.own, 0.0))
     led = _led(view, leading, (yield DetailRequest(related=list(leading))).related)
-    late = {**like.shares, "related": RELATED * np.maximum(led - like.own, 0.0)}
+    lifted = np.array([[RELATED], [STATED]]) * np.maximum(led - like.own, 0.0)
+    late = {**like.shares, "related": lifted.max(axis=0)}
     sums = sum(late.values(), draft.sums)
     echoes = Echoes(view, draft.query, sums, draft.weights)
     if echoes.rows:
         echoes.give_way((yield DetailRequest(sources=echoes.rows)).sources)
-    relevant = hit | (led > 0)
+    relevant = hit | led.any(axis=0)
     relevant[view.positions(echoes.sources(hit))] = True
     standing = Standing(view, sums + echoes.share, draft.weights)
     standing.give_way(relevant)
@@ -261,12 +263,16 @@ def _leading(view: View, good: Array) -> dict[int, float]:
     return {int(view.column["row"][i]): float(good[i]) for i in best[good[best] > 0]}
 
 
-def _led(view: View, leading: Mapping[int, float], related: Mapping[int, Sequence[int]]) -> Array:
-    """How good the best record is that is related to each."""
-    led = np.zeros(view.size)
+def _led(
+    view: View, leading: Mapping[int, float], related: Mapping[int, Sequence[Related]]
+) -> Array:
+    """How good the best record is that leads to each: by what both name, and by a relation."""
+    led = np.zeros((2, view.size))
     for row, others in related.items():
-        for position in view.positions(others):
-            led[position] = max(led[position], leading[row])
+        for stated in (False, True):
+            rows = [other.row for other in others if other.stated is stated]
+            for position in view.positions(rows):
+                led[int(stated), position] = max(led[int(stated), position], leading[row])
     return led
 
 

@@ -23,7 +23,7 @@ from local.memory.recall.reranker import Reranker
 from local.memory.recall.retrieval import Retrieval
 from local.memory.scopes import Reach, Weights, reach
 from local.protocol.envelope import Caller
-from local.protocol.memories import Kind, Scope
+from local.protocol.memories import ItemRelation, Kind, Scope
 from local.protocol.reading import in_utc
 
 RECALLED_KINDS: tuple[Kind, ...] = ("chat_message", "tool_output", "document_chunk", "fact")
@@ -36,6 +36,8 @@ BEFORE, BEHIND = "'\"(“«¡¿", ".,!?;:'\")”»…"
 """What a word may have before and behind it, and says the same."""
 COMPARED = 20_000
 """Characters of a text in which capitals and punctuation make no difference."""
+RELATIONS = 5
+"""Of an item so many are told."""
 SPARE = 4
 """Fetched beyond what is wanted, since some repeat others."""
 NOT_INDEXED = "Some memories are not indexed yet."
@@ -57,6 +59,9 @@ class RecallRequest(msgspec.Struct, frozen=True, kw_only=True):
     min_relevance: float = 0.0
     """The share of the best item's score, before a reranker, that an item needs."""
     rerank: bool = True
+    candidates: int | None = None
+    """Of so many a reranker selects, where they are more than are wanted; None: it puts the best 20
+    into order in any case."""
     repetitions: bool = False
     """Whether texts that say the same are all wanted."""
     weights: Weights | None = None
@@ -74,6 +79,8 @@ class RecallItem(msgspec.Struct, frozen=True, kw_only=True):
     """Whether its meaning could be compared: it has a vector."""
     covered: float
     """The share of the question's words that it has, in this or another ending."""
+    relations: tuple[ItemRelation, ...] = ()
+    """A few, those to other items first."""
 
 
 class RecallResult(msgspec.Struct, frozen=True, kw_only=True):
@@ -132,6 +139,7 @@ class Recaller:
         now = in_utc(ask.as_of, "as_of") if ask.as_of else self._clock()
         since, until = _times(ask)
         query = await self._analysed(checked_text(ask.query, "query"), now)
+        query = query.expanded(await self._retrieval.aliases(query.text, caller), ())
         search = _search(query, within, since, until)
         draft = partial(Draft, query, within, now, self._feedback_weight)
         choose = partial(self._choose, ask)
@@ -150,10 +158,12 @@ class Recaller:
     def _choose(self, ask: RecallRequest, found: Matches, draft: Draft) -> Choice[RecallResult]:
         min_score = found.min_score if self.min_score is None else self.min_score
         ranked = yield from rank(found, draft, min_score=min_score)
-        wanted = max(RERANKED, ask.top_k) if self._reranks(ask) else ask.top_k
+        more = (ask.candidates or RERANKED) if self._reranks(ask) else 0
+        wanted = max(more, ask.top_k)
         items = yield from _first(ranked, wanted, repetitions=ask.repetitions)
+        items = yield from _with_relations(_relevant(items, ask.min_relevance))
         return RecallResult(
-            items=_relevant(items, ask.min_relevance),
+            items=items,
             degraded=found.waiting or found.problem is not None,
             reason=found.problem or (NOT_INDEXED if found.waiting else None),
             rerank_used=False,
@@ -165,10 +175,11 @@ class Recaller:
 
     async def _reranked(self, ask: RecallRequest, recalled: RecallResult) -> RecallResult:
         items = recalled.items
-        if self._models.reranker is not None and ask.rerank and items:
+        selects = len(items) > (0 if ask.candidates is None else ask.top_k)
+        if self._models.reranker is not None and ask.rerank and selects:
             try:
                 order = await self._models.reranker.rank(
-                    ask.query, [_as_said(item.record) for item in items]
+                    ask.query, [as_said(item.record) for item in items]
                 )
             except RerankError as error:
                 log.debug("rerank_failed", reason=str(error))
@@ -222,6 +233,22 @@ def _first(
     return first[:wanted]
 
 
+def _with_relations(items: Sequence[RecallItem]) -> Choice[list[RecallItem]]:
+    """The items with how they bear on others, and on one another first."""
+    rows = [item.record.row for item in items]
+    known = (yield DetailRequest(relations=rows)).relations if rows else {}
+    found = {item.record.id for item in items}
+
+    def told(row: int) -> tuple[ItemRelation, ...]:
+        ordered = sorted(known[row], key=lambda relation: relation.id not in found)
+        return tuple(ordered[:RELATIONS])
+
+    return [
+        msgspec.structs.replace(item, relations=told(row)) if row in known else item
+        for item, row in zip(items, rows, strict=True)
+    ]
+
+
 def _item(ranked: RankedRecord, record: Record) -> RecallItem:
     return RecallItem(
         record=record,
@@ -265,7 +292,7 @@ def _repeats(topic: str | None, topics: Collection[str | None]) -> bool:
     return topic in topics or None in topics or (topic is None and bool(topics))
 
 
-def _as_said(record: Record) -> str:
+def as_said(record: Record) -> str:
     """Under its key, or the name of who said it, if that is not like a key."""
     label = record.topic or record.label
     if not label or (record.topic is None and is_topic(label)):

@@ -1,10 +1,10 @@
-"""A cross-encoder behind HTTP that puts what was found into a better order."""
+"""What puts what was found into a better order: a cross-encoder behind HTTP, or something alike."""
 
 import asyncio
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Annotated, NamedTuple, Self
+from typing import Annotated, NamedTuple, Protocol, Self
 
 import httpx
 import msgspec
@@ -33,6 +33,16 @@ class RerankedDocument(NamedTuple):
     score: float | None
 
 
+class Reranker(Protocol):
+    async def rank(self, query: str, documents: Sequence[str]) -> list[RerankedDocument]:
+        """Return all documents, best first.
+
+        Raises:
+            RerankError: There is no order in time, or none that can be used.
+        """
+        ...
+
+
 class _Request(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     query: str
     documents: list[str]
@@ -50,7 +60,7 @@ class _Answer(msgspec.Struct, frozen=True):
     results: list[_Result]
 
 
-class Reranker:
+class HttpReranker:
     """One rerank endpoint in the form of Cohere and Jina; get it from `open`.
 
     After three failures in a row it fails at once for 30 seconds, then lets one request try.
@@ -69,7 +79,7 @@ class Reranker:
         self._url = url
         self._model = model
         self._timeout = timeout
-        self._circuit = _Circuit(clock)
+        self._circuit = Circuit(clock)
 
     @classmethod
     async def open(
@@ -145,7 +155,7 @@ class Reranker:
         return response.content
 
 
-class _Circuit:
+class Circuit:
     """Closed until FAILURES_TO_OPEN in a row, then open, with one trial each OPEN_SECONDS."""
 
     def __init__(self, clock: Callable[[], float]) -> None:

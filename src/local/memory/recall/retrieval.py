@@ -10,8 +10,10 @@ from local.errors import IndexDamagedError, Local2Error
 from local.ledger.door import Ledger
 from local.ledger.records import Record
 from local.ledger.search import Choice, Chooser, DetailRequest, Drafter, Matches, Meaning, Search
+from local.memory.scopes import own_places
 from local.memory.upkeep.indexing import Indexer
 from local.memory.vectors import Vectors
+from local.protocol.envelope import Caller
 
 D = TypeVar("D")
 T = TypeVar("T")
@@ -33,6 +35,10 @@ class Retrieval:
         self._ledger = ledger
         self._indexer = indexer
         self._vectors = vectors
+
+    async def aliases(self, text: str, caller: Caller) -> list[str]:
+        """What else the caller knows those to be called whom a question names."""
+        return await self._ledger.knowledge.aliases_in(text, own_places(caller))
 
     async def find(self, search: Search, draft: Drafter[D], choose: Chooser[D, T]) -> T:
         """Ask every channel, and choose from what they found; see the ledger's `Searches.find`.

@@ -1,36 +1,26 @@
 """One caller's sessions: what was said in them, what was noted, and what to know at their start."""
 
-import math
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 from functools import partial
-from itertools import chain, groupby
+from itertools import groupby
 from typing import Self
 
 import msgspec
 
 from local.errors import InvalidArgumentsError
 from local.ledger.door import Ledger
-from local.ledger.records import TENANT_OWNED, Record, checked_text, class_of
-from local.ledger.sessions import (
-    Important,
-    Note,
-    SessionOf,
-    StoredMessage,
-    StoredNote,
-    StoredSession,
-)
-from local.memory.scopes import by, how_to_send, own_places
+from local.ledger.records import TENANT_OWNED, checked_text
+from local.ledger.sessions import Note, SessionOf, StoredMessage, StoredNote, StoredSession
+from local.memory.scopes import how_to_send
 from local.memory.sessions.notes import Notes
+from local.memory.sessions.top import Selection, TopMemories, TopMemory
 from local.protocol.envelope import Caller, content_id
-from local.protocol.memories import By, Owning, SourceClass
 from local.protocol.payloads import Json
 from local.settings import MemorySettings
 
 ARGS_BYTES = 4_000
 """Of a call's arguments, as JSON; longer ones are left out."""
-SHARED_PART = 2
-"""Of the facts that matter most half may be those of an agent or of everybody."""
 
 
 class SessionCall(msgspec.Struct, frozen=True, kw_only=True):
@@ -72,32 +62,6 @@ class SessionMessage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
         )
 
 
-class ImportantFact(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """`by`: stated by the user who asks, or by another."""
-
-    id: str
-    content: str
-    importance: float
-    event_time: datetime
-    scope: Owning
-    by: By
-    source_class: SourceClass
-    topic: str | None = None
-
-    @classmethod
-    def of(cls, record: Record, caller: Caller) -> Self:
-        return cls(
-            id=record.id,
-            content=record.content,
-            importance=record.importance,
-            event_time=record.event_time,
-            scope=record.scope,
-            by=by(record, caller),
-            source_class=class_of(record),
-            topic=record.topic,
-        )
-
-
 class SessionContent(msgspec.Struct, frozen=True, kw_only=True):
     """Messages in the order in which they were told; `earlier`: there are more before them."""
 
@@ -105,7 +69,7 @@ class SessionContent(msgspec.Struct, frozen=True, kw_only=True):
     messages: list[SessionMessage]
     earlier: bool
     notes: list[Note]
-    memories: list[ImportantFact]
+    memories: list[TopMemory]
 
 
 class Sessions:
@@ -121,8 +85,13 @@ class Sessions:
         self._ledger = ledger
         self._caller = caller
         self._owner = caller.user or TENANT_OWNED
-        self._settings = settings
+        self._top = Selection(caller, settings)
         self._clock = clock
+
+    async def top_memories(self) -> TopMemories:
+        """What the caller should know at the start of each turn, whatever is asked."""
+        facts = await self._ledger.sessions.important(self._top.wanted)
+        return TopMemories(memories=self._top.chosen(facts))
 
     async def note(self, content: str, role: str | None = None) -> StoredNote:
         """Make a note in the caller's session, by default under the caller's name.
@@ -145,7 +114,7 @@ class Sessions:
         """
         session = SessionOf(self._owner, self._known(session_id))
         made = partial(self._made, session.session_id, limit)
-        return await self._ledger.sessions.load(session, limit, self._important(), made)
+        return await self._ledger.sessions.load(session, limit, self._top.wanted, made)
 
     def _made(self, session_id: str, limit: int, stored: StoredSession) -> SessionContent:
         told = conversation(in_order(stored.messages))
@@ -155,22 +124,8 @@ class Sessions:
             messages=messages,
             earlier=stored.earlier or len(messages) < len(told),
             notes=stored.notes,
-            memories=[
-                ImportantFact.of(record, self._caller)
-                for record in chain.from_iterable(stored.facts)
-            ][: self._settings.preseed_count],
+            memories=self._top.chosen(stored.facts),
         )
-
-    def _important(self) -> list[Important]:
-        """The user's own facts, and then those that others state, too, which have their share."""
-        count, least = self._settings.preseed_count, self._settings.preseed_importance
-        whose = own_places(self._caller)
-        own = tuple(each for each in whose if each[0] == "user")
-        shared = tuple(each for each in whose if each[0] != "user")
-        return [
-            Important(whose=own, least=least, limit=count),
-            Important(whose=shared, least=least, limit=math.ceil(count / SHARED_PART)),
-        ]
 
     def _known(self, session_id: str | None) -> str:
         if known := session_id or self._caller.session_id:

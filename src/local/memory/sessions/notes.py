@@ -8,6 +8,7 @@ from datetime import datetime
 
 from local.ledger.door import Ledger
 from local.ledger.sessions import Note, SessionOf, StoredNote
+from local.text.sentences import excerpt
 
 MOST = 15
 MERGED_AT_ONCE = 8
@@ -57,10 +58,7 @@ def _lines(note: Note) -> Iterator[str]:
     if note.merges:
         yield from note.content.split("\n")[1:]
         return
-    text = " ".join(note.content.split())
-    if len(text) > EXCERPT:
-        text = f"{text[:EXCERPT].rpartition(' ')[0] or text[:EXCERPT]} …"
-    yield f"{note.role}: {text}"
+    yield f"{note.role}: {excerpt(note.content, EXCERPT)}"
 
 
 def _newest(lines: Sequence[str], size: int) -> list[str]:

@@ -66,3 +66,7 @@ CREATE TABLE tombstone (
 DROP INDEX record_unsearched;
 CREATE INDEX record_unsearched ON record (tenant)
     WHERE superseded_by IS NOT NULL OR kind = 'transcript' OR memory_type = 'task';
+
+-- What is made to last is known without reading the rest, whatever its importance.
+CREATE INDEX record_core ON record (tenant, place, importance)
+    WHERE durability = 'core' AND kind = 'fact' AND superseded_by IS NULL;

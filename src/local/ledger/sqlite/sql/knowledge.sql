@@ -16,3 +16,30 @@ WHERE relation.tenant = :tenant AND relation.target = :entity AND relation.sourc
             AND newer.scope = :scope AND newer.owner = :owner
        WHERE link.tenant = :tenant AND link.target = record.id LIMIT :most)) < :most
 ORDER BY relation.source DESC LIMIT :limit;
+
+-- The oldest fact that names a thing, which spells its name.
+-- name: spellings
+SELECT wanted.value AS entity, json_extract(record.metadata, '$.triplet.subject') AS subject,
+       json_extract(record.metadata, '$.triplet.object') AS object
+FROM json_each(:entities) AS wanted
+CROSS JOIN record ON record.tenant = :tenant AND record.id = (
+     SELECT relation.source FROM relation INDEXED BY relation_target
+     CROSS JOIN record AS naming ON naming.tenant = :tenant AND naming.id = relation.source
+     WHERE relation.tenant = :tenant AND relation.target = wanted.value
+       AND naming.superseded_by IS NULL
+       AND json_type(naming.metadata, '$.triplet.subject') IS NOT NULL
+     ORDER BY relation.source LIMIT 1);
+
+-- name: stated_aliases
+SELECT wanted.value AS alias FROM json_each(:aliases) AS wanted
+WHERE EXISTS (SELECT 1 FROM relation INDEXED BY relation_target
+              WHERE relation.tenant = :tenant AND relation.target = wanted.value);
+
+-- name: aliases
+SELECT json_extract(record.metadata, '$.triplet.subject') AS subject,
+       json_extract(record.metadata, '$.triplet.object') AS object
+FROM relation INDEXED BY relation_target
+CROSS JOIN record ON record.tenant = relation.tenant AND record.id = relation.source
+WHERE relation.tenant = :tenant AND relation.target = :alias AND record.superseded_by IS NULL
+  AND json_type(record.metadata, '$.triplet.subject') IS NOT NULL
+ORDER BY relation.source DESC LIMIT :limit;

@@ -155,19 +155,40 @@ CROSS JOIN record INDEXED BY record_topic
      ON record.tenant = :tenant AND record.folded_topic = wanted.value
 WHERE +record.place IN (SELECT value FROM json_each(:places));
 
+-- What is newer does not lead to what it supersedes or contradicts.
 -- name: related
-SELECT wanted.value AS of, record.row FROM json_each(:rows) AS wanted
+SELECT wanted.value AS of, record.row, relation.type != :entity AS stated
+FROM json_each(:rows) AS wanted
 CROSS JOIN record AS here ON here.row = wanted.value AND +here.tenant = :tenant
 CROSS JOIN relation ON relation.tenant = :tenant AND relation.source = here.id
-     AND relation.type != 'derived_from'
+     AND relation.type NOT IN ('derived_from', 'supersedes', 'contradicts')
 JOIN record ON record.tenant = :tenant AND record.id = relation.target
 UNION ALL
-SELECT wanted.value AS of, record.row FROM json_each(:rows) AS wanted
+SELECT wanted.value AS of, record.row, relation.type != :entity AS stated
+FROM json_each(:rows) AS wanted
 CROSS JOIN record AS here ON here.row = wanted.value AND +here.tenant = :tenant
 CROSS JOIN relation INDEXED BY relation_target
      ON relation.tenant = :tenant AND relation.target = here.id
      AND relation.type != 'derived_from'
 JOIN record ON record.tenant = :tenant AND record.id = relation.source;
+
+-- name: item_relations
+SELECT wanted.value AS of, relation.type, other.id, 0 AS incoming
+FROM json_each(:rows) AS wanted
+CROSS JOIN record AS here ON here.row = wanted.value AND +here.tenant = :tenant
+CROSS JOIN relation ON relation.tenant = :tenant AND relation.source = here.id
+     AND relation.type IN (SELECT value FROM json_each(:types))
+CROSS JOIN record AS other ON other.tenant = :tenant AND other.id = relation.target
+WHERE other.superseded_by IS NULL AND +other.place IN (SELECT value FROM json_each(:places))
+UNION ALL
+SELECT wanted.value AS of, relation.type, other.id, 1 AS incoming
+FROM json_each(:rows) AS wanted
+CROSS JOIN record AS here ON here.row = wanted.value AND +here.tenant = :tenant
+CROSS JOIN relation INDEXED BY relation_target
+     ON relation.tenant = :tenant AND relation.target = here.id
+     AND +relation.type IN (SELECT value FROM json_each(:types))
+CROSS JOIN record AS other ON other.tenant = :tenant AND other.id = relation.source
+WHERE other.superseded_by IS NULL AND +other.place IN (SELECT value FROM json_each(:places));
 
 -- What replaced a source stands for it: an echo does not outlive what it repeats.
 -- name: sources

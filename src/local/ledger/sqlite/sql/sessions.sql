@@ -19,11 +19,24 @@ WHERE tenant = :tenant AND owner = :owner AND session_id = :session_id
   AND kind IN ('chat_message', 'tool_output', 'transcript') AND superseded_by IS NULL
 ORDER BY ifnull(stands_at, row) DESC LIMIT :limit;
 
+-- What is made to last is important enough. What another active record supersedes is outdated.
 -- name: important_facts
 SELECT record.* FROM json_each(:places) AS wanted
 CROSS JOIN record ON record.row IN (
-     SELECT row FROM record INDEXED BY record_important
-     WHERE tenant = :tenant AND place = wanted.value AND importance >= :importance
-       AND kind = 'fact' AND superseded_by IS NULL
-     ORDER BY importance DESC, row DESC LIMIT :limit)
+     SELECT row FROM (
+         SELECT importance, row, id, memory_type FROM record INDEXED BY record_important
+         WHERE tenant = :tenant AND place = wanted.value AND importance >= :importance
+           AND kind = 'fact' AND superseded_by IS NULL
+         UNION ALL
+         SELECT importance, row, id, memory_type FROM record INDEXED BY record_core
+         WHERE tenant = :tenant AND place = wanted.value AND importance < :importance
+           AND durability = 'core' AND kind = 'fact' AND superseded_by IS NULL
+         ORDER BY importance DESC, row DESC) AS fact
+     WHERE (memory_type IS NULL OR memory_type IN (SELECT value FROM json_each(:types)))
+       AND NOT EXISTS (
+           SELECT 1 FROM relation INDEXED BY relation_target
+           CROSS JOIN record AS newer ON newer.tenant = :tenant AND newer.id = relation.source
+           WHERE relation.tenant = :tenant AND relation.target = fact.id
+             AND +relation.type = 'supersedes' AND newer.superseded_by IS NULL)
+     LIMIT :limit)
 ORDER BY record.importance DESC, record.row DESC LIMIT :limit;

@@ -1,0 +1,113 @@
+"""Names of people and things: when two are one, and which a text may contain."""
+
+import re
+import unicodedata
+from collections.abc import Iterator
+from itertools import islice
+from typing import NamedTuple
+
+MOST_WORDS = 1_000
+"""Words of a text that are looked at for names."""
+LONGEST_NAME = 5
+"""Words of a name that is looked for."""
+
+_UNSAID = re.compile(r"['\u2019`]|(?<!\d)\.|\.(?!\d)")
+"""What two spellings of a name differ in: apostrophes, and points outside of numbers."""
+_BETWEEN = re.compile(r"(?<=\w)[-_](?=\w)|(?<!\d),|,(?!\d)")
+_INITIALS = re.compile(r"(?<=\b[^\W\d_]) (?=[^\W\d_]\b)")
+"""Between letters that stand alone."""
+_AROUND = " .,;:!?\"'“”«»"
+_WORD = re.compile(r"\w(?:[\w.&'\u2019+#-]*[\w+#])?")
+_POSSESSIVE = re.compile(r"['\u2019]s$")
+
+
+def entity_key(name: str) -> str:
+    """Equal for the same name, whatever its capitals, spaces and punctuation.
+
+    Initials are one word: "J. R. Smith" is "JR Smith".
+    """
+    folded = unicodedata.normalize("NFKC", name).casefold()
+    bare = _BETWEEN.sub(" ", _UNSAID.sub("", folded))
+    return _INITIALS.sub("", " ".join(bare.split()).strip(_AROUND)) or folded
+
+
+class Run(NamedTuple):
+    """Words of a text that stand together, from the word `first` to the one before `end`."""
+
+    first: int
+    end: int
+    text: str
+
+
+def runs(text: str) -> Iterator[Run]:
+    """What may be a name in a text, at each word the longest first; of a possessive its name."""
+    found = list(islice(_WORD.finditer(text), MOST_WORDS))
+    for first, word in enumerate(found):
+        for end in range(min(first + LONGEST_NAME, len(found)), first, -1):
+            name = text[word.start() : found[end - 1].end()]
+            yield Run(first, end, _POSSESSIVE.sub("", name))
+
+
+_ALSO = re.compile(
+    r"(?:(?:is|was) )?(?:also |otherwise |better |formerly )?(?:known|called|nicknamed) as"
+    r"|(?:is|was) (?:also |otherwise |formerly )(?:called|named)|(?:is )?aka|is nicknamed"
+    r"|goes by(?: the (?:nick)?name(?: of)?)?|is the same (?:person|thing|company|one)? ?as"
+    r"|is (?:an?|the) (?:alias|nickname|short form|abbreviation|other name|full name) (?:of|for)"
+    r"|is short for|has the (?:nickname|full name|alias)"
+)
+_NO_NAME = re.compile(
+    r"(?:the|an?|my|your|his|her|its|our|their|this|that|it|he|she|they|we|you|i|who|someone"
+    r"|somebody|everyone|everybody|something|not)\b"
+)
+_OTHER = frozenset(
+    re.findall(
+        r"\w+",
+        """
+    accountant administrator adviser advisor agent ambassador analyst architect artist assistant
+    attorney author captain chair chairman chairwoman champion chef chief clerk coach colonel
+    commander consultant coordinator cto ceo cfo coo counsel dean designer developer director doctor
+    editor engineer executive expert founder general governor head host inspector intern judge
+    king lawyer lead leader lecturer lieutenant manager master mayor member minister nurse officer
+    operator owner partner pilot planner player president prince princess principal producer
+    professor programmer queen representative researcher scientist secretary senator sergeant
+    specialist student supervisor support surgeon teacher technician trainer treasurer tutor writer
+    african american asian australian british canadian catholic chinese christian dutch english
+    european french german indian irish italian japanese jewish korean muslim orthodox polish
+    protestant russian scottish spanish swedish swiss turkish welsh zealander
+    monday tuesday wednesday thursday friday saturday sunday january february march april june july
+    august september october november december morning afternoon evening night week month year
+    """,
+    )
+)
+"""Last words of what stands behind "is" in capitals, and is a role, an origin or a time."""
+_NAME_PARTS = frozenset({"of", "the", "de", "da", "di", "del", "van", "von", "der", "la", "le"})
+
+
+def states_alias(subject: str, predicate: str, object_: str) -> bool:
+    """Whether a statement says that two names are of one thing; rather not than wrongly.
+
+    It says so in words ("is also known as"), or with "is" between two proper names, of which the
+    second has two words at least: "Bob is Robert Smith", and not "Bob is Swedish".
+    """
+    if any(_NO_NAME.match(name.casefold()) for name in (subject, object_)):
+        return False
+    stated = " ".join(predicate.casefold().replace(".", "").split())
+    if _ALSO.fullmatch(stated):
+        return max(len(name.split()) for name in (subject, object_)) <= LONGEST_NAME
+    named = object_.split()
+    return (
+        stated == "is"
+        and len(named) > 1
+        and named[-1].casefold() not in _OTHER
+        and _is_proper(subject)
+        and _is_proper(object_)
+    )
+
+
+def _is_proper(name: str) -> bool:
+    """Whether every word is written as names are, in letters."""
+    words = name.replace(".", " ").replace("-", " ").split()
+    return 0 < len(words) <= LONGEST_NAME and all(
+        word.replace("'", "").isalpha() and (word[0].isupper() or word in _NAME_PARTS)
+        for word in words
+    )

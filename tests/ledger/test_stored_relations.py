@@ -1,0 +1,92 @@
+"""Relations: stored once, of one tenant, with their audit, and only as far as permitted."""
+
+import pytest
+
+from ledgers import DAY, OWNER, fact
+from local.errors import InvalidArgumentsError
+from local.ledger.door import Ledger
+from local.ledger.records import Record
+from local.ledger.relations import Relation
+
+Ends = list[str | None]
+
+
+def edge(source: str, target: str) -> Relation:
+    return Relation(source=source, type="part_of", target=target, agent="shell", user=OWNER, at=DAY)
+
+
+def anything(_: Record | None, __: Record | None) -> None:
+    """Permit it."""
+
+
+async def store(ledger: Ledger, *contents: str) -> list[str]:
+    return [(await ledger.facts.store(fact(content))).id for content in contents]
+
+
+async def related(ledger: Ledger, id_: str) -> Ends:
+    record, found = await ledger.relations.of(id_)
+    assert record is not None
+    return [("<- " if one.incoming else "-> ") + one.record.content for one in found]
+
+
+async def test_a_relation_is_stored_once_and_seen_from_both_ends(ledger: Ledger) -> None:
+    wheel, cart = await store(ledger, "Wheel.", "Cart.")
+
+    added = [await ledger.relations.add(edge(wheel, cart), anything) for _ in range(2)]
+
+    assert added == [True, False]
+    assert await related(ledger, wheel) == ["-> Cart."]
+    assert await related(ledger, cart) == ["<- Wheel."]
+    removed = [await ledger.relations.remove(edge(wheel, cart), anything) for _ in range(2)]
+    assert removed == [True, False]
+    assert await related(ledger, cart) == []
+
+
+async def test_what_is_not_permitted_changes_nothing(ledger: Ledger) -> None:
+    wheel, cart = await store(ledger, "Wheel.", "Cart.")
+    asked: list[Ends] = []
+
+    def refuse(source: Record | None, target: Record | None) -> None:
+        asked.append([one.content if one else None for one in (source, target)])
+        raise InvalidArgumentsError("No.")
+
+    for ends in ((wheel, cart), (wheel, "unknown")):
+        with pytest.raises(InvalidArgumentsError):
+            await ledger.relations.add(edge(*ends), refuse)
+
+    assert asked == [["Wheel.", "Cart."], ["Wheel.", None]]
+    assert await related(ledger, wheel) == []
+
+
+async def test_one_too_many_is_not_stored(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("local.ledger.sqlite.relations.MOST", 1)
+    wheel, axle, cart = await store(ledger, "Wheel.", "Axle.", "Cart.")
+    await ledger.relations.add(edge(wheel, cart), anything)
+
+    with pytest.raises(InvalidArgumentsError, match="has 1 relations"):
+        await ledger.relations.add(edge(axle, cart), anything)
+
+    assert await related(ledger, cart) == ["<- Wheel."]
+    assert await related(ledger, axle) == []
+
+
+async def test_another_tenant_has_relations_of_its_own(ledger: Ledger, other: Ledger) -> None:
+    ids = ("wheel", "cart")
+    for tenant in (ledger, other):
+        await tenant.records.store([fact(id_, id=id_) for id_ in ids])
+    await ledger.relations.add(edge(*ids), anything)
+
+    assert await related(other, "cart") == []
+    assert not await other.relations.remove(edge(*ids), anything)
+    assert await related(ledger, "cart") == ["<- wheel"]
+
+
+async def test_what_the_ledger_links_by_itself_is_no_relation_that_was_stated(
+    ledger: Ledger,
+) -> None:
+    wheel, cart = await store(ledger, "Wheel.", "Cart.")
+    await ledger.facts.relate(wheel, "derived_from", cart)
+    await ledger.facts.relate(wheel, "shares_entity", cart)
+
+    assert await related(ledger, wheel) == []
+    assert await ledger.relations.of("unknown") == (None, [])

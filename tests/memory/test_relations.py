@@ -1,0 +1,273 @@
+"""Relations that are stated: once, among what one may see, in the audit, and followed by recall."""
+
+from collections.abc import Iterable
+from typing import Any
+
+import pytest
+
+from calling import RICHARD, answer, ask, call
+from local.bus.connection import Connection
+from local.ledger import relations as ledger_relations
+from local.ledger.sqlite.database import Database, SqlConnection
+from local.memory.recall.ranking import STATED
+from local.memory.recall.recaller import RecallItem, RecallRequest
+from local.memory.service import MemoryService
+from local.memory.tenant import Memory
+from local.protocol.envelope import Caller
+from local.protocol.memories import ItemRelation, RelationType
+from recalling import recall, remember, said
+
+EVE = Caller(tenant="default", user="eve", agent="robot", session_id="s9")
+TYPES: tuple[RelationType, ...] = (
+    "contradicts",
+    "supports",
+    "supersedes",
+    "caused_by",
+    "depends_on",
+    "part_of",
+    "implements",
+)
+
+
+@pytest.fixture
+def eve(memory: Memory) -> MemoryService:
+    return memory.of(EVE)
+
+
+async def audited(database: Database) -> list[tuple[str, ...]]:
+    def read(connection: SqlConnection) -> list[tuple[str, ...]]:
+        found = connection.execute("SELECT action, record_id, user, agent, detail FROM audit")
+        return [tuple(row) for row in found]
+
+    return await database.read(read)
+
+
+async def found(service: MemoryService, query: str) -> dict[str, RecallItem]:
+    recalled = await service.recall(RecallRequest(query=query, top_k=20))
+    return {item.record.content: item for item in recalled.items}
+
+
+async def two(service: MemoryService, **fields: Any) -> tuple[str, str]:
+    """A memory that the tests ask for by its words, and one that only a relation leads to."""
+    first = await remember(service, "Ann collects osmium.", **fields)
+    return first, await remember(service, "The lab is cold.", **fields)
+
+
+@pytest.mark.usefixtures("tools")
+async def test_a_relation_is_stored_once_listed_from_both_sides_and_taken_back(
+    bus: Connection, richard: MemoryService, database: Database
+) -> None:
+    ann, lab = await two(richard)
+    edge = {"source": ann, "type": "depends_on", "target": lab}
+
+    assert [(await call(bus, "relate", edge))["changed"] for _ in range(2)] == [True, False]
+    theirs, ours = [(await call(bus, "relations", {"id": one}))["relations"] for one in (lab, ann)]
+    (one,) = ours
+    assert (one["type"], one["id"], one["incoming"]) == ("depends_on", lab, False)
+    assert (one["content"], one["source_class"], one["active"]) == (
+        "The lab is cold.",
+        "asserted",
+        True,
+    )
+    assert [(one["id"], one["incoming"]) for one in theirs] == [(ann, True)]
+
+    undone = [await call(bus, "relate", {**edge, "remove": True}) for _ in range(2)]
+    assert [one["changed"] for one in undone] == [True, False]
+    assert (await answer(bus, "relations", {"id": ann})).content == "No relations."
+    detail = f'{{"type":"depends_on","target":"{lab}"}}'
+    assert await audited(database) == [
+        ("related", ann, "richard", "shell", detail),
+        ("unrelated", ann, "richard", "shell", detail),
+    ]
+
+
+@pytest.mark.usefixtures("tools")
+async def test_messages_and_documents_are_related_as_facts_are(
+    bus: Connection, richard: MemoryService
+) -> None:
+    stored = await richard.intake.store_conversation([said("The pump broke.")], "s1")
+    await call(bus, "add_document", {"content": "The pump needs oil.", "title": "Manual"})
+    (chunk,) = (await found(richard, "oil")).values()
+
+    edge = {"source": stored.ids[0], "type": "caused_by", "target": chunk.record.id}
+    assert (await call(bus, "relate", edge))["changed"]
+    (listed,) = (await call(bus, "relations", {"id": chunk.record.id}))["relations"]
+    assert (listed["content"], listed["source_class"]) == ("The pump broke.", "stated")
+
+
+@pytest.mark.usefixtures("tools")
+@pytest.mark.parametrize("whose", ["source", "target"])
+async def test_what_another_user_owns_is_as_unknown_as_what_never_was(
+    bus: Connection, richard: MemoryService, eve: MemoryService, whose: str
+) -> None:
+    own, _ = await two(richard)
+    theirs = await remember(eve, "The safe is open.")
+
+    refusals = []
+    for other in (theirs, "never"):
+        edge = {"source": own, "type": "supports", "target": own, whose: other}
+        refusals.append(await ask(bus, "relate", edge))
+        refusals.append(await ask(bus, "relations", {"id": other}))
+
+    assert {one.error.code for one in refusals if one.error} == {"invalid_arguments"}
+    assert [one.content for one in refusals[:2]] == [one.content for one in refusals[2:]]
+    assert "safe" not in str(refusals)
+    assert await eve.relations.of(theirs) == []
+
+
+@pytest.mark.usefixtures("tools")
+async def test_a_private_memory_does_not_show_through_one_for_everybody(
+    bus: Connection, richard: MemoryService, eve: MemoryService
+) -> None:
+    shared = await remember(eve, "Osmium is for everybody.", scope="tenant")
+    private = await remember(eve, "The safe is open.")
+    await eve.relations.add(private, "contradicts", shared)
+
+    assert (await call(bus, "relations", {"id": shared}))["relations"] == []
+    assert list(await found(richard, "osmium")) == ["Osmium is for everybody."]
+    assert (await found(richard, "osmium"))["Osmium is for everybody."].relations == ()
+    assert len(await eve.relations.of(shared)) == 1
+
+
+@pytest.mark.usefixtures("tools")
+async def test_nobody_supersedes_what_another_stated_or_what_weighs_more(
+    bus: Connection, richard: MemoryService, eve: MemoryService
+) -> None:
+    stored = await richard.intake.store_conversation(
+        [said("I moved to Rome."), said("You live in Oslo.", role="assistant")], "s1"
+    )
+    user, assistant = stored.ids
+    theirs = await remember(eve, "Tea is at four.", scope="tenant")
+    newer = await remember(eve, "Tea is at five.", scope="tenant")
+    mine = await remember(richard, "Tea is at six.", scope="tenant")
+
+    for source, target in ((assistant, user), (mine, theirs), (newer, theirs)):
+        edge = {"source": source, "type": "supersedes", "target": target}
+        refused = await ask(bus, "relate", edge)
+        assert refused.error
+        assert refused.error.code == "invalid_arguments"
+        assert "Use contradicts" in refused.content
+        assert (await call(bus, "relate", {**edge, "type": "contradicts"}))["changed"]
+
+    assert await richard.relations.add(user, "supersedes", assistant)
+    assert await eve.relations.add(newer, "supersedes", theirs)
+    taken_back = {"source": newer, "type": "supersedes", "target": theirs, "remove": True}
+    assert not (await ask(bus, "relate", taken_back)).ok, "nor is it taken back by another"
+
+
+@pytest.mark.usefixtures("tools")
+@pytest.mark.parametrize(
+    "edge",
+    [
+        pytest.param({"type": "shares_entity"}, id="an inner type"),
+        pytest.param({"type": "derived_from"}, id="sources"),
+        pytest.param({"target": ""}, id="no id"),
+        pytest.param({"user": "eve"}, id="another user"),
+    ],
+)
+async def test_what_is_no_relation_is_refused(
+    bus: Connection, richard: MemoryService, database: Database, edge: dict[str, str]
+) -> None:
+    ann, lab = await two(richard)
+
+    refused = await ask(bus, "relate", {"source": ann, "type": "supports", "target": lab, **edge})
+    same = await ask(bus, "relate", {"source": ann, "type": "supports", "target": ann})
+
+    for one in (refused, same):
+        assert one.error
+        assert one.error.code == "invalid_arguments"
+    assert await audited(database) == []
+
+
+@pytest.mark.usefixtures("tools")
+async def test_a_memory_has_a_bounded_number_of_relations(
+    bus: Connection,
+    richard: MemoryService,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("local.ledger.sqlite.relations.MOST", 2)
+    assert ledger_relations.MOST == 100
+    ids = [await remember(richard, f"Part {n}.") for n in range(4)]
+    edges = [{"source": id_, "type": "part_of", "target": ids[0]} for id_ in ids[1:]]
+
+    results = [await ask(bus, "relate", edge) for edge in edges]
+
+    assert [one.ok for one in results] == [True, True, False]
+    assert "has 2 relations, the most" in results[-1].content
+    assert (await ask(bus, "relate", edges[0])).ok, "what is known stays so"
+    await call(bus, "relate", {**edges[0], "remove": True})
+    assert (await ask(bus, "relate", edges[2])).ok
+
+
+@pytest.mark.usefixtures("either_size")
+@pytest.mark.parametrize("type_", TYPES)
+async def test_recall_follows_each_type_one_step_at_a_discount(
+    richard: MemoryService, type_: RelationType
+) -> None:
+    ann, lab = await two(richard)
+    further = await remember(richard, "The door is green.")
+    # The newer one stands in the relation's source: what it replaced or denied leads to it.
+    newer = type_ in {"contradicts", "supersedes"}
+    await richard.relations.add(*((lab, type_, ann) if newer else (ann, type_, lab)))
+    await richard.relations.add(further, "part_of", lab)
+
+    items = await found(richard, "osmium")
+
+    assert list(items) == ["Ann collects osmium.", "The lab is cold."]
+    leading, led = items.values()
+    own = leading.shares.meaning + leading.shares.words + leading.shares.coverage
+    assert led.shares.related == pytest.approx(STATED * own, abs=1e-3)
+
+
+@pytest.mark.usefixtures("either_size")
+@pytest.mark.parametrize("type_", ["contradicts", "supersedes"])
+async def test_what_is_newer_does_not_lift_what_it_replaced_or_denied(
+    richard: MemoryService, type_: RelationType
+) -> None:
+    ann, lab = await two(richard)
+    await richard.relations.add(ann, type_, lab)
+
+    assert await recall(richard, "osmium") == ["Ann collects osmium."]
+
+
+def edges(items: Iterable[RecallItem]) -> list[tuple[ItemRelation, ...]]:
+    return [item.relations for item in items]
+
+
+@pytest.mark.usefixtures("tools", "either_size")
+async def test_every_item_says_a_few_of_its_relations_those_to_other_items_first(
+    bus: Connection, richard: MemoryService
+) -> None:
+    ann, lab = await two(richard)
+    await remember(richard, "Bob sleeps.")
+    # Of what contradicts it nothing is found: it leads to none of these.
+    for number in range(6):
+        other = await remember(richard, f"Nothing of the kind {number}.")
+        await richard.relations.add(ann, "contradicts", other)
+    await richard.relations.add(lab, "supports", ann)
+
+    first, second = edges((await found(richard, "osmium")).values())
+    assert first[0] == ItemRelation(type="supports", id=lab, incoming=True)
+    assert [one.type for one in first[1:]] == ["contradicts"] * 4
+    assert second == (ItemRelation(type="supports", id=ann),)
+
+    over_the_bus = await call(bus, "recall", {"query": "osmium"}, RICHARD)
+    assert over_the_bus["items"][1]["relations"] == [{"type": "supports", "id": ann}]
+    assert over_the_bus["items"][0]["relations"][0]["incoming"]
+    (alone,) = (await call(bus, "recall", {"query": "cold", "top_k": 1}))["items"]
+    assert alone["relations"] == [{"type": "supports", "id": ann}], "and to what is not returned"
+    assert "relations" not in (await call(bus, "recall", {"query": "Bob"}))["items"][0]
+
+
+async def test_what_was_retired_is_no_longer_told_by_recall_but_listed(
+    richard: MemoryService,
+) -> None:
+    ann = await remember(richard, "Ann collects osmium.")
+    old = await remember(richard, "The lab is cold.", topic="user.lab")
+    await richard.relations.add(ann, "part_of", old)
+    await remember(richard, "The lab is warm.", topic="user.lab")
+
+    (item,) = (await found(richard, "osmium")).values()
+    assert item.relations == ()
+    (listed,) = await richard.relations.of(ann)
+    assert (listed.record.id, listed.record.superseded_by is None) == (old, False)

@@ -1,0 +1,112 @@
+"""Names: which spellings are one, which statements say so, and where one may be in a text."""
+
+import pytest
+
+from local.text.names import LONGEST_NAME, MOST_WORDS, entity_key, runs, states_alias
+
+
+@pytest.mark.parametrize(
+    "spellings",
+    [
+        ("Northwind", "NORTHWIND", " northwind.", "“Northwind”"),
+        ("J. R. Smith", "J.R. Smith", "JR Smith", "j r smith"),
+        ("Coca-Cola", "Coca Cola", "coca_cola"),
+        ("Northwind, Inc.", "Northwind Inc"),
+        ("O'Brien", "O\u2019Brien", "OBrien"),
+        ("Washington D.C.", "Washington DC"),
+        ("Stra\u00dfe", "STRASSE"),
+    ],
+)
+def test_spellings_of_one_name_are_one(spellings: tuple[str, ...]) -> None:
+    assert len({entity_key(spelling) for spelling in spellings}) == 1
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("Robert Smith", "Bob Smith"),
+        ("Robert Smith", "R. Smith"),
+        ("Robert J. Smith", "Robert Smith"),
+        ("C", "C++"),
+        ("C#", "C++"),
+        ("Python 3.11", "Python 311"),
+        ("version 1.2", "version 12"),
+        ("Ada", "Adam"),
+        ("!", "?"),
+    ],
+)
+def test_names_that_may_be_of_two_are_two(one: str, other: str) -> None:
+    assert entity_key(one) != entity_key(other)
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        ("Bob", "is", "Robert Smith"),
+        ("Bob", "is also known as", "Robert Smith"),
+        ("Bob", "Is Also Known As", "Robert"),
+        ("Bob", "a.k.a.", "Robert"),
+        ("NASA", "is short for", "National Aeronautics and Space Administration"),
+        ("k8s", "is short for", "kubernetes"),
+        ("Bobby", "is a nickname of", "Robert Smith"),
+        ("Robert Smith", "goes by", "Bob"),
+        ("Bob", "is nicknamed", "Bear"),
+        ("Constantinople", "is the same as", "Istanbul"),
+        ("Bea", "is", "Beatrix von der Heide"),
+    ],
+)
+def test_a_statement_of_another_name_is_one(statement: tuple[str, str, str]) -> None:
+    assert states_alias(*statement)
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        ("Ada", "is", "Swedish"),
+        ("Ada", "is", "Robert"),
+        ("Ada", "is", "tall"),
+        ("Ada", "is", "Project Manager"),
+        ("Ada", "is", "Vice President"),
+        ("Ada", "is", "South African"),
+        ("Ada", "is", "Roman Catholic"),
+        ("Release", "is", "Next Friday"),
+        ("Christmas", "is", "December 25"),
+        ("Ada", "is", "the boss of Bob Ray"),
+        ("Ada", "is", "a Big Fan"),
+        ("she", "is", "Ada Adler"),
+        ("the user", "is", "Ada Adler"),
+        ("my boss", "is also known as", "Bear"),
+        ("Ada", "is not", "Eve Ebner"),
+        ("Ada", "was", "Eve Ebner"),
+        ("Ada", "is married to", "Bob Ray"),
+        ("Ada", "works for", "Northwind"),
+        ("Ada", "knows", "Robert Smith"),
+        ("Ada", "is called by", "Robert Smith"),
+        ("Ada", "is not also known as", "Robert Smith"),
+        ("The plan that we all agreed upon", "is also known as", "Plan B"),
+    ],
+)
+def test_what_may_say_something_else_states_no_other_name(statement: tuple[str, str, str]) -> None:
+    assert not states_alias(*statement)
+
+
+def test_what_may_be_a_name_is_read_at_each_word_longest_first() -> None:
+    found = [(run.first, run.end, run.text) for run in runs("Ask J. R. Smith's boss!")]
+
+    assert found[:5] == [
+        (0, 5, "Ask J. R. Smith's boss"),
+        (0, 4, "Ask J. R. Smith"),
+        (0, 3, "Ask J. R"),
+        (0, 2, "Ask J"),
+        (0, 1, "Ask"),
+    ]
+    assert (1, 4, "J. R. Smith") in found
+    assert found[-1] == (4, 5, "boss")
+    assert list(runs("")) == []
+
+
+def test_of_a_long_text_the_beginning_is_read() -> None:
+    found = list(runs("word " * 10 * MOST_WORDS))
+
+    assert len(found) <= MOST_WORDS * LONGEST_NAME
+    assert found[-1].end == MOST_WORDS
