@@ -140,21 +140,24 @@ T = TypeVar("T")
 
 
 class DetailRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """Rows of which a choice needs the related ones, the sources, or the records."""
+    """Rows of which a choice needs the related ones, the sources, the beginnings, or the records."""
 
     related: Sequence[int] = ()
     sources: Sequence[int] = ()
+    texts: Sequence[int] = ()
     records: Sequence[int] = ()
 
 
 class Details(msgspec.Struct, frozen=True, kw_only=True):
-    """By row: what each is related to, what the echoes among them repeat, and the records.
+    """By row: what each is related to, what the echoes among them repeat, how their texts begin,
+    and the records.
 
     Records that were superseded meanwhile are not among them.
     """
 
     related: Mapping[int, Sequence[int]] = {}
     sources: Mapping[int, Echo] = {}
+    texts: Mapping[int, str] = {}
     records: Mapping[int, Record] = {}
 
 

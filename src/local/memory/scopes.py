@@ -170,9 +170,7 @@ def stated_by(caller: Caller) -> Json:
 
 def by(record: Record, caller: Caller) -> By:
     """Whether it was stated by the user who asks; by somebody else where that is not known."""
-    shared = record.scope in {"agent", "tenant"}
-    user = record.metadata.get(STATED_BY) if shared else record.owner
-    return "self" if user == (caller.user or TENANT_OWNED) else "other"
+    return "self" if principal(record) == (caller.user or TENANT_OWNED) else "other"
 
 
 def source_class(record: Record) -> SourceClass:
@@ -182,3 +180,21 @@ def source_class(record: Record) -> SourceClass:
     if record.kind == "document_chunk":
         return "document"
     return "tool" if record.kind == "tool_output" else _OF_ROLES.get(record.role, "assistant")
+
+
+STATED = 3
+"""The strength of what a user or an agent in his name stated."""
+_STRENGTHS: dict[SourceClass, int] = {"user": STATED, "assistant": 2}
+
+
+def strength(record: Record) -> int:
+    """How much what it says weighs against another record that says otherwise."""
+    return STATED if record.kind == "fact" else _STRENGTHS.get(source_class(record), 1)
+
+
+def principal(record: Record) -> str | None:
+    """The user who stated it, or in whose conversation it was said; None where nobody knows."""
+    if record.scope in {"agent", "tenant"}:
+        user: str | None = record.metadata.get(STATED_BY)
+        return user
+    return record.owner

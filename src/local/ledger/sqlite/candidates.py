@@ -18,6 +18,8 @@ from local.ledger.sqlite.rows import TenantRows, record_of
 from local.ledger.sqlite.working_sets import place_word, session_word
 from local.protocol.vectors import VectorHits
 
+TEXT = 600
+"""Characters of a beginning."""
 NEIGHBOURED = 10
 """Of a channel's best so many get the messages around them."""
 
@@ -146,6 +148,10 @@ class Pool:
                 known = Echo((), frozenset(msgspec.json.decode(adds or "[]", type=list[str])))
             sources[of] = known._replace(sources=(*known.sources, row))
         return sources
+
+    def texts(self, rows: Sequence[int]) -> dict[int, str]:
+        """How their texts begin."""
+        return dict(self._all("texts", rows=_json(rows), most=TEXT))
 
     def records(self, rows: Sequence[int]) -> dict[int, Record]:
         """Those of the records that are active."""

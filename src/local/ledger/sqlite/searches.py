@@ -100,6 +100,7 @@ class SearchRun(Generic[D, T]):
             return Details(
                 related=pool.related(wanted.related) if wanted.related else {},
                 sources=pool.sources(wanted.sources) if wanted.sources else {},
+                texts=pool.texts(wanted.texts) if wanted.texts else {},
                 records=pool.records(wanted.records) if wanted.records else {},
             )
 
@@ -152,6 +153,7 @@ class SearchRun(Generic[D, T]):
             return Details(
                 related={row: related[row] for row in wanted.related if row in related},
                 sources=sources,
+                texts=pool.texts(wanted.texts) if wanted.texts else {},
                 records=pool.records(wanted.records) if wanted.records else {},
             )
 

@@ -51,7 +51,7 @@ class Wording:
         self.shares_a_word: Flags = np.zeros(view.size, bool)
         self.covers: Array = np.zeros(view.size)
         """How much of the question each covers by itself, from 0 to 1."""
-        terms = list(_terms(worded, query))
+        self.terms = terms = list(_terms(worded, query))
         weight = WORDS + WORDS_TELLING * query.telling
         self.shares: dict[str, Array] = {
             "words": weight * self._bm25(worded, terms),

@@ -74,6 +74,10 @@ class RecallItem(msgspec.Struct, frozen=True, kw_only=True):
     """Whether its meaning could be compared: it has a vector."""
     covered: float
     """The share of the question's words that it has, in this or another ending."""
+    outdated_by: str | None = None
+    """The id of what was stated of the same since, and says another value."""
+    contradicts: str | None = None
+    """The id of what a user stated of the same, which has more force."""
 
 
 class RecallResult(msgspec.Struct, frozen=True, kw_only=True):
@@ -230,6 +234,8 @@ def _item(ranked: RankedRecord, record: Record) -> RecallItem:
         weight=ranked.weight,
         compared=ranked.compared,
         covered=ranked.covered,
+        outdated_by=ranked.mark.outdated_by,
+        contradicts=ranked.mark.contradicts,
     )
 
 

@@ -182,6 +182,10 @@ CROSS JOIN record ON record.tenant = :tenant AND record.id = source.id
 CROSS JOIN record AS echo ON echo.row = source.of
 WHERE source.superseded_by IS NULL;
 
+-- name: texts
+SELECT record.row, substr(record.content, 1, :most) FROM json_each(:rows) AS wanted
+CROSS JOIN record ON +record.tenant = :tenant AND record.row = wanted.value;
+
 -- name: records
 SELECT record.* FROM json_each(:rows) AS wanted
 CROSS JOIN record ON +record.tenant = :tenant AND record.row = wanted.value;
