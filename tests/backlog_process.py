@@ -17,13 +17,17 @@ from ledgers import fact
 from local.ledger.door import IndexedRecords, Ledger, TaskQueue
 from local.ledger.records import Record
 from local.ledger.sqlite.database import Database
+from local.ledger.sqlite.extraction import Extractions
 from local.ledger.sqlite.facts import Facts
 from local.ledger.sqlite.rows import TenantRows
 from local.ledger.sqlite.sql import migrations
 from local.ledger.tasks import TaskKind
 from local.logs import logging_to
+from local.memory.extraction.items import Item, Passage
 from local.memory.tenant import Memory, Models
 from local.memory.upkeep.supersession import Judge, Verdict
+from local.protocol.conversation import ConversationMessage
+from local.protocol.envelope import Caller
 from local.protocol.payloads import MemoryChange
 from local.protocol.vectors import (
     TenantOnly,
@@ -51,6 +55,9 @@ STEPS = {
     "judge": ("claimed", "made", "half stored", "stored"),
     "unindex": ("claimed", "made", "stored"),
 }
+SAID, SAID_SINCE = "I live in Bath.", "I live in Ely."
+"""Under one key, in two messages."""
+STEPS_OF_READING = ("claimed", "made", "half stored", "stored")
 
 
 class Verdicts(Judge):
@@ -62,6 +69,22 @@ class Verdicts(Judge):
     async def verdicts(self, fact: Record, older: Sequence[Record]) -> list[Verdict]:
         known: dict[str, Verdict] = {PIANO: "supports", BERLIN: "replaces"}
         return [known[one.content] if fact.content == ROME else "unrelated" for one in older]
+
+
+class EachMessage:
+    """Takes every message for where somebody lives."""
+
+    async def extract(self, passage: Passage) -> list[Item]:
+        return [
+            Item(
+                memory_type="fact",
+                content=message.content,
+                summary="home",
+                topic="user.home",
+                sources=(message.id,),
+            )
+            for message in passage.messages
+        ]
 
 
 class ToyEmbedder:
@@ -128,7 +151,7 @@ async def open_memory(folder: Path) -> AsyncIterator[tuple[Memory, Database]]:
                 LocalVectors(store),
                 MemorySettings(judge_distance=2.0),
                 announce=unheard,
-                models=Models(judge=Verdicts()),
+                models=Models(judge=Verdicts(), extractor=EachMessage()),
             )
             running = asyncio.create_task(memory.backlog.run())
             memory.indexer.worker_started(store.id)
@@ -189,6 +212,8 @@ def arm(kind: TaskKind, step: str) -> None:
         kill_after(TaskQueue, "claim", lambda tasks: any(task.kind == kind for task in tasks))
     elif step == "half stored":
         kill_amid(kind)
+    elif kind == "extract":
+        kill_after(*((EachMessage, "extract") if step == "made" else (Extractions, "store")))
     elif kind == "judge":
         kill_after(*((Verdicts, "verdicts") if step == "made" else (Facts, "judge")))
     elif kind == "index":
@@ -198,8 +223,20 @@ def arm(kind: TaskKind, step: str) -> None:
         kill_after(*((LocalVectors, "delete") if step == "made" else (TaskQueue, "finish")))
 
 
+async def say(memory: Memory, content: str) -> None:
+    """As Richard, in one session."""
+    intake = memory.of(Caller(tenant="default", user="richard", agent="shell")).intake
+    await intake.store_conversation([ConversationMessage(role="user", content=content)], "s1")
+
+
 async def work(folder: Path, kind: TaskKind, step: str) -> None:
     async with open_memory(folder) as (memory, _):
+        if kind == "extract":
+            await say(memory, SAID)
+            await all_done(memory)
+            arm(kind, step)
+            await say(memory, SAID_SINCE)
+            await asyncio.Event().wait()
         for content in (PIANO, BERLIN):
             await remember(memory, content)
         await all_done(memory)

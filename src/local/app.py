@@ -30,6 +30,9 @@ from local.generator.agent import GeneratorAgent
 from local.llm.choice import choose_chat_model, open_structured_model
 from local.llm.models import ChatModel, StructuredModel
 from local.memory.changes import Announce
+from local.memory.extraction.items import Extractor
+from local.memory.extraction.model import ModelExtractor
+from local.memory.extraction.rules import RulesExtractor
 from local.memory.recall.query import Expander
 from local.memory.recall.recaller import RecallModels
 from local.memory.recall.reranker import Reranker
@@ -39,7 +42,7 @@ from local.opening import open_ledger
 from local.protocol.envelope import DEFAULT_TENANT, encode, seal
 from local.protocol.payloads import MemoryChange
 from local.runtime import is_alive, runtime_file
-from local.settings import Settings
+from local.settings import MemorySettings, Settings
 from local.supervisor import Child, supervised
 from local.tools.catalog import TOOL_NAMES, memory_tools
 from local.vectors.config import EXIT_SOFTWARE, WorkerConfig
@@ -203,16 +206,27 @@ async def _memory_models(resources: AsyncExitStack, settings: Settings) -> Model
         )
         resources.push_async_callback(reranker.close)
     opened: dict[str, StructuredModel | None] = {}
-    for name in (wanted.judge_model, wanted.synthesis_model, wanted.query_model):
+    reading = wanted.extraction_model if wanted.extractor == "model" else ""
+    for name in (wanted.judge_model, wanted.synthesis_model, wanted.query_model, reading):
         if name not in opened:
             opened[name] = await _structured_model(resources, settings, name)
     judge, query = opened[wanted.judge_model], opened[wanted.query_model]
     expander = Expander(query, within=wanted.query_timeout) if query else None
     return Models(
         recall=RecallModels(reranker=reranker, expander=expander),
+        extractor=_extractor(wanted, opened[reading]),
         judge=Judge(judge, within=wanted.judge_timeout) if judge else None,
         synthesizer=opened[wanted.synthesis_model],
     )
+
+
+def _extractor(settings: MemorySettings, model: StructuredModel | None) -> Extractor | None:
+    """Who reads what users say: the model where there is one, if it is wanted, else the rules."""
+    if settings.extractor == "none":
+        return None
+    if model is None:
+        return RulesExtractor()
+    return ModelExtractor(model, within=settings.extraction_timeout)
 
 
 async def _structured_model(

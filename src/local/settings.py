@@ -22,6 +22,7 @@ context; the rest is read on with `read_tool_output`."""
 
 EmbedderChoice = Literal["auto", "ollama", "minilm"]
 ChatChoice = Literal["auto", "ollama", "rules"]
+ExtractorChoice = Literal["rules", "model", "none"]
 Weight = Annotated[float, msgspec.Meta(ge=0, le=10)]
 Seconds = Annotated[float, msgspec.Meta(gt=0)]
 
@@ -59,6 +60,9 @@ class MemorySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     reranker_key: str | None = None
     reranker_model: str | None = None
     reranker_timeout: Seconds = 2.0
+    extractor: ExtractorChoice = "rules"
+    extraction_model: str = "gemma4"
+    extraction_timeout: Seconds = 60.0
     judge_model: str = "gemma4"
     judge_top_k: Annotated[int, msgspec.Meta(ge=1, le=20)] = 5
     judge_distance: Annotated[float, msgspec.Meta(ge=0, le=2)] = 0.7

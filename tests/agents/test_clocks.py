@@ -111,4 +111,6 @@ async def test_the_newest_facts_come_first_although_the_clock_was_set_back(
         "found": True,
         "content": "City 2.",
         "id": "",
+        "by": "self",
+        "source_class": "asserted",
     }

@@ -30,6 +30,12 @@ WHOLE = NewRecord(
     stands_at=0.5,
     alias="also r1",
     pending=True,
+    source_class="stated",
+    stated_by="ada",
+    summary="Heavy.",
+    keywords=("metal", "density"),
+    queries=("How heavy is osmium?",),
+    confidence=0.9,
 )
 
 

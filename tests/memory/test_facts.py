@@ -56,7 +56,9 @@ async def test_a_fact_is_remembered_once_in_a_scope(
     assert (first.was_new, again.was_new) == (True, False)
     assert again.id == first.id
     assert (await memory.ledger.counts()).records == 1
-    assert announced == [("memory.saved", MemoryChange(id=first.id, kind="fact"))]
+    assert announced == [
+        ("memory.saved", MemoryChange(id=first.id, kind="fact", memory_type="fact"))
+    ]
 
 
 async def test_the_same_words_in_another_scope_or_of_another_identity_are_another_fact(

@@ -9,7 +9,17 @@ from typing import Any
 import pytest
 
 import backlog_process
-from backlog_process import BERLIN, PIANO, ROME, STEPS, all_done, open_memory
+from backlog_process import (
+    BERLIN,
+    PIANO,
+    ROME,
+    SAID,
+    SAID_SINCE,
+    STEPS,
+    STEPS_OF_READING,
+    all_done,
+    open_memory,
+)
 from local.ledger.sqlite.database import Database, SqlConnection
 from local.memory.tenant import Memory
 
@@ -56,3 +66,23 @@ async def test_a_kill_loses_no_task_and_has_none_done_twice(
     assert audit == [("superseded", berlin)]
     assert vectors == [(3, 3)]
     assert indexed == sorted([piano, rome])
+
+
+@pytest.mark.parametrize("step", STEPS_OF_READING)
+async def test_a_kill_loses_no_message_and_reads_no_fact_twice(tmp_path: Path, step: str) -> None:
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, backlog_process.__file__, tmp_path, "extract", step
+    )
+    assert await process.wait() == -signal.SIGKILL
+
+    async with open_memory(tmp_path) as (memory, database):
+        await all_done(memory)
+        messages = await rows(database, "SELECT content FROM record WHERE kind = 'chat_message'")
+        facts = await rows(
+            database, "SELECT content, superseded_by IS NULL FROM record WHERE kind = 'fact'"
+        )
+        sources = await rows(database, "SELECT 1 FROM relation WHERE type = 'derived_from'")
+
+    assert messages == [(SAID,), (SAID_SINCE,)]
+    assert facts == [(SAID, 0), (SAID_SINCE, 1)]
+    assert len(sources) == 2

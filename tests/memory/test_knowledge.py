@@ -64,7 +64,9 @@ async def test_a_triplet_is_a_fact_that_a_person_can_read(
         "predicate": "works for",
         "object": "Northwind",
     }
-    assert announced == [("memory.saved", MemoryChange(id=written.id, kind="fact"))]
+    assert announced == [
+        ("memory.saved", MemoryChange(id=written.id, kind="fact", memory_type="fact"))
+    ]
     assert await recall(richard, "Northwind") == [ADA_SAID]
 
 

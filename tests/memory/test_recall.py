@@ -58,7 +58,7 @@ async def test_an_item_says_what_it_is_and_where_it_comes_from(
         "agent": "shell",
         "by": "self",
         "scope": "session",
-        "source_class": "tool",
+        "source_class": "observed",
     }
     assert (result.data["total"], result.data["rerank_used"]) == (1, False)
     assert result.data["answer"] is None

@@ -53,6 +53,8 @@ async def test_a_topic_is_saved_and_recalled_in_the_words_of_the_reference(
         "found": True,
         "content": "Elixir",
         "id": msgspec.to_builtins(saved.data)["id"],
+        "by": "self",
+        "source_class": "asserted",
     }
 
 
@@ -79,6 +81,8 @@ async def test_an_unknown_topic_is_no_memory(memory: Memory) -> None:
         "found": False,
         "content": None,
         "id": None,
+        "by": None,
+        "source_class": None,
     }
 
 
@@ -112,8 +116,20 @@ async def test_a_search_is_a_dated_numbered_list(searchable: Memory) -> None:
 
 async def test_several_hits_are_numbered_with_their_days() -> None:
     hits = [
-        Hit(id="1", content="one", score=0.876, metadata={"timestamp_utc": "2026-11-01T09:00:00Z"}),
-        Hit(id="2", content="two\n\nlines", score=0.5, metadata={"timestamp_utc": "2025-01-31"}),
+        Hit(
+            source_class="asserted",
+            id="1",
+            content="one",
+            score=0.876,
+            metadata={"timestamp_utc": "2026-11-01T09:00:00Z"},
+        ),
+        Hit(
+            source_class="asserted",
+            id="2",
+            content="two\n\nlines",
+            score=0.5,
+            metadata={"timestamp_utc": "2025-01-31"},
+        ),
     ]
 
     assert formatted(hits) == (
@@ -156,7 +172,14 @@ async def test_hits_as_large_as_memories_may_be_fit_the_bus_with_their_beginning
 @pytest.mark.parametrize("budget", [0, 100, 1_000])
 def test_what_is_cut_never_exceeds_the_budget(budget: int) -> None:
     hits = [
-        Hit(id=str(n), content="\u8a18\x01\U0001f600" * 400, score=1, metadata={}) for n in range(3)
+        Hit(
+            source_class="asserted",
+            id=str(n),
+            content="\u8a18\x01\U0001f600" * 400,
+            score=1,
+            metadata={},
+        )
+        for n in range(3)
     ]
 
     cut = shortened(hits, budget)
@@ -167,7 +190,10 @@ def test_what_is_cut_never_exceeds_the_budget(budget: int) -> None:
 
 
 def test_short_hits_are_left_as_they_are() -> None:
-    hits = [Hit(id=str(n), content="Au." * n, score=1, metadata={}) for n in range(1, 4)]
+    hits = [
+        Hit(source_class="asserted", id=str(n), content="Au." * n, score=1, metadata={})
+        for n in range(1, 4)
+    ]
 
     assert shortened(hits, 1_000) == hits
     assert shortened([], 1_000) == []

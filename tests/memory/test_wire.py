@@ -33,7 +33,9 @@ async def test_history_lists_versions_newest_first_and_marks_the_replaced(
     result = await ask(bus, "memory_history", {"topic_or_id": "user.editor"})
 
     today = memory.clock().date()
-    assert result.content == f"{today} Edits with Emacs.\n{today} (replaced) Edits with Vim."
+    assert (
+        result.content == f"{today} Edits with Emacs.\n{today} (replaced {today}) Edits with Vim."
+    )
     versions = result.data["versions"]
     assert [(one["id"], one["superseded_by"]) for one in versions] == [(new, None), (old, new)]
     assert (versions[0]["topic"], versions[0]["scope"], versions[0]["agent"]) == (

@@ -107,13 +107,15 @@ def history(settings: Settings, output: Output, topic_or_id: str, caller: Sender
 
 
 def _version_head(version: Version) -> Text:
-    active = version.superseded_by is None
+    why = "replaced" if version.retired_why == "superseded" else version.retired_why
     head = Text.assemble(
-        ("active  ", "bold green") if active else ("replaced", "dim"),
+        (why, "dim") if why else ("active  ", "bold green"),
         f"  {shown_time(version.event_time)}  ",
         (version.topic or version.scope, "cyan"),
         (f"  {version.id}", "dim"),
     )
     if version.agent:
         head.append(f"  by {version.agent}", style="dim")
+    if version.retired_at:
+        head.append(f"  until {shown_time(version.retired_at)}", style="dim")
     return head

@@ -6,13 +6,13 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from local.protocol.memories import Kind, Owning
+from local.protocol.memories import Kind, MemoryType, Owning, SourceClass
 from local.text.features import Features, features_of
 
 SPOKEN = frozenset({"chat_message", "tool_output"})
 MACHINES = frozenset({"assistant", "tool"})
-ECHO, UNANSWERED = 1, 2
-"""In the column `echo`: it was answered from memory; it found no answer."""
+ECHO, UNANSWERED, EXTRACTED = 1, 2, 3
+"""In the column `echo`: answered from memory; found no answer; extracted from messages."""
 SPAN = 3
 """As many messages before and after one are around it."""
 
@@ -34,7 +34,10 @@ COLUMNS = np.dtype([
     ("durability", np.int32),
     ("importance", np.float64),
     ("time", np.float64),        # seconds since 1970
-    ("echo", np.int8),           # ECHO, UNANSWERED, or 0
+    ("type", np.int32),          # the memory type of a fact; -1: none
+    ("source", np.int32),        # where it comes from
+    ("principal", np.int32),     # the user who stated it; -1: nobody knows
+    ("echo", np.int8),           # ECHO, UNANSWERED, EXTRACTED, or 0
     ("feedback", np.float64),
     ("embedder", np.int32),
     ("length", np.float64),
@@ -73,6 +76,9 @@ class Candidate(NamedTuple):
     """Where there are no features: they are read from it."""
     stands: float
     """Where it stands in its session: as the row of its first version, or between two rows."""
+    memory_type: MemoryType | None
+    source_class: SourceClass
+    stated_by: str | None
     active: int = 1
 
     def read(self) -> Features:
@@ -114,6 +120,9 @@ class Names(NamedTuple):
     scopes: Numbers
     topics: Numbers
     durabilities: Numbers
+    types: Numbers
+    sources: Numbers
+    principals: Numbers
     embedders: Numbers
 
 

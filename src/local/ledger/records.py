@@ -5,23 +5,35 @@ Also the text that a record's vector is made of.
 
 import unicodedata
 from datetime import datetime
-from typing import Literal
 
 import msgspec
 
 from local.errors import InvalidArgumentsError, quoted
 from local.ledger.tasks import TaskKind
-from local.protocol.memories import Kind, Owning, Triplet
+from local.protocol.memories import (
+    Durability,
+    Kind,
+    MemoryType,
+    Owning,
+    RetiredWhy,
+    SourceClass,
+    Triplet,
+)
 from local.protocol.payloads import Json
 from local.text.features import Features, features
 
-MemoryType = Literal[
-    "fact", "preference", "interaction", "summary", "user_request", "entity", "interest"
-]
-Durability = Literal["core", "standard", "ephemeral"]
-
 DERIVED_FROM = "derived_from"
-"""How an answer bears on the records that it rests on."""
+"""How an answer bears on the records that it rests on, and an extracted fact on its messages."""
+EXTRACTED_FROM = "extracted_from"
+"""In the metadata of an extracted fact: the ids of the messages that it was read in."""
+STRENGTH: dict[SourceClass, int] = {
+    "stated": 3,
+    "asserted": 3,
+    "answered": 2,
+    "observed": 1,
+    "document": 1,
+}
+"""A record may be retired only by one that is at least as strong, of the same user."""
 LONG = 20_000
 """Characters whose features take 5 ms."""
 TENANT_OWNED = ""
@@ -42,7 +54,9 @@ class NewRecord(msgspec.Struct, frozen=True, kw_only=True):
     own id of it. `turn` is the id of the question of the turn it belongs to. `stands_at` is the row
     whose place in its session it takes, of a later version of a message. `alias` is another id that
     it is known by. `pending`: it was received by itself, True until a turn or conversation has
-    reported it.
+    reported it. `stated_by` is the user who stated it: by default the owner, None where nobody
+    knows. `queries` are questions that it would answer; `confidence`, an extractor's, is from 0
+    to 1.
     """
 
     id: str
@@ -66,6 +80,13 @@ class NewRecord(msgspec.Struct, frozen=True, kw_only=True):
     stands_at: float | None = None
     alias: str | None = None
     pending: bool | None = None
+    source_class: SourceClass | None = None
+    """By default that of its kind and role; see `class_of`."""
+    stated_by: str | None = None
+    summary: str | None = None
+    keywords: tuple[str, ...] = ()
+    queries: tuple[str, ...] = ()
+    confidence: float | None = None
     features: Features | None = None
     """No column of its own: what ranking reads of it, if that was read ahead."""
     tasks: tuple[TaskKind, ...] = ()
@@ -73,12 +94,41 @@ class NewRecord(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Record(NewRecord, frozen=True, kw_only=True):
-    """A record as it stands; `score` is the feedback on it, from -1 to 1."""
+    """A record as it stands; `score` is the feedback on it, from -1 to 1.
+
+    Of one that is retired with nothing in its place `superseded_by` is empty.
+    """
 
     row: int = 0
     """Its place in the ledger: the later it was written the higher."""
     superseded_by: str | None = None
     score: float | None = None
+    retired_at: datetime | None = None
+    retired_why: RetiredWhy | None = None
+
+
+def class_of(record: NewRecord) -> SourceClass:
+    """Where a record comes from: who has a role of his own is no user."""
+    if record.source_class is not None:
+        return record.source_class
+    if record.kind == "document_chunk":
+        return "document"
+    if record.kind == "tool_output" or record.role == "tool":
+        return "observed"
+    if record.role is not None:
+        return "stated" if record.role == "user" else "answered"
+    return "answered" if record.kind == "episode" and record.turn else "asserted"
+
+
+def principal_of(record: NewRecord) -> str | None:
+    """The user who stated it, empty where nobody was named, None where nobody knows."""
+    own = record.scope in {"session", "user"}
+    return record.owner if own and record.stated_by is None else record.stated_by
+
+
+def sources_of(record: NewRecord) -> list[str]:
+    """The ids of the messages that it was extracted from."""
+    return list(record.metadata.get(EXTRACTED_FROM, ()))
 
 
 def read_ahead(record: NewRecord) -> NewRecord:
@@ -89,7 +139,9 @@ def read_ahead(record: NewRecord) -> NewRecord:
 
 
 def features_of(record: NewRecord) -> Features:
-    return features(record.content, topic=record.topic, label=record.label, at=record.event_time)
+    """What ranking reads of it; its keywords are found as its label is."""
+    label = " ".join(filter(None, (record.label, *record.keywords))) or None
+    return features(record.content, topic=record.topic, label=label, at=record.event_time)
 
 
 def with_metadata(record: NewRecord, more: Json) -> NewRecord:

@@ -4,9 +4,9 @@ from typing import Final, Literal, get_args
 
 import msgspec
 
-TaskKind = Literal["index", "unindex", "judge"]
-"""`index`: put a record's vector into the index; `unindex`: take it out. `judge`: compare a fact
-with older ones that it may contradict."""
+TaskKind = Literal["index", "unindex", "extract", "judge"]
+"""`index`: put a record's vector into the index; `unindex`: take it out. `extract`: read a
+message for facts. `judge`: compare a fact with older ones that it may contradict."""
 OF_ACTIVE: Final = tuple(kind for kind in get_args(TaskKind) if kind != "unindex")
 """What is not to be done any more with a record that is superseded."""
 

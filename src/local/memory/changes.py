@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Sequence
 import structlog
 
 from local.errors import BusError
-from local.ledger.records import NewRecord, Written
+from local.ledger.records import NewRecord, Written, sources_of
 from local.ledger.tasks import TaskKind
 from local.memory.upkeep.backlog import Backlog
 from local.protocol import subjects
@@ -28,6 +28,11 @@ class Changes:
         self._backlog = backlog
 
     @property
+    def tasks_of_messages(self) -> tuple[TaskKind, ...]:
+        """What is to be done with what a user says."""
+        return ("extract",) if self._backlog.takes("extract") else ()
+
+    @property
     def tasks_of_facts(self) -> tuple[TaskKind, ...]:
         """What is to be done with a fact that is stated."""
         return ("judge",) if self._backlog.takes("judge") else ()
@@ -42,7 +47,13 @@ class Changes:
             for number, (one, record) in enumerate(new, start=1):
                 if number % AT_ONCE == 0:
                     await asyncio.sleep(0)
-                saved = MemoryChange(id=one.id, kind=record.kind, topic=record.topic)
+                saved = MemoryChange(
+                    id=one.id,
+                    kind=record.kind,
+                    topic=record.topic,
+                    memory_type=record.memory_type,
+                    sources=sources_of(record),
+                )
                 await self._announce(subjects.MEMORY_SAVED, saved)
                 for replaced in one.replaced:
                     await self._tell_replaced(replaced, record, one.id)

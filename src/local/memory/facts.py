@@ -9,6 +9,7 @@ import msgspec
 from local.errors import InvalidArgumentsError
 from local.ledger.door import Ledger
 from local.ledger.records import (
+    TENANT_OWNED,
     Fact,
     NewRecord,
     Record,
@@ -21,7 +22,7 @@ from local.ledger.records import (
     place_of_topic,
 )
 from local.memory.changes import Changes
-from local.memory.scopes import may_see, own_places, owner_in, stated_by
+from local.memory.scopes import may_see, own_places, owner_in
 from local.protocol.envelope import Caller, new_id
 from local.protocol.memories import Owning, Triplet
 
@@ -116,7 +117,7 @@ class Facts:
                     scope,
                     owner,
                     memory_type="fact",
-                    metadata={"triplet": msgspec.to_builtins(triplet), **stated_by(self._caller)},
+                    metadata={"triplet": msgspec.to_builtins(triplet)},
                     tasks=self._changes.tasks_of_facts,
                     event_time=at,
                 ),
@@ -128,7 +129,7 @@ class Facts:
         return written
 
     def _record(self, content: str, scope: Owning, owner: str, **columns: Any) -> NewRecord:
-        usual: dict[str, Any] = {"event_time": self._clock(), "metadata": stated_by(self._caller)}
+        usual: dict[str, Any] = {"event_time": self._clock()}
         return NewRecord(
             id=new_id(),
             kind="fact",
@@ -136,6 +137,7 @@ class Facts:
             scope=scope,
             owner=owner,
             agent=self._caller.agent,
+            stated_by=self._caller.user or TENANT_OWNED,
             session_id=self._caller.session_id,
             **{**usual, **columns},
         )

@@ -1,7 +1,7 @@
 """Scopes: which records a caller may find, how much each class of them counts, and who stated them.
 
-What belongs to a user was stated by its owner. What belongs to an agent or to everybody has in its
-metadata which user stated it; nobody but that user learns who that was.
+What belongs to an agent or to everybody was stated by some user; nobody but that user learns who
+that was.
 """
 
 from collections.abc import Collection
@@ -10,11 +10,10 @@ from typing import Self
 import msgspec
 
 from local.errors import InvalidArgumentsError
-from local.ledger.records import TENANT_OWNED, Record
+from local.ledger.records import TENANT_OWNED, Record, principal_of
 from local.ledger.search import Place
 from local.protocol.envelope import Caller
-from local.protocol.memories import By, Kind, Owning, Scope, SourceClass
-from local.protocol.payloads import Json
+from local.protocol.memories import By, Kind, Owning, Scope
 from local.settings import MemorySettings
 
 OPTIONS = {"session_id": "--session", "user": "--user", "source": "--agent"}
@@ -23,7 +22,7 @@ NO_SESSION = "\x00"
 """A session that no record has."""
 
 KINDS: dict[Owning, tuple[Kind, ...]] = {
-    "session": ("chat_message", "tool_output", "episode"),
+    "session": ("chat_message", "tool_output", "episode", "fact"),
     "user": ("fact",),
     "agent": ("fact",),
     "tenant": ("fact", "document_chunk"),
@@ -158,43 +157,6 @@ def _owner(class_: Owning, caller: Caller) -> str:
     return TENANT_OWNED if class_ == "tenant" else caller.user or TENANT_OWNED
 
 
-STATED_BY = "stated_by"
-
-_OF_ROLES: dict[str | None, SourceClass] = {"user": "user", "tool": "tool", "system": "system"}
-
-
-def stated_by(caller: Caller) -> Json:
-    """Metadata of a record that does not belong to the user who states it."""
-    return {STATED_BY: caller.user or TENANT_OWNED}
-
-
 def by(record: Record, caller: Caller) -> By:
     """Whether it was stated by the user who asks; by somebody else where that is not known."""
-    return "self" if principal(record) == (caller.user or TENANT_OWNED) else "other"
-
-
-def source_class(record: Record) -> SourceClass:
-    """Facts are a user's but for those of an agent; who has a role of his own is no user."""
-    if record.kind == "fact":
-        return "assistant" if record.scope == "agent" else "user"
-    if record.kind == "document_chunk":
-        return "document"
-    return "tool" if record.kind == "tool_output" else _OF_ROLES.get(record.role, "assistant")
-
-
-STATED = 3
-"""The strength of what a user or an agent in his name stated."""
-_STRENGTHS: dict[SourceClass, int] = {"user": STATED, "assistant": 2}
-
-
-def strength(record: Record) -> int:
-    """How much what it says weighs against another record that says otherwise."""
-    return STATED if record.kind == "fact" else _STRENGTHS.get(source_class(record), 1)
-
-
-def principal(record: Record) -> str | None:
-    """The user who stated it, or in whose conversation it was said; None where nobody knows."""
-    if record.scope in {"agent", "tenant"}:
-        user: str | None = record.metadata.get(STATED_BY)
-        return user
-    return record.owner
+    return "self" if principal_of(record) == (caller.user or TENANT_OWNED) else "other"

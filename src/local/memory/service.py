@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from local.ledger.records import class_of
 from local.memory.facts import Facts
 from local.memory.intake.documents import Documents
 from local.memory.intake.echoes import UNANSWERED
@@ -19,7 +20,7 @@ from local.memory.scopes import ALIKE
 from local.memory.sessions.history import Sessions
 from local.memory.sessions.tool_outputs import ToolOutputs
 from local.protocol.envelope import Caller
-from local.protocol.memories import Answer
+from local.protocol.memories import Answer, SourceClass
 from local.protocol.payloads import Json
 
 STRONG = 0.3
@@ -33,6 +34,7 @@ class Hit(msgspec.Struct, frozen=True, kw_only=True):
     content: str
     score: float
     metadata: Json
+    source_class: SourceClass
 
 
 class SearchResult(msgspec.Struct, frozen=True, kw_only=True):
@@ -128,4 +130,10 @@ def _hit(item: RecallItem) -> Hit:
         "timestamp_utc": record.event_time.isoformat().replace("+00:00", "Z"),
         **{key: value for key, value in about.items() if value is not None},
     }
-    return Hit(id=record.id, content=record.content, score=item.score, metadata=metadata)
+    return Hit(
+        id=record.id,
+        content=record.content,
+        score=item.score,
+        metadata=metadata,
+        source_class=class_of(record),
+    )

@@ -10,6 +10,7 @@ from local.ledger.door import Ledger
 from local.ledger.records import TENANT_OWNED
 from local.llm.models import StructuredModel
 from local.memory.changes import Announce, Changes
+from local.memory.extraction.items import Extractor
 from local.memory.facts import Facts
 from local.memory.intake.documents import Documents
 from local.memory.intake.echoes import Echoes
@@ -23,6 +24,7 @@ from local.memory.service import MemoryService
 from local.memory.sessions.history import Sessions
 from local.memory.sessions.tool_outputs import ToolOutputs
 from local.memory.upkeep.backlog import Backlog
+from local.memory.upkeep.extraction import Extraction
 from local.memory.upkeep.indexing import Indexer
 from local.memory.upkeep.supersession import Judge, Supersession
 from local.memory.vectors import Vectors
@@ -36,6 +38,7 @@ class Models(msgspec.Struct, frozen=True, kw_only=True):
     """Models beside the embedder; the memory does without each of them."""
 
     recall: RecallModels = RecallModels()
+    extractor: Extractor | None = None
     judge: Judge | None = None
     synthesizer: StructuredModel | None = None
 
@@ -71,6 +74,8 @@ class Memory:
         self.echoes = Echoes(ledger, self.served, self.tools)
         self.changes = Changes(self.backlog, announce)
         self.synthesis = Synthesis(models.synthesizer, within=settings.synthesis_timeout)
+        if models.extractor is not None:
+            self.backlog.add(Extraction(ledger, self.changes, models.extractor))
         retrieval = Retrieval(ledger, self.indexer, vectors)
         if models.judge is not None:
             self.backlog.add(self._supersession(retrieval, models.judge))

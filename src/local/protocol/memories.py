@@ -24,7 +24,28 @@ Scope = Literal["session", "history", "user", "agent", "tenant", "any"]
 """What a search may find: this session, the user's earlier ones, or records by their owner."""
 By = Literal["self", "other"]
 """Who stated it: the user who asks, or somebody else."""
-SourceClass = Literal["user", "assistant", "tool", "document", "system"]
+SourceClass = Literal["stated", "answered", "observed", "document", "asserted"]
+"""Where it comes from: a user's own words, an assistant's, a tool's output, a document, or an
+agent that stored it on purpose."""
+MemoryType = Literal[
+    "fact",
+    "event",
+    "instruction",
+    "task",
+    "preference",
+    "interaction",
+    "summary",
+    "user_request",
+    "entity",
+    "interest",
+]
+Durability = Literal["core", "standard", "ephemeral"]
+"""core never fades, standard slowly, ephemeral soon."""
+RelationType = Literal[
+    "contradicts", "supports", "supersedes", "caused_by", "depends_on", "part_of", "implements"
+]
+"""How one memory bears on another."""
+RetiredWhy = Literal["superseded", "contradicted", "merged", "archived", "anonymised", "erased"]
 
 MAX_DOCUMENT = 900_000
 """Bytes of a document as JSON; a message may have 1 MB, of which the envelope takes some."""
@@ -56,6 +77,7 @@ class RecalledItem(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
 
     `source_ref` is the id that its sender gave it, `role` that of a message, `agent` the one that
     wrote it to the memory. `by` says whether the user who asks stated it, or somebody else.
+    `sources` are the messages that it was extracted from.
     """
 
     id: str
@@ -73,6 +95,7 @@ class RecalledItem(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     by: By | None = None
     scope: Owning | None = None
     source_class: SourceClass | None = None
+    sources: list[str] = []
     explanation: Explanation | None = None
 
 
@@ -88,7 +111,11 @@ class RecalledItems(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Version(msgspec.Struct, frozen=True, kw_only=True):
-    """`superseded_by` is the id of the version that replaced it, None if it is the current one."""
+    """`superseded_by` is the id of the version that replaced it, if one did.
+
+    `retired_at` and `retired_why` say when and why it ceased to hold, None if it is the current
+    one. `sources` are the messages that it was extracted from.
+    """
 
     id: str
     content: str
@@ -97,6 +124,10 @@ class Version(msgspec.Struct, frozen=True, kw_only=True):
     event_time: datetime
     agent: str | None
     superseded_by: str | None
+    source_class: SourceClass | None = None
+    retired_at: datetime | None = None
+    retired_why: RetiredWhy | None = None
+    sources: list[str] = []
 
 
 class Versions(msgspec.Struct, frozen=True, kw_only=True):

@@ -183,12 +183,18 @@ class DeadLetter(msgspec.Struct, kw_only=True):
 
 
 class MemoryChange(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """`memory.saved`, `memory.superseded`: ids and kinds, never content."""
+    """`memory.saved`, `memory.superseded`, …: ids and kinds, never content.
+
+    `sources` are the messages that it was extracted from; `why` it was retired.
+    """
 
     id: str
     kind: str
     topic: str | None = None
     superseded_by: str | None = None
+    memory_type: str | None = None
+    sources: list[str] = []
+    why: str | None = None
 
 
 class TasksSetAside(msgspec.Struct, kw_only=True):

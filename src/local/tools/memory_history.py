@@ -4,7 +4,7 @@ from typing import Annotated
 
 import msgspec
 
-from local.ledger.records import Record
+from local.ledger.records import Record, class_of, sources_of
 from local.llm.framing import inset
 from local.memory.service import MemoryService
 from local.protocol.memories import NOTHING_FOUND, Version, Versions
@@ -26,8 +26,7 @@ async def memory_history(memory: MemoryService, args: MemoryHistory) -> ToolOutp
     records = await memory.facts.history(args.topic_or_id)
     versions = [_version(record) for record in records[:MOST]]
     lines = [
-        f"{version.event_time.date()} {'(replaced) ' if version.superseded_by else ''}"
-        f"{inset(version.content)}"
+        f"{version.event_time.date()} {_state(version)}{inset(version.content)}"
         for version in shortened(versions, TEXT_BYTES)
     ]
     if len(records) > MOST:
@@ -38,6 +37,14 @@ async def memory_history(memory: MemoryService, args: MemoryHistory) -> ToolOutp
     )
 
 
+def _state(version: Version) -> str:
+    """Why it does not hold any more, and since when."""
+    if version.retired_why is None:
+        return ""
+    why = "replaced" if version.retired_why == "superseded" else version.retired_why
+    return f"({why} {version.retired_at:%Y-%m-%d}) " if version.retired_at else f"({why}) "
+
+
 def _version(record: Record) -> Version:
     return Version(
         id=record.id,
@@ -46,7 +53,11 @@ def _version(record: Record) -> Version:
         scope=record.scope,
         event_time=record.event_time,
         agent=record.agent,
-        superseded_by=record.superseded_by,
+        superseded_by=record.superseded_by or None,
+        source_class=class_of(record),
+        retired_at=record.retired_at,
+        retired_why=record.retired_why,
+        sources=sources_of(record),
     )
 
 

@@ -4,9 +4,9 @@ from typing import Annotated
 
 import msgspec
 
-from local.ledger.records import Record, is_topic
+from local.ledger.records import Record, class_of, is_topic, sources_of
 from local.memory.recall.recaller import RECALLED_KINDS, RecallItem, RecallRequest, RecallResult
-from local.memory.scopes import by, source_class
+from local.memory.scopes import by
 from local.memory.service import MemoryService
 from local.protocol.envelope import Caller
 from local.protocol.memories import (
@@ -34,11 +34,11 @@ from local.tools.base import (
 )
 
 SAID: dict[SourceClass, str] = {
-    "user": "said by the user",
-    "assistant": "said by an assistant",
-    "tool": "answered by a tool",
+    "stated": "said by the user",
+    "answered": "said by an assistant",
+    "observed": "from a tool's output",
     "document": "from a document",
-    "system": "said by the system",
+    "asserted": "noted by an agent",
 }
 WHOSE: dict[Owning, str] = {
     "session": "of the session",
@@ -165,7 +165,7 @@ def _as_text(
 def _what_it_is(record: Record, caller: Caller) -> str:
     """In a word who said it, or whose fact it is; a memory cannot say that of itself."""
     if record.kind != "fact":
-        return SAID[source_class(record)]
+        return SAID[class_of(record)]
     standing = "standing fact" if record.topic else "fact"
     others = ", stated by somebody else" if by(record, caller) == "other" else ""
     return f"{standing} {WHOSE[record.scope]}{others}"
@@ -196,7 +196,8 @@ def _item(item: RecallItem, caller: Caller, *, explain: bool) -> RecalledItem:
         agent=record.agent,
         by=by(record, caller),
         scope=record.scope,
-        source_class=source_class(record),
+        source_class=class_of(record),
+        sources=sources_of(record),
         explanation=Explanation(shares=msgspec.to_builtins(item.shares), weight=item.weight)
         if explain
         else None,

@@ -2,9 +2,11 @@
 
 import msgspec
 
+from local.ledger.records import class_of
 from local.llm.framing import inset
+from local.memory.scopes import by
 from local.memory.service import MemoryService
-from local.protocol.memories import NOTHING_FOUND
+from local.protocol.memories import NOTHING_FOUND, By, SourceClass
 from local.protocol.tool import ToolOutput
 from local.tools.base import Args, MemoryTool, TopicKey
 
@@ -20,10 +22,14 @@ class RecallTopic(Args, frozen=True):
 
 
 class RecalledTopic(msgspec.Struct, frozen=True, kw_only=True):
+    """`by` says whether the user who asks stated it, `source_class` in which capacity."""
+
     topic: str
     found: bool
     content: str | None
     id: str | None = None
+    by: By | None = None
+    source_class: SourceClass | None = None
 
 
 async def recall_topic(memory: MemoryService, args: RecallTopic) -> ToolOutput:
@@ -34,7 +40,14 @@ async def recall_topic(memory: MemoryService, args: RecallTopic) -> ToolOutput:
     topic = record.topic or args.topic
     return ToolOutput(
         content=f"[Memory: {topic}] {inset(record.content)}",
-        data=RecalledTopic(topic=topic, found=True, content=record.content, id=record.id),
+        data=RecalledTopic(
+            topic=topic,
+            found=True,
+            content=record.content,
+            id=record.id,
+            by=by(record, memory.caller),
+            source_class=class_of(record),
+        ),
     )
 
 

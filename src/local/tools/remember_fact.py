@@ -4,8 +4,9 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from local.ledger.records import Durability, Fact, MemoryType
+from local.ledger.records import Fact
 from local.memory.service import MemoryService
+from local.protocol.memories import Durability, MemoryType
 from local.protocol.tool import ToolOutput
 from local.tools.base import MAX_CONTENT, Args, MemoryTool, TopicKey
 

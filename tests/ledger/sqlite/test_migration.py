@@ -67,7 +67,7 @@ def _fill(connection: SqlConnection) -> int:
     connection.execute("INSERT INTO feedback VALUES ('default', 'q1', 0.5, 'Good.', '2026')")
     return connection.execute(
         "INSERT INTO audit (tenant, action, record_id, event_time)"
-        " VALUES ('default', 'superseded', 'f1', '2026')"
+        " VALUES ('default', 'superseded', 'f1', '2026-05-03T09:00:00.000+00:00')"
     ).rowcount
 
 

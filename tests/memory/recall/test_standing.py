@@ -145,13 +145,13 @@ async def test_an_item_says_who_and_what_it_is(bus: Connection) -> None:
         )
         for item in found.data["items"]
     } == {
-        "osmium": (None, "shell", "self", "user", "user"),
-        "osmium alloy": (None, "robot", "other", "tenant", "user"),
-        "Osmium is for experts.": (None, "shell", "other", "agent", "assistant"),
+        "osmium": (None, "shell", "self", "user", "asserted"),
+        "osmium alloy": (None, "robot", "other", "tenant", "asserted"),
+        "Osmium is for experts.": (None, "shell", "other", "agent", "asserted"),
         "Osmium, page one.": (None, "shell", "other", "tenant", "document"),
-        "Is osmium dense?": ("user", "shell", "self", "session", "user"),
-        "Osmium is dense!": ("assistant", "shell", "self", "session", "assistant"),
-        "Osmium: heavy.": ("tool", "shell", "self", "session", "tool"),
+        "Is osmium dense?": ("user", "shell", "self", "session", "stated"),
+        "Osmium is dense!": ("assistant", "shell", "self", "session", "answered"),
+        "Osmium: heavy.": ("tool", "shell", "self", "session", "observed"),
     }
     assert "zelda" not in str(found)
     for word, text in (
@@ -161,7 +161,7 @@ async def test_an_item_says_who_and_what_it_is(bus: Connection) -> None:
         ("from a document", "Metals: Osmium, page one."),
         ("said by the user", "Is osmium dense?"),
         ("said by an assistant", "Osmium is dense!"),
-        ("answered by a tool", "weigh: Osmium: heavy."),
+        ("from a tool's output", "weigh: Osmium: heavy."),
     ):
         assert f") {word}, {utc_now().date().isoformat()}\n   {text}" in found.content
 

@@ -21,8 +21,8 @@ from local.ledger.tasks import Task, TaskCounts, TaskKind
 PLACES = 16
 """Whose tasks are looked at together; the others come next."""
 FIRST = ""
-OLDEST_FIRST: frozenset[TaskKind] = frozenset({"judge"})
-"""Each fact replaces what stood before it. Of other kinds the newest are wanted first."""
+OLDEST_FIRST: frozenset[TaskKind] = frozenset({"extract", "judge"})
+"""What is stated later replaces what stood before. Of other kinds the newest are wanted first."""
 PAGE = 1_000
 """Rows that one transaction changes at most, so that nobody's save waits long behind it."""
 ERRORS = 3

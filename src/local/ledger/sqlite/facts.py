@@ -30,10 +30,10 @@ Place = tuple[Owning, str]
 class Facts:
     """One tenant's facts."""
 
-    def __init__(self, rows: TenantRows, records: RecordRows) -> None:
+    def __init__(self, rows: TenantRows, records: RecordRows, topics: "RecentTopics") -> None:
         self._rows = rows
         self._records = records
-        self._topics = RecentTopics()
+        self._topics = topics
 
     async def topic(self, scope: Owning, owner: str, topic: str) -> Record | None:
         """The active version of a standing fact, from memory if it was asked for lately."""

@@ -86,4 +86,5 @@ def _waiting(row: Row) -> Waiting:
 
 def _indexed_text(row: Row) -> str:
     before = None if row["before"] is None else labelled(row["before_label"], row["before"])
-    return indexed_text(row["kind"], labelled(row["topic"] or row["label"], row["content"]), before)
+    said = labelled(row["topic"] or row["label"], row["content"])
+    return indexed_text(row["kind"], "\n".join([*json.loads(row["queries"]), said]), before)

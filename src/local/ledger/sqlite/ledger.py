@@ -17,7 +17,8 @@ from local.ledger.sqlite.backlog import TaskQueue
 from local.ledger.sqlite.conversations import Conversations
 from local.ledger.sqlite.database import Database, Row, SqlConnection, damages
 from local.ledger.sqlite.documents import Documents
-from local.ledger.sqlite.facts import Facts
+from local.ledger.sqlite.extraction import Extractions
+from local.ledger.sqlite.facts import Facts, RecentTopics
 from local.ledger.sqlite.index import IndexedRecords
 from local.ledger.sqlite.received import Received
 from local.ledger.sqlite.rows import SQL, Parameters, RecordRows, Records, TenantRows
@@ -40,7 +41,9 @@ class Ledger:
         self.tenant = tenant
         written = RecordRows(rows)
         self.records = Records(rows, written)
-        self.facts = Facts(rows, written)
+        topics = RecentTopics()
+        self.facts = Facts(rows, written, topics)
+        self.extraction = Extractions(rows, written, topics)
         self.turns = Turns(rows, written)
         self.conversations = Conversations(rows, written)
         self.received = Received(rows, written)

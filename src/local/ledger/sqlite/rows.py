@@ -17,13 +17,17 @@ from local.ledger.records import (
     Record,
     Shown,
     Written,
+    class_of,
     features_of,
     folded,
+    principal_of,
     stamp,
 )
 from local.ledger.sqlite.database import Cursor, Database, Row, SqlConnection, Work
 from local.ledger.sqlite.sql import statements
 from local.ledger.tasks import OF_ACTIVE, TaskKind
+from local.protocol.memories import RetiredWhy
+from local.protocol.payloads import Json
 
 SQL = statements()
 T = TypeVar("T")
@@ -75,8 +79,9 @@ NO_COLUMNS = {"features", "tasks"}
 
 
 def tasks_of(record: NewRecord) -> tuple[TaskKind, ...]:
-    """What is to be done with a new record; a transcript is not searched."""
-    return record.tasks if record.kind == "transcript" else ("index", *record.tasks)
+    """What is to be done with a new record; a transcript is not searched, a task by words only."""
+    unindexed = record.kind == "transcript" or record.memory_type == "task"
+    return record.tasks if unindexed else ("index", *record.tasks)
 
 
 def record_of(row: Row) -> Record:
@@ -85,6 +90,10 @@ def record_of(row: Row) -> Record:
     columns["event_time"] = datetime.fromisoformat(row["event_time"])
     columns["metadata"] = msgspec.json.decode(row["metadata"])
     columns["pending"] = None if row["pending"] is None else bool(row["pending"])
+    columns["keywords"] = msgspec.json.decode(row["keywords"], type=tuple[str, ...])
+    columns["queries"] = msgspec.json.decode(row["queries"], type=tuple[str, ...])
+    if row["retired_at"] is not None:
+        columns["retired_at"] = datetime.fromisoformat(row["retired_at"])
     return Record(**columns)
 
 
@@ -93,16 +102,29 @@ TOGETHER = 1_000
 
 
 class Cause(msgspec.Struct, frozen=True, kw_only=True):
-    """Why a record is superseded, for the audit."""
+    """Why a record is retired, by whom and when, for the audit.
+
+    `superseded_by` is empty where nothing takes its place. Changes of one `run` are undone
+    together.
+    """
 
     agent: str | None
     superseded_by: str
     at: datetime
+    user: str | None = None
+    why: RetiredWhy = "superseded"
+    reason: str | None = None
+    run: str | None = None
 
     @classmethod
     def of(cls, newer: NewRecord) -> "Cause":
         """That a newer record came."""
-        return cls(agent=newer.agent, superseded_by=newer.id, at=newer.event_time)
+        return cls(
+            agent=newer.agent,
+            superseded_by=newer.id,
+            at=newer.event_time,
+            user=principal_of(newer),
+        )
 
 
 class RecordRows:
@@ -117,6 +139,9 @@ class RecordRows:
         values["metadata"] = _json(record.metadata)
         values["event_time"] = stamp(record.event_time)
         values["folded_topic"] = folded(record.topic) if record.topic else None
+        values["source_class"] = class_of(record)
+        values["stated_by"] = principal_of(record)
+        values["keywords"], values["queries"] = _json(record.keywords), _json(record.queries)
         added = self._rows.execute(connection, "insert_record", **values)
         if added.rowcount == 1:
             read = record.features or features_of(record)
@@ -147,6 +172,14 @@ class RecordRows:
         self.store(connection, record)
         return Written(id=record.id, was_new=True, replaced=tuple(replaced), topic=record.topic)
 
+    def active_topic(self, connection: SqlConnection, record: NewRecord) -> Record | None:
+        """The fact that stands under a record's key, if it has one."""
+        if record.topic is None:
+            return None
+        place = {"scope": record.scope, "owner": record.owner, "topic": folded(record.topic)}
+        row = self._rows.execute(connection, "active_topic", **place).fetchone()
+        return record_of(row) if row else None
+
     def _with_known_topic(self, connection: SqlConnection, record: NewRecord) -> NewRecord:
         """The record under its topic as that was first written."""
         if record.topic is None:
@@ -156,24 +189,40 @@ class RecordRows:
         return msgspec.structs.replace(record, topic=known["topic"]) if known else record
 
     def supersede(self, connection: SqlConnection, record_id: str, cause: Cause) -> bool:
-        """Let another record take its place; False if it is active no more."""
+        """Retire a record; False if it is active no more."""
         changed = self._rows.execute(
-            connection, "supersede", id=record_id, superseded_by=cause.superseded_by
+            connection,
+            "supersede",
+            id=record_id,
+            superseded_by=cause.superseded_by,
+            retired_at=stamp(cause.at),
+            why=cause.why,
         ).fetchall()
         if changed:
             row = changed[0]["row"]
             self._rows.execute(connection, "withdraw_tasks", row=row, kinds=_json(OF_ACTIVE))
             self._rows.execute(connection, "add_task", kind="unindex", row=row)
-            self._rows.execute(
-                connection,
-                "insert_audit",
-                action="superseded",
-                record_id=record_id,
-                agent=cause.agent,
-                detail=_json({"superseded_by": cause.superseded_by}),
-                event_time=stamp(cause.at),
+            self.note(
+                connection, cause.why, record_id, cause, {"superseded_by": cause.superseded_by}
             )
         return bool(changed)
+
+    def note(
+        self, connection: SqlConnection, action: str, record_id: str, cause: Cause, detail: Json
+    ) -> None:
+        """Add a change of state to the audit; `detail` is what an undo needs to know."""
+        self._rows.execute(
+            connection,
+            "insert_audit",
+            action=action,
+            record_id=record_id,
+            agent=cause.agent,
+            user=cause.user,
+            reason=cause.reason,
+            run=cause.run,
+            detail=_json(detail),
+            event_time=stamp(cause.at),
+        )
 
     def relate(self, connection: SqlConnection, source: str, type_: str, target: str) -> None:
         """Note how one record bears on another, once."""

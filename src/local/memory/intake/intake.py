@@ -92,7 +92,7 @@ class Intake:
         )
         few = len(messages) < MANY and sum(len(one.content or "") for one in messages) < LONG
         parts = _parts(conversation) if few else await asyncio.to_thread(_parts, conversation)
-        records = [part for part in parts if isinstance(part, NewRecord)]
+        records = self._to_read([part for part in parts if isinstance(part, NewRecord)])
         written = await self._ledger.conversations.store(records)
         await self._changes.written(written, records)
         return IngestReport(
@@ -163,7 +163,7 @@ class Intake:
         )
         made = await asyncio.to_thread(lambda: list(map(read_ahead, records_of())))
         reading = await self._echoes.read(turn.query, turn.answer, turn.tool_calls, made[0])
-        records = [with_metadata(record, reading.of(record)) for record in made]
+        records = self._to_read([with_metadata(record, reading.of(record)) for record in made])
         written = await self._ledger.turns.store(records, derived_from=reading.sources)
         await self._changes.written(written, records)
         return written[0]
@@ -216,9 +216,20 @@ class Intake:
     def _received(self, **columns: Any) -> NewRecord:
         return NewRecord(owner=self._owner, agent=self._caller.agent, pending=True, **columns)
 
+    def _to_read(self, records: Sequence[NewRecord]) -> list[NewRecord]:
+        """Messages of users are read for facts, once they are stored."""
+        tasks = self._changes.tasks_of_messages
+        return [
+            msgspec.structs.replace(record, tasks=tasks)
+            if record.kind == "chat_message" and record.role == "user"
+            else record
+            for record in records
+        ]
+
     async def _put(self, record: NewRecord) -> Written:
         if len(record.content) >= LONG:
             record = await asyncio.to_thread(read_ahead, record)
+        (record,) = self._to_read([record])
         written = await self._ledger.received.store(record)
         await self._changes.written([written], [record])
         return written

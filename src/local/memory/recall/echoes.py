@@ -1,7 +1,8 @@
 """Echoes give way: what was answered from memory never stands above what it was answered from.
 
 Nor does a question asked again, which is nearer to itself than to what answers it; and a question
-that found no answer, with the refusal, comes after everything that says something.
+that found no answer, with the refusal, comes after everything that says something. A fact that was
+extracted from messages gives way to them, where they are searched as well.
 """
 
 from collections.abc import Mapping
@@ -9,7 +10,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from local.ledger.columns import View
-from local.ledger.entries import ECHO, UNANSWERED, Array, Flags
+from local.ledger.entries import ECHO, EXTRACTED, UNANSWERED, Array, Flags
 from local.ledger.search import Echo
 from local.memory.recall.query import Query
 from local.text.keywords import stems
@@ -42,7 +43,7 @@ class Echoes:
         self.share = np.where(kind == UNANSWERED, SAYS_NOTHING, 0.0)
         self._view, self._query, self._sums, self._weights = view, query, sums, weights
         self._giving: dict[int, Echo] = {}
-        (echoes,) = np.nonzero(kind == ECHO)
+        (echoes,) = np.nonzero((kind == ECHO) | (kind == EXTRACTED))
         self._best = echoes[np.argsort(-sums[echoes], kind="stable")][:LOOKED_AT]
 
     @property
@@ -64,7 +65,8 @@ class Echoes:
     def _put_behind(self, position: int, echo: Echo) -> None:
         sources = self._view.positions(echo.sources)
         if not len(sources):
-            self.share[position] = WITHOUT_SOURCE
+            if self._view.column["echo"][position] == ECHO:
+                self.share[position] = WITHOUT_SOURCE
             return
         self._giving[position] = echo
         scores = weighed((self._sums + self.share)[sources], self._weights[sources])

@@ -24,7 +24,7 @@ from local.memory.recall.hops import LEADS, STEPS, Hops
 from local.memory.recall.likeness import Likeness, Wording
 from local.memory.recall.query import Query
 from local.memory.recall.standing import Standing
-from local.memory.recall.variants import Mark, Variants
+from local.memory.recall.variants import UNMARKED, Mark, Variants
 from local.memory.scopes import Reach
 
 SPEAKER = 0.1
@@ -39,6 +39,8 @@ RECENT, RECENT_SESSIONS = 0.4, 10
 """Where a conversation goes on: what the newest session gains, and how far back it is half."""
 TIME = 0.25
 TOPIC = 1.0
+ENDED = 0.5
+"""What a task counts outside of its session."""
 RELATED = 0.6
 """How far a record is lifted towards the best hit it is related to: that may lead to the answer."""
 LEADING = 100
@@ -98,7 +100,7 @@ class RankedRecord(msgspec.Struct, frozen=True, kw_only=True):
     compared: bool
     covered: float
     echo: Echo | None
-    mark: Mark = Mark()
+    mark: Mark = UNMARKED
 
 
 class Draft:
@@ -152,10 +154,11 @@ def rank(found: Matches, draft: Draft, *, min_score: float) -> Choice[Iterator[R
     variants = Variants(view, draft.caller)
     best = _best(view, weighed(sums, draft.weights), relevant)
     yield from variants.look_at(best)
-    hops = Hops(view, wording, like, draft.query)
+    hops = Hops(wording, like, sums, draft.weights)
     for _ in range(STEPS):
-        leads = [one for one in best if not variants.mark(one).outdated_by][:LEADS]
-        hops.step(leads, sums)
+        hops.step([one for one in best if one not in variants.stands][:LEADS])
+        if not hops.share.any():
+            break
         relevant |= hops.share > 0
         best = _best(view, weighed(sums + hops.share, draft.weights), relevant)
         yield from variants.look_at(best)
@@ -199,7 +202,7 @@ class _Told(NamedTuple):
                 compared=bool(self.like.compared[position]),
                 covered=float(self.covered[position]),
                 echo=self.echoes.of(position),
-                mark=self.variants.mark(position),
+                mark=self.variants.marks.get(position, UNMARKED),
             )
 
 
@@ -254,7 +257,10 @@ def _weights(view: View, reach: Reach) -> Array:
     if current is not None:
         here = column["session"] == names.sessions.of(("session", current))
         weights = np.where(here, reach.weight("session", current), weights)
-    return np.asarray(weights)
+    ended = column["type"] == names.types.of("task")
+    if current is not None:
+        ended &= ~here
+    return np.asarray(np.where(ended, ENDED * weights, weights))
 
 
 def _by_form(view: View, query: Query) -> dict[str, Array]:

@@ -7,7 +7,7 @@ a model's mistake. Nor does a fact that others share under a key of the user's s
 import numpy as np
 
 from local.ledger.columns import View
-from local.ledger.entries import Array, Flags, Positions
+from local.ledger.entries import EXTRACTED, Array, Flags, Positions
 from local.ledger.records import is_users
 from local.memory.recall.echoes import weighed
 from local.memory.recall.likeness import Likeness, Wording
@@ -32,7 +32,8 @@ class Standing:
     def __init__(self, view: View, sums: Array, weights: Array) -> None:
         self._view, self._sums, self._weights = view, sums, weights
         self.share = np.zeros(view.size)
-        named = np.flatnonzero(view.column["topic"] >= 0)
+        extracted = view.column["echo"] == EXTRACTED  # their messages stand where they would
+        named = np.flatnonzero((view.column["topic"] >= 0) & ~extracted)
         users = view.column["scope"][named] == view.names.scopes.of("user")
         self._own, self._shared = named[users], named[~users]
 

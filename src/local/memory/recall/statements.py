@@ -103,12 +103,17 @@ _HOLD_MANY = frozenset(
 class Statement(NamedTuple):
     """A sentence as it is compared: its words, but for those that say nothing of the matter.
 
-    `values`: where a value may begin, behind a frame. `denied`: the word that stands behind "not".
+    `frames`: what else begins with one of these speaks of the same. `denied`: the number of the
+    word that stands behind "not".
     """
 
     words: tuple[str, ...]
-    values: tuple[int, ...]
+    frames: tuple[tuple[str, ...], ...]
     denied: int | None
+
+    @property
+    def begins(self) -> tuple[str, ...]:
+        return self.words[:TELLING]
 
 
 @lru_cache(maxsize=HELD)
@@ -156,8 +161,9 @@ def _statement(sentence: str, *, to_user: bool) -> Statement | None:
             denied = len(words)
     if not SHORTEST <= len(words) <= LONGEST or asks(sentence):
         return None
-    values = () if denied is not None else tuple(_values(words, named))
-    return Statement(tuple(_BE.get(word, word) for word in words), values, denied)
+    compared = tuple(_BE.get(word, word) for word in words)
+    values = () if denied is not None else _values(words, named)
+    return Statement(compared, tuple(compared[:n] for n in values), denied)
 
 
 def _is_named(word: str, *, first: bool) -> bool:
@@ -211,12 +217,6 @@ def _is_described(words: list[str], named: list[bool], n: int) -> bool:
     return named[n] or _BEFORE_VALUE.isdisjoint(words[n:])
 
 
-def frames(statement: Statement) -> Iterator[tuple[str, ...]]:
-    """What else has one of these speaks of the same."""
-    for n in statement.values:
-        yield statement.words[:n]
-
-
 def is_same(one: Statement, other: Statement) -> bool:
     """Whether both say the same in the same words."""
     return one.words == other.words and (one.denied is None) == (other.denied is None)
@@ -233,7 +233,7 @@ def is_variant(one: Statement, other: Statement) -> bool:
     tail = _common(one.words[same:][::-1], other.words[same:][::-1])
     if same + tail >= shorter or "be" in one.words[same:] or "be" in other.words[same:]:
         return False  # one says what the other says, in more words; or of something else
-    return any(same - SHARED <= n <= same and n in other.values for n in one.values)
+    return any(same - SHARED <= len(frame) and frame in other.frames for frame in one.frames)
 
 
 def _common(one: tuple[str, ...], other: tuple[str, ...]) -> int:

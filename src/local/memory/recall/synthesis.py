@@ -8,9 +8,8 @@ import structlog
 from msgspec import Struct
 
 from local.errors import ModelError
-from local.ledger.records import Record
+from local.ledger.records import Record, class_of
 from local.llm.models import StructuredModel
-from local.memory.scopes import source_class
 from local.protocol.memories import Answer
 
 ITEM_CHARACTERS = 2_000
@@ -45,7 +44,7 @@ class SynthesisItem(Struct, frozen=True, kw_only=True):
             content=record.content,
             event_time=record.event_time,
             speaker=record.label or record.role,
-            source=source_class(record),
+            source=class_of(record),
             topic=record.topic,
         )
 

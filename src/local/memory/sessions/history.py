@@ -11,7 +11,7 @@ import msgspec
 
 from local.errors import InvalidArgumentsError
 from local.ledger.door import Ledger
-from local.ledger.records import TENANT_OWNED, Record, checked_text
+from local.ledger.records import TENANT_OWNED, Record, checked_text, class_of
 from local.ledger.sessions import (
     Important,
     Note,
@@ -23,7 +23,7 @@ from local.ledger.sessions import (
 from local.memory.scopes import by, how_to_send, own_places
 from local.memory.sessions.notes import Notes
 from local.protocol.envelope import Caller, content_id
-from local.protocol.memories import By, Owning
+from local.protocol.memories import By, Owning, SourceClass
 from local.protocol.payloads import Json
 from local.settings import MemorySettings
 
@@ -81,6 +81,7 @@ class ImportantFact(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     event_time: datetime
     scope: Owning
     by: By
+    source_class: SourceClass
     topic: str | None = None
 
     @classmethod
@@ -92,6 +93,7 @@ class ImportantFact(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
             event_time=record.event_time,
             scope=record.scope,
             by=by(record, caller),
+            source_class=class_of(record),
             topic=record.topic,
         )
 

@@ -1,5 +1,5 @@
 -- name: to_index
-SELECT record.id, record.row, record.kind, record.topic, record.label,
+SELECT record.id, record.row, record.kind, record.topic, record.label, record.queries,
        substr(record.content, 1, 1000) AS content,
        before.label AS before_label, substr(before.content, -300) AS before,
        CASE WHEN vector.embedder = :embedder THEN vector.data END AS vector
@@ -28,7 +28,7 @@ WHERE +tenant = :tenant AND row = :row AND superseded_by IS NOT NULL;
 -- name: index_anew
 INSERT INTO task (tenant, kind, record, place)
 SELECT tenant, 'index', row, place FROM record
-WHERE +tenant = :tenant AND superseded_by IS NULL AND kind != 'transcript'
+WHERE +tenant = :tenant AND superseded_by IS NULL AND kind != 'transcript' AND memory_type IS NOT 'task'
   AND row BETWEEN :first AND :last
 ON CONFLICT (tenant, kind, record) DO UPDATE
 SET state = 'waits', attempts = 0, not_before = NULL, error = NULL WHERE state != 'waits';
@@ -39,20 +39,20 @@ SELECT coalesce(max(row), 0) AS last FROM record;
 -- name: index_again
 INSERT OR IGNORE INTO task (tenant, kind, record, place)
 SELECT tenant, 'index', row, place FROM record
-WHERE tenant = :tenant AND id = :id AND superseded_by IS NULL AND kind != 'transcript';
+WHERE tenant = :tenant AND id = :id AND superseded_by IS NULL AND kind != 'transcript' AND memory_type IS NOT 'task';
 
 -- name: indexed_ids
 SELECT id FROM record
-WHERE tenant = :tenant AND superseded_by IS NULL AND kind != 'transcript' AND NOT EXISTS (
+WHERE tenant = :tenant AND superseded_by IS NULL AND kind != 'transcript' AND memory_type IS NOT 'task' AND NOT EXISTS (
       SELECT 1 FROM task WHERE task.tenant = :tenant AND task.kind = 'index' AND task.record = record.row);
 
 -- name: sample_indexed
-SELECT record.id, record.row, record.kind, record.topic, record.label, '' AS content,
+SELECT record.id, record.row, record.kind, record.topic, record.label, '' AS content, '[]' AS queries,
        NULL AS before, vector.data AS vector
 FROM record JOIN vector ON vector.record = record.row
 WHERE record.row IN (
       SELECT row FROM record
-      WHERE tenant = :tenant AND superseded_by IS NULL AND kind != 'transcript' AND NOT EXISTS (
+      WHERE tenant = :tenant AND superseded_by IS NULL AND kind != 'transcript' AND memory_type IS NOT 'task' AND NOT EXISTS (
             SELECT 1 FROM task
             WHERE task.tenant = :tenant AND task.kind = 'index' AND task.record = record.row)
       ORDER BY random() LIMIT :limit);

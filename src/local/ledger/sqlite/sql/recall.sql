@@ -29,14 +29,16 @@ SELECT row, place FROM record WHERE row > :after AND +tenant = :tenant ORDER BY 
 -- name: visible
 SELECT record.row, record.id, record.kind, record.scope, record.session_id, record.role, record.label,
        record.importance, record.durability, record.event_time,
-       CASE WHEN json_extract(record.metadata, '$.unanswered') THEN 2 ELSE
+       CASE WHEN json_extract(record.metadata, '$.unanswered') THEN 2
+            WHEN json_type(record.metadata, '$.extracted_from') IS NOT NULL THEN 3 ELSE
             json_extract(record.metadata, '$.recalled') IS 1
             OR json_type(record.metadata, '$.adds') IS NOT NULL END AS echo,
        record.score, vector.embedder,
        vector.data, feature.stems, feature.length, feature.density, feature.firsthand, feature.timed,
        feature.wish, record.topic,
        CASE WHEN feature.record IS NULL THEN record.content END AS content,
-       ifnull(record.stands_at, record.row) AS stands
+       ifnull(record.stands_at, record.row) AS stands,
+       record.memory_type, record.source_class, record.stated_by
 FROM (SELECT value AS row FROM json_each(:rows)
       UNION ALL
       SELECT found.row FROM json_each(:ids) AS id
@@ -58,7 +60,8 @@ LIMIT :limit;
 -- name: changed
 SELECT record.row, record.id, record.kind, record.scope, record.session_id, record.role, record.label,
        record.importance, record.durability, record.event_time,
-       CASE WHEN json_extract(record.metadata, '$.unanswered') THEN 2 ELSE
+       CASE WHEN json_extract(record.metadata, '$.unanswered') THEN 2
+            WHEN json_type(record.metadata, '$.extracted_from') IS NOT NULL THEN 3 ELSE
             json_extract(record.metadata, '$.recalled') IS 1
             OR json_type(record.metadata, '$.adds') IS NOT NULL END AS echo,
        record.score, vector.embedder,
@@ -66,6 +69,7 @@ SELECT record.row, record.id, record.kind, record.scope, record.session_id, reco
        feature.wish, record.topic,
        CASE WHEN feature.record IS NULL THEN record.content END AS content,
        ifnull(record.stands_at, record.row) AS stands,
+       record.memory_type, record.source_class, record.stated_by,
        record.superseded_by IS NULL AS active, record.revision
 FROM record INDEXED BY record_revision
 LEFT JOIN feature ON feature.record = record.row

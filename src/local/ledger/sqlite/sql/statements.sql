@@ -1,10 +1,12 @@
 -- name: insert_record
 INSERT INTO record (tenant, id, kind, scope, owner, topic, folded_topic, label, role, source_ref,
                     memory_type, durability, importance, content, metadata, agent, session_id,
-                    query_id, turn, stands_at, alias, pending, event_time, revision)
+                    query_id, turn, stands_at, alias, pending, source_class, stated_by, summary,
+                    keywords, queries, confidence, event_time, revision)
 VALUES (:tenant, :id, :kind, :scope, :owner, :topic, :folded_topic, :label, :role, :source_ref,
         :memory_type, :durability, :importance, :content, :metadata, :agent,
-        :session_id, :query_id, :turn, :stands_at, :alias, :pending, :event_time,
+        :session_id, :query_id, :turn, :stands_at, :alias, :pending, :source_class, :stated_by, :summary,
+        :keywords, :queries, :confidence, :event_time,
         (SELECT 1 + ifnull(max(revision), 0) FROM record
          WHERE tenant = :tenant AND place = 'p' || hex(:tenant) || 'x' || hex(:scope) || 'x'
                || hex(:owner) || 'x' || hex(:kind) || 'x'))
@@ -66,13 +68,13 @@ WHERE tenant = :tenant ORDER BY superseded_by IS NOT NULL,
          CASE WHEN turn IS NULL THEN '' ELSE event_time END DESC, row DESC;
 
 -- name: supersede
-UPDATE record SET superseded_by = :superseded_by
+UPDATE record SET superseded_by = :superseded_by, retired_at = :retired_at, retired_why = :why
 WHERE tenant = :tenant AND id = :id AND superseded_by IS NULL
 RETURNING row;
 
 -- name: insert_audit
-INSERT INTO audit (tenant, action, record_id, agent, detail, event_time)
-VALUES (:tenant, :action, :record_id, :agent, :detail, :event_time);
+INSERT INTO audit (tenant, action, record_id, agent, user, reason, run, detail, event_time)
+VALUES (:tenant, :action, :record_id, :agent, :user, :reason, :run, :detail, :event_time);
 
 -- name: active_chunks
 SELECT id, source_ref, label, content FROM record
@@ -87,7 +89,8 @@ ON CONFLICT DO NOTHING;
 SELECT records, records - unsearched - waiting - aside AS indexed, waiting FROM (
     SELECT (SELECT count(*) FROM record WHERE tenant = :tenant) AS records,
            (SELECT count(*) FROM record INDEXED BY record_unsearched
-            WHERE tenant = :tenant AND (superseded_by IS NOT NULL OR kind = 'transcript'))
+            WHERE tenant = :tenant AND (superseded_by IS NOT NULL OR kind = 'transcript'
+                                      OR memory_type = 'task'))
              AS unsearched,
            (SELECT count(*) FROM task INDEXED BY task_turn
             WHERE tenant = :tenant AND kind = 'index' AND state IN ('waits', 'later')) AS waiting,

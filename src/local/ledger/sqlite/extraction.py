@@ -1,0 +1,154 @@
+"""The ledger's side of extraction: messages as they are read, and what was found in them."""
+
+import json
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+
+import msgspec
+
+from local.ledger.extraction import ExtractedFact, MessageGroup
+from local.ledger.records import DERIVED_FROM, NewRecord, Record, Written
+from local.ledger.search import Place
+from local.ledger.sqlite.database import SqlConnection
+from local.ledger.sqlite.facts import RecentTopics
+from local.ledger.sqlite.rows import Cause, RecordRows, TenantRows, record_of
+from local.ledger.sqlite.working_sets import place_word
+from local.ledger.tasks import Task
+from local.protocol.envelope import utc_now
+from local.text.keywords import telling_words
+
+CONTEXT = 2
+"""Messages before those that are read: they may say what "it" and "there" refer to."""
+LIKE = 12
+"""Facts that a new one is compared with, those with most of its words first."""
+WORDS = 16
+"""Of a fact, by which others like it are found."""
+
+
+class Extractions:
+    """One tenant's."""
+
+    def __init__(self, rows: TenantRows, records: RecordRows, topics: RecentTopics) -> None:
+        self._rows = rows
+        self._records = records
+        self._topics = topics
+
+    async def messages(self, tasks: Sequence[Task]) -> list[MessageGroup]:
+        """The messages of these tasks that still stand, session by session, in their order."""
+        asked = json.dumps([task.row for task in tasks])
+
+        def read(connection: SqlConnection) -> list[MessageGroup]:
+            found = self._rows.execute(connection, "records", rows=asked).fetchall()
+            records = [record_of(row) for row in found if row["superseded_by"] is None]
+            ordered = sorted(records, key=lambda one: (*_session(one), _place(one)))
+            return [
+                self._group(connection, list(messages))
+                for _, messages in groupby(ordered, key=_session)
+            ]
+
+        return await self._rows.read(read)
+
+    def _group(self, connection: SqlConnection, messages: list[Record]) -> MessageGroup:
+        first = messages[0]
+        before = self._rows.execute(
+            connection,
+            "messages_before",
+            owner=first.owner,
+            session_id=first.session_id,
+            place=_place(first),
+            limit=CONTEXT,
+        )
+        return MessageGroup(messages=messages, context=[record_of(row) for row in before])
+
+    async def like(self, facts: Sequence[NewRecord]) -> list[list[Record]]:
+        """For each new fact the one of its key, and those most like it in words, of its owner."""
+        return await self._rows.read(lambda c: [list(self._like(c, fact)) for fact in facts])
+
+    def _like(self, connection: SqlConnection, fact: NewRecord) -> Iterator[Record]:
+        standing = self._records.active_topic(connection, fact)
+        if standing is not None:
+            yield standing
+        words = telling_words(fact.content)[:WORDS]
+        if not words:
+            return
+        place = place_word(self._rows.tenant, Place(fact.scope, fact.owner, "fact"))
+        any_word = " OR ".join(f'"{word}"' for word in words)
+        match = f"{{content topic}}: ({any_word}) AND places: {place}"
+        for row in self._rows.execute(connection, "facts_like", match=match, limit=LIKE):
+            if standing is None or row["id"] != standing.id:
+                yield record_of(row)
+
+    async def store(
+        self, facts: Sequence[ExtractedFact], tasks: Sequence[Task], *, sources: Sequence[str]
+    ) -> list[Written]:
+        """Store what was read in messages, all or none, which finishes their tasks.
+
+        What was extracted from an older version of a message, and not from this one, is retired.
+        `sources` are the ids of all the messages that were read.
+        """
+
+        def write(connection: SqlConnection) -> list[Written]:
+            for task in tasks:
+                self._rows.execute(connection, "finish_task", kind=task.kind, row=task.row)
+            written = [self._store(connection, fact) for fact in facts]
+            for message in sources:
+                self._retire_outdated(connection, message)
+            return written
+
+        try:
+            return await self._rows.write(write)
+        finally:
+            for fact in facts:
+                self._topics.forget(fact.record)
+
+    def _store(self, connection: SqlConnection, fact: ExtractedFact) -> Written:
+        record = fact.record
+        if fact.same_as is not None:
+            written = Written(id=fact.same_as, was_new=False)
+        elif self._is_there(connection, record.id):
+            return Written(id=record.id, was_new=False)
+        else:
+            written = self._add(connection, fact)
+        for source in fact.sources:
+            self._records.relate(connection, written.id, DERIVED_FROM, source)
+        return written
+
+    def _add(self, connection: SqlConnection, fact: ExtractedFact) -> Written:
+        """Store a new fact; one whose key stands for something stronger goes without it."""
+        record, replaced = fact.record, []
+        for older in fact.replaces:
+            if self._records.supersede(connection, older, Cause.of(record)):
+                self._records.relate(connection, record.id, "supersedes", older)
+                replaced.append(older)
+        if self._records.active_topic(connection, record) is not None:
+            record = msgspec.structs.replace(record, topic=None)
+        self._records.store(connection, record)
+        if fact.outdated_by is not None:
+            cause = Cause(agent=record.agent, superseded_by=fact.outdated_by, at=utc_now())
+            self._records.supersede(connection, record.id, cause)
+        for bearing in fact.bearings:
+            self._records.relate(connection, record.id, bearing.type, bearing.target)
+        return Written(
+            id=record.id,
+            was_new=True,
+            replaced=tuple(replaced),
+            superseded_by=fact.outdated_by,
+            topic=record.topic,
+        )
+
+    def _is_there(self, connection: SqlConnection, record_id: str) -> bool:
+        return self._rows.execute(connection, "is_there", id=record_id).fetchone() is not None
+
+    def _retire_outdated(self, connection: SqlConnection, message: str) -> None:
+        found = self._rows.execute(connection, "extracted_from_older", message=message).fetchall()
+        for row in found:
+            cause = Cause(agent=None, superseded_by="", at=utc_now(), reason="message edited")
+            self._records.supersede(connection, row["id"], cause)
+
+
+def _session(message: Record) -> tuple[str, str]:
+    return message.owner, message.session_id or message.id
+
+
+def _place(message: Record) -> float:
+    return float(message.row if message.stands_at is None else message.stands_at)

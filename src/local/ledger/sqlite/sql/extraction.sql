@@ -1,0 +1,29 @@
+-- name: messages_before
+SELECT record.* FROM record
+WHERE row IN (
+    SELECT row FROM record AS earlier INDEXED BY record_standing
+    WHERE earlier.tenant = :tenant AND earlier.owner = :owner AND earlier.session_id = :session_id
+      AND earlier.kind IN ('chat_message', 'tool_output', 'transcript')
+      AND earlier.kind = 'chat_message' AND earlier.superseded_by IS NULL
+      AND ifnull(earlier.stands_at, earlier.row) < :place
+    ORDER BY ifnull(earlier.stands_at, earlier.row) DESC LIMIT :limit)
+ORDER BY ifnull(stands_at, row);
+
+-- name: extracted_from_older
+SELECT fact.id FROM record AS older INDEXED BY record_replaced
+CROSS JOIN relation INDEXED BY relation_target
+     ON relation.tenant = :tenant AND relation.target = older.id AND relation.type = 'derived_from'
+CROSS JOIN record AS fact ON fact.tenant = :tenant AND fact.id = relation.source
+WHERE older.tenant = :tenant AND older.superseded_by = :message
+  AND fact.kind = 'fact' AND fact.superseded_by IS NULL
+  AND NOT EXISTS (
+      SELECT 1 FROM relation AS other
+      CROSS JOIN record AS source ON source.tenant = :tenant AND source.id = other.target
+      WHERE other.tenant = :tenant AND other.source = fact.id AND other.type = 'derived_from'
+        AND source.superseded_by IS NULL);
+
+-- name: facts_like
+SELECT record.* FROM record_text CROSS JOIN record ON record.row = record_text.rowid
+WHERE record_text MATCH :match AND +record.tenant = :tenant
+  AND record.kind = 'fact' AND record.superseded_by IS NULL
+ORDER BY bm25(record_text, 1, 1, 1, 1, 0) LIMIT :limit;

@@ -1,0 +1,60 @@
+"""What is worth remembering of a conversation, and who finds it."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Protocol
+
+from msgspec import Struct
+
+from local.protocol.memories import Durability, MemoryType
+
+USER = "user"
+
+
+class Said(Struct, frozen=True, kw_only=True):
+    """A message as an extractor reads it; `speaker` is a name, where there is one."""
+
+    id: str
+    role: str
+    content: str
+    at: datetime
+    speaker: str | None = None
+
+
+class Passage(Struct, frozen=True, kw_only=True):
+    """Messages of one conversation in their order.
+
+    `context` came before them and shows what they refer to; nothing is extracted from it.
+    """
+
+    messages: Sequence[Said]
+    context: Sequence[Said] = ()
+
+
+class Item(Struct, frozen=True, kw_only=True):
+    """Something to remember; `content` is a sentence that stands by itself.
+
+    `topic` is the key of what there can be only one of, None for what can stand beside others.
+    `queries` are questions it answers, `sources` the ids of the messages that say it.
+    """
+
+    memory_type: MemoryType
+    content: str
+    summary: str
+    topic: str | None = None
+    keywords: tuple[str, ...] = ()
+    queries: tuple[str, ...] = ()
+    confidence: float = 1.0
+    importance: float = 0.5
+    durability: Durability = "standard"
+    sources: tuple[str, ...]
+
+
+class Extractor(Protocol):
+    async def extract(self, passage: Passage) -> list[Item]:
+        """Return what is worth remembering of the messages, in the order in which it was said.
+
+        Raises:
+            ModelError: A model is out of reach; it may answer later.
+        """
+        ...

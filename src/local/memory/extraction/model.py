@@ -1,0 +1,180 @@
+"""Extraction by a model: one call finds and classifies, and its answer is not taken on trust."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
+from itertools import chain
+
+import structlog
+from msgspec import Struct
+
+from local.errors import ModelRefusedError
+from local.ledger.records import is_topic
+from local.llm.framing import visible
+from local.llm.models import StructuredModel
+from local.memory.extraction.items import USER, Item, Passage, Said
+from local.protocol.memories import Durability, MemoryType
+from local.text.keywords import stems, telling_words
+
+MESSAGE_CHARACTERS = 4_000
+CALL_CHARACTERS = 16_000
+"""Of the messages in one call: some 4,000 tokens, of the 8,192 that a model sees by default."""
+CONTEXT = 4
+"""Messages shown before those that items are extracted from."""
+LONGEST = 600
+"""Characters of an item: a sentence or two."""
+MAX_KEYWORDS = 8
+MAX_QUERIES = 3
+LONGEST_PHRASE = 120
+"""Characters of a keyword, a question or a summary."""
+LEAST_FOUND = 0.5
+"""The share of an item's words that its messages must contain: a model rewords, but what shares
+less with what was said was made up."""
+
+INSTRUCTION = """\
+You decide what a memory keeps of a conversation. You are given numbered messages. Those marked \
+`context` only show what the others refer to: extract nothing from them. Return what will still \
+matter in later conversations: who people are, what they like, own, decided, plan and did, dates \
+and deadlines, how they want to be answered, and what has changed of that. Most messages contain \
+nothing of the kind; return no items then. Leave out questions, requests of the moment, \
+pleasantries, suppositions, and whatever is quoted, pasted or common knowledge.
+For each item: `content`, one sentence that is understood without the conversation, with names \
+instead of pronouns ("The user" for a user without a name) and dates instead of "tomorrow"; \
+`summary`, a few words; `topic`, for what there can be only one of, a key such as user.name, \
+user.home, user.favourite_colour or project.deadline, else null; `keywords`; `queries`, at most \
+three short questions it answers; `confidence` and `importance`, from 0 to 1; `durability`, "core" \
+for what identifies somebody and for standing instructions, "ephemeral" for what is over in days, \
+else "standard"; `sources`, the numbers of the messages that say it."""
+
+log = structlog.get_logger()
+
+
+class _ShownMessage(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    number: int
+    role: str
+    speaker: str | None = None
+    said: datetime
+    text: str
+    context: bool = False
+
+
+class _Shown(Struct, frozen=True, kw_only=True):
+    messages: list[_ShownMessage]
+
+
+class _Found(Struct, frozen=True, kw_only=True):
+    memory_type: MemoryType
+    content: str
+    summary: str
+    topic: str | None
+    keywords: list[str]
+    queries: list[str]
+    confidence: float
+    importance: float
+    durability: Durability
+    sources: list[int]
+
+
+class _Findings(Struct, frozen=True, kw_only=True):
+    items: list[_Found]
+
+
+class ModelExtractor:
+    """Asks a model what is worth remembering; what it made up is left out."""
+
+    def __init__(self, model: StructuredModel, *, within: float) -> None:
+        """`within`: seconds for one call; a long passage takes several."""
+        self._model = model
+        self._within = within
+
+    async def extract(self, passage: Passage) -> list[Item]:
+        items: list[Item] = []
+        for portion in _portions(passage):
+            said = {n: m for n, m in enumerate(portion.messages, start=1) if m.role == USER}
+            found = await self._found(_shown(portion)) if said else []
+            checked = [item for each in found if (item := _checked(each, said)) is not None]
+            if left_out := len(found) - len(checked):
+                log.info("extracted_items_left_out", model=self._model.name, count=left_out)
+            items += checked
+        return items
+
+    async def _found(self, shown: _Shown) -> list[_Found]:
+        try:
+            answer = await self._model.answer_as(
+                _Findings, instruction=INSTRUCTION, material=shown, within=self._within
+            )
+        except ModelRefusedError as error:
+            log.warning("nothing_extracted", messages=len(shown.messages), reason=str(error))
+            return []
+        return answer.items
+
+
+def _portions(passage: Passage) -> Iterator[Passage]:
+    """The passage in parts that fit into a call, each with what came before it."""
+    context, part, size = passage.context, list[Said](), 0
+    for message in passage.messages:
+        cost = min(len(message.content), MESSAGE_CHARACTERS)
+        if part and size + cost > CALL_CHARACTERS:
+            yield Passage(messages=part, context=context)
+            context, part, size = part, [], 0
+        part.append(message)
+        size += cost
+    if part:
+        yield Passage(messages=part, context=context)
+
+
+def _shown(passage: Passage) -> _Shown:
+    """Messages are numbered from 1. What shows only the context has the number 0."""
+    before = [_as_shown(0, message) for message in passage.context[-CONTEXT:]]
+    numbered = [_as_shown(n, message) for n, message in enumerate(passage.messages, start=1)]
+    return _Shown(messages=[*before, *numbered])
+
+
+def _as_shown(number: int, message: Said) -> _ShownMessage:
+    return _ShownMessage(
+        number=number,
+        role=message.role,
+        speaker=message.speaker,
+        said=message.at,
+        text=message.content[:MESSAGE_CHARACTERS],
+        context=number == 0 or message.role != USER,
+    )
+
+
+def _checked(found: _Found, said: Mapping[int, Said]) -> Item | None:
+    """The item, unless it is too long, names no message of a user, or says what none of them do."""
+    sources = [said[number] for number in dict.fromkeys(found.sources) if number in said]
+    content, topic = _line(found.content), found.topic
+    if not sources or not 0 < len(content) <= LONGEST or not _is_said(content, sources):
+        return None
+    return Item(
+        memory_type=found.memory_type,
+        content=content,
+        summary=_line(found.summary)[:LONGEST_PHRASE],
+        topic=topic if topic and is_topic(topic) else None,
+        keywords=_phrases(found.keywords)[:MAX_KEYWORDS],
+        queries=_phrases(found.queries)[:MAX_QUERIES],
+        confidence=_share(found.confidence),
+        importance=_share(found.importance),
+        durability=found.durability,
+        sources=tuple(message.id for message in sources),
+    )
+
+
+def _is_said(content: str, sources: Sequence[Said]) -> bool:
+    """Whether most of its informative words stand in the messages, in some form."""
+    spoken = chain.from_iterable((m.content, m.speaker or USER) for m in sources)
+    known = set(stems(telling_words("\n".join(spoken))))
+    own = stems(telling_words(content))
+    return sum(stem in known for stem in own) >= LEAST_FOUND * max(len(own), 1)
+
+
+def _line(text: str) -> str:
+    return " ".join(visible(text).split())
+
+
+def _phrases(texts: Sequence[str]) -> tuple[str, ...]:
+    return tuple(line for text in texts if 0 < len(line := _line(text)) <= LONGEST_PHRASE)
+
+
+def _share(value: float) -> float:
+    return min(max(value, 0.0), 1.0)

@@ -1,0 +1,161 @@
+"""How people speak of themselves: who they are, what they have, like and do."""
+
+from local.memory.extraction.forms import ADVERBS, BE, DATE, GONE, NAME, Form, form
+
+PERSON = (
+    r"(?:mother|father|mom|mum|dad|parents?|wife|husband|partner|fianc\u00e9e?|fiancee?|girlfriend"
+    r"|boyfriend|ex|sons?|daughters?|kids?|child(?:ren)?|bab(?:y|ies)|twins?|brothers?|sisters?"
+    r"|siblings?|cousins?|aunt|uncle|niece|nephew|grand(?:mother|father|ma|pa|parents|son|daughter"
+    r"|children)|gran|(?:step|half)[- ]?(?:mother|father|brother|sister|son|daughter)"
+    r"|(?:mother|father|brother|sister)-in-law|in-laws|famil(?:y|ies)|(?:best )?friend|room-?mate"
+    r"|flat-?mate|neighbou?r|boss|manager|colleague|co-?worker|mentor|landlord|therapist|doctor)"
+)
+ONE_PERSON = (
+    r"(?:mother|father|mom|mum|dad|wife|husband|partner|fianc\u00e9e?|fiancee?|girlfriend|boyfriend"
+    r"|boss|manager|landlord|therapist|mentor)"
+)
+PET = (
+    r"(?:dogs?|cats?|pupp(?:y|ies)|kittens?|parrots?|budgies?|horses?|pon(?:y|ies)|rabbits?|hamsters?"
+    r"|guinea pigs?|goldfish|tortoises?|turtles?|snakes?|lizards?|chickens|retrievers?|terriers?"
+    r"|labradors?|poodles?|beagles?|collies?|dachshunds?|corgis?|hus(?:ky|kies)|pets?)"
+)
+POSSESSION = (
+    r"(?:car|van|house|flat|apartment|home|cottage|cabin|garden|allotment|balcony|boat|motorbike"
+    r"|motorcycle|bike|bicycle|e-bike|piano|guitar|violin|camera|farm|caf\u00e9|cafe|shop|company"
+    r"|business|startup|restaurant|bakery|degree|phd|doctorate|master's|diploma|licen[cs]e|visa"
+    r"|passport|mortgage|tattoos?|blog|podcast)"
+)
+ILLNESS = (
+    r"(?:diabet\w+|asthma\w*|adhd|add|autis\w+|anxiety|depression|epilep\w+|arthritis|migraines?"
+    r"|allerg\w+|c(?:o)?eliac\w*|ibs|hypertension|high blood pressure|low blood pressure|insomnia"
+    r"|dyslexi\w+|eczema|psoriasis|hay fever|scoliosis|tinnitus|anemia|anaemia|cancer|ptsd|ocd"
+    r"|bipolar|a bad (?:knee|back|hip|shoulder)|\w+itis|\w+phobia|\w+ intolerance|\w+ syndrome"
+    r"|\w+ disorder|\w+ disease)"
+)
+CONDITION = (
+    r"(?:(?:lactose|gluten) intolerant|diabetic|dyslexic|autistic|epileptic|asthmatic|colou?r-?blind"
+    r"|deaf|(?:legally )?blind|pregnant|left-handed|an? (?:diabetic|coeliac|celiac|type \d diabetic)"
+    r"|hard of hearing|bipolar|neurodivergent|introverted|an? (?:introvert|extrovert))"
+)
+DIET = (
+    r"(?:an? )?(?:strict |lifelong )?(?:vegetarian|vegan|pescatarian|flexitarian|on a \w+ diet"
+    r"|keto|halal|kosher|gluten-free)"
+)
+JOB = (
+    r"(?:(?!(?:beginn|memb|believ|lov|us|custom|newcom|lon|moth|fath|broth|sist|foreign|smok|own"
+    r"|start|follow|should|begg|hat|quick|slow|early|late|fast|heavy|light|num|read|learn|think)er\b"
+    r"|vegetarian\b|vegan\b|christian\b|humanitarian\b)\w+(?:er|or|ist|ian|eer|yst|graph|smith)"
+    r"|nurse|chef|cook|student|pilot|midwife|architect|accountant|attorney|judge|dentist|vet|coach"
+    r"|consultant|assistant|intern|surgeon|scientist|soldier|priest|monk|waitress|actress|model"
+    r"|executive|freelancer|entrepreneur|founder|co-?founder|ceo|cto|cfo|gp|dad of \w+|mum of \w+"
+    r"|mom of \w+|technician|mechanic|plumber|clerk|secretary|agent|analyst|apprentice|postdoc"
+    r"|undergraduate|undergrad|realtor|nanny|au pair|barista|paramedic|firefighter|pensioner)"
+)
+JOB_ENDS = r"(?= (?:at|in|for|from|by|with|on|working|who|and|based|specialis\w+|specializ\w+|of)\b|\W*$|,)"
+SPORT = (
+    r"(?:the )?(?:piano|guitar|violin|cello|drums|bass|flute|saxophone|trumpet|clarinet|ukulele|harp"
+    r"|football|soccer|tennis|basketball|volleyball|badminton|squash|golf|chess|rugby|cricket|hockey"
+    r"|handball|padel|poker|bridge|video games|board games|dungeons)"
+)
+THE_MOMENTS = (
+    r"(?!(?:it|this|that|these|those|them|you|your|him|her|how|what|when|where|why|if|both|all"
+    r"|either|neither|none|any|my|our|everything|nothing|something)\b"
+    r"|to (?:see|know|bother|say|hear|ask|admit|think|break|be)\b"
+    r"|(?:the|an?|option|number|version) ?(?:\w+ ){0,2}(?:idea|one|ones|way|plan|concept|look|sound"
+    r"|direction|name|title|part|parts|draft|version|options?|approach|change|changes|structure"
+    r"|design|image|style|tone|result|results|logo|example|examples|answer|suggestions?|list|text"
+    r"|sentence|paragraph|first|second|third|last|latter|former|addition|flow|framework)\b"
+    r"|\w+ing (?:this|that|it|you)\b|(?:option|version|number) \w+\W*$)"
+)
+LIKING = (
+    r"(?:love|like|enjoy|adore|prefer|hate|dislike|detest|loathe|despise|can't stand|cannot stand"
+    r"|can't bear|(?:don't|do not)(?: really| particularly)? (?:like|enjoy|love|care for))"
+)
+FANCYING = (
+    r"(?:not )?(?:really |very |quite |also |a |an? (?:big|huge|massive|great|avid) )*"
+    r"(?:fan of|fond of|into|crazy about|obsessed with|passionate about|keen on|lover of)"
+)
+I_AM = r"i(?:'m| am) "
+I_HAVE = r"(?:i|we)(?: have|'ve got| have got| own|'ve) "
+SOME = r"(?:an?|one|two|three|four|five|six|seven|several|\d{1,2}|no)"
+PLACE = r"(?P<v>(?:(?:a|an|the|near|north|south|east|west|central|rural|downtown) )*\S.*)"
+
+IDENTITY: tuple[Form, ...] = (
+    form("fact", rf"my (?:full |first )?name ?{BE} (?P<v>{NAME})", "user.name"),
+    form("fact", r"my name(?: is|'s) (?P<v>(?!not\b|spelled|hard|important|on\b|in\b)\w+)\W*$", "user.name"),
+    form("fact", rf"(?:(?:please|just|you can|everyone|everybody|people|my friends) )*calls? me (?P<v>{NAME})", "user.name"),
+    form("fact", rf"{I_AM}called (?P<v>{NAME})", "user.name"),
+    form("fact", r"my birthday(?: is|'s) (?:on )?(?P<v>.*\d.*)", "user.birthday"),
+    form("fact", rf"i was born on (?P<v>.*{DATE}.*)", "user.birthday"),
+    form("fact", r"i was born (?:and raised )?in (?P<v>.+)", "user.birthplace"),
+    form("fact", rf"{I_AM}(?P<v>\d{{1,2}})(?: years old| yrs old| yo)?\W*$", "user.age"),
+    form("event", r"i (?:just )?turned (?P<v>\d{1,2}|\w+ty)\b", importance=0.6),
+    form("fact", r"(?:i|we) (?:now |currently )?live (?:in|near|on|at|outside|just outside) "
+         + PLACE, "user.home"),
+    form("fact", rf"(?:{I_AM}|we're |we are )(?:now |currently )?(?:living|based|located) (?:in|near|on|outside) {PLACE}", "user.home"),
+    form("fact", rf"i(?:'ve)? (?:just |recently )?(?:moved|relocated)(?: back)?(?: from \w+(?: \w+)?)? to (?P<v>{NAME}.*)", "user.home"),
+    form("fact", rf"(?:{I_AM}|i come )(?:originally )?from (?P<v>{NAME}.*)", "user.origin"),
+    form("fact", r"i (?:grew up|was raised) (?P<v>.+)"),
+    form("fact", rf"{I_AM}(?:an? )?(?:(?:native|fluent) )?(?P<v>{NAME} (?:citizen|speaker|national))"),
+    form("fact", rf"{I_AM}(?:currently |now )?(?P<v>{DIET})\b", "user.diet"),
+    form("fact", rf"i(?:'ve| have) been (?P<v>{DIET})\b", "user.diet"),
+    form("fact", rf"{I_AM}(?P<v>single|divorced|widowed|engaged|married\b.*)", "user.marital_status"),
+    form("fact", rf"{I_AM}(?:currently |now )?an? (?P<v>(?:[\w-]+ ){{0,3}}?{JOB}){JOB_ENDS}", "user.job"),
+    form("fact", rf"i(?:'ve been working| have been working| work|'m working)(?: (?:full|part)[- ]time)? as (?:an?|the) (?P<v>.+)", "user.job"),
+    form("fact", r"i (?:currently |now )?work (?:for|at) (?P<v>(?!home|the moment|it|best)\S.*)", "user.employer"),
+    form("fact", r"i (?:currently |now )?work (?:in|from|part[- ]time|full[- ]time|night|shifts) ?(?P<v>.*)"),
+    form("fact", rf"{I_AM}(?P<v>retired|unemployed|self-employed|between jobs|on (?:maternity|paternity|parental|sick) leave)\b"),
+    form("fact", rf"i (?:run|own|founded|co-founded|manage|lead) (?:an?|the|my own) (?P<v>(?!script|command|test|code|program|query)\S.*)"),
+    form("fact", r"i(?:'m studying| study| am studying) (?P<v>(?!it|this|that)\S.*)"),
+    form("fact", r"i (?:speak|teach|coach) (?P<v>(?!to|with|up|for|of|you)\S.*)"),
+)  # fmt: skip
+
+SURROUNDINGS: tuple[Form, ...] = (
+    form("fact", rf"my (?P<who>{ONE_PERSON})(?:'s name)?(?: is|'s)(?: called| named)? (?P<v>{NAME})(?=,|\W*$| and\b| but\b)", "user.{who}"),
+    form("fact", rf"my (?P<who>dog|cat)(?:'s name)?(?: is|'s)(?: called| named)? (?P<v>{NAME})(?=,|\W*$| and\b)", "user.{who}"),
+    form("fact", rf"{I_HAVE}(?:{SOME} )(?:[\w-]+ ){{0,3}}?(?:{PERSON}|{PET}|{POSSESSION})(?:s|es)?\b(?! (?:idea|problem|question|meeting|issue))(?P<v>.*)"),
+    form("fact", rf"{I_HAVE}{SOME} (?:[\w-]+ ){{1,4}}?(?:called|named) (?P<v>{NAME}.*)"),
+    form("event", rf"my (?:[\w-]+ )?{PERSON},? (?:{NAME},? )?(?:has |have |'ve )?(?:just |recently |finally )?(?P<v>(?:got|had|moved|started|turned|died|passed|graduated|bought|retired|quit|lost|won|gave birth|joined|broke)\b (?!angry|mad|back|it|me\b).+)"),
+    form("fact", rf"my (?:[\w-]+ )?{PERSON}(?:'s)?,? (?:{NAME},? )?(?P<v>(?:is (?:an?|the|called|named|allergic|from|vegan|vegetarian|married|pregnant|deaf|blind|studying|learning|\d+)|works?|lives?|has|have|loves?|likes?|hates?|studies|plays?|speaks?|owns?|runs?|teaches|collects?|are called|are named)\b (?!it|this|that|to know|no\b).+)"),
+    form("fact", rf"my (?:[\w-]+ )?{PET}(?:'s)?,? (?:{NAME},? )?(?P<v>(?:is (?:an?|called|named|\d+|allergic)|has|are called|loves?|hates?|turned|died|passed away)\b .+)"),
+    form("fact", rf"{I_AM}(?:severely |very |highly |mildly )?allergic to (?P<v>.+)", importance=0.9, durability="core"),
+    form("fact", rf"i(?:'ve| have|'ve got| suffer from|'ve had)(?: (?:got|an?|severe|mild|chronic|type \d|really|bad|terrible))* (?P<v>{ILLNESS}.*)", importance=0.9, durability="core"),
+    form("fact", rf"{I_AM}(?P<v>{CONDITION}\b.*)", importance=0.8, durability="core"),
+    form("fact", r"i (?:was|got|'ve been|have been)(?: recently| just)? diagnosed with (?P<v>.+)", importance=0.9, durability="core"),
+    form("fact", r"i(?:'m taking| take| am taking|'m on) (?P<v>.*\b(?:medications?|medicine|pills?|tablets|\d ?mg|insulin|vitamins?|supplements?|statins|antidepressants|blood thinners)\b.*)", importance=0.8),
+    form("fact", r"i (?:can't|cannot|can not|don't|do not|never|no longer) (?:eat|drink|smoke|drive|swim|tolerate|digest|own|speak|celebrate|fly|cook|ride) ?(?P<v>(?!it|this|that)\S.*)?$", negative=True),
+    form("fact", rf"{I_AM}(?:now |happily )?married (?P<v>to .+)"),
+    form("fact", r"i drive (?P<v>an? .+)"),
+)  # fmt: skip
+
+LIKES: tuple[Form, ...] = (
+    form("preference", r"my (?:absolute |all-time )?(?P<thing>favou?rite (?:[a-z-]+ )?[a-z-]+)(?: is|'s| are|'re) (?P<v>(?!the (?:first|second|last)|this|that\b)\S.*)", "user.{thing}"),
+    form("preference", rf"(?P<v>{NAME}|[\w -]{{2,40}}) (?:is|are) my (?:absolute |all-time )?(?P<thing>favou?rite (?:[a-z-]+ )?[a-z-]+)(?= |\W*$)(?! so far)", "user.{thing}"),
+    form("preference", rf"i {ADVERBS}{LIKING} {THE_MOMENTS}(?P<v>\S.*)", negative=True, importance=0.5),
+    form("preference", rf"{I_AM}{FANCYING} {THE_MOMENTS}(?P<v>\S.*)", negative=True, importance=0.5),
+    form("preference", rf"i(?:'m| am) (?:more )?(?:interested in) {THE_MOMENTS}(?P<v>\S.*)", importance=0.5),
+)  # fmt: skip
+
+HABITS: tuple[Form, ...] = (
+    form("fact", rf"i {ADVERBS}(?:play|practi[cs]e) (?P<v>{SPORT}\b.*)", importance=0.5),
+    form("fact", rf"i {ADVERBS}(?:volunteer|collect|garden|meditate|journal|babysit|foster) (?P<v>(?!it|this|that)\S.*)", importance=0.5),
+    form("fact", r"i used to (?!think|believe|it|be able)(?P<v>\S.*)", importance=0.5),
+    form("fact", r"i (?:usually|always|often|normally|typically|generally|never) (?P<v>(?!say|said|think|thought|wonder|mean|forget|forgot|want|make|have trouble|had|got|been|wanted|tried|knew|heard|saw|did|know|\w+ed\b|seem|feel|end up|liked|hear|get)[a-z]+ (?!it\b|this|that).+)", negative=True, importance=0.5),
+    form("fact", r"(?:i|we) (?:[a-z]+)(?: \S+){0,8} (?P<v>(?:every|each) (?:other )?(?:day|morning|evening|night|week|weekend|month|year|summer|winter|\w+day)\b.*)", importance=0.5, confidence=0.8),
+    form("fact", r"i (?:no longer|stopped|gave up|quit) (?P<v>(?!here|it|this)(?:eat|drink|smok|work|us|play|driv|liv|go|tak|buy|watch|read)\w* ?.*)", negative=True),
+    form("fact", r"i don't (?:work|live|eat|drink|smoke|play|drive|use|go|take) (?P<v>.*\bany ?more\b.*)", negative=True),
+)  # fmt: skip
+
+GOALS: tuple[Form, ...] = (
+    form("fact", r"my (?:main |biggest |long-term |ultimate |next |new )?(?:goal|dream|aim|ambition|resolution)(?: (?:for|this) [\w ]{1,20})?(?: is|'s) (?P<v>(?!that\b|simple|clear)\S.*)", importance=0.7),
+    form("fact", r"(?:i|we) (?:really |also |still |just )?(?:want|hope|plan|intend|aim|'m (?:hoping|planning|aiming|trying)|am (?:hoping|planning|aiming|trying)|'re (?:hoping|planning|aiming|trying)|'d love|would love) to (?P<v>(?:learn|become|move|lose|run a|run my|save|quit|stop|start my|start a|open|retire|buy an?|get into|get fit|get better|improve my|visit|travel|study|go back|climb|build|launch|publish|finish|apply|emigrate|adopt|reach|reduce|eat|cut|train|write a (?:book|novel|memoir)|grow)\b .+)", importance=0.7, confidence=0.8),
+    form("fact", r"i(?:'m| am)(?: currently| now)? (?P<v>(?:learning|training for|saving (?:up )?for|studying for|preparing for|practi[cs]ing for|applying (?:for|to)|writing (?:a|my)|working on (?:an?|my)|renovating|recovering from|looking for a (?:job|new job|flat|house))\b (?!it|this|that|more about).+)", importance=0.7),
+)  # fmt: skip
+
+EVENTS: tuple[Form, ...] = (
+    form("event", rf"(?:i|we)(?:'ve| have)? (?:just |finally |recently |also |officially )*(?P<v>(?:got (?:married|engaged|divorced|promoted|laid off|fired|hired|accepted|a (?:new )?job|a (?:new )?{PET})|graduated|retired|gave birth|had (?:a baby|surgery|an operation|a miscarriage|a heart attack|a stroke)|adopted (?:an?|two|our|my)|bought (?:an?|my|our) (?:[\w-]+ )?{POSSESSION}|sold (?:my|our) {POSSESSION}|broke my|passed (?:my|the) (?:[\w-]+ )?(?:exams?|test|bar|driving)|was (?:promoted|accepted|hired|elected|laid off|fired|born)|lost my (?:job|{PERSON})|quit (?:my|smoking|drinking)|left my|started (?:a (?:new )?(?:job|business|company|course)|my (?:own|new))|founded|became an?|won (?:an?|the|first|second|third)|published (?:a|my)|moved (?:in|into|out|to))\b.*)", importance=0.8),
+    form("event", rf"(?:i|we)(?:'ve| have)? (?:just |finally |recently |also )*(?P<v>(?!it|this)(?:ran|visited|went|adopted|bought|sold|moved|started|finished|completed|joined|left|quit|met|broke|had|won|lost|passed|failed|attended|travell?ed|flew|hiked|camped|climbed|signed up|took|built|painted|planted|published|launched|released|deployed|shipped|migrated|celebrated|gave|performed|watched|saw|made|baked|cooked|learned|learnt|received|booked|hosted|organi[sz]ed|presented|submitted|volunteered|donated|upgraded|renovated|went|read|wrote|sprained|injured|hurt|fell|cycled|swam|interviewed|opened|closed|hired|promoted|turned|stopped)\b (?!it\b|this\b|that\b|an error|a look|through (?:it|this|the)).*{GONE}.*)", importance=0.6),
+)  # fmt: skip
+"""What was done and when, or what is remembered without a date."""
+
+PEOPLE = (*IDENTITY, *SURROUNDINGS, *LIKES, *GOALS, *EVENTS, *HABITS)

@@ -1,0 +1,162 @@
+"""Extraction: what users say is read for facts, after it was stored word for word.
+
+A job of the backlog, a task a message. What comes of a message has an id made of both, and is
+stored together with the end of its task: whatever is read again after a kill changes nothing.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+
+import structlog
+
+from local.ledger.door import Ledger
+from local.ledger.extraction import Bearing, ExtractedFact, MessageGroup
+from local.ledger.records import (
+    EXTRACTED_FROM,
+    TENANT_OWNED,
+    NewRecord,
+    Record,
+    place_of_topic,
+)
+from local.ledger.tasks import Task, TaskKind
+from local.memory.changes import Changes
+from local.memory.extraction.comparison import Comparison, compare
+from local.memory.extraction.items import Extractor, Item, Passage, Said
+from local.memory.upkeep.backlog import Job
+from local.protocol.envelope import content_id
+from local.protocol.memories import Owning
+
+TOGETHER = 64
+"""Messages read together: some 10 ms by rules."""
+
+log = structlog.get_logger()
+
+
+class Extraction(Job):
+    """Reads what users say, the oldest first: what is said later may replace it."""
+
+    name = "extraction"
+    kinds = ("extract",)
+
+    def __init__(self, ledger: Ledger, changes: Changes, extractor: Extractor) -> None:
+        self._ledger = ledger
+        self._changes = changes
+        self._extractor = extractor
+
+    def together(self, kind: TaskKind) -> int:
+        del kind
+        return TOGETHER
+
+    async def do(self, tasks: Sequence[Task]) -> None:
+        """Read messages, and store what is worth remembering of them with the end of their tasks.
+
+        Raises:
+            ModelError: The extractor's model is out of reach; the messages wait for it.
+        """
+        groups = await self._ledger.extraction.messages(tasks)
+        records = [record for group in groups for record in await self._read(group)]
+        facts = await self._compared(records)
+        read = [message.id for group in groups for message in group.messages]
+        written = await self._ledger.extraction.store(facts, tasks, sources=read)
+        new = sum(one.was_new for one in written)
+        if new:
+            log.info("facts_extracted", messages=len(read), found=len(facts), new=new)
+        await self._changes.written(written, [fact.record for fact in facts])
+
+    async def _read(self, group: MessageGroup) -> list[NewRecord]:
+        passage = Passage(
+            messages=[_said(message) for message in group.messages],
+            context=[_said(message) for message in group.context],
+        )
+        messages = {message.id: message for message in group.messages}
+        return [
+            record
+            for item in await self._extractor.extract(passage)
+            for record in _records(item, [messages[source] for source in item.sources])
+        ]
+
+    async def _compared(self, records: Sequence[NewRecord]) -> list[ExtractedFact]:
+        """Every fact with what it is to those that are known, and to those found before it."""
+        if not records:
+            return []
+        found: list[ExtractedFact] = []
+        for record, known in zip(records, await self._ledger.extraction.like(records), strict=True):
+            gone = {id_ for fact in found for id_ in fact.replaces}
+            standing = [one for one in known if one.id not in gone]
+            found.append(_fact(record, compare(record, [*standing, *_before(record, found)])))
+        return found
+
+
+def _said(message: Record) -> Said:
+    return Said(
+        id=message.id,
+        role=message.role or "",
+        content=message.content,
+        at=message.event_time,
+        speaker=message.label,
+    )
+
+
+def _records(item: Item, messages: Sequence[Record]) -> Iterator[NewRecord]:
+    """A record for each scope that the item belongs to."""
+    last = messages[-1]
+    for scope, owner in _places(item, last):
+        yield NewRecord(
+            id=content_id("extracted", scope, owner, [one.id for one in messages], item.content),
+            kind="fact",
+            content=item.content,
+            event_time=last.event_time,
+            scope=scope,
+            owner=owner,
+            topic=item.topic,
+            memory_type=item.memory_type,
+            durability=item.durability,
+            importance=item.importance,
+            metadata={EXTRACTED_FROM: [one.id for one in messages]},
+            agent=last.agent,
+            session_id=last.session_id,
+            source_class="stated",
+            stated_by=last.owner,
+            summary=item.summary,
+            keywords=item.keywords,
+            queries=item.queries,
+            confidence=item.confidence,
+        )
+
+
+def _places(item: Item, message: Record) -> list[tuple[Owning, str]]:
+    """Whose it is: what is under a key of everybody's is for the agent, too."""
+    if item.memory_type == "task":
+        return [("session", message.owner)]
+    if item.topic is None:
+        return [("user", message.owner)]
+    place = place_of_topic(item.topic, message.owner)
+    of_everybody = place == ("tenant", TENANT_OWNED)
+    return [place, ("agent", message.agent)] if of_everybody and message.agent else [place]
+
+
+def _before(record: NewRecord, found: Iterable[ExtractedFact]) -> list[NewRecord]:
+    """Those found in the same batch that stand where the record will."""
+    place = (record.scope, record.owner)
+    return [
+        fact.record
+        for fact in found
+        if fact.same_as is None
+        and fact.outdated_by is None
+        and (fact.record.scope, fact.record.owner) == place
+    ]
+
+
+def _fact(record: NewRecord, compared: Sequence[Comparison]) -> ExtractedFact:
+    by = {
+        verdict: [one.known for one in compared if one.verdict == verdict]
+        for verdict in ("duplicate", "supersedes", "enriches", "outdated", "contradicts")
+    }
+    same, later = by["duplicate"], by["outdated"]
+    return ExtractedFact(
+        record=record,
+        sources=record.metadata[EXTRACTED_FROM],
+        same_as=same[0].id if same else None,
+        replaces=[one.id for one in (*by["supersedes"], *by["enriches"])],
+        outdated_by=later[0].id if later else None,
+        bearings=[Bearing(type="contradicts", target=one.id) for one in by["contradicts"]],
+    )
