@@ -31,7 +31,7 @@ class Search(msgspec.Struct, frozen=True, kw_only=True):
     """What to look for, and which records may be found.
 
     Of what belongs to sessions, `only_session` is the one to search, and `but_session` the one not
-    to. `since` and `until` are in UTC. `asking` is the query id of the turn in which `owner` asks:
+    to. `since`, `until` and `as_of` are in UTC; what was retired after `as_of` is found as well. `asking` is the query id of the turn in which `owner` asks:
     its own question is no memory yet.
     """
 
@@ -44,6 +44,7 @@ class Search(msgspec.Struct, frozen=True, kw_only=True):
     but_session: str | None = None
     since: datetime | None = None
     until: datetime | None = None
+    as_of: datetime | None = None
     owner: str = TENANT_OWNED
     asking: str | None = None
 

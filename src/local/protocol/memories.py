@@ -77,7 +77,9 @@ class RecalledItem(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
 
     `source_ref` is the id that its sender gave it, `role` that of a message, `agent` the one that
     wrote it to the memory. `by` says whether the user who asks stated it, or somebody else.
-    `sources` are the messages that it was extracted from.
+    `sources` are the messages that it was extracted from. `outdated_by` is the id of what the same
+    user stated since with another value, `contradicts` that of what has more force and says
+    otherwise.
     """
 
     id: str
@@ -96,6 +98,8 @@ class RecalledItem(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     scope: Owning | None = None
     source_class: SourceClass | None = None
     sources: list[str] = []
+    outdated_by: str | None = None
+    contradicts: str | None = None
     explanation: Explanation | None = None
 
 

@@ -48,6 +48,7 @@ def candidate(row: int, text: str = "", **fields: Any) -> Candidate:
         "id": str(row),
         "kind": "chat_message",
         "scope": "session",
+        "source_class": "stated",
         "session_id": f"s{row}",
         "role": "user",
         "importance": 0.5,

@@ -106,13 +106,17 @@ class SearchRun(Generic[D, T]):
 
         return run_choice(self._choose(Matches.of(worded, meaning), draft), given)
 
+    def retired_since(self, connection: SqlConnection) -> bool:
+        """Whether some of what is asked for was retired since, which no memory in columns has."""
+        return bool(self._pool(connection).retired_since())
+
     def pool_by_words(self, connection: SqlConnection) -> PoolMatches:
         """What the words and the topics of a question find, and how many records have them."""
         search, filter_ = self._search, self.filter
         pool = self._pool(connection)
         words = self._full_text.search(connection, search, filter_, BY_WORDS)
         topics = pool.by_topics(search.topics)
-        pool.add([*words, *topics])
+        pool.add([*words, *topics, *pool.retired_since()])
         if len(words) >= BY_WORDS and len(pool.candidates.keys() & set(words)) < ENOUGH:
             # The best are others', retired, or of a session or a time that was not asked for.
             words = self._full_text.search(connection, search, filter_, FURTHER_LOOK, narrow=True)
@@ -247,7 +251,8 @@ class Searches:
         """
         filter_ = Filter.of(self._rows.tenant, search)
         asked = SearchRun(self._rows, self._full_text, search, filter_, draft, choose)
-        if await self._working_sets.fits(filter_.words):
+        retired = search.as_of is not None and await self._rows.read(asked.retired_since)
+        if not retired and await self._working_sets.fits(filter_.words):
             meaning, drafted = await asyncio.gather(look(0), self._drafted(asked))
             if drafted is not None:
                 return await self._rows.read(partial(asked.of_all, meaning, drafted))

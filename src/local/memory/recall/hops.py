@@ -75,13 +75,15 @@ class Hops:
 
     def _new(self, lead: int) -> Iterator[tuple[Positions, float]]:
         """Where each of its stems stands that the question lacks and few have, and what it tells."""
+        if self._view.column["wish"][lead]:
+            return  # it says how, and not what
         telling = [stem for stem in self._view.stems(lead) if _names(stem)]
         size = self._view.size
         for stem in telling if len(telling) <= TELLING else ():
             if stem not in self._wording.stems:
                 at = self._view.postings(stem).positions
                 if 1 < len(at) <= max(KNOWN_TO * size, 2):
-                    yield at, math.log(size / len(at))
+                    yield at, math.log((size + 1) / len(at))
 
     def _worth(self, lead: int, found: Positions, named: Array) -> Array:
         """More if they have some of the question that the lead lacks; long texts name much."""

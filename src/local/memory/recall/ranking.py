@@ -159,7 +159,6 @@ def rank(found: Matches, draft: Draft, *, min_score: float) -> Choice[Iterator[R
         hops.step([one for one in best if one not in variants.stands][:LEADS])
         if not hops.share.any():
             break
-        relevant |= hops.share > 0
         best = _best(view, weighed(sums + hops.share, draft.weights), relevant)
         yield from variants.look_at(best)
     sums += hops.share
