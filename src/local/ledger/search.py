@@ -31,8 +31,8 @@ class Search(msgspec.Struct, frozen=True, kw_only=True):
     """What to look for, and which records may be found.
 
     Of what belongs to sessions, `only_session` is the one to search, and `but_session` the one not
-    to. `since`, `until` and `as_of` are in UTC; what was retired after `as_of` is found as well. `asking` is the query id of the turn in which `owner` asks:
-    its own question is no memory yet.
+    to. `since`, `until` and `as_of` are in UTC; what was retired after `as_of` is found as well.
+    `asking` is the query id of the turn in which `owner` asks: its own question is no memory yet.
     """
 
     text: str
@@ -141,7 +141,7 @@ T = TypeVar("T")
 
 
 class DetailRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """Rows of which a choice needs the related ones, the sources, the beginnings, or the records."""
+    """Rows of which a choice needs the related ones, sources, beginnings of texts, or records."""
 
     related: Sequence[int] = ()
     sources: Sequence[int] = ()
@@ -150,8 +150,7 @@ class DetailRequest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Details(msgspec.Struct, frozen=True, kw_only=True):
-    """By row: what each is related to, what the echoes among them repeat, how their texts begin,
-    and the records.
+    """By row: what each is related to, what echoes repeat, how texts begin, and the records.
 
     Records that were superseded meanwhile are not among them.
     """

@@ -153,7 +153,9 @@ def _as_text(
     if not items:
         return nothing_found(recalled.reason)
     short = shortened(items, TEXT_BYTES)
-    words = [_what_it_is(item.record, caller) + _held_against(item, items) for item in recalled.items]
+    words = [
+        _what_it_is(item.record, caller) + _held_against(item, items) for item in recalled.items
+    ]
     entries = zip(short, words, strict=True)
     parts.append(
         numbered([Entry(one.score, one.event_time, _said(one), word) for one, word in entries])

@@ -53,7 +53,11 @@ _PHRASES = tuple(
         ("moved", r"\b(I|we) (?:have )?(?:just )?moved to\b", r"\1 live in"),
         ("joined|started", r"\b(I|we) (?:have )?(?:just )?(?:joined|started at)\b", r"\1 work at"),
         ("work for", r"\b(I|we) work for\b", r"\1 work at"),
-        ("switched", r"\b(I|we) (?:have )?(?:just )?switched (?:from [\w ]{1,40} )?to\b", r"\1 use"),
+        (
+            "switched",
+            r"\b(I|we) (?:have )?(?:just )?switched (?:from [\w ]{1,40} )?to\b",
+            r"\1 use",
+        ),
         (
             _CHANGED,
             rf"\b(?:(?:have been|has been|was|is|has) )?(?:{_CHANGED})(?: from [\w .,:]{{1,40}}?)?"
@@ -68,34 +72,25 @@ _TO_USER = {"you": "i", "your": "my"}
 _DENIES = frozenset({"not", "never"})
 _ADDS = frozenset({"also", "too", "another", "additionally", "both", "besides"})
 _UNSAID = _DENIES | frozenset(
-    "actually currently now nowadays today really just still already always so well ok okay do does"
-    " did have has had been please".split()
+    ["actually", "currently", "now", "nowadays", "today", "really", "just", "still", "already", "always", "so", "well", "ok", "okay", "do", "does", "did", "have", "has", "had", "been", "please", "and", "but", "oh", "hi", "hey", "yes", "yeah"]
 )
 _ANYBODY = frozenset(
-    "he she it they this that these those there you what which who here let".split()
+    ["he", "she", "it", "they", "this", "that", "these", "those", "there", "you", "what", "which", "who", "here", "let"]
 )
 """Who or what a sentence with one of them first speaks of is not known."""
 _ARTICLES = frozenset({"a", "an"})
-_CHOSEN = frozenset("favorite favourite preferred usual default main current".split())
+_CHOSEN = frozenset(["favorite", "favourite", "preferred", "usual", "default", "main", "current"])
 _BEFORE_VALUE = frozenset(
-    "in at by to on of for from with as near under until till about around".split()
+    ["in", "at", "by", "to", "on", "of", "for", "from", "with", "as", "near", "under", "until", "till", "about", "around"]
 )
 _STATES = frozenset(
     form
-    for verb in (
-        "live reside work stay study weigh cost earn speak play belong stand lie start begin end"
-        " close open leave arrive expire run use prefer last report teach lead manage meet amount"
-        " total sleep"
-    ).split()
+    for verb in ["live", "reside", "work", "stay", "study", "weigh", "cost", "earn", "speak", "play", "belong", "stand", "lie", "start", "begin", "end", "close", "open", "leave", "arrive", "expire", "run", "use", "prefer", "last", "report", "teach", "lead", "manage", "meet", "amount", "total", "sleep"]
     for form in (verb, f"{verb}s")
 ) | {"goes", "studies"}
 """Verbs of what is so, one way at a time."""
 _HOLD_MANY = frozenset(
-    "like likes liked love loves loved enjoy enjoys hate hates dislike want wants visit visited saw"
-    " see read bought know knows met allergic interested afraid fond good bad excited worried proud"
-    " happy sorry sure glad aware grateful thankful inspired tired bored ready able amazed surprised"
-    " obsessed passionate concerned involved fan member friend kind part lot nervous scared keen full"
-    " open curious thrilled busy called named titled".split()
+    ["like", "likes", "liked", "love", "loves", "loved", "enjoy", "enjoys", "hate", "hates", "dislike", "want", "wants", "visit", "visited", "saw", "see", "read", "bought", "know", "knows", "met", "allergic", "interested", "afraid", "fond", "good", "bad", "excited", "worried", "proud", "happy", "sorry", "sure", "glad", "aware", "grateful", "thankful", "inspired", "tired", "bored", "ready", "able", "amazed", "surprised", "obsessed", "passionate", "concerned", "involved", "fan", "member", "friend", "kind", "part", "lot", "nervous", "scared", "keen", "full", "open", "curious", "thrilled", "busy", "called", "named", "titled"]
 )
 """What is said of several things at once, or of several of a kind."""
 
@@ -150,8 +145,7 @@ def _statement(sentence: str, *, to_user: bool) -> Statement | None:
     denied = None
     for written in _WORD.findall(sentence):
         word = written.lower()
-        if word[-2:] in _POSSESSIVE:
-            written, word = written[:-2], word[:-2]
+        word = word[:-2] if word[-2:] in _POSSESSIVE else word
         if word in _ADDS or (not words and word in _ANYBODY):
             return None
         if word not in _UNSAID:
