@@ -74,7 +74,7 @@ class Hops:
         return found[enough], named[enough]
 
     def _new(self, lead: int) -> Iterator[tuple[Positions, float]]:
-        """Where each of its stems stands that the question lacks and few have, and what it tells."""
+        """Where its stems stand that the question lacks and few have, and what each tells."""
         if self._view.column["wish"][lead]:
             return  # it says how, and not what
         telling = [stem for stem in self._view.stems(lead) if _names(stem)]

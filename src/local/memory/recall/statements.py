@@ -38,6 +38,7 @@ _WORD = re.compile(r"[^\W_]+(?:[.,:@/'\u2019-]+[^\W_]+)*")
 """Amounts, times, addresses and names with a hyphen are one word."""
 _POSSESSIVE = frozenset({"'s", "\u2019s"})
 _CHANGED = "moved|changed|switched|rescheduled|postponed|raised|lowered|increased|reduced|renamed"
+_BEEN = "(?:have been|has been|was|is|has)"
 _PHRASES = tuple(
     (tuple(signs.split("|")), re.compile(phrase, re.IGNORECASE), plain)
     for signs, phrase, plain in (
@@ -60,37 +61,62 @@ _PHRASES = tuple(
         ),
         (
             _CHANGED,
-            rf"\b(?:(?:have been|has been|was|is|has) )?(?:{_CHANGED})(?: from [\w .,:]{{1,40}}?)?"
-            r" to\b",
+            rf"\b(?:{_BEEN} )?(?:{_CHANGED})(?: from [\w .,:]{{1,40}}?)? to\b",
             "is",
         ),
     )
 )
 """What is put in other words where one of its signs is in a sentence, and which."""
+
+
+def _any_of(words: str) -> frozenset[str]:
+    return frozenset(words.split())
+
+
 _BE = dict.fromkeys(("am", "is", "are"), "be") | dict.fromkeys(("was", "were"), "was")
 _TO_USER = {"you": "i", "your": "my"}
 _DENIES = frozenset({"not", "never"})
 _ADDS = frozenset({"also", "too", "another", "additionally", "both", "besides"})
-_UNSAID = _DENIES | frozenset(
-    ["actually", "currently", "now", "nowadays", "today", "really", "just", "still", "already", "always", "so", "well", "ok", "okay", "do", "does", "did", "have", "has", "had", "been", "please", "and", "but", "oh", "hi", "hey", "yes", "yeah"]
+_UNSAID = _DENIES | _any_of(
+    """
+    actually currently now nowadays today really just still already always so well ok okay
+    do does did have has had been please and but oh hi hey yes yeah
+    """
 )
-_ANYBODY = frozenset(
-    ["he", "she", "it", "they", "this", "that", "these", "those", "there", "you", "what", "which", "who", "here", "let"]
+_ANYBODY = _any_of(
+    """
+    he she it they this that these those there you what which who here let
+    """
 )
 """Who or what a sentence with one of them first speaks of is not known."""
 _ARTICLES = frozenset({"a", "an"})
-_CHOSEN = frozenset(["favorite", "favourite", "preferred", "usual", "default", "main", "current"])
-_BEFORE_VALUE = frozenset(
-    ["in", "at", "by", "to", "on", "of", "for", "from", "with", "as", "near", "under", "until", "till", "about", "around"]
+_CHOSEN = _any_of(
+    """
+    favorite favourite preferred usual default main current
+    """
 )
-_STATES = frozenset(
-    form
-    for verb in ["live", "reside", "work", "stay", "study", "weigh", "cost", "earn", "speak", "play", "belong", "stand", "lie", "start", "begin", "end", "close", "open", "leave", "arrive", "expire", "run", "use", "prefer", "last", "report", "teach", "lead", "manage", "meet", "amount", "total", "sleep"]
-    for form in (verb, f"{verb}s")
-) | {"goes", "studies"}
+_BEFORE_VALUE = _any_of(
+    """
+    in at by to on of for from with as near under until till about around
+    """
+)
+_STATE_VERBS = _any_of(
+    """
+    live reside work stay study weigh cost earn speak play belong stand lie start begin end
+    close open leave arrive expire run use prefer last report teach lead manage meet amount
+    total sleep
+    """
+)
+_STATES = _STATE_VERBS | {f"{verb}s" for verb in _STATE_VERBS} | {"goes", "studies"}
 """Verbs of what is so, one way at a time."""
-_HOLD_MANY = frozenset(
-    ["like", "likes", "liked", "love", "loves", "loved", "enjoy", "enjoys", "hate", "hates", "dislike", "want", "wants", "visit", "visited", "saw", "see", "read", "bought", "know", "knows", "met", "allergic", "interested", "afraid", "fond", "good", "bad", "excited", "worried", "proud", "happy", "sorry", "sure", "glad", "aware", "grateful", "thankful", "inspired", "tired", "bored", "ready", "able", "amazed", "surprised", "obsessed", "passionate", "concerned", "involved", "fan", "member", "friend", "kind", "part", "lot", "nervous", "scared", "keen", "full", "open", "curious", "thrilled", "busy", "called", "named", "titled"]
+_HOLD_MANY = _any_of(
+    """
+    like likes liked love loves loved enjoy enjoys hate hates dislike want wants visit
+    visited saw see read bought know knows met allergic interested afraid fond good bad
+    excited worried proud happy sorry sure glad aware grateful thankful inspired tired bored
+    ready able amazed surprised obsessed passionate concerned involved fan member friend
+    kind part lot nervous scared keen full open curious thrilled busy called named titled
+    """
 )
 """What is said of several things at once, or of several of a kind."""
 
