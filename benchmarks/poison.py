@@ -83,12 +83,19 @@ async def measure(cases: Sequence[Case]) -> list[Outcome]:
             for case, form, user in asked:
                 for time in range(case.times):
                     await attack(asker, case, user, f"{form} {time}")
-            while (await asker.status()).waiting:  # calls and what was retired are never indexed
-                await asyncio.sleep(POLL)
+            await all_done(asker)
             return [
                 Outcome(case=case, form=form, first=await first(asker, user, case))
                 for case, form, user in asked
             ]
+
+
+async def all_done(asker: Asker) -> None:
+    """Return when nothing waits; calls and what was retired are never indexed."""
+    while True:
+        if (await asker.status()).waiting == 0:
+            return
+        await asyncio.sleep(POLL)
 
 
 async def state(asker: Asker, form: str, user: str, case: Case) -> None:
