@@ -105,6 +105,11 @@ class Columns:
         """Everything, with neighbours as they are told."""
         return View(self, np.arange(len(self)), links)
 
+    def stems_of(self, position: int) -> str:
+        """The stems of its beginning, each with its count."""
+        stems = self._stems[position]
+        return stems[: stems.index(HEAD_ENDS)]
+
     def postings(self, stem: str) -> Postings:
         """At every position, whether or not anything stands there still."""
         packed = np.array(self._postings.get(stem, ()), np.int64)
@@ -246,6 +251,11 @@ class View:
         # BLAS would take every core for it, and the vector worker and the loop would wait.
         cosines = np.einsum("ij,j->i", self._columns.vectors[: len(self._moved)], vector)
         return np.where(compared, cosines if self._every else cosines[self._chosen], 0.0)
+
+    def stems(self, position: int) -> list[str]:
+        """Of the beginning of one."""
+        head = self._columns.stems_of(int(self._chosen[position]))
+        return [token.rpartition("=")[0] for token in head.split()]
 
     def positions(self, rows: Collection[int]) -> Positions:
         """Of those of the rows that are there, in the order of the rows."""

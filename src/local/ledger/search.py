@@ -31,8 +31,8 @@ class Search(msgspec.Struct, frozen=True, kw_only=True):
     """What to look for, and which records may be found.
 
     Of what belongs to sessions, `only_session` is the one to search, and `but_session` the one not
-    to. `since` and `until` are in UTC. `asking` is the query id of the turn in which `owner` asks:
-    its own question is no memory yet.
+    to. `since`, `until` and `as_of` are in UTC; what was retired after `as_of` is found as well.
+    `asking` is the query id of the turn in which `owner` asks: its own question is no memory yet.
     """
 
     text: str
@@ -44,6 +44,7 @@ class Search(msgspec.Struct, frozen=True, kw_only=True):
     but_session: str | None = None
     since: datetime | None = None
     until: datetime | None = None
+    as_of: datetime | None = None
     owner: str = TENANT_OWNED
     asking: str | None = None
 
@@ -147,22 +148,24 @@ T = TypeVar("T")
 
 
 class DetailRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """Rows of which a choice needs the related ones, the sources, the records, or the relations."""
+    """Rows of which a choice needs what leads on, sources, beginnings, records, or relations."""
 
     related: Sequence[int] = ()
     sources: Sequence[int] = ()
+    texts: Sequence[int] = ()
     records: Sequence[int] = ()
     relations: Sequence[int] = ()
 
 
 class Details(msgspec.Struct, frozen=True, kw_only=True):
-    """By row: what each leads to, what echoes repeat, the records, and how they bear on others.
+    """By row: what each leads to, what echoes repeat, how texts begin, records, their relations.
 
     Records that were superseded meanwhile are not among them.
     """
 
     related: Mapping[int, Sequence[Related]] = {}
     sources: Mapping[int, Echo] = {}
+    texts: Mapping[int, str] = {}
     records: Mapping[int, Record] = {}
     relations: Mapping[int, Sequence[ItemRelation]] = {}
 

@@ -86,6 +86,8 @@ class RecalledItem(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     `source_ref` is the id that its sender gave it, `role` that of a message, `agent` the one that
     wrote it to the memory. `by` says whether the user who asks stated it, or somebody else.
     `sources` are the messages that it was extracted from, `relations` a few of those to others.
+    `outdated_by` is the id of what the same user stated since with another value, `contradicts`
+    that of what has more force and says otherwise.
     """
 
     id: str
@@ -105,6 +107,8 @@ class RecalledItem(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     source_class: SourceClass | None = None
     sources: list[str] = []
     relations: tuple[ItemRelation, ...] = ()
+    outdated_by: str | None = None
+    contradicts: str | None = None
     explanation: Explanation | None = None
 
 

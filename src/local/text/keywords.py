@@ -52,7 +52,12 @@ def terms(text: str) -> list[str]:
 
 def telling_words(text: str) -> list[str]:
     """The words that show what a text is about: no stop words, each once."""
-    return [word for word in dict.fromkeys(words(text)) if word not in _STOP_WORDS]
+    return [word for word in dict.fromkeys(words(text)) if is_telling(word)]
+
+
+def is_telling(word: str) -> bool:
+    """Whether a word in lower case shows what a text is about."""
+    return word not in _STOP_WORDS
 
 
 def words(text: str) -> list[str]:

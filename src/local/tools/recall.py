@@ -1,5 +1,6 @@
 """Tool `recall`: one search over everything remembered."""
 
+from collections.abc import Sequence
 from typing import Annotated
 
 import msgspec
@@ -145,7 +146,9 @@ def _as_text(
     if not items:
         return nothing_found(recalled.reason)
     short = shortened(items, TEXT_BYTES)
-    words = [_what_it_is(item.record, caller) for item in recalled.items]
+    words = [
+        _what_it_is(item.record, caller) + _held_against(item, items) for item in recalled.items
+    ]
     entries = zip(short, words, strict=True)
     parts.append(
         numbered([Entry(one.score, one.event_time, _said(one), word) for one, word in entries])
@@ -162,6 +165,16 @@ def _what_it_is(record: Record, caller: Caller) -> str:
     standing = "standing fact" if record.topic else "fact"
     others = ", stated by somebody else" if by(record, caller) == "other" else ""
     return f"{standing} {WHOSE[record.scope]}{others}"
+
+
+def _held_against(item: RecallItem, items: Sequence[RecalledItem]) -> str:
+    """That something else stands for it, by its number if it is listed."""
+    numbers = {one.id: f" by {number}" for number, one in enumerate(items, start=1)}
+    if item.outdated_by is not None:
+        return f" (outdated{numbers.get(item.outdated_by, '')})"
+    if item.contradicts is not None:
+        return f" (contradicted{numbers.get(item.contradicts, '')})"
+    return ""
 
 
 def _said(item: RecalledItem) -> str:
@@ -192,6 +205,8 @@ def _item(item: RecallItem, caller: Caller, *, explain: bool) -> RecalledItem:
         source_class=class_of(record),
         sources=sources_of(record),
         relations=item.relations,
+        outdated_by=item.outdated_by,
+        contradicts=item.contradicts,
         explanation=Explanation(shares=msgspec.to_builtins(item.shares), weight=item.weight)
         if explain
         else None,

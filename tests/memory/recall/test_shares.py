@@ -18,7 +18,7 @@ from local.ledger.records import stamp
 from local.ledger.search import DetailRequest, Details, Echo, Matches, Related, run_choice
 from local.ledger.sqlite.database import Database
 from local.memory.intake.turns import Turn
-from local.memory.recall import echoes, likeness, ranking, standing
+from local.memory.recall import echoes, hops, likeness, ranking, standing, variants
 from local.memory.recall.query import analyse
 from local.memory.recall.ranking import Draft, RankedRecord, Shares, rank
 from local.memory.recall.recaller import RecallRequest
@@ -48,6 +48,7 @@ def candidate(row: int, text: str = "", **fields: Any) -> Candidate:
         "id": str(row),
         "kind": "chat_message",
         "scope": "session",
+        "source_class": "stated",
         "session_id": f"s{row}",
         "role": "user",
         "importance": 0.5,
@@ -417,6 +418,8 @@ def test_the_documented_shares_are_the_constants() -> None:
         "age": [-lost, ranking.NEW, lost, half_life, ranking.FADING["standard"][0]],
         "feedback": [],
         "standing": [standing.APART, standing.APART],
+        "named": [hops.LED],
+        "update": [variants.APART],
         "echo": [0, echoes.BEHIND, echoes.WITHOUT_SOURCE, echoes.SAYS_NOTHING],
     }
 

@@ -13,12 +13,16 @@ import numpy as np
 from local.ledger.entries import SPAN, SPOKEN, Candidate, Floats, Link
 from local.ledger.records import RELATION_TYPES, SHARES_ENTITY, Record, folded, stamp
 from local.ledger.search import Echo, Related, Search
-from local.ledger.sqlite.database import SqlConnection
+from local.ledger.sqlite.database import Row, SqlConnection
 from local.ledger.sqlite.rows import TenantRows, record_of
 from local.ledger.sqlite.working_sets import place_word, session_word
 from local.protocol.memories import ItemRelation
 from local.protocol.vectors import VectorHits
 
+TEXT = 600
+"""Characters of a beginning."""
+RETIRED = 1_000
+"""Records that were retired since, which no index finds any more."""
 NEIGHBOURED = 10
 """Of a channel's best so many get the messages around them."""
 
@@ -33,6 +37,7 @@ class Filter(msgspec.Struct, frozen=True, kw_only=True):
     but_session: str | None
     since: str | None
     until: str | None
+    as_of: str | None
     owner: str
     asking: str | None
 
@@ -57,6 +62,7 @@ class Filter(msgspec.Struct, frozen=True, kw_only=True):
             but_session=search.but_session,
             since=stamp(search.since) if search.since else None,
             until=stamp(search.until) if search.until else None,
+            as_of=stamp(search.as_of) if search.as_of else None,
             owner=search.owner,
             asking=search.asking,
         )
@@ -120,6 +126,12 @@ class Pool:
         """Rows that are visible, every one unless there are more than the limit."""
         return [row for (row,) in self._all("own_rows", limit=limit, **self._asked)]
 
+    def retired_since(self) -> list[int]:
+        """Rows of what was active then: the first to be retired, if there are many."""
+        if self._asked["as_of"] is None:
+            return []
+        return [row for (row,) in self._all("retired_since", limit=RETIRED, **self._asked)]
+
     def compared(
         self, rows: Sequence[int], hits: VectorHits, limit: int
     ) -> list[tuple[float, int]]:
@@ -158,10 +170,19 @@ class Pool:
             sources[of] = known._replace(sources=(*known.sources, row))
         return sources
 
+    def texts(self, rows: Sequence[int]) -> dict[int, str]:
+        """How their texts begin."""
+        return dict(self._all("texts", rows=_json(rows), most=TEXT))
+
     def records(self, rows: Sequence[int]) -> dict[int, Record]:
-        """Those of the records that are active."""
+        """Those of the records that are active, or were as of then."""
         found = self._rows.execute(self._connection, "records", rows=_json(rows))
-        return {row["row"]: record_of(row) for row in found if row["superseded_by"] is None}
+        return {row["row"]: record_of(row) for row in found if self._is_active(row)}
+
+    def _is_active(self, row: Row) -> bool:
+        as_of, retired = self._asked["as_of"], row["retired_at"]
+        since = as_of is not None and retired is not None and retired > as_of
+        return since or row["superseded_by"] is None
 
     def _take(self, rows: Iterable[int] = (), ids: Sequence[str] = (), limit: int = -1) -> None:
         """Read records by row or by id; the first so many that are visible become candidates."""

@@ -100,11 +100,16 @@ class SearchRun(Generic[D, T]):
             return Details(
                 related=pool.related(wanted.related) if wanted.related else {},
                 sources=pool.sources(wanted.sources) if wanted.sources else {},
+                texts=pool.texts(wanted.texts) if wanted.texts else {},
                 records=pool.records(wanted.records) if wanted.records else {},
                 relations=pool.relations(wanted.relations) if wanted.relations else {},
             )
 
         return run_choice(self._choose(Matches.of(worded, meaning), draft), given)
+
+    def retired_since(self, connection: SqlConnection) -> bool:
+        """Whether some of what is asked for was retired since, which no memory in columns has."""
+        return bool(self._pool(connection).retired_since())
 
     def pool_by_words(self, connection: SqlConnection) -> PoolMatches:
         """What the words and the topics of a question find, and how many records have them."""
@@ -112,7 +117,7 @@ class SearchRun(Generic[D, T]):
         pool = self._pool(connection)
         words = self._full_text.search(connection, search, filter_, BY_WORDS)
         topics = pool.by_topics(search.topics)
-        pool.add([*words, *topics])
+        pool.add([*words, *topics, *pool.retired_since()])
         if len(words) >= BY_WORDS and len(pool.candidates.keys() & set(words)) < ENOUGH:
             # The best are others', retired, or of a session or a time that was not asked for.
             words = self._full_text.search(connection, search, filter_, FURTHER_LOOK, narrow=True)
@@ -153,6 +158,7 @@ class SearchRun(Generic[D, T]):
             return Details(
                 related={row: related[row] for row in wanted.related if row in related},
                 sources=sources,
+                texts=pool.texts(wanted.texts) if wanted.texts else {},
                 records=pool.records(wanted.records) if wanted.records else {},
                 relations=pool.relations(wanted.relations) if wanted.relations else {},
             )
@@ -247,7 +253,8 @@ class Searches:
         """
         filter_ = Filter.of(self._rows.tenant, search)
         asked = SearchRun(self._rows, self._full_text, search, filter_, draft, choose)
-        if await self._working_sets.fits(filter_.words):
+        retired = search.as_of is not None and await self._rows.read(asked.retired_since)
+        if not retired and await self._working_sets.fits(filter_.words):
             meaning, drafted = await asyncio.gather(look(0), self._drafted(asked))
             if drafted is not None:
                 return await self._rows.read(partial(asked.of_all, meaning, drafted))

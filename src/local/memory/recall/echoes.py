@@ -29,6 +29,11 @@ def weighed(sums: Array, weights: Array) -> Array:
     return np.where(sums < 0, sums / weights, sums * weights)
 
 
+def unweighed(scores: Array, weights: Array) -> Array:
+    """The sums of shares that give these scores."""
+    return np.where(scores < 0, scores * weights, scores / weights)
+
+
 class Echoes:
     """Those of a view that give way for a question. `share` is what they lose of their sums."""
 

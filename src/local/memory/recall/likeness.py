@@ -46,12 +46,13 @@ class Wording:
     """What a question's words say of each record; known before the question's vector is."""
 
     def __init__(self, worded: WordMatches, query: Query) -> None:
-        view = self._view = worded.view
+        view = self.view = worded.view
         self.damped = 1 / (1 + (view.column["length"] / LONG) ** 2)
         self.shares_a_word: Flags = np.zeros(view.size, bool)
         self.covers: Array = np.zeros(view.size)
         """How much of the question each covers by itself, from 0 to 1."""
-        terms = list(_terms(worded, query))
+        terms = self.terms = list(_terms(worded, query))
+        self.stems = frozenset(term.stem for term in terms)
         weight = WORDS + WORDS_TELLING * query.telling
         self.shares: dict[str, Array] = {
             "words": weight * self._bm25(worded, terms),
@@ -62,7 +63,7 @@ class Wording:
         self.covered = self._covered(terms, frozenset(stems(terms_of(query.text))))
 
     def _bm25(self, worded: WordMatches, terms: list[_Term]) -> Array:
-        scores = np.zeros(self._view.size)
+        scores = np.zeros(self.view.size)
         for term in terms:
             counts = term.found.counts
             self.shares_a_word[term.found.positions] = True
@@ -70,14 +71,14 @@ class Wording:
                 term.idf * counts * (SATURATION + 1) / (counts + SATURATION)
             )
         for rows in worded.phrases:
-            positions = self._view.positions(rows)
+            positions = self.view.positions(rows)
             self.shares_a_word[positions] = True
             scores[positions] += _idf(len(positions), worded.total)
         return np.asarray(scores / max(scores.max(initial=0.0), EPSILON))
 
     def _covered(self, terms: list[_Term], asked: frozenset[str]) -> Array:
         """The share of the question's own words that each has, in this or another ending."""
-        covered = np.zeros(self._view.size)
+        covered = np.zeros(self.view.size)
         for term in terms:
             if term.stem in asked:
                 covered[term.found.positions] += 1 / len(asked)
@@ -85,7 +86,7 @@ class Wording:
 
     def _coverage(self, terms: list[_Term]) -> Array:
         """In sums over the terms: 1, or what a message around lends to one that is not long."""
-        view = self._view
+        view = self.view
         covered = np.zeros(view.size)
         for term in terms:
             ahead = term.found.positions[term.found.ahead]
@@ -100,7 +101,7 @@ class Wording:
         return covered
 
     def _session(self, terms: list[_Term]) -> Array:
-        session = self._view.column["session"]
+        session = self.view.column["session"]
         covered = np.zeros(session.max(initial=-1) + 2)  # the last is for what is in none
         for term in terms:
             ahead = term.found.positions[term.found.ahead]

@@ -20,9 +20,11 @@ from local.ledger.columns import View
 from local.ledger.entries import Array, Flags, Names, Positions
 from local.ledger.search import Choice, DetailRequest, Echo, Matches, Related, WordMatches
 from local.memory.recall.echoes import Echoes, weighed
+from local.memory.recall.hops import LEADS, STEPS, Hops
 from local.memory.recall.likeness import Likeness, Wording
 from local.memory.recall.query import Query
 from local.memory.recall.standing import Standing
+from local.memory.recall.variants import UNMARKED, Mark, Variants
 from local.memory.scopes import Reach
 
 SPEAKER = 0.1
@@ -52,6 +54,8 @@ FULL_SCORE = 2.5
 """The sum of shares that is shown as a score of 1."""
 NEW_SESSION, SURE, SPREAD = 0.2, 10, 20
 """From the 11th place to the 20th, what a session gains that has no place before."""
+COMPARED = 30
+"""Of the best so many are compared with one another, for what has changed."""
 AHEAD = 100
 """So many of the best are put into order at once; the others when somebody asks for them."""
 DAY = 86_400.0
@@ -79,6 +83,8 @@ class Shares(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     feedback: float = 0.0
     echo: float = 0.0
     standing: float = 0.0
+    named: float = 0.0
+    update: float = 0.0
 
 
 class RankedRecord(msgspec.Struct, frozen=True, kw_only=True):
@@ -95,6 +101,7 @@ class RankedRecord(msgspec.Struct, frozen=True, kw_only=True):
     compared: bool
     covered: float
     echo: Echo | None
+    mark: Mark = UNMARKED
 
 
 class Draft:
@@ -105,6 +112,7 @@ class Draft:
     ) -> None:
         view = worded.view
         self.query = query
+        self.caller = reach.caller
         self.wording = Wording(worded, query)
         self.topics: Flags = np.zeros(view.size, bool)
         self.topics[view.positions(worded.topics)] = True
@@ -144,9 +152,29 @@ def rank(found: Matches, draft: Draft, *, min_score: float) -> Choice[Iterator[R
     standing = Standing(view, sums + echoes.share, draft.weights)
     standing.give_way(relevant)
     standing.lift(draft.query, wording, like, min_score)
-    scores = weighed(sums + echoes.share + standing.share, draft.weights)
-    shares = {**draft.shares, **late, "echo": echoes.share, "standing": standing.share}
-    told = _Told(view, like, wording.covered, shares, scores, draft.weights, echoes)
+    sums = sums + echoes.share + standing.share
+    variants = Variants(view, draft.caller)
+    best = _best(view, weighed(sums, draft.weights), relevant)
+    yield from variants.look_at(best)
+    hops = Hops(wording, like, sums, draft.weights)
+    for _ in range(STEPS):
+        hops.step([one for one in best if one not in variants.stands][:LEADS])
+        if not hops.share.any():
+            break
+        best = _best(view, weighed(sums + hops.share, draft.weights), relevant)
+        yield from variants.look_at(best)
+    sums += hops.share
+    update = variants.share(sums, draft.weights)
+    scores = weighed(sums + update, draft.weights)
+    shares = {
+        **draft.shares,
+        **late,
+        "echo": echoes.share,
+        "standing": standing.share,
+        "named": hops.share,
+        "update": update,
+    }
+    told = _Told(view, like, wording.covered, shares, scores, draft.weights, echoes, variants)
     ordered = _ordered(scores, np.flatnonzero(relevant), view.column)
     return chain.from_iterable(map(told.of, ordered))
 
@@ -161,6 +189,7 @@ class _Told(NamedTuple):
     scores: Array
     weights: Array
     echoes: Echoes
+    variants: Variants
 
     def of(self, chosen: list[int]) -> Iterator[RankedRecord]:
         shown = np.clip(self.scores[chosen] / FULL_SCORE, 0.0, 1.0).round(4).tolist()
@@ -174,7 +203,20 @@ class _Told(NamedTuple):
                 compared=bool(self.like.compared[position]),
                 covered=float(self.covered[position]),
                 echo=self.echoes.of(position),
+                mark=self.variants.marks.get(position, UNMARKED),
             )
+
+
+def _best(view: View, scores: Array, relevant: Flags) -> list[int]:
+    """The best relevant ones that may hold another value; notes of turns say what messages say."""
+    column = view.column
+    notes = ~column["spoken"] & (column["scope"] == view.names.scopes.of("session"))
+    of_interest = np.flatnonzero(relevant & ~notes)
+    if len(of_interest) > COMPARED:
+        best = np.argpartition(-scores[of_interest], COMPARED)[:COMPARED]
+        of_interest = of_interest[best]
+    best_first: list[int] = of_interest[np.argsort(-scores[of_interest], kind="stable")].tolist()
+    return best_first
 
 
 def _ordered(scores: Array, relevant: Positions, column: Mapping[str, Any]) -> Iterator[list[int]]:

@@ -3,7 +3,7 @@
 It always answers: what is missing costs quality, and `degraded` or `rerank_used` say so.
 """
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import partial
 from itertools import islice
@@ -55,7 +55,9 @@ class RecallRequest(msgspec.Struct, frozen=True, kw_only=True):
     since: datetime | None = None
     until: datetime | None = None
     as_of: datetime | None = None
-    """The moment from which "last week" counts, and after which nothing has happened yet."""
+    """The moment from which "last week" counts, and after which nothing has happened yet.
+
+    What was retired since is there."""
     min_relevance: float = 0.0
     """The share of the best item's score, before a reranker, that an item needs."""
     rerank: bool = True
@@ -81,6 +83,10 @@ class RecallItem(msgspec.Struct, frozen=True, kw_only=True):
     """The share of the question's words that it has, in this or another ending."""
     relations: tuple[ItemRelation, ...] = ()
     """A few, those to other items first."""
+    outdated_by: str | None = None
+    """The id of what was stated of the same since, and says another value."""
+    contradicts: str | None = None
+    """The id of what a user stated of the same, which has more force."""
 
 
 class RecallResult(msgspec.Struct, frozen=True, kw_only=True):
@@ -127,7 +133,7 @@ class Recaller:
     async def recall(self, caller: Caller, ask: RecallRequest) -> RecallResult:
         """Find what the caller may see and the question asks for.
 
-        `as_of` hides what happened later. Facts that were replaced since stay hidden, too.
+        `as_of` hides what happened later, and finds what was retired later.
 
         Raises:
             InvalidArgumentsError: The question is blank, the scope needs an identity that the
@@ -140,7 +146,7 @@ class Recaller:
         since, until = _times(ask)
         query = await self._analysed(checked_text(ask.query, "query"), now)
         query = query.expanded(await self._retrieval.aliases(query.text, caller), ())
-        search = _search(query, within, since, until)
+        search = _search(query, within, since, until, now if ask.as_of else None)
         draft = partial(Draft, query, within, now, self._feedback_weight)
         choose = partial(self._choose, ask)
         with self._slots.admitted(caller.principal):
@@ -198,7 +204,13 @@ def _times(ask: RecallRequest) -> tuple[datetime | None, datetime | None]:
     return since, until
 
 
-def _search(query: Query, within: Reach, since: datetime | None, until: datetime | None) -> Search:
+def _search(
+    query: Query,
+    within: Reach,
+    since: datetime | None,
+    until: datetime | None,
+    as_of: datetime | None,
+) -> Search:
     """What the ledger needs to know of a question and of who asks."""
     return Search(
         text=query.text,
@@ -210,6 +222,7 @@ def _search(query: Query, within: Reach, since: datetime | None, until: datetime
         but_session=within.but_session,
         since=since,
         until=until,
+        as_of=as_of,
         owner=within.caller.user or TENANT_OWNED,
         asking=within.caller.query_id,
     )
@@ -224,8 +237,9 @@ def _first(
     said: dict[tuple[str, ...], set[str | None]] = {}
     while len(first) < wanted and (page := list(islice(ranked, wanted + SPARE))):
         worth = [one for one in page if heard.lists(one.row, one.echo)]
-        records = (yield DetailRequest(records=[one.row for one in worth])).records
-        for item in (_item(one, records[one.row]) for one in worth if one.row in records):
+        rows = {row for one in worth for row in (one.row, *one.mark) if row is not None}
+        records = (yield DetailRequest(records=sorted(rows))).records
+        for item in (_item(one, records) for one in worth if one.row in records):
             topics = said.setdefault(_saying(item.record), set())
             if repetitions or not _repeats(item.record.topic, topics):
                 topics.add(item.record.topic)
@@ -249,14 +263,17 @@ def _with_relations(items: Sequence[RecallItem]) -> Choice[list[RecallItem]]:
     ]
 
 
-def _item(ranked: RankedRecord, record: Record) -> RecallItem:
+def _item(ranked: RankedRecord, records: Mapping[int, Record]) -> RecallItem:
+    newer, stronger = (row and records.get(row) for row in ranked.mark)
     return RecallItem(
-        record=record,
+        record=records[ranked.row],
         score=ranked.score,
         shares=ranked.shares,
         weight=ranked.weight,
         compared=ranked.compared,
         covered=ranked.covered,
+        outdated_by=newer.id if newer else None,
+        contradicts=stronger.id if stronger else None,
     )
 
 

@@ -46,7 +46,7 @@ FROM (SELECT value AS row FROM json_each(:rows)
 CROSS JOIN record ON record.row = wanted.row
 LEFT JOIN feature ON feature.record = record.row
 LEFT JOIN vector ON vector.record = record.row
-WHERE +record.tenant = :tenant AND record.superseded_by IS NULL
+WHERE +record.tenant = :tenant AND (record.superseded_by IS NULL OR record.retired_at > :as_of)
   AND +record.place IN (SELECT value FROM json_each(:places))
   AND (record.scope != 'session' OR (
        (:only_session IS NULL OR record.session_id = :only_session)
@@ -124,6 +124,13 @@ WHERE tenant = :tenant AND place IN (SELECT value FROM json_each(:places))
        (:only_session IS NULL OR session_id = :only_session)
        AND (:but_session IS NULL OR session_id IS NOT :but_session)))
 LIMIT :limit;
+
+-- name: retired_since
+SELECT row FROM record INDEXED BY record_retired
+WHERE tenant = :tenant AND place IN (SELECT value FROM json_each(:places)) AND retired_at > :as_of
+  AND event_time >= ifnull(:since, '') AND event_time <= ifnull(:until, '9')
+  AND ifnull(retired_why, '') NOT IN ('anonymised', 'erased')
+ORDER BY retired_at LIMIT :limit;
 
 -- name: own_vectors
 SELECT record.row, vector.data FROM json_each(:rows) AS wanted
@@ -206,6 +213,10 @@ SELECT source.of, record.row, json_extract(echo.metadata, '$.adds') AS adds FROM
 CROSS JOIN record ON record.tenant = :tenant AND record.id = source.id
 CROSS JOIN record AS echo ON echo.row = source.of
 WHERE source.superseded_by IS NULL;
+
+-- name: texts
+SELECT record.row, substr(record.content, 1, :most) FROM json_each(:rows) AS wanted
+CROSS JOIN record ON +record.tenant = :tenant AND record.row = wanted.value;
 
 -- name: records
 SELECT record.* FROM json_each(:rows) AS wanted

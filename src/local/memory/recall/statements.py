@@ -1,0 +1,264 @@
+"""Statements: whether two sentences say another value of one and the same thing.
+
+By their form alone. They begin with the same frame, a subject and what is said of it, and differ in
+the value behind it; or one denies what the other states. What holds several values at once, as what
+somebody likes, has or did, has no frame: one more takes no other's place.
+"""
+
+import re
+from collections.abc import Iterator
+from functools import lru_cache
+from itertools import islice
+from typing import NamedTuple
+
+from local.text.keywords import composed, is_telling
+from local.text.sentences import asks
+
+MOST = 12
+"""Statements that are read of a text."""
+LONGEST, SHORTEST = 40, 3
+"""Words of one."""
+HELD = 2_000
+"""Texts whose statements stay in memory: the same ones are found again and again."""
+LEAD_IN = 6
+"""Words before the first comma, without which a sentence is read as well: "As you know, …"."""
+VALUE = 5
+"""Words of a value."""
+SHARED = 3
+"""So many of them two values may begin with: "5 June", "5 July"."""
+TELLING = 2
+"""Words that show what a sentence is about that is denied."""
+
+_ABBREVIATED = ("Dr", "Mr", "Ms", "St", "Co", "Jr", "Sr", "No", "Mrs", "Inc", "Ltd", "[A-Z]")
+_BREAK = re.compile(
+    "(?<=[.!?…;])" + "".join(rf"(?<!\b{each}\.)" for each in _ABBREVIATED) + r"\s+|\n+"
+)
+_COLON = re.compile(r":\s+")
+_WORD = re.compile(r"[^\W_]+(?:[.,:@/'\u2019-]+[^\W_]+)*")
+"""Amounts, times, addresses and names with a hyphen are one word."""
+_POSSESSIVE = frozenset({"'s", "\u2019s"})
+_CHANGED = "moved|changed|switched|rescheduled|postponed|raised|lowered|increased|reduced|renamed"
+_BEEN = "(?:have been|has been|was|is|has)"
+_PHRASES = tuple(
+    (tuple(signs.split("|")), re.compile(phrase, re.IGNORECASE), plain)
+    for signs, phrase, plain in (
+        ("n't|n\u2019t", r"n['\u2019]t\b", " not"),
+        ("'m|'re|\u2019m|\u2019re", r"['\u2019](?:m|re)\b", " am"),
+        ("'ve|\u2019ve", r"['\u2019]ve\b", " have"),
+        ("cannot", r"\bcannot\b", "can not"),
+        ("no longer", r"\bno longer\b", "not"),
+        ("the user", r"\bthe user['\u2019]s\b", "my"),
+        ("the user", r"\bthe user\b", "I"),
+        ("now|today", r"\b(?:as of|from|since|starting|for|right) (?:now|today)(?: on)?\b", ""),
+        ("any", r"\bany ?more\b", ""),
+        ("moved", r"\b(I|we) (?:have )?(?:just )?moved to\b", r"\1 live in"),
+        ("joined|started", r"\b(I|we) (?:have )?(?:just )?(?:joined|started at)\b", r"\1 work at"),
+        ("work for", r"\b(I|we) work for\b", r"\1 work at"),
+        (
+            "switched",
+            r"\b(I|we) (?:have )?(?:just )?switched (?:from [\w ]{1,40} )?to\b",
+            r"\1 use",
+        ),
+        (
+            _CHANGED,
+            rf"\b(?:{_BEEN} )?(?:{_CHANGED})(?: from [\w .,:]{{1,40}}?)? to\b",
+            "is",
+        ),
+    )
+)
+"""What is put in other words where one of its signs is in a sentence, and which."""
+
+
+def _any_of(words: str) -> frozenset[str]:
+    return frozenset(words.split())
+
+
+_BE = dict.fromkeys(("am", "is", "are"), "be") | dict.fromkeys(("was", "were"), "was")
+_TO_USER = {"you": "i", "your": "my"}
+_DENIES = frozenset({"not", "never"})
+_ADDS = frozenset({"also", "too", "another", "additionally", "both", "besides"})
+_UNSAID = _DENIES | _any_of(
+    """
+    actually currently now nowadays today really just still already always so well ok okay
+    do does did have has had been please and but oh hi hey yes yeah
+    """
+)
+_ANYBODY = _any_of(
+    """
+    he she it they this that these those there you what which who here let
+    """
+)
+"""Who or what a sentence with one of them first speaks of is not known."""
+_ARTICLES = frozenset({"a", "an"})
+_CHOSEN = _any_of(
+    """
+    favorite favourite preferred usual default main current
+    """
+)
+_BEFORE_VALUE = _any_of(
+    """
+    in at by to on of for from with as near under until till about around
+    """
+)
+_STATE_VERBS = _any_of(
+    """
+    live reside work stay study weigh cost earn speak play belong stand lie start begin end
+    close open leave arrive expire run use prefer last report teach lead manage meet amount
+    total sleep
+    """
+)
+_STATES = _STATE_VERBS | {f"{verb}s" for verb in _STATE_VERBS} | {"goes", "studies"}
+"""Verbs of what is so, one way at a time."""
+_HOLD_MANY = _any_of(
+    """
+    like likes liked love loves loved enjoy enjoys hate hates dislike want wants visit
+    visited saw see read bought know knows met allergic interested afraid fond good bad
+    excited worried proud happy sorry sure glad aware grateful thankful inspired tired bored
+    ready able amazed surprised obsessed passionate concerned involved fan member friend
+    kind part lot nervous scared keen full open curious thrilled busy called named titled
+    """
+)
+"""What is said of several things at once, or of several of a kind."""
+
+
+class Statement(NamedTuple):
+    """A sentence as it is compared: its words, but for those that say nothing of the matter.
+
+    `frames`: what else begins with one of these speaks of the same. `denied`: the number of the
+    word that stands behind "not".
+    """
+
+    words: tuple[str, ...]
+    frames: tuple[tuple[str, ...], ...]
+    denied: int | None
+
+    @property
+    def begins(self) -> tuple[str, ...]:
+        return self.words[:TELLING]
+
+
+@lru_cache(maxsize=HELD)
+def statements(text: str, *, to_user: bool = False) -> tuple[Statement, ...]:
+    """What a text states, sentence by sentence; questions state nothing.
+
+    `to_user`: it is addressed to whom it speaks of as "you".
+    """
+    text = composed(text)
+    folded = text.lower()
+    for signs, phrase, plain in _PHRASES:
+        if any(sign in folded for sign in signs):
+            text = phrase.sub(plain, text)
+    read = (_statement(sentence, to_user=to_user) for sentence in _sentences(text))
+    return tuple(islice(filter(None, read), MOST))
+
+
+def _sentences(text: str) -> Iterator[str]:
+    """Each sentence, and it without what leads to it."""
+    for sentence in _BREAK.split(text):
+        yield sentence
+        told = _COLON.split(sentence, 1)[-1] if ":" in sentence else sentence
+        if told != sentence:
+            yield told
+        before, comma, behind = told.partition(", ")
+        if comma and before.count(" ") < LEAD_IN:
+            yield behind
+
+
+def _statement(sentence: str, *, to_user: bool) -> Statement | None:
+    """A sentence, unless it asks, is of nobody knows what, or says one more of several things."""
+    words: list[str] = []
+    named: list[bool] = []
+    denied = None
+    for written in _WORD.findall(sentence):
+        word = written.lower()
+        word = word[:-2] if word[-2:] in _POSSESSIVE else word
+        if word in _ADDS or (not words and word in _ANYBODY):
+            return None
+        if word not in _UNSAID:
+            words.append(_TO_USER.get(word, word) if to_user else word)
+            named.append(_is_named(written, first=len(words) == 1))
+        elif word in _DENIES and denied is None:
+            denied = len(words)
+    if not SHORTEST <= len(words) <= LONGEST or asks(sentence):
+        return None
+    compared = tuple(_BE.get(word, word) for word in words)
+    values = () if denied is not None else _values(words, named)
+    return Statement(compared, tuple(compared[:n] for n in values), denied)
+
+
+def _is_named(word: str, *, first: bool) -> bool:
+    """Whether it is written like a name, an amount or an address."""
+    if word.islower() or word == "I":
+        return "@" in word
+    return not first or not word.istitle()
+
+
+def _values(words: list[str], named: list[bool]) -> Iterator[int]:
+    """Where values begin: behind "is", or behind a preposition that belongs to what is so."""
+    verb = None
+    lasts = described = False
+    for n in range(1, len(words)):
+        before = words[n - 1]
+        if before in _BE:
+            verb, described = n - 1, not _CHOSEN.isdisjoint(words[:n])
+            found = _is_described(words, named, n)
+        elif before in _BEFORE_VALUE:
+            the_of = before == "of" and _is_the_of(words, n)
+            found = the_of or (lasts if verb is None else _is_so(words[verb + 1 : n]))
+        else:
+            lasts = lasts or (n > 1 and before in _STATES)
+            continue
+        if not found or not any(map(is_telling, words[: n - 1])):
+            continue
+        if not _HOLD_MANY.isdisjoint(words[1 if verb is None else verb + 1 : n + 1]):
+            return
+        short = len(words) - n <= VALUE and (described or before == "of" or any(named[:n]))
+        if short or any(named[n : n + VALUE]):
+            yield n
+
+
+def _is_the_of(words: list[str], n: int) -> bool:
+    """Whether one thing of a kind was named: "plays the position of", "in the city of"."""
+    if n <= SHORTEST or words[n - 3] != "the":
+        return False
+    verb = words[n - 4]
+    return verb in _BEFORE_VALUE or verb.endswith(("s", "ed"))
+
+
+def _is_so(told: list[str]) -> bool:
+    """Whether it is more than where or when, and nothing that is going on."""
+    return len(told) > 1 and not told[0].endswith("ing")
+
+
+def _is_described(words: list[str], named: list[bool], n: int) -> bool:
+    """Whether "is" stands between what is described and a name for it."""
+    if words[n - 1] in {"was", "were"} or words[n] in _ARTICLES or words[n].endswith("ing"):
+        return False
+    return named[n] or _BEFORE_VALUE.isdisjoint(words[n:])
+
+
+def is_same(one: Statement, other: Statement) -> bool:
+    """Whether both say the same in the same words."""
+    return one.words == other.words and (one.denied is None) == (other.denied is None)
+
+
+def is_variant(one: Statement, other: Statement) -> bool:
+    """Whether both speak of the same, and say another value of it, or one denies the other."""
+    same = _common(one.words, other.words)
+    shorter = min(len(one.words), len(other.words))
+    if (one.denied is None) != (other.denied is None):
+        denied = one.denied if other.denied is None else other.denied
+        about = sum(map(is_telling, one.words[:same])) >= TELLING
+        return same == shorter and denied is not None and denied < same and about
+    tail = _common(one.words[same:][::-1], other.words[same:][::-1])
+    if same + tail >= shorter or "be" in one.words[same:] or "be" in other.words[same:]:
+        return False  # one says what the other says, in more words; or of something else
+    return any(same - SHARED <= len(frame) and frame in other.frames for frame in one.frames)
+
+
+def _common(one: tuple[str, ...], other: tuple[str, ...]) -> int:
+    """How many are the same from the beginning."""
+    for n, (word, another) in enumerate(zip(one, other, strict=False)):
+        if word != another:
+            return n
+    return min(len(one), len(other))

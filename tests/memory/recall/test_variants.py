@@ -1,0 +1,59 @@
+"""Variants of a statement: another value of the same, by form, and what only looks like one."""
+
+import pytest
+
+from local.memory.recall.statements import is_variant, statements
+
+
+def varies(older: str, newer: str, *, to_user: bool = False) -> bool:
+    said = statements(newer, to_user=to_user)
+    return any(is_variant(one, other) for one in statements(older) for other in said)
+
+
+@pytest.mark.parametrize(
+    ("older", "newer"),
+    [
+        ("My rent is 900 euros.", "By the way, my rent is 950 euros now."),
+        ("I live in Turku.", "I've moved to Malmo last month."),
+        ("The ferry leaves on June 5.", "The ferry leaves on June 7."),
+        ("Ada Falk is married to Bo Lind.", "Ada Falk is married to Jan Berg."),
+        ("Kim Berg plays the position of striker.", "Kim Berg plays the position of keeper."),
+        ("My favourite colour is blue.", "My favourite colour is green."),
+        ("The bill goes to pay@falk.example.", "The bill goes to cash@falk.example."),
+        ("I drink coffee.", "I no longer drink coffee."),
+        ("Never paint on Sundays.", "New rule: always paint on Sundays."),
+        ("My dentist is Dr. Ines Falk.", "Update: the user's dentist is Dr. Bo Lind."),
+    ],
+)
+def test_another_value_of_the_same_and_a_denial_are_variants(older: str, newer: str) -> None:
+    assert varies(older, newer)
+
+
+@pytest.mark.parametrize(
+    ("older", "newer"),
+    [
+        ("I like tea.", "I like coffee."),
+        ("I have a dog named Rex.", "I have a cat named Tom."),
+        ("My dog is called Rex.", "My dog is called Max."),
+        ("I visited Paris.", "I visited Rome."),
+        ("I am learning Spanish.", "I am learning French."),
+        ("I am allergic to Brie.", "I am allergic to Gouda."),
+        ("My day was great.", "My day was awful."),
+        ("Ada lives in Bergen.", "Bo lives in Bergen."),
+        ("Ada lives in Bergen.", "The sister of Ada lives in Oslo."),
+        ("Ada lives in Bergen.", "Ada lives in Bergen with her husband Bo."),
+        ("The capital of Italy is Rome.", "The capital of Spain is Madrid."),
+        ("Is my rent 900 euros?", "Is my rent 950 euros?"),
+        ("My rent is 900 euros.", "My rent is 900 euros."),
+        ("Ada Falk is married to Bo Lind.", "Ada Falk is employed by Jan Berg."),
+        ("It was special, I won't forget it.", "It was special."),
+        ("My friend is from Oslo.", "Another friend is from Rome."),
+    ],
+)
+def test_lists_other_things_questions_and_details_are_none(older: str, newer: str) -> None:
+    assert not varies(older, newer)
+
+
+def test_what_an_assistant_says_to_the_user_is_about_him() -> None:
+    assert varies("My gate code is 4471.", "Your gate code is 9902.", to_user=True)
+    assert not varies("My gate code is 4471.", "Your gate code is 9902.")
