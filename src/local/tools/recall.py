@@ -1,5 +1,6 @@
 """Tool `recall`: one search over everything remembered."""
 
+from collections.abc import Iterator, Mapping
 from typing import Annotated
 
 import msgspec
@@ -32,6 +33,7 @@ from local.tools.base import (
     numbered,
     shortened,
 )
+from local.tools.relations import WORDS
 
 WHOSE: dict[Owning, str] = {
     "session": "of the session",
@@ -145,7 +147,11 @@ def _as_text(
     if not items:
         return nothing_found(recalled.reason)
     short = shortened(items, TEXT_BYTES)
-    words = [_what_it_is(item.record, caller) for item in recalled.items]
+    numbers = {item.id: number for number, item in enumerate(items, start=1)}
+    words = [
+        ", ".join([_what_it_is(item.record, caller), *_bears_on(item, numbers)])
+        for item in recalled.items
+    ]
     entries = zip(short, words, strict=True)
     parts.append(
         numbered([Entry(one.score, one.event_time, _said(one), word) for one, word in entries])
@@ -162,6 +168,13 @@ def _what_it_is(record: Record, caller: Caller) -> str:
     standing = "standing fact" if record.topic else "fact"
     others = ", stated by somebody else" if by(record, caller) == "other" else ""
     return f"{standing} {WHOSE[record.scope]}{others}"
+
+
+def _bears_on(item: RecallItem, numbers: Mapping[str, int]) -> Iterator[str]:
+    """How it bears on other items, by their numbers in the list."""
+    for relation in item.relations:
+        if relation.id in numbers:
+            yield f"{WORDS[relation.type][relation.incoming]} {numbers[relation.id]}"
 
 
 def _said(item: RecalledItem) -> str:
