@@ -259,6 +259,22 @@ async def test_every_item_says_a_few_of_its_relations_those_to_other_items_first
     assert "relations" not in (await call(bus, "recall", {"query": "Bob"}))["items"][0]
 
 
+@pytest.mark.usefixtures("tools")
+async def test_a_model_reads_how_items_bear_on_one_another(
+    bus: Connection, richard: MemoryService
+) -> None:
+    ann, lab = await two(richard)
+    await richard.relations.add(lab, "contradicts", ann)
+    await richard.relations.add(ann, "contradicts", await remember(richard, "Bob sleeps."))
+
+    text = (await answer(bus, "recall", {"query": "osmium"})).content.splitlines()
+    assert ") fact of the user, contradicted by 2, 20" in text[1]
+    assert ") fact of the user, contradicts 1, 20" in text[3]
+    listed = (await answer(bus, "relations", {"id": ann})).content.splitlines()
+    assert f"contradicted by: The lab is cold. [{lab}]" in listed
+    assert listed[0].startswith("contradicts: Bob sleeps. [")
+
+
 async def test_what_was_retired_is_no_longer_told_by_recall_but_listed(
     richard: MemoryService,
 ) -> None:

@@ -1,6 +1,6 @@
 """Tool `recall`: one search over everything remembered."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping
 from typing import Annotated
 
 import msgspec
@@ -33,6 +33,7 @@ from local.tools.base import (
     numbered,
     shortened,
 )
+from local.tools.relations import WORDS
 
 WHOSE: dict[Owning, str] = {
     "session": "of the session",
@@ -146,8 +147,11 @@ def _as_text(
     if not items:
         return nothing_found(recalled.reason)
     short = shortened(items, TEXT_BYTES)
+    numbers = {item.id: number for number, item in enumerate(items, start=1)}
     words = [
-        _what_it_is(item.record, caller) + _held_against(item, items) for item in recalled.items
+        ", ".join([_what_it_is(item.record, caller), *_bears_on(item, numbers)])
+        + _held_against(item, numbers)
+        for item in recalled.items
     ]
     entries = zip(short, words, strict=True)
     parts.append(
@@ -167,14 +171,19 @@ def _what_it_is(record: Record, caller: Caller) -> str:
     return f"{standing} {WHOSE[record.scope]}{others}"
 
 
-def _held_against(item: RecallItem, items: Sequence[RecalledItem]) -> str:
+def _held_against(item: RecallItem, numbers: Mapping[str, int]) -> str:
     """That something else stands for it, by its number if it is listed."""
-    numbers = {one.id: f" by {number}" for number, one in enumerate(items, start=1)}
-    if item.outdated_by is not None:
-        return f" (outdated{numbers.get(item.outdated_by, '')})"
-    if item.contradicts is not None:
-        return f" (contradicted{numbers.get(item.contradicts, '')})"
+    for word, id_ in (("outdated", item.outdated_by), ("contradicted", item.contradicts)):
+        if id_ is not None:
+            return f" ({word} by {numbers[id_]})" if id_ in numbers else f" ({word})"
     return ""
+
+
+def _bears_on(item: RecallItem, numbers: Mapping[str, int]) -> Iterator[str]:
+    """How it bears on other items, by their numbers in the list."""
+    for relation in item.relations:
+        if relation.id in numbers:
+            yield f"{WORDS[relation.type][relation.incoming]} {numbers[relation.id]}"
 
 
 def _said(item: RecalledItem) -> str:

@@ -4,7 +4,7 @@ from local.ledger.records import class_of
 from local.ledger.relations import RelatedRecord
 from local.llm.framing import line
 from local.memory.service import MemoryService
-from local.protocol.memories import RelatedMemories, RelatedMemory
+from local.protocol.memories import RelatedMemories, RelatedMemory, RelationType
 from local.protocol.tool import ToolOutput
 from local.text.sentences import excerpt
 from local.tools.base import Args, MemoryTool
@@ -17,6 +17,16 @@ DESCRIPTION = (
 FIRST_WORDS = 120
 """Characters of the other memory."""
 NONE = "No relations."
+WORDS: dict[RelationType, tuple[str, str]] = {
+    "contradicts": ("contradicts", "contradicted by"),
+    "supports": ("supports", "supported by"),
+    "supersedes": ("supersedes", "superseded by"),
+    "caused_by": ("caused by", "cause of"),
+    "depends_on": ("depends on", "needed by"),
+    "part_of": ("part of", "contains"),
+    "implements": ("implements", "implemented by"),
+}
+"""How a memory bears on another, and how that one bears on it."""
 
 
 class ListRelations(Args, frozen=True):
@@ -45,8 +55,8 @@ def _related(related: RelatedRecord) -> RelatedMemory:
 
 
 def _as_line(related: RelatedMemory) -> str:
-    said = f'"{line(related.content)}" [{related.id}]'
-    return f"{said} {related.type} this." if related.incoming else f"This {related.type} {said}."
+    how = WORDS[related.type][related.incoming]
+    return f"{how}: {line(related.content)} [{related.id}]"
 
 
 def _shown(data: RelatedMemories) -> list[str]:
