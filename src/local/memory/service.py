@@ -1,13 +1,16 @@
 """The memory as tools, agents and Python programs use it: everything as one caller may see it.
 
-It has rooms: `facts`, `intake`, `documents`, `sessions` and `outputs`. Besides them it recalls, and
-has the four operations that the reference names.
+It has rooms: `facts`, `intake`, `documents`, `sessions`, `outputs` and `audit`. Besides them it
+recalls, consolidates, and has the four operations that the reference names.
 """
 
 from typing import Any
 
 import msgspec
 
+from local.ledger.records import TENANT_OWNED
+from local.ledger.upkeep import Actor
+from local.memory.audit import Audit
 from local.memory.facts import Facts
 from local.memory.intake.documents import Documents
 from local.memory.intake.echoes import UNANSWERED
@@ -15,10 +18,12 @@ from local.memory.intake.episodes import EPISODE
 from local.memory.intake.intake import Intake
 from local.memory.recall.recaller import Recaller, RecallItem, RecallRequest, RecallResult
 from local.memory.recall.synthesis import Synthesis, SynthesisItem
-from local.memory.scopes import ALIKE
+from local.memory.scopes import ALIKE, places_of_facts
 from local.memory.sessions.history import Sessions
 from local.memory.sessions.tool_outputs import ToolOutputs
-from local.protocol.envelope import Caller
+from local.memory.upkeep.access import AccessLog
+from local.memory.upkeep.consolidation import Consolidated, Consolidation
+from local.protocol.envelope import Caller, new_id
 from local.protocol.memories import Answer
 from local.protocol.payloads import Json
 
@@ -54,6 +59,9 @@ class MemoryService(msgspec.Struct, frozen=True, kw_only=True):
     outputs: ToolOutputs
     recaller: Recaller
     synthesis: Synthesis
+    audit: Audit
+    consolidation: Consolidation
+    accesses: AccessLog
     top_k: int
     """Of searches that do not say how many they want."""
 
@@ -94,7 +102,16 @@ class MemoryService(msgspec.Struct, frozen=True, kw_only=True):
 
     async def recall(self, ask: RecallRequest) -> RecallResult:
         """Find whatever was stored and answers a question; see Recaller."""
-        return await self.recaller.recall(self.caller, ask)
+        recalled = await self.recaller.recall(self.caller, ask)
+        self.accesses.add(item.record.row for item in recalled.items)
+        return recalled
+
+    async def consolidate(self, *, dry_run: bool) -> Consolidated:
+        """Keep the caller's own facts and everybody's in order, or only say what would be done."""
+        caller = self.caller
+        actor = Actor(agent=caller.agent, user=caller.user or TENANT_OWNED, run=new_id())
+        places = places_of_facts(caller)
+        return await self.consolidation.of_places(places, actor, dry_run=dry_run)
 
     async def synthesize(self, query: str, recalled: RecallResult) -> Answer:
         """An answer that rests on what was recalled alone; empty if that does not answer."""

@@ -9,6 +9,7 @@ from local.errors import InvalidArgumentsError
 from local.ledger.door import Ledger
 from local.ledger.records import TENANT_OWNED
 from local.llm.models import StructuredModel
+from local.memory.audit import Audit
 from local.memory.changes import Announce, Changes
 from local.memory.facts import Facts
 from local.memory.intake.documents import Documents
@@ -22,7 +23,9 @@ from local.memory.scopes import Weights
 from local.memory.service import MemoryService
 from local.memory.sessions.history import Sessions
 from local.memory.sessions.tool_outputs import ToolOutputs
+from local.memory.upkeep.access import AccessLog
 from local.memory.upkeep.backlog import Backlog
+from local.memory.upkeep.consolidation import Consolidation
 from local.memory.upkeep.indexing import Indexer
 from local.memory.upkeep.supersession import Judge, Supersession
 from local.memory.vectors import Vectors
@@ -70,6 +73,15 @@ class Memory:
         self.tools = KnownTools(own_tools, self.served, announced)
         self.echoes = Echoes(ledger, self.served, self.tools)
         self.changes = Changes(self.backlog, announce)
+        self.accesses = AccessLog(ledger.upkeep, clock)
+        self.consolidation = Consolidation(
+            ledger,
+            self.changes,
+            self.accesses,
+            settings=settings,
+            clock=lambda: self.clock(),  # noqa: PLW0108 - a test sets another one
+            judge=models.judge,
+        )
         self.synthesis = Synthesis(models.synthesizer, within=settings.synthesis_timeout)
         retrieval = Retrieval(ledger, self.indexer, vectors)
         if models.judge is not None:
@@ -101,6 +113,9 @@ class Memory:
             outputs=ToolOutputs(ledger, caller.user or TENANT_OWNED),
             recaller=self.recaller,
             synthesis=self.synthesis,
+            audit=Audit(ledger, changes, caller),
+            consolidation=self.consolidation,
+            accesses=self.accesses,
             top_k=self.settings.top_k,
         )
 

@@ -10,6 +10,7 @@ import msgspec
 
 from local.errors import ErrorCode, Local2Error
 from local.protocol.envelope import Name
+from local.protocol.upkeep import ConsolidationStatus
 
 A = TypeVar("A")
 
@@ -212,7 +213,7 @@ class MemoryStatus(msgspec.Struct, kw_only=True):
     the number of messages that could not be read. `waiting_since`: while records wait to be
     indexed, when the last one was, or when the first of them was written. `turns_problem`: why
     JetStream stores no turns, and what to do. `set_aside`: the tasks that
-    are not tried again until the next start.
+    are not tried again until the next start. `consolidation`: the last one, None before the first.
     """
 
     records: int
@@ -226,3 +227,4 @@ class MemoryStatus(msgspec.Struct, kw_only=True):
     waiting_since: datetime | None = None
     turns_problem: str | None = None
     set_aside: list[TasksSetAside] = []
+    consolidation: ConsolidationStatus | None = None

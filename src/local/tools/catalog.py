@@ -7,6 +7,8 @@ from local.protocol.tool import Tool
 from local.tools import (
     add_document,
     add_knowledge,
+    audit,
+    consolidate,
     ingest,
     load_session,
     memory_history,
@@ -18,6 +20,7 @@ from local.tools import (
     save_memory,
     save_topic,
     search_memory,
+    undo,
 )
 from local.tools.base import MemoryTool
 
@@ -35,6 +38,9 @@ TOOLS: tuple[MemoryTool[Any], ...] = (
     load_session.TOOL,
     ingest.TOOL,
     add_document.TOOL,
+    consolidate.TOOL,
+    undo.TOOL,
+    audit.TOOL,
 )
 
 

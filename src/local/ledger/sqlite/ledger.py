@@ -13,11 +13,12 @@ import structlog
 
 from local.errors import StorageError
 from local.ledger.records import Counts
+from local.ledger.sqlite.audit import Audit
 from local.ledger.sqlite.backlog import TaskQueue
 from local.ledger.sqlite.conversations import Conversations
 from local.ledger.sqlite.database import Database, Row, SqlConnection, damages
 from local.ledger.sqlite.documents import Documents
-from local.ledger.sqlite.facts import Facts
+from local.ledger.sqlite.facts import Facts, RecentTopics
 from local.ledger.sqlite.index import IndexedRecords
 from local.ledger.sqlite.received import Received
 from local.ledger.sqlite.rows import SQL, Parameters, RecordRows, Records, TenantRows
@@ -25,6 +26,7 @@ from local.ledger.sqlite.searches import Searches
 from local.ledger.sqlite.sessions import Notes, Outputs, Sessions
 from local.ledger.sqlite.sql import migrations
 from local.ledger.sqlite.turns import Turns
+from local.ledger.sqlite.upkeep import Upkeep
 from local.text.features import features_of
 
 COUNTED = "record"
@@ -40,7 +42,8 @@ class Ledger:
         self.tenant = tenant
         written = RecordRows(rows)
         self.records = Records(rows, written)
-        self.facts = Facts(rows, written)
+        topics = RecentTopics()
+        self.facts = Facts(rows, written, topics)
         self.turns = Turns(rows, written)
         self.conversations = Conversations(rows, written)
         self.received = Received(rows, written)
@@ -50,6 +53,8 @@ class Ledger:
         self.outputs = Outputs(rows)
         self.index = IndexedRecords(rows)
         self.backlog = TaskQueue(rows)
+        self.upkeep = Upkeep(rows, written, topics)
+        self.audit = Audit(rows, written, topics)
         self.searches = Searches(rows)
 
     @classmethod
