@@ -60,7 +60,7 @@ class Consolidated:
         self._refused = 0
 
     def made(self, changes: Sequence[Change], *, reported: bool) -> None:
-        self._refused = 0
+        self._refused = 0 if changes else self._refused
         self.changed += len(changes)
         if reported:
             self.changes += changes

@@ -232,7 +232,7 @@ def contradicted(older: ActiveFact, newer: ActiveFact) -> Change:
 
 
 class Choice:
-    """The changes of one run: each fact once, and none that another one gives way to."""
+    """The changes of one run: each fact once, and none is retired that another one gives way to."""
 
     def __init__(self) -> None:
         self.changes: list[Change] = []
@@ -243,12 +243,15 @@ class Choice:
         for change in changes:
             if most <= 0:
                 return
-            fact, newer = change.fact.id, change.superseded_by
-            if fact not in self._changed and fact not in self._stays and newer not in self._changed:
+            if self._may(change):
                 self.changes.append(change)
-                self._changed.add(fact)
-                self._stays.add(newer)
+                self._changed.add(change.fact.id)
+                self._stays.add(change.superseded_by)
                 most -= 1
+
+    def _may(self, change: Change) -> bool:
+        stays = change.action != "importance" and change.fact.id in self._stays
+        return not stays and not {change.fact.id, change.superseded_by} & self._changed
 
 
 def changes_of(
