@@ -259,7 +259,7 @@ def _consolidation(status: ConsolidationStatus | None) -> CheckResult:
     when = f"{status.began_at:%Y-%m-%d %H:%M}" if status.began_at else "never"
     detail = f"last at {when}: {status.changed} changes, run {status.run}"
     if status.problem is not None:
-        remedy = "It is tried again every ten minutes."
+        remedy = "`local2 consolidate` tries again at once; by itself it does after its hours."
         return CheckResult(name=name, verdict="broken", detail=status.problem, remedy=remedy)
     if status.failed:
         detail += f"; {status.failed} failed"

@@ -1,8 +1,8 @@
 """Consolidation keeps facts in order: bounded, foreseeable, within one user, and undone whole."""
 
 import asyncio
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -385,13 +385,8 @@ async def test_everything_is_consolidated_when_a_day_has_passed_also_since_a_res
     memory.clock = lambda: now
 
     async def until(condition: Callable[[], Any]) -> None:
-        running = asyncio.create_task(of(memory).run())
-        try:
+        async with running(of(memory)):
             await eventually(condition)
-        finally:
-            running.cancel()
-            with suppress(asyncio.CancelledError):
-                await running
 
     async def last() -> datetime | None:
         run = await memory.ledger.upkeep.last_run()
@@ -421,6 +416,51 @@ async def test_everything_is_consolidated_when_a_day_has_passed_also_since_a_res
 async def _later(last: Callable[[], Any], first: datetime | None) -> bool:
     now = await last()
     return now is not None and now != first
+
+
+@asynccontextmanager
+async def running(consolidation: Consolidation) -> AsyncIterator[None]:
+    work = asyncio.create_task(consolidation.run())
+    try:
+        yield
+    finally:
+        work.cancel()
+        with suppress(asyncio.CancelledError):
+            await work
+
+
+async def test_one_that_fails_says_so_and_does_not_come_again_before_its_time(
+    memory: Memory, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(consolidation, "SETTLING", 0.0)
+    monkeypatch.setattr(consolidation, "LOOK_AGAIN", 0.01)
+    monkeypatch.setattr(consolidation, "TOGETHER", 1)
+    await store(memory, *many(100))
+    now = datetime.now(UTC)
+    memory.clock = lambda: now
+    nightly = of(memory)
+
+    async def problem() -> str | None:
+        status = await nightly.status()
+        return status.problem if status else None
+
+    async with running(nightly):
+        with monkeypatch.context() as broken:
+            broken.setattr(Upkeep, "carry_out", failing(lambda _: True, StorageError("Refused.")))
+            await eventually(problem)
+        assert await problem() == "Refused."
+        status = await nightly.status()
+        assert status is not None
+        assert status.ended_at is None
+        assert len(await active(database)) == 100
+
+        now += timedelta(hours=24)
+
+        async def succeeded() -> bool:
+            return await problem() is None
+
+        await eventually(succeeded)
+    assert len(await active(database)) == 95
 
 
 async def test_with_zero_hours_it_only_runs_by_hand(memory: Memory) -> None:

@@ -12,28 +12,23 @@ from datetime import datetime, timedelta
 
 import structlog
 
-from local.errors import Local2Error, ModelError, StorageError
+from local.errors import Local2Error, StorageError
 from local.ledger.door import Ledger
 from local.ledger.search import Place
-from local.ledger.upkeep import ActiveFact, Actor, Change
+from local.ledger.upkeep import Actor, Change
 from local.memory.changes import Changes
-from local.memory.upkeep import decisions
 from local.memory.upkeep.access import AccessLog
-from local.memory.upkeep.decisions import Limits, Survey
+from local.memory.upkeep.planning import Planner, rest
 from local.memory.upkeep.supersession import Judge
 from local.protocol.envelope import new_id
 from local.protocol.upkeep import ConsolidationStatus, LeftAlone, NotDone
 from local.settings import MemorySettings
 
 NAME = "consolidation"
-PAGE = 200
-"""Facts that are read, and looked at, at once: 3 ms of each."""
 TOGETHER = 100
 """Changes of one transaction."""
 MOST = 1_000
 """Facts that one run retires at most, of a caller's scopes together or else of each place."""
-JUDGED = 20
-"""Contradictions of a place that a model is asked about."""
 REFUSED = 3
 """Batches or places in a row that the ledger refuses: it is not their fault, and a run ends."""
 SHOWN = 500
@@ -79,10 +74,6 @@ class Consolidated:
         if len(self.not_done) < SHOWN:
             self.not_done.append(NotDone(id=id_, reason=reason))
 
-    def leave(self, one: ActiveFact, other: ActiveFact, reason: str) -> None:
-        if len(self.left) < SHOWN:
-            self.left.append(LeftAlone(id=one.id, contradicts=other.id, reason=reason))
-
 
 class Consolidation:
     """One tenant's."""
@@ -101,9 +92,8 @@ class Consolidation:
         self._changes = changes
         self._accesses = accesses
         self._every = timedelta(hours=settings.consolidation_hours)
-        self._share = settings.consolidation_share
         self._clock = clock
-        self._judge = judge
+        self._planner = Planner(ledger, settings.consolidation_share, clock, judge)
         self._one_at_a_time = asyncio.Lock()
         self._looked_at = 0
         self._problem: str | None = None
@@ -117,7 +107,7 @@ class Consolidation:
             try:
                 if await self._is_due():
                     await self.everything()
-                self._problem = None
+                    self._problem = None
             except Local2Error as error:
                 self._problem = str(error)
                 log.warning("consolidation_delayed", reason=error.logged)
@@ -127,7 +117,10 @@ class Consolidation:
             await asyncio.sleep(LOOK_AGAIN)
 
     async def _is_due(self) -> bool:
+        """One that failed has changed its share perhaps, so that the next one waits as well."""
         last = await self._ledger.upkeep.last_run()
+        if last is not None and last.ended_at is not None:
+            self._problem = None
         return last is None or last.began_at + self._every <= self._clock()
 
     async def status(self) -> ConsolidationStatus | None:
@@ -179,11 +172,15 @@ class Consolidation:
                 await self._ledger.upkeep.begin(done.run, self._clock(), whole=whole)
             async for place in self._every_place() if places is None else _each(places):
                 await self._place(place, done, actor, reported=places is not None)
+            done.facts = self._looked_at
             if done.run is not None:
                 await self._ledger.upkeep.end(
                     done.run, self._clock(), changed=done.changed, failed=done.failed
                 )
             return done
+
+    def _look(self, facts: int) -> None:
+        self._looked_at += facts
 
     async def _every_place(self) -> AsyncIterator[Place]:
         place = await self._ledger.upkeep.next_place(None)
@@ -197,90 +194,20 @@ class Consolidation:
         """Plan the changes of one place, and make them; a place that fails is set aside."""
         retired = sum(change.action != "importance" for change in done.changes)
         try:
-            planned = await self._plan(place, done, MOST - retired)
+            plan = await self._planner.plan(place, MOST - retired, self._look)
         except Exception as error:
             log.exception("place_not_consolidated", scope=place.scope)
             done.fail("", f"The facts of scope {place.scope} could not be looked at.")
             if isinstance(error, StorageError):
                 done.refused(error)
             return
+        done.left = [*done.left, *plan.left][:SHOWN]
         if done.run is None:
-            done.made(planned, reported=reported)
+            done.made(plan.changes, reported=reported)
             return
-        for start in range(0, len(planned), TOGETHER):
-            batch = planned[start : start + TOGETHER]
+        for start in range(0, len(plan.changes), TOGETHER):
+            batch = plan.changes[start : start + TOGETHER]
             done.made(await self._carry_out(batch, done, actor), reported=reported)
-
-    async def _plan(self, place: Place, done: Consolidated, room: int) -> list[Change]:
-        """What is to be changed in one place: the run does no less and no more."""
-        now = self._clock()
-        count = await self._ledger.upkeep.count(place)
-        limits = Limits.of(count, self._share, room)
-        survey = Survey(limits, now)
-        contradicting: list[tuple[ActiveFact, ActiveFact]] = []
-        after = 0
-        while page := await self._ledger.upkeep.facts(place, after, PAGE):
-            begun = time.monotonic()
-            after = page[-1].row
-            survey.add(page)
-            self._looked_at += len(page)
-            if len(contradicting) < MOST:
-                contradicting += await self._ledger.upkeep.contradictions(page)
-            await asyncio.sleep(time.monotonic() - begun)
-        done.facts += survey.facts
-        replaced = await self._contradicted(contradicting, done)
-        replaced += await self._merged(survey, limits.retired)
-        return decisions.changes_of(survey, replaced, limits, now)
-
-    async def _contradicted(
-        self, pairs: Sequence[tuple[ActiveFact, ActiveFact]], done: Consolidated
-    ) -> list[Change]:
-        """Of facts that contradict each other the older one, where there is no doubt."""
-        replaced, judged = [], 0
-        for one, other in pairs:
-            newer, older = decisions.ordered(one, other)
-            reason = decisions.obstacle(newer, older)
-            if reason is None and not decisions.is_certain(newer, older):
-                judged += 1
-                reason = await self._doubt(newer, older) if judged <= JUDGED else "nobody judged it"
-            if reason is None:
-                replaced.append(decisions.contradicted(older, newer))
-            else:
-                done.leave(newer, older, reason)
-        return replaced
-
-    async def _doubt(self, newer: ActiveFact, older: ActiveFact) -> str | None:
-        """Why a model does not let the older fact go; None if it does."""
-        if self._judge is None:
-            return "it is not certain, and no model is there to judge"
-        records = {one.row: one for one in await self._ledger.records.at([newer.row, older.row])}
-        try:
-            verdicts = await self._judge.verdicts(records[newer.row], [records[older.row]])
-        except ModelError as error:
-            log.warning("contradiction_not_judged", id=newer.id, reason=error.logged)
-            return "no model could judge"
-        return None if verdicts == ["replaces"] else "a model judged that both may hold"
-
-    async def _merged(self, survey: Survey, most: int) -> list[Change]:
-        """Facts that say what another one says."""
-        changes: list[Change] = []
-        for rows in survey.alike():
-            if len(changes) >= most:
-                break
-            for group in decisions.by_meaning(await self._ledger.upkeep.facts_at(rows)):
-                best, *others = decisions.best_first(group)
-                changes += [
-                    decisions.merged(other, best)
-                    for other in others
-                    if await self._say_the_same(other, best)
-                ]
-        return changes
-
-    async def _say_the_same(self, one: ActiveFact, other: ActiveFact) -> bool:
-        if decisions.same_words(one, other):
-            return True
-        cosine = await self._ledger.upkeep.cosine(one.row, other.row)
-        return cosine is not None and cosine >= decisions.ALIKE
 
     async def _carry_out(
         self, batch: Sequence[Change], done: Consolidated, actor: Actor
@@ -292,7 +219,7 @@ class Consolidation:
         await self._changes.retired([change for change in made if change.action != "importance"])
         if len(failures) == len(batch) and isinstance(failures[0], StorageError):
             done.refused(failures[0])
-        await asyncio.sleep(time.monotonic() - begun)
+        await rest(begun)
         return made
 
     async def _attempt(

@@ -4,7 +4,7 @@ Pure: nothing is read or written here. In doubt everything stays as it is.
 """
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from heapq import nlargest, nsmallest
 
@@ -174,12 +174,10 @@ class Survey:
         self._limits = limits
         self._now = now
         self._rows_of: dict[int, int | list[int]] = {}
-        self.facts = 0
         self.stale: list[ActiveFact] = []
         self.recalled: list[ActiveFact] = []
 
     def add(self, page: Sequence[ActiveFact]) -> None:
-        self.facts += len(page)
         stale = [fact for fact in page if is_stale(fact, self._now)]
         self.stale = nsmallest(
             self._limits.archived, [*self.stale, *stale], key=lambda f: vividness(f, self._now)
@@ -194,15 +192,23 @@ class Survey:
 
     def _count(self, key: int, row: int) -> None:
         """Most are alone, which takes less memory without a list."""
-        known = self._rows_of.get(key)
-        if known is None:
-            self._rows_of[key] = row
-        else:
-            self._rows_of[key] = [*([known] if isinstance(known, int) else known), row]
+        known = self._rows_of.setdefault(key, row)
+        if isinstance(known, list):
+            known.append(row)
+        elif known != row:
+            self._rows_of[key] = [known, row]
 
-    def alike(self) -> list[list[int]]:
-        """Rows of facts that may say the same."""
-        return [rows for rows in self._rows_of.values() if isinstance(rows, list)]
+    def alike(self, together: int) -> Iterator[list[int]]:
+        """Rows of facts that may say the same, the newest of them, in lists of about so many."""
+        some: list[int] = []
+        for rows in self._rows_of.values():
+            if isinstance(rows, list):
+                some += rows[-together:]
+            if len(some) >= together:
+                yield some
+                some = []
+        if some:
+            yield some
 
 
 def by_meaning(facts: Iterable[ActiveFact]) -> list[list[ActiveFact]]:
