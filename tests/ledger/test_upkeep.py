@@ -251,26 +251,26 @@ async def test_the_audit_is_read_in_pages_of_what_may_be_seen(
 
 async def test_runs_are_remembered(ledger: Ledger, other: Ledger) -> None:
     assert await ledger.upkeep.last_run() is None
-    await ledger.upkeep.begin("whole", DAY, whole=True)
-    await ledger.upkeep.begin("in part", DAY + timedelta(hours=1), whole=False)
+    await ledger.upkeep.begin("earlier", DAY - timedelta(hours=1))
+    await ledger.upkeep.begin("later", DAY)
     begun = await ledger.upkeep.last_run()
 
-    await ledger.upkeep.end("whole", DAY + timedelta(minutes=1), changed=3, failed=1)
+    await ledger.upkeep.end("later", DAY + timedelta(minutes=1), changed=3, failed=1)
 
     assert begun is not None
-    assert (begun.run, begun.ended_at) == ("whole", None)
+    assert (begun.run, begun.ended_at) == ("later", None)
     last = await ledger.upkeep.last_run()
     assert last is not None
-    assert (last.run, last.began_at, last.changed, last.failed) == ("whole", DAY, 3, 1)
+    assert (last.run, last.began_at, last.changed, last.failed) == ("later", DAY, 3, 1)
     assert last.ended_at == DAY + timedelta(minutes=1)
     assert await other.upkeep.last_run() is None
 
 
 async def test_what_the_ledger_refuses_changes_nothing(ledger: Ledger) -> None:
     (one,) = await stored(ledger, "One")
-    await ledger.upkeep.begin("r1", DAY, whole=True)
+    await ledger.upkeep.begin("r1", DAY)
 
     with pytest.raises(StorageError):
-        await ledger.upkeep.begin("r1", DAY, whole=True)
+        await ledger.upkeep.begin("r1", DAY)
 
     assert await facts(ledger) == [one]

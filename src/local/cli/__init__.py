@@ -175,7 +175,9 @@ def history(
 @app.command()
 def audit(  # noqa: PLR0913, PLR0917 - one parameter an option
     context: typer.Context,
-    id: Annotated[str | None, typer.Argument(help="Of this memory only.")] = None,  # noqa: A002
+    record_id: Annotated[
+        str | None, typer.Argument(metavar="ID", help="Of this memory only.")
+    ] = None,
     run: Annotated[str | None, typer.Option(help="Of this run only.")] = None,
     limit: Annotated[int, typer.Option(min=1, help="How many entries at most.")] = 100,
     user: User = None,
@@ -187,7 +189,7 @@ def audit(  # noqa: PLR0913, PLR0917 - one parameter an option
         from local.cli.changes import audit as show
 
         caller = Sender(agent=agent, user=user)
-        show(settings, output, caller, record_id=id, run=run, limit=limit)
+        show(settings, output, caller, record_id=record_id, run=run, limit=limit)
 
 
 @app.command()

@@ -145,11 +145,9 @@ class Upkeep:
             self._records.note(connection, "importance", fact.id, cause, detail)
         return bool(changed)
 
-    async def begin(self, run: str, began_at: datetime, *, whole: bool) -> None:
-        """Note that a consolidation begins; `whole`: of every place there is."""
-        await self._rows.change(
-            "begin_consolidation", run=run, began_at=stamp(began_at), whole=int(whole)
-        )
+    async def begin(self, run: str, began_at: datetime) -> None:
+        """Note that a consolidation of everything begins."""
+        await self._rows.change("begin_consolidation", run=run, began_at=stamp(began_at))
 
     async def end(self, run: str, ended_at: datetime, *, changed: int, failed: int) -> None:
         """Note that it has ended."""

@@ -146,7 +146,14 @@ class Consolidation:
         Raises:
             StorageError: The ledger cannot be read or written; what was changed stays changed.
         """
-        done = await self._consolidate(None, Actor(agent=NAME, run=new_id()), dry_run=False)
+        actor = Actor(agent=NAME, run=new_id())
+        async with self._one_at_a_time:
+            await self._ledger.upkeep.begin(str(actor.run), self._clock())
+            done = Consolidated(actor.run)
+            await self._consolidate(self._every_place(), done, actor, reported=False)
+            await self._ledger.upkeep.end(
+                str(actor.run), self._clock(), changed=done.changed, failed=done.failed
+            )
         log.info("consolidated", run=done.run, changed=done.changed, failed=done.failed)
         return done
 
@@ -158,26 +165,19 @@ class Consolidation:
         Raises:
             StorageError: The ledger cannot be read or written; what was changed stays changed.
         """
-        return await self._consolidate(places, actor, dry_run=dry_run)
+        async with self._one_at_a_time:
+            done = Consolidated(None if dry_run else actor.run)
+            await self._consolidate(_each(places), done, actor, reported=True)
+        return done
 
     async def _consolidate(
-        self, places: Sequence[Place] | None, actor: Actor, *, dry_run: bool
-    ) -> Consolidated:
-        async with self._one_at_a_time:
-            self._looked_at = 0
-            await self._accesses.write()
-            done = Consolidated(None if dry_run else actor.run)
-            if done.run is not None:
-                whole = places is None
-                await self._ledger.upkeep.begin(done.run, self._clock(), whole=whole)
-            async for place in self._every_place() if places is None else _each(places):
-                await self._place(place, done, actor, reported=places is not None)
-            done.facts = self._looked_at
-            if done.run is not None:
-                await self._ledger.upkeep.end(
-                    done.run, self._clock(), changed=done.changed, failed=done.failed
-                )
-            return done
+        self, places: AsyncIterator[Place], done: Consolidated, actor: Actor, *, reported: bool
+    ) -> None:
+        self._looked_at = 0
+        await self._accesses.write()
+        async for place in places:
+            await self._place(place, done, actor, reported=reported)
+        done.facts = self._looked_at
 
     def _look(self, facts: int) -> None:
         self._looked_at += facts
@@ -238,7 +238,9 @@ class Consolidation:
                 first = await self._attempt(batch[:half], done, actor, failures)
                 return first + await self._attempt(batch[half:], done, actor, failures)
             failures.append(error)
-            log.exception("change_set_aside", id=batch[0].fact.id, action=batch[0].action)
+            trace = None if isinstance(error, Local2Error) else error
+            reason = error.logged if isinstance(error, Local2Error) else type(error).__name__
+            log.warning("change_set_aside", id=batch[0].fact.id, reason=reason, exc_info=trace)
             done.fail(batch[0].fact.id, "it failed; the log says why")
             return []
         both = list(zip(batch, made, strict=True))

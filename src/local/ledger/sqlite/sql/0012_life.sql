@@ -68,16 +68,15 @@ DROP INDEX record_unsearched;
 CREATE INDEX record_unsearched ON record (tenant)
     WHERE superseded_by IS NOT NULL OR kind = 'transcript' OR memory_type = 'task';
 
--- Consolidation reads the facts of one place after the other, and notes its runs.
+-- Consolidation reads the facts of one place after the other, and notes its daily runs.
 CREATE INDEX record_facts ON record (tenant, place) WHERE kind = 'fact' AND superseded_by IS NULL;
 CREATE TABLE consolidation (
     tenant   TEXT    NOT NULL,
     run      TEXT    NOT NULL,
     began_at TEXT    NOT NULL,                   -- ISO 8601, UTC
     ended_at TEXT,                               -- NULL: it goes on, or was killed
-    whole    INTEGER NOT NULL,                   -- 0: of one caller's scopes only
     changed  INTEGER NOT NULL DEFAULT 0,
     failed   INTEGER NOT NULL DEFAULT 0,
     PRIMARY KEY (tenant, run)
 ) WITHOUT ROWID;
-CREATE INDEX consolidation_whole ON consolidation (tenant, began_at) WHERE whole = 1;
+CREATE INDEX consolidation_begun ON consolidation (tenant, began_at);

@@ -67,12 +67,12 @@ SELECT target FROM relation WHERE tenant = :tenant AND source = :id AND type = :
 DELETE FROM relation WHERE tenant = :tenant AND source = :source AND type = :type AND target = :target;
 
 -- name: begin_consolidation
-INSERT INTO consolidation (tenant, run, began_at, whole) VALUES (:tenant, :run, :began_at, :whole);
+INSERT INTO consolidation (tenant, run, began_at) VALUES (:tenant, :run, :began_at);
 
 -- name: end_consolidation
 UPDATE consolidation SET ended_at = :ended_at, changed = :changed, failed = :failed
 WHERE tenant = :tenant AND run = :run;
 
 -- name: last_consolidation
-SELECT run, began_at, ended_at, changed, failed FROM consolidation INDEXED BY consolidation_whole
-WHERE tenant = :tenant AND whole = 1 ORDER BY began_at DESC LIMIT 1;
+SELECT run, began_at, ended_at, changed, failed FROM consolidation INDEXED BY consolidation_begun
+WHERE tenant = :tenant ORDER BY began_at DESC LIMIT 1;
