@@ -56,7 +56,6 @@ def is_stale(fact: ActiveFact, now: datetime) -> bool:
     short_lived = fact.extracted or (fact.durability == "ephemeral" and fact.topic is None)
     return (
         short_lived
-        and fact.durability != "core"
         and fact.memory_type not in STANDING
         and fact.importance <= LOW
         and vividness(fact, now) < FAINT
