@@ -92,7 +92,15 @@ def test_every_tool_of_the_catalog_says_that_it_answers_from_the_memory_and_is_n
 
 def test_tools_for_programs_say_so() -> None:
     for_programs = {tool.name for tool in TOOLS if not tool.for_models}
-    assert for_programs == {"ingest", "add_document", "add_knowledge", "load_session"}
+    assert for_programs == {
+        "ingest",
+        "add_document",
+        "add_knowledge",
+        "load_session",
+        "consolidate",
+        "undo",
+        "audit",
+    }
 
 
 class Nothing(Args, frozen=True):

@@ -16,6 +16,8 @@ SHOWN = 2_000
 """Of what was undone, or not, so much is reported."""
 UNDOABLE = frozenset({"archived", "merged", "contradicted", "superseded", "importance", "enriched"})
 UNDONE = "undone"
+WAS = {"importance": "before", UNDONE: "action"}
+"""What of a change's detail says what was before it, beside what took a record's place."""
 STATES = frozenset({"importance", "enriched"})
 """They change an active record; the others retire it."""
 
@@ -118,8 +120,8 @@ class Audit:
             reason=row.reason,
             run=row.run,
             superseded_by=detail.get("superseded_by") or None,
-            before=detail.get("before") or detail.get("action"),
-            after=detail.get("after"),
+            before=detail.get(WAS.get(row.action, "")),
+            after=detail.get("after") if row.action == "importance" else None,
         )
 
     def _by(self, row: AuditRow) -> By | None:

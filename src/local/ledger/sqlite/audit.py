@@ -43,30 +43,28 @@ class Audit:
     ) -> AuditPage:
         """The newest rows that `seen` lets pass: all, or those of a record or of a run."""
         found: list[AuditRow] = []
-        position: int | None = LAST if before is None else before
+        position = LAST if before is None else before
         for _ in range(READS):
-            if position is None or len(found) == limit:
-                break
             rows = await self._read(record_id, run, position)
             for row in rows:
-                position = row.row
-                if seen(row) and (record_id is None or row.record_id == record_id):
+                if seen(row) and record_id in {None, row.record_id}:
                     found.append(row)
-                    if len(found) == limit:
-                        break
-            if len(rows) < READ and (not rows or position == rows[-1].row):
-                position = None
+                if len(found) == limit:
+                    return AuditPage(rows=found, next=row.row)
+            if len(rows) < READ:
+                return AuditPage(rows=found, next=None)
+            position = rows[-1].row
         return AuditPage(rows=found, next=position)
 
     async def _read(self, record_id: str | None, run: str | None, before: int) -> list[AuditRow]:
         def read(connection: SqlConnection) -> list[AuditRow]:
-            rows = self._execute(connection, record_id, run, before)
+            rows = self._row_numbers(connection, record_id, run, before)
             found = self._rows.execute(connection, "audit_entries", rows=json.dumps(rows))
             return [_row_of(row) for row in found]
 
         return await self._rows.read(read)
 
-    def _execute(
+    def _row_numbers(
         self, connection: SqlConnection, record_id: str | None, run: str | None, before: int
     ) -> list[int]:
         asked = {"before": before, "limit": READ}
