@@ -36,6 +36,7 @@ def test_a_dry_run_lists_what_the_run_then_does_and_undo_takes_back(
 
     shown = local2(folder, "audit", change["id"], "--user", user).stdout
     assert "merged" in shown
+    assert "…" not in shown
     assert "green" not in shown
     (entry,) = answer(folder, "audit", "--run", run, "--user", user)["entries"]
     assert (entry["id"], entry["run"], entry["by"]) == (change["id"], run, "self")
@@ -44,7 +45,7 @@ def test_a_dry_run_lists_what_the_run_then_does_and_undo_takes_back(
 
     undone = local2(folder, "undo", run, "--user", user)
     assert undone.returncode == 0
-    assert f"1 memories are as they were before run {run}." in undone.stdout
+    assert f"1 memory is as it was before run {run}." in undone.stdout
     entries = answer(folder, "audit", "--user", user, "--limit", "1")["entries"]
     assert [one["action"] for one in entries] == ["undone"]
     again = local2(folder, "undo", run, "--user", user)

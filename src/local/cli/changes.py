@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import msgspec
 from rich.progress import Progress, SpinnerColumn, TextColumn
-from rich.table import Table
+from rich.table import Column, Table
 
 from local.cli.answers import INDENT, NAME, answer, answer_on, data_of, shown_time
 from local.cli.output import Output, printable, run_async, shown
@@ -45,7 +45,8 @@ def consolidate(settings: Settings, output: Output, caller: Sender, *, dry_run: 
     _show_not_done(output, report.not_done)
     output.text(result.content)
     if report.run and report.changes:
-        output.text(f"`local2 undo {report.run}` takes it back.")
+        user = f" --user {caller.user}" if caller.user else ""
+        output.text(f"`local2 undo {report.run}{user}` takes it back.")
 
 
 async def _consolidate(
@@ -78,7 +79,7 @@ async def _follow(bus: Connection, output: Output) -> None:
 
 
 def _changes(changes: Sequence[ConsolidationChange]) -> Table:
-    table = Table("", "What", "Memory", "Why")
+    table = Table("What", "Scope", _whole("Memory"), _whole("Why"))
     for change in changes:
         about = [change.id, change.topic or change.memory_type or "", _beginning(change.content)]
         why = change.reason
@@ -89,6 +90,11 @@ def _changes(changes: Sequence[ConsolidationChange]) -> Table:
         cells = (MEANS[change.action], change.scope, "\n".join(filter(None, about)), why)
         table.add_row(*map(shown, cells))
     return table
+
+
+def _whole(heading: str) -> Column:
+    """Ids are folded, and never cut: they are copied from here."""
+    return Column(heading, overflow="fold")
 
 
 def _beginning(content: str, characters: int = 100) -> str:
@@ -124,7 +130,7 @@ def audit(  # noqa: PLR0913 - one parameter an option
     if not trail.entries:
         output.text("Nothing was changed.")
         return
-    table = Table("When", "What", "Memory", "By", "Why", "Run")
+    table = Table("When", "What", _whole("Memory"), "By", _whole("Why"), _whole("Run"))
     for entry in trail.entries:
         table.add_row(*map(shown, _cells(entry)))
     output.table(table)

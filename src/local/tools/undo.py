@@ -27,7 +27,9 @@ async def undo(memory: MemoryService, args: Undo) -> ToolOutput:
 
 
 def _summary(report: UndoReport) -> str:
-    parts = [f"{len(report.undone)} memories are as they were before run {report.run}"]
+    count = len(report.undone)
+    were = "1 memory is as it was" if count == 1 else f"{count} memories are as they were"
+    parts = [f"{were} before run {report.run}"]
     if report.not_done:
         parts.append(f"{len(report.not_done)} changes could not be undone")
     if report.others:
