@@ -119,6 +119,10 @@ async def open_stack(
         await resources.enter_async_context(_background(serving.keep(), "lease"))
         await resources.enter_async_context(_background(memory.backlog.run(), "backlog"))
         await resources.enter_async_context(_background(ledger.backfill(), "backfill"))
+        await resources.enter_async_context(_background(memory.accesses.run(), "accesses"))
+        await resources.enter_async_context(
+            _background(memory.consolidation.run(), "consolidation")
+        )
         model = await _generator(resources, bus, settings) if with_generator else None
         resources.enter_context(runtime_file(data_dir, url))
         log.info("stack_ready", url=bus.url, data=str(data_dir))

@@ -26,6 +26,7 @@ from local.memory.recall.reranker import HttpReranker
 from local.opening import has_ledger, open_ledger, refuse_a_missing_ledger
 from local.protocol.envelope import DEFAULT_TENANT, utc_now
 from local.protocol.payloads import MemoryStatus, TasksSetAside
+from local.protocol.upkeep import ConsolidationStatus
 from local.runtime import running_url
 from local.settings import MemorySettings, Settings
 from local.vectors.config import count_vectors
@@ -195,6 +196,7 @@ async def _stack(settings: Settings, *, deep: bool) -> AsyncIterator[CheckResult
             status = await memory_status(bus)
             yield _index(status)
             yield _tasks(status.set_aside)
+            yield _consolidation(status.consolidation)
             yield _turns(status)
             yield _dead_letters(status)
             if deep:
@@ -249,6 +251,25 @@ def _tasks(counts: Sequence[TasksSetAside | TaskCounts]) -> CheckResult:
     detail = f"Set aside after failing again and again: {', '.join(aside)}"
     remedy = "The log says which. Each is tried once more when the stack starts."
     return CheckResult(name="tasks", verdict="broken", detail=detail, remedy=remedy)
+
+
+def _consolidation(status: ConsolidationStatus | None) -> CheckResult:
+    name = "consolidation"
+    if status is None or (status.run is None and status.problem is None):
+        return CheckResult(name=name, verdict="ok", detail="there was none yet")
+    when = f"{status.began_at:%Y-%m-%d %H:%M}" if status.began_at else "never"
+    detail = f"last at {when}: {status.changed} changes, run {status.run}"
+    if status.problem is not None:
+        remedy = "`local2 consolidate` tries again at once; by itself it does after its hours."
+        return CheckResult(name=name, verdict="broken", detail=status.problem, remedy=remedy)
+    if status.failed:
+        detail += f"; {status.failed} failed"
+        remedy = "The log says which, and why. The next one tries them again."
+        return CheckResult(name=name, verdict="broken", detail=detail, remedy=remedy)
+    if status.ended_at is None and not status.under_way:
+        detail += "; it was interrupted"
+        return CheckResult(name=name, verdict="note", detail=detail, remedy="The next one goes on.")
+    return CheckResult(name=name, verdict="ok", detail=detail)
 
 
 def _turns(status: MemoryStatus) -> CheckResult:

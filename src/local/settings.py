@@ -73,6 +73,8 @@ class MemorySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     synthesis_timeout: Seconds = 7.0
     query_model: str = ""
     query_timeout: Seconds = 2.0
+    consolidation_hours: Annotated[float, msgspec.Meta(ge=0, le=8_760)] = 24.0
+    consolidation_share: Annotated[float, msgspec.Meta(ge=0, le=0.5)] = 0.05
 
 
 class GeneratorSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -149,3 +149,14 @@ async def test_what_is_no_announcement_of_a_worker_is_a_line_in_the_log(
     await start_worker()
     await memory.of(Caller(tenant="default")).write_episodic("The symbol of gold is Au.")
     await indexed(memory)
+
+
+async def test_the_status_has_the_last_consolidation(bus: Connection, memory: Memory) -> None:
+    assert (await status(bus)).consolidation is None
+
+    done = await memory.consolidation.everything()
+
+    last = (await status(bus)).consolidation
+    assert last is not None
+    assert (last.run, last.changed, last.failed, last.under_way) == (done.run, 0, 0, False)
+    assert last.ended_at is not None

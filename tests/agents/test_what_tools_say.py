@@ -100,6 +100,9 @@ def test_tools_for_programs_say_so() -> None:
         "relate",
         "relations",
         "top_memories",
+        "consolidate",
+        "undo",
+        "audit",
     }
 
 

@@ -1,9 +1,10 @@
 """What `local2 doctor` makes of Ollama and of a folder without a stack."""
 
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Literal
 
+import msgspec
 import pytest
 
 from ledgers import record
@@ -12,6 +13,7 @@ from local.examination import CheckResult
 from local.opening import open_ledger
 from local.protocol.envelope import utc_now
 from local.protocol.payloads import MemoryStatus
+from local.protocol.upkeep import ConsolidationStatus
 from local.settings import GeneratorSettings, MemorySettings, Settings
 from stand_ins.ollama_server import OllamaStandIn
 from stand_ins.rerank_server import Answer, RerankStandIn
@@ -183,3 +185,32 @@ async def test_tasks_that_were_set_aside_are_counted_with_their_reasons(
     assert finding.verdict == "broken"
     assert "1 of kind index (RuntimeError)" in finding.detail
     assert "when the stack starts" in str(finding.remedy)
+
+
+BEGUN = ConsolidationStatus(run="r1", began_at=datetime(2026, 5, 1, 3, tzinfo=UTC), changed=3)
+ENDED = msgspec.structs.replace(BEGUN, ended_at=datetime(2026, 5, 1, 3, 1, tzinfo=UTC))
+
+
+@pytest.mark.parametrize(
+    ("consolidation", "verdict", "detail"),
+    [
+        (None, "ok", "there was none yet"),
+        (ENDED, "ok", "last at 2026-05-01 03:00: 3 changes, run r1"),
+        (msgspec.structs.replace(BEGUN, under_way=True), "ok", "run r1"),
+        (BEGUN, "note", "it was interrupted"),
+        (msgspec.structs.replace(ENDED, failed=2), "broken", "2 failed"),
+        (
+            msgspec.structs.replace(ENDED, problem="The disk is full."),
+            "broken",
+            "The disk is full.",
+        ),
+    ],
+)
+def test_it_says_how_the_last_consolidation_went(
+    consolidation: ConsolidationStatus | None, verdict: str, detail: str
+) -> None:
+    finding = examination._consolidation(consolidation)
+
+    assert finding.verdict == verdict
+    assert detail in finding.detail
+    assert bool(finding.remedy) == (verdict != "ok")

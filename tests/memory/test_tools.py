@@ -314,6 +314,9 @@ def test_the_schemas_are_what_models_are_given(memory: Memory) -> None:
         "add_document",
         "relate",
         "relations",
+        "consolidate",
+        "undo",
+        "audit",
     ]
     for name, schema in schemas.items():
         function = schema.tool_schema.function

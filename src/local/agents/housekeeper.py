@@ -18,6 +18,7 @@ from local.memory.tenant import Memories, Memory
 from local.protocol import subjects
 from local.protocol.envelope import decode, encode, seal
 from local.protocol.payloads import MemoryStatus, OutputPart, TasksSetAside, ToolResult
+from local.protocol.upkeep import ConsolidationStatus
 from local.protocol.vectors import VectorStatus, WorkerReady
 
 NAME = "housekeeper"
@@ -60,9 +61,11 @@ class Housekeeper(Participant):
         indexer = self._memory.indexer
         counts = Counts(records=0, indexed=0, waiting=0)
         tasks: list[TaskCounts] = []
+        consolidation: ConsolidationStatus | None = None
         try:
             counts = await self._memory.ledger.counts()
             tasks = await self._memory.ledger.backlog.counts()
+            consolidation = await self._memory.consolidation.status()
         except StorageError as error:
             problem = str(error)
         dead_letters = 0
@@ -89,6 +92,7 @@ class Housekeeper(Participant):
                 for each in tasks
                 if each.aside
             ],
+            consolidation=consolidation,
         )
 
     async def _worker_status(self) -> tuple[VectorStatus | None, str | None]:

@@ -188,6 +188,58 @@ def relations(
 
 
 @app.command()
+def audit(  # noqa: PLR0913, PLR0917 - one parameter an option
+    context: typer.Context,
+    record_id: Annotated[
+        str | None, typer.Argument(metavar="ID", help="Of this memory only.")
+    ] = None,
+    run: Annotated[str | None, typer.Option(help="Of this run only.")] = None,
+    limit: Annotated[int, typer.Option(min=1, help="How many entries at most.")] = 100,
+    user: User = None,
+    agent: Agent = "cli",
+    json: Json = False,
+) -> None:
+    """Show which memories were changed by whom, when and why, newest first."""
+    with command(context.obj, json=json) as (settings, output):
+        from local.cli.changes import audit as show
+
+        caller = Sender(agent=agent, user=user)
+        show(settings, output, caller, record_id=record_id, run=run, limit=limit)
+
+
+@app.command()
+def consolidate(
+    context: typer.Context,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only list what would be changed.")
+    ] = False,
+    user: User = None,
+    agent: Agent = "cli",
+    json: Json = False,
+) -> None:
+    """Archive stale facts, merge duplicates, replace what was contradicted; undo takes it back."""
+    with command(context.obj, json=json) as (settings, output):
+        from local.cli.changes import consolidate as start
+
+        start(settings, output, Sender(agent=agent, user=user), dry_run=dry_run)
+
+
+@app.command()
+def undo(
+    context: typer.Context,
+    run: Annotated[str, typer.Argument(metavar="RUN", help="As consolidate or audit says.")],
+    user: User = None,
+    agent: Agent = "cli",
+    json: Json = False,
+) -> None:
+    """Take back what a run of consolidate changed."""
+    with command(context.obj, json=json) as (settings, output):
+        from local.cli.changes import undo as take_back
+
+        take_back(settings, output, run, Sender(agent=agent, user=user))
+
+
+@app.command()
 def ingest(  # noqa: PLR0913, PLR0917 - one parameter an option
     context: typer.Context,
     files: Annotated[list[Path], typer.Argument(help="JSON lines, one message each; - is stdin.")],

@@ -35,16 +35,20 @@ INDENT = "   "
 T = TypeVar("T")
 
 
-async def answer(settings: Settings, tool: str, args: Json, caller: Sender) -> ToolResult:
+async def answer(
+    settings: Settings, tool: str, args: Json, caller: Sender, *, patience: float = PATIENCE
+) -> ToolResult:
     """Call one tool of the running stack."""
     async with connect(running_url(settings), name=NAME) as bus:
-        return await answer_on(bus, tool, args, caller)
+        return await answer_on(bus, tool, args, caller, patience=patience)
 
 
-async def answer_on(bus: Connection, tool: str, args: Json, caller: Sender) -> ToolResult:
+async def answer_on(
+    bus: Connection, tool: str, args: Json, caller: Sender, *, patience: float = PATIENCE
+) -> ToolResult:
     """Call one tool, as a turn of its own; fail at once if the connection is lost."""
     asked = asyncio.create_task(
-        call_tool(bus, tool, args, caller=caller, query_id=new_id(), timeout=PATIENCE)
+        call_tool(bus, tool, args, caller=caller, query_id=new_id(), timeout=patience)
     )
     lost = asyncio.create_task(bus.lost.wait())
     try:

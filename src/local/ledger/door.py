@@ -6,5 +6,6 @@ A module of its own, since the types beside it are imported by many that need no
 from local.ledger.sqlite.backlog import TaskQueue
 from local.ledger.sqlite.index import IndexedRecords
 from local.ledger.sqlite.ledger import Ledger
+from local.ledger.sqlite.upkeep import Upkeep
 
-__all__ = ["IndexedRecords", "Ledger", "TaskQueue"]
+__all__ = ["IndexedRecords", "Ledger", "TaskQueue", "Upkeep"]

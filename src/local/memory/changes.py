@@ -8,6 +8,7 @@ import structlog
 from local.errors import BusError
 from local.ledger.records import NewRecord, Written, sources_of
 from local.ledger.tasks import TaskKind
+from local.ledger.upkeep import AuditRow, Change
 from local.memory.upkeep.backlog import Backlog
 from local.protocol import subjects
 from local.protocol.payloads import MemoryChange
@@ -69,6 +70,53 @@ class Changes:
             await self._tell_replaced(record_id, by, by.id)
         except BusError as error:
             log.warning("change_not_announced", id=record_id, reason=str(error))
+
+    async def retired(self, changes: Sequence[Change]) -> None:
+        """Facts were retired by upkeep."""
+        if not changes:
+            return
+        self._backlog.wake("unindex")
+        await self._tell_each(
+            subjects.MEMORY_RETIRED,
+            [
+                MemoryChange(
+                    id=change.fact.id,
+                    kind="fact",
+                    topic=change.fact.topic,
+                    superseded_by=change.superseded_by or None,
+                    memory_type=change.fact.memory_type,
+                    why=change.action,
+                )
+                for change in changes
+            ],
+        )
+
+    async def restored(self, changes: Sequence[AuditRow]) -> None:
+        """Facts that had been retired are active again."""
+        if not changes:
+            return
+        self._backlog.wake("index")
+        await self._tell_each(
+            subjects.MEMORY_RESTORED,
+            [
+                MemoryChange(
+                    id=change.record_id,
+                    kind=change.kind or "fact",
+                    topic=change.topic,
+                    memory_type=change.memory_type,
+                )
+                for change in changes
+            ],
+        )
+
+    async def _tell_each(self, subject: str, changes: Sequence[MemoryChange]) -> None:
+        try:
+            for number, change in enumerate(changes, start=1):
+                if number % AT_ONCE == 0:
+                    await asyncio.sleep(0)
+                await self._announce(subject, change)
+        except BusError as error:
+            log.warning("change_not_announced", count=len(changes), reason=str(error))
 
     async def _tell_replaced(self, record_id: str, like: NewRecord, by: str) -> None:
         """Both are of one kind, and of one topic if they have any."""

@@ -134,8 +134,19 @@ def own_places(caller: Caller) -> list[tuple[Owning, str]]:
     return [(scope, _owner(scope, caller)) for scope in ("user", "agent", "tenant")]
 
 
+def places_of_facts(caller: Caller) -> list[Place]:
+    """Where the caller's own facts are, and everybody's."""
+    scopes: tuple[Owning, ...] = ("session", "user", "agent", "tenant")
+    return [Place(scope, _owner(scope, caller), "fact") for scope in scopes]
+
+
 def may_see(record: Record, caller: Caller) -> bool:
-    return record.owner == _owner(record.scope, caller)
+    return owns(record.scope, record.owner, caller)
+
+
+def owns(scope: Owning, owner: str, caller: Caller) -> bool:
+    """Whether what has this scope and owner is the caller's, or everybody's."""
+    return owner == _owner(scope, caller)
 
 
 def _check_identity(scope: Scope, caller: Caller, *, otherwise: str = "") -> None:

@@ -1,7 +1,7 @@
 """The memory as tools, agents and Python programs use it: everything as one caller may see it.
 
-It has rooms: `facts`, `relations`, `intake`, `documents`, `sessions` and `outputs`. Besides them it
-recalls, and has the four operations that the reference names.
+It has rooms: `facts`, `relations`, `intake`, `documents`, `sessions`, `outputs` and `audit`. Beside
+them it recalls, consolidates, and has the four operations that the reference names.
 """
 
 import asyncio
@@ -10,7 +10,9 @@ from typing import Any
 
 import msgspec
 
-from local.ledger.records import class_of
+from local.ledger.records import TENANT_OWNED, class_of
+from local.ledger.upkeep import Actor
+from local.memory.audit import Audit
 from local.memory.facts import Facts
 from local.memory.intake.documents import Documents
 from local.memory.intake.echoes import UNANSWERED
@@ -20,11 +22,13 @@ from local.memory.recall.recaller import Recaller, RecallItem, RecallRequest, Re
 from local.memory.recall.sections import ScopedResults
 from local.memory.recall.synthesis import Synthesis, SynthesisItem
 from local.memory.relations import Relations
-from local.memory.scopes import ALIKE
+from local.memory.scopes import ALIKE, places_of_facts
 from local.memory.sessions.history import Sessions
 from local.memory.sessions.tool_outputs import ToolOutputs
 from local.memory.sessions.top import TopMemories
-from local.protocol.envelope import Caller
+from local.memory.upkeep.access import AccessLog
+from local.memory.upkeep.consolidation import Consolidated, Consolidation
+from local.protocol.envelope import Caller, new_id
 from local.protocol.memories import Answer, Scope, SourceClass
 from local.protocol.payloads import Json
 
@@ -64,6 +68,9 @@ class MemoryService(msgspec.Struct, frozen=True, kw_only=True):
     outputs: ToolOutputs
     recaller: Recaller
     synthesis: Synthesis
+    audit: Audit
+    consolidation: Consolidation
+    accesses: AccessLog
     top_k: int
     """Of searches that do not say how many they want."""
 
@@ -104,7 +111,16 @@ class MemoryService(msgspec.Struct, frozen=True, kw_only=True):
 
     async def recall(self, ask: RecallRequest) -> RecallResult:
         """Find whatever was stored and answers a question; see Recaller."""
-        return await self.recaller.recall(self.caller, ask)
+        recalled = await self.recaller.recall(self.caller, ask)
+        self.accesses.add(item.record.row for item in recalled.items)
+        return recalled
+
+    async def consolidate(self, *, dry_run: bool) -> Consolidated:
+        """Keep the caller's own facts and everybody's in order, or only say what would be done."""
+        caller = self.caller
+        actor = Actor(agent=caller.agent, user=caller.user or TENANT_OWNED, run=new_id())
+        places = places_of_facts(caller)
+        return await self.consolidation.of_places(places, actor, dry_run=dry_run)
 
     async def search_tenant(self, query: str, top_k: int = RESULTS) -> RecallResult:
         """Search what everybody in the tenant may know, documents too."""

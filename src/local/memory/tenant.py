@@ -9,6 +9,7 @@ from local.errors import InvalidArgumentsError
 from local.ledger.door import Ledger
 from local.ledger.records import TENANT_OWNED
 from local.llm.models import StructuredModel
+from local.memory.audit import Audit
 from local.memory.changes import Announce, Changes
 from local.memory.extraction.items import Extractor
 from local.memory.facts import Facts
@@ -24,7 +25,9 @@ from local.memory.scopes import Weights
 from local.memory.service import MemoryService
 from local.memory.sessions.history import Sessions
 from local.memory.sessions.tool_outputs import ToolOutputs
+from local.memory.upkeep.access import AccessLog
 from local.memory.upkeep.backlog import Backlog
+from local.memory.upkeep.consolidation import Consolidation
 from local.memory.upkeep.extraction import Extraction
 from local.memory.upkeep.indexing import Indexer
 from local.memory.upkeep.supersession import Judge, Supersession
@@ -74,6 +77,15 @@ class Memory:
         self.tools = KnownTools(own_tools, self.served, announced)
         self.echoes = Echoes(ledger, self.served, self.tools)
         self.changes = Changes(self.backlog, announce)
+        self.accesses = AccessLog(ledger.upkeep, clock)
+        self.consolidation = Consolidation(
+            ledger,
+            self.changes,
+            self.accesses,
+            settings=settings,
+            clock=lambda: self.clock(),  # noqa: PLW0108 - a test sets another one
+            judge=models.judge,
+        )
         self.synthesis = Synthesis(models.synthesizer, within=settings.synthesis_timeout)
         if models.extractor is not None:
             self.backlog.add(Extraction(ledger, self.changes, models.extractor))
@@ -108,6 +120,9 @@ class Memory:
             outputs=ToolOutputs(ledger, caller.user or TENANT_OWNED),
             recaller=self.recaller,
             synthesis=self.synthesis,
+            audit=Audit(ledger, changes, caller),
+            consolidation=self.consolidation,
+            accesses=self.accesses,
             top_k=self.settings.top_k,
         )
 

@@ -10,6 +10,7 @@ import msgspec
 
 from local.errors import ErrorCode, Local2Error
 from local.protocol.envelope import Name
+from local.protocol.upkeep import ConsolidationStatus
 
 A = TypeVar("A")
 
@@ -212,7 +213,8 @@ class MemoryStatus(msgspec.Struct, kw_only=True):
     the number of messages that could not be read. `waiting_since`: while records wait to be
     indexed, when the last one was, or when the first of them was written. `turns_problem`: why
     JetStream stores no turns, and what to do. `unread`: messages in which no facts have been looked
-    for yet. `set_aside`: the tasks that are not tried again until the next start.
+    for yet. `set_aside`: the tasks that are not tried again until the next start. `consolidation`:
+    the last one, None before the first.
     """
 
     records: int
@@ -227,3 +229,4 @@ class MemoryStatus(msgspec.Struct, kw_only=True):
     turns_problem: str | None = None
     unread: int = 0
     set_aside: list[TasksSetAside] = []
+    consolidation: ConsolidationStatus | None = None

@@ -15,6 +15,8 @@ they paste, or after it."""
 FEW_WORDS = 5
 """Words added to the length by which density is divided, so that a text of one or two informative
 words is not the densest of all."""
+BEFORE, BEHIND = "'\"(“«¡¿", ".,!?;:'\")”»…"
+"""What a word may have before and behind it, and says the same."""
 PIECE = 20_000
 """Characters, or words to be stemmed, of one call into C, during which no other thread runs
 (decision 0033)."""
@@ -63,6 +65,14 @@ def is_telling(word: str) -> bool:
 def words(text: str) -> list[str]:
     """The words of a text in their order, in lower case and without clitics."""
     return [word for piece in pieces(text) for word in _words(piece)]
+
+
+def bare_words(text: str) -> tuple[str, ...]:
+    """The words as they stand, whatever their capitals and the punctuation around them.
+
+    Signs that are part of a word stay, as in C++ or -5: texts of the same bare words say the same.
+    """
+    return tuple(word.lstrip(BEFORE).rstrip(BEHIND) for word in text.casefold().split())
 
 
 def pieces(text: str) -> Iterator[str]:

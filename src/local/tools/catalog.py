@@ -7,6 +7,8 @@ from local.protocol.tool import Tool
 from local.tools import (
     add_document,
     add_knowledge,
+    audit,
+    consolidate,
     ingest,
     load_session,
     memory_history,
@@ -21,6 +23,7 @@ from local.tools import (
     save_topic,
     search_memory,
     top_memories,
+    undo,
 )
 from local.tools.base import MemoryTool
 
@@ -41,6 +44,9 @@ TOOLS: tuple[MemoryTool[Any], ...] = (
     add_document.TOOL,
     relate.TOOL,
     relations.TOOL,
+    consolidate.TOOL,
+    undo.TOOL,
+    audit.TOOL,
 )
 
 

@@ -115,10 +115,18 @@ class TaskQueue:
         return datetime.fromisoformat(due) if due else None
 
     async def finish(self, tasks: Sequence[Task]) -> None:
-        """Delete tasks whose effect is not in the ledger; others are finished with theirs."""
-        await self._rows.change_each(
-            "finish_task", ({"kind": task.kind, "row": task.row} for task in tasks)
-        )
+        """Delete tasks whose effect is not in the ledger; others are finished with theirs.
+
+        A record that was restored while it left the index goes back there.
+        """
+
+        def finish(connection: SqlConnection) -> None:
+            for task in tasks:
+                self._rows.execute(connection, "finish_task", kind=task.kind, row=task.row)
+                if task.kind == "unindex":
+                    self._rows.execute(connection, "index_active", row=task.row)
+
+        await self._rows.write(finish)
 
     async def postpone(self, task: Task, error: str, *, not_before: datetime) -> None:
         """Count a failure, and let the task wait alone for another attempt."""

@@ -6,7 +6,7 @@ from typing import Self
 
 import msgspec
 
-from local.ledger.records import NewRecord, Written
+from local.ledger.records import NewRecord, Written, principal_of
 from local.ledger.results import is_same_call, is_same_result, with_args_in_id
 from local.ledger.sqlite.database import Row, SqlConnection
 from local.ledger.sqlite.received import ReceivedRows
@@ -160,7 +160,13 @@ class _Part:
             id=content_id(older.id, record.content, record.metadata.get("parts")),
             stands_at=self._place(older.id),
         )
-        cause = Cause(agent=record.agent, superseded_by=newer.id, at=utc_now())
+        cause = Cause(
+            agent=record.agent,
+            superseded_by=newer.id,
+            at=utc_now(),
+            user=principal_of(record),
+            reason="the message was edited",
+        )
         self._written.supersede(self._connection, older.id, cause)
         self._written.store(self._connection, newer)
         return Written(id=newer.id, was_new=True, replaced=(older.id,))

@@ -35,7 +35,10 @@ class Documents:
             for chunk in chunks
         ]
         cause = Cause(
-            agent=chunks[-1].agent, superseded_by=written[-1].id, at=chunks[-1].event_time
+            agent=chunks[-1].agent,
+            superseded_by=written[-1].id,
+            at=chunks[-1].event_time,
+            reason="the document became shorter",
         )
         surplus = [row["id"] for row in older.values()]
         for record_id in surplus:

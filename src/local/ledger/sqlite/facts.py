@@ -62,7 +62,12 @@ class Facts:
 
         Returns those that it has replaced. One that is replaced itself meanwhile does nothing.
         """
-        cause = Cause(agent=agent, superseded_by=fact.id, at=utc_now())
+        cause = Cause(
+            agent=agent,
+            superseded_by=fact.id,
+            at=utc_now(),
+            reason="a newer fact was judged to replace it",
+        )
 
         def carry_out(connection: SqlConnection) -> list[Record]:
             self._rows.execute(connection, "finish_task", kind="judge", row=fact.row)
@@ -120,8 +125,12 @@ class RecentTopics:
 
     def forget(self, record: NewRecord) -> None:
         """This fact was replaced, or another took its place."""
+        self.forget_topic(record.scope, record.owner, record.topic)
+
+    def forget_topic(self, scope: str | None, owner: str | None, topic: str | None) -> None:
+        """What stands under this key has changed."""
         self.version += 1
-        self._records.pop(_key(record), None)
+        self._records.pop((scope or "", owner or "", folded(topic or "")), None)
 
 
 def _key(record: NewRecord) -> Key:

@@ -13,6 +13,7 @@ import structlog
 
 from local.errors import StorageError
 from local.ledger.records import Counts
+from local.ledger.sqlite.audit import Audit
 from local.ledger.sqlite.backlog import TaskQueue
 from local.ledger.sqlite.conversations import Conversations
 from local.ledger.sqlite.database import Database, Row, SqlConnection, damages
@@ -28,6 +29,7 @@ from local.ledger.sqlite.searches import Searches
 from local.ledger.sqlite.sessions import Notes, Outputs, Sessions
 from local.ledger.sqlite.sql import migrations
 from local.ledger.sqlite.turns import Turns
+from local.ledger.sqlite.upkeep import Upkeep
 from local.text.features import features_of
 
 COUNTED = "record"
@@ -57,6 +59,8 @@ class Ledger:
         self.outputs = Outputs(rows)
         self.index = IndexedRecords(rows)
         self.backlog = TaskQueue(rows)
+        self.upkeep = Upkeep(rows, written, topics)
+        self.audit = Audit(rows, written, topics)
         self.searches = Searches(rows)
 
     @classmethod

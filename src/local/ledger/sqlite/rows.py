@@ -124,6 +124,7 @@ class Cause(msgspec.Struct, frozen=True, kw_only=True):
             superseded_by=newer.id,
             at=newer.event_time,
             user=principal_of(newer),
+            reason="a newer version was stored",
         )
 
 

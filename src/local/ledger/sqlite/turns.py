@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from local.ledger.records import DERIVED_FROM, NewRecord, Rating, Written, stamp
+from local.ledger.records import DERIVED_FROM, NewRecord, Rating, Written, principal_of, stamp
 from local.ledger.sqlite.database import Row, SqlConnection
 from local.ledger.sqlite.received import ReceivedRows, first_same_call
 from local.ledger.sqlite.rows import Cause, RecordRows, TenantRows
@@ -146,7 +146,13 @@ class Turns:
     def _supersede(
         self, connection: SqlConnection, record_id: str, *, by: str, like: NewRecord
     ) -> None:
-        cause = Cause(agent=like.agent, superseded_by=by, at=like.event_time)
+        cause = Cause(
+            agent=like.agent,
+            superseded_by=by,
+            at=like.event_time,
+            user=principal_of(like),
+            reason="its turn was answered again",
+        )
         self._records.supersede(connection, record_id, cause)
 
     def _take_ratings(self, connection: SqlConnection, episode: NewRecord, answer: Written) -> None:

@@ -25,6 +25,7 @@ from local.memory.scopes import Reach, Weights, reach
 from local.protocol.envelope import Caller
 from local.protocol.memories import ItemRelation, Kind, Scope
 from local.protocol.reading import in_utc
+from local.text.keywords import bare_words
 
 RECALLED_KINDS: tuple[Kind, ...] = ("chat_message", "tool_output", "document_chunk", "fact")
 """Episodes hold what messages hold, and have a search of their own."""
@@ -32,8 +33,6 @@ SEARCHES = 16
 SEARCHES_PER_USER = 2
 """More of them at once make no more of them a second, and each slower."""
 RERANKED = 20
-BEFORE, BEHIND = "'\"(“«¡¿", ".,!?;:'\")”»…"
-"""What a word may have before and behind it, and says the same."""
 COMPARED = 20_000
 """Characters of a text in which capitals and punctuation make no difference."""
 RELATIONS = 5
@@ -293,11 +292,7 @@ def _saying(record: Record) -> tuple[str, ...]:
     What a note carries beside its text is part of it; so is what follows the beginning of a long
     one, as it stands.
     """
-    words = record.content[:COMPARED].casefold().split()
-    text = (
-        *(word.lstrip(BEFORE).rstrip(BEHIND) for word in words),
-        record.content[COMPARED:],
-    )
+    text = (*bare_words(record.content[:COMPARED]), record.content[COMPARED:])
     if record.kind != "episode":
         return text
     carried = {name: value for name, value in record.metadata.items() if name not in OF_TURNS}

@@ -48,10 +48,11 @@ CREATE INDEX audit_by_run ON audit (tenant, run) WHERE run IS NOT NULL;
 
 -- How often a record was recalled, and when last: what is asked for matters.
 CREATE TABLE access (
-    record INTEGER PRIMARY KEY,                  -- the row
-    tenant TEXT    NOT NULL,
-    times  INTEGER NOT NULL,
-    last   TEXT    NOT NULL                      -- ISO 8601, UTC
+    record  INTEGER PRIMARY KEY,                 -- the row
+    tenant  TEXT    NOT NULL,
+    times   INTEGER NOT NULL,
+    last    TEXT    NOT NULL,                    -- ISO 8601, UTC
+    weighed INTEGER NOT NULL DEFAULT 0           -- so many of the times are in its importance
 );
 
 -- What was erased on request does not come back: a keyed hash of each record's identity.
@@ -70,3 +71,16 @@ CREATE INDEX record_unsearched ON record (tenant)
 -- What is made to last is known without reading the rest, whatever its importance.
 CREATE INDEX record_core ON record (tenant, place, importance)
     WHERE durability = 'core' AND kind = 'fact' AND superseded_by IS NULL;
+
+-- Consolidation reads the facts of one place after the other, and notes its daily runs.
+CREATE INDEX record_facts ON record (tenant, place) WHERE kind = 'fact' AND superseded_by IS NULL;
+CREATE TABLE consolidation (
+    tenant   TEXT    NOT NULL,
+    run      TEXT    NOT NULL,
+    began_at TEXT    NOT NULL,                   -- ISO 8601, UTC
+    ended_at TEXT,                               -- NULL: it goes on, or was killed
+    changed  INTEGER NOT NULL DEFAULT 0,
+    failed   INTEGER NOT NULL DEFAULT 0,
+    PRIMARY KEY (tenant, run)
+) WITHOUT ROWID;
+CREATE INDEX consolidation_begun ON consolidation (tenant, began_at);

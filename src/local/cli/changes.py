@@ -1,0 +1,167 @@
+"""`local2 consolidate`, `undo` and `audit`: keep memories in order, and see what was changed."""
+
+import asyncio
+from collections.abc import Sequence
+
+import msgspec
+from rich.progress import Progress, SpinnerColumn, TextColumn
+from rich.table import Column, Table
+
+from local.cli.answers import INDENT, NAME, answer, answer_on, data_of, shown_time
+from local.cli.output import Output, printable, run_async, shown
+from local.client import Connection, connect
+from local.client.maintenance import memory_status
+from local.errors import BusError
+from local.protocol.envelope import Sender
+from local.protocol.payloads import ToolResult
+from local.protocol.upkeep import (
+    AuditEntry,
+    AuditTrail,
+    ConsolidationChange,
+    ConsolidationReport,
+    NotDone,
+    UndoReport,
+)
+from local.runtime import running_url
+from local.settings import Settings
+
+PATIENCE = 600.0
+"""Seconds for a consolidation, of which 60 are for 50,000 facts."""
+POLL = 0.2
+PAGE = 1_000
+MEANS = {"archived": "archive", "merged": "merge", "contradicted": "replace", "importance": "weigh"}
+
+
+def consolidate(settings: Settings, output: Output, caller: Sender, *, dry_run: bool) -> None:
+    result = run_async(_consolidate(settings, output, caller, dry_run=dry_run))
+    report = data_of(result, ConsolidationReport, output)
+    output.data(report)
+    if output.json:
+        return
+    if report.changes:
+        output.table(_changes(report.changes))
+    for one in report.left:
+        output.text(f"Left alone: {one.id} contradicts {one.contradicts}; {one.reason}.")
+    _show_not_done(output, report.not_done)
+    output.text(result.content)
+    if report.run and report.changes:
+        user = f" --user {caller.user}" if caller.user else ""
+        output.text(f"`local2 undo {report.run}{user}` takes it back.")
+
+
+async def _consolidate(
+    settings: Settings, output: Output, caller: Sender, *, dry_run: bool
+) -> ToolResult:
+    async with connect(running_url(settings), name=NAME) as bus:
+        following = asyncio.create_task(_follow(bus, output))
+        try:
+            args = {"dry_run": dry_run}
+            return await answer_on(bus, "consolidate", args, caller, patience=PATIENCE)
+        finally:
+            following.cancel()
+            await asyncio.gather(following, return_exceptions=True)
+
+
+async def _follow(bus: Connection, output: Output) -> None:
+    """Show how many facts were looked at, while that goes on."""
+    columns = (SpinnerColumn(), TextColumn("{task.completed} facts looked at"))
+    hidden = output.json or not output.errors.is_terminal
+    with Progress(*columns, console=output.errors, transient=True, disable=hidden) as progress:
+        task = progress.add_task("", total=None)
+        while True:
+            await asyncio.sleep(POLL)
+            try:
+                now = (await memory_status(bus)).consolidation
+            except BusError:
+                continue
+            if now is not None:
+                progress.update(task, completed=now.looked_at)
+
+
+def _changes(changes: Sequence[ConsolidationChange]) -> Table:
+    table = Table("What", "Scope", _whole("Memory"), _whole("Why"))
+    for change in changes:
+        about = [change.id, change.topic or change.memory_type or "", _beginning(change.content)]
+        why = change.reason
+        if change.superseded_by:
+            why += f"\n{INDENT}→ {change.superseded_by}"
+        if change.after is not None:
+            why += f"\n{INDENT}{change.before:.2f} → {change.after:.2f}"
+        cells = (MEANS[change.action], change.scope, "\n".join(filter(None, about)), why)
+        table.add_row(*map(shown, cells))
+    return table
+
+
+def _whole(heading: str) -> Column:
+    """Ids are folded, and never cut: they are copied from here."""
+    return Column(heading, overflow="fold")
+
+
+def _beginning(content: str, characters: int = 100) -> str:
+    text = " ".join(printable(content).split())
+    return text if len(text) <= characters else f"{text[:characters]}…"
+
+
+def undo(settings: Settings, output: Output, run: str, caller: Sender) -> None:
+    result = run_async(answer(settings, "undo", {"run": run}, caller, patience=PATIENCE))
+    report = data_of(result, UndoReport, output)
+    output.data(report)
+    _show_not_done(output, report.not_done)
+    output.text(result.content)
+
+
+def _show_not_done(output: Output, not_done: Sequence[NotDone]) -> None:
+    for one in not_done:
+        output.text(f"Not done: {one.id or 'a whole scope'}; {one.reason}.")
+
+
+def audit(  # noqa: PLR0913 - one parameter an option
+    settings: Settings,
+    output: Output,
+    caller: Sender,
+    *,
+    record_id: str | None,
+    run: str | None,
+    limit: int,
+) -> None:
+    args = {"id": record_id, "run": run}
+    trail = run_async(_trail(settings, output, caller, args, limit))
+    output.data(trail)
+    if not trail.entries:
+        output.text("Nothing was changed.")
+        return
+    table = Table("When", "What", _whole("Memory"), "By", _whole("Why"), _whole("Run"))
+    for entry in trail.entries:
+        table.add_row(*map(shown, _cells(entry)))
+    output.table(table)
+    if trail.next is not None:
+        output.text("There are older entries: --limit shows more.")
+
+
+async def _trail(
+    settings: Settings, output: Output, caller: Sender, args: dict[str, str | None], limit: int
+) -> AuditTrail:
+    """As many entries as are asked for, page by page."""
+    entries: list[AuditEntry] = []
+    before: int | None = None
+    async with connect(running_url(settings), name=NAME) as bus:
+        while True:
+            page = {**args, "limit": min(limit - len(entries), PAGE), "before": before}
+            trail = data_of(await answer_on(bus, "audit", page, caller), AuditTrail, output)
+            entries += trail.entries
+            before = trail.next
+            if before is None or len(entries) >= limit:
+                return msgspec.structs.replace(trail, entries=entries)
+
+
+def _cells(entry: AuditEntry) -> tuple[str, ...]:
+    by = {"self": "you", "other": "another user", None: ""}[entry.by]
+    who = " · ".join(filter(None, (entry.agent, by)))
+    about = entry.topic or entry.memory_type or entry.kind or ""
+    why = entry.reason or ""
+    if entry.superseded_by:
+        why += f"\n→ {entry.superseded_by}"
+    if isinstance(entry.before, float) and isinstance(entry.after, float):
+        why += f"\n{entry.before:.2f} → {entry.after:.2f}"
+    memory = "\n".join(filter(None, (entry.id, about)))
+    return shown_time(entry.at), entry.action, memory, who, why, entry.run or ""

@@ -1,0 +1,169 @@
+"""What keeping memories in order reads and writes: facts place by place, changes, and its runs.
+
+Reads are of a few hundred rows and writes of as many, so that nobody waits long behind them.
+"""
+
+import json
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+
+import msgspec
+import numpy as np
+
+from local.ledger.records import stamp
+from local.ledger.search import Place
+from local.ledger.sqlite.candidates import vector_of
+from local.ledger.sqlite.database import Row, SqlConnection
+from local.ledger.sqlite.facts import RecentTopics
+from local.ledger.sqlite.rows import Cause, RecordRows, TenantRows
+from local.ledger.sqlite.sources import Sources
+from local.ledger.sqlite.working_sets import place_word
+from local.ledger.upkeep import LONGEST, Access, ActiveFact, Actor, Change, Run
+from local.protocol.envelope import utc_now
+
+
+class Upkeep:
+    """One tenant's."""
+
+    def __init__(self, rows: TenantRows, records: RecordRows, topics: RecentTopics) -> None:
+        self._rows = rows
+        self._records = records
+        self._sources = Sources(rows, records)
+        self._topics = topics
+
+    async def add_access(self, accesses: Iterable[Access]) -> None:
+        """Note how often records were recalled."""
+        await self._rows.change_each(
+            "add_access",
+            ({"row": one.row, "times": one.times, "last": stamp(one.last)} for one in accesses),
+        )
+
+    async def next_place(self, after: Place | None) -> Place | None:
+        """The next of the places that have facts."""
+        word = "" if after is None else place_word(self._rows.tenant, after)
+        row = await self._rows.one("next_place_of_facts", after=word)
+        return Place(row["scope"], row["owner"], "fact") if row else None
+
+    async def count(self, place: Place) -> int:
+        """How many active facts it has."""
+        row = await self._rows.one("count_facts", place=place_word(self._rows.tenant, place))
+        return int(row["facts"]) if row else 0
+
+    async def facts(self, place: Place, after: int, limit: int) -> list[ActiveFact]:
+        """Those of a place behind a row, in their order."""
+        word = place_word(self._rows.tenant, place)
+
+        def read(connection: SqlConnection) -> list[ActiveFact]:
+            rows = self._rows.execute(
+                connection, "rows_of_facts", place=word, after=after, limit=limit
+            )
+            return self._facts(connection, [row["row"] for row in rows])
+
+        return await self._rows.read(read)
+
+    async def facts_at(self, rows: Sequence[int]) -> list[ActiveFact]:
+        """Those of these rows that are active still."""
+        return await self._rows.read(lambda c: self._facts(c, rows))
+
+    def _facts(self, connection: SqlConnection, rows: Sequence[int]) -> list[ActiveFact]:
+        found = self._rows.execute(
+            connection, "facts_at", rows=json.dumps(list(rows)), longest=LONGEST
+        )
+        return [_fact_of(row) for row in found]
+
+    async def contradictions(
+        self, facts: Sequence[ActiveFact]
+    ) -> list[tuple[ActiveFact, ActiveFact]]:
+        """Each of the facts that is said to contradict an active one, with that one."""
+        by_id = {fact.id: fact for fact in facts}
+
+        def read(connection: SqlConnection) -> list[tuple[ActiveFact, ActiveFact]]:
+            found = self._rows.execute(
+                connection, "contradictions", ids=json.dumps(list(by_id))
+            ).fetchall()
+            rows = dict.fromkeys(row["older"] for row in found)
+            older = {fact.row: fact for fact in self._facts(connection, list(rows))}
+            return [(by_id[row["newer"]], older[row["older"]]) for row in found]
+
+        return await self._rows.read(read)
+
+    async def cosine(self, one: int, other: int) -> float | None:
+        """How near the vectors of two rows are, None where they cannot be compared."""
+        found = await self._rows.all("vectors_at", rows=json.dumps([one, other]))
+        if len(found) < 2 or found[0]["embedder"] != found[1]["embedder"]:  # noqa: PLR2004 - a pair
+            return None
+        return float(np.dot(*(vector_of(row["data"]) for row in found)))
+
+    async def carry_out(self, changes: Sequence[Change], actor: Actor) -> list[bool]:
+        """Make changes with their rows of the audit, all or none.
+
+        False is one whose fact, or what takes its place, is not any more what it was.
+        """
+        at = utc_now()
+        try:
+            return await self._rows.write(
+                lambda c: [self._carry_out(c, change, actor, at) for change in changes]
+            )
+        finally:
+            for change in changes:
+                self._topics.forget_topic(change.fact.scope, change.fact.owner, change.fact.topic)
+
+    def _carry_out(
+        self, connection: SqlConnection, change: Change, actor: Actor, at: datetime
+    ) -> bool:
+        cause = Cause(
+            agent=actor.agent,
+            user=actor.user,
+            run=actor.run,
+            superseded_by=change.superseded_by,
+            at=at,
+            why="archived" if change.action == "importance" else change.action,
+            reason=change.reason,
+        )
+        if change.action == "importance":
+            return self._weigh(connection, change, cause)
+        newer = change.superseded_by
+        if newer and not self._rows.execute(connection, "active_fact", id=newer).fetchone():
+            return False
+        retired = self._records.supersede(connection, change.fact.id, cause)
+        if retired and change.action == "merged":
+            self._sources.unite(connection, change.fact.id, newer, cause)
+        return retired
+
+    def _weigh(self, connection: SqlConnection, change: Change, cause: Cause) -> bool:
+        fact = change.fact
+        changed = self._rows.execute(
+            connection,
+            "change_importance",
+            id=fact.id,
+            before=fact.importance,
+            after=change.importance,
+        ).rowcount
+        if changed:
+            self._rows.execute(connection, "weigh_recalls", row=fact.row, recalls=fact.recalls)
+            detail = {"before": fact.importance, "after": change.importance}
+            self._records.note(connection, "importance", fact.id, cause, detail)
+        return bool(changed)
+
+    async def begin(self, run: str, began_at: datetime) -> None:
+        """Note that a consolidation of everything begins."""
+        await self._rows.change("begin_consolidation", run=run, began_at=stamp(began_at))
+
+    async def end(self, run: str, ended_at: datetime, *, changed: int, failed: int) -> None:
+        """Note that it has ended."""
+        await self._rows.change(
+            "end_consolidation", run=run, ended_at=stamp(ended_at), changed=changed, failed=failed
+        )
+
+    async def last_run(self) -> Run | None:
+        """The last consolidation of everything."""
+        row = await self._rows.one("last_consolidation")
+        return _run_of(row) if row else None
+
+
+def _fact_of(row: Row) -> ActiveFact:
+    return msgspec.convert({**dict(row), "extracted": bool(row["extracted"])}, ActiveFact)
+
+
+def _run_of(row: Row) -> Run:
+    return msgspec.convert(dict(row), Run)

@@ -1,0 +1,64 @@
+"""What recall returned is counted, so that consolidation knows which memories are used.
+
+Counts are collected in memory and written together, off the way of any request: a kill loses those
+of the last seconds, which no promise rests on.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterable
+from datetime import datetime
+
+import structlog
+
+from local.errors import StorageError
+from local.ledger.door import Upkeep
+from local.ledger.upkeep import Access
+
+EVERY = 5.0
+"""Seconds for which counts are collected."""
+MOST = 10_000
+"""Records whose counts are held; of further ones nothing is noted until these are written."""
+TOGETHER = 500
+"""Records of one transaction."""
+
+log = structlog.get_logger()
+
+
+class AccessLog:
+    """One tenant's."""
+
+    def __init__(self, upkeep: Upkeep, clock: Callable[[], datetime]) -> None:
+        self._upkeep = upkeep
+        self._clock = clock
+        self._counts: dict[int, int] = {}
+        self._some = asyncio.Event()
+
+    def add(self, rows: Iterable[int]) -> None:
+        """Records were returned to a caller."""
+        for row in rows:
+            if row in self._counts or len(self._counts) < MOST:
+                self._counts[row] = self._counts.get(row, 0) + 1
+                self._some.set()
+
+    async def run(self) -> None:
+        """Write what was counted, every few seconds, until cancelled; then what is left."""
+        try:
+            while True:
+                await self._some.wait()
+                await asyncio.sleep(EVERY)
+                await self.write()
+        finally:
+            await self.write()
+
+    async def write(self) -> None:
+        """Write what was counted; what the ledger refuses is lost, and logged."""
+        counts, self._counts, now = self._counts, {}, self._clock()
+        self._some.clear()
+        rows = list(counts)
+        for start in range(0, len(rows), TOGETHER):
+            part = rows[start : start + TOGETHER]
+            accesses = [Access(row=row, times=counts[row], last=now) for row in part]
+            try:
+                await self._upkeep.add_access(accesses)
+            except StorageError as error:
+                log.warning("accesses_not_counted", records=len(part), reason=str(error))

@@ -1,0 +1,254 @@
+"""Keeps facts in order: archives what is stale, merges duplicates, resolves contradictions.
+
+And lets what is recalled matter more. Every change is decided by `decisions` before it is made, is
+made with its row of the audit in one transaction, and can be undone with the rest of its run. Small
+reads and writes with pauses leave the ledger to others meanwhile.
+"""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable, Sequence
+from datetime import datetime, timedelta
+
+import structlog
+
+from local.errors import Local2Error, StorageError
+from local.ledger.door import Ledger
+from local.ledger.search import Place
+from local.ledger.upkeep import Actor, Change
+from local.memory.changes import Changes
+from local.memory.upkeep.access import AccessLog
+from local.memory.upkeep.planning import Planner, rest
+from local.memory.upkeep.supersession import Judge
+from local.protocol.envelope import new_id
+from local.protocol.upkeep import ConsolidationStatus, LeftAlone, NotDone
+from local.settings import MemorySettings
+
+NAME = "consolidation"
+TOGETHER = 100
+"""Changes of one transaction."""
+MOST = 1_000
+"""Facts that one run retires at most, of a caller's scopes together or else of each place."""
+REFUSED = 3
+"""Batches or places in a row that the ledger refuses: it is not their fault, and a run ends."""
+SHOWN = 500
+"""Of what was left alone or not done, so much is reported."""
+SETTLING = 60.0
+"""Seconds after a start that belong to those who wait for it."""
+LOOK_AGAIN = 600.0
+"""Seconds until the time is looked at again: a machine may sleep."""
+
+log = structlog.get_logger()
+
+
+class Consolidated:
+    """What a run did, or would do."""
+
+    def __init__(self, run: str | None) -> None:
+        self.run = run
+        self.facts = 0
+        self.changes: list[Change] = []
+        self.changed = 0
+        self.failed = 0
+        self.left: list[LeftAlone] = []
+        self.not_done: list[NotDone] = []
+        self._refused = 0
+
+    def made(self, changes: Sequence[Change], *, reported: bool) -> None:
+        self._refused = 0 if changes else self._refused
+        self.changed += len(changes)
+        if reported:
+            self.changes += changes
+
+    def refused(self, error: StorageError) -> None:
+        """The ledger did not do what it was asked: again and again, and the run ends."""
+        self._refused += 1
+        if self._refused == REFUSED:
+            raise error
+
+    def fail(self, id_: str, reason: str) -> None:
+        self.failed += 1
+        self.skip(id_, reason)
+
+    def skip(self, id_: str, reason: str) -> None:
+        if len(self.not_done) < SHOWN:
+            self.not_done.append(NotDone(id=id_, reason=reason))
+
+
+class Consolidation:
+    """One tenant's."""
+
+    def __init__(  # noqa: PLR0913 - what it works with
+        self,
+        ledger: Ledger,
+        changes: Changes,
+        accesses: AccessLog,
+        *,
+        settings: MemorySettings,
+        clock: Callable[[], datetime],
+        judge: Judge | None = None,
+    ) -> None:
+        self._ledger = ledger
+        self._changes = changes
+        self._accesses = accesses
+        self._every = timedelta(hours=settings.consolidation_hours)
+        self._clock = clock
+        self._planner = Planner(ledger, settings.consolidation_share, clock, judge)
+        self._one_at_a_time = asyncio.Lock()
+        self._looked_at = 0
+        self._problem: str | None = None
+
+    async def run(self) -> None:
+        """Consolidate everything every so many hours, until cancelled."""
+        if not self._every:
+            return
+        await asyncio.sleep(SETTLING)
+        while True:
+            try:
+                if await self._is_due():
+                    await self.everything()
+                    self._problem = None
+            except Local2Error as error:
+                self._problem = str(error)
+                log.warning("consolidation_delayed", reason=error.logged)
+            except Exception as error:
+                self._problem = type(error).__name__
+                log.exception("consolidation_failed")
+            await asyncio.sleep(LOOK_AGAIN)
+
+    async def _is_due(self) -> bool:
+        """One that failed has changed its share perhaps, so that the next one waits as well."""
+        last = await self._ledger.upkeep.last_run()
+        if last is not None and last.ended_at is not None:
+            self._problem = None
+        return last is None or last.began_at + self._every <= self._clock()
+
+    async def status(self) -> ConsolidationStatus | None:
+        """The last run of everything, and whether one is under way; None if there was none."""
+        last = await self._ledger.upkeep.last_run()
+        under_way = self._one_at_a_time.locked()
+        if last is None and not under_way and self._problem is None:
+            return None
+        return ConsolidationStatus(
+            run=last.run if last else None,
+            began_at=last.began_at if last else None,
+            ended_at=last.ended_at if last else None,
+            changed=last.changed if last else 0,
+            failed=last.failed if last else 0,
+            under_way=under_way,
+            looked_at=self._looked_at if under_way else 0,
+            problem=self._problem,
+        )
+
+    async def everything(self) -> Consolidated:
+        """Consolidate every place that has facts.
+
+        Raises:
+            StorageError: The ledger cannot be read or written; what was changed stays changed.
+        """
+        actor = Actor(agent=NAME, run=new_id())
+        async with self._one_at_a_time:
+            await self._ledger.upkeep.begin(str(actor.run), self._clock())
+            done = Consolidated(actor.run)
+            await self._consolidate(self._every_place(), done, actor, reported=False)
+            await self._ledger.upkeep.end(
+                str(actor.run), self._clock(), changed=done.changed, failed=done.failed
+            )
+        log.info("consolidated", run=done.run, changed=done.changed, failed=done.failed)
+        return done
+
+    async def of_places(
+        self, places: Sequence[Place], actor: Actor, *, dry_run: bool
+    ) -> Consolidated:
+        """Consolidate the facts of some places, or only say what would be changed.
+
+        Raises:
+            StorageError: The ledger cannot be read or written; what was changed stays changed.
+        """
+        async with self._one_at_a_time:
+            done = Consolidated(None if dry_run else actor.run)
+            await self._consolidate(_each(places), done, actor, reported=True)
+        return done
+
+    async def _consolidate(
+        self, places: AsyncIterator[Place], done: Consolidated, actor: Actor, *, reported: bool
+    ) -> None:
+        self._looked_at = 0
+        await self._accesses.write()
+        async for place in places:
+            await self._place(place, done, actor, reported=reported)
+        done.facts = self._looked_at
+
+    def _look(self, facts: int) -> None:
+        self._looked_at += facts
+
+    async def _every_place(self) -> AsyncIterator[Place]:
+        place = await self._ledger.upkeep.next_place(None)
+        while place is not None:
+            yield place
+            place = await self._ledger.upkeep.next_place(place)
+
+    async def _place(
+        self, place: Place, done: Consolidated, actor: Actor, *, reported: bool
+    ) -> None:
+        """Plan the changes of one place, and make them; a place that fails is set aside."""
+        retired = sum(change.action != "importance" for change in done.changes)
+        try:
+            plan = await self._planner.plan(place, MOST - retired, self._look)
+        except Exception as error:
+            log.exception("place_not_consolidated", scope=place.scope)
+            done.fail("", f"The facts of scope {place.scope} could not be looked at.")
+            if isinstance(error, StorageError):
+                done.refused(error)
+            return
+        done.left = [*done.left, *plan.left][:SHOWN]
+        if done.run is None:
+            done.made(plan.changes, reported=reported)
+            return
+        for start in range(0, len(plan.changes), TOGETHER):
+            batch = plan.changes[start : start + TOGETHER]
+            done.made(await self._carry_out(batch, done, actor), reported=reported)
+
+    async def _carry_out(
+        self, batch: Sequence[Change], done: Consolidated, actor: Actor
+    ) -> list[Change]:
+        """Make the changes of a batch, and tell of them; returns those that were made."""
+        begun = time.monotonic()
+        failures: list[Exception] = []
+        made = await self._attempt(batch, done, actor, failures)
+        await self._changes.retired([change for change in made if change.action != "importance"])
+        if len(failures) == len(batch) and isinstance(failures[0], StorageError):
+            done.refused(failures[0])
+        await rest(begun)
+        return made
+
+    async def _attempt(
+        self,
+        batch: Sequence[Change],
+        done: Consolidated,
+        actor: Actor,
+        failures: list[Exception],
+    ) -> list[Change]:
+        """Make changes together; those that fail are halved until the one at fault is set aside."""
+        try:
+            made = await self._ledger.upkeep.carry_out(batch, actor)
+        except Exception as error:
+            if len(batch) > 1:
+                half = len(batch) // 2
+                first = await self._attempt(batch[:half], done, actor, failures)
+                return first + await self._attempt(batch[half:], done, actor, failures)
+            failures.append(error)
+            trace = None if isinstance(error, Local2Error) else error
+            reason = error.logged if isinstance(error, Local2Error) else type(error).__name__
+            log.warning("change_set_aside", id=batch[0].fact.id, reason=reason, exc_info=trace)
+            done.fail(batch[0].fact.id, "it failed; the log says why")
+            return []
+        both = list(zip(batch, made, strict=True))
+        for change in (change for change, was_made in both if not was_made):
+            done.skip(change.fact.id, "it changed meanwhile")
+        return [change for change, was_made in both if was_made]
+
+
+async def _each(places: Sequence[Place]) -> AsyncIterator[Place]:
+    for place in places:
+        yield place

@@ -1,0 +1,70 @@
+"""`local2 consolidate`, `undo` and `audit`: changes are listed before and after, and taken back."""
+
+import pytest
+
+from commands import Running, answer, local2
+
+
+def remember(running: Running, content: str, user: str) -> None:
+    done = local2(
+        running.folder, "call", "remember_fact", f"content={content}", "scope=user", "--user", user
+    )
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.fixture
+def duplicates(running: Running, user: str) -> Running:
+    remember(running, "Ada likes green tea.", user)
+    remember(running, "ada likes green tea", user)
+    return running
+
+
+def test_a_dry_run_lists_what_the_run_then_does_and_undo_takes_back(
+    duplicates: Running, user: str
+) -> None:
+    folder = duplicates.folder
+    preview = local2(folder, "consolidate", "--dry-run", "--user", user)
+    assert preview.returncode == 0
+    assert "merge" in preview.stdout
+    assert "It would make of 2 facts: 1 merged." in preview.stdout
+    assert answer(folder, "audit", "--user", user)["entries"] == []
+
+    report = answer(folder, "consolidate", "--user", user)
+    run = report["run"]
+    (change,) = report["changes"]
+    assert (change["action"], change["content"]) == ("merged", "Ada likes green tea.")
+
+    shown = local2(folder, "audit", change["id"], "--user", user).stdout
+    assert "merged" in shown
+    assert "…" not in shown
+    assert "green" not in shown
+    (entry,) = answer(folder, "audit", "--run", run, "--user", user)["entries"]
+    assert (entry["id"], entry["run"], entry["by"]) == (change["id"], run, "self")
+    versions = local2(folder, "history", change["id"], "--user", user).stdout
+    assert "merged" in versions
+
+    undone = local2(folder, "undo", run, "--user", user)
+    assert undone.returncode == 0
+    assert f"1 memory is as it was before run {run}." in undone.stdout
+    entries = answer(folder, "audit", "--user", user, "--limit", "1")["entries"]
+    assert [one["action"] for one in entries] == ["undone"]
+    again = local2(folder, "undo", run, "--user", user)
+    assert f"Not done: {change['id']}; it has changed since." in again.stdout
+
+
+def test_where_nothing_is_to_be_done_it_says_so(running: Running, user: str) -> None:
+    folder = running.folder
+
+    done = local2(folder, "consolidate", "--user", user)
+    empty = local2(folder, "audit", "--user", user)
+
+    assert "no change." in done.stdout
+    assert "local2 undo" not in done.stdout
+    assert "Nothing was changed." in empty.stdout
+
+
+def test_an_unknown_run_is_refused(running: Running, user: str) -> None:
+    refused = local2(running.folder, "undo", "nonsense", "--user", user)
+
+    assert refused.returncode == 1
+    assert "there is no run 'nonsense'" in refused.stderr

@@ -1,0 +1,76 @@
+"""A memory in a process of its own that kills itself at one step of a consolidation."""
+
+import asyncio
+import sys
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from backlog_process import all_done, die, kill_after, open_memory
+from ledgers import fact
+from local.ledger.records import EXTRACTED_FROM
+from local.ledger.sqlite.rows import TenantRows
+from local.ledger.sqlite.upkeep import Upkeep
+from local.logs import logging_to
+from local.memory.changes import Changes
+from local.memory.tenant import Memory
+from local.memory.upkeep import consolidation
+
+LONG_AGO = datetime(2019, 1, 1, tzinfo=UTC)
+FACTS = 62
+"""Of which a run retires three: a duplicate and two that have faded."""
+STEPS = ("begun", "retired", "noted", "enriched", "weighed", "made", "announced")
+
+
+async def fill(memory: Memory) -> None:
+    texts = ["Ada likes tea.", "ada likes tea", *(f"Item {n} was seen." for n in range(FACTS - 2))]
+    for number, text in enumerate(texts):
+        sources = {EXTRACTED_FROM: [f"m{number}"]}
+        await memory.ledger.facts.store(fact(text, metadata=sources, event_time=LONG_AGO))
+    memory.accesses.add([FACTS])
+    await memory.accesses.write()
+    await all_done(memory)
+
+
+def kill_amid(last: str, when: Callable[..., bool] = lambda **_: True) -> None:
+    """Die within a transaction, after a statement of it."""
+    execute = TenantRows.execute
+
+    def lethal(self: TenantRows, connection: Any, statement: str, **values: Any) -> Any:
+        answer = execute(self, connection, statement, **values)
+        if statement == last and when(**values):
+            die()
+        return answer
+
+    TenantRows.execute = lethal  # type: ignore[method-assign]
+
+
+def arm(step: str) -> None:
+    """From here on the process dies at a step of the next consolidation."""
+    if step == "begun":
+        kill_after(Upkeep, "begin")
+    elif step == "retired":
+        kill_amid("supersede")
+    elif step == "noted":
+        kill_amid("insert_audit")
+    elif step == "enriched":
+        kill_amid("insert_audit", lambda action, **_: action == "enriched")
+    elif step == "weighed":
+        kill_amid("change_importance")
+    else:
+        kill_after(*((Upkeep, "carry_out") if step == "made" else (Changes, "retired")))
+
+
+async def work(folder: Path, step: str) -> None:
+    async with open_memory(folder) as (memory, _):
+        await fill(memory)
+        consolidation.TOGETHER = 2
+        arm(step)
+        await memory.consolidation.everything()
+
+
+if __name__ == "__main__":
+    here = Path(sys.argv[1])
+    with logging_to(here / "killed.log"):
+        asyncio.run(work(here, sys.argv[2]))

@@ -1,0 +1,114 @@
+"""What recall returned to a caller is counted, off its way, within bounds."""
+
+import asyncio
+from collections.abc import Iterable
+from contextlib import suppress
+
+import msgspec
+import pytest
+
+from calling import RICHARD, call
+from ledgers import OWNER, fact
+from local.bus.connection import Connection
+from local.errors import StorageError
+from local.ledger.search import Place
+from local.ledger.sqlite.upkeep import Upkeep
+from local.ledger.upkeep import Access
+from local.memory.service import MemoryService
+from local.memory.tenant import Memory
+from local.memory.upkeep import access
+from local.protocol.envelope import utc_now
+from waiting import eventually
+
+HERE = Place("user", OWNER, "fact")
+
+
+async def recalls(memory: Memory) -> dict[str, int]:
+    facts = await memory.ledger.upkeep.facts(HERE, 0, 99)
+    return {one.content: one.recalls for one in facts}
+
+
+async def store(memory: Memory, *contents: str) -> None:
+    for content in contents:
+        await memory.ledger.facts.store(fact(content))
+
+
+async def test_what_recall_returns_is_counted_and_nothing_else(
+    tools: Memory, bus: Connection
+) -> None:
+    begun = utc_now()
+    await store(tools, "Ada likes tea.", "The train leaves at nine.")
+
+    for _ in range(2):
+        found = await call(bus, "recall", {"query": "tea", "top_k": 1})
+        assert [one["content"] for one in found["items"]] == ["Ada likes tea."]
+    assert await recalls(tools) == {"Ada likes tea.": 0, "The train leaves at nine.": 0}
+    await tools.accesses.write()
+
+    assert await recalls(tools) == {"Ada likes tea.": 2, "The train leaves at nine.": 0}
+    (tea, train) = await tools.ledger.upkeep.facts(HERE, 0, 99)
+    assert tea.recalled_at is not None
+    assert tea.recalled_at.timestamp() >= int(begun.timestamp())
+    assert train.recalled_at is None
+
+
+async def test_another_users_recall_counts_nothing_of_what_it_does_not_return(
+    tools: Memory, bus: Connection
+) -> None:
+    await store(tools, "Ada likes tea.")
+
+    eve = msgspec.structs.replace(RICHARD, user="eve")
+    assert not (await call(bus, "recall", {"query": "tea"}, eve))["items"]
+    await tools.accesses.write()
+
+    assert await recalls(tools) == {"Ada likes tea.": 0}
+
+
+async def test_counts_are_written_while_it_runs_and_when_it_stops(
+    memory: Memory, richard: MemoryService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(access, "EVERY", 0.0)
+    await store(memory, "Ada likes tea.")
+    running = asyncio.create_task(memory.accesses.run())
+    await richard.search_episodic("tea")
+    memory.accesses.add([1])
+
+    async def counted() -> bool:
+        return (await recalls(memory))["Ada likes tea."] == 1
+
+    await eventually(counted)
+    monkeypatch.setattr(access, "EVERY", 60.0)
+    memory.accesses.add([1])
+    running.cancel()
+    with suppress(asyncio.CancelledError):
+        await running
+
+    assert await recalls(memory) == {"Ada likes tea.": 2}
+
+
+async def test_what_is_held_is_bounded(memory: Memory, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(access, "MOST", 2)
+    await store(memory, "One", "Two", "Three")
+
+    memory.accesses.add([1, 2, 3, 1])
+    await memory.accesses.write()
+
+    assert await recalls(memory) == {"One": 2, "Two": 1, "Three": 0}
+
+
+async def test_a_ledger_that_refuses_costs_counts_and_nothing_more(
+    memory: Memory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await store(memory, "One")
+
+    async def refusing(_: Upkeep, __: Iterable[Access]) -> None:
+        raise StorageError("The disk is full.")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(Upkeep, "add_access", refusing)
+        memory.accesses.add([1])
+        await memory.accesses.write()
+    memory.accesses.add([1])
+    await memory.accesses.write()
+
+    assert await recalls(memory) == {"One": 1}

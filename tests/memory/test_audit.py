@@ -1,0 +1,97 @@
+"""The audit says who changed what, when and why, to those who may see it, and no content."""
+
+from datetime import timedelta
+from typing import Any
+
+import msgspec
+import pytest
+
+from calling import RICHARD, call, ingest
+from local.bus.connection import Connection
+from local.protocol.envelope import Caller, utc_now
+
+EVE = msgspec.structs.replace(RICHARD, user="eve")
+NOBODY = msgspec.structs.replace(RICHARD, user=None)
+
+pytestmark = pytest.mark.usefixtures("tools")
+
+
+async def entries(bus: Connection, caller: Caller = RICHARD, **args: Any) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = (await call(bus, "audit", args, caller))["entries"]
+    return found
+
+
+async def save(bus: Connection, topic: str, content: str, caller: Caller = RICHARD) -> str:
+    saved = await call(bus, "save_topic", {"topic": topic, "content": content}, caller)
+    return str(saved["id"])
+
+
+async def test_a_fact_that_is_replaced_is_noted_with_who_when_and_why(bus: Connection) -> None:
+    before = utc_now() - timedelta(milliseconds=1)
+    older = await save(bus, "user.city", "Berlin")
+    newer = await save(bus, "user.city", "Rome")
+
+    (entry,) = await entries(bus)
+
+    at = msgspec.convert(entry.pop("at"), type=type(before))
+    assert before <= at <= utc_now()
+    assert entry.pop("number") > 0
+    assert entry == {
+        "action": "superseded",
+        "id": older,
+        "kind": "fact",
+        "topic": "user.city",
+        "scope": "user",
+        "agent": "shell",
+        "by": "self",
+        "reason": "a newer version was stored",
+        "superseded_by": newer,
+    }
+    assert await entries(bus, id=newer) == []
+    assert len(await entries(bus, id=older)) == 1
+
+
+async def test_an_edited_message_is_noted(bus: Connection) -> None:
+    for text in ("Osmium is blue.", "Osmium is bluish."):
+        await ingest(bus, {"id": "m1", "role": "user", "content": text})
+
+    (entry,) = await entries(bus)
+
+    assert (entry["kind"], entry["reason"]) == ("chat_message", "the message was edited")
+    assert entry["by"] == "self"
+
+
+async def test_others_see_what_belongs_to_everybody_and_not_who_it_was(bus: Connection) -> None:
+    for value in ("Berlin", "Rome"):
+        await save(bus, "user.city", value)
+        await save(bus, "project.city", value)
+
+    (seen,) = await entries(bus, EVE)
+    assert (seen["topic"], seen["by"]) == ("project.city", "other")
+    assert "richard" not in str(seen)
+    assert [one["topic"] for one in await entries(bus, NOBODY)] == ["project.city"]
+    assert len(await entries(bus)) == 2
+
+
+async def test_it_is_read_in_pages(bus: Connection) -> None:
+    for number in range(6):
+        await save(bus, "user.city", f"City {number}")
+
+    first = await call(bus, "audit", {"limit": 2})
+    second = await call(bus, "audit", {"limit": 2, "before": first["next"]})
+    third = await call(bus, "audit", {"limit": 2, "before": second["next"]})
+
+    numbers = [one["number"] for page in (first, second, third) for one in page["entries"]]
+    assert numbers == sorted(numbers, reverse=True)
+    assert len(numbers) == 5
+    assert third["next"] is None
+
+
+async def test_no_entry_has_content(bus: Connection) -> None:
+    for value in ("Berlin", "Rome"):
+        await save(bus, "user.city", value)
+
+    result = str(await call(bus, "audit", {}))
+
+    assert "Berlin" not in result
+    assert "Rome" not in result

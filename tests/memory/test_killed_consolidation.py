@@ -1,0 +1,70 @@
+"""A consolidation that is killed leaves nothing half-changed, and the next one goes on."""
+
+import asyncio
+import json
+import signal
+import sys
+from pathlib import Path
+
+import pytest
+
+import consolidation_process
+from backlog_process import all_done, open_memory
+from consolidation_process import FACTS, STEPS
+from local.ledger.sqlite.database import Database, SqlConnection
+
+
+async def retired_and_noted(database: Database) -> int:
+    """How many facts are retired; each change has its row of the audit, and each row its change."""
+
+    def read(connection: SqlConnection) -> int:
+        records = connection.execute("SELECT * FROM record").fetchall()
+        audit = connection.execute("SELECT * FROM audit").fetchall()
+        retired = {row["id"]: row["retired_why"] for row in records if row["retired_why"]}
+        noted = {
+            row["record_id"]: row["action"]
+            for row in audit
+            if row["action"] in {"archived", "merged", "contradicted"}
+        }
+        weighed = {row["id"]: row["importance"] for row in records if row["importance"] != 0.5}
+        weights = {
+            row["record_id"]: json.loads(row["detail"])["after"]
+            for row in audit
+            if row["action"] == "importance"
+        }
+        enriched = [
+            row["id"] for row in records if len(json.loads(row["metadata"])["extracted_from"]) > 1
+        ]
+        assert retired == noted
+        assert weighed == weights
+        assert enriched == [row["record_id"] for row in audit if row["action"] == "enriched"]
+        assert len(enriched) == list(retired.values()).count("merged")
+        return len(retired)
+
+    return await database.read(read)
+
+
+@pytest.mark.parametrize("step", STEPS)
+async def test_a_kill_leaves_nothing_half_changed_and_the_next_run_goes_on(
+    tmp_path: Path, step: str
+) -> None:
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, consolidation_process.__file__, tmp_path, step
+    )
+    assert await process.wait() == -signal.SIGKILL
+
+    async with open_memory(tmp_path) as (memory, database):
+        before = await retired_and_noted(database)
+        status = await memory.consolidation.status()
+        assert status is not None
+        assert status.ended_at is None
+        assert before == (2 if step in {"weighed", "made", "announced"} else 0)
+
+        done = await memory.consolidation.everything()
+
+        assert done.changed > 0
+        after = await retired_and_noted(database)
+        assert before < after <= before + 3
+        await all_done(memory)
+        indexed = await memory.vectors.ids(0, 999, tenant="default")
+        assert len(indexed) == FACTS - after

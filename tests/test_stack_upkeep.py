@@ -1,0 +1,66 @@
+"""A stack counts what is recalled, and consolidates by itself: merged facts leave its index."""
+
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from local.app import open_stack
+from local.client.tools import call_tool
+from local.ledger.search import Place
+from local.memory.upkeep import access, consolidation
+from local.protocol.envelope import utc_now
+from stacks import CALLER, contents, in_step, recall, settings_in, status
+from waiting import eventually
+
+pytestmark = pytest.mark.usefixtures("worker_here")
+TEA = ("Ada likes green tea.", "ada likes green tea")
+
+
+@pytest.fixture(autouse=True)
+def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(access, "EVERY", 0.0)
+    monkeypatch.setattr(consolidation, "SETTLING", 0.0)
+    monkeypatch.setattr(consolidation, "LOOK_AGAIN", 0.02)
+
+
+async def test_a_stack_counts_recalls_consolidates_and_takes_it_back(tmp_path: Path) -> None:
+    async with open_stack(settings_in(tmp_path)) as stack:
+        bus, memory = stack.bus, stack.memories.tenant("default")
+
+        async def consolidated() -> bool:
+            last = (await status(bus)).consolidation
+            return last is not None and last.ended_at is not None
+
+        await eventually(consolidated)
+        for content in TEA:
+            await call_tool(
+                bus, "remember_fact", {"content": content, "scope": "user"}, caller=CALLER
+            )
+        await in_step(bus)
+
+        assert len(contents(await recall(bus, "What does Ada like?"))) == 1
+
+        async def counted() -> bool:
+            facts = await memory.ledger.upkeep.facts(Place("user", "richard", "fact"), 0, 9)
+            return sum(fact.recalls for fact in facts) == 1
+
+        await eventually(counted)
+
+        first = (await status(bus)).consolidation
+        memory.clock = lambda: utc_now() + timedelta(hours=25)
+
+        async def again() -> bool:
+            last = (await status(bus)).consolidation
+            return last != first and last is not None and last.changed > 0
+
+        await eventually(again)
+        run = (await status(bus)).consolidation
+        assert run is not None
+        await in_step(bus, records=1)
+        assert contents(await recall(bus, "What does Ada like?")) == [TEA[1]]
+
+        undone = await call_tool(bus, "undo", {"run": run.run}, caller=CALLER)
+
+        assert undone.ok, undone.content
+        await in_step(bus, records=2)
