@@ -63,9 +63,6 @@ WHERE tenant = :tenant AND id = :id;
 -- name: targets_of
 SELECT target FROM relation WHERE tenant = :tenant AND source = :id AND type = :type;
 
--- name: unrelate
-DELETE FROM relation WHERE tenant = :tenant AND source = :source AND type = :type AND target = :target;
-
 -- name: begin_consolidation
 INSERT INTO consolidation (tenant, run, began_at) VALUES (:tenant, :run, :began_at);
 
