@@ -1,7 +1,7 @@
 """The memory as tools, agents and Python programs use it: everything as one caller may see it.
 
-It has rooms: `facts`, `intake`, `documents`, `sessions` and `outputs`. Besides them it recalls, and
-has the four operations that the reference names.
+It has rooms: `facts`, `intake`, `documents`, `sessions`, `outputs` and `portability`. Besides them
+it recalls, and has the four operations that the reference names.
 """
 
 from typing import Any
@@ -13,6 +13,7 @@ from local.memory.intake.documents import Documents
 from local.memory.intake.echoes import UNANSWERED
 from local.memory.intake.episodes import EPISODE
 from local.memory.intake.intake import Intake
+from local.memory.portability import Portability
 from local.memory.recall.recaller import Recaller, RecallItem, RecallRequest, RecallResult
 from local.memory.recall.synthesis import Synthesis, SynthesisItem
 from local.memory.scopes import ALIKE
@@ -52,6 +53,7 @@ class MemoryService(msgspec.Struct, frozen=True, kw_only=True):
     documents: Documents
     sessions: Sessions
     outputs: ToolOutputs
+    portability: Portability
     recaller: Recaller
     synthesis: Synthesis
     top_k: int

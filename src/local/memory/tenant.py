@@ -16,6 +16,7 @@ from local.memory.intake.documents import Documents
 from local.memory.intake.echoes import Echoes
 from local.memory.intake.intake import Intake
 from local.memory.intake.own_tools import Announced, AnswerLog, KnownTools
+from local.memory.portability import Portability
 from local.memory.recall.recaller import Recaller, RecallModels
 from local.memory.recall.retrieval import Closeness, Retrieval
 from local.memory.recall.synthesis import Synthesis
@@ -104,6 +105,7 @@ class Memory:
             documents=Documents(ledger, changes, agent=caller.agent, clock=clock),
             sessions=Sessions(ledger, caller, self.settings, clock),
             outputs=ToolOutputs(ledger, caller.user or TENANT_OWNED),
+            portability=Portability(ledger, self.backlog, caller, clock),
             recaller=self.recaller,
             synthesis=self.synthesis,
             top_k=self.settings.top_k,

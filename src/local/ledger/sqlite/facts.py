@@ -180,6 +180,11 @@ class RecentTopics:
         self.version += 1
         self._records.pop(_key(record), None)
 
+    def forget_all(self) -> None:
+        """Any of them may have been replaced."""
+        self.version += 1
+        self._records.clear()
+
 
 def _key(record: NewRecord) -> Key:
     return record.scope, record.owner, folded(record.topic or "")
