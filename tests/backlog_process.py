@@ -32,6 +32,7 @@ from local.protocol.vectors import (
     VectorHits,
     VectorIds,
     VectorItem,
+    VectorNext,
     VectorReset,
     VectorSearch,
     VectorsStored,
@@ -95,11 +96,26 @@ class LocalVectors:
     async def upsert(self, items: list[VectorItem], *, tenant: str) -> VectorsStored:
         return await self._store.upsert(VectorUpsert(items=items, tenant=tenant))
 
+    async def upsert_next(self, items: list[VectorItem], *, tenant: str) -> VectorsStored:
+        asked = VectorUpsert(items=items, tenant=tenant, into_next=True)
+        return await self._store.upsert(asked)
+
+    async def begin_next(self, embedder: str, *, tenant: str) -> VectorStatus:
+        asked = VectorNext(action="begin", embedder=embedder, tenant=tenant)
+        return await self._store.change(asked)
+
+    async def swap(self, embedder: str, *, tenant: str) -> VectorStatus:
+        asked = VectorNext(action="swap", embedder=embedder, tenant=tenant)
+        return await self._store.change(asked)
+
     async def delete(self, ids: list[str], *, tenant: str) -> None:
         await self._store.delete(VectorDelete(ids=ids, tenant=tenant))
 
-    async def ids(self, offset: int, limit: int, *, tenant: str) -> list[str]:
-        return (await self._store.ids(VectorIds(offset=offset, limit=limit, tenant=tenant))).ids
+    async def ids(
+        self, offset: int, limit: int, *, tenant: str, of_next: bool = False
+    ) -> list[str]:
+        asked = VectorIds(offset=offset, limit=limit, tenant=tenant, of_next=of_next)
+        return (await self._store.ids(asked)).ids
 
     async def lost(self, items: list[VectorItem], *, tenant: str) -> list[str]:
         return (await self._store.lost(VectorCheck(items=items, tenant=tenant))).ids

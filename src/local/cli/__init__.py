@@ -280,12 +280,25 @@ def doctor(
 
 
 @app.command()
-def reindex(context: typer.Context, json: Json = False) -> None:
+def reindex(
+    context: typer.Context,
+    embedder: Annotated[
+        str | None,
+        typer.Option(
+            help="Change to another embedder, while the present one serves: minilm, or a model "
+            "of Ollama's; the present one gives that up."
+        ),
+    ] = None,
+    wait: Annotated[
+        bool, typer.Option("--wait/--no-wait", help="Stay until the other embedder serves.")
+    ] = True,
+    json: Json = False,
+) -> None:
     """Rebuild the vector index from the ledger, in the running stack or without one."""
     with command(context.obj, json=json) as (settings, output):
         from local.cli.upkeep import reindex as run
 
-        run(settings, output)
+        run(settings, output, embedder, wait=wait)
 
 
 @dead_letters.command("list")

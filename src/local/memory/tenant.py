@@ -27,6 +27,7 @@ from local.memory.sessions.tool_outputs import ToolOutputs
 from local.memory.upkeep.backlog import Backlog
 from local.memory.upkeep.extraction import Extraction
 from local.memory.upkeep.indexing import Indexer
+from local.memory.upkeep.reembedding import Reembedding
 from local.memory.upkeep.supersession import Judge, Supersession
 from local.memory.vectors import Vectors
 from local.protocol.envelope import Caller, utc_now
@@ -67,6 +68,7 @@ class Memory:
         self.indexer = Indexer(
             ledger.index, vectors, self.backlog, patience=settings.starting_timeout
         )
+        self.reembedding = Reembedding(ledger, vectors, self.backlog, self.indexer)
         self.vectors = vectors
         self.settings = settings
         self.clock = clock

@@ -197,6 +197,20 @@ class MemoryChange(msgspec.Struct, kw_only=True, omit_defaults=True):
     why: str | None = None
 
 
+class Reindex(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """`memory.reindex`: with the embedder that serves, or another one beside it, then instead."""
+
+    embedder: str | None = None
+
+
+class NextIndex(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """An index of another embedder that is filled to take the place of the one that serves."""
+
+    embedder: str
+    waiting: int
+    problem: str | None = None
+
+
 class TasksSetAside(msgspec.Struct, kw_only=True):
     """Tasks of one kind that failed again and again, and the first different reasons."""
 
@@ -212,7 +226,7 @@ class MemoryStatus(msgspec.Struct, kw_only=True):
     the number of messages that could not be read. `waiting_since`: while records wait to be
     indexed, when the last one was, or when the first of them was written. `turns_problem`: why
     JetStream stores no turns, and what to do. `set_aside`: the tasks that
-    are not tried again until the next start.
+    are not tried again until the next start. `next`: the index of another embedder.
     """
 
     records: int
@@ -226,3 +240,4 @@ class MemoryStatus(msgspec.Struct, kw_only=True):
     waiting_since: datetime | None = None
     turns_problem: str | None = None
     set_aside: list[TasksSetAside] = []
+    next: NextIndex | None = None

@@ -37,6 +37,7 @@ VECTOR_STATUS = "vector.status"
 VECTOR_IDS = "vector.ids"
 VECTOR_LOST = "vector.lost"
 VECTOR_RESET = "vector.reset"
+VECTOR_NEXT = "vector.next"
 VECTOR_READY = "vector.ready"
 
 

@@ -14,7 +14,8 @@ WHERE tenant = :tenant
 
 -- name: export_record
 SELECT record.*, vector.embedder, vector.data AS vector FROM record
-LEFT JOIN vector ON :vectors AND vector.record = record.row
+LEFT JOIN vector ON :vectors AND vector.rowid = (
+     SELECT min(rowid) FROM vector WHERE vector.record = record.row)
 WHERE record.row > :after AND record.row <= :until AND +record.tenant = :tenant
   AND (:places IS NULL OR +record.place IN (SELECT value FROM json_each(:places)))
   AND (:session_id IS NULL OR record.session_id = :session_id)
