@@ -24,6 +24,7 @@ from local.ledger.tasks import TaskKind
 from local.logs import logging_to
 from local.memory.tenant import Memory, Models
 from local.memory.upkeep.supersession import Judge, Verdict
+from local.protocol.envelope import DEFAULT_TENANT
 from local.protocol.payloads import MemoryChange
 from local.protocol.vectors import (
     TenantOnly,
@@ -52,6 +53,9 @@ STEPS = {
     "judge": ("claimed", "made", "half stored", "stored"),
     "unindex": ("claimed", "made", "stored"),
 }
+OTHER = "other"
+"""An embedder, whose index takes the place of the first one."""
+STEPS_OF_EMBEDDING = ("claimed", "made", "half stored", "stored", "dropped", "swapped")
 
 
 class Verdicts(Judge):
@@ -68,7 +72,10 @@ class Verdicts(Judge):
 class ToyEmbedder:
     """A vector that a text alone decides, without a model to load."""
 
-    name, dimensions, min_score = "toy", 8, 0.0
+    dimensions, min_score = 8, 0.0
+
+    def __init__(self, name: str = "toy") -> None:
+        self.name = name
 
     def embed_queries(self, texts: Sequence[str]) -> FloatMatrix:
         rows = [np.random.default_rng(zlib.crc32(text.encode())).random(8) for text in texts]
@@ -135,7 +142,8 @@ async def open_memory(folder: Path) -> AsyncIterator[tuple[Memory, Database]]:
         assert change.id
 
     with VectorIndex.open(folder / "chroma", "local2.memory") as index:
-        store = VectorStore(index, ToyEmbedder())
+        embedder = ToyEmbedder(index.recorded_embedder(DEFAULT_TENANT) or "toy")
+        store = VectorStore(index, embedder, ToyEmbedder)
         async with Database.open(
             folder / "ledger.sqlite3", migrations(), counted="record"
         ) as database:
@@ -205,6 +213,8 @@ def arm(kind: TaskKind, step: str) -> None:
         kill_after(TaskQueue, "claim", lambda tasks: any(task.kind == kind for task in tasks))
     elif step == "half stored":
         kill_amid(kind)
+    elif kind == "embed":
+        _arm_embedding(step)
     elif kind == "judge":
         kill_after(*((Verdicts, "verdicts") if step == "made" else (Facts, "judge")))
     elif kind == "index":
@@ -212,6 +222,35 @@ def arm(kind: TaskKind, step: str) -> None:
         kill_after(*(made if step == "made" else stored))
     else:
         kill_after(*((LocalVectors, "delete") if step == "made" else (TaskQueue, "finish")))
+
+
+def _arm_embedding(step: str) -> None:
+    if step == "dropped":
+        VectorIndex._drop = _lethal_drop(VectorIndex._drop)  # type: ignore[method-assign]
+    elif step == "stored":
+        kill_after(IndexedRecords, "store_vectors")
+    else:
+        kill_after(LocalVectors, "upsert_next" if step == "made" else "swap")
+
+
+def _lethal_drop(drop: Callable[..., None]) -> Callable[..., None]:
+    """The former collection is gone, and the next one does not serve yet."""
+
+    def lethal(*args: Any) -> None:
+        drop(*args)
+        die()
+
+    return lethal
+
+
+async def change_embedder(folder: Path, step: str) -> None:
+    async with open_memory(folder) as (memory, _):
+        for content in (PIANO, BERLIN, ROME):
+            await remember(memory, content)
+        await all_done(memory)
+        arm("embed", step)
+        await memory.reembedding.begin(OTHER)
+        await asyncio.Event().wait()
 
 
 async def work(folder: Path, kind: TaskKind, step: str) -> None:
@@ -227,4 +266,7 @@ async def work(folder: Path, kind: TaskKind, step: str) -> None:
 if __name__ == "__main__":
     here = Path(sys.argv[1])
     with logging_to(here / "killed.log"):
-        asyncio.run(work(here, sys.argv[2], sys.argv[3]))  # type: ignore[arg-type]
+        if sys.argv[2] == "embed":
+            asyncio.run(change_embedder(here, sys.argv[3]))
+        else:
+            asyncio.run(work(here, sys.argv[2], sys.argv[3]))  # type: ignore[arg-type]
