@@ -82,6 +82,7 @@ async def begun(bus: Connection, ollama: OllamaStandIn) -> None:
     now = await start_reindex(bus, NOMIC)
     assert now.next is not None
     assert (now.embedder, now.next.embedder) == (MINILM, NOMIC)
+    assert now.next.waiting > 0
 
 
 async def served(bus: Connection, embedder: str) -> None:

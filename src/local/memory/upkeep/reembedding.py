@@ -5,6 +5,7 @@ it goes on after any kill. What is indexed meanwhile gets a task, too, in the tr
 stores its vector. The index is swapped when none is left; until then nothing changes for searches.
 """
 
+import asyncio
 import time
 from collections.abc import Sequence
 
@@ -40,6 +41,7 @@ class Reembedding(Job):
         self._filling: VectorStatus | None = None
         self._compared: VectorStatus | None = None
         """The worker as it was when the next index was compared with the ledger."""
+        self._changing = asyncio.Lock()
         self._batch_records = LEAST_RECORDS
         self._swap_due = False
 
@@ -49,18 +51,19 @@ class Reembedding(Job):
         Raises:
             VectorError: It does not work, or the worker is not there; nothing has changed.
         """
-        status = await self._vectors.begin_next(embedder, tenant=self._records.tenant)
-        self._take(status)
-        self._compared = None
+        async with self._changing:
+            self._take(await self._vectors.begin_next(embedder, tenant=self._records.tenant))
+            self._compared = None
         self._runner.resume()
 
     async def status(self) -> NextIndex | None:
         """How far it is; None if no index is being filled."""
         if self._records.next is None:
             return None
+        begun = self._compared is not None
         return NextIndex(
             embedder=self._records.next,
-            waiting=await self._records.to_embed(),
+            waiting=await (self._records.to_embed() if begun else self._records.indexed()),
             problem=self._runner.problem,
         )
 
@@ -76,11 +79,12 @@ class Reembedding(Job):
             if self._records.next is not None:
                 raise VectorError(self._indexer.problem or "The vector worker is not ready.")
             return
-        if worker is not self._compared:
-            await self._compare()
-            self._compared = worker
-        if self._filling is not None and not await self._records.to_embed():
-            await self._swap(self._filling)
+        async with self._changing:
+            if worker is not self._compared:
+                await self._compare()
+                self._compared = worker
+            if self._filling is not None and not await self._records.to_embed():
+                await self._swap(self._filling)
 
     async def do(self, tasks: Sequence[Task]) -> None:
         """Embed records for the next index."""
