@@ -14,7 +14,7 @@ from local.ledger.records import NewRecord
 from local.ledger.search import Place
 from local.ledger.sqlite import exports
 from local.ledger.transfer import ExportCursor, ExportFilter
-from local.protocol.portable import Conflict, RecordLine, Stored
+from local.protocol.portable import AuditLine, Conflict, RecordLine, RelationLine, Stored
 
 TOPIC = "project.language"
 OLDER, NEWER = DAY, DAY + timedelta(days=1)
@@ -224,6 +224,18 @@ async def test_a_rating_lifts_the_answer_that_was_there_without_it(
     (episode, *_) = [one for one in await exported(other) if getattr(one, "id", "") == "e1"]
     assert isinstance(episode, RecordLine)
     assert episode.score == 0.5
+
+
+async def test_what_is_told_of_records_that_are_not_here_is_left_out_and_counted(
+    ledger: Ledger, other: Ledger
+) -> None:
+    await fill(ledger)
+    others = [one for one in await exported(ledger) if isinstance(one, RelationLine | AuditLine)]
+
+    report = await other.imports.store(others, IMPORTER)
+
+    assert (report.new, report.unplaced) == ({}, len(others))
+    assert await exported(other) == []
 
 
 async def test_a_dry_run_says_what_would_be_and_writes_nothing(

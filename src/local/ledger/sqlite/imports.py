@@ -130,7 +130,7 @@ class _Page:
     def _retire_known(self, record: Record, *, active: bool) -> None:
         """Retire what stands here if what replaced it, as the file knows, has yet to come."""
         newer = record.superseded_by
-        if active and newer and self._one("record_state", id=newer) is None:
+        if active and newer and not self._is_here(newer):
             cause = self._cause(newer)
             self.report.replaced += self._records.supersede(self._connection, record.id, cause)
 
@@ -176,10 +176,12 @@ class _Page:
     def _place(self, line: PlaceLine) -> bool | None:
         if self._changed("set_place", line):
             return True
-        here = (self._one("record_state", id=id_) for id_ in (line.record, line.at))
-        return False if all(here) else None
+        return False if self._is_here(line.record) and self._is_here(line.at) else None
 
-    def _relation(self, line: RelationLine) -> bool:
+    def _relation(self, line: RelationLine) -> bool | None:
+        """What is told of a record that is not here, as it was erased, is not stored either."""
+        if not self._is_here(line.source):
+            return None
         known = self._rows.execute(
             self._connection, "relate", source=line.source, type=line.relation, target=line.target
         )
@@ -192,14 +194,19 @@ class _Page:
             self._rows.execute(self._connection, "score_answer", answer=line.answer)
         return was_new
 
-    def _audit(self, line: AuditLine) -> bool:
+    def _audit(self, line: AuditLine) -> bool | None:
+        if not self._is_here(line.record_id):
+            return None
         detail = msgspec.json.encode(line.detail).decode()
         return self._changed("import_audit", line, detail=detail)
 
     def _access(self, line: AccessLine) -> bool | None:
         if self._changed("import_access", line):
             return True
-        return None if self._one("record_state", id=line.record) is None else False
+        return False if self._is_here(line.record) else None
+
+    def _is_here(self, record_id: str) -> bool:
+        return self._one("record_state", id=record_id) is not None
 
     def _changed(self, statement: str, line: Line, **other: Any) -> bool:
         values = {**msgspec.structs.asdict(line), **other}
