@@ -27,7 +27,7 @@ from local.memory.extraction.items import Item, Passage
 from local.memory.tenant import Memory, Models
 from local.memory.upkeep.supersession import Judge, Verdict
 from local.protocol.conversation import ConversationMessage
-from local.protocol.envelope import Caller
+from local.protocol.envelope import DEFAULT_TENANT, Caller
 from local.protocol.payloads import MemoryChange
 from local.protocol.vectors import (
     TenantOnly,
@@ -36,6 +36,7 @@ from local.protocol.vectors import (
     VectorHits,
     VectorIds,
     VectorItem,
+    VectorNext,
     VectorReset,
     VectorSearch,
     VectorsStored,
@@ -58,6 +59,9 @@ STEPS = {
 SAID, SAID_SINCE = "I live in Bath.", "I live in Ely."
 """Under one key, in two messages."""
 STEPS_OF_READING = ("claimed", "made", "half stored", "stored")
+OTHER = "other"
+"""An embedder, whose index takes the place of the first one."""
+STEPS_OF_EMBEDDING = ("claimed", "made", "half stored", "stored", "dropped", "swapped")
 
 
 class Verdicts(Judge):
@@ -90,7 +94,10 @@ class EachMessage:
 class ToyEmbedder:
     """A vector that a text alone decides, without a model to load."""
 
-    name, dimensions, min_score = "toy", 8, 0.0
+    dimensions, min_score = 8, 0.0
+
+    def __init__(self, name: str = "toy") -> None:
+        self.name = name
 
     def embed_queries(self, texts: Sequence[str]) -> FloatMatrix:
         rows = [np.random.default_rng(zlib.crc32(text.encode())).random(8) for text in texts]
@@ -118,11 +125,26 @@ class LocalVectors:
     async def upsert(self, items: list[VectorItem], *, tenant: str) -> VectorsStored:
         return await self._store.upsert(VectorUpsert(items=items, tenant=tenant))
 
+    async def upsert_next(self, items: list[VectorItem], *, tenant: str) -> VectorsStored:
+        asked = VectorUpsert(items=items, tenant=tenant, into_next=True)
+        return await self._store.upsert(asked)
+
+    async def begin_next(self, embedder: str, *, tenant: str) -> VectorStatus:
+        asked = VectorNext(action="begin", embedder=embedder, tenant=tenant)
+        return await self._store.change(asked)
+
+    async def swap(self, embedder: str, *, tenant: str) -> VectorStatus:
+        asked = VectorNext(action="swap", embedder=embedder, tenant=tenant)
+        return await self._store.change(asked)
+
     async def delete(self, ids: list[str], *, tenant: str) -> None:
         await self._store.delete(VectorDelete(ids=ids, tenant=tenant))
 
-    async def ids(self, offset: int, limit: int, *, tenant: str) -> list[str]:
-        return (await self._store.ids(VectorIds(offset=offset, limit=limit, tenant=tenant))).ids
+    async def ids(
+        self, offset: int, limit: int, *, tenant: str, of_next: bool = False
+    ) -> list[str]:
+        asked = VectorIds(offset=offset, limit=limit, tenant=tenant, of_next=of_next)
+        return (await self._store.ids(asked)).ids
 
     async def lost(self, items: list[VectorItem], *, tenant: str) -> list[str]:
         return (await self._store.lost(VectorCheck(items=items, tenant=tenant))).ids
@@ -142,7 +164,8 @@ async def open_memory(folder: Path) -> AsyncIterator[tuple[Memory, Database]]:
         assert change.id
 
     with VectorIndex.open(folder / "chroma", "local2.memory") as index:
-        store = VectorStore(index, ToyEmbedder())
+        embedder = ToyEmbedder(index.recorded_embedder(DEFAULT_TENANT) or "toy")
+        store = VectorStore(index, embedder, ToyEmbedder)
         async with Database.open(
             folder / "ledger.sqlite3", migrations(), counted="record"
         ) as database:
@@ -214,6 +237,8 @@ def arm(kind: TaskKind, step: str) -> None:
         kill_amid(kind)
     elif kind == "extract":
         kill_after(*((EachMessage, "extract") if step == "made" else (Extractions, "store")))
+    elif kind == "embed":
+        _arm_embedding(step)
     elif kind == "judge":
         kill_after(*((Verdicts, "verdicts") if step == "made" else (Facts, "judge")))
     elif kind == "index":
@@ -227,6 +252,35 @@ async def say(memory: Memory, content: str) -> None:
     """As Richard, in one session."""
     intake = memory.of(Caller(tenant="default", user="richard", agent="shell")).intake
     await intake.store_conversation([ConversationMessage(role="user", content=content)], "s1")
+
+
+def _arm_embedding(step: str) -> None:
+    if step == "dropped":
+        VectorIndex._drop = _lethal_drop(VectorIndex._drop)  # type: ignore[method-assign]
+    elif step == "stored":
+        kill_after(IndexedRecords, "store_vectors")
+    else:
+        kill_after(LocalVectors, "upsert_next" if step == "made" else "swap")
+
+
+def _lethal_drop(drop: Callable[..., None]) -> Callable[..., None]:
+    """The former collection is gone, and the next one does not serve yet."""
+
+    def lethal(*args: Any) -> None:
+        drop(*args)
+        die()
+
+    return lethal
+
+
+async def change_embedder(folder: Path, step: str) -> None:
+    async with open_memory(folder) as (memory, _):
+        for content in (PIANO, BERLIN, ROME):
+            await remember(memory, content)
+        await all_done(memory)
+        arm("embed", step)
+        await memory.reembedding.begin(OTHER)
+        await asyncio.Event().wait()
 
 
 async def work(folder: Path, kind: TaskKind, step: str) -> None:
@@ -248,4 +302,7 @@ async def work(folder: Path, kind: TaskKind, step: str) -> None:
 if __name__ == "__main__":
     here = Path(sys.argv[1])
     with logging_to(here / "killed.log"):
-        asyncio.run(work(here, sys.argv[2], sys.argv[3]))  # type: ignore[arg-type]
+        if sys.argv[2] == "embed":
+            asyncio.run(change_embedder(here, sys.argv[3]))
+        else:
+            asyncio.run(work(here, sys.argv[2], sys.argv[3]))  # type: ignore[arg-type]

@@ -20,6 +20,7 @@ ASKED = [
     subjects.VECTOR_LOST,
     subjects.VECTOR_STATUS,
     subjects.VECTOR_RESET,
+    subjects.VECTOR_NEXT,
 ]
 REQUEST = b'{"payload": {"text": "gold", "limit": 5, "offset": 0, "ids": [], "items": []}}'
 

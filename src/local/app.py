@@ -14,6 +14,7 @@ import structlog
 from local.agents.housekeeper import Housekeeper, OutputKeeper
 from local.agents.listener import Listener
 from local.agents.memory_agent import MemoryAgent
+from local.agents.porter import Porter
 from local.agents.stream_keeper import StreamKeeper
 from local.bus.connection import Connection, connect
 from local.bus.identity import new_secret
@@ -178,7 +179,12 @@ async def _participants(
     slots, memory = FairSlots(), memories.tenant(DEFAULT_TENANT)
     tools = [ToolHost(bus, tool, slots=slots) for tool in memory_tools(memories)]
     housekeeper = Housekeeper(bus, memory, lambda: keeper.problem)
-    agents = [housekeeper, OutputKeeper(bus, memories), Listener(bus, memories)]
+    agents = [
+        housekeeper,
+        OutputKeeper(bus, memories),
+        Listener(bus, memories),
+        Porter(bus, memories),
+    ]
     timeout = memory.settings.turn_timeout
     memory_agent = await MemoryAgent.open(bus, memories, tenant=memory.tenant, turn_timeout=timeout)
     return [*tools, *agents, memory_agent]

@@ -25,7 +25,7 @@ from local.llm.ollama import installed_models
 from local.memory.recall.reranker import HttpReranker
 from local.opening import has_ledger, open_ledger, refuse_a_missing_ledger
 from local.protocol.envelope import DEFAULT_TENANT, utc_now
-from local.protocol.payloads import MemoryStatus, TasksSetAside
+from local.protocol.payloads import MemoryStatus, NextIndex, TasksSetAside
 from local.protocol.upkeep import ConsolidationStatus
 from local.runtime import running_url
 from local.settings import MemorySettings, Settings
@@ -195,6 +195,8 @@ async def _stack(settings: Settings, *, deep: bool) -> AsyncIterator[CheckResult
             yield CheckResult(name="stack", verdict="ok", detail=f"running at {bus.url}")
             status = await memory_status(bus)
             yield _index(status)
+            if status.next is not None:
+                yield _next_index(status.indexed, status.next)
             yield _tasks(status.set_aside)
             yield _consolidation(status.consolidation)
             yield _turns(status)
@@ -309,6 +311,12 @@ def _index(status: MemoryStatus) -> CheckResult:
         verdict: Verdict = "note" if status.waiting else "broken"
         return CheckResult(name="index", verdict=verdict, detail=detail, remedy="`local2 reindex`")
     return CheckResult(name="index", verdict="ok", detail=f"{counts} ({status.embedder})")
+
+
+def _next_index(indexed: int, following: NextIndex) -> CheckResult:
+    detail = f"{max(indexed - following.waiting, 0)} of {indexed} records ({following.embedder})"
+    verdict: Verdict = "ok" if following.problem is None else "broken"
+    return CheckResult(name="next index", verdict=verdict, detail=detail, remedy=following.problem)
 
 
 def _stalled_seconds(status: MemoryStatus) -> float:

@@ -196,6 +196,10 @@ def test_a_story_that_does_not_hold_fails_the_command(tmp_path: Path) -> None:
 
 
 def test_the_readme_names_every_command() -> None:
-    names = {command.callback.__name__ for command in app.registered_commands if command.callback}
+    names = {
+        command.name or command.callback.__name__
+        for command in app.registered_commands
+        if command.callback
+    }
     missing = [name for name in names - {"version"} if f"`{name}" not in README]
     assert missing == []

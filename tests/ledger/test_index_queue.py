@@ -67,7 +67,7 @@ async def test_a_vector_is_stored_with_its_record(ledger: Ledger) -> None:
     (waiting,) = await to_index(ledger, 9)
     (of_another,) = await to_index(ledger, 9, embedder="another")
     await ledger.index.store_vectors([waiting], [], EMBEDDER)
-    (sampled,) = await ledger.index.sample_indexed(9)
+    (sampled,) = await ledger.index.sample_indexed(9, embedder=EMBEDDER)
 
     assert (waiting.vector, of_another.vector, sampled.vector) == (angle(30), None, angle(30))
 

@@ -11,17 +11,20 @@ import pytest
 import backlog_process
 from backlog_process import (
     BERLIN,
+    OTHER,
     PIANO,
     ROME,
     SAID,
     SAID_SINCE,
     STEPS,
+    STEPS_OF_EMBEDDING,
     STEPS_OF_READING,
     all_done,
     open_memory,
 )
 from local.ledger.sqlite.database import Database, SqlConnection
 from local.memory.tenant import Memory
+from waiting import eventually
 
 
 async def rows(database: Database, statement: str) -> list[tuple[Any, ...]]:
@@ -86,3 +89,33 @@ async def test_a_kill_loses_no_message_and_reads_no_fact_twice(tmp_path: Path, s
     assert messages == [(SAID,), (SAID_SINCE,)]
     assert facts == [(SAID, 0), (SAID_SINCE, 1)]
     assert len(sources) == 2
+
+
+@pytest.mark.parametrize("step", STEPS_OF_EMBEDDING)
+async def test_a_kill_while_another_embedder_comes_to_serve_only_delays_it(
+    tmp_path: Path, step: str
+) -> None:
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, backlog_process.__file__, tmp_path, "embed", step
+    )
+    assert await process.wait() == -signal.SIGKILL
+
+    async with open_memory(tmp_path) as (memory, database):
+        await eventually(lambda: memory.indexer.embedder == OTHER, within=30)
+        await all_done(memory)
+        active = "SELECT id FROM record WHERE superseded_by IS NULL"
+        facts = sorted(id_ for (id_,) in await rows(database, active))
+
+        async def alone() -> bool:
+            return await rows(database, "SELECT DISTINCT embedder FROM vector") == [(OTHER,)]
+
+        await eventually(alone)
+        vectors = await rows(
+            database, "SELECT id FROM vector JOIN record ON record.row = vector.record ORDER BY id"
+        )
+        indexed = await in_index(memory)
+        left = (await memory.vectors.status(tenant="default")).next
+
+    assert indexed == [id_ for (id_,) in vectors] == facts
+    assert len(facts) == 2
+    assert left is None

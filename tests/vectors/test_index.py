@@ -366,3 +366,46 @@ def test_a_full_disk_is_no_damage() -> None:
         raise full
     assert not isinstance(caught.value, IndexDamagedError)
     assert "the disk's space" in str(caught.value)
+
+
+def test_a_next_collection_takes_the_place_of_the_one_that_serves(tmp_path: Path) -> None:
+    with opened(tmp_path) as index:
+        filled(index)
+        filled(index, tenant="acme")
+        index.ensure("default", "other-model", 4, "next")
+        index.upsert("default", ["a"], np.eye(1, 4, dtype=np.float32), "next")
+        assert (index.count("default"), index.ids("default", 0, 9, "next")) == (20, ["a"])
+        index.delete("default", ["id-0003"])
+
+        index.swap("default")
+
+        assert index.recorded_embedder("default") == "other-model"
+        assert index.recorded_embedder("default", "next") is None
+        assert index.ids("default", 0, 9) == ["a"]
+        assert index.count("acme") == 20, "another tenant's is as it was"
+    folders = [entry for entry in tmp_path.iterdir() if entry.is_dir()]
+    assert len(folders) <= 2, "the former one's files are gone"
+
+
+def test_a_swap_that_a_kill_cut_short_is_finished_when_the_folder_is_opened(
+    tmp_path: Path,
+) -> None:
+    for tenant in ("default", "acme"):
+        with opened(tmp_path) as index:
+            filled(index, tenant=tenant)
+            index.ensure(tenant, "other-model", 4, "next")
+            index.upsert(tenant, ["a"], np.eye(1, 4, dtype=np.float32), "next")
+            index._drop(tenant)
+
+        with opened(tmp_path) as index:
+            assert index.recorded_embedder(tenant) == "other-model"
+            assert index.ids(tenant, 0, 9) == ["a"]
+
+
+def test_without_a_next_collection_nothing_is_swapped(tmp_path: Path) -> None:
+    with opened(tmp_path) as index:
+        filled(index)
+        with pytest.raises(VectorError, match="no other collection"):
+            index.swap("default")
+        index.drop_next("default")
+        assert index.count("default") == 20

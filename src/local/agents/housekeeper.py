@@ -17,7 +17,14 @@ from local.ledger.tasks import TaskCounts
 from local.memory.tenant import Memories, Memory
 from local.protocol import subjects
 from local.protocol.envelope import decode, encode, seal
-from local.protocol.payloads import MemoryStatus, OutputPart, TasksSetAside, ToolResult
+from local.protocol.payloads import (
+    MemoryStatus,
+    NextIndex,
+    OutputPart,
+    Reindex,
+    TasksSetAside,
+    ToolResult,
+)
 from local.protocol.upkeep import ConsolidationStatus
 from local.protocol.vectors import VectorStatus, WorkerReady
 
@@ -51,7 +58,11 @@ class Housekeeper(Participant):
 
     async def _reindex(self, message: BusMessage) -> None:
         try:
-            await self._memory.indexer.rebuild()
+            embedder = decode(message.data, Reindex).payload.embedder if message.data else None
+            if embedder is None:
+                await self._memory.indexer.rebuild()
+            else:
+                await self._memory.reembedding.begin(embedder)
         except Local2Error as error:
             await self._answer(message, str(error))
         else:
@@ -60,12 +71,14 @@ class Housekeeper(Participant):
     async def _status(self, problem: str | None) -> MemoryStatus:
         indexer = self._memory.indexer
         counts = Counts(records=0, indexed=0, waiting=0)
+        following: NextIndex | None = None
         tasks: list[TaskCounts] = []
         consolidation: ConsolidationStatus | None = None
         try:
             counts = await self._memory.ledger.counts()
             tasks = await self._memory.ledger.backlog.counts()
             consolidation = await self._memory.consolidation.status()
+            following = await self._memory.reembedding.status()
         except StorageError as error:
             problem = str(error)
         dead_letters = 0
@@ -93,6 +106,7 @@ class Housekeeper(Participant):
                 if each.aside
             ],
             consolidation=consolidation,
+            next=following,
         )
 
     async def _worker_status(self) -> tuple[VectorStatus | None, str | None]:

@@ -10,6 +10,7 @@ import signal
 import sys
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack, suppress
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -27,14 +28,16 @@ from local.protocol.vectors import (
     VectorCheck,
     VectorDelete,
     VectorIds,
+    VectorNext,
     VectorReset,
     VectorSearch,
     VectorUpsert,
     WorkerReady,
 )
 from local.vectors.config import WorkerConfig
-from local.vectors.embedder import Embedder, MissingEmbedder, choose_embedder
+from local.vectors.embedder import Embedder, MissingEmbedder, choose_embedder, named_embedder
 from local.vectors.index import VectorIndex
+from local.vectors.minilm import MODEL as MINILM
 from local.vectors.store import VectorStore
 
 NAME = "vector_worker"
@@ -59,6 +62,7 @@ class VectorWorker(Participant):
         self._answer_with(subjects.VECTOR_LOST, VectorCheck, store.lost)
         self._answer_with(subjects.VECTOR_STATUS, TenantOnly, store.status)
         self._answer_with(subjects.VECTOR_RESET, VectorReset, store.reset)
+        self._answer_with(subjects.VECTOR_NEXT, VectorNext, store.change)
 
     async def started(self) -> None:
         ready = encode(seal(WorkerReady(worker=self._store.id), type="event", source=NAME))
@@ -101,7 +105,7 @@ async def work(config: WorkerConfig) -> None:
         embedder = await asyncio.to_thread(
             _embedder, config, index.recorded_embedder(DEFAULT_TENANT)
         )
-        store = VectorStore(index, embedder)
+        store = VectorStore(index, embedder, partial(_another, config))
         resources.callback(store.close)
         if stop.is_set():
             return
@@ -128,6 +132,21 @@ def _embedder(config: WorkerConfig, recorded: str | None) -> Embedder:
     except VectorError as error:
         log.warning("embedder_missing", reason=str(error))
         return MissingEmbedder(recorded or config.embedder, error)
+
+
+def _another(config: WorkerConfig, name: str) -> Embedder:
+    """The embedder of another index, if a start would take it then."""
+    embedder = named_embedder(name, ollama_url=config.ollama_url, models_dir=config.models_dir)
+    fixed = {"ollama": config.embedding_model.removesuffix(":latest"), "minilm": MINILM}
+    wanted = fixed.get(config.embedder, embedder.name)
+    if embedder.name != wanted:
+        embedder.close()
+        raise VectorError(
+            f"config/memory.yaml demands `embedder: {config.embedder}`, which is {wanted}: the "
+            f"next start would not serve an index of {embedder.name}.",
+            remedy="Set `embedder: auto` there, start the stack again, and then reindex.",
+        )
+    return embedder
 
 
 def _stop_event() -> asyncio.Event:

@@ -30,6 +30,7 @@ from local.protocol.vectors import (
     VectorIdPage,
     VectorIds,
     VectorItem,
+    VectorNext,
     VectorReset,
     VectorSearch,
     VectorsStored,
@@ -70,15 +71,22 @@ class VectorClient:
         return await self._ask(subjects.VECTOR_SEARCH, ask, VectorHits, self._search_timeout)
 
     async def upsert(self, items: list[VectorItem], *, tenant: str) -> VectorsStored:
-        ask = VectorUpsert(items=items, tenant=tenant)
+        return await self._upsert(VectorUpsert(items=items, tenant=tenant))
+
+    async def upsert_next(self, items: list[VectorItem], *, tenant: str) -> VectorsStored:
+        return await self._upsert(VectorUpsert(items=items, tenant=tenant, into_next=True))
+
+    async def _upsert(self, ask: VectorUpsert) -> VectorsStored:
         return await self._ask(subjects.VECTOR_UPSERT, ask, VectorsStored, BATCH_TIMEOUT)
 
     async def delete(self, ids: list[str], *, tenant: str) -> None:
         ask = VectorDelete(ids=ids, tenant=tenant)
         await self._ask(subjects.VECTOR_DELETE, ask, Empty, BATCH_TIMEOUT)
 
-    async def ids(self, offset: int, limit: int, *, tenant: str) -> list[str]:
-        ask = VectorIds(offset=offset, limit=limit, tenant=tenant)
+    async def ids(
+        self, offset: int, limit: int, *, tenant: str, of_next: bool = False
+    ) -> list[str]:
+        ask = VectorIds(offset=offset, limit=limit, tenant=tenant, of_next=of_next)
         return (await self._ask(subjects.VECTOR_IDS, ask, VectorIdPage, BATCH_TIMEOUT)).ids
 
     async def lost(self, items: list[VectorItem], *, tenant: str) -> list[str]:
@@ -92,6 +100,14 @@ class VectorClient:
     async def reset(self, *, tenant: str, whole: bool = False) -> VectorStatus:
         ask = VectorReset(tenant=tenant, whole=whole)
         return await self._ask(subjects.VECTOR_RESET, ask, VectorStatus, BATCH_TIMEOUT)
+
+    async def begin_next(self, embedder: str, *, tenant: str) -> VectorStatus:
+        ask = VectorNext(action="begin", embedder=embedder, tenant=tenant)
+        return await self._ask(subjects.VECTOR_NEXT, ask, VectorStatus, BATCH_TIMEOUT)
+
+    async def swap(self, embedder: str, *, tenant: str) -> VectorStatus:
+        ask = VectorNext(action="swap", embedder=embedder, tenant=tenant)
+        return await self._ask(subjects.VECTOR_NEXT, ask, VectorStatus, BATCH_TIMEOUT)
 
     async def _ask(self, subject: str, payload: msgspec.Struct, into: type[R], seconds: float) -> R:
         if self._bus.lost.is_set():

@@ -8,7 +8,7 @@ import typer
 from local import __version__
 from local.cli.output import command
 from local.protocol.envelope import Sender
-from local.protocol.memories import Scope
+from local.protocol.memories import Owning, Scope
 from local.settings import ChatChoice
 
 app = typer.Typer(
@@ -274,6 +274,49 @@ def add_document(
 
 
 @app.command()
+def export(  # noqa: PLR0913, PLR0917 - one parameter an option
+    context: typer.Context,
+    file: Annotated[Path, typer.Argument(help="Where to write JSON lines; - is stdout.")],
+    scope: Annotated[
+        Owning | None,
+        typer.Option(help="Only --session, what belongs to --user or --agent, or is everybody's."),
+    ] = None,
+    vectors: Annotated[
+        bool, typer.Option("--vectors", help="With the vectors, so that none is made anew.")
+    ] = False,
+    session: Annotated[str | None, typer.Option(help="The session, for that scope.")] = None,
+    user: User = None,
+    agent: Agent = "cli",
+    json: Json = False,
+) -> None:
+    """Write everything that is remembered to a file: a backup, or a move."""
+    with command(context.obj, json=json) as (settings, output):
+        from local.cli.export import export as run
+        from local.protocol.portable import ExportRequest
+
+        caller = Sender(agent=agent, user=user, session_id=session)
+        run(settings, output, file, ExportRequest(scope=scope, vectors=vectors), caller)
+
+
+@app.command("import")
+def import_(  # noqa: PLR0913, PLR0917 - one parameter an option
+    context: typer.Context,
+    file: Annotated[Path, typer.Argument(help="What `local2 export` wrote; - is stdin.")],
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Store nothing, and say what would be.")
+    ] = False,
+    user: User = None,
+    agent: Agent = "cli",
+    json: Json = False,
+) -> None:
+    """Add the contents of an export; imported again, it changes nothing."""
+    with command(context.obj, json=json) as (settings, output):
+        from local.cli.import_ import import_ as run
+
+        run(settings, output, file, Sender(agent=agent, user=user), dry_run=dry_run)
+
+
+@app.command()
 def stories(
     context: typer.Context,
     paths: Annotated[list[Path] | None, typer.Argument(help="Files or folders.")] = None,
@@ -304,12 +347,25 @@ def doctor(
 
 
 @app.command()
-def reindex(context: typer.Context, json: Json = False) -> None:
+def reindex(
+    context: typer.Context,
+    embedder: Annotated[
+        str | None,
+        typer.Option(
+            help="Change to another embedder, while the present one serves: minilm, or a model "
+            "of Ollama's; the present one gives that up."
+        ),
+    ] = None,
+    wait: Annotated[
+        bool, typer.Option("--wait/--no-wait", help="Stay until the other embedder serves.")
+    ] = True,
+    json: Json = False,
+) -> None:
     """Rebuild the vector index from the ledger, in the running stack or without one."""
     with command(context.obj, json=json) as (settings, output):
         from local.cli.upkeep import reindex as run
 
-        run(settings, output)
+        run(settings, output, embedder, wait=wait)
 
 
 @dead_letters.command("list")

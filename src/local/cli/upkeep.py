@@ -40,11 +40,19 @@ def doctor(settings: Settings, output: Output, *, deep: bool = False) -> None:
         sys.exit(FAILED)
 
 
-def reindex(settings: Settings, output: Output) -> None:
+def reindex(
+    settings: Settings, output: Output, embedder: str | None = None, *, wait: bool = True
+) -> None:
     logs = settings.memory.data_dir / "logs" / "reindex.log"
     with logging_to(logs):
-        status = run_async(_reindex(settings, output))
+        status = run_async(_reindex(settings, output, embedder, wait=wait))
     output.data(status)
+    if status.next is not None:
+        output.text(
+            f"{status.next.waiting} records have yet to be embedded by {status.next.embedder}; "
+            f"until then {status.embedder} serves."
+        )
+        return
     replaced = status.records - status.indexed
     output.text(
         f"{status.indexed} records are indexed by {status.embedder}; "
@@ -52,13 +60,39 @@ def reindex(settings: Settings, output: Output) -> None:
     )
 
 
-async def _reindex(settings: Settings, output: Output) -> MemoryStatus:
+async def _reindex(
+    settings: Settings, output: Output, embedder: str | None, *, wait: bool
+) -> MemoryStatus:
     async with _bus(settings, output) as bus:
         await _worker_ready(bus)
-        status = await start_reindex(bus)
+        status = await start_reindex(bus, embedder)
+        if embedder is not None:
+            return await _change(bus, output, status, embedder, wait=wait)
         if status.problem is not None:
             raise VectorError(f"The index was not rebuilt: {status.problem}")
         return await _follow(bus, output, status)
+
+
+async def _change(
+    bus: Connection, output: Output, status: MemoryStatus, embedder: str, *, wait: bool
+) -> MemoryStatus:
+    """Wait until another embedder serves."""
+    if status.problem is not None and (status.next is None or status.next.embedder != embedder):
+        raise VectorError(f"Nothing was changed: {status.problem}")
+    if status.next is None:
+        return status
+    wanted = status.next.embedder
+    with _progress(output, "Embedding") as progress:
+        task = progress.add_task("Embedding", total=status.indexed)
+        while wait and status.next is not None and status.next.embedder == wanted:
+            progress.update(
+                task, total=status.indexed, completed=status.indexed - status.next.waiting
+            )
+            await asyncio.sleep(POLL)
+            status = await memory_status(bus)
+    if wait and status.embedder != wanted:
+        raise VectorError(f"{wanted} does not serve: somebody gave it up meanwhile.")
+    return status
 
 
 @asynccontextmanager
@@ -90,8 +124,7 @@ async def _worker_ready(bus: Connection) -> None:
 
 
 async def _follow(bus: Connection, output: Output, status: MemoryStatus) -> MemoryStatus:
-    columns = (TextColumn("Indexing"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=output.errors, disable=output.json) as progress:
+    with _progress(output, "Indexing") as progress:
         task = progress.add_task("Indexing", total=status.indexed + status.waiting)
         while status.waiting:
             await asyncio.sleep(POLL)
@@ -99,3 +132,8 @@ async def _follow(bus: Connection, output: Output, status: MemoryStatus) -> Memo
             progress.update(task, completed=status.indexed, total=status.indexed + status.waiting)
         progress.update(task, completed=status.indexed)
     return status
+
+
+def _progress(output: Output, doing: str) -> Progress:
+    columns = (TextColumn(doing), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    return Progress(*columns, console=output.errors, disable=output.json)

@@ -14,7 +14,7 @@ from local.bus.streams import dead_letters_stream, publish_durably
 from local.errors import BadRequestError, BusError, InvalidArgumentsError, quoted
 from local.protocol import subjects
 from local.protocol.envelope import decode, encode, seal
-from local.protocol.payloads import DeadLetter, Empty, MemoryStatus
+from local.protocol.payloads import DeadLetter, Empty, MemoryStatus, Reindex
 
 RETRIED_SUBJECTS = frozenset({subjects.RESPONSE_GENERATION, subjects.RESPONSE_FEEDBACK})
 """Only these become memories, so publishing any other message again would change nothing."""
@@ -151,12 +151,18 @@ async def memory_status(bus: Connection) -> MemoryStatus:
     return await _ask(bus, subjects.MEMORY_STATUS, None)
 
 
-async def start_reindex(bus: Connection) -> MemoryStatus:
-    """Have the index emptied and filled again; `waiting` of later statuses counts down."""
-    return await _ask(bus, subjects.MEMORY_REINDEX, REINDEX_TIMEOUT)
+async def start_reindex(bus: Connection, embedder: str | None = None) -> MemoryStatus:
+    """Have the index emptied and filled again; `waiting` of later statuses counts down.
+
+    With an embedder, another index is filled while the one there is serves: see `next` in later
+    statuses.
+    """
+    return await _ask(bus, subjects.MEMORY_REINDEX, REINDEX_TIMEOUT, Reindex(embedder=embedder))
 
 
-async def _ask(bus: Connection, subject: str, seconds: float | None) -> MemoryStatus:
-    ask = encode(seal(Empty(), type="request", source="client"))
+async def _ask(
+    bus: Connection, subject: str, seconds: float | None, payload: msgspec.Struct | None = None
+) -> MemoryStatus:
+    ask = encode(seal(payload or Empty(), type="request", source="client"))
     answer = await bus.request(subject, ask, timeout=seconds)
     return decode(answer.data, MemoryStatus).payload

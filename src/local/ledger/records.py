@@ -5,7 +5,7 @@ Also the text that a record's vector is made of.
 
 import unicodedata
 from datetime import datetime
-from typing import get_args
+from typing import TypeVar, get_args
 
 import msgspec
 
@@ -51,6 +51,9 @@ TOPIC_RULE = (
 )
 _TOPIC_PREFIXES = frozenset({"user", "project", "constraint"})
 _TOPIC_LENGTH = 200
+
+
+R = TypeVar("R", bound="NewRecord")
 
 
 class NewRecord(msgspec.Struct, frozen=True, kw_only=True):
@@ -137,7 +140,7 @@ def sources_of(record: NewRecord) -> list[str]:
     return list(record.metadata.get(EXTRACTED_FROM, ()))
 
 
-def read_ahead(record: NewRecord) -> NewRecord:
+def read_ahead(record: R) -> R:
     """The record with its features, if its text is long: a write holds up all those behind it."""
     if len(record.content) < LONG:
         return record

@@ -4,8 +4,9 @@ from typing import Final, Literal, get_args
 
 import msgspec
 
-TaskKind = Literal["index", "unindex", "extract", "judge"]
-"""`index`: put a record's vector into the index; `unindex`: take it out. `extract`: read a
+TaskKind = Literal["index", "unindex", "embed", "extract", "judge"]
+"""`index`: put a record's vector into the index; `unindex`: take it out. `embed`: put its vector of
+another embedder into the index that is filled to take the place of that one. `extract`: read a
 message for facts. `judge`: compare a fact with older ones that it may contradict."""
 OF_ACTIVE: Final = tuple(kind for kind in get_args(TaskKind) if kind != "unindex")
 """What is not to be done any more with a record that is superseded."""

@@ -1,7 +1,8 @@
 """The memory as tools, agents and Python programs use it: everything as one caller may see it.
 
-It has rooms: `facts`, `relations`, `intake`, `documents`, `sessions`, `outputs` and `audit`. Beside
-them it recalls, consolidates, and has the four operations that the reference names.
+It has rooms: `facts`, `relations`, `intake`, `documents`, `sessions`, `outputs`, `audit` and
+`portability`. Beside them it recalls, consolidates, and has the four operations that the reference
+names.
 """
 
 import asyncio
@@ -18,6 +19,7 @@ from local.memory.intake.documents import Documents
 from local.memory.intake.echoes import UNANSWERED
 from local.memory.intake.episodes import EPISODE
 from local.memory.intake.intake import Intake
+from local.memory.portability import Portability
 from local.memory.recall.recaller import Recaller, RecallItem, RecallRequest, RecallResult
 from local.memory.recall.sections import ScopedResults
 from local.memory.recall.synthesis import Synthesis, SynthesisItem
@@ -66,6 +68,7 @@ class MemoryService(msgspec.Struct, frozen=True, kw_only=True):
     documents: Documents
     sessions: Sessions
     outputs: ToolOutputs
+    portability: Portability
     recaller: Recaller
     synthesis: Synthesis
     audit: Audit

@@ -17,6 +17,7 @@ from local.memory.intake.documents import Documents
 from local.memory.intake.echoes import Echoes
 from local.memory.intake.intake import Intake
 from local.memory.intake.own_tools import Announced, AnswerLog, KnownTools
+from local.memory.portability import Portability
 from local.memory.recall.recaller import Recaller, RecallModels
 from local.memory.recall.retrieval import Closeness, Retrieval
 from local.memory.recall.synthesis import Synthesis
@@ -30,6 +31,7 @@ from local.memory.upkeep.backlog import Backlog
 from local.memory.upkeep.consolidation import Consolidation
 from local.memory.upkeep.extraction import Extraction
 from local.memory.upkeep.indexing import Indexer
+from local.memory.upkeep.reembedding import Reembedding
 from local.memory.upkeep.supersession import Judge, Supersession
 from local.memory.vectors import Vectors
 from local.protocol.envelope import Caller, utc_now
@@ -70,6 +72,7 @@ class Memory:
         self.indexer = Indexer(
             ledger.index, vectors, self.backlog, patience=settings.starting_timeout
         )
+        self.reembedding = Reembedding(ledger, vectors, self.backlog, self.indexer)
         self.vectors = vectors
         self.settings = settings
         self.clock = clock
@@ -118,6 +121,7 @@ class Memory:
             documents=Documents(ledger, changes, agent=caller.agent, clock=clock),
             sessions=Sessions(ledger, caller, self.settings, clock),
             outputs=ToolOutputs(ledger, caller.user or TENANT_OWNED),
+            portability=Portability(ledger, self.backlog, caller, clock),
             recaller=self.recaller,
             synthesis=self.synthesis,
             audit=Audit(ledger, changes, caller),

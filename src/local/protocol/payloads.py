@@ -198,6 +198,20 @@ class MemoryChange(msgspec.Struct, kw_only=True, omit_defaults=True):
     why: str | None = None
 
 
+class Reindex(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """`memory.reindex`: with the embedder that serves, or another one beside it, then instead."""
+
+    embedder: str | None = None
+
+
+class NextIndex(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """An index of another embedder that is filled to take the place of the one that serves."""
+
+    embedder: str
+    waiting: int
+    problem: str | None = None
+
+
 class TasksSetAside(msgspec.Struct, kw_only=True):
     """Tasks of one kind that failed again and again, and the first different reasons."""
 
@@ -214,7 +228,7 @@ class MemoryStatus(msgspec.Struct, kw_only=True):
     indexed, when the last one was, or when the first of them was written. `turns_problem`: why
     JetStream stores no turns, and what to do. `unread`: messages in which no facts have been looked
     for yet. `set_aside`: the tasks that are not tried again until the next start. `consolidation`:
-    the last one, None before the first.
+    the last one, None before the first. `next`: the index of another embedder.
     """
 
     records: int
@@ -230,3 +244,4 @@ class MemoryStatus(msgspec.Struct, kw_only=True):
     unread: int = 0
     set_aside: list[TasksSetAside] = []
     consolidation: ConsolidationStatus | None = None
+    next: NextIndex | None = None

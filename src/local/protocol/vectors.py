@@ -1,5 +1,7 @@
 """Payloads of `vector.*`, between memory and vector worker; vectors are bytes of float32."""
 
+from typing import Literal
+
 import msgspec
 
 
@@ -37,9 +39,12 @@ class VectorItem(msgspec.Struct, kw_only=True, omit_defaults=True):
     vector: bytes | None = None
 
 
-class VectorUpsert(msgspec.Struct, kw_only=True):
+class VectorUpsert(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """`into_next`: into the index of another embedder, which is being filled beside the other."""
+
     items: list[VectorItem]
     tenant: str
+    into_next: bool = False
 
 
 class VectorsStored(msgspec.Struct, kw_only=True):
@@ -54,12 +59,13 @@ class VectorDelete(msgspec.Struct, kw_only=True):
     tenant: str
 
 
-class VectorIds(msgspec.Struct, kw_only=True):
-    """Asks for one page of the ids in the index."""
+class VectorIds(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """Asks for one page of the ids in the index, or in the next one."""
 
     offset: int
     limit: int
     tenant: str
+    of_next: bool = False
 
 
 class VectorIdPage(msgspec.Struct, kw_only=True):
@@ -90,12 +96,25 @@ class VectorReset(msgspec.Struct, kw_only=True, omit_defaults=True):
     whole: bool = False
 
 
+class VectorNext(msgspec.Struct, kw_only=True):
+    """Fills an index of another embedder beside the one that serves, or lets it serve.
+
+    `begin` goes on with what is there of that embedder; with the one that serves, the next index is
+    given up. `swap` puts the next index in the place of the one that serves, which is deleted.
+    """
+
+    action: Literal["begin", "swap"]
+    embedder: str
+    tenant: str
+
+
 class VectorStatus(msgspec.Struct, kw_only=True, omit_defaults=True):
     """What is indexed, and by which embedder.
 
     `worker` is an id, a new one after every start. `clean` is False if the worker before was
     killed, so that the index must be compared with the ledger. `dimensions` is 0 while unknown.
-    `problem` says why searches fail, and what to do.
+    `problem` says why searches fail, and what to do. `next` is the embedder of the index that is
+    filled to take the place of this one, with the length of its vectors.
     """
 
     worker: str
@@ -104,3 +123,5 @@ class VectorStatus(msgspec.Struct, kw_only=True, omit_defaults=True):
     clean: bool
     dimensions: int
     problem: str | None = None
+    next: str | None = None
+    next_dimensions: int = 0

@@ -8,7 +8,7 @@ from typing import Self
 
 import msgspec
 
-from local.errors import StorageError
+from local.errors import IndexDamagedError, StorageError
 from local.ledger.sqlite.database import read_only
 from local.settings import EmbedderChoice, MemorySettings
 
@@ -22,6 +22,11 @@ SELECT count(*) FROM collections
 JOIN segments ON segments.collection = collections.id
 JOIN embeddings ON embeddings.segment_id = segments.id
 WHERE collections.name = :name OR substr(collections.name, 1, length(:name) + 1) = :name || '.'
+"""
+
+
+SEGMENTS = """\
+SELECT group_concat(id) AS ids FROM segments WHERE collection = :collection
 """
 
 
@@ -72,3 +77,16 @@ def count_vectors(folder: Path, collection: str) -> int:
         return int(read_only(folder / "chroma.sqlite3", COUNT, {"name": collection})[0])
     except StorageError:
         return 0
+
+
+def segments_of(folder: Path, collection: str) -> set[str]:
+    """The ids of what Chroma's file says that a collection consists of; its folders are so named.
+
+    Raises:
+        IndexDamagedError: The file cannot be read.
+    """
+    try:
+        row = read_only(folder / "chroma.sqlite3", SEGMENTS, {"collection": collection})
+    except StorageError as error:
+        raise IndexDamagedError(f"Chroma's file cannot be read: {error}") from error
+    return set((row[0] or "").split(","))

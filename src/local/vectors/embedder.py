@@ -69,6 +69,17 @@ class MissingEmbedder:
         """Nothing is open."""
 
 
+def named_embedder(name: str, *, ollama_url: str, models_dir: Path) -> Embedder:
+    """The embedder of a name: MiniLM's, or that of a model of Ollama's.
+
+    Raises:
+        VectorError: MiniLM cannot be loaded. Ollama is not asked yet.
+    """
+    if name in {minilm.MODEL, "minilm"}:
+        return minilm.MiniLM.load(models_dir)
+    return ollama.OllamaEmbedder(ollama_url, name)
+
+
 def choose_embedder(
     preference: EmbedderChoice,
     *,
@@ -91,8 +102,8 @@ def choose_embedder(
         VectorError: MiniLM was chosen and cannot be loaded.
     """
     if preference == "auto" and recorded is not None:
-        preference, model = ("minilm", model) if recorded == minilm.MODEL else ("ollama", recorded)
-    elif preference == "auto":
+        return named_embedder(recorded, ollama_url=ollama_url, models_dir=models_dir)
+    if preference == "auto":
         preference = "ollama" if ollama.probe(ollama_url, model) else "minilm"
     if preference == "minilm":
         return minilm.MiniLM.load(models_dir)

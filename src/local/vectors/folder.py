@@ -12,7 +12,7 @@ import re
 import shutil
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Self
@@ -93,10 +93,11 @@ class IndexFolder:
             entry.unlink()
         self.drop_segments()
 
-    def drop_segments(self) -> None:
-        """Delete the folders that hold the vectors of Chroma's collections."""
+    def drop_segments(self, segments: Collection[str] | None = None) -> None:
+        """Delete the folders that hold the vectors of Chroma's collections, or of these."""
         for entry in self.path.iterdir():
-            if entry.is_dir() and _is_uuid(entry.name):
+            wanted = segments is None or entry.name in segments
+            if wanted and entry.is_dir() and _is_uuid(entry.name):
                 shutil.rmtree(entry)
 
     def release(self, *, clean: bool) -> None:
@@ -178,12 +179,18 @@ def close_client(client: Any | None) -> None:
     SharedSystemClient.clear_system_cache()
 
 
+def next_name(collection: str) -> str:
+    """What a collection is called that is filled to take the place of this one."""
+    return f"{collection}-next"
+
+
 def own_collections(client: Any, collection: str) -> list[Any]:
     """Our collections; somebody else may have others in the same folder."""
+    names = (collection, next_name(collection))
     return [
         each
         for each in client.list_collections()
-        if each.name == collection or each.name.startswith(f"{collection}.")
+        if any(each.name == name or each.name.startswith(f"{name}.") for name in names)
     ]
 
 

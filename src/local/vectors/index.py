@@ -8,7 +8,7 @@ shows later, because files were deleted for example, is an IndexDamagedError; `r
 import uuid
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 from chromadb.errors import NotFoundError
 
@@ -21,9 +21,11 @@ from local.errors import (
 )
 from local.protocol.envelope import DEFAULT_TENANT
 from local.protocol.vectors import VectorHit
+from local.vectors.config import segments_of
 from local.vectors.folder import (
     IndexFolder,
     close_client,
+    next_name,
     own_collections,
     ready_client,
     translated,
@@ -38,6 +40,10 @@ SAME_VECTOR = 0.9999
 have the same vector; the distance to 1 is room for the rounding of float32."""
 
 
+Slot = Literal["serving", "next"]
+"""Beside the collection that serves a tenant there may be one that is filled to replace it."""
+
+
 class VectorIndex:
     """Blocking, for one thread at a time; any call may raise VectorError."""
 
@@ -45,7 +51,7 @@ class VectorIndex:
         self._folder = folder
         self._client = client
         self._collection = collection
-        self._collections: dict[str, Any] = {}
+        self._collections: dict[tuple[str, Slot], Any] = {}
 
     @classmethod
     def open(cls, path: Path, collection: str) -> Self:
@@ -62,13 +68,15 @@ class VectorIndex:
         """
         folder = IndexFolder.acquire(path)
         try:
-            return cls(folder, ready_client(folder, collection), collection)
+            opened = cls(folder, ready_client(folder, collection), collection)
+            opened._finish_swaps()
         except OSError as error:
             folder.release(clean=False)
             raise UnwritableError(path, error) from error
         except BaseException:
             folder.release(clean=False)
             raise
+        return opened
 
     @property
     def opened_clean(self) -> bool:
@@ -90,30 +98,38 @@ class VectorIndex:
     def tenants(self) -> list[str]:
         """Return the tenants that have a collection, sorted."""
         with translated("list its collections"):
-            names = [each.name for each in own_collections(self._client, self._collection)]
-        prefix = f"{self._collection}."
-        return sorted(
-            DEFAULT_TENANT if name == self._collection else name.removeprefix(prefix)
-            for name in names
-        )
+            names = {each.name for each in own_collections(self._client, self._collection)}
+        tenants = set()
+        for collection in (self._collection, next_name(self._collection)):
+            if collection in names:
+                tenants.add(DEFAULT_TENANT)
+            prefix = f"{collection}."
+            tenants |= {name.removeprefix(prefix) for name in names if name.startswith(prefix)}
+        return sorted(tenants)
 
-    def recorded_embedder(self, tenant: str) -> str | None:
+    def recorded_embedder(self, tenant: str, slot: Slot = "serving") -> str | None:
         """Return the name of the embedder that made the vectors, None without a collection."""
-        return self._recorded(tenant, "embedder")
+        return self._recorded(tenant, "embedder", slot)
+
+    def recorded_dimensions(self, tenant: str, slot: Slot = "serving") -> int:
+        """Return the length of the vectors, 0 without a collection."""
+        return int(self._recorded(tenant, "dimensions", slot) or 0)
 
     def generation(self, tenant: str) -> str | None:
         """Return an id that every new collection gets, None without a collection."""
         return self._recorded(tenant, "generation")
 
-    def ensure(self, tenant: str, embedder_name: str, dimensions: int) -> None:
+    def ensure(
+        self, tenant: str, embedder_name: str, dimensions: int, slot: Slot = "serving"
+    ) -> None:
         """Create the tenant's collection unless it exists.
 
         Raises:
             EmbedderMismatchError: it was built with another embedder.
         """
-        collection = self._find(tenant)
+        collection = self._find(tenant, slot)
         if collection is None:
-            self._create(tenant, embedder_name, dimensions)
+            self._create(tenant, embedder_name, dimensions, slot)
             return
         recorded = collection.metadata["embedder"], collection.metadata["dimensions"]
         if recorded != (embedder_name, dimensions):
@@ -142,9 +158,28 @@ class VectorIndex:
             self._start_over()
         self._create(tenant, embedder_name, dimensions)
 
-    def upsert(self, tenant: str, ids: Sequence[str], vectors: FloatMatrix) -> None:
+    def swap(self, tenant: str) -> None:
+        """Put the next collection in the place of the one that serves, which is deleted.
+
+        A kill between the two is made good when the folder is opened.
+        """
+        following = self._find(tenant, "next")
+        if following is None:
+            raise VectorError(f"Tenant {tenant} has no other collection.")
+        self._drop(tenant)
+        with translated("rename a collection"):
+            following.modify(name=self._name(tenant))
+        self._collections.pop((tenant, "next"))
+
+    def drop_next(self, tenant: str) -> None:
+        """Delete the next collection, if there is one."""
+        self._drop(tenant, "next")
+
+    def upsert(
+        self, tenant: str, ids: Sequence[str], vectors: FloatMatrix, slot: Slot = "serving"
+    ) -> None:
         """Store the vectors, one row for each of the unique ids, after `ensure`."""
-        collection = self._find(tenant)
+        collection = self._find(tenant, slot)
         if collection is None:
             raise VectorError(f"Tenant {tenant} has no collection to store vectors in.")
         with translated("store vectors"):
@@ -153,11 +188,11 @@ class VectorIndex:
                 collection.upsert(ids=list(ids[piece]), embeddings=vectors[piece])
 
     def delete(self, tenant: str, ids: Sequence[str]) -> None:
-        """Delete the vectors of these ids; unknown ids are ignored."""
-        collection = self._find(tenant)
-        if collection is not None and ids:
-            with translated("delete vectors"):
-                collection.delete(ids=list(ids))
+        """Delete the vectors of these ids, in either collection; unknown ids are ignored."""
+        for collection in (self._find(tenant), self._find(tenant, "next")):
+            if collection is not None and ids:
+                with translated("delete vectors"):
+                    collection.delete(ids=list(ids))
 
     def search(self, tenant: str, vectors: FloatMatrix, limit: int) -> list[list[VectorHit]]:
         """Return the nearest records for each row of `vectors`, best first."""
@@ -178,9 +213,9 @@ class VectorIndex:
         with translated("count its vectors"):
             return 0 if collection is None else int(collection.count())
 
-    def ids(self, tenant: str, offset: int, limit: int) -> list[str]:
+    def ids(self, tenant: str, offset: int, limit: int, slot: Slot = "serving") -> list[str]:
         """Return a page of the stored ids, in an order that is stable until the next write."""
-        collection = self._find(tenant)
+        collection = self._find(tenant, slot)
         if collection is None:
             return []
         with translated("list its ids"):
@@ -201,15 +236,23 @@ class VectorIndex:
             if not hits or hits[0].cosine < SAME_VECTOR
         ]
 
-    def _drop(self, tenant: str) -> None:
-        if self._find(tenant) is None:
+    def _drop(self, tenant: str, slot: Slot = "serving") -> None:
+        collection = self._find(tenant, slot)
+        if collection is None:
             return
+        segments = segments_of(self._folder.path, str(collection.id))
         with translated("delete a collection"):
-            self._client.delete_collection(self._name(tenant))
-            left = self._client.count_collections()  # including those of others
-        del self._collections[tenant]
-        if not left:
-            self._folder.drop_segments()  # Chroma does not delete those of deleted collections
+            self._client.delete_collection(self._name(tenant, slot))
+        del self._collections[tenant, slot]
+        self._folder.drop_segments(segments)  # Chroma does not delete those of deleted collections
+
+    def _finish_swaps(self) -> None:
+        """Let a next collection serve where the one before it is deleted already."""
+        with translated("list its collections"):
+            names = {each.name for each in own_collections(self._client, self._collection)}
+        for tenant in self.tenants():
+            if self._name(tenant, "next") in names and self._name(tenant) not in names:
+                self.swap(tenant)
 
     def _start_over(self) -> None:
         self._collections.clear()
@@ -223,30 +266,33 @@ class VectorIndex:
         except (OSError, StorageError, VectorError) as error:
             raise IndexDamagedError(f"An empty index cannot be made: {error}") from error
 
-    def _name(self, tenant: str) -> str:
-        return self._collection if tenant == DEFAULT_TENANT else f"{self._collection}.{tenant}"
+    def _name(self, tenant: str, slot: Slot = "serving") -> str:
+        collection = self._collection if slot == "serving" else next_name(self._collection)
+        return collection if tenant == DEFAULT_TENANT else f"{collection}.{tenant}"
 
-    def _recorded(self, tenant: str, field: str) -> str | None:
-        collection = self._find(tenant)
+    def _recorded(self, tenant: str, field: str, slot: Slot = "serving") -> str | None:
+        collection = self._find(tenant, slot)
         return None if collection is None else str(collection.metadata[field])
 
-    def _find(self, tenant: str) -> Any | None:
+    def _find(self, tenant: str, slot: Slot = "serving") -> Any | None:
         if self._client is None:
             raise IndexDamagedError(f"There is no index in {self._folder.path}.")
-        if tenant not in self._collections:
+        if (tenant, slot) not in self._collections:
             with translated("open a collection"):
                 try:
-                    self._collections[tenant] = self._client.get_collection(
-                        self._name(tenant), embedding_function=None
+                    self._collections[tenant, slot] = self._client.get_collection(
+                        self._name(tenant, slot), embedding_function=None
                     )
                 except NotFoundError:
                     return None
-        return self._collections[tenant]
+        return self._collections[tenant, slot]
 
-    def _create(self, tenant: str, embedder_name: str, dimensions: int) -> None:
+    def _create(
+        self, tenant: str, embedder_name: str, dimensions: int, slot: Slot = "serving"
+    ) -> None:
         with translated("create a collection"):
-            self._collections[tenant] = self._client.create_collection(
-                self._name(tenant),
+            self._collections[tenant, slot] = self._client.create_collection(
+                self._name(tenant, slot),
                 embedding_function=None,
                 configuration={"hnsw": {"space": "cosine"}},
                 metadata={

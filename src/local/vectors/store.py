@@ -1,5 +1,10 @@
-"""What the vector worker serves: the index and the embedder, each in a thread of its own."""
+"""What the vector worker serves: the index and the embedder, each in a thread of its own.
 
+While an index of another embedder is filled, that one has a thread of its own, too: no question
+waits for it.
+"""
+
+import asyncio
 from collections import OrderedDict
 from collections.abc import Callable
 from functools import partial
@@ -19,6 +24,7 @@ from local.protocol.vectors import (
     VectorHits,
     VectorIdPage,
     VectorIds,
+    VectorNext,
     VectorReset,
     VectorSearch,
     VectorsStored,
@@ -26,7 +32,7 @@ from local.protocol.vectors import (
     VectorUpsert,
 )
 from local.vectors.embedder import Embedder, FloatMatrix
-from local.vectors.index import VectorIndex
+from local.vectors.index import Slot, VectorIndex
 from local.vectors.worker_thread import Batcher, WorkerThread
 
 QUERIES_TOGETHER = 16
@@ -37,6 +43,51 @@ QUERIES_CACHED = 64
 T = TypeVar("T")
 
 
+MakeEmbedder = Callable[[str], Embedder]
+"""Loads the embedder of a name; may raise VectorError."""
+
+
+def no_other(name: str) -> Embedder:
+    """Where nobody says how another embedder is loaded."""
+    raise VectorError(f"This vector worker cannot load {name}.")
+
+
+class LoadedEmbedder:
+    """An embedder with its thread, and the questions that wait for it."""
+
+    def __init__(self, embedder: Embedder) -> None:
+        self.embedder = embedder
+        self.thread = WorkerThread("embedding")
+        self.queries: Batcher[str, FloatMatrix] = Batcher(
+            self.thread, self._embed_queries, limit=QUERIES_TOGETHER
+        )
+        self.recent: OrderedDict[str, FloatMatrix] = OrderedDict()
+
+    @property
+    def name(self) -> str:
+        return self.embedder.name
+
+    def keep(self, text: str, vector: FloatMatrix) -> None:
+        """A question that was asked just now is not embedded again."""
+        self.recent[text] = vector
+        if len(self.recent) > QUERIES_CACHED:
+            self.recent.popitem(last=False)
+
+    def condition(self) -> tuple[int, str | None]:
+        """Its dimensions, or 0 and the reason why it does not work."""
+        try:
+            return self.embedder.dimensions, None
+        except VectorError as error:
+            return 0, str(error)
+
+    def close(self) -> None:
+        self.thread.close()
+        self.embedder.close()
+
+    def _embed_queries(self, texts: list[str]) -> list[FloatMatrix]:
+        return list(self.embedder.embed_queries(texts))
+
+
 class VectorStore:
     """Two threads, so that a batch is embedded while the one before is stored; searches go first.
 
@@ -44,62 +95,130 @@ class VectorStore:
     the index, under a lock.
     """
 
-    def __init__(self, index: VectorIndex, embedder: Embedder) -> None:
+    def __init__(
+        self, index: VectorIndex, embedder: Embedder, another: MakeEmbedder = no_other
+    ) -> None:
+        """`another` loads the embedder of the next index."""
         self.id = new_id()
         self._index = index
-        self._embedder = embedder
+        self._another = another
         self._index_free = Lock()
-        self._embedding = WorkerThread("embedding")
+        self._serving = LoadedEmbedder(embedder)
+        self._next: LoadedEmbedder | None = None
+        self._changing = asyncio.Lock()
         self._storing = WorkerThread("storing")
-        self._queries: Batcher[str, FloatMatrix] = Batcher(
-            self._embedding, self._embed_queries, limit=QUERIES_TOGETHER
-        )
-        self._recent: OrderedDict[str, FloatMatrix] = OrderedDict()
 
     def close(self) -> None:
-        self._embedding.close()
+        self._serving.close()
+        if self._next is not None:
+            self._next.close()
         self._storing.close()
-        self._embedder.close()
 
     async def search(self, ask: VectorSearch) -> VectorHits:
         """Find the nearest records; a question that was asked just now is not embedded again."""
-        nearest = partial(self._nearest, ask)
-        if (vector := self._recent.get(ask.text)) is not None:
+        loaded = self._serving
+        try:
+            return await self._search_by(loaded, ask)
+        except EmbedderMismatchError:
+            if loaded is self._serving:
+                raise
+            return await self._search_by(self._serving, ask)  # another one has come to serve
+
+    async def _search_by(self, loaded: LoadedEmbedder, ask: VectorSearch) -> VectorHits:
+        nearest = partial(self._nearest, loaded.embedder, ask)
+        if (vector := loaded.recent.get(ask.text)) is not None:
             return await self._storing.run(nearest, vector, urgent=True)
-        hits = await self._queries.ask(ask.text, patience=ask.patience, then=nearest)
-        self._recent[ask.text] = np.frombuffer(hits.question, np.float32)
-        if len(self._recent) > QUERIES_CACHED:
-            self._recent.popitem(last=False)
+        hits = await loaded.queries.ask(ask.text, patience=ask.patience, then=nearest)
+        loaded.keep(ask.text, np.frombuffer(hits.question, np.float32))
         return hits
 
     async def upsert(self, ask: VectorUpsert) -> VectorsStored:
         """Embed the items that are text, store all vectors, and return those that were made."""
+        loaded = self._next if ask.into_next else self._serving
+        if loaded is None:
+            raise VectorError("No other index is being filled.")
         items = ask.items
         rows: list[np.ndarray | None] = [
             np.frombuffer(item.vector, np.float32) if item.vector is not None else None
             for item in items
         ]
         missing = [position for position, row in enumerate(rows) if row is None]
-        chunks = self._embedder.embed_documents([items[position].text for position in missing])
-        while (chunk := await self._embedding.run(next, chunks, None)) is not None:
+        chunks = loaded.embedder.embed_documents([items[position].text for position in missing])
+        while (chunk := await loaded.thread.run(next, chunks, None)) is not None:
             for position, vector in zip(*chunk, strict=True):
                 rows[missing[position]] = vector
         matrix: FloatMatrix = np.stack([row for row in rows if row is not None])
-        await self._storing.run(
-            self._alone, self._store, ask.tenant, [item.id for item in items], matrix
-        )
+        slot: Slot = "next" if ask.into_next else "serving"
+        store = partial(self._store, loaded.name, slot)
+        await self._storing.run(self._alone, store, ask.tenant, [item.id for item in items], matrix)
         return VectorsStored(
             vectors=[matrix[position].tobytes() for position in missing],
-            embedder=self._embedder.name,
+            embedder=loaded.name,
         )
+
+    async def change(self, ask: VectorNext) -> VectorStatus:
+        """Begin to fill an index of another embedder, give it up, or let it serve."""
+        async with self._changing:
+            if ask.action == "swap":
+                await self._swap(ask)
+            elif ask.embedder == self._serving.name:
+                await self._give_up(ask.tenant)
+            elif self._next is None or self._next.name != ask.embedder:
+                await self._begin(ask)
+        return await self.status(TenantOnly(tenant=ask.tenant))
+
+    async def _begin(self, ask: VectorNext) -> None:
+        """Load the embedder, and go on with its index, if there is one."""
+        embedder = await asyncio.to_thread(self._another, ask.embedder)
+        if embedder.name == self._serving.name:
+            embedder.close()
+            await self._give_up(ask.tenant)
+            return
+        try:
+            dimensions = await asyncio.to_thread(lambda: embedder.dimensions)
+            await self._storing.run(
+                self._alone, self._prepare, ask.tenant, embedder.name, dimensions
+            )
+        except BaseException:
+            embedder.close()
+            raise
+        former, self._next = self._next, LoadedEmbedder(embedder)
+        if former is not None:
+            await asyncio.to_thread(former.close)
+
+    def _prepare(self, tenant: str, embedder: str, dimensions: int) -> None:
+        if self._index.recorded_embedder(tenant, "next") not in {None, embedder}:
+            self._index.drop_next(tenant)
+        self._index.ensure(tenant, embedder, dimensions, "next")
+
+    async def _give_up(self, tenant: str) -> None:
+        await self._storing.run(self._alone, self._index.drop_next, tenant)
+        if self._next is not None:
+            former, self._next = self._next, None
+            await asyncio.to_thread(former.close)
+
+    async def _swap(self, ask: VectorNext) -> None:
+        """Questions that are on their way to the former embedder are asked of the new one."""
+
+        def swap(following: LoadedEmbedder) -> LoadedEmbedder:
+            self._index.swap(ask.tenant)
+            former, self._serving, self._next = self._serving, following, None
+            return former
+
+        following = self._next
+        if following is None or following.name != ask.embedder:
+            raise VectorError(f"No index of {ask.embedder} is being filled.")
+        former = await self._storing.run(self._alone, swap, following)
+        await asyncio.to_thread(former.close)
 
     async def delete(self, ask: VectorDelete) -> Empty:
         await self._storing.run(self._alone, self._index.delete, ask.tenant, ask.ids)
         return Empty()
 
     async def ids(self, ask: VectorIds) -> VectorIdPage:
+        slot: Slot = "next" if ask.of_next else "serving"
         ids = await self._storing.run(
-            self._alone, self._index.ids, ask.tenant, ask.offset, ask.limit
+            self._alone, self._index.ids, ask.tenant, ask.offset, ask.limit, slot
         )
         return VectorIdPage(ids=ids)
 
@@ -113,64 +232,63 @@ class VectorStore:
         return VectorIdPage(ids=lost)
 
     async def status(self, ask: TenantOnly) -> VectorStatus:
-        dimensions, problem = await self._embedding.run(self._condition, urgent=True)
+        loaded = self._serving
+        dimensions, problem = await loaded.thread.run(loaded.condition, urgent=True)
         return await self._storing.run(
             self._alone, self._status, ask.tenant, dimensions, problem, urgent=True
         )
 
     async def reset(self, ask: VectorReset) -> VectorStatus:
-        embedder = self._embedder
+        embedder = self._serving.embedder
         reset = partial(self._index.reset, whole=ask.whole)
         await self._storing.run(self._alone, reset, ask.tenant, embedder.name, embedder.dimensions)
         return await self.status(TenantOnly(tenant=ask.tenant))
 
-    def _embed_queries(self, texts: list[str]) -> list[FloatMatrix]:
-        return list(self._embedder.embed_queries(texts))
-
-    def _nearest(self, ask: VectorSearch, vector: FloatMatrix) -> VectorHits:
-        hits = self._alone(self._search, ask.tenant, vector[np.newaxis], ask.limit)
+    def _nearest(self, embedder: Embedder, ask: VectorSearch, vector: FloatMatrix) -> VectorHits:
+        search = partial(self._search, embedder.name)
+        hits = self._alone(search, ask.tenant, vector[np.newaxis], ask.limit)
         return VectorHits(
             hits=hits,
-            min_score=self._embedder.min_score,
-            embedder=self._embedder.name,
+            min_score=embedder.min_score,
+            embedder=embedder.name,
             question=vector.tobytes(),
         )
 
-    def _search(self, tenant: str, vector: FloatMatrix, limit: int) -> list[VectorHit]:
+    def _search(
+        self, embedder: str, tenant: str, vector: FloatMatrix, limit: int
+    ) -> list[VectorHit]:
         recorded = self._index.recorded_embedder(tenant)
         if recorded is None:
             return []
-        if recorded != self._embedder.name:
-            raise _mismatch(recorded, self._embedder.name)
+        if recorded != embedder:
+            raise _mismatch(recorded, embedder)
         return self._index.search(tenant, vector, limit)[0] if limit else []
 
     def _alone(self, function: Callable[..., T], *args: Any) -> T:
         with self._index_free:
             return function(*args)
 
-    def _condition(self) -> tuple[int, str | None]:
-        """The embedder's dimensions, or 0 and the reason why it does not work."""
-        try:
-            return self._embedder.dimensions, None
-        except VectorError as error:
-            return 0, str(error)
-
     def _status(self, tenant: str, dimensions: int, problem: str | None) -> VectorStatus:
         recorded = self._index.recorded_embedder(tenant)
-        if recorded not in {None, self._embedder.name}:
-            problem = str(_mismatch(str(recorded), self._embedder.name))
+        embedder = self._serving.name
+        if recorded not in {None, embedder}:
+            problem = str(_mismatch(str(recorded), embedder))
         return VectorStatus(
             worker=self.id,
             count=self._index.count(tenant),
-            embedder=self._embedder.name,
+            embedder=embedder,
             clean=self._index.opened_clean,
             dimensions=dimensions,
             problem=problem,
+            next=self._index.recorded_embedder(tenant, "next"),
+            next_dimensions=self._index.recorded_dimensions(tenant, "next"),
         )
 
-    def _store(self, tenant: str, ids: list[str], matrix: FloatMatrix) -> None:
-        self._index.ensure(tenant, self._embedder.name, matrix.shape[1])
-        self._index.upsert(tenant, ids, matrix)
+    def _store(
+        self, embedder: str, slot: Slot, tenant: str, ids: list[str], matrix: FloatMatrix
+    ) -> None:
+        self._index.ensure(tenant, embedder, matrix.shape[1], slot)
+        self._index.upsert(tenant, ids, matrix, slot)
 
 
 def _mismatch(recorded: str, embedder: str) -> EmbedderMismatchError:

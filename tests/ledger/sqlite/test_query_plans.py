@@ -15,6 +15,7 @@ WHOLE = {
     "count_tasks": "status; from an index alone",
     "indexed_ids": "an index that is compared",
     "sample_indexed": "a start",
+    "count_exported": "the beginning of an export",
     "count_rows": "a start",
     "lacks_features": "a start, until every record has its features",
 }

@@ -40,6 +40,8 @@ class Filter(msgspec.Struct, frozen=True, kw_only=True):
     as_of: str | None
     owner: str
     asking: str | None
+    embedder: str
+    """Whose vectors the question's is compared with."""
 
     @property
     def in_time(self) -> bool:
@@ -52,7 +54,7 @@ class Filter(msgspec.Struct, frozen=True, kw_only=True):
         return not self.in_time and self.only_session is None and self.but_session is None
 
     @classmethod
-    def of(cls, tenant: str, search: Search) -> Self:
+    def of(cls, tenant: str, search: Search, embedder: str = "") -> Self:
         words = tuple(place_word(tenant, place) for place in search.places)
         return cls(
             words=words,
@@ -65,6 +67,7 @@ class Filter(msgspec.Struct, frozen=True, kw_only=True):
             as_of=stamp(search.as_of) if search.as_of else None,
             owner=search.owner,
             asking=search.asking,
+            embedder=embedder,
         )
 
 
@@ -136,7 +139,8 @@ class Pool:
         self, rows: Sequence[int], hits: VectorHits, limit: int
     ) -> list[tuple[float, int]]:
         """The nearest of these rows to the question, each with its cosine."""
-        found = self._all("own_vectors", rows=_json(rows), embedder=hits.embedder, **self._asked)
+        asked = {**self._asked, "embedder": hits.embedder}
+        found = self._all("own_vectors", rows=_json(rows), **asked)
         if not found:
             return []
         cosines = matrix([data for _, data in found]) @ vector_of(hits.question)

@@ -132,6 +132,11 @@ class RecentTopics:
         self.version += 1
         self._records.pop((scope or "", owner or "", folded(topic or "")), None)
 
+    def forget_all(self) -> None:
+        """Any of them may have been replaced."""
+        self.version += 1
+        self._records.clear()
+
 
 def _key(record: NewRecord) -> Key:
     return record.scope, record.owner, folded(record.topic or "")

@@ -7,7 +7,7 @@ from local.ledger.records import Waiting, indexed_text, labelled
 from local.ledger.sqlite.backlog import PAGE
 from local.ledger.sqlite.database import Row, SqlConnection
 from local.ledger.sqlite.rows import TenantRows
-from local.ledger.tasks import Task
+from local.ledger.tasks import Task, TaskKind
 
 
 class IndexedRecords:
@@ -16,24 +16,34 @@ class IndexedRecords:
     def __init__(self, rows: TenantRows) -> None:
         self._rows = rows
         self.tenant = rows.tenant
+        self.next: str | None = None
+        """The embedder of the index that is filled beside the other: it gets what that one gets."""
 
-    async def waiting(self, tasks: Sequence[Task], *, embedder: str) -> list[Waiting]:
+    async def waiting(
+        self, tasks: Sequence[Task], *, embedder: str, kind: TaskKind = "index"
+    ) -> list[Waiting]:
         """The records of these tasks that still wait, with vectors that `embedder` made."""
         rows = json.dumps([task.row for task in tasks])
-        return [
-            _waiting(row) for row in await self._rows.all("to_index", rows=rows, embedder=embedder)
-        ]
+        asked = {"rows": rows, "embedder": embedder, "kind": kind}
+        return [_waiting(row) for row in await self._rows.all("to_index", **asked)]
 
-    async def sample_indexed(self, limit: int) -> list[Waiting]:
+    async def sample_indexed(self, limit: int, *, embedder: str) -> list[Waiting]:
         """Some records that should be in the index, by chance, with their vectors."""
-        return [_waiting(row) for row in await self._rows.all("sample_indexed", limit=limit)]
+        found = await self._rows.all("sample_indexed", limit=limit, embedder=embedder)
+        return [_waiting(row) for row in found]
 
     async def store_vectors(
-        self, records: Sequence[Waiting], vectors: Sequence[bytes], embedder: str
+        self,
+        records: Sequence[Waiting],
+        vectors: Sequence[bytes],
+        embedder: str,
+        *,
+        kind: TaskKind = "index",
     ) -> None:
         """Store the vectors of those that had none, in their order, and finish the tasks of all.
 
-        One that was superseded while its vector was on its way is taken out of the index again.
+        Vectors of embedders that have no index any more are deleted. One that was superseded while
+        its vector was on its way is taken out of the index again.
         """
         without = [record for record in records if record.vector is None]
 
@@ -42,12 +52,17 @@ class IndexedRecords:
                 self._rows.execute(
                     connection, "keep_vector", row=record.row, embedder=embedder, data=data
                 )
+                if kind == "index":
+                    kept = json.dumps([name for name in (embedder, self.next) if name])
+                    self._rows.execute(
+                        connection, "drop_other_vectors", row=record.row, embedders=kept
+                    )
             for record in records:
-                finished = self._rows.execute(
-                    connection, "finish_task", kind="index", row=record.row
-                )
+                finished = self._rows.execute(connection, "finish_task", kind=kind, row=record.row)
                 if not finished.rowcount:
                     self._rows.execute(connection, "unindex_superseded", row=record.row)
+                elif kind == "index" and self.next is not None:
+                    self._rows.execute(connection, "add_task", kind="embed", row=record.row)
 
         await self._rows.write(store)
 
@@ -63,11 +78,33 @@ class IndexedRecords:
         for first in range(1, last + 1, PAGE):
             await self._rows.change("index_anew", first=first, last=first + PAGE - 1)
 
-    async def index_again(self, ids: Sequence[str]) -> None:
-        """Let these records wait for the index again."""
+    async def index_again(self, ids: Sequence[str], *, kind: TaskKind = "index") -> None:
+        """Let these records wait for the index again, or for the next one (`embed`)."""
         for start in range(0, len(ids), PAGE):
             page = ids[start : start + PAGE]
-            await self._rows.change_each("index_again", ({"id": id_} for id_ in page))
+            await self._rows.change_each("index_again", ({"id": id_, "kind": kind} for id_ in page))
+
+    async def to_embed(self) -> int:
+        """How many records wait for the next index."""
+        row = await self._rows.one("count_kind", kind="embed")
+        return int(row["waiting"]) if row else 0
+
+    async def embed_no_more(self) -> None:
+        """Nothing waits for the next index any more: there is none."""
+        for state in ("waits", "later", "aside"):
+            asked = {"kind": "embed", "state": state, "limit": PAGE}
+            while await self._rows.change("withdraw_kind", **asked) == PAGE:
+                pass
+
+    async def keep_vectors_of(self, embedder: str) -> None:
+        """Delete the vectors of all other embedders, a page at a time."""
+        kept = json.dumps([embedder])
+        row = await self._rows.one("vectors_of_others", embedders=kept)
+        last = (row["last"] if row else None) or 0
+        for first in range(1, last + 1, PAGE):
+            await self._rows.change(
+                "drop_vectors_of_others", first=first, last=first + PAGE - 1, embedders=kept
+            )
 
     async def compared(self, present: set[str]) -> tuple[list[str], list[str]]:
         """What the index lacks, and what it has too much, if it holds the ids in `present`."""

@@ -18,8 +18,10 @@ from local.ledger.sqlite.backlog import TaskQueue
 from local.ledger.sqlite.conversations import Conversations
 from local.ledger.sqlite.database import Database, Row, SqlConnection, damages
 from local.ledger.sqlite.documents import Documents
+from local.ledger.sqlite.exports import Exports
 from local.ledger.sqlite.extraction import Extractions
 from local.ledger.sqlite.facts import Facts, RecentTopics
+from local.ledger.sqlite.imports import Imports
 from local.ledger.sqlite.index import IndexedRecords
 from local.ledger.sqlite.knowledge import Knowledge
 from local.ledger.sqlite.received import Received
@@ -62,6 +64,8 @@ class Ledger:
         self.upkeep = Upkeep(rows, written, topics)
         self.audit = Audit(rows, written, topics)
         self.searches = Searches(rows)
+        self.exports = Exports(rows)
+        self.imports = Imports(rows, written, topics)
 
     @classmethod
     @asynccontextmanager

@@ -80,6 +80,8 @@ NO_COLUMNS = {"features", "tasks"}
 
 def tasks_of(record: NewRecord) -> tuple[TaskKind, ...]:
     """What is to be done with a new record; a transcript is not searched, a task by words only."""
+    if isinstance(record, Record) and record.superseded_by is not None:
+        return ()
     unindexed = record.kind == "transcript" or record.memory_type == "task"
     return record.tasks if unindexed else ("index", *record.tasks)
 
@@ -135,13 +137,16 @@ class RecordRows:
         self._rows = rows
 
     def store(self, connection: SqlConnection, record: NewRecord) -> Written:
-        """Add a record unless its id is there already."""
-        values = {name: getattr(record, name) for name in NewRecord.__struct_fields__}
+        """Add a record unless its id is there already; a Record with the state that it is in."""
+        values = {name: getattr(record, name, None) for name in Record.__struct_fields__}
         values["metadata"] = _json(record.metadata)
         values["event_time"] = stamp(record.event_time)
         values["folded_topic"] = folded(record.topic) if record.topic else None
         values["source_class"] = class_of(record)
-        values["stated_by"] = principal_of(record)
+        if isinstance(record, Record):
+            values["retired_at"] = stamp(record.retired_at) if record.retired_at else None
+        else:
+            values["stated_by"] = principal_of(record)
         values["keywords"], values["queries"] = _json(record.keywords), _json(record.queries)
         added = self._rows.execute(connection, "insert_record", **values)
         if added.rowcount == 1:

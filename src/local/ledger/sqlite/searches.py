@@ -52,6 +52,14 @@ class BehindOthersError(Exception):
     """Of the nearest vectors too few are the caller's."""
 
 
+class OtherEmbedderError(Exception):
+    """The question was embedded by another embedder than what it is to be compared with."""
+
+    def __init__(self, embedder: str) -> None:
+        super().__init__(embedder)
+        self.embedder = embedder
+
+
 class PoolMatches(msgspec.Struct, frozen=True, kw_only=True):
     """Candidates that the ledger finds without vectors."""
 
@@ -229,6 +237,17 @@ class Searches:
         self._rows = rows
         self._full_text = FullText(rows)
         self._working_sets = WorkingSets(rows)
+        self._embedder = ""
+
+    def expect(self, embedder: str) -> None:
+        """Questions will be embedded by this one."""
+        if embedder != self._embedder:
+            self._embedder = embedder
+            self._working_sets.keep_only(embedder)
+
+    async def prepare(self, embedder: str) -> None:
+        """Read ahead what questions need once another embedder answers them."""
+        await self._working_sets.prepare(embedder)
 
     async def waits(self, search: Search) -> bool:
         """Whether some of what is searched waits for its vector."""
@@ -251,18 +270,30 @@ class Searches:
         Raises:
             StorageError: The ledger cannot be read.
         """
-        filter_ = Filter.of(self._rows.tenant, search)
+        while True:
+            try:
+                return await self._find(search, look, draft, choose)
+            except OtherEmbedderError as error:
+                self.expect(error.embedder)
+
+    async def _find(
+        self, search: Search, look: AskVectors, draft: Drafter[D], choose: Chooser[D, T]
+    ) -> T:
+        filter_ = Filter.of(self._rows.tenant, search, self._embedder)
         asked = SearchRun(self._rows, self._full_text, search, filter_, draft, choose)
         retired = search.as_of is not None and await self._rows.read(asked.retired_since)
         if not retired and await self._working_sets.fits(filter_.words):
             meaning, drafted = await asyncio.gather(look(0), self._drafted(asked))
+            _check(meaning, filter_)
             if drafted is not None:
                 return await self._rows.read(partial(asked.of_all, meaning, drafted))
         meaning, pooled = await asyncio.gather(look(LOOK), self._pooled(asked))
+        _check(meaning, filter_)
         chosen = partial(asked.of_pooled, pooled)
         with suppress(BehindOthersError):
             return await self._rows.read(partial(chosen, meaning, None))
         further = await look(FURTHER_LOOK)
+        _check(further, filter_)
         if further.hits is not None:
             with suppress(BehindOthersError):
                 return await self._rows.read(partial(chosen, further, None))
@@ -272,7 +303,7 @@ class Searches:
     async def _drafted(self, asked: SearchRun[D, T]) -> Drafted[D] | None:
         """Of a whole memory; None if it has become too large."""
         await _question_has_left()
-        columns = await self._working_sets.of(asked.filter.words)
+        columns = await self._working_sets.of(asked.filter.words, asked.filter.embedder)
         if columns is None:
             return None
         return await self._rows.read(partial(asked.draft_of_all, columns))
@@ -280,6 +311,12 @@ class Searches:
     async def _pooled(self, asked: SearchRun[D, T]) -> PoolMatches:
         await _question_has_left()
         return await self._rows.read(asked.pool_by_words)
+
+
+def _check(meaning: Meaning, filter_: Filter) -> None:
+    """Raise if the question's vector cannot be compared with those that were read."""
+    if meaning.hits is not None and meaning.hits.embedder != filter_.embedder:
+        raise OtherEmbedderError(meaning.hits.embedder)
 
 
 async def _question_has_left() -> None:

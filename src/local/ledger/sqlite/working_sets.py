@@ -109,12 +109,12 @@ class WorkingSets:
 
     def __init__(self, rows: TenantRows) -> None:
         self._rows = rows
-        self._sets: OrderedDict[Places, _WorkingSet] = OrderedDict()
+        self._sets: OrderedDict[tuple[str, Places], _WorkingSet] = OrderedDict()
         self._large: OrderedDict[Places, None] = OrderedDict()
 
     async def fits(self, places: Places) -> bool:
         """Whether a memory is small enough to be searched whole; a large one hardly shrinks."""
-        if places in self._sets:
+        if any(held == places for _, held in self._sets):
             return True
         if places not in self._large:
             if await self._rows.read(partial(self._count, places)) <= MOST:
@@ -122,15 +122,26 @@ class WorkingSets:
             self._note_large(places)
         return False
 
-    async def of(self, places: Places) -> Columns | None:
-        """A memory as it is now; None if it has become too large."""
-        known = self._sets.setdefault(places, _WorkingSet(self._rows, places))
-        self._sets.move_to_end(places)
+    async def prepare(self, embedder: str) -> None:
+        """Read the memories that are held with the vectors of another embedder, too."""
+        for places in list(dict.fromkeys(held for _, held in self._sets)):
+            await self.of(places, embedder)
+
+    def keep_only(self, embedder: str) -> None:
+        """Hold no memory any more with the vectors of others."""
+        for key in [key for key in self._sets if key[0] != embedder]:
+            del self._sets[key]
+
+    async def of(self, places: Places, embedder: str) -> Columns | None:
+        """A memory as it is now, with the vectors of an embedder; None if it is too large."""
+        key = (embedder, places)
+        known = self._sets.setdefault(key, _WorkingSet(self._rows, places, embedder))
+        self._sets.move_to_end(key)
         while not await self._rows.read(known.catch_up):
             pass
         size = len(known.columns)
         if size > MOST or known.columns.outdated > OUTDATED * size:
-            self._sets.pop(places, None)  # to be read anew
+            self._sets.pop(key, None)  # to be read anew
             if size - known.columns.outdated > MOST:
                 self._note_large(places)
                 return None
@@ -155,8 +166,9 @@ class WorkingSets:
 
 
 class _WorkingSet:
-    def __init__(self, rows: TenantRows, places: Places) -> None:
+    def __init__(self, rows: TenantRows, places: Places, embedder: str) -> None:
         self._rows = rows
+        self._embedder = embedder
         self._seen = dict.fromkeys(places, (-1, 0))
         self._version = 0
         self.columns = Columns()
@@ -168,7 +180,13 @@ class _WorkingSet:
             return True
         whole = True
         for place, (revision, row) in self._seen.items():
-            asked = {"place": place, "revision": revision, "after": row, "limit": PAGE}
+            asked = {
+                "place": place,
+                "revision": revision,
+                "after": row,
+                "limit": PAGE,
+                "embedder": self._embedder,
+            }
             changed = self._rows.execute(connection, "changed", **asked).fetchall()
             if changed:
                 self.columns.add(Candidate._make(each[:-1]) for each in map(tuple, changed))

@@ -47,6 +47,8 @@ class Retrieval:
             StorageError: The ledger cannot be read. A missing vector worker is no error.
         """
         look = partial(self._look, search)
+        if self._indexer.embedder is not None:
+            self._ledger.searches.expect(self._indexer.embedder)
         return await self._ledger.searches.find(search, look, draft, choose)
 
     async def nearest(

@@ -7,8 +7,8 @@ the vectors in the ledger.
 
 import asyncio
 import time
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager, suppress
 from datetime import datetime
 
 import structlog
@@ -65,9 +65,36 @@ class Indexer(Job):
         self._rebuilding = asyncio.Lock()
         self._filling = False
         self._patience = patience
+        self._under_way = 0
+        self._idle = asyncio.Event()
+        self._idle.set()
+        self._may_index = asyncio.Event()
+        self._may_index.set()
+        self._backlog = backlog
+        self.embedder: str | None = None
+        """The one that serves, or did last."""
         self._settled = asyncio.Event()
         """No worker is starting: one is ready, or has died, or says why it cannot serve."""
         self._settled.set()
+
+    @property
+    def worker(self) -> VectorStatus | None:
+        """The worker whose index was compared with the ledger, as it was then."""
+        return self._worker
+
+    @asynccontextmanager
+    async def still(self) -> AsyncIterator[None]:
+        """Index nothing meanwhile; what is under way is waited for."""
+        self._may_index.clear()
+        try:
+            await self._idle.wait()
+            yield
+        finally:
+            self._may_index.set()
+
+    def swapped(self, status: VectorStatus) -> None:
+        """An index of another embedder, which holds the same records, has come to serve."""
+        self._worker, self.embedder = status, status.embedder
 
     @property
     def caught_up(self) -> bool:
@@ -198,6 +225,19 @@ class Indexer(Job):
             self._damage.mended()
 
     async def _index(self, tasks: Sequence[Task]) -> None:
+        await self._may_index.wait()
+        self._under_way += 1
+        self._idle.clear()
+        try:
+            await self._upsert(tasks)
+        finally:
+            self._under_way -= 1
+            if not self._under_way:
+                self._idle.set()
+        if self._records.next is not None:
+            self._backlog.wake("embed")
+
+    async def _upsert(self, tasks: Sequence[Task]) -> None:
         worker = self._worker
         if worker is None:
             raise VectorError(REPLACED)
@@ -227,7 +267,9 @@ class Indexer(Job):
         if losses != self._losses:
             raise VectorError(REPLACED)
         self._worker, self.starting = status, False
+        self.embedder = status.embedder
         self._settled.set()
+        self._backlog.wake("embed")
 
     async def _compare(self) -> VectorStatus:
         """Find what the index lacks, or has too much, after a restart or a crash."""
@@ -256,7 +298,7 @@ class Indexer(Job):
 
     async def _probe(self, status: VectorStatus) -> None:
         """Files that were cut short or deleted lose vectors without an error: a sample tells."""
-        sample = await self._records.sample_indexed(SAMPLE)
+        sample = await self._records.sample_indexed(SAMPLE, embedder=status.embedder)
         lost: list[str] = []
         for batch in batches(sample, status.dimensions):
             lost += await self._vectors.lost(items_of(batch), tenant=self._records.tenant)

@@ -2,12 +2,12 @@
 SELECT record.id, record.row, record.kind, record.topic, record.label, record.queries,
        substr(record.content, 1, 1000) AS content,
        before.label AS before_label, substr(before.content, -300) AS before,
-       CASE WHEN vector.embedder = :embedder THEN vector.data END AS vector
+       vector.data AS vector
 FROM json_each(:rows) AS wanted
-CROSS JOIN task ON task.tenant = :tenant AND task.kind = 'index' AND task.record = wanted.value
+CROSS JOIN task ON task.tenant = :tenant AND task.kind = :kind AND task.record = wanted.value
 CROSS JOIN record ON record.row = wanted.value
-LEFT JOIN vector ON vector.record = record.row
-LEFT JOIN record AS before ON before.row = CASE WHEN vector.embedder IS NOT :embedder THEN (
+LEFT JOIN vector ON vector.record = record.row AND vector.embedder = :embedder
+LEFT JOIN record AS before ON before.row = CASE WHEN vector.embedder IS NULL THEN (
      SELECT max(earlier.row) FROM record AS earlier INDEXED BY record_session
      WHERE earlier.tenant = record.tenant AND earlier.owner = record.owner
        AND earlier.session_id = record.session_id
@@ -18,7 +18,31 @@ ORDER BY wanted.key;
 
 -- name: keep_vector
 INSERT INTO vector (record, embedder, data) VALUES (:row, :embedder, :data)
-ON CONFLICT (record) DO UPDATE SET embedder = excluded.embedder, data = excluded.data;
+ON CONFLICT (record, embedder) DO UPDATE SET data = excluded.data;
+
+-- name: drop_other_vectors
+DELETE FROM vector
+WHERE record = :row AND embedder NOT IN (SELECT value FROM json_each(:embedders))
+  AND EXISTS (SELECT 1 FROM record WHERE record.row = :row AND +record.tenant = :tenant);
+
+-- name: vectors_of_others
+SELECT max(record) AS last FROM vector
+WHERE embedder NOT IN (SELECT value FROM json_each(:embedders));
+
+-- name: drop_vectors_of_others
+DELETE FROM vector
+WHERE record BETWEEN :first AND :last AND embedder NOT IN (SELECT value FROM json_each(:embedders))
+  AND EXISTS (SELECT 1 FROM record WHERE record.row = vector.record AND +record.tenant = :tenant);
+
+-- name: withdraw_kind
+DELETE FROM task
+WHERE tenant = :tenant AND kind = :kind AND record IN (
+    SELECT record FROM task INDEXED BY task_turn
+    WHERE tenant = :tenant AND kind = :kind AND state = :state LIMIT :limit);
+
+-- name: count_kind
+SELECT count(*) AS waiting FROM task INDEXED BY task_turn
+WHERE tenant = :tenant AND kind = :kind AND state IN ('waits', 'later');
 
 -- name: unindex_superseded
 INSERT OR IGNORE INTO task (tenant, kind, record, place)
@@ -38,7 +62,7 @@ SELECT coalesce(max(row), 0) AS last FROM record;
 
 -- name: index_again
 INSERT OR IGNORE INTO task (tenant, kind, record, place)
-SELECT tenant, 'index', row, place FROM record
+SELECT tenant, :kind, row, place FROM record
 WHERE tenant = :tenant AND id = :id AND superseded_by IS NULL AND kind != 'transcript' AND memory_type IS NOT 'task';
 
 -- name: indexed_ids
@@ -49,7 +73,7 @@ WHERE tenant = :tenant AND superseded_by IS NULL AND kind != 'transcript' AND me
 -- name: sample_indexed
 SELECT record.id, record.row, record.kind, record.topic, record.label, '' AS content, '[]' AS queries,
        NULL AS before, vector.data AS vector
-FROM record JOIN vector ON vector.record = record.row
+FROM record JOIN vector ON vector.record = record.row AND vector.embedder = :embedder
 WHERE record.row IN (
       SELECT row FROM record
       WHERE tenant = :tenant AND superseded_by IS NULL AND kind != 'transcript' AND memory_type IS NOT 'task' AND NOT EXISTS (

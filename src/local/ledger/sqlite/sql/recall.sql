@@ -45,7 +45,7 @@ FROM (SELECT value AS row FROM json_each(:rows)
       CROSS JOIN record AS found ON found.tenant = :tenant AND found.id = id.value) AS wanted
 CROSS JOIN record ON record.row = wanted.row
 LEFT JOIN feature ON feature.record = record.row
-LEFT JOIN vector ON vector.record = record.row
+LEFT JOIN vector ON vector.record = record.row AND vector.embedder = :embedder
 WHERE +record.tenant = :tenant AND (record.superseded_by IS NULL OR record.retired_at > :as_of)
   AND +record.place IN (SELECT value FROM json_each(:places))
   AND (record.scope != 'session' OR (
@@ -73,7 +73,7 @@ SELECT record.row, record.id, record.kind, record.scope, record.session_id, reco
        record.superseded_by IS NULL AS active, record.revision
 FROM record INDEXED BY record_revision
 LEFT JOIN feature ON feature.record = record.row
-LEFT JOIN vector ON vector.record = record.row
+LEFT JOIN vector ON vector.record = record.row AND vector.embedder = :embedder
 WHERE record.tenant = :tenant AND record.place = :place
   AND (record.revision, record.row) > (:revision, :after)
   AND (record.superseded_by IS NULL OR :revision >= 0)

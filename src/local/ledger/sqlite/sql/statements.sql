@@ -2,11 +2,12 @@
 INSERT INTO record (tenant, id, kind, scope, owner, topic, folded_topic, label, role, source_ref,
                     memory_type, durability, importance, content, metadata, agent, session_id,
                     query_id, turn, stands_at, alias, pending, source_class, stated_by, summary,
-                    keywords, queries, confidence, event_time, revision)
+                    keywords, queries, confidence, event_time, score, superseded_by, retired_at,
+                    retired_why, revision)
 VALUES (:tenant, :id, :kind, :scope, :owner, :topic, :folded_topic, :label, :role, :source_ref,
         :memory_type, :durability, :importance, :content, :metadata, :agent,
         :session_id, :query_id, :turn, :stands_at, :alias, :pending, :source_class, :stated_by, :summary,
-        :keywords, :queries, :confidence, :event_time,
+        :keywords, :queries, :confidence, :event_time, :score, :superseded_by, :retired_at, :retired_why,
         (SELECT 1 + ifnull(max(revision), 0) FROM record
          WHERE tenant = :tenant AND place = 'p' || hex(:tenant) || 'x' || hex(:scope) || 'x'
                || hex(:owner) || 'x' || hex(:kind) || 'x'))

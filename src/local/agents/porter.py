@@ -1,0 +1,115 @@
+"""Serves exports and imports: page by page, to whoever asked and nobody else.
+
+They are no tools, whose results go to everybody.
+"""
+
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+import msgspec
+import structlog
+
+from local.bus.connection import BusMessage, Connection
+from local.bus.identity import caller_of
+from local.bus.participant import Participant, error_answer
+from local.errors import BadRequestError, Local2Error, TooLargeError
+from local.fair_slots import FairSlots
+from local.memory.service import MemoryService
+from local.memory.tenant import Memories
+from local.protocol import subjects
+from local.protocol.envelope import decode, encode, seal
+from local.protocol.portable import ExportPage, ExportRequest, ImportReport, ImportRequest
+
+NAME = "porter"
+LONGEST_LINE = 32_000_000
+"""Bytes of a line that comes in pieces."""
+TRANSFERS = 4
+"""Lines that come in pieces at once; beyond, the one that began longest ago is given up."""
+FAULT = "It failed; the server's log says where."
+
+P = TypeVar("P")
+
+log = structlog.get_logger()
+
+
+class Porter(Participant):
+    """Serves `memory.export` and `memory.import`."""
+
+    def __init__(self, bus: Connection, memories: Memories) -> None:
+        super().__init__(bus, name=NAME, description="Exports memories, and imports them.")
+        self._memories = memories
+        self._slots = FairSlots()
+        self._pieces = Pieces()
+        self._answer_with(subjects.MEMORY_EXPORT, ExportRequest, _export)
+        self._answer_with(subjects.MEMORY_IMPORT, ImportRequest, self._import)
+
+    def _answer_with(
+        self,
+        subject: str,
+        payload: type[P],
+        function: Callable[[MemoryService, P], Awaitable[msgspec.Struct]],
+    ) -> None:
+        async def answered(message: BusMessage) -> msgspec.Struct:
+            envelope = decode(message.data, payload)
+            caller = caller_of(envelope)
+            with self._slots.admitted(caller.principal, len(message.data)):
+                async with self._slots.slot(caller.principal):
+                    return await function(self._memories.of(caller), envelope.payload)
+
+        async def handle(message: BusMessage) -> None:
+            headers: dict[str, str] | None = None
+            try:
+                data = encode(seal(await answered(message), type="answer", source=NAME))
+            except Local2Error as error:
+                data, headers = error_answer(error, source=NAME)
+            except Exception:
+                log.exception("transfer_failed", subject=subject)
+                data, headers = error_answer(Local2Error(FAULT), source=NAME)
+            if message.reply:
+                await self.bus.publish(message.reply, data, headers=headers)
+
+        self.serve(subject, handle, queue=NAME, limit=None)
+
+    async def _import(self, memory: MemoryService, ask: ImportRequest) -> ImportReport:
+        lines = [bytes(line) for line in ask.lines]
+        if ask.transfer:
+            line = self._pieces.add(ask)
+            if line is None:
+                return ImportReport()
+            lines = [line]
+        return await memory.portability.import_lines(lines, number=ask.number, dry_run=ask.dry_run)
+
+
+async def _export(memory: MemoryService, ask: ExportRequest) -> ExportPage:
+    return await memory.portability.export(ask)
+
+
+class Pieces:
+    """Lines too long for a message, until their last piece has come."""
+
+    def __init__(self) -> None:
+        self._begun: OrderedDict[str, list[bytes]] = OrderedDict()
+
+    def add(self, ask: ImportRequest) -> bytes | None:
+        """Take the next piece of a line; the line, once it is whole.
+
+        Raises:
+            BadRequestError: A piece before it is missing.
+            TooLargeError: The line is too long.
+        """
+        pieces = self._begun.pop(ask.transfer, [])
+        if len(pieces) != ask.part:
+            raise BadRequestError(
+                f"Line {ask.number}: its piece {len(pieces)} is missing.",
+                remedy="Import the file again: nothing is stored twice.",
+            )
+        pieces.append(ask.piece)
+        if sum(map(len, pieces)) > LONGEST_LINE:
+            raise TooLargeError(f"Line {ask.number} has more than {LONGEST_LINE:,} bytes.")
+        if not ask.cut:
+            return b"".join(pieces)
+        self._begun[ask.transfer] = pieces
+        if len(self._begun) > TRANSFERS:
+            self._begun.popitem(last=False)
+        return None

@@ -1,0 +1,115 @@
+"""`local2 export`: everything of a tenant, or of a scope, as JSON lines.
+
+A file appears under its name once it is whole: until then it is `FILE.part`, and a backup that is
+there already stays as it is.
+"""
+
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO
+
+import msgspec
+
+from local import __version__
+from local.cli.answers import NAME, Outcome, name_of, progress, report
+from local.cli.output import Output, run_async
+from local.client import connect
+from local.client.transfer import export_page
+from local.errors import UnwritableError
+from local.protocol.envelope import Sender, utc_now
+from local.protocol.portable import FORMAT, EndLine, ExportPage, ExportRequest, HeaderLine, Line
+from local.runtime import running_url
+from local.settings import Settings
+
+STANDARD_OUTPUT = Path("-")
+
+
+class Exported(msgspec.Struct, frozen=True, kw_only=True):
+    """How many lines of each type there are."""
+
+    counts: dict[str, int]
+
+
+def counted(counts: dict[str, int]) -> str:
+    """How many of each type, in words."""
+    return ", ".join(f"{count} {_plural(kind, count)}" for kind, count in counts.items()) or "0"
+
+
+def _plural(kind: str, count: int) -> str:
+    return kind if count == 1 or kind in {"audit", "access", "feedback"} else f"{kind}s"
+
+
+def export(
+    settings: Settings, output: Output, file: Path, ask: ExportRequest, caller: Sender
+) -> None:
+    with _opened(file) as target:
+        counts = run_async(_export(settings, output, target, ask, caller))
+    content = f"{counted(counts)} exported."
+    if file == STANDARD_OUTPUT:  # which has the lines, and nothing else
+        output.errors.print(content, markup=False)
+    else:
+        report(output, [Outcome(file=name_of(file), content=content, data=Exported(counts=counts))])
+
+
+@contextmanager
+def _opened(file: Path) -> Iterator[BinaryIO]:
+    """The file to write to; it takes its name at the end."""
+    if file == STANDARD_OUTPUT:
+        yield sys.stdout.buffer
+        return
+    part = file.with_name(f"{file.name}.part")
+    try:
+        with part.open("wb") as target:
+            yield target
+        part.replace(file)
+    except OSError as error:
+        raise UnwritableError(file, error) from error
+
+
+async def _export(
+    settings: Settings, output: Output, target: BinaryIO, ask: ExportRequest, caller: Sender
+) -> dict[str, int]:
+    """Write the lines of every page; returns how many there are of each type."""
+    counts: Counter[str] = Counter()
+    async with connect(running_url(settings), name=NAME) as bus:
+        page = await export_page(bus, ask, caller)
+        _write(target, _header(page, ask, caller))
+        with progress(output) as bar:
+            task = bar.add_task("Exporting", total=page.records)
+            while True:
+                _write_page(target, page)
+                counts.update(page.counts)
+                bar.update(task, completed=counts["record"])
+                if page.cursor is None:
+                    break
+                ask.cursor = page.cursor
+                page = await export_page(bus, ask, caller)
+    _write(target, EndLine(counts=dict(counts)))
+    target.flush()
+    return dict(counts)
+
+
+def _header(page: ExportPage, ask: ExportRequest, caller: Sender) -> HeaderLine:
+    return HeaderLine(
+        format=FORMAT,
+        local2=__version__,
+        exported_at=utc_now(),
+        records=page.records or 0,
+        scope=ask.scope,
+        user=caller.user if ask.scope in {"session", "user"} else None,
+        session=caller.session_id if ask.scope == "session" else None,
+        agent=caller.agent if ask.scope == "agent" else None,
+    )
+
+
+def _write_page(target: BinaryIO, page: ExportPage) -> None:
+    target.writelines(bytes(line) + b"\n" for line in page.lines)
+    if page.piece:
+        target.write(page.piece if page.cut else page.piece + b"\n")
+
+
+def _write(target: BinaryIO, line: Line) -> None:
+    target.write(msgspec.json.encode(line) + b"\n")

@@ -1,0 +1,239 @@
+"""`local2 import`: the lines of an export file into the memory of the running stack.
+
+A file is read twice: all of it is checked before any of it is sent. What comes on standard input
+is checked as it comes. Lines are stored page by page, each page whole or not at all; a file that
+was imported in part is completed by importing it again.
+"""
+
+import sys
+from codecs import BOM_UTF8
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+import msgspec
+from rich.progress import Progress, TaskID
+
+from local.cli.answers import NAME, Outcome, name_of, progress, report
+from local.cli.export import counted
+from local.cli.output import Output, run_async
+from local.client import connect
+from local.client.transfer import import_lines
+from local.errors import BadRequestError, InvalidArgumentsError, Local2Error
+from local.protocol.envelope import Sender, new_id
+from local.protocol.portable import (
+    FORMAT,
+    LINE_BYTES,
+    LINES,
+    Conflict,
+    EndLine,
+    HeaderLine,
+    ImportReport,
+    ImportRequest,
+    any_line,
+)
+from local.runtime import running_url
+from local.settings import Settings
+
+STANDARD_INPUT = Path("-")
+SHOWN_CONFLICTS = 20
+AGAIN = "Import it again to go on: nothing is stored twice."
+CUT_SHORT = "The file ends before its last line: it was cut short."
+
+
+class Imported:
+    """What became of a file's lines so far."""
+
+    def __init__(self, *, dry_run: bool) -> None:
+        self.dry_run = dry_run
+        self.report = ImportReport(new={}, known={}, conflicts=[])
+
+    def add(self, page: ImportReport) -> None:
+        """Count what became of a page."""
+        total = self.report
+        for counts, more in ((total.new, page.new), (total.known, page.known)):
+            for kind, count in more.items():
+                counts[kind] = counts.get(kind, 0) + count
+        total.replaced += page.replaced
+        total.erased += page.erased
+        total.unplaced += page.unplaced
+        total.conflicts += page.conflicts
+
+    def summary(self) -> str:
+        report = self.report
+        done = "would be imported" if self.dry_run else "imported"
+        parts = [f"{counted(report.new)} {done}", f"{sum(report.known.values())} known already"]
+        for count, what in (
+            (report.replaced, "replaced by newer versions"),
+            (report.erased, "left out, as they were erased here"),
+            (report.unplaced, "about what is not here"),
+            (len(report.conflicts), "conflicts, in which the newer one stands"),
+        ):
+            parts += [f"{count} {what}"] if count else []
+        return f"{', '.join(parts)}."
+
+
+class Checker:
+    """Checks the lines of a file in their order."""
+
+    def __init__(self) -> None:
+        self.number = 0
+        self.records = 0
+        self._counts: Counter[str] = Counter()
+        self._ended = False
+
+    def wanted(self, data: bytes) -> bool:
+        """Whether a line is to be stored.
+
+        Raises:
+            BadRequestError: It is no line of an export, or not where it belongs.
+        """
+        self.number += 1
+        if not data.strip():
+            return False
+        if self._ended:
+            raise BadRequestError(f"Line {self.number} follows the last line of the export.")
+        line = any_line(data, self.number)
+        if isinstance(line, HeaderLine) != (self.number == 1):
+            raise BadRequestError(
+                f"Line {self.number} is out of place: the first line of an export is its header, "
+                "and no other is."
+            )
+        if isinstance(line, HeaderLine):
+            self._begin(line)
+            return False
+        if isinstance(line, EndLine):
+            self._end(line)
+            return False
+        self._counts[str(line.__struct_config__.tag)] += 1
+        return True
+
+    def finish(self) -> None:
+        """All lines have come.
+
+        Raises:
+            BadRequestError: Some are missing.
+        """
+        if not self._ended:
+            raise BadRequestError(CUT_SHORT, remedy="Export it again.")
+
+    def _begin(self, header: HeaderLine) -> None:
+        if header.format > FORMAT:
+            raise BadRequestError(
+                f"The file has format {header.format}, of local2 {header.local2}; this one reads "
+                f"formats up to {FORMAT}.",
+                remedy="Update local2.",
+            )
+        self.records = header.records
+
+    def _end(self, end: EndLine) -> None:
+        if end.counts != dict(self._counts):
+            raise BadRequestError(
+                f"Line {self.number} says that there are {counted(end.counts)}; the file has "
+                f"{counted(dict(self._counts))}.",
+                remedy="Export it again.",
+            )
+        self._ended = True
+
+
+def import_(
+    settings: Settings, output: Output, file: Path, caller: Sender, *, dry_run: bool
+) -> None:
+    imported = Imported(dry_run=dry_run)
+    error = None
+    try:
+        run_async(_import(settings, output, file, caller, imported))
+    except Local2Error as failed:
+        error = str(failed)
+    except KeyboardInterrupt:
+        error = "It was interrupted."
+    if error is not None:
+        again = AGAIN if imported.report.new and not dry_run else ""
+        error = f"{imported.summary()} Then: {error} {again}".rstrip()
+    _show_conflicts(output, imported.report.conflicts)
+    outcome = Outcome(
+        file=name_of(file), content=imported.summary(), data=imported.report, error=error
+    )
+    report(output, [outcome])
+
+
+async def _import(
+    settings: Settings, output: Output, file: Path, caller: Sender, imported: Imported
+) -> None:
+    with progress(output) as bar:
+        task = bar.add_task("Checking", total=None)
+        total = None if file == STANDARD_INPUT else _checked(file, bar, task)
+        bar.update(task, description="Importing", completed=0, total=total)
+        async with connect(running_url(settings), name=NAME) as bus:
+            for ask in _requests(_lines(file), dry_run=imported.dry_run):
+                imported.add(await import_lines(bus, ask, caller))
+                bar.update(task, advance=len(ask.lines) or (not ask.cut))
+
+
+def _checked(file: Path, bar: Progress, task: TaskID) -> int:
+    """How many lines of a file are to be stored; all of them were checked."""
+    checker, wanted = Checker(), 0
+    for line in _lines(file):
+        wanted += checker.wanted(line)
+        bar.update(task, completed=wanted, total=checker.records)
+    checker.finish()
+    return wanted
+
+
+def _lines(file: Path) -> Iterator[bytes]:
+    try:
+        if file == STANDARD_INPUT:
+            yield from _without_mark(sys.stdin.buffer)
+        else:
+            with file.open("rb") as source:
+                yield from _without_mark(source)
+    except OSError as error:
+        raise InvalidArgumentsError(f"It cannot be read: {error.strerror}.") from error
+
+
+def _without_mark(lines: Iterable[bytes]) -> Iterator[bytes]:
+    for number, line in enumerate(lines):
+        yield (line if number else line.removeprefix(BOM_UTF8)).rstrip(b"\r\n")
+
+
+def _requests(lines: Iterable[bytes], *, dry_run: bool) -> Iterator[ImportRequest]:
+    """The lines in requests that the bus carries, each checked before its request is sent."""
+    checker = Checker()
+    page = ImportRequest(number=0, lines=[], dry_run=dry_run)
+    size = 0
+    for line in filter(checker.wanted, lines):
+        full = size + len(line) > LINE_BYTES or len(page.lines) == LINES
+        if page.lines and (full or checker.number != page.number + len(page.lines)):
+            yield page
+            page, size = ImportRequest(number=0, lines=[], dry_run=dry_run), 0
+        if len(line) > LINE_BYTES:
+            yield from _pieces(line, checker.number, dry_run=dry_run)
+            continue
+        page.number = page.number or checker.number
+        page.lines.append(msgspec.Raw(line))
+        size += len(line)
+    if page.lines:
+        yield page
+    checker.finish()
+
+
+def _pieces(line: bytes, number: int, *, dry_run: bool) -> Iterator[ImportRequest]:
+    """A line that no request holds."""
+    transfer = new_id()
+    for part, start in enumerate(range(0, len(line), LINE_BYTES)):
+        yield ImportRequest(
+            number=number,
+            piece=line[start : start + LINE_BYTES],
+            transfer=transfer,
+            part=part,
+            cut=start + LINE_BYTES < len(line),
+            dry_run=dry_run,
+        )
+
+
+def _show_conflicts(output: Output, conflicts: Sequence[Conflict]) -> None:
+    for conflict in conflicts[:SHOWN_CONFLICTS]:
+        about = conflict.topic or conflict.document
+        output.text(f"{about}: {conflict.kept} stands, {conflict.history} is history.")
+    if (more := len(conflicts) - SHOWN_CONFLICTS) > 0:
+        output.text(f"… and {more} more; --json lists all.")

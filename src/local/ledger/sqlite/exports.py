@@ -1,0 +1,199 @@
+"""What the ledger holds, page by page, as lines of an export file.
+
+A page reads a bounded number of rows, however few of them are wanted: questions wait behind it.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import msgspec
+
+from local.ledger.sqlite.database import Row, SqlConnection
+from local.ledger.sqlite.rows import TenantRows, record_of
+from local.ledger.sqlite.working_sets import place_word
+from local.ledger.transfer import ExportCursor, ExportFilter
+from local.protocol.portable import (
+    LINE_BYTES,
+    SECTIONS,
+    AccessLine,
+    AuditLine,
+    ExportPage,
+    FeedbackLine,
+    Line,
+    NoteLine,
+    OutputLine,
+    PlaceLine,
+    RecordLine,
+    RelationLine,
+    StoredVector,
+)
+
+SCANNED = 2_000
+"""Rows of a table that one page reads."""
+ROWS_OF = {"place": "record", "access": "record"}
+"""Sections that are read by the rows of another table than their own."""
+OF_TALKS = frozenset({"feedback", "note", "output"})
+FIRST_RELATION = ("", "", "")
+
+Key = int | tuple[str, str, str]
+Keyed = Iterator[tuple[Key, Line | None]]
+"""Lines with the keys after which the next page goes on; None is a row that is not wanted."""
+
+
+class Exports:
+    """One tenant's."""
+
+    def __init__(self, rows: TenantRows) -> None:
+        self._rows = rows
+
+    async def count(self, wanted: ExportFilter) -> int:
+        """How many records an export has."""
+        row = await self._rows.one("count_exported", **self._asked(wanted))
+        return int(row["records"]) if row else 0
+
+    async def page(self, wanted: ExportFilter, cursor: ExportCursor) -> ExportPage:
+        """The next lines after a cursor, and where to go on."""
+        asked = self._asked(wanted)
+
+        def read(connection: SqlConnection) -> ExportPage:
+            found = _Reader(self._rows, connection, asked)
+            return _page(found, cursor, talks=wanted.talks)
+
+        return await self._rows.read(read)
+
+    def _asked(self, wanted: ExportFilter) -> dict[str, Any]:
+        places = None
+        if wanted.places is not None:
+            words = [place_word(self._rows.tenant, place) for place in wanted.places]
+            places = msgspec.json.encode(words).decode()
+        return {
+            "places": places,
+            "owner": wanted.owner,
+            "session_id": wanted.session_id,
+            "vectors": wanted.vectors,
+        }
+
+
+def _page(found: "_Reader", cursor: ExportCursor, *, talks: bool) -> ExportPage:
+    section, after, skip = cursor.section, cursor.after, cursor.skip
+    lines: list[msgspec.Raw] = []
+    size = 0
+    for key, line in found.lines(section, after):
+        data = msgspec.json.encode(line) if line is not None else b""
+        if len(data) > LINE_BYTES and not lines:
+            return _piece(data, cursor=ExportCursor(section, after, skip), key=key)
+        if size + len(data) > LINE_BYTES:
+            break
+        after = key
+        if line is not None:
+            lines.append(msgspec.Raw(data))
+            size += len(data) + 1
+    else:
+        return _whole(section, lines, found.following(section, after, talks=talks))
+    return _whole(section, lines, ExportCursor(section, after))
+
+
+def _piece(data: bytes, *, cursor: ExportCursor, key: Key) -> ExportPage:
+    """A part of a line that no page holds."""
+    until = cursor.skip + LINE_BYTES
+    cut = until < len(data)
+    after = ExportCursor(cursor.section, cursor.after, until)
+    return ExportPage(
+        piece=data[cursor.skip : until],
+        cut=cut,
+        counts={} if cut else {cursor.section: 1},
+        cursor=(after if cut else ExportCursor(cursor.section, key)).text(),
+    )
+
+
+def _whole(section: str, lines: list[msgspec.Raw], cursor: ExportCursor | None) -> ExportPage:
+    return ExportPage(
+        lines=lines,
+        counts={section: len(lines)} if lines else {},
+        cursor=cursor.text() if cursor else None,
+    )
+
+
+class _Reader:
+    """Reads sections inside one read of the ledger."""
+
+    def __init__(self, rows: TenantRows, connection: SqlConnection, asked: dict[str, Any]) -> None:
+        self._rows = rows
+        self._connection = connection
+        self._asked = asked
+        self._scanned = 0
+
+    def lines(self, section: str, after: Key) -> Keyed:
+        """The lines of a section after a key, as far as one page reads."""
+        if isinstance(after, tuple):
+            yield from self._relations(after)
+            return
+        until = after + SCANNED
+        make = self._place if section == "place" else MAKERS[section]
+        statement = f"export_{section}"
+        found = self._rows.execute(
+            self._connection, statement, **self._asked, after=after, until=until
+        )
+        for row in found:
+            yield row["row"], make(row)
+        yield until, None
+
+    def following(self, section: str, after: Key, *, talks: bool) -> ExportCursor | None:
+        """Where to go on behind what was read of a section; None at the end."""
+        if isinstance(after, tuple):
+            more = self._scanned == SCANNED
+        else:
+            lasts = self._rows.execute(self._connection, "last_rows").fetchone()
+            more = after < (lasts[ROWS_OF.get(section, section)] or 0)
+        if more:
+            return ExportCursor(section, after)
+        rest = SECTIONS[SECTIONS.index(section) + 1 :]
+        for name in rest:
+            if talks or name not in OF_TALKS:
+                return ExportCursor(name, FIRST_RELATION if name == "relation" else 0)
+        return None
+
+    def _relations(self, after: tuple[str, str, str]) -> Keyed:
+        source, relation, target = after
+        asked = {"source": source, "relation": relation, "target": target, "limit": SCANNED}
+        found = self._rows.execute(self._connection, "export_relation", **self._asked, **asked)
+        for row in found:
+            self._scanned += 1
+            key = (row["source"], row["relation"], row["target"])
+            yield key, _of(RelationLine, row) if row["wanted"] else None
+
+    def _place(self, row: Row) -> PlaceLine | None:
+        """By the record that stands there, since rows differ from ledger to ledger."""
+        at = row["stands_at"]
+        asked = {"owner": row["owner"], "session_id": row["session_id"]}
+        base = self._rows.execute(
+            self._connection, "record_at", **asked, at=at, below=int(at // 1)
+        ).fetchone()
+        if base is None:
+            return None
+        return PlaceLine(record=row["id"], at=base["id"], offset=at - base["row"])
+
+
+def _of(type_: type[Line], row: Row, **other: Any) -> Line:
+    """The line of a row; what has a value in `other` is not read."""
+    names = [name for name in type_.__struct_fields__ if name not in other]
+    return type_(**{name: row[name] for name in names}, **other)
+
+
+def _record(row: Row) -> Line:
+    record = record_of(row)
+    vector = None
+    if row["vector"] is not None:
+        vector = StoredVector(embedder=row["embedder"], data=row["vector"])
+    names = [name for name in RecordLine.__struct_fields__ if name != "vector"]
+    return RecordLine(**{name: getattr(record, name) for name in names}, vector=vector)
+
+
+MAKERS: dict[str, Callable[[Row], Line]] = {
+    "record": _record,
+    "feedback": lambda row: _of(FeedbackLine, row),
+    "note": lambda row: _of(NoteLine, row),
+    "output": lambda row: _of(OutputLine, row, last=bool(row["last"])),
+    "audit": lambda row: _of(AuditLine, row, detail=msgspec.json.decode(row["detail"])),
+    "access": lambda row: _of(AccessLine, row),
+}

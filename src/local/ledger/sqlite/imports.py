@@ -1,0 +1,220 @@
+"""Lines of an export file into the ledger: ids decide, and what is there already stays as it is.
+
+Where two records cannot both be active, the one of the newer time stays, and the other becomes
+history.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import msgspec
+
+from local.ledger.records import Record, read_ahead
+from local.ledger.sqlite.database import SqlConnection
+from local.ledger.sqlite.facts import RecentTopics
+from local.ledger.sqlite.rows import Cause, RecordRows, TenantRows, record_of
+from local.ledger.transfer import Importing
+from local.protocol.portable import (
+    AccessLine,
+    AuditLine,
+    Conflict,
+    FeedbackLine,
+    ImportReport,
+    Line,
+    NoteLine,
+    OutputLine,
+    PlaceLine,
+    RecordLine,
+    RelationLine,
+    Stored,
+)
+
+REASON = "import"
+"""In the audit, of what was retired for something imported."""
+OF_RECORDS = tuple(name for name in RecordLine.__struct_fields__ if name != "vector")
+
+
+class Imports:
+    """One tenant's."""
+
+    def __init__(self, rows: TenantRows, records: RecordRows, topics: RecentTopics) -> None:
+        self._rows = rows
+        self._records = records
+        self._topics = topics
+
+    async def store(
+        self, lines: Sequence[Stored], by: Importing, *, dry_run: bool = False
+    ) -> ImportReport:
+        """Store lines, all or none; with `dry_run` none, and the report says what would be."""
+        records = {
+            line.id: read_ahead(_record_of(line)) for line in lines if isinstance(line, RecordLine)
+        }
+
+        def store(connection: SqlConnection) -> ImportReport:
+            page = _Page(self._rows, self._records, connection, by)
+            for line in lines:
+                page.store(line, records)
+            if dry_run:
+                raise _DryRunError(page.report)
+            return page.report
+
+        try:
+            return await self._rows.write(store)
+        except _DryRunError as done:
+            return done.report
+        finally:
+            self._topics.forget_all()
+
+
+class _DryRunError(Exception):
+    """Takes back what the transaction wrote."""
+
+    def __init__(self, report: ImportReport) -> None:
+        super().__init__()
+        self.report = report
+
+
+class _Page:
+    """Lines that are stored inside one transaction."""
+
+    def __init__(
+        self, rows: TenantRows, records: RecordRows, connection: SqlConnection, by: Importing
+    ) -> None:
+        self._rows = rows
+        self._records = records
+        self._connection = connection
+        self._by = by
+        self.report = ImportReport(new={}, known={}, conflicts=[])
+        self._stores: dict[type[Line], Callable[[Any], bool | None]] = {
+            PlaceLine: self._place,
+            RelationLine: self._relation,
+            FeedbackLine: self._feedback,
+            NoteLine: lambda line: self._changed("import_note", line),
+            OutputLine: lambda line: self._changed("import_output", line),
+            AuditLine: self._audit,
+            AccessLine: self._access,
+        }
+
+    def store(self, line: Stored, records: dict[str, Record]) -> None:
+        """Store a line, and count what became of it."""
+        if isinstance(line, RecordLine):
+            was_new = self._record(line, records[line.id])
+        else:
+            was_new = self._stores[type(line)](line)
+            self.report.unplaced += was_new is None
+        if was_new is not None:
+            counts = self.report.new if was_new else self.report.known
+            kind = str(line.__struct_config__.tag)
+            counts[kind] = counts.get(kind, 0) + 1
+
+    def _record(self, line: RecordLine, record: Record) -> bool | None:
+        """Whether it is new; None where it was erased here, and must not come back."""
+        known = self._one("record_state", id=record.id)
+        if known is not None:
+            self._retire_known(record, active=known["superseded_by"] is None)
+            return False
+        other = self._in_the_way(record)
+        if other is not None:
+            record = self._settled(record, other)
+        if not self._records.store(self._connection, record).was_new:
+            self.report.erased += 1
+            return None
+        if other is not None and record.superseded_by == other.id:
+            self._note_history(record)
+        if line.vector is not None:
+            row = self._one("record_state", id=record.id)["row"]
+            vector = {"embedder": line.vector.embedder, "data": line.vector.data}
+            self._rows.execute(self._connection, "keep_vector", row=row, **vector)
+        return True
+
+    def _retire_known(self, record: Record, *, active: bool) -> None:
+        """Retire what stands here if what replaced it, as the file knows, has yet to come."""
+        newer = record.superseded_by
+        if active and newer and not self._is_here(newer):
+            cause = self._cause(newer)
+            self.report.replaced += self._records.supersede(self._connection, record.id, cause)
+
+    def _in_the_way(self, record: Record) -> Record | None:
+        """The active record of its topic, or of its part of a document, if it is active itself."""
+        if record.superseded_by is not None:
+            return None
+        if record.kind == "document_chunk":
+            row = self._one("active_chunk", source_ref=record.source_ref)
+            return record_of(row) if row else None
+        return self._records.active_topic(self._connection, record)
+
+    def _settled(self, record: Record, other: Record) -> Record:
+        """The record as it is stored beside another in its way, which is retired if it is older."""
+        wins = record.event_time > other.event_time
+        kept, history = (record, other) if wins else (other, record)
+        if record.content != other.content:
+            document = record.source_ref if record.kind == "document_chunk" else None
+            self.report.conflicts.append(
+                Conflict(kept=kept.id, history=history.id, topic=record.topic, document=document)
+            )
+        if wins:
+            self._records.supersede(self._connection, other.id, self._cause(record.id))
+            return record
+        return msgspec.structs.replace(
+            record, superseded_by=other.id, retired_at=self._by.at, retired_why="superseded"
+        )
+
+    def _note_history(self, record: Record) -> None:
+        newer = record.superseded_by or ""
+        self._records.note(
+            self._connection,
+            "superseded",
+            record.id,
+            self._cause(newer),
+            {"superseded_by": newer},
+        )
+
+    def _cause(self, newer: str) -> Cause:
+        by = self._by
+        return Cause(agent=by.agent, superseded_by=newer, at=by.at, user=by.user, reason=REASON)
+
+    def _place(self, line: PlaceLine) -> bool | None:
+        if self._changed("set_place", line):
+            return True
+        return False if self._is_here(line.record) and self._is_here(line.at) else None
+
+    def _relation(self, line: RelationLine) -> bool | None:
+        """What is told of a record that is not here, as it was erased, is not stored either."""
+        if not self._is_here(line.source):
+            return None
+        known = self._rows.execute(
+            self._connection, "relate", source=line.source, type=line.relation, target=line.target
+        )
+        return known.rowcount > 0
+
+    def _feedback(self, line: FeedbackLine) -> bool:
+        was_new = self._changed("import_feedback", line)
+        asked = {"answer": line.answer, "score": line.score}
+        if was_new and self._one("scored_otherwise", **asked) is not None:
+            self._rows.execute(self._connection, "score_answer", answer=line.answer)
+        return was_new
+
+    def _audit(self, line: AuditLine) -> bool | None:
+        if not self._is_here(line.record_id):
+            return None
+        detail = msgspec.json.encode(line.detail).decode()
+        return self._changed("import_audit", line, detail=detail)
+
+    def _access(self, line: AccessLine) -> bool | None:
+        if self._changed("import_access", line):
+            return True
+        return False if self._is_here(line.record) else None
+
+    def _is_here(self, record_id: str) -> bool:
+        return self._one("record_state", id=record_id) is not None
+
+    def _changed(self, statement: str, line: Line, **other: Any) -> bool:
+        values = {**msgspec.structs.asdict(line), **other}
+        return self._rows.execute(self._connection, statement, **values).rowcount > 0
+
+    def _one(self, statement: str, **values: Any) -> Any:
+        return self._rows.execute(self._connection, statement, **values).fetchone()
+
+
+def _record_of(line: RecordLine) -> Record:
+    return Record(**{name: getattr(line, name) for name in OF_RECORDS})

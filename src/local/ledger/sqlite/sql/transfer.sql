@@ -1,0 +1,167 @@
+-- Exports read every table by row, some thousand rows at a time: `until` bounds what is read, whoever
+-- owns it. Without `places` everything of the tenant is wanted.
+
+-- name: last_rows
+SELECT (SELECT max(row) FROM record) AS record, (SELECT max(row) FROM feedback) AS feedback,
+       (SELECT max(row) FROM note) AS note, (SELECT max(rowid) FROM tool_output) AS output,
+       (SELECT max(row) FROM audit) AS audit;
+
+-- name: count_exported
+SELECT count(*) AS records FROM record INDEXED BY record_revision
+WHERE tenant = :tenant
+  AND (:places IS NULL OR +place IN (SELECT value FROM json_each(:places)))
+  AND (:session_id IS NULL OR session_id = :session_id);
+
+-- name: export_record
+SELECT record.*, vector.embedder, vector.data AS vector FROM record
+LEFT JOIN vector ON :vectors AND vector.rowid = (
+     SELECT min(rowid) FROM vector WHERE vector.record = record.row)
+WHERE record.row > :after AND record.row <= :until AND +record.tenant = :tenant
+  AND (:places IS NULL OR +record.place IN (SELECT value FROM json_each(:places)))
+  AND (:session_id IS NULL OR record.session_id = :session_id)
+ORDER BY record.row;
+
+-- name: export_place
+SELECT record.row, record.id, record.owner, record.session_id, record.stands_at FROM record
+WHERE record.row > :after AND record.row <= :until AND record.stands_at IS NOT NULL
+  AND +record.tenant = :tenant
+  AND (:places IS NULL OR +record.place IN (SELECT value FROM json_each(:places)))
+  AND (:session_id IS NULL OR record.session_id = :session_id)
+ORDER BY record.row;
+
+-- The record that stands there, or nearest to it in the session.
+-- name: record_at
+SELECT id, row FROM (
+    SELECT id, row FROM record
+    WHERE +tenant = :tenant AND row IN (:below, :below + 1) AND owner = :owner
+      AND session_id IS :session_id
+    UNION ALL
+    SELECT id, row FROM (
+        SELECT id, row FROM record INDEXED BY record_session
+        WHERE tenant = :tenant AND owner = :owner AND session_id = :session_id
+          AND kind IN ('chat_message', 'tool_output') AND row <= :below
+        ORDER BY row DESC LIMIT 1))
+ORDER BY abs(row - :at), row LIMIT 1;
+
+-- name: export_relation
+SELECT source, type AS relation, target,
+       :places IS NULL OR EXISTS (
+           SELECT 1 FROM record
+           WHERE record.tenant = :tenant AND record.id = relation.source
+             AND +record.place IN (SELECT value FROM json_each(:places))
+             AND (:session_id IS NULL OR record.session_id = :session_id)) AS wanted
+FROM relation
+WHERE tenant = :tenant AND (source, type, target) > (:source, :relation, :target)
+ORDER BY source, type, target LIMIT :limit;
+
+-- name: export_feedback
+SELECT row, owner, query_id, session_id, answer, score, comment, event_time FROM feedback
+WHERE row > :after AND row <= :until AND +tenant = :tenant
+  AND (:places IS NULL OR owner = :owner)
+  AND (:session_id IS NULL OR session_id = :session_id OR EXISTS (
+       SELECT 1 FROM record
+       WHERE record.tenant = :tenant AND record.id = feedback.answer
+         AND record.session_id = :session_id))
+ORDER BY row;
+
+-- name: export_note
+SELECT row, owner, session_id, position, role, content, event_time, merges, merged FROM note
+WHERE row > :after AND row <= :until AND +tenant = :tenant
+  AND (:places IS NULL OR owner = :owner)
+  AND (:session_id IS NULL OR session_id = :session_id)
+ORDER BY row;
+
+-- Those of a session are the ones that its records name.
+-- name: export_output
+SELECT rowid AS row, owner, key, first, until, last, kept_at, text FROM tool_output
+WHERE rowid > :after AND rowid <= :until AND +tenant = :tenant
+  AND (:places IS NULL OR owner = :owner)
+  AND (:session_id IS NULL OR EXISTS (
+       SELECT 1 FROM record INDEXED BY record_session
+       WHERE record.tenant = :tenant AND record.owner = :owner AND record.session_id = :session_id
+         AND record.kind IN ('chat_message', 'tool_output')
+         AND instr(record.metadata, tool_output.key)))
+ORDER BY rowid;
+
+-- name: export_audit
+SELECT row, action, record_id, agent, user, reason, run, detail, event_time FROM audit
+WHERE row > :after AND row <= :until AND +tenant = :tenant
+  AND (:places IS NULL OR EXISTS (
+       SELECT 1 FROM record
+       WHERE record.tenant = :tenant AND record.id = audit.record_id
+         AND +record.place IN (SELECT value FROM json_each(:places))
+         AND (:session_id IS NULL OR record.session_id = :session_id)))
+ORDER BY row;
+
+-- name: export_access
+SELECT record.row, record.id AS record, access.times, access.last FROM access
+CROSS JOIN record ON record.row = access.record
+WHERE access.record > :after AND access.record <= :until AND +access.tenant = :tenant
+  AND +record.tenant = :tenant
+  AND (:places IS NULL OR +record.place IN (SELECT value FROM json_each(:places)))
+  AND (:session_id IS NULL OR record.session_id = :session_id)
+ORDER BY access.record;
+
+-- name: active_chunk
+SELECT record.* FROM record INDEXED BY record_chunk
+WHERE tenant = :tenant AND source_ref = :source_ref AND kind = 'document_chunk'
+  AND superseded_by IS NULL;
+
+-- name: record_state
+SELECT row, superseded_by FROM record WHERE tenant = :tenant AND id = :id;
+
+-- name: set_place
+UPDATE record
+SET stands_at = (SELECT row FROM record WHERE tenant = :tenant AND id = :at) + :offset
+WHERE tenant = :tenant AND id = :record AND stands_at IS NULL
+  AND EXISTS (SELECT 1 FROM record WHERE tenant = :tenant AND id = :at);
+
+-- name: import_feedback
+INSERT INTO feedback (tenant, owner, query_id, session_id, answer, score, comment, event_time)
+VALUES (:tenant, :owner, :query_id, :session_id, :answer, :score, :comment, :event_time)
+ON CONFLICT (tenant, answer) WHERE answer IS NOT NULL DO UPDATE
+SET score = excluded.score, comment = excluded.comment, event_time = excluded.event_time
+WHERE excluded.event_time > event_time
+ON CONFLICT (tenant, owner, query_id, ifnull(session_id, '')) WHERE answer IS NULL DO UPDATE
+SET score = excluded.score, comment = excluded.comment, event_time = excluded.event_time
+WHERE excluded.event_time > event_time;
+
+-- name: scored_otherwise
+SELECT 1 FROM record WHERE tenant = :tenant AND id = :answer AND score IS NOT :score;
+
+-- name: import_note
+INSERT INTO note (tenant, owner, session_id, position, role, content, event_time, merges, merged)
+SELECT :tenant, :owner, :session_id,
+       CASE WHEN :merged OR NOT EXISTS (
+                SELECT 1 FROM note
+                WHERE tenant = :tenant AND owner = :owner AND session_id = :session_id
+                  AND position = :position AND merged = 0)
+            THEN :position
+            ELSE (SELECT 1 + max(position) FROM note
+                  WHERE tenant = :tenant AND owner = :owner AND session_id = :session_id
+                    AND merged = 0) END,
+       :role, :content, :event_time, :merges, :merged
+WHERE NOT EXISTS (
+    SELECT 1 FROM note INDEXED BY note_of_session
+    WHERE tenant = :tenant AND owner = :owner AND session_id = :session_id
+      AND event_time = :event_time AND role = :role AND content = :content AND merges = :merges);
+
+-- name: import_output
+INSERT INTO tool_output (tenant, owner, key, first, until, last, kept_at, text)
+VALUES (:tenant, :owner, :key, :first, :until, :last, :kept_at, :text)
+ON CONFLICT DO NOTHING;
+
+-- name: import_audit
+INSERT INTO audit (tenant, action, record_id, agent, user, reason, run, detail, event_time)
+SELECT :tenant, :action, :record_id, :agent, :user, :reason, :run, :detail, :event_time
+WHERE NOT EXISTS (
+    SELECT 1 FROM audit INDEXED BY audit_by_record
+    WHERE tenant = :tenant AND record_id = :record_id AND action = :action
+      AND event_time = :event_time AND detail = :detail AND agent IS :agent AND user IS :user
+      AND reason IS :reason AND run IS :run);
+
+-- name: import_access
+INSERT INTO access (record, tenant, times, last)
+SELECT row, tenant, :times, :last FROM record WHERE tenant = :tenant AND id = :record
+ON CONFLICT (record) DO UPDATE SET times = max(times, excluded.times), last = max(last, excluded.last)
+WHERE excluded.times > times OR excluded.last > last;

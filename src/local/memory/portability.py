@@ -1,0 +1,87 @@
+"""Records as lines of a file: out of the memory, whole or by scope, and into one.
+
+Whoever exports or imports does so for the tenant: an import may bring whatever any user stated.
+"""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from typing import get_args
+
+from local.ledger.door import Ledger
+from local.ledger.search import Place
+from local.ledger.transfer import ExportCursor, ExportFilter, Importing
+from local.memory.scopes import owner_in
+from local.memory.upkeep.backlog import Backlog
+from local.protocol.envelope import Caller
+from local.protocol.memories import Kind, Owning
+from local.protocol.portable import ExportPage, ExportRequest, ImportReport, stored_line
+
+OF_SCOPE: dict[Owning, tuple[Owning, ...]] = {
+    "session": ("session",),
+    "user": ("session", "user"),
+    "agent": ("agent",),
+    "tenant": ("tenant",),
+}
+"""What belongs to a user are his sessions, too."""
+
+
+class Portability:
+    """What one caller takes out of a tenant's memory, and brings into it."""
+
+    def __init__(
+        self, ledger: Ledger, backlog: Backlog, caller: Caller, clock: Callable[[], datetime]
+    ) -> None:
+        self._ledger = ledger
+        self._backlog = backlog
+        self._caller = caller
+        self._clock = clock
+
+    async def export(self, ask: ExportRequest) -> ExportPage:
+        """The next page; the first one says how many records there are.
+
+        Raises:
+            BadRequestError: The cursor is none.
+            InvalidArgumentsError: The scope needs an identity that the caller lacks.
+            StorageError: The ledger cannot be read.
+        """
+        cursor = ExportCursor.of(ask.cursor)
+        wanted = self._wanted(ask)
+        page = await self._ledger.exports.page(wanted, cursor)
+        if ask.cursor is None:
+            page.records = await self._ledger.exports.count(wanted)
+        return page
+
+    async def import_lines(
+        self, lines: Sequence[bytes], *, number: int = 1, dry_run: bool = False
+    ) -> ImportReport:
+        """Store lines, the first of which has this number, all or none.
+
+        Raises:
+            BadRequestError: A line is none of an export; the message has its number.
+            StorageError: The ledger cannot be written.
+        """
+        read = await asyncio.to_thread(
+            lambda: [stored_line(line, at) for at, line in enumerate(lines, number)]
+        )
+        by = Importing(user=self._caller.user, agent=self._caller.agent, at=self._clock())
+        report = await self._ledger.imports.store(read, by, dry_run=dry_run)
+        if not dry_run:
+            self._backlog.wake("index", "unindex")
+        return report
+
+    def _wanted(self, ask: ExportRequest) -> ExportFilter:
+        if ask.scope is None:
+            return ExportFilter(vectors=ask.vectors)
+        owner = owner_in(ask.scope, self._caller)
+        return ExportFilter(
+            places=tuple(
+                Place(scope, owner, kind)
+                for scope in OF_SCOPE[ask.scope]
+                for kind in get_args(Kind)
+            ),
+            owner=owner,
+            session_id=self._caller.session_id if ask.scope == "session" else None,
+            talks=ask.scope in {"session", "user"},
+            vectors=ask.vectors,
+        )

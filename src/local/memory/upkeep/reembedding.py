@@ -1,0 +1,146 @@
+"""Fills an index of another embedder while the first one serves, and then lets it serve.
+
+What has yet to be embedded are tasks, and the worker's folder says which index is being filled: so
+it goes on after any kill. What is indexed meanwhile gets a task, too, in the transaction that
+stores its vector. The index is swapped when none is left; until then nothing changes for searches.
+"""
+
+import asyncio
+import time
+from collections.abc import Sequence
+
+import structlog
+
+from local.errors import VectorError
+from local.ledger.door import Ledger
+from local.ledger.tasks import Task, TaskKind
+from local.memory.upkeep.backlog import Backlog, Job
+from local.memory.upkeep.batches import LEAST_RECORDS, batches, items_of, records_after
+from local.memory.upkeep.indexing import ID_PAGE, Indexer
+from local.memory.vectors import Vectors
+from local.protocol.payloads import NextIndex
+from local.protocol.vectors import VectorStatus
+
+log = structlog.get_logger()
+
+
+class Reembedding(Job):
+    """The index of another embedder, of one tenant, while there is one."""
+
+    name = "reembedding"
+    kinds = ("embed",)
+
+    def __init__(
+        self, ledger: Ledger, vectors: Vectors, backlog: Backlog, indexer: Indexer
+    ) -> None:
+        self._ledger = ledger
+        self._records = ledger.index
+        self._vectors = vectors
+        self._indexer = indexer
+        self._runner = backlog.add(self)
+        self._filling: VectorStatus | None = None
+        self._compared: VectorStatus | None = None
+        """The worker as it was when the next index was compared with the ledger."""
+        self._changing = asyncio.Lock()
+        self._batch_records = LEAST_RECORDS
+        self._swap_due = False
+
+    async def begin(self, embedder: str) -> None:
+        """Fill an index of this embedder; with the one that serves, give up what is filled.
+
+        Raises:
+            VectorError: It does not work, or the worker is not there; nothing has changed.
+        """
+        async with self._changing:
+            self._take(await self._vectors.begin_next(embedder, tenant=self._records.tenant))
+            self._compared = None
+        self._runner.resume()
+
+    async def status(self) -> NextIndex | None:
+        """How far it is; None if no index is being filled."""
+        if self._records.next is None:
+            return None
+        begun = self._compared is not None
+        return NextIndex(
+            embedder=self._records.next,
+            waiting=await (self._records.to_embed() if begun else self._records.indexed()),
+            problem=self._runner.problem,
+        )
+
+    def together(self, kind: TaskKind) -> int:
+        """As many as are embedded in the time that a removal may wait."""
+        del kind
+        return self._batch_records
+
+    async def ready(self) -> None:
+        """Compare what is there after a start, and let the index serve once nothing is missing."""
+        worker = self._indexer.worker
+        if worker is None:
+            if self._records.next is not None:
+                raise VectorError(self._indexer.problem or "The vector worker is not ready.")
+            return
+        async with self._changing:
+            if worker is not self._compared:
+                await self._compare()
+                self._compared = worker
+            if self._filling is not None and not await self._records.to_embed():
+                await self._swap(self._filling)
+
+    async def do(self, tasks: Sequence[Task]) -> None:
+        """Embed records for the next index."""
+        filling = self._filling
+        if filling is None or filling.next is None:
+            raise VectorError("No other index is being filled.")
+        waiting = await self._records.waiting(tasks, embedder=filling.next, kind="embed")
+        for batch in batches(waiting, filling.next_dimensions):
+            begun = time.monotonic()
+            stored = await self._vectors.upsert_next(items_of(batch), tenant=self._records.tenant)
+            await self._records.store_vectors(batch, stored.vectors, stored.embedder, kind="embed")
+            self._batch_records = records_after(len(batch), time.monotonic() - begun)
+        self._swap_due = True
+
+    def all_done(self) -> None:
+        """Look once more whether nothing is missing."""
+        if self._swap_due:
+            self._swap_due = False
+            self._runner.wake()
+
+    def _take(self, status: VectorStatus) -> None:
+        self._filling = status if status.next is not None else None
+        self._records.next = status.next
+
+    async def _compare(self) -> None:
+        """Find out what the next index lacks, if one is being filled."""
+        tenant = self._records.tenant
+        status = await self._vectors.status(tenant=tenant)
+        wanted = status.next or self._records.next
+        if wanted is None or wanted == status.embedder:
+            await self._end(status)
+            return
+        self._records.next = wanted
+        self._take(await self._vectors.begin_next(wanted, tenant=tenant))
+        present: set[str] = set()
+        while page := await self._vectors.ids(len(present), ID_PAGE, tenant=tenant, of_next=True):
+            present.update(page)
+        missing, _ = await self._records.compared(present)
+        await self._records.index_again(missing, kind="embed")
+        log.info("reembedding", embedder=wanted, there=len(present), missing=len(missing))
+
+    async def _swap(self, filling: VectorStatus) -> None:
+        """Nothing is indexed meanwhile, so that the next index has all that the first one has."""
+        embedder = str(filling.next)
+        await self._ledger.searches.prepare(embedder)
+        async with self._indexer.still():
+            if await self._records.to_embed():
+                return
+            status = await self._vectors.swap(embedder, tenant=self._records.tenant)
+            self._indexer.swapped(status)
+            self._compared = status
+        log.info("index_swapped", embedder=embedder)
+        await self._end(status)
+
+    async def _end(self, worker: VectorStatus) -> None:
+        """No index is being filled: whatever was for one goes."""
+        self._filling = self._records.next = None
+        await self._records.embed_no_more()
+        await self._records.keep_vectors_of(worker.embedder)

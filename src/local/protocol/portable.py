@@ -1,0 +1,295 @@
+"""The lines of an export file, and what `memory.export` and `memory.import` carry of it.
+
+Each line is one JSON object, told by its `type`; docs/export.md describes them. Rows are named by
+ids: a record gets another row wherever it is imported. Fields that are not known are refused, since
+dropping what a newer local2 stored would be a loss without a word.
+"""
+
+from datetime import datetime
+from typing import Annotated, Final, TypeVar
+
+import msgspec
+
+from local.errors import BadRequestError, echoed
+from local.protocol.memories import Durability, Kind, Owning, RetiredWhy, SourceClass
+from local.protocol.payloads import Json
+
+FORMAT = 1
+"""Of the file; raised with every field or type that an older local2 would refuse."""
+LINE_BYTES = 500_000
+"""Of the lines in one message, and of the pieces of a longer line; the bus carries 1 MB."""
+LINES = 500
+"""In one message: they are stored in one transaction, behind which others' saves wait."""
+
+Text = Annotated[str, msgspec.Meta(min_length=1)]
+Moment = Annotated[datetime, msgspec.Meta(tz=True)]
+Stamp = Annotated[str, msgspec.Meta(pattern=r"^\d{4}")]
+"""A time as the ledger has it; those of the first release may be a year alone."""
+Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
+Count = Annotated[int, msgspec.Meta(ge=0)]
+
+
+class Line(
+    msgspec.Struct,
+    frozen=True,
+    kw_only=True,
+    omit_defaults=True,
+    forbid_unknown_fields=True,
+    tag_field="type",
+    tag=lambda name: name.removesuffix("Line").lower(),
+):
+    """Base of all lines."""
+
+
+class HeaderLine(Line, frozen=True):
+    """The first line. `records` is how many there were when the export began."""
+
+    format: int
+    local2: str
+    exported_at: Moment
+    records: Count
+    scope: Owning | None = None
+    user: str | None = None
+    session: str | None = None
+    agent: str | None = None
+
+
+class StoredVector(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A record's vector: float32 in base64."""
+
+    embedder: Text
+    data: Annotated[bytes, msgspec.Meta(min_length=4)]
+
+
+class RecordLine(Line, frozen=True):
+    """A record with every column that is not derived from others, but for its place."""
+
+    id: Text
+    kind: Kind
+    content: str
+    event_time: Moment
+    source_class: SourceClass
+    scope: Owning = "session"
+    owner: str = ""
+    topic: Text | None = None
+    label: str | None = None
+    role: str | None = None
+    source_ref: str | None = None
+    memory_type: str | None = None
+    durability: Durability = "standard"
+    importance: Share = 0.5
+    metadata: Json = {}
+    agent: str | None = None
+    session_id: str | None = None
+    query_id: str | None = None
+    turn: str | None = None
+    alias: str | None = None
+    pending: bool | None = None
+    stated_by: str | None = None
+    summary: str | None = None
+    keywords: tuple[str, ...] = ()
+    queries: tuple[str, ...] = ()
+    confidence: Share | None = None
+    score: float | None = None
+    superseded_by: str | None = None
+    retired_at: Moment | None = None
+    retired_why: RetiredWhy | None = None
+    vector: StoredVector | None = None
+
+
+class PlaceLine(Line, frozen=True):
+    """Where a record stands in its session: so far behind the row of another, or before it."""
+
+    record: Text
+    at: Text
+    offset: float = 0.0
+
+
+class RelationLine(Line, frozen=True):
+    source: Text
+    relation: Text
+    target: Text
+
+
+class FeedbackLine(Line, frozen=True):
+    owner: str
+    query_id: str
+    score: Annotated[float, msgspec.Meta(ge=-1, le=1)]
+    event_time: Stamp
+    session_id: str | None = None
+    answer: str | None = None
+    comment: str | None = None
+
+
+class NoteLine(Line, frozen=True):
+    owner: str
+    session_id: str
+    position: int
+    role: str
+    content: str
+    event_time: Stamp
+    merges: Count = 0
+    merged: Count = 0
+
+
+class OutputLine(Line, frozen=True):
+    """A part of a long tool output."""
+
+    owner: str
+    key: Text
+    first: Count
+    until: Count
+    text: str
+    kept_at: Stamp
+    last: bool = False
+
+
+class AuditLine(Line, frozen=True):
+    action: Text
+    record_id: str
+    event_time: Stamp
+    agent: str | None = None
+    user: str | None = None
+    reason: str | None = None
+    run: str | None = None
+    detail: Json = {}
+
+
+class AccessLine(Line, frozen=True):
+    """How often a record was recalled."""
+
+    record: Text
+    times: Count
+    last: Stamp
+
+
+class EndLine(Line, frozen=True):
+    """The last line: a file without it was cut short. `counts` are of the lines, by type."""
+
+    counts: dict[str, Count]
+
+
+Stored = (
+    RecordLine
+    | PlaceLine
+    | RelationLine
+    | FeedbackLine
+    | NoteLine
+    | OutputLine
+    | AuditLine
+    | AccessLine
+)
+"""What a line says of the memory."""
+AnyLine = HeaderLine | Stored | EndLine
+SECTIONS: Final = (
+    "record",
+    "place",
+    "relation",
+    "feedback",
+    "note",
+    "output",
+    "audit",
+    "access",
+)
+"""In the order of the file: what a line refers to comes before it, wherever that can be."""
+
+L = TypeVar("L")
+_any_line: msgspec.json.Decoder[AnyLine] = msgspec.json.Decoder(AnyLine)
+_stored: msgspec.json.Decoder[Stored] = msgspec.json.Decoder(Stored)
+
+
+def any_line(data: bytes, number: int) -> AnyLine:
+    """The line of a file, with its number for the error.
+
+    Raises:
+        BadRequestError: It is not JSON, or not a line of an export.
+    """
+    return _decoded(_any_line, data, number)
+
+
+def stored_line(data: bytes, number: int) -> Stored:
+    """The same, of a line that is stored.
+
+    Raises:
+        BadRequestError: It is not.
+    """
+    return _decoded(_stored, data, number)
+
+
+def _decoded(decoder: msgspec.json.Decoder[L], data: bytes, number: int) -> L:
+    try:
+        return decoder.decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        problem = echoed(error).rstrip(".")
+        remedy = None
+        if "unknown field" in problem or "Invalid value" in problem:
+            remedy = "Where a newer local2 wrote the file, update this one."
+        raise BadRequestError(
+            f"Line {number} is not a line of an export: {problem}.",
+            remedy=remedy,
+            logged="A line is not one of an export.",
+        ) from error
+
+
+class ExportRequest(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """`memory.export`: the next page, after `cursor`; the envelope says whose of a scope."""
+
+    scope: Owning | None = None
+    vectors: bool = False
+    cursor: str | None = None
+
+
+class ExportPage(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """Whole lines, or a piece of one that is longer than a page.
+
+    `cut`: the rest of the line follows. Without a `cursor` this was the last page. `records`, on
+    the first page, is how many there are.
+    """
+
+    lines: list[msgspec.Raw] = []
+    counts: dict[str, int] = {}
+    piece: bytes = b""
+    cut: bool = False
+    cursor: str | None = None
+    records: int | None = None
+
+
+class ImportRequest(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """`memory.import`: lines, the first of them with this number, all stored or none.
+
+    A longer line comes in pieces, which whoever sends it gives a name (`transfer`) and numbers from
+    0; with `cut` more of them follow.
+    """
+
+    number: int
+    lines: list[msgspec.Raw] = []
+    piece: bytes = b""
+    transfer: str = ""
+    part: Count = 0
+    cut: bool = False
+    dry_run: bool = False
+
+
+class Conflict(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Two records that cannot both be active: of one topic, or the same part of a document."""
+
+    kept: str
+    history: str
+    topic: str | None = None
+    document: str | None = None
+
+
+class ImportReport(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """What became of lines, by type: new, and there already.
+
+    `replaced` are records here that something imported took the place of without a conflict, as a
+    newer backup knows; `erased` were left out, because they were erased here on request; of
+    `unplaced` lines what they speak of is not here.
+    """
+
+    new: dict[str, int] = {}
+    known: dict[str, int] = {}
+    replaced: int = 0
+    erased: int = 0
+    unplaced: int = 0
+    conflicts: list[Conflict] = []

@@ -1,0 +1,102 @@
+"""`local2 reindex --embedder`: waits until it serves, or not, and goes on after a kill."""
+
+import json
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from commands import Running, answer, in_a_process, lines, local2, recalled
+from stand_ins.ollama_server import OllamaStandIn
+
+MINILM, NOMIC = "all-MiniLM-L6-v2", "nomic-embed-text"
+MESSAGES = [{"role": "user", "content": f"Osmium {number} is dense."} for number in range(60)]
+
+
+class Stingy(OllamaStandIn):
+    """Embeds so many requests for documents, and then has no model any more."""
+
+    left = 10**9
+
+    def has_model(self, name: str) -> bool:
+        last = self.requests[-1].body.get("input", ())
+        if any(text.startswith("search_document") for text in last):
+            self.left -= 1
+        return self.left >= 0 and super().has_model(name)
+
+
+@pytest.fixture
+def ollama() -> Iterator[Stingy]:
+    with Stingy() as server:
+        server.models.clear()
+        yield server
+
+
+@pytest.fixture
+def environment(ollama: Stingy) -> dict[str, str]:
+    return {"LOCAL2_MEMORY__OLLAMA_URL": ollama.url}
+
+
+def indexed(stack: Running, tmp_path: Path) -> None:
+    local2(stack.folder, "ingest", lines(tmp_path / "talk.jsonl", MESSAGES))
+    for _ in range(600):
+        (index,) = [one for one in answer(stack.folder, "doctor") if one["name"] == "index"]
+        if "60 indexed, 0 waiting" in index["detail"]:
+            return
+        time.sleep(0.05)
+    raise AssertionError(index)
+
+
+def test_a_killed_stack_goes_on_and_a_second_run_waits_for_the_end(
+    tmp_path: Path, ollama: Stingy, environment: dict[str, str]
+) -> None:
+    stack = Running(tmp_path, **environment)
+    indexed(stack, tmp_path)
+    ollama.models.append(f"{NOMIC}:latest")
+    ollama.left = 2
+
+    begun = answer(tmp_path, "reindex", "--embedder", NOMIC, "--no-wait")
+    for _ in range(600):
+        (following,) = [one for one in answer(tmp_path, "doctor") if one["name"] == "next index"]
+        if following["verdict"] == "broken":
+            break
+        time.sleep(0.05)
+    stack.stop(signal.SIGKILL)
+
+    assert (begun["embedder"], begun["next"]["embedder"]) == (MINILM, NOMIC)
+    assert "ollama pull" in following["remedy"]
+    done, total = (int(word) for word in following["detail"].split() if word.isdigit())
+    assert 0 < done < total == 60
+    ollama.left = 10**9
+    stack.runtime.unlink()  # else it would seem to run at once
+    stack = Running(tmp_path, **environment)
+    try:
+        finished = in_a_process(tmp_path, "reindex", "--embedder", NOMIC)
+        said = " ".join(finished.stdout.split())
+        assert finished.returncode == 0, finished.stderr
+        assert said.startswith(f"60 records are indexed by {NOMIC}; 0 replaced ones")
+        again = answer(tmp_path, "reindex", "--embedder", NOMIC)
+        assert (again["embedder"], again["next"]) == (NOMIC, None)
+        assert len(recalled(tmp_path, "dense osmium")) == 20
+    finally:
+        stack.stop(signal.SIGTERM)
+
+
+def test_an_embedder_that_is_not_there_is_an_error_and_nothing_was_changed(
+    tmp_path: Path, environment: dict[str, str]
+) -> None:
+    stack = Running(tmp_path, **environment)
+    try:
+        indexed(stack, tmp_path)
+
+        failed = local2(tmp_path, "reindex", "--embedder", "no-such-model")
+        as_json = local2(tmp_path, "reindex", "--embedder", "no-such-model", "--json")
+
+        assert failed.returncode == as_json.returncode == 1
+        assert "Nothing was changed" in failed.stderr
+        assert "ollama pull no-such-model" in " ".join(failed.stderr.split())
+        assert json.loads(as_json.stdout)["ok"] is False
+    finally:
+        stack.stop(signal.SIGTERM)

@@ -1,0 +1,170 @@
+"""A ledger with something of everything that an export carries, and copies of it."""
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import Any
+
+import msgspec
+
+from ledgers import DAY, fact, index, message, record
+from local.ledger.door import Ledger
+from local.ledger.records import NewRecord, Rating, TripletFact
+from local.ledger.sessions import Note, SessionOf
+from local.ledger.transfer import ExportCursor, ExportFilter, Importing
+from local.protocol.memories import Triplet
+from local.protocol.payloads import OutputPart
+from local.protocol.portable import ExportPage, ImportReport, Stored, stored_line
+
+IMPORTER = Importing(user=None, agent="cli", at=DAY + timedelta(days=9))
+SESSION = SessionOf(owner="richard", session_id="s1")
+
+
+def told(content: str, name: str) -> NewRecord:
+    """A message that its sender calls by a name."""
+    return message(content, id=name, alias=f"{name}*")
+
+
+def at(minutes: int) -> datetime:
+    return DAY + timedelta(minutes=minutes)
+
+
+async def fill(ledger: Ledger) -> None:
+    """Facts with histories, edited and late messages, turns with ratings, documents, and more."""
+    for number, value in enumerate(("Elixir", "Erlang", "Gleam")):
+        await ledger.facts.store(
+            fact(value, id=f"f{number}", topic="user.language", event_time=at(number))
+        )
+    whole: dict[str, Any] = {
+        "label": "Said.",
+        "source_ref": "their id",
+        "memory_type": "preference",
+        "durability": "core",
+        "importance": 0.9,
+        "metadata": {"nested": [1, None, 1e5, "Ő\0"]},
+        "agent": "shell",
+        "source_class": "stated",
+        "summary": "Short.",
+        "keywords": ("tea",),
+        "queries": ("What does nobody own?",),
+        "confidence": 0.75,
+    }
+    await ledger.facts.store(fact("Nobody's.", owner="", topic="user.Language", **whole))
+    await ledger.knowledge.store(
+        [
+            TripletFact(triplet=triplet, record=fact(triplet.sentence(), id=triplet.object))
+            for triplet in (
+                Triplet(subject="Ada", predicate="knows", object="Grace"),
+                Triplet(subject="Grace", predicate="knows", object="Barbara"),
+            )
+        ]
+    )
+    await _converse(ledger)
+    await _answer(ledger)
+    chunk: dict[str, Any] = {
+        "kind": "document_chunk",
+        "scope": "tenant",
+        "owner": "",
+        "session_id": None,
+    }
+    for version in ("Osmium.", "Osmium is dense."):
+        await ledger.documents.store(
+            "metals.md", [record(version, source_ref="metals.md#1", label="Metals", **chunk)]
+        )
+    await index(ledger, {"Gleam": 10.0, "user.language: Gleam": 10.0, "Nobody's.": 20.0})
+    part = OutputPart(key="tout_" + "a" * 24, offset=0, text="Teapots.")
+    await ledger.outputs.store("richard", part)
+    await ledger.outputs.store("richard", msgspec.structs.replace(part, offset=8, last=True))
+    for number in range(3):
+        merge = _merged if number == 2 else _kept
+        await ledger.notes.store(SESSION, "user", f"Note {number}.", DAY, merge=merge)
+
+
+def _kept(_: Sequence[Note]) -> None:
+    return None
+
+
+def _merged(notes: Sequence[Note]) -> Note:
+    return Note(position=notes[-1].position, role="user", content="All.", event_time=DAY, merges=2)
+
+
+async def _converse(ledger: Ledger) -> None:
+    """A message is edited, one comes late between others, one before all of them."""
+    first, second = told("One.", "m1"), told("Two.", "m2")
+    await ledger.conversations.store([first, second])
+    edited = msgspec.structs.replace(second, content="Two, edited.")
+    late, early = told("One and a half.", "m1.5"), told("Zero.", "m0")
+    await ledger.conversations.store([early, first, late, edited])
+    key = {"tool_output_key": "tout_" + "a" * 24}
+    await ledger.received.store(
+        message("Preview.", kind="tool_output", role="tool", pending=True, metadata=key)
+    )
+    await ledger.records.store([message("Instructions.", kind="transcript", role="system")])
+
+
+async def _answer(ledger: Ledger) -> None:
+    """A question is answered twice, each answer is rated, and one rating waits."""
+    for number, answer in enumerate(("Lead.", "Osmium.")):
+        about = {"query_id": "q1", "turn": "t1"}
+        await ledger.turns.store(
+            [
+                record(f"Q: Densest?\nA: {answer}", number, id=f"e{number}", **about),
+                message("Densest?", id="t1", event_time=at(number), **about),
+                message(answer, id=f"a{number}", role="assistant", event_time=at(number), **about),
+            ],
+            derived_from=["f2"],
+        )
+        await _rate(ledger, "q1", number)
+    await _rate(ledger, "q9", 0)
+
+
+async def _rate(ledger: Ledger, query_id: str, number: int) -> None:
+    rating = Rating(
+        owner="richard",
+        query_id=query_id,
+        session_id="s1",
+        score=number - 0.5,
+        comment="Hm.",
+        event_time=at(number) + timedelta(seconds=1),
+    )
+    await ledger.turns.rate(rating)
+
+
+async def pages(ledger: Ledger, wanted: ExportFilter) -> list[ExportPage]:
+    """All of an export."""
+    found: list[ExportPage] = []
+    cursor: str | None = None
+    while not found or cursor is not None:
+        found.append(await ledger.exports.page(wanted, ExportCursor.of(cursor)))
+        cursor = found[-1].cursor
+    return found
+
+
+async def lines(ledger: Ledger, wanted: ExportFilter | None = None) -> list[bytes]:
+    """The lines of an export, pieces put together."""
+    text = b""
+    for page in await pages(ledger, wanted or ExportFilter()):
+        text += b"".join(bytes(line) + b"\n" for line in page.lines)
+        text += page.piece if page.cut or not page.piece else page.piece + b"\n"
+    return text.splitlines()
+
+
+def parsed(found: Sequence[bytes]) -> list[Stored]:
+    return [stored_line(line, number) for number, line in enumerate(found, 1)]
+
+
+async def copy(
+    source: Ledger, target: Ledger, wanted: ExportFilter | None = None, *, at_once: int = 3
+) -> ImportReport:
+    """Import an export, so many lines at a time; the whole report."""
+    found = parsed(await lines(source, wanted))
+    total = ImportReport(new={}, known={}, conflicts=[])
+    for start in range(0, len(found), at_once):
+        report = await target.imports.store(found[start : start + at_once], IMPORTER)
+        for ours, theirs in ((total.new, report.new), (total.known, report.known)):
+            for kind, count in theirs.items():
+                ours[kind] = ours.get(kind, 0) + count
+        total.replaced += report.replaced
+        total.unplaced += report.unplaced
+        total.erased += report.erased
+        total.conflicts += report.conflicts
+    return total

@@ -1,0 +1,92 @@
+"""While an index of another embedder is filled, records have vectors of both."""
+
+from ledgers import EMBEDDER, angle, asked, find, index, record, searching, to_index
+from local.ledger.door import Ledger
+from local.ledger.records import Waiting
+from local.ledger.tasks import Task
+from local.protocol.envelope import utc_now
+
+OTHER = "sphere"
+
+
+async def tasks(ledger: Ledger) -> list[Task]:
+    return await ledger.backlog.claim({"embed": 99}, now=utc_now())
+
+
+async def waiting(ledger: Ledger) -> list[Waiting]:
+    return await ledger.index.waiting(await tasks(ledger), embedder=OTHER, kind="embed")
+
+
+async def embed(ledger: Ledger, degrees: float) -> None:
+    """Give everything that waits for the other index this vector."""
+    found = await waiting(ledger)
+    made = [angle(degrees) for one in found if one.vector is None]
+    await ledger.index.store_vectors(found, made, OTHER, kind="embed")
+
+
+async def test_what_is_indexed_meanwhile_waits_for_the_other_index_too(ledger: Ledger) -> None:
+    await ledger.records.store([record("One.", id="m1")])
+    await index(ledger, {"One.": 0.0})
+    assert await ledger.index.to_embed() == 0
+
+    ledger.index.next = OTHER
+    await ledger.records.store([record("Two.", id="m2")])
+    await ledger.index.index_again(["m1"], kind="embed")
+    await index(ledger, {"Two.": 0.0})
+
+    assert {one.id for one in await tasks(ledger)} == {"m1", "m2"}
+    await embed(ledger, 90.0)
+    assert await ledger.index.to_embed() == 0
+
+
+async def test_each_embedder_finds_by_its_own_vectors(ledger: Ledger) -> None:
+    ledger.index.next = OTHER
+    await ledger.records.store([record("One.", id="m1")])
+    await index(ledger, {"One.": 0.0})
+    await embed(ledger, 90.0)
+
+    first = await find(ledger, searching("one"), asked(0.0, ["m1"]))
+    other = asked(0.0, ["m1"])
+    assert other.hits is not None
+    other.hits.embedder = OTHER
+    second = await find(ledger, searching("one"), other)
+
+    assert (first.cosines(), second.cosines()) == ({"One.": 1.0}, {"One.": 0.0})
+
+
+async def test_in_the_end_the_vectors_of_the_former_embedder_are_deleted(
+    ledger: Ledger, other: Ledger
+) -> None:
+    ledger.index.next = OTHER
+    for one in (ledger, other):
+        await one.records.store([record("One.", id="m1")])
+        await index(one, {"One.": 0.0})
+    await embed(ledger, 90.0)
+
+    await ledger.index.keep_vectors_of(OTHER)
+
+    sampled = [await ledger.index.sample_indexed(9, embedder=name) for name in (EMBEDDER, OTHER)]
+    assert [len(sample) for sample in sampled] == [0, 1]
+    assert await other.index.sample_indexed(9, embedder=EMBEDDER), "another tenant's stays"
+
+
+async def test_giving_up_withdraws_what_waits(ledger: Ledger) -> None:
+    await ledger.records.store([record("One.", id="m1")])
+    await index(ledger, {"One.": 0.0})
+    await ledger.index.index_again(["m1"], kind="embed")
+
+    await ledger.index.embed_no_more()
+
+    assert await tasks(ledger) == []
+    assert await to_index(ledger) == []
+
+
+async def test_a_vector_of_an_embedder_without_an_index_gives_way(ledger: Ledger) -> None:
+    await ledger.records.store([record("One.", id="m1")])
+    await index(ledger, {"One.": 0.0})
+    await ledger.index.index_anew()
+    found = await to_index(ledger, embedder=OTHER)
+
+    await ledger.index.store_vectors(found, [angle(90.0)], OTHER)
+
+    assert await ledger.index.sample_indexed(9, embedder=EMBEDDER) == []

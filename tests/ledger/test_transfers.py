@@ -1,0 +1,303 @@
+"""Exports and imports of a ledger: scopes, merging with what is there, pages, and dry runs."""
+
+from datetime import datetime, timedelta
+from typing import Any
+
+import pytest
+
+from exporting import IMPORTER, SESSION, copy, fill, lines, pages, parsed
+from ledger.conftest import OfTenant, OpenLedger
+from ledgers import DAY, fact, find, message, record, searching, to_index
+from local.errors import BadRequestError
+from local.ledger.door import Ledger
+from local.ledger.records import NewRecord
+from local.ledger.search import Place
+from local.ledger.sqlite import exports
+from local.ledger.transfer import ExportCursor, ExportFilter
+from local.protocol.portable import AuditLine, Conflict, RecordLine, RelationLine, Stored
+
+TOPIC = "project.language"
+OLDER, NEWER = DAY, DAY + timedelta(days=1)
+
+
+def shared(content: str, *, at: datetime, **columns: Any) -> NewRecord:
+    return fact(
+        content, **{"scope": "tenant", "owner": "", "topic": TOPIC, "event_time": at, **columns}
+    )
+
+
+def of(found: list[Stored], type_: type[Stored]) -> list[Stored]:
+    return [line for line in found if isinstance(line, type_)]
+
+
+async def exported(ledger: Ledger, wanted: ExportFilter | None = None) -> list[Stored]:
+    return parsed(await lines(ledger, wanted))
+
+
+async def test_what_was_imported_is_exported_the_same(ledger: Ledger, other: Ledger) -> None:
+    await fill(ledger)
+
+    await copy(ledger, other)
+
+    assert sorted(await lines(other)) == sorted(await lines(ledger))
+
+
+async def test_what_was_imported_is_found_by_its_words_and_waits_for_the_index(
+    ledger: Ledger, other: Ledger
+) -> None:
+    await fill(ledger)
+    await copy(ledger, other)
+
+    assert "Gleam" in (await find(other, searching("gleam"))).contents
+    assert "Elixir" not in (await find(other, searching("elixir"))).contents, "it is history"
+    waiting = {one.id for one in await to_index(other, 999)}
+    assert "f2" in waiting
+    assert "f0" not in waiting
+
+
+async def test_vectors_are_carried_where_they_are_asked_for(ledger: Ledger, other: Ledger) -> None:
+    await fill(ledger)
+
+    await copy(ledger, other, ExportFilter(vectors=True))
+
+    assert [one.vector is not None for one in await to_index(other, 999) if one.id == "f2"] == [
+        True
+    ]
+    assert not any(one.vector for one in await exported(ledger) if isinstance(one, RecordLine))
+
+
+@pytest.mark.parametrize(
+    ("wanted", "kinds"),
+    [
+        pytest.param(
+            ExportFilter(
+                places=(
+                    Place("session", "richard", "chat_message"),
+                    Place("session", "richard", "tool_output"),
+                ),
+                owner="richard",
+                session_id="s1",
+            ),
+            {"record", "place", "feedback", "note", "output"},
+            id="a session",
+        ),
+        pytest.param(
+            ExportFilter(places=(Place("tenant", "", "document_chunk"),), talks=False),
+            {"record", "audit"},
+            id="everybody's documents",
+        ),
+        pytest.param(
+            ExportFilter(places=(Place("session", "ada", "chat_message"),), owner="ada"),
+            set(),
+            id="somebody who has nothing",
+        ),
+    ],
+)
+async def test_a_scope_holds_what_belongs_to_it(
+    ledger: Ledger, wanted: ExportFilter, kinds: set[str]
+) -> None:
+    await fill(ledger)
+    await ledger.records.store([message("Hers.", owner="eve", session_id="s1")])
+
+    found = await exported(ledger, wanted)
+
+    assert {str(line.__struct_config__.tag) for line in found} - {"relation"} >= kinds
+    assert "Hers." not in {line.content for line in found if isinstance(line, RecordLine)}
+    places = {place.scope for place in wanted.places or ()}
+    assert {line.scope for line in found if isinstance(line, RecordLine)} <= places
+    assert await ledger.exports.count(wanted) == len(of(found, RecordLine))
+
+
+async def test_of_two_values_of_a_topic_the_newer_stands_and_the_other_is_history(
+    ledger: Ledger, other: Ledger
+) -> None:
+    for here, there in ((OLDER, NEWER), (NEWER, OLDER)):
+        topic = f"{TOPIC}.{here.day}"
+        await ledger.facts.store(shared("Theirs.", at=there, topic=topic, id=f"t{here.day}"))
+        await other.facts.store(shared("Ours.", at=here, topic=topic, id=f"o{here.day}"))
+        await other.facts.topic("tenant", "", topic)
+
+    report = await copy(ledger, other)
+
+    stands = [await other.facts.topic("tenant", "", f"{TOPIC}.{day}") for day in (1, 2)]
+    assert [one.content for one in stands if one] == ["Theirs.", "Ours."]
+    for day in (1, 2):
+        history = await other.facts.history("tenant", "", f"{TOPIC}.{day}")
+        assert {one.content for one in history} == {"Theirs.", "Ours."}
+    assert report.conflicts == [
+        Conflict(kept="t1", history="o1", topic=f"{TOPIC}.1"),
+        Conflict(kept="o2", history="t2", topic=f"{TOPIC}.2"),
+    ]
+    again = await copy(ledger, other)
+    assert (again.new, again.conflicts) == ({}, [])
+
+
+async def test_of_two_versions_of_a_document_the_newer_stands(
+    ledger: Ledger, other: Ledger
+) -> None:
+    for target, content, at in ((ledger, "New.", NEWER), (other, "Old.", OLDER)):
+        chunk = record(
+            content,
+            kind="document_chunk",
+            scope="tenant",
+            owner="",
+            session_id=None,
+            source_ref="a.md#1",
+            event_time=at,
+        )
+        await target.documents.store("a.md", [chunk])
+
+    report = await copy(ledger, other)
+
+    assert [conflict.document for conflict in report.conflicts] == ["a.md#1"]
+    place = (Place("tenant", "", "document_chunk"),)
+    found = await find(other, searching("new", "old", places=place))
+    assert found.contents == {"New."}
+
+
+async def test_a_newer_backup_replaces_what_it_knows_to_be_replaced(
+    ledger: Ledger, other: Ledger
+) -> None:
+    first = message("One.", id="m1", alias="m1*")
+    await ledger.conversations.store([first])
+    await copy(ledger, other)
+    await ledger.conversations.store([message("One, edited.", id="m1", alias="m1*")])
+
+    report = await copy(ledger, other)
+
+    assert (report.replaced, report.new["record"], report.known["record"]) == (1, 1, 1)
+    assert (await find(other, searching("one"))).contents == {"One, edited."}
+
+
+async def test_an_older_backup_leaves_what_is_there_as_it_is(ledger: Ledger, other: Ledger) -> None:
+    await ledger.facts.store(shared("Elixir.", at=OLDER, id="f1"))
+    await copy(ledger, other)
+    await other.facts.store(shared("Gleam.", at=NEWER, id="f2"))
+    before = await lines(other)
+
+    report = await copy(ledger, other)
+
+    assert await lines(other) == before
+    assert (report.new, report.known["record"], report.conflicts) == ({}, 1, [])
+
+
+async def test_a_session_goes_on_where_a_backup_had_ended(ledger: Ledger, other: Ledger) -> None:
+    await ledger.conversations.store([message("One.", id="m1"), message("Two.", id="m2")])
+    await copy(ledger, other)
+    await ledger.conversations.store(
+        [
+            message(f"{name}.", id=id_)
+            for name, id_ in (("One", "m1"), ("Half", "m3"), ("Two", "m2"))
+        ]
+    )
+
+    await copy(ledger, other)
+
+    loaded = await other.sessions.load(
+        SESSION, 9, (), lambda stored: [one.content for one in stored.messages]
+    )
+    assert loaded == ["One.", "Half.", "Two."]
+
+
+async def test_notes_that_are_others_take_the_next_places(ledger: Ledger, other: Ledger) -> None:
+    for target, content in ((ledger, "Theirs."), (other, "Ours.")):
+        await target.notes.store(SESSION, "user", content, DAY, merge=lambda _: None)
+
+    for _ in range(2):
+        await copy(ledger, other)
+
+    loaded = await other.sessions.load(SESSION, 9, (), lambda stored: stored.notes)
+    assert [(note.position, note.content) for note in loaded] == [(1, "Ours."), (2, "Theirs.")]
+
+
+async def test_a_rating_lifts_the_answer_that_was_there_without_it(
+    ledger: Ledger, other: Ledger
+) -> None:
+    await fill(ledger)
+    records = [one for one in await exported(ledger) if isinstance(one, RecordLine)]
+    unrated = [one for one in records if one.id != "e1"]
+    await other.imports.store(unrated, IMPORTER)
+    await other.turns.store([record("Q: Densest?\nA: Osmium.", id="e1", query_id="q1", turn="t1")])
+
+    await copy(ledger, other)
+
+    (episode, *_) = [one for one in await exported(other) if getattr(one, "id", "") == "e1"]
+    assert isinstance(episode, RecordLine)
+    assert episode.score == 0.5
+
+
+async def test_what_is_told_of_records_that_are_not_here_is_left_out_and_counted(
+    ledger: Ledger, other: Ledger
+) -> None:
+    await fill(ledger)
+    others = [one for one in await exported(ledger) if isinstance(one, RelationLine | AuditLine)]
+
+    report = await other.imports.store(others, IMPORTER)
+
+    assert (report.new, report.unplaced) == ({}, len(others))
+    assert await exported(other) == []
+
+
+async def test_a_dry_run_says_what_would_be_and_writes_nothing(
+    ledger: Ledger, other: Ledger
+) -> None:
+    await fill(ledger)
+    found = await exported(ledger)
+
+    report = await other.imports.store(found, IMPORTER, dry_run=True)
+
+    assert report.new["record"] == len(of(found, RecordLine))
+    assert await exported(other) == []
+
+
+async def test_a_page_is_stored_whole_or_not_at_all(ledger: Ledger, other: Ledger) -> None:
+    await ledger.records.store([message("One.", id="m1")])
+    (line,) = of(await exported(ledger), RecordLine)
+    broken = RecordLine(
+        id="m2",
+        kind="chat_message",
+        content="\ud800",
+        event_time=DAY,
+        source_class="stated",
+    )
+
+    with pytest.raises(Exception, match="surrogates"):
+        await other.imports.store([line, broken], IMPORTER)
+
+    assert await exported(other) == []
+
+
+async def test_pages_fit_the_bus_and_a_line_that_does_not_comes_in_pieces(
+    ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    most = 4_000
+    monkeypatch.setattr(exports, "LINE_BYTES", most)
+    texts = ["x" * (most // 3)] * 7 + ["ő" * 2 * most] + ["Short."] * 99
+    await ledger.records.store([message(text) for text in texts])
+
+    found = await pages(ledger, ExportFilter())
+
+    assert all(len(page.piece) + sum(map(len, map(bytes, page.lines))) <= most for page in found)
+    records = [one for one in await exported(ledger) if isinstance(one, RecordLine)]
+    assert [one.content for one in records] == texts
+    assert sum(page.counts.get("record", 0) for page in found) == len(texts)
+
+
+@pytest.mark.parametrize(
+    "cursor", ["", "{}", '["nothing",0,0]', '["relation",0,0]', '["record",["a","b","c"],0]']
+)
+def test_a_cursor_that_no_page_names_is_refused(cursor: str) -> None:
+    with pytest.raises(BadRequestError, match="cursor"):
+        ExportCursor.of(cursor)
+
+
+async def test_an_import_is_there_after_the_ledger_was_opened_again(
+    open_ledger: OpenLedger,
+) -> None:
+    async with open_ledger() as opened:
+        of_tenant: OfTenant = opened
+        await fill(of_tenant("default"))
+        before = await lines(of_tenant("default"))
+        await copy(of_tenant("default"), of_tenant("other"))
+    async with open_ledger() as opened:
+        assert sorted(await lines(opened("other"))) == sorted(before)

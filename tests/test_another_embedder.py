@@ -1,0 +1,318 @@
+"""Another embedder comes to serve while the one before answers every search."""
+
+import asyncio
+import os
+import signal
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import chromadb
+import msgspec
+import pytest
+from chromadb.config import Settings as ChromaSettings
+
+from local.app import Stack, open_stack
+from local.bus.connection import Connection
+from local.bus.vector_client import VectorClient
+from local.client.maintenance import start_reindex
+from local.protocol.vectors import VectorItem, VectorsStored
+from local.settings import Settings
+from stacks import CALLER, contents, in_step, recall, save, say, search, settings_in, status
+from stand_ins.ollama_server import OllamaStandIn
+from waiting import eventually
+
+MINILM, NOMIC = "all-MiniLM-L6-v2", "nomic-embed-text"
+GOLD = "The chemical symbol of gold is Au."
+TOPIC = "project.metal"
+COUNT = 40
+
+
+@pytest.fixture
+def settings(tmp_path: Path, ollama: OllamaStandIn) -> Settings:
+    """A stack begins with MiniLM: Ollama has no model yet."""
+    ollama.models.clear()
+    return settings_in(tmp_path, embedder="auto", ollama_url=ollama.url)
+
+
+class Gate:
+    """Lets so many batches pass into the next index."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.passes = asyncio.Semaphore(0)
+        self.passed = 0
+        upsert = VectorClient.upsert_next
+
+        async def gated(
+            vectors: VectorClient, items: list[VectorItem], *, tenant: str
+        ) -> VectorsStored:
+            await self.passes.acquire()
+            stored = await upsert(vectors, items, tenant=tenant)
+            self.passed += 1
+            return stored
+
+        monkeypatch.setattr(VectorClient, "upsert_next", gated)
+
+    async def open(self, batches: int) -> None:
+        """Let them pass, and wait until they are stored."""
+        passed = self.passed + batches
+        for _ in range(batches):
+            self.passes.release()
+        await eventually(lambda: self.passed >= passed)
+
+    def remove(self) -> None:
+        for _ in range(10 * COUNT):
+            self.passes.release()
+
+
+@pytest.fixture
+def gate(monkeypatch: pytest.MonkeyPatch) -> Gate:
+    return Gate(monkeypatch)
+
+
+async def filled(bus: Connection, *, others: int = 0) -> None:
+    for number in range(COUNT):
+        await save(bus, f"Note {number}: the moon pulls at the oceans.")
+    await say(bus, GOLD)
+    await in_step(bus, records=COUNT + 1 + others)
+
+
+async def begun(bus: Connection, ollama: OllamaStandIn) -> None:
+    ollama.models.append(f"{NOMIC}:latest")
+    now = await start_reindex(bus, NOMIC)
+    assert now.next is not None
+    assert (now.embedder, now.next.embedder) == (MINILM, NOMIC)
+    assert now.next.waiting > 0
+
+
+async def served(bus: Connection, embedder: str) -> None:
+    async def serves() -> bool:
+        now = await status(bus)
+        return now.next is None and now.embedder == embedder
+
+    await eventually(serves, within=30)
+
+
+@asynccontextmanager
+async def searching(bus: Connection) -> AsyncIterator[Callable[[], int]]:
+    """Search all the time, and see that nothing is ever missing; counts the searches."""
+    done = 0
+
+    async def go_on() -> None:
+        nonlocal done
+        while True:
+            found = await search(bus, "symbol of gold, oceans")
+            recalled = await recall(bus, "symbol of gold", explain=True)
+            assert not found["degraded"], found["reason"]
+            assert not recalled["degraded"], recalled["reason"]
+            assert found["hits"]
+            assert contents(recalled)[0] == GOLD
+            assert recalled["items"][0]["explanation"]["shares"]["meaning"] > 0
+            done += 1
+
+    task = asyncio.create_task(go_on())
+    try:
+        yield lambda: done
+    finally:
+        if not task.done():
+            task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+
+def embedded(ollama: OllamaStandIn) -> list[str]:
+    """Every text that was embedded to be found."""
+    return [
+        text
+        for body in ollama.bodies("/api/embed")
+        for text in body["input"]
+        if text.startswith("search_document: ")
+    ]
+
+
+def collections(folder: Path) -> list[tuple[str, str]]:
+    client = chromadb.PersistentClient(folder, ChromaSettings(anonymized_telemetry=False))
+    try:
+        return [(each.name, each.metadata["embedder"]) for each in client.list_collections()]
+    finally:
+        client.close()
+
+
+@pytest.mark.usefixtures("worker_here")
+@pytest.mark.parametrize("size", ["whole", "candidates"])
+async def test_searches_go_on_as_ever_until_and_after_the_swap(
+    settings: Settings, ollama: OllamaStandIn, gate: Gate, size: str, request: pytest.FixtureRequest
+) -> None:
+    if size == "candidates":
+        request.getfixturevalue("monkeypatch").setattr("local.ledger.sqlite.working_sets.MOST", -1)
+    async with open_stack(settings) as stack:
+        await filled(stack.bus)
+        async with searching(stack.bus) as searches:
+            await begun(stack.bus, ollama)
+            await gate.open(2)
+            before = searches()
+            await eventually(lambda: searches() > before)
+            now = await status(stack.bus)
+            assert now.next is not None
+            assert 0 < now.next.waiting < COUNT
+            assert now.embedder == MINILM
+            gate.remove()
+            await served(stack.bus, NOMIC)
+            before = searches()
+            await eventually(lambda: searches() > before + 2)
+        after = await status(stack.bus)
+        assert (after.indexed, after.in_index, after.problem) == (COUNT + 1, COUNT + 1, None)
+        assert await _embedders(stack) == {NOMIC}
+
+    assert collections(settings.memory.chroma_path) == [("local2.memory", NOMIC)]
+    segments = [one for one in settings.memory.chroma_path.iterdir() if one.is_dir()]
+    assert len(segments) <= 1, "the former one's files are gone"
+
+
+async def _embedders(stack: Stack) -> set[str]:
+    """Whose vectors the ledger has."""
+    ledger = stack.memories.tenant("default").ledger
+    rows = await ledger._rows.read(
+        lambda c: c.execute("SELECT DISTINCT embedder FROM vector").fetchall()
+    )
+    return {row["embedder"] for row in rows}
+
+
+@pytest.mark.usefixtures("worker_here")
+async def test_what_is_written_and_replaced_meanwhile_is_right_after_the_swap(
+    settings: Settings, ollama: OllamaStandIn, gate: Gate
+) -> None:
+    async with open_stack(settings) as stack:
+        service = stack.memories.of(CALLER)
+        await service.write_topic(TOPIC, "Osmium.")
+        await filled(stack.bus, others=1)
+        await begun(stack.bus, ollama)
+        await gate.open(1)
+        await service.write_topic(TOPIC, "Iridium.")
+        await save(stack.bus, "A note that comes late.")
+        late = await search(stack.bus, "A note that comes late.")
+        gate.remove()
+        await served(stack.bus, NOMIC)
+        await in_step(stack.bus)
+
+        after = await status(stack.bus)
+        assert after.in_index == after.indexed
+        found = await recall(stack.bus, "Which metal?", source_kinds=["fact"])
+        assert contents(late)[0] == "A note that comes late."
+        assert contents(found) == ["Iridium."]
+        assert contents(await search(stack.bus, "comes late"))[0] == "A note that comes late."
+
+
+@pytest.mark.usefixtures("worker_here")
+async def test_it_goes_on_where_it_was_when_the_stack_starts_again(
+    settings: Settings, ollama: OllamaStandIn, gate: Gate
+) -> None:
+    async with open_stack(settings) as stack:
+        await filled(stack.bus)
+        await begun(stack.bus, ollama)
+        await gate.open(2)
+    gate.remove()
+
+    async with open_stack(settings) as stack:
+        async with searching(stack.bus):
+            await served(stack.bus, NOMIC)
+        after = await status(stack.bus)
+
+    assert (after.indexed, after.in_index) == (COUNT + 1, COUNT + 1)
+    assert len(embedded(ollama)) < COUNT + 1 + 20, "at most two batches were made anew"
+
+
+async def test_it_goes_on_where_it_was_when_the_worker_was_killed(
+    settings: Settings, ollama: OllamaStandIn, gate: Gate
+) -> None:
+    async with open_stack(settings) as stack:
+        await filled(stack.bus)
+        await begun(stack.bus, ollama)
+        await gate.open(2)
+        assert stack.vector_worker.pid is not None
+        os.kill(stack.vector_worker.pid, signal.SIGKILL)
+        gate.remove()
+        await served(stack.bus, NOMIC)
+        await in_step(stack.bus, records=COUNT + 1)
+
+        assert contents(await recall(stack.bus, "symbol of gold"))[0] == GOLD
+        assert len(embedded(ollama)) < COUNT + 1 + 20
+
+
+@pytest.mark.usefixtures("worker_here")
+async def test_an_embedder_that_is_not_there_changes_nothing_and_says_why(
+    settings: Settings, ollama: OllamaStandIn
+) -> None:
+    async with open_stack(settings) as stack:
+        await filled(stack.bus)
+
+        missing = await start_reindex(stack.bus, NOMIC)
+        ollama.stop()
+        down = await start_reindex(stack.bus, NOMIC)
+
+        assert "ollama pull nomic-embed-text" in str(missing.problem)
+        assert "ollama serve" in str(down.problem)
+        for refused in (missing, down):
+            assert (refused.next, refused.embedder) == (None, MINILM)
+        assert not (await search(stack.bus, "symbol of gold"))["degraded"]
+
+    assert collections(settings.memory.chroma_path) == [("local2.memory", MINILM)]
+
+
+@pytest.mark.usefixtures("worker_here")
+async def test_an_embedder_that_goes_away_meanwhile_only_delays(
+    settings: Settings, ollama: OllamaStandIn, gate: Gate
+) -> None:
+    async with open_stack(settings) as stack:
+        await filled(stack.bus)
+        async with searching(stack.bus):
+            await begun(stack.bus, ollama)
+            await gate.open(1)
+            ollama.models.clear()
+            gate.remove()
+
+            async def delayed() -> bool:
+                now = await status(stack.bus)
+                return "ollama pull" in str(now.next and now.next.problem)
+
+            await eventually(delayed)
+            ollama.models.append(f"{NOMIC}:latest")
+            await served(stack.bus, NOMIC)
+
+
+@pytest.mark.usefixtures("worker_here")
+async def test_the_embedder_that_serves_gives_the_other_one_up(
+    settings: Settings, ollama: OllamaStandIn, gate: Gate
+) -> None:
+    async with open_stack(settings) as stack:
+        await filled(stack.bus)
+        await begun(stack.bus, ollama)
+        await gate.open(1)
+
+        given_up = await start_reindex(stack.bus, "minilm")
+        gate.remove()
+
+        assert (given_up.next, given_up.embedder, given_up.problem) == (None, MINILM, None)
+
+        async def forgotten() -> bool:
+            return await _embedders(stack) == {MINILM}
+
+        await eventually(forgotten)
+        assert not (await search(stack.bus, "symbol of gold"))["degraded"]
+
+    assert collections(settings.memory.chroma_path) == [("local2.memory", MINILM)]
+
+
+@pytest.mark.usefixtures("worker_here")
+async def test_an_embedder_that_the_settings_do_not_allow_is_refused(
+    settings: Settings, ollama: OllamaStandIn
+) -> None:
+    ollama.models.append(f"{NOMIC}:latest")
+    fixed = msgspec.structs.replace(settings.memory, embedder="minilm")
+    async with open_stack(msgspec.structs.replace(settings, memory=fixed)) as stack:
+        await in_step(stack.bus)
+
+        refused = await start_reindex(stack.bus, NOMIC)
+
+    assert refused.next is None
+    assert "Set `embedder: auto`" in str(refused.problem)
