@@ -156,11 +156,12 @@ class AuditLine(Line, frozen=True):
 
 
 class AccessLine(Line, frozen=True):
-    """How often a record was recalled."""
+    """How often a record was recalled; so many of these times are in its importance."""
 
     record: Text
     times: Count
     last: Stamp
+    weighed: Count
 
 
 class EndLine(Line, frozen=True):

@@ -25,8 +25,8 @@ TABLES = {
     "access": "record",
     "feature": "record",
 }
-NOT_CARRIED = {"task", "tombstone", "tally"}
-"""Tasks are made anew; what was erased, and what was committed, is this ledger's own business."""
+NOT_CARRIED = {"task", "tombstone", "consolidation", "tally"}
+"""Tasks are made anew; what was erased, consolidated and committed is this ledger's own business."""
 
 
 @pytest.fixture
@@ -41,7 +41,7 @@ def _note_what_is_noted_elsewhere(connection: SqlConnection) -> int:
     at = "2026-05-01T12:00:00.000+00:00"
     connection.execute("UPDATE audit SET run = 'r1', reason = 'stale', agent = 'a', user = 'ada'")
     return connection.execute(
-        f"INSERT INTO access SELECT row, tenant, row, '{at}' FROM record"  # noqa: S608
+        f"INSERT INTO access SELECT row, tenant, row, '{at}', 1 FROM record"  # noqa: S608
     ).rowcount
 
 

@@ -94,7 +94,8 @@ WHERE row > :after AND row <= :until AND +tenant = :tenant
 ORDER BY row;
 
 -- name: export_access
-SELECT record.row, record.id AS record, access.times, access.last FROM access
+SELECT record.row, record.id AS record, access.times, access.last, access.weighed
+FROM access
 CROSS JOIN record ON record.row = access.record
 WHERE access.record > :after AND access.record <= :until AND +access.tenant = :tenant
   AND +record.tenant = :tenant
@@ -161,7 +162,8 @@ WHERE NOT EXISTS (
       AND reason IS :reason AND run IS :run);
 
 -- name: import_access
-INSERT INTO access (record, tenant, times, last)
-SELECT row, tenant, :times, :last FROM record WHERE tenant = :tenant AND id = :record
-ON CONFLICT (record) DO UPDATE SET times = max(times, excluded.times), last = max(last, excluded.last)
+INSERT INTO access (record, tenant, times, last, weighed)
+SELECT row, tenant, :times, :last, :weighed FROM record WHERE tenant = :tenant AND id = :record
+ON CONFLICT (record) DO UPDATE SET times = max(times, excluded.times), last = max(last, excluded.last),
+                                   weighed = max(weighed, excluded.weighed)
 WHERE excluded.times > times OR excluded.last > last;
