@@ -16,6 +16,7 @@ from local.agents.listener import Listener
 from local.agents.memory_agent import MemoryAgent
 from local.agents.stream_keeper import StreamKeeper
 from local.bus.connection import Connection, connect
+from local.bus.erasure import StreamErasure
 from local.bus.identity import new_secret
 from local.bus.lease import Holder, Lease, Serving
 from local.bus.participant import Participant
@@ -104,6 +105,7 @@ async def open_stack(
             own_tools=TOOL_NAMES,
             announced=toolbox.get,
             models=models,
+            streams=StreamErasure(bus, DEFAULT_TENANT),
         )
         memories = Memories(memory)
         config = WorkerConfig.of(settings.memory, url, bus.secret, log_folder).to_line()

@@ -285,6 +285,7 @@ def test_the_schemas_are_what_models_are_given(memory: Memory) -> None:
         "load_session",
         "ingest",
         "add_document",
+        "forget",
     ]
     for name, schema in schemas.items():
         function = schema.tool_schema.function

@@ -41,10 +41,12 @@ async def answer(settings: Settings, tool: str, args: Json, caller: Sender) -> T
         return await answer_on(bus, tool, args, caller)
 
 
-async def answer_on(bus: Connection, tool: str, args: Json, caller: Sender) -> ToolResult:
+async def answer_on(
+    bus: Connection, tool: str, args: Json, caller: Sender, *, patience: float = PATIENCE
+) -> ToolResult:
     """Call one tool, as a turn of its own; fail at once if the connection is lost."""
     asked = asyncio.create_task(
-        call_tool(bus, tool, args, caller=caller, query_id=new_id(), timeout=PATIENCE)
+        call_tool(bus, tool, args, caller=caller, query_id=new_id(), timeout=patience)
     )
     lost = asyncio.create_task(bus.lost.wait())
     try:

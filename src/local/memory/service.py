@@ -1,13 +1,14 @@
 """The memory as tools, agents and Python programs use it: everything as one caller may see it.
 
-It has rooms: `facts`, `intake`, `documents`, `sessions` and `outputs`. Besides them it recalls, and
-has the four operations that the reference names.
+It has rooms: `facts`, `intake`, `documents`, `sessions`, `outputs` and `erasure`. Besides them it
+recalls, and has the four operations that the reference names.
 """
 
 from typing import Any
 
 import msgspec
 
+from local.memory.erasure import Erasure
 from local.memory.facts import Facts
 from local.memory.intake.documents import Documents
 from local.memory.intake.echoes import UNANSWERED
@@ -52,6 +53,7 @@ class MemoryService(msgspec.Struct, frozen=True, kw_only=True):
     documents: Documents
     sessions: Sessions
     outputs: ToolOutputs
+    erasure: Erasure
     recaller: Recaller
     synthesis: Synthesis
     top_k: int

@@ -10,6 +10,7 @@ from local.ledger.door import Ledger
 from local.ledger.records import TENANT_OWNED
 from local.llm.models import StructuredModel
 from local.memory.changes import Announce, Changes
+from local.memory.erasure import Erasure, NoStreams, Outside, Streams
 from local.memory.facts import Facts
 from local.memory.intake.documents import Documents
 from local.memory.intake.echoes import Echoes
@@ -54,8 +55,12 @@ class Memory:
         announced: Announced = lambda _tool: None,
         clock: Clock = utc_now,
         models: Models | None = None,
+        streams: Streams | None = None,
     ) -> None:
-        """`own_tools`: names of the tools over this memory, whose results are not recorded."""
+        """`own_tools`: names of the tools over this memory, whose results are not recorded.
+
+        `streams`: where the bus keeps what is said until it is stored.
+        """
         models = models or Models()
         self.tenant = ledger.tenant
         self.ledger = ledger
@@ -82,6 +87,7 @@ class Memory:
             min_score=settings.min_score,
             clock=lambda: self.clock(),  # noqa: PLW0108 - a test sets another one
         )
+        self.outside = Outside(self.backlog, vectors, streams or NoStreams(), self.recaller)
 
     def of(self, caller: Caller) -> MemoryService:
         """The memory as this caller may see and change it.
@@ -96,9 +102,10 @@ class Memory:
             caller=caller,
             facts=Facts(ledger, changes, caller, clock),
             intake=Intake(ledger, changes, self.echoes, caller, clock),
-            documents=Documents(ledger, changes, agent=caller.agent, clock=clock),
+            documents=Documents(ledger, changes, caller=caller, clock=clock),
             sessions=Sessions(ledger, caller, self.settings, clock),
             outputs=ToolOutputs(ledger, caller.user or TENANT_OWNED),
+            erasure=Erasure(ledger, self.outside, caller, clock),
             recaller=self.recaller,
             synthesis=self.synthesis,
             top_k=self.settings.top_k,

@@ -7,6 +7,7 @@ from local.protocol.tool import Tool
 from local.tools import (
     add_document,
     add_knowledge,
+    forget,
     ingest,
     load_session,
     memory_history,
@@ -35,6 +36,7 @@ TOOLS: tuple[MemoryTool[Any], ...] = (
     load_session.TOOL,
     ingest.TOOL,
     add_document.TOOL,
+    forget.TOOL,
 )
 
 

@@ -98,6 +98,10 @@ class Facts:
             for older in replaces:
                 self._topics.forget(older)
 
+    def forget_held(self) -> None:
+        """Hold nothing in memory that may have been erased."""
+        self._topics.clear()
+
     async def relate(self, source: str, type_: str, target: str) -> None:
         """Note how one record bears on another, once."""
         await self._rows.change("relate", source=source, type=type_, target=target)
@@ -174,6 +178,11 @@ class RecentTopics:
         self._records[_key(record)] = record
         if len(self._records) > RECENT:
             self._records.popitem(last=False)
+
+    def clear(self) -> None:
+        """Some of them were erased."""
+        self.version += 1
+        self._records.clear()
 
     def forget(self, record: NewRecord) -> None:
         """This fact was replaced, or another took its place."""

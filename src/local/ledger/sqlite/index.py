@@ -33,21 +33,23 @@ class IndexedRecords:
     ) -> None:
         """Store the vectors of those that had none, in their order, and finish the tasks of all.
 
-        One that was superseded while its vector was on its way is taken out of the index again.
+        One that was superseded while its vector was on its way is taken out of the index again;
+        of one that was erased meanwhile none is stored.
         """
         without = [record for record in records if record.vector is None]
 
         def store(connection: SqlConnection) -> None:
             for record, data in zip(without, vectors, strict=True):
-                self._rows.execute(
-                    connection, "keep_vector", row=record.row, embedder=embedder, data=data
-                )
+                kept = {"row": record.row, "id": record.id, "embedder": embedder, "data": data}
+                self._rows.execute(connection, "keep_vector", **kept)
             for record in records:
                 finished = self._rows.execute(
                     connection, "finish_task", kind="index", row=record.row
                 )
                 if not finished.rowcount:
-                    self._rows.execute(connection, "unindex_superseded", row=record.row)
+                    self._rows.execute(
+                        connection, "unindex_superseded", row=record.row, id=record.id
+                    )
 
         await self._rows.write(store)
 

@@ -17,6 +17,7 @@ from local.ledger.sqlite.backlog import TaskQueue
 from local.ledger.sqlite.conversations import Conversations
 from local.ledger.sqlite.database import Database, Row, SqlConnection, damages
 from local.ledger.sqlite.documents import Documents
+from local.ledger.sqlite.erasures import Erasures
 from local.ledger.sqlite.facts import Facts
 from local.ledger.sqlite.index import IndexedRecords
 from local.ledger.sqlite.received import Received
@@ -24,11 +25,12 @@ from local.ledger.sqlite.rows import SQL, Parameters, RecordRows, Records, Tenan
 from local.ledger.sqlite.searches import Searches
 from local.ledger.sqlite.sessions import Notes, Outputs, Sessions
 from local.ledger.sqlite.sql import migrations
+from local.ledger.sqlite.tombstones import Tombstones
 from local.ledger.sqlite.turns import Turns
 from local.text.features import features_of
 
 COUNTED = "record"
-"""Records are superseded, and never deleted."""
+"""Records are superseded or erased to a shell, and never deleted."""
 
 
 class Ledger:
@@ -38,7 +40,8 @@ class Ledger:
         self._database = database
         self._rows = rows = TenantRows(database, tenant)
         self.tenant = tenant
-        written = RecordRows(rows)
+        tombstones = Tombstones(rows)
+        written = RecordRows(rows, tombstones.stand_for)
         self.records = Records(rows, written)
         self.facts = Facts(rows, written)
         self.turns = Turns(rows, written)
@@ -51,6 +54,8 @@ class Ledger:
         self.index = IndexedRecords(rows)
         self.backlog = TaskQueue(rows)
         self.searches = Searches(rows)
+        held = self.facts.forget_held, self.searches.forget_held
+        self.erasures = Erasures(database, rows, written, tombstones, held)
 
     @classmethod
     @asynccontextmanager

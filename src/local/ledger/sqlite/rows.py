@@ -3,7 +3,7 @@
 Everything that is stored passes through `RecordRows`, inside one transaction.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 from functools import partial
 from typing import Any, TypeVar
@@ -127,14 +127,21 @@ class Cause(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
+WasErased = Callable[[SqlConnection, NewRecord], bool]
+"""Whether a record was erased on request, and may not come back."""
+
+
 class RecordRows:
     """One tenant's: facts with their histories, everything else once an id."""
 
-    def __init__(self, rows: TenantRows) -> None:
+    def __init__(self, rows: TenantRows, was_erased: WasErased) -> None:
         self._rows = rows
+        self.was_erased = was_erased
 
     def store(self, connection: SqlConnection, record: NewRecord) -> Written:
-        """Add a record unless its id is there already."""
+        """Add a record unless its id is there already, or it was erased."""
+        if self.was_erased(connection, record):
+            return Written(id=record.id, was_new=False, erased=True)
         values = {name: getattr(record, name) for name in NewRecord.__struct_fields__}
         values["metadata"] = _json(record.metadata)
         values["event_time"] = stamp(record.event_time)
@@ -157,6 +164,8 @@ class RecordRows:
 
         What is there already, word for word, is not written again.
         """
+        if self.was_erased(connection, record):
+            return Written(id=record.id, was_new=False, erased=True)
         record = self._with_known_topic(connection, record)
         topic = folded(record.topic) if record.topic else None
         place = {"scope": record.scope, "owner": record.owner, "topic": topic}

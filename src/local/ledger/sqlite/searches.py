@@ -222,6 +222,10 @@ class Searches:
         self._full_text = FullText(rows)
         self._working_sets = WorkingSets(rows)
 
+    def forget_held(self) -> None:
+        """Hold nothing in memory that may have been erased."""
+        self._working_sets.clear()
+
     async def waits(self, search: Search) -> bool:
         """Whether some of what is searched waits for its vector."""
         asked = msgspec.structs.asdict(Filter.of(self._rows.tenant, search))

@@ -17,12 +17,13 @@ WHERE +record.tenant = :tenant
 ORDER BY wanted.key;
 
 -- name: keep_vector
-INSERT INTO vector (record, embedder, data) VALUES (:row, :embedder, :data)
+INSERT INTO vector (record, embedder, data)
+SELECT row, :embedder, :data FROM record WHERE +tenant = :tenant AND row = :row AND id = :id
 ON CONFLICT (record) DO UPDATE SET embedder = excluded.embedder, data = excluded.data;
 
 -- name: unindex_superseded
-INSERT OR IGNORE INTO task (tenant, kind, record, place)
-SELECT tenant, 'unindex', row, place FROM record
+INSERT OR IGNORE INTO task (tenant, kind, record, place, id)
+SELECT tenant, 'unindex', row, place, :id FROM record
 WHERE +tenant = :tenant AND row = :row AND superseded_by IS NOT NULL;
 
 -- name: index_anew
