@@ -116,6 +116,7 @@ async def open_stack(
         await resources.enter_async_context(_background(keeper.run(), "stream_keeper"))
         await resources.enter_async_context(_background(serving.keep(), "lease"))
         await resources.enter_async_context(_background(memory.backlog.run(), "backlog"))
+        await resources.enter_async_context(_background(memory.retention.run(), "retention"))
         await resources.enter_async_context(_background(ledger.backfill(), "backfill"))
         model = await _generator(resources, bus, settings) if with_generator else None
         resources.enter_context(runtime_file(data_dir, url))

@@ -22,6 +22,7 @@ context; the rest is read on with `read_tool_output`."""
 
 EmbedderChoice = Literal["auto", "ollama", "minilm"]
 ChatChoice = Literal["auto", "ollama", "rules"]
+Anonymising = Literal["dry_run", "on", "off"]
 Weight = Annotated[float, msgspec.Meta(ge=0, le=10)]
 Seconds = Annotated[float, msgspec.Meta(gt=0)]
 
@@ -67,6 +68,8 @@ class MemorySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     synthesis_timeout: Seconds = 7.0
     query_model: str = ""
     query_timeout: Seconds = 2.0
+    anonymise: Anonymising = "dry_run"
+    anonymise_after_days: Annotated[int, msgspec.Meta(ge=0)] = 30
 
 
 class GeneratorSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -164,6 +167,17 @@ def _without_empty(section: dict[str, Any], into: type[msgspec.Struct]) -> dict[
     }
 
 
+def _with_switches(section: dict[str, Any], into: type[msgspec.Struct]) -> dict[str, Any]:
+    """YAML reads `on` and `off` as true and false."""
+    switches = {
+        field.name for field in msgspec.structs.fields(into) if "on" in get_args(field.type)
+    }
+    return {
+        key: ("on" if value else "off") if key in switches and isinstance(value, bool) else value
+        for key, value in section.items()
+    }
+
+
 def _as_path(kind: type, value: Any) -> Path:
     if kind is Path and isinstance(value, str) and value:
         return Path(value).expanduser()
@@ -172,7 +186,7 @@ def _as_path(kind: type, value: Any) -> Path:
 
 def _convert(sections: Mapping[str, dict[str, Any]], name: str, into: type[T]) -> T:
     try:
-        section = _without_empty(sections[name], into)
+        section = _with_switches(_without_empty(sections[name], into), into)
         return msgspec.convert(section, into, dec_hook=_as_path)
     except msgspec.ValidationError as error:
         raise ConfigError(

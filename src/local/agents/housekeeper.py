@@ -60,8 +60,10 @@ class Housekeeper(Participant):
         indexer = self._memory.indexer
         counts = Counts(records=0, indexed=0, waiting=0)
         tasks: list[TaskCounts] = []
+        to_anonymise = 0
         try:
             counts = await self._memory.ledger.counts()
+            to_anonymise = await self._memory.retention.due()
             tasks = await self._memory.ledger.backlog.counts()
         except StorageError as error:
             problem = str(error)
@@ -88,6 +90,7 @@ class Housekeeper(Participant):
                 for each in tasks
                 if each.aside
             ],
+            to_anonymise=to_anonymise,
         )
 
     async def _worker_status(self) -> tuple[VectorStatus | None, str | None]:

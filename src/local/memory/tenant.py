@@ -25,6 +25,7 @@ from local.memory.sessions.history import Sessions
 from local.memory.sessions.tool_outputs import ToolOutputs
 from local.memory.upkeep.backlog import Backlog
 from local.memory.upkeep.indexing import Indexer
+from local.memory.upkeep.retention import Retention
 from local.memory.upkeep.supersession import Judge, Supersession
 from local.memory.vectors import Vectors
 from local.protocol.envelope import Caller, utc_now
@@ -87,6 +88,7 @@ class Memory:
             min_score=settings.min_score,
             clock=lambda: self.clock(),  # noqa: PLW0108 - a test sets another one
         )
+        self.retention = Retention(ledger, settings, announce, lambda: self.clock())  # noqa: PLW0108
         self.outside = Outside(self.backlog, vectors, streams or NoStreams(), self.recaller)
 
     def of(self, caller: Caller) -> MemoryService:

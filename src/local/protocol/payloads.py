@@ -212,7 +212,7 @@ class MemoryStatus(msgspec.Struct, kw_only=True):
     the number of messages that could not be read. `waiting_since`: while records wait to be
     indexed, when the last one was, or when the first of them was written. `turns_problem`: why
     JetStream stores no turns, and what to do. `set_aside`: the tasks that
-    are not tried again until the next start.
+    are not tried again until the next start. `to_anonymise`: retired records whose time has come.
     """
 
     records: int
@@ -226,3 +226,4 @@ class MemoryStatus(msgspec.Struct, kw_only=True):
     waiting_since: datetime | None = None
     turns_problem: str | None = None
     set_aside: list[TasksSetAside] = []
+    to_anonymise: int = 0
