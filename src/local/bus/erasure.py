@@ -58,7 +58,7 @@ class StreamErasure:
         return len([sequence async for _, sequence in self._of(whose)])
 
     async def erase(self, whose: Sender) -> int:
-        """Erase them; how many there were. Whoever holds something of them is told.
+        """Erase them; how many there were.
 
         Raises:
             BusError: The server does not answer.
@@ -67,6 +67,14 @@ class StreamErasure:
         for stream, sequence in found:
             with _jetstream_errors():
                 await self._bus.client.jsm().delete_msg(stream, sequence)
+        return len(found)
+
+    async def tell(self, whose: Sender) -> None:
+        """Have whoever holds something of theirs let go of it.
+
+        Raises:
+            BusError: There is no connection.
+        """
         event = seal(
             Empty(),
             type="event",
@@ -75,7 +83,6 @@ class StreamErasure:
             session_id=whose.session_id,
         )
         await self._bus.publish(subjects.MEMORY_FORGOTTEN, encode(event))
-        return len(found)
 
     async def _waiting(self) -> int:
         with _jetstream_errors():

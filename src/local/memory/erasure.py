@@ -4,14 +4,15 @@ What is erased leaves a tombstone (decision 0055). Where a part cannot be reache
 so: what has to leave the vector index stays a task, all else is erased by asking again.
 """
 
+import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from datetime import datetime
 from typing import Protocol
 
 import structlog
 
-from local.errors import InvalidArgumentsError, Local2Error, VectorError
+from local.errors import InvalidArgumentsError, Local2Error, StorageError, VectorError
 from local.ledger.door import Ledger
 from local.ledger.erasures import Erased, Lifting, Selection, joined
 from local.ledger.records import TENANT_OWNED, checked_topic
@@ -25,7 +26,7 @@ from local.protocol.erasure import ErasureCheck, Receipt
 
 REMOVED = 512
 """Vectors removed from the index in one request."""
-ID_PAGE = 10_000
+ID_PAGE = 5_000
 ROUNDS = 3
 """What is written while it is erased is erased, too; who never stops writing has to ask again."""
 ASKED = 3
@@ -44,6 +45,7 @@ class Streams(Protocol):
     async def settled(self) -> int: ...
     async def count(self, whose: Sender) -> int: ...
     async def erase(self, whose: Sender) -> int: ...
+    async def tell(self, whose: Sender) -> None: ...
 
 
 class NoStreams:
@@ -59,6 +61,9 @@ class NoStreams:
     async def erase(self, whose: Sender) -> int:
         del whose
         return 0
+
+    async def tell(self, whose: Sender) -> None:
+        del whose
 
 
 class Outside:
@@ -110,9 +115,9 @@ class Erasure:
             if not parts:
                 self._check_found(selection, selected.rows, how)
             counts.update(selected.counts)
-            parts += await self._ledger.erasures.erase(selection, selected.rows, how)
+            parts += await self._erase(selection, selected.rows, how)
         erased = joined(parts)
-        await self._unindex(erased)
+        await self._outside.streams.tell(whose)
         checks = [one async for one in self._checks(selection, streams, whose, erased)]
         log.info("erased", records=len(erased.rows), found=sum(one.found for one in checks))
         return _receipt(how, counts, checks)
@@ -153,6 +158,18 @@ class Erasure:
                 remedy="`local2 recall … --json` shows the ids; what others stated is theirs.",
             )
 
+    async def _erase(self, selection: Selection, rows: Sequence[int], how: Lifting) -> list[Erased]:
+        """Erase rows part by part; each leaves the index while the next is erased."""
+        parts: list[Erased] = []
+        leaving: list[asyncio.Task[None]] = []
+        try:
+            async for part in self._ledger.erasures.erase(selection, rows, how):
+                parts.append(part)
+                leaving.append(asyncio.create_task(self._unindex(part)))
+        finally:
+            await asyncio.gather(*leaving)
+        return parts
+
     async def _unindex(self, erased: Erased) -> None:
         """Take vectors out of the index; where it is out of reach that stays a task of each."""
         gone = erased.unindexed
@@ -163,7 +180,7 @@ class Erasure:
                 await self._outside.vectors.delete(ids, tenant=self._ledger.tenant)
                 tasks = [Task(kind="unindex", row=one.row, id=one.id) for one in page]
                 await self._ledger.backlog.finish(tasks)
-        except VectorError as error:
+        except (StorageError, VectorError) as error:
             log.warning("erased_not_unindexed", reason=error.logged)
             self._outside.backlog.wake("unindex")
 
@@ -189,11 +206,11 @@ class Erasure:
         return ErasureCheck(name=name, found=found, note=note if found else None)
 
     async def _in_index(self, erased: Erased) -> int:
-        gone, found, seen = set(erased.ids), 0, 0
-        vectors, tenant = self._outside.vectors, self._ledger.tenant
-        while gone and (page := await vectors.ids(seen, ID_PAGE, tenant=tenant)):
-            found += len(gone.intersection(page))
-            seen += len(page)
+        found = 0
+        for start in range(0, len(erased.ids), ID_PAGE):
+            page = list(erased.ids[start : start + ID_PAGE])
+            held = await self._outside.vectors.held(page, tenant=self._ledger.tenant)
+            found += len(held)
         return found
 
     async def _recalled(self, erased: Erased) -> int:

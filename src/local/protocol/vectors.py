@@ -55,11 +55,12 @@ class VectorDelete(msgspec.Struct, kw_only=True):
 
 
 class VectorIds(msgspec.Struct, kw_only=True):
-    """Asks for one page of the ids in the index."""
+    """Asks for one page of the ids in the index; with `among`, for those of these that it has."""
 
     offset: int
     limit: int
     tenant: str
+    among: list[str] | None = None
 
 
 class VectorIdPage(msgspec.Struct, kw_only=True):

@@ -7,7 +7,7 @@ that takes it out of the index.
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from datetime import datetime
 from functools import partial
 
@@ -77,16 +77,17 @@ class Erasures:
         """What an owner's selection comes to: turns whole, with all that rests on nothing else."""
         return await self._rows.read(partial(self._select, selection))
 
-    async def erase(self, selection: Selection, rows: Sequence[int], how: Lifting) -> list[Erased]:
+    async def erase(
+        self, selection: Selection, rows: Sequence[int], how: Lifting
+    ) -> AsyncIterator[Erased]:
         """Erase rows that were selected, and what belongs to the selection beside them."""
-        erased = []
         for start in range(0, len(rows), TOGETHER):
             part = rows[start : start + TOGETHER]
-            erased.append(await self._rows.write(partial(self._erase, selection, part, how)))
+            erased = await self._rows.write(partial(self._erase, selection, part, how))
             for forget in self._held:
                 forget()
+            yield erased
         await self._rows.write(partial(self._erase_beside, selection, how, len(rows)))
-        return erased
 
     async def lift(self, records: Sequence[NewRecord]) -> None:
         """Let these records come back, whenever they were erased."""
