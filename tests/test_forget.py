@@ -15,10 +15,17 @@ import pytest
 from calling import answer, ask, call
 from factories import StartWorker
 from local.app import Stack, open_stack
-from local.bus.streams import publish_durably
+from local.bus.connection import connect
+from local.bus.erasure import StreamErasure
+from local.bus.server import EmbeddedServer
+from local.bus.streams import ensure_streams, publish_durably, store_dead_letter
+from local.ledger.door import Ledger
+from local.ledger.sqlite.database import Database, SqlConnection
 from local.library import Caller
+from local.logs import logging_to
 from local.memory.tenant import Memory
-from local.protocol.payloads import Json
+from local.protocol.envelope import Sender
+from local.protocol.payloads import DeadLetter, Json
 from stacks import contents, in_step, recall, search, settings_in, status
 from turns import all_done
 from waiting import eventually
@@ -27,6 +34,8 @@ pytestmark = pytest.mark.usefixtures("worker_here")
 
 SESSION = "zqsession-of-richard"
 RICHARD = Caller(tenant="default", user="zqrichard", agent="zqagent", session_id=SESSION)
+LOGGED = ["zqagent"]
+"""Which program called is in the log."""
 EVE = Caller(tenant="default", user="eve", agent="other", session_id="s-eve")
 
 
@@ -50,7 +59,7 @@ def places(folder: Path, words: list[str]) -> dict[str, list[str]]:
     """Which of the words stand in which files."""
     files = [file for file in folder.rglob("*") if file.is_file()]
     found = {str(file.relative_to(folder)): _in(file.read_bytes(), words) for file in files}
-    return {name: there for name, there in found.items() if there}
+    return {name: there for name, there in found.items() if there and there != LOGGED}
 
 
 def _in(data: bytes, words: list[str]) -> list[str]:
@@ -59,8 +68,10 @@ def _in(data: bytes, words: list[str]) -> list[str]:
 
 @pytest.fixture
 async def stack(tmp_path: Path) -> AsyncIterator[Stack]:
-    async with open_stack(settings_in(tmp_path), with_generator=False) as running:
-        yield running
+    logs = tmp_path / ".local2" / "logs"
+    with logging_to(logs / "stack.log"):
+        async with open_stack(settings_in(tmp_path), with_generator=False) as running:
+            yield running
 
 
 def turn(caller: Caller, query_id: str, **payload: Any) -> bytes:
@@ -290,3 +301,69 @@ async def test_without_the_vector_worker_the_removal_stays_a_task_and_the_receip
 
 def said(content: str) -> Json:
     return {"role": "user", "content": content}
+
+
+async def test_a_ledger_of_an_earlier_version_is_written_anew_once(database: Database) -> None:
+    """What that deleted without overwriting it is in the file still."""
+    ledger = Ledger(database, "default")
+
+    def leave(connection: SqlConnection) -> None:
+        connection.execute("UPDATE erasure SET residue = 1")
+
+    await database.write(leave)
+    pages = await database.read(_pages)
+    await database.write(lambda c: [c.execute(f"CREATE TABLE t{n} (x)") for n in range(50)])
+    await database.write(lambda c: [c.execute(f"DROP TABLE t{n}") for n in range(50)])
+    assert await database.read(_pages) > pages
+
+    await ledger.erasures.scrub()
+
+    assert await database.read(_pages) <= pages
+    assert (await database.read(lambda c: c.execute("SELECT residue FROM erasure").fetchone()))[
+        0
+    ] == 0
+
+
+def _pages(connection: SqlConnection) -> int:
+    return int(connection.execute("PRAGMA page_count").fetchone()[0])
+
+
+async def test_turns_that_wait_in_jetstream_are_erased_there(
+    server: EmbeddedServer, tmp_path: Path
+) -> None:
+    """Nobody has stored them yet, and the other user's goes on waiting."""
+    async with connect(server.url, name="test") as bus:
+        await ensure_streams(bus, "default")
+        for caller in (RICHARD, EVE):
+            told = turn(caller, "q1", query="Where?", answer=f"{caller.user} zqwaits.")
+            await publish_durably(bus, "response.generation", told)
+        streams = StreamErasure(bus, "default")
+        whose = Sender(user=RICHARD.user)
+
+        assert (await streams.count(whose), await streams.erase(whose)) == (1, 1)
+
+        assert (await streams.count(whose), await streams.count(Sender(user="eve"))) == (0, 1)
+        files = places(tmp_path, ["zqrichard zqwaits", "eve zqwaits"])
+        assert list(files.values()) == [["eve zqwaits"]]
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        b'{"user": "zqrichard", "payload": {"session_id": "s1", "query": null}}',
+        b'{"user": "zqrichard", "session_id": "s1", "payload": "text"}',
+        b'{"user": "zqrichard", "payload": {"session_id": "s1", "query": "cut off here',
+    ],
+)
+async def test_whose_a_message_is_that_nobody_could_read(
+    server: EmbeddedServer, told: bytes
+) -> None:
+    async with connect(server.url, name="test") as bus:
+        await ensure_streams(bus, "default")
+        letter = DeadLetter(subject="response.generation", reason="No.", message=told.decode())
+        await store_dead_letter(bus, letter, source="test", message_id=None)
+        streams = StreamErasure(bus, "default")
+
+        assert await streams.count(Sender(user="zqrichard", session_id="s2")) == 0
+        assert await streams.count(Sender(user="zqrichard", session_id="s1")) == 1
+        assert await streams.count(Sender(user="zqrichard")) == 1
