@@ -319,9 +319,8 @@ async def test_a_ledger_of_an_earlier_version_is_written_anew_once(database: Dat
     await ledger.erasures.scrub()
 
     assert await database.read(_pages) <= pages
-    assert (await database.read(lambda c: c.execute("SELECT residue FROM erasure").fetchone()))[
-        0
-    ] == 0
+    left = await database.read(lambda c: c.execute("SELECT residue FROM erasure").fetchone())
+    assert left["residue"] == 0
 
 
 def _pages(connection: SqlConnection) -> int:

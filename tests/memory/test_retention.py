@@ -4,11 +4,14 @@ import asyncio
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import msgspec
 import pytest
 
-from calling import RICHARD
+from calling import RICHARD, answer
+from local.app import open_stack
+from local.examination import examined
 from local.ledger.records import Record
 from local.ledger.sqlite.database import Database, SqlConnection
 from local.memory.service import MemoryService
@@ -18,6 +21,7 @@ from local.memory.upkeep.retention import Retention
 from local.protocol.envelope import Caller
 from local.protocol.payloads import MemoryChange
 from local.settings import Anonymising
+from stacks import settings_in, status
 from waiting import eventually
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
@@ -152,3 +156,24 @@ async def test_a_run_does_at_once_what_is_due(memory: Memory, of_mode: OfMode) -
         running.cancel()
         with suppress(asyncio.CancelledError):
             await running
+
+
+@pytest.mark.usefixtures("worker_here")
+async def test_a_stack_says_how_many_it_would_anonymise_and_how_to_have_it_done(
+    tmp_path: Path,
+) -> None:
+    settings = settings_in(tmp_path)
+    memory = msgspec.structs.replace(settings.memory, anonymise_after_days=0)
+    settings = msgspec.structs.replace(settings, memory=memory)
+    async with open_stack(settings, with_generator=False) as stack:
+        for value in ("tea", "water"):
+            await answer(stack.bus, "save_topic", {"topic": "user.drink", "content": value})
+
+        reported = await status(stack.bus)
+        findings = await examined(settings)
+
+    assert reported.to_anonymise == 1
+    (finding,) = [one for one in findings if one.name == "retention"]
+    assert finding.verdict == "note"
+    assert finding.detail.startswith("would anonymise 1 records")
+    assert "anonymise: on" in str(finding.remedy)
