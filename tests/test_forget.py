@@ -5,6 +5,7 @@ It stands in no file either. What others said stays as it was.
 
 import json
 from collections.abc import AsyncIterator, Sequence
+from contextlib import suppress
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -57,8 +58,11 @@ class Markers:
 
 def places(folder: Path, words: list[str]) -> dict[str, list[str]]:
     """Which of the words stand in which files."""
-    files = [file for file in folder.rglob("*") if file.is_file()]
-    found = {str(file.relative_to(folder)): _in(file.read_bytes(), words) for file in files}
+    found: dict[str, list[str]] = {}
+    for file in folder.rglob("*"):
+        with suppress(FileNotFoundError):  # a server removes files while they are listed
+            if file.is_file():
+                found[str(file.relative_to(folder))] = _in(file.read_bytes(), words)
     return {name: there for name, there in found.items() if there and there != LOGGED}
 
 

@@ -42,6 +42,10 @@ async def test_a_session_goes_and_another_session_stays(ledger: Ledger) -> None:
     one, other = message("In the first."), message("In the other.", session_id="s2")
     eves = message("Eve's, of the same name.", owner="eve")
     await ledger.records.store([one, other, eves])
+    assert (await find(ledger, searching("first", "other"))).contents == {
+        one.content,
+        other.content,
+    }
 
     erased = await erase(ledger, SESSION)
 
@@ -63,6 +67,19 @@ async def test_another_tenants_session_of_that_name_stays(ledger: Ledger, other:
     assert await there(other, theirs) == ["Theirs."]
     await other.records.store([message("Ours.")])
     assert (await other.counts()).records == 2
+
+
+async def test_nothing_is_known_by_another_id_that_it_had(ledger: Ledger) -> None:
+    said = message(LONG, alias="its sender's")
+    await ledger.conversations.store([said])
+    erased = await erase(ledger, SESSION, Lifting(at=DAY, allow_again=True))
+    assert (await ledger.erasures.traces(erased)).ids == 0
+
+    again = message("Another text.", alias="its sender's")
+    (written,) = await ledger.conversations.store([again])
+
+    assert written.was_new
+    assert not written.replaced
 
 
 async def test_selecting_changes_nothing(ledger: Ledger) -> None:
@@ -106,6 +123,8 @@ async def test_all_versions_of_a_topic_go_but_those_that_others_stated(ledger: L
     mine = [fact(f"In {month}.", stated_by=OWNER, **place) for month in ("June", "July")]
     for each in (eves, *mine):
         await ledger.facts.store(each)
+
+    assert await ledger.facts.topic("tenant", "", "project.deadline") is not None
 
     await erase(ledger, Selection(owner=OWNER, topic="Project.Deadline"))
 

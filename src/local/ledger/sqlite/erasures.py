@@ -216,7 +216,7 @@ class Erasures:
         step = max(1, len(texts) // SAMPLES)
         return Erased(
             rows=tuple(rows),
-            ids=tuple(ids),
+            ids=tuple(id_ for row in found for id_ in (row["id"], row["alias"]) if id_),
             unindexed=unindexed,
             samples=tuple(texts[::step][:SAMPLES]),
         )
