@@ -210,8 +210,8 @@ class Erasures:
         self._rows.execute(connection, "drop_waiting_ratings", owner=owner, query_ids=asked)
         self._rows.execute(connection, "erase_records", rows=numbers, at=stamp(how.at))
         unindexed = tuple(Unindexed(row["row"], row["id"]) for row in found if row["indexed"])
-        for one in unindexed:
-            self._rows.execute(connection, "unindex_as", row=one.row, id=one.id)
+        leaving = ({"row": one.row, "id": one.id} for one in unindexed)
+        self._rows.execute_each(connection, "unindex_as", leaving)
         texts = [row["content"] for row in found if row["content"].strip()]
         step = max(1, len(texts) // SAMPLES)
         return Erased(

@@ -56,8 +56,7 @@ class TenantRows:
 
     async def change_each(self, statement: str, many: Iterable[Parameters]) -> None:
         """Execute a named statement once for each set of values, in one transaction."""
-        bound = [self._bound(values) for values in many]
-        await self.write(lambda c: c.executemany(SQL[statement], bound).rowcount)
+        await self.write(lambda c: self.execute_each(c, statement, many))
 
     async def read(self, work: Work[T]) -> T:
         """Run several statements on the reader's connection."""
@@ -70,6 +69,12 @@ class TenantRows:
     def execute(self, connection: SqlConnection, statement: str, **values: Any) -> Cursor:
         """Execute a named statement inside `read` or `write`."""
         return connection.execute(SQL[statement], self._bound(values))
+
+    def execute_each(
+        self, connection: SqlConnection, statement: str, many: Iterable[Parameters]
+    ) -> None:
+        """Execute a named statement once for each set of values inside `write`."""
+        connection.executemany(SQL[statement], map(self._bound, many))
 
     def _bound(self, values: Parameters) -> Parameters:
         return {**values, "tenant": self.tenant}

@@ -49,6 +49,7 @@ class Tombstones:
             "whose": self._digest("owner", selection.owner),
             "chosen": self._chosen(selection),
         }
+        digests: list[str] = []
         for row in rows:
             names: list[tuple[str, ...]] = [
                 ("id", row["id"]),
@@ -56,9 +57,10 @@ class Tombstones:
             ]
             if row["kind"] == "fact" or len(row["content"].strip()) >= LEAST:
                 names.append(("text", selection.owner, row["content"].strip()))
-            for name in names:
-                digest = self._digest(*name)
-                self._rows.execute(connection, "add_tombstone", digest=digest, **same)
+            digests += [self._digest(*name) for name in names]
+        self._rows.execute_each(
+            connection, "add_tombstone", ({"digest": digest, **same} for digest in digests)
+        )
         self._any = True
 
     def lift(self, connection: SqlConnection, records: Sequence[NewRecord]) -> None:
