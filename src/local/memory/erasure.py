@@ -32,6 +32,8 @@ ROUNDS = 3
 ASKED = 3
 """Samples that are searched for as anybody would."""
 FIRST = 20
+LOOKS, PAUSE = 30, 0.1
+"""Looks at the index, and seconds between two, while batches on their way arrive in it."""
 SEARCHED = 200
 """Characters of a sample that are searched for."""
 ON_THE_BUS = "turns and dead letters"
@@ -206,6 +208,15 @@ class Erasure:
         return ErasureCheck(name=name, found=found, note=note if found else None)
 
     async def _in_index(self, erased: Erased) -> int:
+        """What was on its way into the index arrives after it was taken out: that is waited for."""
+        for _ in range(LOOKS):
+            if not (found := await self._held(erased)):
+                break
+            self._outside.backlog.wake("unindex")
+            await asyncio.sleep(PAUSE)
+        return found
+
+    async def _held(self, erased: Erased) -> int:
         found = 0
         for start in range(0, len(erased.ids), ID_PAGE):
             page = list(erased.ids[start : start + ID_PAGE])
