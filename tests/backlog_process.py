@@ -146,6 +146,10 @@ class LocalVectors:
         asked = VectorIds(offset=offset, limit=limit, tenant=tenant, of_next=of_next)
         return (await self._store.ids(asked)).ids
 
+    async def held(self, ids: list[str], *, tenant: str) -> list[str]:
+        asked = VectorIds(offset=0, limit=len(ids), tenant=tenant, among=ids)
+        return (await self._store.ids(asked)).ids
+
     async def lost(self, items: list[VectorItem], *, tenant: str) -> list[str]:
         return (await self._store.lost(VectorCheck(items=items, tenant=tenant))).ids
 

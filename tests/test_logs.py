@@ -210,3 +210,17 @@ async def test_what_a_full_disk_did_not_take_is_counted_once_there_is_space(file
     assert cut <= 1
     assert dropped > 0
     assert written + dropped == EVENTS + 2
+
+
+def test_what_clients_call_their_sessions_and_queries_is_in_no_log(tmp_path: Path) -> None:
+    file = tmp_path / "log"
+    with logging_to(file):
+        for session_id in ("about my divorce", "about my divorce", None):
+            structlog.get_logger().info("request", session_id=session_id, query_id="q of ada")
+
+    text = file.read_text()
+    sessions = [json.loads(line)["session_id"] for line in text.splitlines()]
+    assert "divorce" not in text
+    assert "ada" not in text
+    assert sessions[0] == sessions[1]
+    assert sessions[2] is None

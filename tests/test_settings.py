@@ -124,3 +124,14 @@ def test_the_shipped_file_shows_every_setting_with_its_default(name: str) -> Non
 
     assert set(shown) == set(msgspec.structs.asdict(getattr(Settings(), name)))
     assert getattr(load_settings(CONFIG, environment={}), name) == getattr(Settings(), name)
+
+
+@pytest.mark.parametrize(("said", "meant"), [("on", "on"), ("off", "off"), ("dry_run", "dry_run")])
+def test_on_and_off_are_words_although_yaml_has_values_for_them(
+    tmp_path: Path, said: str, meant: str
+) -> None:
+    (tmp_path / "memory.yaml").write_text(f"anonymise: {said}\n")
+
+    assert load_settings(tmp_path, {}).memory.anonymise == meant
+    overridden = load_settings(tmp_path, {"LOCAL2_MEMORY__ANONYMISE": said})
+    assert overridden.memory.anonymise == meant

@@ -17,6 +17,7 @@ from local.agents.memory_agent import MemoryAgent
 from local.agents.porter import Porter
 from local.agents.stream_keeper import StreamKeeper
 from local.bus.connection import Connection, connect
+from local.bus.erasure import StreamErasure
 from local.bus.identity import new_secret
 from local.bus.lease import Holder, Lease, Serving
 from local.bus.participant import Participant
@@ -109,6 +110,7 @@ async def open_stack(
             own_tools=TOOL_NAMES,
             announced=toolbox.get,
             models=models,
+            streams=StreamErasure(bus, DEFAULT_TENANT),
         )
         memories = Memories(memory)
         config = WorkerConfig.of(settings.memory, url, bus.secret, log_folder).to_line()
@@ -119,6 +121,7 @@ async def open_stack(
         await resources.enter_async_context(_background(keeper.run(), "stream_keeper"))
         await resources.enter_async_context(_background(serving.keep(), "lease"))
         await resources.enter_async_context(_background(memory.backlog.run(), "backlog"))
+        await resources.enter_async_context(_background(memory.retention.run(), "retention"))
         await resources.enter_async_context(_background(ledger.backfill(), "backfill"))
         await resources.enter_async_context(_background(memory.accesses.run(), "accesses"))
         await resources.enter_async_context(

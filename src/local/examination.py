@@ -200,6 +200,8 @@ async def _stack(settings: Settings, *, deep: bool) -> AsyncIterator[CheckResult
             yield _tasks(status.set_aside)
             yield _consolidation(status.consolidation)
             yield _turns(status)
+            if status.to_anonymise:
+                yield _retention(status, settings.memory)
             yield _dead_letters(status)
             if deep:
                 yield CheckResult(name=WHOLE, verdict="note", detail="not read", remedy=STOP_FIRST)
@@ -278,6 +280,15 @@ def _turns(status: MemoryStatus) -> CheckResult:
     if status.turns_problem is None:
         return CheckResult(name="turns", verdict="ok", detail="JetStream takes them")
     return CheckResult(name="turns", verdict="broken", detail=status.turns_problem)
+
+
+def _retention(status: MemoryStatus, memory: MemorySettings) -> CheckResult:
+    due = f"{status.to_anonymise} records, retired {memory.anonymise_after_days} days ago or longer"
+    if memory.anonymise == "on":
+        return CheckResult(name="retention", verdict="ok", detail=f"anonymises {due}")
+    detail = f"would anonymise {due} (anonymise: {memory.anonymise})"
+    remedy = "Set `anonymise: on` in config/memory.yaml to do so."
+    return CheckResult(name="retention", verdict="note", detail=detail, remedy=remedy)
 
 
 def _dead_letters(status: MemoryStatus) -> CheckResult:

@@ -10,6 +10,7 @@ wait and further ones are dropped. How many is logged once it accepts events aga
 """
 
 import atexit
+import hashlib
 import json
 import os
 import queue
@@ -37,6 +38,9 @@ STOP_PATIENCE = 1.0
 """Seconds that a log which accepts nothing may delay the end of the process."""
 MAX_VALUE = 10_000
 """Characters of one value. Enough for a traceback; nothing else should be as long."""
+
+CHOSEN = frozenset({"session_id", "query_id"})
+"""What clients choose may be a name, and a log is not erased: it has short digests of these."""
 
 Event = MutableMapping[str, Any]
 
@@ -194,10 +198,13 @@ def _opened(target: Path) -> int:
 
 
 def _configure(writer: _Writer, level: str, process: str) -> None:
-    def stamp(_logger: object, name: str, event: Event) -> Event:
+    def stamp(_logger: object, level_: str, event: Event) -> Event:
         event["timestamp"] = time.time()
-        event["level"] = name
+        event["level"] = level_
         event["process"] = process
+        for name in CHOSEN & event.keys():
+            if event[name] is not None:
+                event[name] = hashlib.blake2b(str(event[name]).encode(), digest_size=4).hexdigest()
         return event
 
     def hand_over(_logger: object, _name: str, event: Event) -> tuple[tuple[Event], dict[str, Any]]:

@@ -23,6 +23,7 @@ context; the rest is read on with `read_tool_output`."""
 EmbedderChoice = Literal["auto", "ollama", "minilm"]
 ChatChoice = Literal["auto", "ollama", "rules"]
 ExtractorChoice = Literal["rules", "model", "none"]
+Anonymising = Literal["dry_run", "on", "off"]
 Weight = Annotated[float, msgspec.Meta(ge=0, le=10)]
 Seconds = Annotated[float, msgspec.Meta(gt=0)]
 
@@ -75,6 +76,8 @@ class MemorySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     query_timeout: Seconds = 2.0
     consolidation_hours: Annotated[float, msgspec.Meta(ge=0, le=8_760)] = 24.0
     consolidation_share: Annotated[float, msgspec.Meta(ge=0, le=0.5)] = 0.05
+    anonymise: Anonymising = "dry_run"
+    anonymise_after_days: Annotated[int, msgspec.Meta(ge=0)] = 30
 
 
 class GeneratorSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -172,6 +175,17 @@ def _without_empty(section: dict[str, Any], into: type[msgspec.Struct]) -> dict[
     }
 
 
+def _with_switches(section: dict[str, Any], into: type[msgspec.Struct]) -> dict[str, Any]:
+    """YAML reads `on` and `off` as true and false."""
+    switches = {
+        field.name for field in msgspec.structs.fields(into) if "on" in get_args(field.type)
+    }
+    return {
+        key: ("on" if value else "off") if key in switches and isinstance(value, bool) else value
+        for key, value in section.items()
+    }
+
+
 def _as_path(kind: type, value: Any) -> Path:
     if kind is Path and isinstance(value, str) and value:
         return Path(value).expanduser()
@@ -180,7 +194,7 @@ def _as_path(kind: type, value: Any) -> Path:
 
 def _convert(sections: Mapping[str, dict[str, Any]], name: str, into: type[T]) -> T:
     try:
-        section = _without_empty(sections[name], into)
+        section = _with_switches(_without_empty(sections[name], into), into)
         return msgspec.convert(section, into, dec_hook=_as_path)
     except msgspec.ValidationError as error:
         raise ConfigError(

@@ -44,6 +44,7 @@ def test_a_file_holds_what_the_tool_would_make_of_its_messages(
         "changed": 0,
         "known": 4,
         "skipped": [],
+        "erased": 0,
     }
 
 

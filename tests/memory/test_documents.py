@@ -48,7 +48,7 @@ async def rows(database: Database, *, active: bool = True) -> list[dict[str, Any
 def cut(content: str) -> list[tuple[str, str]]:
     """Labels and contents of the chunks of a document called House."""
     document = Document(title="House", source="house.md", content=content)
-    return [(str(record.label), record.content) for record in _records(document, None, DAY)]
+    return [(str(record.label), record.content) for record in _records(document, RICHARD, DAY)]
 
 
 def headings(content: str) -> list[list[str]]:

@@ -317,6 +317,7 @@ def test_the_schemas_are_what_models_are_given(memory: Memory) -> None:
         "consolidate",
         "undo",
         "audit",
+        "forget",
     ]
     for name, schema in schemas.items():
         function = schema.tool_schema.function

@@ -89,6 +89,7 @@ async def test_a_conversation_is_answered_with_what_became_of_it(bus: Connection
     assert second.data["ids"][:2] == first.data["ids"]
     assert first.data | {"ids": []} == {
         "session_id": "s1", "ids": [], "added": 2, "changed": 0, "known": 0, "skipped": [],
+        "erased": 0,
     }  # fmt: skip
     assert first.content == "2 remembered, 0 known already (session s1)."
     assert second.content == "1 remembered, 2 known already (session s1)."

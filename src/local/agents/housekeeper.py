@@ -74,8 +74,10 @@ class Housekeeper(Participant):
         following: NextIndex | None = None
         tasks: list[TaskCounts] = []
         consolidation: ConsolidationStatus | None = None
+        to_anonymise = 0
         try:
             counts = await self._memory.ledger.counts()
+            to_anonymise = await self._memory.retention.due()
             tasks = await self._memory.ledger.backlog.counts()
             consolidation = await self._memory.consolidation.status()
             following = await self._memory.reembedding.status()
@@ -107,6 +109,7 @@ class Housekeeper(Participant):
             ],
             consolidation=consolidation,
             next=following,
+            to_anonymise=to_anonymise,
         )
 
     async def _worker_status(self) -> tuple[VectorStatus | None, str | None]:

@@ -89,6 +89,10 @@ class VectorClient:
         ask = VectorIds(offset=offset, limit=limit, tenant=tenant, of_next=of_next)
         return (await self._ask(subjects.VECTOR_IDS, ask, VectorIdPage, BATCH_TIMEOUT)).ids
 
+    async def held(self, ids: list[str], *, tenant: str) -> list[str]:
+        ask = VectorIds(offset=0, limit=len(ids), tenant=tenant, among=ids)
+        return (await self._ask(subjects.VECTOR_IDS, ask, VectorIdPage, BATCH_TIMEOUT)).ids
+
     async def lost(self, items: list[VectorItem], *, tenant: str) -> list[str]:
         ask = VectorCheck(items=items, tenant=tenant)
         return (await self._ask(subjects.VECTOR_LOST, ask, VectorIdPage, BATCH_TIMEOUT)).ids

@@ -248,6 +248,9 @@ def ingest(  # noqa: PLR0913, PLR0917 - one parameter an option
     ] = None,
     user: User = None,
     agent: Agent = "cli",
+    allow_again: Annotated[
+        bool, typer.Option("--allow-again", help="Also store what was forgotten on request.")
+    ] = False,
     json: Json = False,
 ) -> None:
     """Store conversations word for word; sent again, only what is new or was edited."""
@@ -255,7 +258,7 @@ def ingest(  # noqa: PLR0913, PLR0917 - one parameter an option
         from local.cli.ingest import ingest as run
 
         caller = Sender(agent=agent, user=user)
-        run(settings, output, files, caller, session=session)
+        run(settings, output, files, caller, session=session, allow_again=allow_again)
 
 
 @app.command()
@@ -314,6 +317,34 @@ def import_(  # noqa: PLR0913, PLR0917 - one parameter an option
         from local.cli.import_ import import_ as run
 
         run(settings, output, file, Sender(agent=agent, user=user), dry_run=dry_run)
+
+
+@app.command()
+def forget(  # noqa: PLR0913, PLR0917 - one parameter an option
+    context: typer.Context,
+    user: Annotated[
+        str | None, typer.Option(help="Whose it is; with no other option, everything of theirs.")
+    ] = None,
+    session: Annotated[str | None, typer.Option(help="All that was said in this session.")] = None,
+    topic: Annotated[str | None, typer.Option(help="Every version of this fact.")] = None,
+    id_: Annotated[str | None, typer.Option("--id", help="The record of this id.")] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only say what would be erased.")
+    ] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    allow_again: Annotated[
+        bool, typer.Option("--allow-again", help="A later import may store it again.")
+    ] = False,
+    json: Json = False,
+) -> None:
+    """Erase for good what a user said or stated, wherever it is; prints a receipt."""
+    with command(context.obj, json=json) as (settings, output):
+        from local.cli.forget import forget as run
+
+        chosen = {"session_id": session, "topic": topic, "id": id_}
+        args: dict[str, object] = {k: v for k, v in chosen.items() if v is not None}
+        args |= {"allow_again": True} if allow_again else {}
+        run(settings, output, args, user=user, dry_run=dry_run, yes=yes)
 
 
 @app.command()

@@ -56,21 +56,26 @@ class FileSession(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ParsedFile(msgspec.Struct, frozen=True, kw_only=True):
-    """The conversations in a file, or what is wrong with it."""
+    """The conversations in a file, or what is wrong with it.
+
+    `allow_again`: what was erased of them may come back.
+    """
 
     name: str
     sessions: list[FileSession] = []
+    allow_again: bool = False
     error: str | None = None
 
 
 class IngestedFile(msgspec.Struct, frozen=True, kw_only=True):
-    """Counts of new records, newer versions and known ones, and what was left out and why."""
+    """Counts of records: new, newer, known, erased before; and what was left out and why."""
 
     sessions: list[str]
     remembered: int = 0
     changed: int = 0
     known: int = 0
     skipped: list[SkippedMessage] = []
+    erased: int = 0
 
     def plus(self, batch: IngestReport) -> Self:
         """The counts after another batch."""
@@ -80,6 +85,7 @@ class IngestedFile(msgspec.Struct, frozen=True, kw_only=True):
             changed=self.changed + batch.changed,
             known=self.known + batch.known,
             skipped=[*self.skipped, *batch.skipped],
+            erased=self.erased + batch.erased,
         )
 
     def summary(self) -> str:
@@ -91,19 +97,21 @@ class IngestedFile(msgspec.Struct, frozen=True, kw_only=True):
             changed=self.changed,
             known=self.known,
             skipped=self.skipped,
+            erased=self.erased,
         )
         return f"{whole.summary()}."
 
 
-def ingest(
+def ingest(  # noqa: PLR0913 - one parameter an option
     settings: Settings,
     output: Output,
     files: Sequence[Path],
     caller: Sender,
     *,
     session: str | None,
+    allow_again: bool = False,
 ) -> None:
-    parsed = [_parsed(file, session) for file in files]
+    parsed = [_parsed(file, session, allow_again=allow_again) for file in files]
     outcomes: list[Outcome] = []
     try:
         run_async(_send_all(settings, output, parsed, caller, outcomes))
@@ -113,11 +121,12 @@ def ingest(
     report(output, outcomes)
 
 
-def _parsed(file: Path, session: str | None) -> ParsedFile:
+def _parsed(file: Path, session: str | None, *, allow_again: bool) -> ParsedFile:
     name = "standard input" if file == STANDARD_INPUT else name_of(file)
     try:
         data = sys.stdin.buffer.read() if file == STANDARD_INPUT else file.read_bytes()
-        return ParsedFile(name=name, sessions=list(sessions_in(data, session)))
+        sessions = list(sessions_in(data, session))
+        return ParsedFile(name=name, sessions=sessions, allow_again=allow_again)
     except OSError as error:
         return ParsedFile(name=name, error=f"It cannot be read: {error.strerror}.")
     except BadRequestError as error:
@@ -206,7 +215,9 @@ async def _sent(
     for session in file.sessions:
         for batch in batches(session.messages):
             yield _stopped(file, done, CUT_SHORT)
-            args = {"messages": batch, "session_id": session.id}
+            args: Json = {"messages": batch, "session_id": session.id}
+            if file.allow_again:
+                args["allow_again"] = True
             result = await answer_on(bus, "ingest", args, caller)
             if result.error is not None:
                 yield _stopped(file, done, result.error.message)

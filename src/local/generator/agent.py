@@ -27,7 +27,7 @@ from local.llm.models import ChatModel, StructuredModel
 from local.protocol import subjects
 from local.protocol.envelope import Caller, Envelope, Sender, decode, encode, new_id, seal
 from local.protocol.generation import read_query
-from local.protocol.payloads import ClearSession, Query, ToolResult, ToolSchema
+from local.protocol.payloads import ClearSession, Empty, Query, ToolResult, ToolSchema
 from local.settings import GeneratorSettings
 
 SESSIONS_KEPT = 1_000
@@ -66,6 +66,7 @@ class GeneratorAgent(Participant):
         self._resources = AsyncExitStack()
         self.serve(subjects.QUERY_RECEIVED, self._receive, queue=NAME, limit=None)
         self.serve(subjects.SESSION_CLEAR, self._clear, queue=NAME)
+        self.serve(subjects.MEMORY_FORGOTTEN, self._forget)
 
     async def started(self) -> None:
         await self._resources.enter_async_context(self._toolbox)
@@ -123,6 +124,14 @@ class GeneratorAgent(Participant):
             return
         self._begin_anew(Sender(user=asking.user, agent=NAME, session_id=session_id))
         await self._acknowledge(message, ToolResult(ok=True, content="The session begins anew."))
+
+    async def _forget(self, message: BusMessage) -> None:
+        """Hold no conversation of which a part was erased: the next turn restores the rest."""
+        whose = caller_of(decode(message.data, Empty))
+        for user, session_id in list(self._sessions):
+            if user == whose.user and whose.session_id in {None, session_id}:
+                self._sessions.pop((user, session_id), None)
+                self._recent.pop((user, session_id), None)
 
     async def _learn(self, text: str, caller: Sender) -> None:
         model = self._model if isinstance(self._model, StructuredModel) else None

@@ -183,7 +183,7 @@ class Written(msgspec.Struct, frozen=True, kw_only=True):
     """What a write came to; `replaced` are the ids of the records whose place it took.
 
     `superseded_by`: a newer version was there already. `topic` is the fact's key as it was first
-    written.
+    written. `erased`: it was erased on request, and is not stored again.
     """
 
     id: str
@@ -191,6 +191,7 @@ class Written(msgspec.Struct, frozen=True, kw_only=True):
     replaced: tuple[str, ...] = ()
     superseded_by: str | None = None
     topic: str | None = None
+    erased: bool = False
 
     @property
     def superseded(self) -> str | None:

@@ -53,7 +53,10 @@ class Facts:
         return await self._ledger.facts.topic(scope, owner, topic)
 
     async def history(self, topic_or_id: str) -> list[Record]:
-        """Every version of a fact, newest first: by its topic key or by any version's id."""
+        """Every version of a fact, newest first: by its topic key or by any version's id.
+
+        One that was anonymised is shown to whoever may see another version of it.
+        """
         if is_topic(topic_or_id):
             places = own_places(self._caller)
             found = [await self._ledger.facts.history(*place, topic_or_id) for place in places]
@@ -61,7 +64,11 @@ class Facts:
         else:
             ids = [topic_or_id]
         chain = await self._ledger.records.chain(*ids)
-        return [record for record in chain if may_see(record, self._caller)]
+        seen = [record for record in chain if may_see(record, self._caller)]
+        if all(record.retired_why == "anonymised" for record in seen):
+            return []  # whose they were nobody knows any more
+        rows = {record.row for record in seen}
+        return [one for one in chain if one.row in rows or one.retired_why == "anonymised"]
 
     async def store_topic(self, topic: str, content: str) -> Written:
         """Make `content` the value of a standing fact.

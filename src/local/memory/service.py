@@ -1,8 +1,8 @@
 """The memory as tools, agents and Python programs use it: everything as one caller may see it.
 
-It has rooms: `facts`, `relations`, `intake`, `documents`, `sessions`, `outputs`, `audit` and
-`portability`. Beside them it recalls, consolidates, and has the four operations that the reference
-names.
+It has rooms: `facts`, `relations`, `intake`, `documents`, `sessions`, `outputs`, `audit`,
+`portability` and `erasure`. Beside them it recalls, consolidates, and has the four operations that
+the reference names.
 """
 
 import asyncio
@@ -14,6 +14,7 @@ import msgspec
 from local.ledger.records import TENANT_OWNED, class_of
 from local.ledger.upkeep import Actor
 from local.memory.audit import Audit
+from local.memory.erasure import Erasure
 from local.memory.facts import Facts
 from local.memory.intake.documents import Documents
 from local.memory.intake.echoes import UNANSWERED
@@ -69,6 +70,7 @@ class MemoryService(msgspec.Struct, frozen=True, kw_only=True):
     sessions: Sessions
     outputs: ToolOutputs
     portability: Portability
+    erasure: Erasure
     recaller: Recaller
     synthesis: Synthesis
     audit: Audit

@@ -11,6 +11,7 @@ from local.ledger.records import TENANT_OWNED
 from local.llm.models import StructuredModel
 from local.memory.audit import Audit
 from local.memory.changes import Announce, Changes
+from local.memory.erasure import Erasure, NoStreams, Outside, Streams
 from local.memory.extraction.items import Extractor
 from local.memory.facts import Facts
 from local.memory.intake.documents import Documents
@@ -32,6 +33,7 @@ from local.memory.upkeep.consolidation import Consolidation
 from local.memory.upkeep.extraction import Extraction
 from local.memory.upkeep.indexing import Indexer
 from local.memory.upkeep.reembedding import Reembedding
+from local.memory.upkeep.retention import Retention
 from local.memory.upkeep.supersession import Judge, Supersession
 from local.memory.vectors import Vectors
 from local.protocol.envelope import Caller, utc_now
@@ -63,8 +65,12 @@ class Memory:
         announced: Announced = lambda _tool: None,
         clock: Clock = utc_now,
         models: Models | None = None,
+        streams: Streams | None = None,
     ) -> None:
-        """`own_tools`: names of the tools over this memory, whose results are not recorded."""
+        """`own_tools`: names of the tools over this memory, whose results are not recorded.
+
+        `streams`: where the bus keeps what is said until it is stored.
+        """
         models = models or Models()
         self.tenant = ledger.tenant
         self.ledger = ledger
@@ -103,6 +109,8 @@ class Memory:
             min_score=settings.min_score,
             clock=lambda: self.clock(),  # noqa: PLW0108 - a test sets another one
         )
+        self.retention = Retention(ledger, settings, announce, lambda: self.clock())  # noqa: PLW0108
+        self.outside = Outside(self.backlog, vectors, streams or NoStreams(), self.recaller)
 
     def of(self, caller: Caller) -> MemoryService:
         """The memory as this caller may see and change it.
@@ -118,10 +126,11 @@ class Memory:
             facts=Facts(ledger, changes, caller, clock),
             relations=Relations(ledger, caller, clock),
             intake=Intake(ledger, changes, self.echoes, caller, clock),
-            documents=Documents(ledger, changes, agent=caller.agent, clock=clock),
+            documents=Documents(ledger, changes, caller=caller, clock=clock),
             sessions=Sessions(ledger, caller, self.settings, clock),
             outputs=ToolOutputs(ledger, caller.user or TENANT_OWNED),
             portability=Portability(ledger, self.backlog, caller, clock),
+            erasure=Erasure(ledger, self.outside, caller, clock),
             recaller=self.recaller,
             synthesis=self.synthesis,
             audit=Audit(ledger, changes, caller),

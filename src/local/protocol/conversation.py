@@ -56,7 +56,8 @@ class SkippedMessage(msgspec.Struct, frozen=True, kw_only=True):
 class IngestReport(msgspec.Struct, frozen=True, kw_only=True):
     """What an ingestion stored: `ids` are those of the records, in the order of the conversation.
 
-    `added` of them are new, `changed` are newer versions, and `known` were there already.
+    `added` of them are new, `changed` are newer versions, and `known` were there already. `erased`
+    were erased on request before, and are not stored again.
     """
 
     session_id: str
@@ -65,6 +66,7 @@ class IngestReport(msgspec.Struct, frozen=True, kw_only=True):
     changed: int = 0
     known: int = 0
     skipped: list[SkippedMessage] = []
+    erased: int = 0
 
     def summary(self) -> str:
         """In a line for people: the counts, and the reasons of what was left out."""
@@ -72,6 +74,8 @@ class IngestReport(msgspec.Struct, frozen=True, kw_only=True):
         if self.changed:
             parts.append(f"{self.changed} changed")
         parts.append(f"{self.known} known already")
+        if self.erased:
+            parts.append(f"{self.erased} erased before, and not stored again")
         reasons = Counter(one.reason for one in self.skipped)
         parts += [f"{count} left out ({reason})" for reason, count in reasons.items()]
         return ", ".join(parts)

@@ -12,7 +12,7 @@ import msgspec
 
 from local.errors import CODES, BadRequestError, ErrorCode
 from local.protocol.calls import read_calls
-from local.protocol.envelope import Envelope, json_errors
+from local.protocol.envelope import Envelope, Sender, json_errors
 from local.protocol.payloads import ErrorReply, Feedback, Generation, Query
 from local.protocol.reading import (
     MISSING,
@@ -112,6 +112,22 @@ def source_of(data: bytes) -> str:
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return ""
     return (name_of(whole.get("source")) or "") if isinstance(whole, dict) else ""
+
+
+def sender_of(data: bytes) -> Sender:
+    """The user and the session of a message, as far as it says them.
+
+    Raises:
+        BadRequestError: It is not JSON, or no object.
+    """
+    with json_errors(TURN):
+        whole = msgspec.json.decode(data)
+    if not isinstance(whole, dict):
+        raise BadRequestError(f"Expected an object, got {kind_of(whole)}.", remedy=TURN)
+    payload = whole.get("payload")
+    inner = payload if isinstance(payload, dict) else {}
+    session = name_of(inner.get("session_id")) or name_of(whole.get("session_id"))
+    return Sender(user=name_of(whole.get("user")) or None, session_id=session or None)
 
 
 class _MessageFields:

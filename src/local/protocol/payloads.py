@@ -229,6 +229,7 @@ class MemoryStatus(msgspec.Struct, kw_only=True):
     JetStream stores no turns, and what to do. `unread`: messages in which no facts have been looked
     for yet. `set_aside`: the tasks that are not tried again until the next start. `consolidation`:
     the last one, None before the first. `next`: the index of another embedder.
+    `to_anonymise`: retired records whose time has come.
     """
 
     records: int
@@ -245,3 +246,4 @@ class MemoryStatus(msgspec.Struct, kw_only=True):
     set_aside: list[TasksSetAside] = []
     consolidation: ConsolidationStatus | None = None
     next: NextIndex | None = None
+    to_anonymise: int = 0

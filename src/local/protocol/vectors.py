@@ -60,12 +60,13 @@ class VectorDelete(msgspec.Struct, kw_only=True):
 
 
 class VectorIds(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """Asks for one page of the ids in the index, or in the next one."""
+    """Asks for one page of the ids in the index, or in the next one; or for those `among` these."""
 
     offset: int
     limit: int
     tenant: str
     of_next: bool = False
+    among: list[str] | None = None
 
 
 class VectorIdPage(msgspec.Struct, kw_only=True):

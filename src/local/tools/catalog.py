@@ -9,6 +9,7 @@ from local.tools import (
     add_knowledge,
     audit,
     consolidate,
+    forget,
     ingest,
     load_session,
     memory_history,
@@ -47,6 +48,7 @@ TOOLS: tuple[MemoryTool[Any], ...] = (
     consolidate.TOOL,
     undo.TOOL,
     audit.TOOL,
+    forget.TOOL,
 )
 
 

@@ -39,12 +39,17 @@ class Ingest(Args, frozen=True):
             "is derived from the first messages."
         ),
     ] = None
+    allow_again: Annotated[
+        bool, msgspec.Meta(description="Also store what was erased on request before.")
+    ] = False
 
 
 async def ingest(memory: MemoryService, args: Ingest) -> ToolOutput:
     few = len(args.messages) < MANY
     messages = _messages(args) if few else await asyncio.to_thread(_messages, args)
-    ingested = await memory.intake.store_conversation(messages, args.session_id)
+    ingested = await memory.intake.store_conversation(
+        messages, args.session_id, allow_again=args.allow_again
+    )
     return ToolOutput(
         content=f"{ingested.summary()} (session {ingested.session_id}).", data=ingested
     )

@@ -222,6 +222,15 @@ class VectorIndex:
             page: list[str] = collection.get(offset=offset, limit=limit, include=[])["ids"]
         return page
 
+    def held(self, tenant: str, ids: Sequence[str]) -> list[str]:
+        """Return those of these ids that are stored."""
+        collection = self._find(tenant)
+        if collection is None or not ids:
+            return []
+        with translated("look for ids"):
+            found: list[str] = collection.get(ids=list(ids), include=[])["ids"]
+        return found
+
     def lost(self, tenant: str, ids: Sequence[str], vectors: FloatMatrix) -> list[str]:
         """Return the ids whose vector, as the ledger has it, does not find itself.
 

@@ -217,10 +217,12 @@ class VectorStore:
 
     async def ids(self, ask: VectorIds) -> VectorIdPage:
         slot: Slot = "next" if ask.of_next else "serving"
-        ids = await self._storing.run(
-            self._alone, self._index.ids, ask.tenant, ask.offset, ask.limit, slot
+        listing = (
+            partial(self._index.ids, ask.tenant, ask.offset, ask.limit, slot)
+            if ask.among is None
+            else partial(self._index.held, ask.tenant, ask.among)
         )
-        return VectorIdPage(ids=ids)
+        return VectorIdPage(ids=await self._storing.run(self._alone, listing))
 
     async def lost(self, ask: VectorCheck) -> VectorIdPage:
         known = [(item.id, item.vector) for item in ask.items if item.vector is not None]

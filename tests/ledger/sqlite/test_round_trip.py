@@ -25,8 +25,8 @@ TABLES = {
     "access": "record",
     "feature": "record",
 }
-NOT_CARRIED = {"task", "tombstone", "consolidation", "tally"}
-"""Tasks are made anew; what was erased, consolidated and committed is this ledger's own business."""
+NOT_CARRIED = {"task", "tombstone", "erasure", "consolidation", "tally"}
+"""Tasks are made anew; what was erased, consolidated and committed is a ledger's own business."""
 
 
 @pytest.fixture

@@ -121,6 +121,8 @@ class _Part:
     def store(self, number: int, record: NewRecord, *, is_known: bool) -> Written:
         record = self._own(record)
         stands = _find(self._standing, record)
+        if self._written.was_erased(self._connection, record):
+            return Written(id=record.id, was_new=False, erased=True)
         if stands is None:
             written = self._add(record, followed=number < self._last_known)
         elif is_known or stands.says(record):

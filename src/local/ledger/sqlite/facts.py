@@ -133,7 +133,7 @@ class RecentTopics:
         self._records.pop((scope or "", owner or "", folded(topic or "")), None)
 
     def forget_all(self) -> None:
-        """Any of them may have been replaced."""
+        """Any of them may have been replaced or erased."""
         self.version += 1
         self._records.clear()
 

@@ -113,18 +113,19 @@ class _Page:
         if known is not None:
             self._retire_known(record, active=known["superseded_by"] is None)
             return False
+        if self._records.was_erased(self._connection, record):
+            self.report.erased += 1
+            return None
         other = self._in_the_way(record)
         if other is not None:
             record = self._settled(record, other)
-        if not self._records.store(self._connection, record).was_new:
-            self.report.erased += 1
-            return None
+        self._records.store(self._connection, record)
         if other is not None and record.superseded_by == other.id:
             self._note_history(record)
         if line.vector is not None:
             row = self._one("record_state", id=record.id)["row"]
             vector = {"embedder": line.vector.embedder, "data": line.vector.data}
-            self._rows.execute(self._connection, "keep_vector", row=row, **vector)
+            self._rows.execute(self._connection, "keep_vector", row=row, id=record.id, **vector)
         return True
 
     def _retire_known(self, record: Record, *, active: bool) -> None:

@@ -43,15 +43,15 @@ class IndexedRecords:
         """Store the vectors of those that had none, in their order, and finish the tasks of all.
 
         Vectors of embedders that have no index any more are deleted. One that was superseded while
-        its vector was on its way is taken out of the index again.
+        its vector was on its way is taken out of the index again; of one that was erased meanwhile
+        none is stored.
         """
         without = [record for record in records if record.vector is None]
 
         def store(connection: SqlConnection) -> None:
             for record, data in zip(without, vectors, strict=True):
-                self._rows.execute(
-                    connection, "keep_vector", row=record.row, embedder=embedder, data=data
-                )
+                vector = {"row": record.row, "id": record.id, "embedder": embedder, "data": data}
+                self._rows.execute(connection, "keep_vector", **vector)
                 if kind == "index":
                     kept = json.dumps([name for name in (embedder, self.next) if name])
                     self._rows.execute(
@@ -60,7 +60,9 @@ class IndexedRecords:
             for record in records:
                 finished = self._rows.execute(connection, "finish_task", kind=kind, row=record.row)
                 if not finished.rowcount:
-                    self._rows.execute(connection, "unindex_superseded", row=record.row)
+                    self._rows.execute(
+                        connection, "unindex_superseded", row=record.row, id=record.id
+                    )
                 elif kind == "index" and self.next is not None:
                     self._rows.execute(connection, "add_task", kind="embed", row=record.row)
 

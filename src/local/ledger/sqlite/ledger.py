@@ -18,6 +18,7 @@ from local.ledger.sqlite.backlog import TaskQueue
 from local.ledger.sqlite.conversations import Conversations
 from local.ledger.sqlite.database import Database, Row, SqlConnection, damages
 from local.ledger.sqlite.documents import Documents
+from local.ledger.sqlite.erasures import Erasures
 from local.ledger.sqlite.exports import Exports
 from local.ledger.sqlite.extraction import Extractions
 from local.ledger.sqlite.facts import Facts, RecentTopics
@@ -30,12 +31,13 @@ from local.ledger.sqlite.rows import SQL, Parameters, RecordRows, Records, Tenan
 from local.ledger.sqlite.searches import Searches
 from local.ledger.sqlite.sessions import Notes, Outputs, Sessions
 from local.ledger.sqlite.sql import migrations
+from local.ledger.sqlite.tombstones import Tombstones
 from local.ledger.sqlite.turns import Turns
 from local.ledger.sqlite.upkeep import Upkeep
 from local.text.features import features_of
 
 COUNTED = "record"
-"""Records are superseded, and never deleted."""
+"""Records are superseded or erased to a shell, and never deleted."""
 
 
 class Ledger:
@@ -45,7 +47,8 @@ class Ledger:
         self._database = database
         self._rows = rows = TenantRows(database, tenant)
         self.tenant = tenant
-        written = RecordRows(rows)
+        tombstones = Tombstones(rows)
+        written = RecordRows(rows, tombstones.stand_for)
         self.records = Records(rows, written)
         topics = RecentTopics()
         self.facts = Facts(rows, written, topics)
@@ -66,6 +69,8 @@ class Ledger:
         self.searches = Searches(rows)
         self.exports = Exports(rows)
         self.imports = Imports(rows, written, topics)
+        held = topics.forget_all, self.searches.forget_held
+        self.erasures = Erasures(database, rows, written, tombstones, held)
 
     @classmethod
     @asynccontextmanager

@@ -3,7 +3,7 @@
 Everything that is stored passes through `RecordRows`, inside one transaction.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 from functools import partial
 from typing import Any, TypeVar
@@ -56,8 +56,7 @@ class TenantRows:
 
     async def change_each(self, statement: str, many: Iterable[Parameters]) -> None:
         """Execute a named statement once for each set of values, in one transaction."""
-        bound = [self._bound(values) for values in many]
-        await self.write(lambda c: c.executemany(SQL[statement], bound).rowcount)
+        await self.write(lambda c: self.execute_each(c, statement, many))
 
     async def read(self, work: Work[T]) -> T:
         """Run several statements on the reader's connection."""
@@ -70,6 +69,12 @@ class TenantRows:
     def execute(self, connection: SqlConnection, statement: str, **values: Any) -> Cursor:
         """Execute a named statement inside `read` or `write`."""
         return connection.execute(SQL[statement], self._bound(values))
+
+    def execute_each(
+        self, connection: SqlConnection, statement: str, many: Iterable[Parameters]
+    ) -> None:
+        """Execute a named statement once for each set of values inside `write`."""
+        connection.executemany(SQL[statement], map(self._bound, many))
 
     def _bound(self, values: Parameters) -> Parameters:
         return {**values, "tenant": self.tenant}
@@ -130,14 +135,24 @@ class Cause(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
+WasErased = Callable[[SqlConnection, NewRecord], bool]
+"""Whether a record was erased on request, and may not come back."""
+
+
 class RecordRows:
     """One tenant's: facts with their histories, everything else once an id."""
 
-    def __init__(self, rows: TenantRows) -> None:
+    def __init__(self, rows: TenantRows, was_erased: WasErased) -> None:
         self._rows = rows
+        self.was_erased = was_erased
 
     def store(self, connection: SqlConnection, record: NewRecord) -> Written:
-        """Add a record unless its id is there already; a Record with the state that it is in."""
+        """Add a record unless its id is there already, or it was erased.
+
+        A Record is added with the state that it is in.
+        """
+        if self.was_erased(connection, record):
+            return Written(id=record.id, was_new=False, erased=True)
         values = {name: getattr(record, name, None) for name in Record.__struct_fields__}
         values["metadata"] = _json(record.metadata)
         values["event_time"] = stamp(record.event_time)
@@ -163,6 +178,8 @@ class RecordRows:
 
         What is there already, word for word, is not written again.
         """
+        if self.was_erased(connection, record):
+            return Written(id=record.id, was_new=False, erased=True)
         record = self._with_known_topic(connection, record)
         topic = folded(record.topic) if record.topic else None
         place = {"scope": record.scope, "owner": record.owner, "topic": topic}

@@ -249,6 +249,10 @@ class Searches:
         """Read ahead what questions need once another embedder answers them."""
         await self._working_sets.prepare(embedder)
 
+    def forget_held(self) -> None:
+        """Hold nothing in memory that may have been erased."""
+        self._working_sets.clear()
+
     async def waits(self, search: Search) -> bool:
         """Whether some of what is searched waits for its vector."""
         asked = msgspec.structs.asdict(Filter.of(self._rows.tenant, search))

@@ -63,6 +63,8 @@ class Turns:
     def _store(
         self, connection: SqlConnection, records: Sequence[NewRecord], derived_from: Sequence[str]
     ) -> list[Written]:
+        if self._records.was_erased(connection, records[0]):
+            return [Written(id=one.id, was_new=False, erased=True) for one in records]
         records = self._in_known_turn(connection, records)
         told = self._told(connection, records)
         written = [self._store_record(connection, record, told) for record in records]

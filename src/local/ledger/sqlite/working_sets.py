@@ -149,6 +149,10 @@ class WorkingSets:
             self._sets.popitem(last=False)
         return known.columns
 
+    def clear(self) -> None:
+        """Hold none: records have left their places."""
+        self._sets.clear()
+
     def _count(self, places: Places, connection: SqlConnection) -> int:
         (count,) = self._rows.execute(
             connection, "count_in", places=_json(places), limit=MOST + 1

@@ -19,9 +19,9 @@ from mdit_py_plugins.front_matter import front_matter_plugin
 from semantic_text_splitter import MarkdownSplitter
 
 from local.ledger.door import Ledger
-from local.ledger.records import NewRecord, checked_text
+from local.ledger.records import TENANT_OWNED, NewRecord, checked_text
 from local.memory.changes import Changes
-from local.protocol.envelope import new_id
+from local.protocol.envelope import Caller, new_id
 
 LABEL = 200
 SEPARATOR = " › "  # noqa: RUF001 - as between breadcrumbs
@@ -49,19 +49,19 @@ class StoredDocument(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Documents:
-    """The documents of a tenant, as one agent writes them."""
+    """The documents of a tenant, as one caller writes them."""
 
     def __init__(
         self,
         ledger: Ledger,
         changes: Changes,
         *,
-        agent: str | None,
+        caller: Caller,
         clock: Callable[[], datetime],
     ) -> None:
         self._ledger = ledger
         self._changes = changes
-        self._agent = agent
+        self._caller = caller
         self._clock = clock
 
     async def store(self, document: Document) -> StoredDocument:
@@ -70,7 +70,7 @@ class Documents:
         Raises:
             InvalidArgumentsError: Its title, its source or its content is blank.
         """
-        records = await asyncio.to_thread(_records, document, self._agent, self._clock())
+        records = await asyncio.to_thread(_records, document, self._caller, self._clock())
         rewritten = await self._ledger.documents.store(document.source, records)
         await self._changes.written(rewritten.written, records)
         last = msgspec.structs.replace(records[-1], id=rewritten.written[-1].id)
@@ -86,7 +86,7 @@ class Documents:
         )
 
 
-def _records(document: Document, agent: str | None, at: datetime) -> list[NewRecord]:
+def _records(document: Document, caller: Caller, at: datetime) -> list[NewRecord]:
     """A record a chunk, in their order. The largest documents take seconds."""
     title = " ".join(checked_text(document.title, "title").split())
     text = checked_text(document.content, "content").replace("\r\n", "\n").replace("\r", "\n")
@@ -102,7 +102,8 @@ def _records(document: Document, agent: str | None, at: datetime) -> list[NewRec
             label=outline[bisect_right(begins, begin) - 1][1],
             source_ref=f"{source}#{number}",
             metadata={"title": title, "source": source},
-            agent=agent,
+            agent=caller.agent,
+            stated_by=caller.user or TENANT_OWNED,
             event_time=at,
         )
         for number, (begin, content) in enumerate(chunks(text), start=1)

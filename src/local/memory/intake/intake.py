@@ -74,11 +74,16 @@ class Intake:
         self._clock = clock
 
     async def store_conversation(
-        self, messages: Sequence[ConversationMessage], session_id: str | None = None
+        self,
+        messages: Sequence[ConversationMessage],
+        session_id: str | None = None,
+        *,
+        allow_again: bool = False,
     ) -> IngestReport:
         """Store a conversation word for word; what of it is known already stays as it is.
 
-        Another text under the id of a message is its newer version.
+        Another text under the id of a message is its newer version. What was erased is not stored
+        again, unless `allow_again`.
         """
         session = session_id or self._caller.session_id or session_of(messages)
         conversation = Conversation(
@@ -93,6 +98,8 @@ class Intake:
         few = len(messages) < MANY and sum(len(one.content or "") for one in messages) < LONG
         parts = _parts(conversation) if few else await asyncio.to_thread(_parts, conversation)
         records = self._to_read([part for part in parts if isinstance(part, NewRecord)])
+        if allow_again:
+            await self._ledger.erasures.lift(records)
         written = await self._ledger.conversations.store(records)
         await self._changes.written(written, records)
         return IngestReport(
@@ -100,8 +107,9 @@ class Intake:
             ids=[one.id for one in written],
             added=sum(one.was_new and not one.replaced for one in written),
             changed=sum(bool(one.replaced) for one in written),
-            known=sum(not one.was_new for one in written),
+            known=sum(not (one.was_new or one.erased) for one in written),
             skipped=[part for part in parts if isinstance(part, SkippedMessage)],
+            erased=sum(one.erased for one in written),
         )
 
     async def store_question(self, question: Question) -> Written:

@@ -20,6 +20,7 @@ from local.ledger.sqlite.database.connections import (
     connect_to_write,
     data_version,
     read_only,
+    truncate,
 )
 from local.ledger.sqlite.database.lanes import Lane, Work, commit_together, run_each
 from local.ledger.sqlite.database.soundness import damages
@@ -43,7 +44,8 @@ T = TypeVar("T")
 class Database:
     """One SQLite file. `read` and `write` run a function of a connection off the event loop."""
 
-    def __init__(self, reader: Lane, writer: Lane) -> None:
+    def __init__(self, path: Path, reader: Lane, writer: Lane) -> None:
+        self._path = path
         self._reader = reader
         self._writer = writer
 
@@ -74,7 +76,7 @@ class Database:
         try:
             await writer.start()
             await reader.start()
-            yield cls(reader, writer)
+            yield cls(path, reader, writer)
         finally:
             await reader.stop()
             await writer.stop()
@@ -98,3 +100,15 @@ class Database:
             # It is written all the same: whoever is cancelled goes on once that is so.
             await asyncio.wait({written})
             raise
+
+    async def truncate(self, *, vacuum: bool = False) -> None:
+        """Leave nothing in the files that no table holds: empty the write-ahead log.
+
+        Args:
+            vacuum: Write the whole file anew before, since an earlier local2 may have left what it
+                deleted. Others who write wait for it.
+
+        Raises:
+            StorageError: Somebody else reads the file for longer than one waits.
+        """
+        await asyncio.to_thread(truncate, self._path, vacuum=vacuum)

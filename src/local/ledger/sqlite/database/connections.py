@@ -21,6 +21,7 @@ BUSY_PATIENCE = 30.0
 PRAGMAS = (
     "journal_mode = WAL",
     "synchronous = FULL",
+    "secure_delete = ON",
     "fullfsync = ON",
     "foreign_keys = ON",
     "temp_store = MEMORY",
@@ -66,6 +67,22 @@ def connect(path: Path, patience: float = BUSY_PATIENCE) -> SqlConnection:
         connection.close()
         raise
     return connection
+
+
+def truncate(path: Path, *, vacuum: bool) -> None:
+    """Empty the write-ahead log of a file that others have open; see `Database.truncate`."""
+    try:
+        with closing(connect(path)) as connection:
+            if vacuum:
+                connection.execute("VACUUM")
+            busy, *_ = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+    except sqlite3.Error as error:
+        raise as_storage_error(error, path) from error
+    if busy:
+        raise StorageError(
+            f"The write-ahead log of {path} could not be emptied: somebody else reads it.",
+            remedy="Close that, as a shell of sqlite3 or a backup, and ask again.",
+        )
 
 
 def connect_to_write(path: Path, migrations: Sequence[Traversable], tally: Tally) -> SqlConnection:

@@ -55,11 +55,14 @@ CREATE TABLE access (
     weighed INTEGER NOT NULL DEFAULT 0           -- so many of the times are in its importance
 );
 
--- What was erased on request does not come back: a keyed hash of each record's identity.
+-- What was erased on request does not come back: a keyed hash of each record's identity. Whose it
+-- was, and by what it was chosen, are keyed hashes, too: by them tombstones are lifted again.
 CREATE TABLE tombstone (
     tenant    TEXT NOT NULL,
     digest    TEXT NOT NULL,
     erased_at TEXT NOT NULL,
+    whose     TEXT NOT NULL,
+    chosen    TEXT NOT NULL,
     PRIMARY KEY (tenant, digest)
 ) WITHOUT ROWID;
 
@@ -84,3 +87,19 @@ CREATE TABLE consolidation (
     PRIMARY KEY (tenant, run)
 ) WITHOUT ROWID;
 CREATE INDEX consolidation_begun ON consolidation (tenant, began_at);
+
+-- The key of the tombstones. residue: 1 until what an earlier local2 deleted is overwritten in the file.
+CREATE TABLE erasure (
+    key     BLOB    NOT NULL,
+    residue INTEGER NOT NULL
+);
+INSERT INTO erasure SELECT randomblob(32), EXISTS (SELECT 1 FROM record);
+CREATE INDEX tombstone_whose ON tombstone (tenant, whose);
+CREATE INDEX record_erased ON record (tenant) WHERE retired_why = 'erased';
+-- What belongs to an agent or to everybody, by who stated it.
+CREATE INDEX record_stated ON record (tenant, stated_by)
+    WHERE scope IN ('agent', 'tenant') AND stated_by IS NOT NULL;
+CREATE INDEX record_to_anonymise ON record (tenant, retired_at)
+    WHERE retired_at IS NOT NULL AND retired_why NOT IN ('anonymised', 'erased');
+-- What the index knows a record by whose own id is erased.
+ALTER TABLE task ADD COLUMN id TEXT;

@@ -48,7 +48,7 @@ SELECT min(not_before) AS due FROM task INDEXED BY task_due
 WHERE tenant = :tenant AND kind = :kind AND state = 'later';
 
 -- name: tasks
-SELECT task.record, record.id, task.attempts FROM json_each(:rows) AS wanted
+SELECT task.record, ifnull(task.id, record.id) AS id, task.attempts FROM json_each(:rows) AS wanted
 CROSS JOIN task ON task.tenant = :tenant AND task.kind = :kind AND task.record = wanted.value
 CROSS JOIN record ON record.row = task.record
 ORDER BY wanted.key;

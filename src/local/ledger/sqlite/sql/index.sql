@@ -17,7 +17,8 @@ WHERE +record.tenant = :tenant
 ORDER BY wanted.key;
 
 -- name: keep_vector
-INSERT INTO vector (record, embedder, data) VALUES (:row, :embedder, :data)
+INSERT INTO vector (record, embedder, data)
+SELECT row, :embedder, :data FROM record WHERE +tenant = :tenant AND row = :row AND id = :id
 ON CONFLICT (record, embedder) DO UPDATE SET data = excluded.data;
 
 -- name: drop_other_vectors
@@ -45,8 +46,8 @@ SELECT count(*) AS waiting FROM task INDEXED BY task_turn
 WHERE tenant = :tenant AND kind = :kind AND state IN ('waits', 'later');
 
 -- name: unindex_superseded
-INSERT OR IGNORE INTO task (tenant, kind, record, place)
-SELECT tenant, 'unindex', row, place FROM record
+INSERT OR IGNORE INTO task (tenant, kind, record, place, id)
+SELECT tenant, 'unindex', row, place, :id FROM record
 WHERE +tenant = :tenant AND row = :row AND superseded_by IS NOT NULL;
 
 -- name: index_anew

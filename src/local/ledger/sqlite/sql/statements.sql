@@ -88,11 +88,14 @@ ON CONFLICT DO NOTHING;
 
 -- name: counts
 SELECT records, records - unsearched - waiting - aside AS indexed, waiting FROM (
-    SELECT (SELECT count(*) FROM record WHERE tenant = :tenant) AS records,
+    SELECT (SELECT count(*) FROM record WHERE tenant = :tenant)
+           - (SELECT count(*) FROM record INDEXED BY record_erased
+              WHERE tenant = :tenant AND retired_why = 'erased') AS records,
            (SELECT count(*) FROM record INDEXED BY record_unsearched
             WHERE tenant = :tenant AND (superseded_by IS NOT NULL OR kind = 'transcript'
                                       OR memory_type = 'task'))
-             AS unsearched,
+           - (SELECT count(*) FROM record INDEXED BY record_erased
+              WHERE tenant = :tenant AND retired_why = 'erased') AS unsearched,
            (SELECT count(*) FROM task INDEXED BY task_turn
             WHERE tenant = :tenant AND kind = 'index' AND state IN ('waits', 'later')) AS waiting,
            (SELECT count(*) FROM task INDEXED BY task_turn

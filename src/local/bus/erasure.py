@@ -1,0 +1,143 @@
+"""Erasing what JetStream holds of a user or a session: turns on their way, and dead letters.
+
+The server overwrites a message that is deleted. One that was acknowledged leaves its file with the
+others around it, once none of them waits any more.
+"""
+
+import asyncio
+import re
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
+
+import msgspec
+import nats.errors
+import nats.js.errors
+from nats.js.api import RawStreamMsg
+
+from local.bus.connection import Connection
+from local.bus.streams import dead_letters_stream, turns_stream
+from local.errors import BadRequestError, BusError, InvalidArgumentsError
+from local.protocol import subjects
+from local.protocol.envelope import Sender, decode, encode, seal
+from local.protocol.generation import sender_of
+from local.protocol.payloads import DeadLetter, Empty
+
+SETTLED_WITHIN = 3.0
+"""Seconds for turns on their way to be stored, before they are erased where they are."""
+LOOKS = 100
+_FIELD = re.compile(r'"(user|session_id)"\s*:\s*("(?:[^"\\]|\\.)*")')
+"""In what is no JSON, as a message that was cut."""
+
+
+class StreamErasure:
+    """Of one tenant's streams."""
+
+    def __init__(self, bus: Connection, tenant: str) -> None:
+        self._bus = bus
+        self._turns = turns_stream(tenant)
+        self._letters = dead_letters_stream(tenant)
+
+    async def settled(self) -> int:
+        """Wait until no turn is on its way; how many are, after some seconds.
+
+        Raises:
+            BusError: The server does not answer.
+        """
+        for _ in range(LOOKS):
+            if not await self._waiting():
+                break
+            await asyncio.sleep(SETTLED_WITHIN / LOOKS)
+        return await self._waiting()
+
+    async def count(self, whose: Sender) -> int:
+        """How many messages there are of a user, or of one of the user's sessions.
+
+        Raises:
+            BusError: The server does not answer.
+        """
+        return len([sequence async for _, sequence in self._of(whose)])
+
+    async def erase(self, whose: Sender) -> int:
+        """Erase them; how many there were.
+
+        Raises:
+            BusError: The server does not answer.
+        """
+        found = [one async for one in self._of(whose)]
+        for stream, sequence in found:
+            with _jetstream_errors():
+                await self._bus.client.jsm().delete_msg(stream, sequence)
+        return len(found)
+
+    async def tell(self, whose: Sender) -> None:
+        """Have whoever holds something of theirs let go of it.
+
+        Raises:
+            BusError: There is no connection.
+        """
+        event = seal(
+            Empty(),
+            type="event",
+            source="memory",
+            user=whose.user,
+            session_id=whose.session_id,
+        )
+        await self._bus.publish(subjects.MEMORY_FORGOTTEN, encode(event))
+
+    async def _waiting(self) -> int:
+        with _jetstream_errors():
+            try:
+                info = await self._bus.client.jsm().stream_info(self._turns)
+            except nats.js.errors.NotFoundError:
+                return 0
+        return int(info.state.messages)
+
+    async def _of(self, whose: Sender) -> AsyncIterator[tuple[str, int]]:
+        async for sequence, data in self._messages(self._turns):
+            if _is_of(data, whose):
+                yield self._turns, sequence
+        async for sequence, data in self._messages(self._letters):
+            if _is_of(_told_of(data), whose):
+                yield self._letters, sequence
+
+    async def _messages(self, stream: str) -> AsyncIterator[tuple[int, bytes]]:
+        sequence = 1
+        while (raw := await self._next(stream, sequence)) is not None:
+            sequence = int(raw.seq or sequence) + 1
+            yield sequence - 1, raw.data or b""
+
+    async def _next(self, stream: str, sequence: int) -> RawStreamMsg | None:
+        with _jetstream_errors():
+            try:
+                return await self._bus.client.jsm().get_msg(
+                    stream, seq=sequence, subject=">", next=True
+                )
+            except nats.js.errors.NotFoundError:
+                return None
+
+
+@contextmanager
+def _jetstream_errors() -> Iterator[None]:
+    try:
+        yield
+    except (nats.js.errors.Error, nats.errors.Error, TimeoutError) as error:
+        raise BusError(f"JetStream does not erase: {error!r}.") from error
+
+
+def _told_of(data: bytes) -> bytes:
+    """The message that a dead letter is about."""
+    try:
+        return decode(data, DeadLetter).payload.message.encode()
+    except (BadRequestError, InvalidArgumentsError):
+        return data
+
+
+def _is_of(data: bytes, whose: Sender) -> bool:
+    try:
+        sender = sender_of(data)
+    except BadRequestError:
+        text = data.decode("utf-8", "replace")
+        fields = {name: msgspec.json.decode(value) for name, value in _FIELD.findall(text)}
+        sender = Sender(user=fields.get("user"), session_id=fields.get("session_id"))
+    of_session = whose.session_id is None or sender.session_id == whose.session_id
+    return sender.user == whose.user and of_session

@@ -1,0 +1,294 @@
+"""Erasing what its owner chose, and anonymising what was retired long ago, row by row.
+
+What was derived from something goes before it: whoever is killed in between erases the rest by
+asking for the same once more. Whatever had its content is cleared in one transaction, with the task
+that takes it out of the index.
+"""
+
+import re
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from datetime import datetime
+from functools import partial
+
+import msgspec
+
+from local.ledger.erasures import (
+    SAMPLES,
+    Anonymised,
+    Erased,
+    Lifting,
+    Selected,
+    Selection,
+    Traces,
+    Unindexed,
+)
+from local.ledger.records import EXTRACTED_FROM, NewRecord, folded, stamp
+from local.ledger.search import Place
+from local.ledger.sqlite.database import Database, Row, SqlConnection
+from local.ledger.sqlite.rows import Cause, RecordRows, TenantRows
+from local.ledger.sqlite.tombstones import Tombstones
+from local.ledger.sqlite.working_sets import place_word
+from local.ledger.tasks import OF_ACTIVE
+from local.protocol.envelope import new_id
+from local.protocol.memories import Kind
+
+TOGETHER = 2_000
+"""Rows erased in one transaction, behind which everybody's saves wait."""
+MERGED = 1_000
+"""Pages of the full text merged in one transaction."""
+MERGES = 10_000
+"""At most: others may go on writing meanwhile."""
+REDACTED = "[REDACTED]"
+OWNED: tuple[Kind, ...] = ("chat_message", "tool_output", "transcript", "episode", "fact")
+NAMES: dict[str, str] = {
+    "chat_message": "messages",
+    "transcript": "messages",
+    "tool_output": "tool results",
+    "episode": "episodes",
+    "fact": "facts",
+    "document_chunk": "document chunks",
+}
+"""What people call the kinds of records."""
+WORD = re.compile(r"\w+")
+WORDS = 5
+"""Of a text, with which the full text is asked for it."""
+
+
+class Erasures:
+    """One tenant's erased and anonymised records."""
+
+    def __init__(
+        self,
+        database: Database,
+        rows: TenantRows,
+        records: RecordRows,
+        tombstones: Tombstones,
+        held: Sequence[Callable[[], None]],
+    ) -> None:
+        """`held`: what empties the parts of the ledger that hold records in memory."""
+        self._database = database
+        self._rows = rows
+        self._records = records
+        self._tombstones = tombstones
+        self._held = held
+
+    async def select(self, selection: Selection) -> Selected:
+        """What an owner's selection comes to: turns whole, with all that rests on nothing else."""
+        return await self._rows.read(partial(self._select, selection))
+
+    async def erase(
+        self, selection: Selection, rows: Sequence[int], how: Lifting
+    ) -> AsyncIterator[Erased]:
+        """Erase rows that were selected, and what belongs to the selection beside them."""
+        for start in range(0, len(rows), TOGETHER):
+            part = rows[start : start + TOGETHER]
+            erased = await self._rows.write(partial(self._erase, selection, part, how))
+            for forget in self._held:
+                forget()
+            yield erased
+        await self._rows.write(partial(self._erase_beside, selection, how, len(rows)))
+
+    async def lift(self, records: Sequence[NewRecord]) -> None:
+        """Let these records come back, whenever they were erased."""
+        await self._rows.write(lambda c: self._tombstones.lift(c, records))
+
+    async def traces(self, erased: Erased) -> Traces:
+        """What is found of erased records."""
+        return await self._rows.read(partial(self._traces, erased))
+
+    async def scrub(self) -> None:
+        """Overwrite in the files what was deleted from the tables: the words of the full text too.
+
+        A ledger that an earlier local2 wrote is written anew, once.
+
+        Raises:
+            StorageError: Somebody else reads the file, as a shell of sqlite3 or a backup.
+        """
+        pages = -MERGED  # negative: every segment is merged, and not only those that are due
+        for _ in range(MERGES):
+            if await self._rows.write(partial(self._merge, pages)):
+                break
+            pages = MERGED
+        row = await self._rows.one("residue")
+        residue = bool(row and row["residue"])
+        await self._database.truncate(vacuum=residue)
+        if residue:
+            await self._rows.change("no_residue")
+            await self._database.truncate()
+
+    async def anonymise(
+        self, *, before: datetime, limit: int, agent: str, at: datetime
+    ) -> list[Anonymised]:
+        """Clear content and identity of some records that were retired before a time."""
+        return await self._rows.write(partial(self._anonymise, agent, at, stamp(before), limit))
+
+    async def count_to_anonymise(self, before: datetime) -> int:
+        """How many records were retired before a time, and not anonymised."""
+        row = await self._rows.one("count_to_anonymise", before=stamp(before))
+        return int(row["due"]) if row else 0
+
+    def _select(self, selection: Selection, connection: SqlConnection) -> Selected:
+        chosen = self._chosen(selection, connection)
+        rows = dict.fromkeys(chosen)
+        new: Iterable[int] = chosen
+        while new := [
+            row for row in self._with(selection, connection, new, rows) if row not in rows
+        ]:
+            rows = dict.fromkeys((*new, *rows))  # what was derived goes first
+        found = self._rows.execute(connection, "to_erase", rows=_json(list(rows))).fetchall()
+        counts = Counter(NAMES[row["kind"]] for row in found)
+        counts.update(self._beside(selection, connection, found))
+        return Selected(rows=tuple(rows), counts={k: n for k, n in counts.items() if n})
+
+    def _chosen(self, selection: Selection, connection: SqlConnection) -> list[int]:
+        owner, execute = selection.owner, self._rows.execute
+        if selection.id is not None:
+            found = execute(connection, "rows_of_id", owner=owner, id=selection.id)
+        elif selection.topic is not None:
+            topic = folded(selection.topic)
+            found = execute(connection, "rows_of_topic", owner=owner, topic=topic)
+        else:
+            tenant = self._rows.tenant
+            places = [place_word(tenant, Place("session", owner, kind)) for kind in OWNED]
+            places.append(place_word(tenant, Place("user", owner, "fact")))
+            asked = {"places": _json(places), "session_id": selection.session_id}
+            found = execute(connection, "rows_of_owner", owner=owner, **asked)
+        return [row["row"] for row in found]
+
+    def _with(
+        self,
+        selection: Selection,
+        connection: SqlConnection,
+        new: Iterable[int],
+        rows: Iterable[int],
+    ) -> list[int]:
+        """What goes with rows: their turns and documents, and what was derived from all of it."""
+        asked = {"rows": _json(list(new)), "owner": selection.owner}
+        found = self._rows.execute(connection, "rows_of_turns", **asked).fetchall()
+        found += self._rows.execute(connection, "rows_of_documents", **asked).fetchall()
+        every = self._rows.execute(connection, "ids_of", rows=_json(list(rows)))
+        ids = _json([row["id"] for row in every])
+        derived = self._rows.execute(connection, "rows_derived", ids=ids, owner=selection.owner)
+        return list(dict.fromkeys(row["row"] for row in (*derived.fetchall(), *found)))
+
+    def _beside(
+        self, selection: Selection, connection: SqlConnection, found: Sequence[Row]
+    ) -> dict[str, int]:
+        """How many notes, tool outputs and ratings go with the records."""
+        owner, execute = selection.owner, self._rows.execute
+        keys = _json([row["key"] for row in found if row["key"]])
+        every = selection.whole_owner
+        outputs = execute(connection, "count_outputs", owner=owner, keys=keys, every=every)
+        counts = {"long tool outputs": int(outputs.fetchone()["outputs"])}
+        if selection.by_session:
+            asked = {"owner": owner, "session_id": selection.session_id}
+            beside = execute(connection, "count_others", **asked).fetchone()
+            return counts | {"notes": beside["notes"], "ratings": beside["ratings"]}
+        ids = _json([row["id"] for row in found])
+        ratings = execute(connection, "count_ratings", ids=ids).fetchone()
+        return counts | {"ratings": ratings["ratings"]}
+
+    def _erase(
+        self, selection: Selection, rows: Sequence[int], how: Lifting, connection: SqlConnection
+    ) -> Erased:
+        numbers = _json(rows)
+        found = self._rows.execute(connection, "to_erase", rows=numbers).fetchall()
+        ids = [row["id"] for row in found]
+        if not how.allow_again:
+            self._tombstones.add(connection, selection, found, how)
+        self._forget_sources(connection, ids)
+        self._clear(connection, rows, ids)
+        gone = {"ids": _json(ids)}
+        for statement in ("audit_of_replaced", "replaced_by_nothing", "drop_audit"):
+            self._rows.execute(connection, statement, **gone)
+        for statement in ("drop_relations", "drop_relations_to"):
+            self._rows.execute(connection, statement, **gone)
+        owner, keys = selection.owner, [row["key"] for row in found if row["key"]]
+        self._rows.execute(connection, "drop_outputs", owner=owner, keys=_json(keys))
+        asked = _json([row["query_id"] for row in found if row["query_id"]])
+        self._rows.execute(connection, "drop_waiting_ratings", owner=owner, query_ids=asked)
+        self._rows.execute(connection, "erase_records", rows=numbers, at=stamp(how.at))
+        unindexed = tuple(Unindexed(row["row"], row["id"]) for row in found if row["indexed"])
+        leaving = ({"row": one.row, "id": one.id} for one in unindexed)
+        self._rows.execute_each(connection, "unindex_as", leaving)
+        texts = [row["content"] for row in found if row["content"].strip()]
+        step = max(1, len(texts) // SAMPLES)
+        return Erased(
+            rows=tuple(rows),
+            ids=tuple(id_ for row in found for id_ in (row["id"], row["alias"]) if id_),
+            unindexed=unindexed,
+            samples=tuple(texts[::step][:SAMPLES]),
+        )
+
+    def _clear(self, connection: SqlConnection, rows: Sequence[int], ids: Sequence[str]) -> None:
+        """Delete what other tables have of records."""
+        numbers = _json(rows)
+        for statement in ("drop_vectors", "drop_features", "drop_access"):
+            self._rows.execute(connection, statement, rows=numbers)
+        self._rows.execute(connection, "drop_tasks", rows=numbers, kinds=_json(OF_ACTIVE))
+        self._rows.execute(connection, "drop_ratings", ids=_json(ids))
+
+    def _forget_sources(self, connection: SqlConnection, ids: Sequence[str]) -> None:
+        """What was extracted from others, too, stays, and names those only."""
+        gone = set(ids)
+        stay = self._rows.execute(connection, "extracted_from_erased", ids=_json(ids)).fetchall()
+        for row in stay:
+            metadata = msgspec.json.decode(row["metadata"])
+            metadata[EXTRACTED_FROM] = [id_ for id_ in metadata[EXTRACTED_FROM] if id_ not in gone]
+            self._rows.execute(connection, "set_metadata", row=row["row"], metadata=_json(metadata))
+
+    def _erase_beside(
+        self, selection: Selection, how: Lifting, records: int, connection: SqlConnection
+    ) -> None:
+        if how.allow_again:
+            self._tombstones.lift_all(connection, selection)
+        owner = selection.owner
+        if selection.by_session:
+            asked = {"owner": owner, "session_id": selection.session_id}
+            self._rows.execute(connection, "drop_notes", **asked)
+            self._rows.execute(connection, "drop_ratings_of", **asked)
+        if selection.whole_owner:
+            self._rows.execute(connection, "drop_outputs_of", owner=owner)
+        cause = Cause(agent=None, superseded_by="", at=how.at, why="erased")
+        self._records.note(connection, "erased", new_id(), cause, {"records": records})
+
+    def _traces(self, erased: Erased, connection: SqlConnection) -> Traces:
+        ids, rows = _json(erased.ids), _json(erased.rows)
+        found = self._rows.execute(connection, "traces", ids=ids, rows=rows).fetchone()
+        texts = 0
+        for sample in erased.samples:
+            if words := WORD.findall(sample)[:WORDS]:
+                match = f'{{content}}: "{" ".join(words)}"'
+                asked = self._rows.execute(connection, "text_traces", match=match, rows=rows)
+                texts += asked.fetchone()["found"]
+        return Traces(
+            ids=found["ids"],
+            references=found["references_"],
+            vectors=found["vectors"],
+            texts=texts,
+        )
+
+    def _merge(self, pages: int, connection: SqlConnection) -> bool:
+        """Merge a part of the full text; whether that was all."""
+        before = connection.total_changes
+        self._rows.execute(connection, "merge_text", pages=pages)
+        return connection.total_changes - before < 2  # noqa: PLR2004 - as FTS5 documents it
+
+    def _anonymise(
+        self, agent: str, at: datetime, before: str, limit: int, connection: SqlConnection
+    ) -> list[Anonymised]:
+        asked = {"before": before, "limit": limit}
+        found = self._rows.execute(connection, "to_anonymise", **asked).fetchall()
+        rows, ids = [row["row"] for row in found], [row["id"] for row in found]
+        self._clear(connection, rows, ids)
+        self._rows.execute(connection, "clear_audit", ids=_json(ids))
+        self._rows.execute(connection, "anonymise_records", rows=_json(rows), redacted=REDACTED)
+        cause = Cause(agent=agent, superseded_by="", at=at, why="anonymised")
+        for id_ in ids:
+            self._records.note(connection, "anonymised", id_, cause, {})
+        return [Anonymised(row["id"], row["kind"]) for row in found]
+
+
+def _json(value: object) -> str:
+    return msgspec.json.encode(value).decode()

@@ -1,0 +1,108 @@
+"""Tombstones: keyed hashes of what was erased, so that a later import does not bring it back.
+
+An item is known by its ids, and by its text under who said it. What is said live is known by its
+ids alone: people say the same again, and mean it. What somebody states or adds on purpose, a
+fact or a document, is never refused.
+"""
+
+import hashlib
+from collections.abc import Iterator, Sequence
+
+import msgspec
+
+from local.ledger.erasures import Lifting, Selection
+from local.ledger.records import TENANT_OWNED, NewRecord, class_of, folded, principal_of, stamp
+from local.ledger.sqlite.database import Row, SqlConnection
+from local.ledger.sqlite.rows import TenantRows
+
+LEAST = 25
+"""Characters of a message that is known by its text: a shorter one is said again by chance."""
+
+
+ON_PURPOSE = frozenset({"asserted", "document"})
+
+
+class Tombstones:
+    """One tenant's, inside transactions. Where there are none, that is known without asking."""
+
+    def __init__(self, rows: TenantRows) -> None:
+        self._rows = rows
+        self._any: bool | None = None
+        self._key = b""
+
+    def stand_for(self, connection: SqlConnection, record: NewRecord) -> bool:
+        """Whether a record was erased, and may not come back."""
+        if not self._are_there(connection) or class_of(record) in ON_PURPOSE:
+            return False
+        found = self._rows.execute(
+            connection, "stands_for", digests=_json(list(self._digests(record)))
+        ).fetchone()
+        return bool(found["stands"])
+
+    def add(
+        self, connection: SqlConnection, selection: Selection, rows: Sequence[Row], how: Lifting
+    ) -> None:
+        """Let nothing of these rows come back."""
+        self._are_there(connection)
+        same = {
+            "erased_at": stamp(how.at),
+            "whose": self._digest("owner", selection.owner),
+            "chosen": self._chosen(selection),
+        }
+        digests: list[str] = []
+        for row in rows:
+            names: list[tuple[str, ...]] = [
+                ("id", row["id"]),
+                *([("id", row["alias"])] if row["alias"] else []),
+            ]
+            if row["kind"] == "fact" or len(row["content"].strip()) >= LEAST:
+                names.append(("text", selection.owner, row["content"].strip()))
+            digests += [self._digest(*name) for name in names]
+        self._rows.execute_each(
+            connection, "add_tombstone", ({"digest": digest, **same} for digest in digests)
+        )
+        self._any = True
+
+    def lift(self, connection: SqlConnection, records: Sequence[NewRecord]) -> None:
+        """Let these records come back."""
+        if self._are_there(connection):
+            digests = [digest for record in records for digest in self._digests(record)]
+            self._rows.execute(connection, "lift_tombstones", digests=_json(digests))
+            self._any = None
+
+    def lift_all(self, connection: SqlConnection, selection: Selection) -> None:
+        """Let everything come back that was erased by this selection, or all of an owner's."""
+        if self._are_there(connection):
+            self._rows.execute(
+                connection,
+                "lift_tombstones_of",
+                whose=self._digest("owner", selection.owner),
+                chosen=None if selection.whole_owner else self._chosen(selection),
+            )
+            self._any = None
+
+    def _are_there(self, connection: SqlConnection) -> bool:
+        if self._any is None:
+            row = self._rows.execute(connection, "has_tombstones").fetchone()
+            self._any, self._key = bool(row["any"]), row["key"]
+        return self._any
+
+    def _digests(self, record: NewRecord) -> Iterator[str]:
+        for id_ in {record.id, record.alias, record.turn} - {None}:
+            yield self._digest("id", id_)
+        said_live = record.turn is not None or record.pending is not None
+        text = record.content.strip()
+        if not said_live and (record.kind == "fact" or len(text) >= LEAST):
+            yield self._digest("text", principal_of(record) or TENANT_OWNED, text)
+
+    def _chosen(self, selection: Selection) -> str:
+        topic = folded(selection.topic) if selection.topic else None
+        return self._digest("chosen", selection.owner, selection.session_id, topic, selection.id)
+
+    def _digest(self, *parts: str | None) -> str:
+        data = msgspec.json.encode((self._rows.tenant, *parts))
+        return hashlib.blake2b(data, key=self._key, digest_size=16).hexdigest()
+
+
+def _json(values: Sequence[str]) -> str:
+    return msgspec.json.encode(values).decode()

@@ -1,0 +1,257 @@
+"""Erasing on request what a caller chose of his own, wherever it is, and looking for what is left.
+
+What is erased leaves a tombstone (decision 0055). Where a part cannot be reached the receipt says
+so: what has to leave the vector index stays a task, all else is erased by asking again.
+"""
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from datetime import datetime
+from typing import Protocol
+
+import structlog
+
+from local.errors import InvalidArgumentsError, Local2Error, StorageError, VectorError
+from local.ledger.door import Ledger
+from local.ledger.erasures import Erased, Lifting, Selection, joined
+from local.ledger.records import TENANT_OWNED, checked_topic
+from local.ledger.tasks import Task
+from local.memory.recall.recaller import Recaller, RecallRequest
+from local.memory.scopes import how_to_send
+from local.memory.upkeep.backlog import Backlog
+from local.memory.vectors import Vectors
+from local.protocol.envelope import Caller, Sender
+from local.protocol.erasure import ErasureCheck, Receipt
+
+REMOVED = 512
+"""Vectors removed from the index in one request."""
+ID_PAGE = 5_000
+ROUNDS = 3
+"""What is written while it is erased is erased, too; who never stops writing has to ask again."""
+ASKED = 3
+"""Samples that are searched for as anybody would."""
+FIRST = 20
+LOOKS, PAUSE = 30, 0.1
+"""Looks at the index, and seconds between two, while batches on their way arrive in it."""
+SEARCHED = 200
+"""Characters of a sample that are searched for."""
+ON_THE_BUS = "turns and dead letters"
+
+log = structlog.get_logger()
+
+
+class Streams(Protocol):
+    """What the bus holds of users beside the memory; every method may raise BusError."""
+
+    async def settled(self) -> int: ...
+    async def count(self, whose: Sender) -> int: ...
+    async def erase(self, whose: Sender) -> int: ...
+    async def tell(self, whose: Sender) -> None: ...
+
+
+class NoStreams:
+    """A memory that nobody sends turns to."""
+
+    async def settled(self) -> int:
+        return 0
+
+    async def count(self, whose: Sender) -> int:
+        del whose
+        return 0
+
+    async def erase(self, whose: Sender) -> int:
+        del whose
+        return 0
+
+    async def tell(self, whose: Sender) -> None:
+        del whose
+
+
+class Outside:
+    """Where else than in the ledger something of a memory is."""
+
+    def __init__(
+        self, backlog: Backlog, vectors: Vectors, streams: Streams, recaller: Recaller
+    ) -> None:
+        self.backlog = backlog
+        self.vectors = vectors
+        self.streams = streams
+        self.recaller = recaller
+
+
+class Erasure:
+    """What one caller erases, and nobody else's."""
+
+    def __init__(
+        self, ledger: Ledger, outside: Outside, caller: Caller, clock: Callable[[], datetime]
+    ) -> None:
+        self._ledger = ledger
+        self._outside = outside
+        self._caller = caller
+        self._clock = clock
+
+    async def erase(
+        self, selection: Selection, *, dry_run: bool = False, allow_again: bool = False
+    ) -> Receipt:
+        """Erase what was chosen, or of a dry run say how much that would be.
+
+        Raises:
+            InvalidArgumentsError: The caller has nothing of that id.
+        """
+        how = Lifting(at=self._clock(), allow_again=allow_again)
+        streams = self._outside.streams if selection.by_session else NoStreams()
+        whose = Sender(user=self._caller.user, session_id=selection.session_id)
+        if dry_run:
+            selected = await self._ledger.erasures.select(selection)
+            self._check_found(selection, selected.rows, how)
+            on_bus = await streams.count(whose)
+            return _receipt(how, Counter(selected.counts) + Counter({ON_THE_BUS: on_bus}), None)
+        await self._outside.streams.settled()
+        counts = Counter({ON_THE_BUS: await streams.erase(whose)})
+        parts: list[Erased] = []
+        for _ in range(ROUNDS):
+            selected = await self._ledger.erasures.select(selection)
+            if parts and not selected.rows:
+                break
+            if not parts:
+                self._check_found(selection, selected.rows, how)
+            counts.update(selected.counts)
+            parts += await self._erase(selection, selected.rows, how)
+        erased = joined(parts)
+        await self._outside.streams.tell(whose)
+        checks = [one async for one in self._checks(selection, streams, whose, erased)]
+        log.info("erased", records=len(erased.rows), found=sum(one.found for one in checks))
+        return _receipt(how, counts, checks)
+
+    def selection(
+        self,
+        *,
+        everything: bool = False,
+        session_id: str | None = None,
+        topic: str | None = None,
+        id: str | None = None,  # noqa: A002 - as callers say it
+    ) -> Selection:
+        """What is the caller's of what was named.
+
+        Raises:
+            InvalidArgumentsError: Not exactly one was named, or the caller is nobody.
+        """
+        if [everything, session_id is not None, topic is not None, id is not None].count(True) != 1:
+            raise InvalidArgumentsError(
+                "One of everything, session_id, topic and id says what to erase."
+            )
+        if everything and self._caller.user is None:
+            raise InvalidArgumentsError(
+                "everything: the request's envelope has no user.",
+                remedy=f"{how_to_send('user')}.",
+            )
+        return Selection(
+            owner=self._caller.user or TENANT_OWNED,
+            session_id=session_id,
+            topic=checked_topic(topic) if topic is not None else None,
+            id=id,
+        )
+
+    def _check_found(self, selection: Selection, rows: Iterable[int], how: Lifting) -> None:
+        if selection.id is not None and not tuple(rows) and not how.allow_again:
+            raise InvalidArgumentsError(
+                "id: the caller has no such record.",
+                remedy="`local2 recall … --json` shows the ids; what others stated is theirs.",
+            )
+
+    async def _erase(self, selection: Selection, rows: Sequence[int], how: Lifting) -> list[Erased]:
+        """Erase rows part by part; each leaves the index while the next is erased."""
+        parts: list[Erased] = []
+        leaving: list[asyncio.Task[None]] = []
+        try:
+            async for part in self._ledger.erasures.erase(selection, rows, how):
+                parts.append(part)
+                leaving.append(asyncio.create_task(self._unindex(part)))
+        finally:
+            await asyncio.gather(*leaving)
+        return parts
+
+    async def _unindex(self, erased: Erased) -> None:
+        """Take vectors out of the index; where it is out of reach that stays a task of each."""
+        gone = erased.unindexed
+        try:
+            for start in range(0, len(gone), REMOVED):
+                page = gone[start : start + REMOVED]
+                ids = [one.id for one in page]
+                await self._outside.vectors.delete(ids, tenant=self._ledger.tenant)
+                tasks = [Task(kind="unindex", row=one.row, id=one.id) for one in page]
+                await self._ledger.backlog.finish(tasks)
+        except (StorageError, VectorError) as error:
+            log.warning("erased_not_unindexed", reason=error.logged)
+            self._outside.backlog.wake("unindex")
+
+    async def _checks(
+        self, selection: Selection, streams: Streams, whose: Sender, erased: Erased
+    ) -> AsyncIterator[ErasureCheck]:
+        left = await self._ledger.erasures.select(selection)
+        yield ErasureCheck(name="records", found=len(left.rows))
+        traces = await self._ledger.erasures.traces(erased)
+        yield ErasureCheck(name="by id and in histories", found=traces.ids + traces.references)
+        yield ErasureCheck(name="full text", found=traces.texts)
+        yield ErasureCheck(name="vectors in the ledger", found=traces.vectors)
+        yield await self._check("vector index", self._in_index(erased), INDEX_LATER)
+        yield await self._check("recall", self._recalled(erased), AGAIN)
+        yield await self._check(ON_THE_BUS, self._on_bus(streams, whose), STREAM_LATER)
+        yield await self._check("files", self._scrubbed(), AGAIN)
+
+    async def _check(self, name: str, looking: Awaitable[int], note: str) -> ErasureCheck:
+        try:
+            found = await looking
+        except Local2Error as error:
+            return ErasureCheck(name=name, found=1, note=f"{error} {note}")
+        return ErasureCheck(name=name, found=found, note=note if found else None)
+
+    async def _in_index(self, erased: Erased) -> int:
+        """What was on its way into the index arrives after it was taken out: that is waited for."""
+        for _ in range(LOOKS):
+            if not (found := await self._held(erased)):
+                break
+            self._outside.backlog.wake("unindex")
+            await asyncio.sleep(PAUSE)
+        return found
+
+    async def _held(self, erased: Erased) -> int:
+        found = 0
+        for start in range(0, len(erased.ids), ID_PAGE):
+            page = list(erased.ids[start : start + ID_PAGE])
+            held = await self._outside.vectors.held(page, tenant=self._ledger.tenant)
+            found += len(held)
+        return found
+
+    async def _recalled(self, erased: Erased) -> int:
+        found, rows = 0, set(erased.rows)
+        for sample in erased.samples[:ASKED]:
+            ask = RecallRequest(query=sample[:SEARCHED], top_k=FIRST)
+            items = (await self._outside.recaller.recall(self._caller, ask)).items
+            found += sum(item.record.row in rows for item in items)
+        return found
+
+    async def _on_bus(self, streams: Streams, whose: Sender) -> int:
+        """Messages of theirs; and turns on their way, in whose file those before them stay."""
+        return await streams.count(whose) + await self._outside.streams.settled()
+
+    async def _scrubbed(self) -> int:
+        await self._ledger.erasures.scrub()
+        return 0
+
+
+AGAIN = "Ask for the same again: nothing is erased twice."
+INDEX_LATER = "They leave the index as soon as its worker is there."
+STREAM_LATER = "Turns wait to be stored; what is erased leaves their file with them. Ask again."
+
+
+def _receipt(how: Lifting, counts: Counter[str], checks: list[ErasureCheck] | None) -> Receipt:
+    return Receipt(
+        erased={name: number for name, number in sorted(counts.items()) if number},
+        at=how.at,
+        dry_run=checks is None,
+        complete=checks is not None and not any(one.found for one in checks),
+        may_come_back=how.allow_again,
+        checks=checks or [],
+    )

@@ -1,0 +1,41 @@
+"""What was erased is in no prompt any more, although the generator held the conversation."""
+
+import pytest
+
+from calling import RICHARD
+from factories import StartGenerator
+from local.bus.connection import Connection
+from local.bus.erasure import StreamErasure
+from local.client.queries import QueryClient
+from local.protocol.envelope import Sender
+from stand_ins.ollama_server import OllamaStandIn
+
+
+@pytest.mark.parametrize(
+    ("whose", "kept"),
+    [
+        (Sender(user="richard"), 0),
+        (Sender(user="richard", session_id="s1"), 0),
+        (Sender(user="richard", session_id="another"), 2),
+        (Sender(user="eve"), 2),
+    ],
+)
+async def test_a_session_of_which_something_was_erased_is_not_held(  # noqa: PLR0917 - fixtures
+    bus: Connection,
+    start: StartGenerator,
+    client: QueryClient,
+    ollama: OllamaStandIn,
+    whose: Sender,
+    kept: int,
+) -> None:
+    """Nobody restores it here: no memory is on this bus."""
+    await start(tools=0)
+    await client.ask("The key hangs behind the clock.", caller=RICHARD)
+
+    await StreamErasure(bus, "default").tell(whose)
+    await bus.flush()
+    await client.ask("Well?", caller=RICHARD)
+
+    system, *messages = ollama.bodies("/api/chat")[-1]["messages"]
+    assert system["role"] == "system"
+    assert len(messages) == kept + 1

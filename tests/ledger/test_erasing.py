@@ -1,0 +1,303 @@
+"""What an owner erases is gone with all that came of it, others' is not, and it does not return."""
+
+from datetime import datetime, timedelta
+from typing import Any
+
+import pytest
+
+from ledger.conftest import OpenLedger
+from ledgers import DAY, OWNER, fact, find, index, message, record, searching, to_index
+from local.ledger.door import Ledger
+from local.ledger.erasures import Anonymised, Erased, Lifting, Selection, joined
+from local.ledger.records import DERIVED_FROM, EXTRACTED_FROM, NewRecord, Rating
+from local.ledger.sqlite import erasures
+from local.ledger.tasks import Task
+from local.protocol.envelope import utc_now
+
+SESSION = Selection(owner=OWNER, session_id="s1")
+HOW = Lifting(at=DAY)
+LONG = "The key to the shed hangs behind the clock."
+
+
+async def erase(ledger: Ledger, selection: Selection, how: Lifting = HOW) -> Erased:
+    selected = await ledger.erasures.select(selection)
+    return joined([part async for part in ledger.erasures.erase(selection, selected.rows, how)])
+
+
+async def there(ledger: Ledger, *records: NewRecord) -> list[str]:
+    """Of which records there is still something."""
+    return [one.content for one in records if await ledger.records.chain(one.id)]
+
+
+async def extracted(ledger: Ledger, content: str, *sources: NewRecord) -> NewRecord:
+    ids = [one.id for one in sources]
+    made = fact(content, session_id="s2", source_class="stated", metadata={EXTRACTED_FROM: ids})
+    await ledger.facts.store(made)
+    for id_ in ids:
+        await ledger.facts.relate(made.id, DERIVED_FROM, id_)
+    return made
+
+
+async def test_a_session_goes_and_another_session_stays(ledger: Ledger) -> None:
+    one, other = message("In the first."), message("In the other.", session_id="s2")
+    eves = message("Eve's, of the same name.", owner="eve")
+    await ledger.records.store([one, other, eves])
+    assert (await find(ledger, searching("first", "other"))).contents == {
+        one.content,
+        other.content,
+    }
+
+    erased = await erase(ledger, SESSION)
+
+    assert await there(ledger, one, other, eves) == [other.content, eves.content]
+    found = await find(ledger, searching("first", "other"))
+    assert found.contents == {other.content}
+    assert erased.ids == (one.id,)
+    assert (await ledger.counts()).records == 2
+    assert await ledger.unsound() == []
+
+
+async def test_another_tenants_session_of_that_name_stays(ledger: Ledger, other: Ledger) -> None:
+    theirs = message("Theirs.")
+    await other.records.store([theirs])
+    await ledger.records.store([message("Ours.")])
+
+    await erase(ledger, SESSION)
+
+    assert await there(other, theirs) == ["Theirs."]
+    await other.records.store([message("Ours.")])
+    assert (await other.counts()).records == 2
+
+
+async def test_nothing_is_known_by_another_id_that_it_had(ledger: Ledger) -> None:
+    said = message(LONG, alias="its sender's")
+    await ledger.conversations.store([said])
+    erased = await erase(ledger, SESSION, Lifting(at=DAY, allow_again=True))
+    assert (await ledger.erasures.traces(erased)).ids == 0
+
+    again = message("Another text.", alias="its sender's")
+    (written,) = await ledger.conversations.store([again])
+
+    assert written.was_new
+    assert not written.replaced
+
+
+async def test_selecting_changes_nothing(ledger: Ledger) -> None:
+    await ledger.records.store([message("One."), message("Two.")])
+
+    selected = await ledger.erasures.select(SESSION)
+
+    assert selected.counts == {"messages": 2}
+    assert (await ledger.counts()).records == 2
+
+
+async def test_a_fact_goes_with_the_last_message_it_was_extracted_from(ledger: Ledger) -> None:
+    one, other = message("I moved to Bern."), message("Bern it is.", session_id="s2")
+    await ledger.records.store([one, other])
+    of_one = await extracted(ledger, "Lives in Bern.", one)
+    of_both = await extracted(ledger, "Likes Bern.", one, other)
+    of_that = await extracted(ledger, "Lives in a capital.", of_one)
+
+    await erase(ledger, SESSION)
+
+    assert await there(ledger, of_one, of_both, of_that) == ["Likes Bern."]
+    (left,) = await ledger.records.chain(of_both.id)
+    assert left.metadata[EXTRACTED_FROM] == [other.id]
+
+
+async def test_what_another_user_has_of_it_stays(ledger: Ledger) -> None:
+    shared = fact("The deadline is in May.", scope="tenant", owner="", stated_by=OWNER)
+    await ledger.facts.store(shared)
+    answer = record("Q: When? A: In May.", owner="eve", session_id="s9")
+    await ledger.records.store([answer])
+    await ledger.facts.relate(answer.id, DERIVED_FROM, shared.id)
+
+    await erase(ledger, Selection(owner=OWNER))
+
+    assert await there(ledger, shared, answer) == [answer.content]
+
+
+async def test_all_versions_of_a_topic_go_but_those_that_others_stated(ledger: Ledger) -> None:
+    place = {"scope": "tenant", "owner": "", "topic": "project.deadline"}
+    eves = fact("In May.", stated_by="eve", **place)
+    mine = [fact(f"In {month}.", stated_by=OWNER, **place) for month in ("June", "July")]
+    for each in (eves, *mine):
+        await ledger.facts.store(each)
+
+    assert await ledger.facts.topic("tenant", "", "project.deadline") is not None
+
+    await erase(ledger, Selection(owner=OWNER, topic="Project.Deadline"))
+
+    assert await there(ledger, eves, *mine) == ["In May."]
+    assert await ledger.facts.topic("tenant", "", "project.deadline") is None
+    (left,) = await ledger.facts.history("tenant", "", "project.deadline")
+    assert left.superseded_by == ""
+
+
+async def test_an_id_stands_for_all_versions_and_for_nothing_of_anothers(ledger: Ledger) -> None:
+    first, second = (fact(f"Tea, {n}.", topic="user.drink") for n in (1, 2))
+    await ledger.facts.store(first)
+    await ledger.facts.store(second)
+
+    assert not (await ledger.erasures.select(Selection(owner="eve", id=first.id))).rows
+    await erase(ledger, Selection(owner=OWNER, id=first.id))
+
+    assert await there(ledger, first, second) == []
+
+
+async def test_a_turn_goes_whole(ledger: Ledger) -> None:
+    asked: dict[str, Any] = {"turn": "t1", "query_id": "q1"}
+    turn = [
+        record("Q: Where? A: Here.", id="e1", **asked),
+        message("Where?", id="t1", **asked),
+        message("Here.", id="a1", role="assistant", **asked),
+    ]
+    await ledger.turns.store(turn)
+    for comment in ("Good.", "Bad."):
+        rating: dict[str, Any] = {"query_id": "q1", "session_id": None, "score": 1.0}
+        await ledger.turns.rate(Rating(owner=OWNER, comment=comment, event_time=DAY, **rating))
+
+    erased = await erase(ledger, Selection(owner=OWNER, id="a1"))
+
+    assert len(erased.rows) == 3
+    assert await there(ledger, *turn) == []
+    assert [one.was_new for one in await ledger.turns.store(turn)] == [False] * 3
+
+
+async def test_what_was_erased_is_not_stored_again(ledger: Ledger) -> None:
+    said = message(LONG)
+    await ledger.conversations.store([said])
+    await erase(ledger, SESSION)
+
+    elsewhere = message(LONG, session_id="s7")
+    (again,) = await ledger.conversations.store([said])
+    (moved,) = await ledger.conversations.store([elsewhere])
+    (eves,) = await ledger.conversations.store([message(LONG, owner="eve")])
+
+    assert (again.erased, moved.erased, eves.was_new) == (True, True, True)
+
+
+async def test_short_messages_and_live_ones_are_told_by_their_ids(ledger: Ledger) -> None:
+    await ledger.conversations.store([message("yes"), message(LONG)])
+    await erase(ledger, SESSION)
+
+    (short,) = await ledger.conversations.store([message("yes", session_id="s7")])
+    (live,) = await ledger.turns.store([message(LONG, id="t7", turn="t7", session_id="s7")])
+
+    assert (short.was_new, live.was_new) == (True, True)
+
+
+async def test_a_fact_is_not_extracted_again_and_may_be_stated_again(ledger: Ledger) -> None:
+    said = message("I like tea.")
+    await ledger.records.store([said])
+    await extracted(ledger, "Likes tea.", said)
+    await erase(ledger, SESSION)
+
+    again = await ledger.facts.store(fact("Likes tea.", source_class="stated"))
+    stated = await ledger.facts.store(fact("Likes tea.", source_class="asserted"))
+
+    assert (again.erased, stated.was_new) == (True, True)
+
+
+async def test_tombstones_outlive_a_restart_and_can_be_lifted(open_ledger: OpenLedger) -> None:
+    said = message(LONG)
+    async with open_ledger() as of_tenant:
+        await of_tenant("default").conversations.store([said])
+        await erase(of_tenant("default"), SESSION)
+    async with open_ledger() as of_tenant:
+        ledger = of_tenant("default")
+        (refused,) = await ledger.conversations.store([said])
+        await erase(ledger, SESSION, Lifting(at=DAY, allow_again=True))
+        (allowed,) = await ledger.conversations.store([said])
+
+    assert (refused.erased, allowed.was_new) == (True, True)
+
+
+async def test_single_records_can_be_let_back(ledger: Ledger) -> None:
+    one, other = message(LONG), message(f"{LONG} Really.")
+    await ledger.conversations.store([one, other])
+    await erase(ledger, SESSION)
+
+    await ledger.erasures.lift([one])
+
+    written = await ledger.conversations.store([one, other])
+    assert [each.was_new for each in written] == [True, False]
+
+
+async def test_the_rest_is_erased_after_a_kill_in_between(
+    ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said = message("I live in Bern.")
+    await ledger.records.store([said])
+    made = await extracted(ledger, "Lives in Bern.", said)
+    monkeypatch.setattr(erasures, "TOGETHER", 1)
+    selected = await ledger.erasures.select(SESSION)
+    async for _ in ledger.erasures.erase(SESSION, selected.rows, HOW):
+        break  # and then it is killed
+
+    await erase(ledger, SESSION)
+
+    assert await there(ledger, said, made) == []
+
+
+async def test_what_leaves_the_index_waits_under_the_id_that_it_had(ledger: Ledger) -> None:
+    said = message("In the index.")
+    await ledger.records.store([said])
+    await index(ledger, {"In the index.": 10})
+
+    erased = await erase(ledger, SESSION)
+
+    (task,) = await ledger.backlog.claim({"unindex": 9, "index": 9}, now=utc_now())
+    assert (task.kind, task.id) == ("unindex", said.id)
+    assert [one.id for one in erased.unindexed] == [said.id]
+    assert (await ledger.erasures.traces(erased)).vectors == 0
+
+
+async def test_a_vector_on_its_way_is_not_stored_and_leaves_the_index_again(
+    ledger: Ledger,
+) -> None:
+    said = message("Being embedded.")
+    await ledger.records.store([said])
+    waiting = await to_index(ledger)
+    erased = await erase(ledger, SESSION)
+    await ledger.backlog.finish(
+        [Task(kind="unindex", row=one.row, id=one.id) for one in erased.unindexed]
+    )
+
+    await ledger.index.store_vectors(waiting, [bytes(8)], "plane")
+
+    assert (await ledger.erasures.traces(erased)).vectors == 0
+    (task,) = await ledger.backlog.claim({"unindex": 9}, now=utc_now())
+    assert task.id == said.id
+
+
+async def test_the_files_can_be_scrubbed_while_others_write(ledger: Ledger) -> None:
+    await ledger.records.store([message("One."), message("Two.", session_id="s2")])
+    await erase(ledger, SESSION)
+
+    await ledger.erasures.scrub()
+
+    assert (await find(ledger, searching("two"))).contents == {"Two."}
+    assert await ledger.unsound() == []
+
+
+async def test_what_was_retired_long_ago_is_anonymised(ledger: Ledger) -> None:
+    old, new = fact("Tea, once.", topic="user.drink"), fact("Tea, now.", topic="user.drink")
+    await ledger.facts.store(old)
+    await ledger.facts.store(new)
+    early, late = DAY - timedelta(days=1), DAY + timedelta(days=1)
+
+    async def anonymised(before: datetime) -> list[Anonymised]:
+        return await ledger.erasures.anonymise(before=before, limit=9, agent="retention", at=late)
+
+    assert await ledger.erasures.count_to_anonymise(late) == 1
+    assert await anonymised(early) == []
+    (done,) = await anonymised(late)
+    assert await anonymised(late) == []
+
+    newest, oldest = await ledger.records.chain(new.id)
+    assert (done.id, oldest.id, oldest.superseded_by) == (old.id, old.id, new.id)
+    assert (oldest.content, oldest.owner, oldest.topic) == ("[REDACTED]", "", None)
+    assert (oldest.retired_why, oldest.stated_by, oldest.agent) == ("anonymised", None, None)
+    assert newest.content == "Tea, now."
+    assert await ledger.unsound() == []

@@ -1,0 +1,372 @@
+"""Forgetting on the live stack: nothing that was said through any channel is found afterwards.
+
+It stands in no file either. What others said stays as it was.
+"""
+
+import json
+from collections.abc import AsyncIterator, Sequence
+from contextlib import suppress
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from calling import answer, ask, call
+from factories import StartWorker
+from local.app import Stack, open_stack
+from local.bus.connection import connect
+from local.bus.erasure import StreamErasure
+from local.bus.server import EmbeddedServer
+from local.bus.streams import ensure_streams, publish_durably, store_dead_letter
+from local.ledger.door import Ledger
+from local.ledger.sqlite.database import Database, SqlConnection
+from local.library import Caller
+from local.logs import logging_to
+from local.memory.tenant import Memory
+from local.protocol.envelope import Sender
+from local.protocol.payloads import DeadLetter, Json
+from stacks import contents, in_step, recall, search, settings_in, status
+from turns import all_done
+from waiting import eventually
+
+pytestmark = pytest.mark.usefixtures("worker_here")
+
+SESSION = "zqsession-of-richard"
+RICHARD = Caller(tenant="default", user="zqrichard", agent="zqagent", session_id=SESSION)
+LOGGED = ["zqagent"]
+"""Which program called is in the log."""
+EVE = Caller(tenant="default", user="eve", agent="other", session_id="s-eve")
+
+
+class Markers:
+    """Words that stand nowhere else; `of` makes a sentence with a new one."""
+
+    def __init__(self) -> None:
+        self._numbers = count(1000)
+        names = [RICHARD.user or "", SESSION, "zqagent"]
+        self.words = [*names, *(name.encode().hex() for name in names)]
+
+    def word(self) -> str:
+        self.words.append(f"zqmark{next(self._numbers)}x")
+        return self.words[-1]
+
+    def of(self, about: str) -> str:
+        return f"About the {about} it was said that {self.word()} matters a lot."
+
+
+def places(folder: Path, words: list[str]) -> dict[str, list[str]]:
+    """Which of the words stand in which files."""
+    found: dict[str, list[str]] = {}
+    for file in folder.rglob("*"):
+        with suppress(FileNotFoundError):  # a server removes files while they are listed
+            if file.is_file():
+                found[str(file.relative_to(folder))] = _in(file.read_bytes(), words)
+    return {name: there for name, there in found.items() if there and there != LOGGED}
+
+
+def _in(data: bytes, words: list[str]) -> list[str]:
+    return [word for word in words if word.lower().encode() in data.lower()]
+
+
+@pytest.fixture
+async def stack(tmp_path: Path) -> AsyncIterator[Stack]:
+    logs = tmp_path / ".local2" / "logs"
+    with logging_to(logs / "stack.log"):
+        async with open_stack(settings_in(tmp_path), with_generator=False) as running:
+            yield running
+
+
+def turn(caller: Caller, query_id: str, **payload: Any) -> bytes:
+    envelope = {"user": caller.user, "session_id": caller.session_id, "source": caller.agent}
+    return json.dumps({**envelope, "payload": {"query_id": query_id, **payload}}).encode()
+
+
+async def say_everything(stack: Stack, caller: Caller, markers: Markers) -> None:
+    """Through every channel that there is."""
+    bus, new = stack.bus, markers.of
+    messages: list[Json] = [
+        {"role": "user", "content": new("message"), "id": markers.word(), "name": markers.word()},
+        {"role": "assistant", "content": "", "tool_calls": [
+            {"id": markers.word(), "name": markers.word(), "args": {"of": new("argument")},
+             "content": new("result")}]},
+        {"role": "system", "content": new("instruction")},
+        {"role": "user", "content": new("edited message"), "id": "edited"},
+    ]  # fmt: skip
+    await call(bus, "ingest", {"messages": messages}, caller)
+    edited = {"role": "user", "content": new("newer text"), "id": "edited"}
+    await call(bus, "ingest", {"messages": [edited]}, caller)
+    for _ in range(2):
+        topic = f"user.colour_of_{caller.user}"
+        await answer(bus, "save_topic", {"topic": topic, "content": new("topic")}, caller)
+    markers.words.append(topic)
+    for scope in ("user", "agent", "tenant"):
+        fact = {"content": new(f"fact of {scope}"), "scope": scope}
+        await answer(bus, "remember_fact", fact, caller)
+    triplet = {"subject": markers.word(), "predicate": "likes", "object": markers.word()}
+    await answer(bus, "add_knowledge", {"facts": [triplet], "scope": "user"}, caller)
+    noted = {"content": new("saved memory"), "metadata": {"kept": markers.word()}}
+    await answer(bus, "save_memory", noted, caller)
+    for _ in range(20):
+        note = {"content": new("note"), "role": markers.word()}
+        await answer(bus, "note", note, caller)
+    document = {
+        "title": markers.word(),
+        "source": markers.word(),
+        "content": f"# {markers.word()}\n\n{new('document')}",
+    }
+    await answer(bus, "add_document", document, caller)
+    key = f"tout_{hash(caller.user) & (2**96 - 1):024x}"
+    part = {"key": key, "offset": 0, "text": new("long output") * 400, "last": True}
+    envelope = {"user": caller.user, "session_id": caller.session_id, "payload": part}
+    await bus.request("memory.output.keep", json.dumps(envelope).encode())
+    calls = [{"name": markers.word(), "args": {"a": new("call")}, "content": new("called"),
+              "tool_output_key": key}]  # fmt: skip
+    said = {"query": new("question"), "answer": new("answer"), "tool_calls": calls}
+    id_ = markers.word()
+    await publish_durably(bus, "response.generation", turn(caller, id_, **said))
+    revised = {**said, "answer": new("revised answer")}
+    await publish_durably(bus, "response.generation", turn(caller, id_, **revised))
+    for rated in (id_, markers.word()):  # the second waits for its turn
+        rating = {"score": 1, "comment": new("comment")}
+        await publish_durably(bus, "response.feedback", turn(caller, rated, **rating))
+    await publish_durably(
+        bus, "response.generation", turn(caller, "garbled", query=None, answer=new("dead letter"))
+    )
+    asked = turn(caller, markers.word(), query=new("unanswered question"))
+    await bus.publish("query.received", asked)
+    await all_done(bus)
+
+
+async def letters(stack: Stack) -> int:
+    return (await status(stack.bus)).dead_letters
+
+
+async def forget(stack: Stack, caller: Caller, **args: object) -> Json:
+    return await call(stack.bus, "forget", args, caller)
+
+
+async def test_nothing_of_a_user_is_found_anywhere_nor_stands_in_any_file(
+    stack: Stack, tmp_path: Path
+) -> None:
+    markers, others = Markers(), Markers()
+    others.words = []
+    others._numbers = count(500_000)
+    await say_everything(stack, RICHARD, markers)
+    await say_everything(stack, EVE, others)
+    await in_step(stack.bus)
+    assert places(tmp_path, markers.words)
+    before = await memory_of(stack, EVE, but=markers.words)
+
+    receipt = await forget(stack, RICHARD, everything=True)
+
+    assert receipt["complete"], receipt
+    erased = receipt["erased"]
+    assert {"messages", "facts", "notes", "episodes", "tool results", "ratings"} <= set(erased)
+    assert {"long tool outputs", "document chunks", "turns and dead letters"} <= set(erased)
+    await eventually(lambda: not places(tmp_path, markers.words), within=2)
+    found = await recall(stack.bus, "zqmark said matters", caller=RICHARD, top_k=20)
+    assert not _in(json.dumps(found).encode(), markers.words)
+    after = await memory_of(stack, EVE)
+    assert before[0] == after[0]
+    assert set(before[1]) <= set(after[1])
+    assert set(others.words) == {
+        word for there in places(tmp_path, others.words).values() for word in there
+    }
+    assert await letters(stack) == 1
+
+
+async def memory_of(
+    stack: Stack, caller: Caller, *, but: Sequence[str] = ()
+) -> tuple[Json, list[str]]:
+    """What somebody's session has, and what he finds, without what others said for everybody."""
+    session = await call(stack.bus, "load_session", {}, caller)
+    found = await recall(stack.bus, "said matters lot", caller=caller, top_k=20)
+    hits = await search(stack.bus, "said matters lot", caller=caller)
+    topic = f"user.colour_of_{caller.user}"
+    history = await call(stack.bus, "memory_history", {"topic_or_id": topic}, caller)
+    texts = [*contents(found), *contents(hits), *(one["content"] for one in history["versions"])]
+    memories = [one for one in session.pop("memories") if not _in(json.dumps(one).encode(), [*but])]
+    return {**session, "memories": memories}, [t for t in texts if not _in(t.encode(), [*but])]
+
+
+async def test_a_session_and_what_came_of_it_goes_and_the_users_other_session_stays(
+    stack: Stack, tmp_path: Path
+) -> None:
+    other = msgspec.structs.replace(RICHARD, session_id="another")
+    await call(stack.bus, "ingest", {"messages": [said("The shed is red zqgone.")]}, RICHARD)
+    await call(stack.bus, "ingest", {"messages": [said("The shed is old.")]}, other)
+    await answer(stack.bus, "note", {"content": "zqgone is noted."}, RICHARD)
+
+    receipt = await forget(stack, other, session_id=SESSION)
+
+    assert receipt["complete"], receipt
+    assert receipt["erased"] == {"messages": 1, "notes": 1}
+    await eventually(lambda: not places(tmp_path, ["zqgone", SESSION]), within=2)
+    assert contents(await recall(stack.bus, "shed", caller=RICHARD)) == ["The shed is old."]
+
+
+async def test_a_dry_run_says_how_much_it_would_be_and_changes_nothing(stack: Stack) -> None:
+    markers = Markers()
+    await say_everything(stack, RICHARD, markers)
+    await in_step(stack.bus)
+    before = await memory_of(stack, RICHARD)
+
+    preview = await forget(stack, RICHARD, everything=True, dry_run=True)
+
+    assert (preview["dry_run"], preview["complete"]) == (True, False)
+    assert await memory_of(stack, RICHARD) == before
+    receipt = await forget(stack, RICHARD, everything=True)
+    assert receipt["erased"] == preview["erased"]
+
+
+async def test_a_caller_cannot_erase_what_is_anothers(stack: Stack) -> None:
+    stated = {"scope": "tenant", "content": "The deadline is in May.", "topic": "project.deadline"}
+    fact = await call(stack.bus, "remember_fact", stated, EVE)
+    (message,) = (await call(stack.bus, "ingest", {"messages": [said("Mine.")]}, EVE))["ids"]
+
+    for id_ in (fact["id"], message):
+        refused = await ask(stack.bus, "forget", {"id": id_}, RICHARD)
+        assert refused.error is not None
+        assert refused.error.code == "invalid_arguments"
+    nothing = [
+        await forget(stack, RICHARD, topic="project.deadline"),
+        await forget(stack, RICHARD, session_id=EVE.session_id),
+        await forget(stack, RICHARD, everything=True),
+    ]
+
+    assert [one["erased"] for one in nothing] == [{}, {}, {}]
+    assert len(contents(await recall(stack.bus, "deadline mine", caller=EVE))) == 2
+
+
+@pytest.mark.parametrize("args", [{}, {"everything": True, "id": "x"}, {"topic": "no key"}])
+async def test_what_to_erase_has_to_be_said(stack: Stack, args: Json) -> None:
+    refused = await ask(stack.bus, "forget", args, RICHARD)
+
+    assert refused.error is not None
+    assert refused.error.code == "invalid_arguments"
+
+
+async def test_everything_needs_a_user(stack: Stack) -> None:
+    refused = await ask(stack.bus, "forget", {"everything": True}, Caller(tenant="default"))
+
+    assert refused.error is not None
+    assert "user" in refused.error.message
+
+
+async def test_a_conversation_that_is_imported_again_does_not_come_back_until_it_may(
+    stack: Stack,
+) -> None:
+    conversation = {"messages": [said("The key hangs behind the clock."), said("Thanks.")]}
+    await call(stack.bus, "ingest", conversation, RICHARD)
+    await forget(stack, RICHARD, session_id=SESSION)
+
+    again = await call(stack.bus, "ingest", conversation, RICHARD)
+    found = contents(await recall(stack.bus, "key clock", caller=RICHARD))
+    allowed = await call(stack.bus, "ingest", {**conversation, "allow_again": True}, RICHARD)
+
+    assert (again["erased"], again["added"], again["known"], found) == (2, 0, 0, [])
+    assert (allowed["erased"], allowed["added"]) == (0, 2)
+
+
+async def test_a_turn_that_jetstream_delivers_again_does_not_come_back(stack: Stack) -> None:
+    told = turn(RICHARD, "q1", query="Where is the key?", answer="Behind the clock.")
+    await publish_durably(stack.bus, "response.generation", told)
+    await all_done(stack.bus)
+    await forget(stack, RICHARD, session_id=SESSION)
+
+    await publish_durably(stack.bus, "response.generation", told)
+    await all_done(stack.bus)
+
+    assert (await status(stack.bus)).records == 0
+
+
+async def test_without_the_vector_worker_the_removal_stays_a_task_and_the_receipt_says_so(
+    memory: Memory, start_worker: StartWorker
+) -> None:
+    mine = memory.of(RICHARD)
+    await mine.intake.store_episode("The key hangs behind the clock.")
+
+    receipt = await mine.erasure.erase(mine.erasure.selection(everything=True))
+
+    (index,) = [check for check in receipt.checks if check.found]
+    assert (index.name, receipt.complete) == ("vector index", False)
+    assert [one.kind for one in await memory.ledger.backlog.counts()] == ["unindex"]
+    await start_worker()
+
+    async def done() -> bool:
+        return await memory.ledger.backlog.counts() == []
+
+    await eventually(done)
+    receipt = await mine.erasure.erase(mine.erasure.selection(everything=True))
+    assert receipt.complete
+
+
+def said(content: str) -> Json:
+    return {"role": "user", "content": content}
+
+
+async def test_a_ledger_of_an_earlier_version_is_written_anew_once(database: Database) -> None:
+    """What that deleted without overwriting it is in the file still."""
+    ledger = Ledger(database, "default")
+
+    def leave(connection: SqlConnection) -> None:
+        connection.execute("UPDATE erasure SET residue = 1")
+
+    await database.write(leave)
+    pages = await database.read(_pages)
+    await database.write(lambda c: [c.execute(f"CREATE TABLE t{n} (x)") for n in range(50)])
+    await database.write(lambda c: [c.execute(f"DROP TABLE t{n}") for n in range(50)])
+    assert await database.read(_pages) > pages
+
+    await ledger.erasures.scrub()
+
+    assert await database.read(_pages) <= pages
+    left = await database.read(lambda c: c.execute("SELECT residue FROM erasure").fetchone())
+    assert left["residue"] == 0
+
+
+def _pages(connection: SqlConnection) -> int:
+    return int(connection.execute("PRAGMA page_count").fetchone()[0])
+
+
+async def test_turns_that_wait_in_jetstream_are_erased_there(
+    server: EmbeddedServer, tmp_path: Path
+) -> None:
+    """Nobody has stored them yet, and the other user's goes on waiting."""
+    async with connect(server.url, name="test") as bus:
+        await ensure_streams(bus, "default")
+        for caller in (RICHARD, EVE):
+            told = turn(caller, "q1", query="Where?", answer=f"{caller.user} zqwaits.")
+            await publish_durably(bus, "response.generation", told)
+        streams = StreamErasure(bus, "default")
+        whose = Sender(user=RICHARD.user)
+
+        assert (await streams.count(whose), await streams.erase(whose)) == (1, 1)
+
+        assert (await streams.count(whose), await streams.count(Sender(user="eve"))) == (0, 1)
+        files = places(tmp_path, ["zqrichard zqwaits", "eve zqwaits"])
+        assert list(files.values()) == [["eve zqwaits"]]
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        b'{"user": "zqrichard", "payload": {"session_id": "s1", "query": null}}',
+        b'{"user": "zqrichard", "session_id": "s1", "payload": "text"}',
+        b'{"user": "zqrichard", "payload": {"session_id": "s1", "query": "cut off here',
+    ],
+)
+async def test_whose_a_message_is_that_nobody_could_read(
+    server: EmbeddedServer, told: bytes
+) -> None:
+    async with connect(server.url, name="test") as bus:
+        await ensure_streams(bus, "default")
+        letter = DeadLetter(subject="response.generation", reason="No.", message=told.decode())
+        await store_dead_letter(bus, letter, source="test", message_id=None)
+        streams = StreamErasure(bus, "default")
+
+        assert await streams.count(Sender(user="zqrichard", session_id="s2")) == 0
+        assert await streams.count(Sender(user="zqrichard", session_id="s1")) == 1
+        assert await streams.count(Sender(user="zqrichard")) == 1
