@@ -100,6 +100,7 @@ def test_tools_for_programs_say_so() -> None:
         "relate",
         "relations",
         "top_memories",
+        "forget",
         "consolidate",
         "undo",
         "audit",

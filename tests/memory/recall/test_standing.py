@@ -148,7 +148,7 @@ async def test_an_item_says_who_and_what_it_is(bus: Connection) -> None:
         "osmium": (None, "shell", "self", "user", "asserted"),
         "osmium alloy": (None, "robot", "other", "tenant", "asserted"),
         "Osmium is for experts.": (None, "shell", "other", "agent", "asserted"),
-        "Osmium, page one.": (None, "shell", "other", "tenant", "document"),
+        "Osmium, page one.": (None, "shell", "self", "tenant", "document"),
         "Is osmium dense?": ("user", "shell", "self", "session", "stated"),
         "Osmium is dense!": ("assistant", "shell", "self", "session", "answered"),
         "Osmium: heavy.": ("tool", "shell", "self", "session", "observed"),

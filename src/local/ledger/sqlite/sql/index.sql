@@ -8,11 +8,13 @@ CROSS JOIN task ON task.tenant = :tenant AND task.kind = :kind AND task.record =
 CROSS JOIN record ON record.row = wanted.value
 LEFT JOIN vector ON vector.record = record.row AND vector.embedder = :embedder
 LEFT JOIN record AS before ON before.row = CASE WHEN vector.embedder IS NULL THEN (
-     SELECT max(earlier.row) FROM record AS earlier INDEXED BY record_session
+     SELECT earlier.row FROM record AS earlier INDEXED BY record_standing
      WHERE earlier.tenant = record.tenant AND earlier.owner = record.owner
-       AND earlier.session_id = record.session_id
-       AND earlier.row < ifnull(record.stands_at, record.row)
-       AND earlier.kind IN ('chat_message', 'tool_output')) END
+       AND earlier.session_id = record.session_id AND earlier.superseded_by IS NULL
+       AND earlier.kind IN ('chat_message', 'tool_output', 'transcript')
+       AND earlier.kind != 'transcript'
+       AND ifnull(earlier.stands_at, earlier.row) < ifnull(record.stands_at, record.row)
+     ORDER BY ifnull(earlier.stands_at, earlier.row) DESC LIMIT 1) END
 WHERE +record.tenant = :tenant
 ORDER BY wanted.key;
 
