@@ -95,6 +95,46 @@ async def test_what_was_replaced_is_not_found(ledger: Ledger) -> None:
     assert (await find(ledger, OSMIUM)).contents == {"No osmium, iridium."}
 
 
+@pytest.mark.parametrize(
+    ("days", "fields", "contents"),
+    [
+        pytest.param(5, {}, {"Osmium.", "Iridium.", "Gold."}, id="before both were replaced"),
+        pytest.param(10, {}, {"Iridium.", "Gold."}, id="when the first was"),
+        pytest.param(15, {}, {"Iridium.", "Gold."}, id="between"),
+        pytest.param(25, {}, {"Gold."}, id="after both were"),
+        pytest.param(5, {"until": DAY + timedelta(days=5)}, {"Osmium."}, id="what was there then"),
+        pytest.param(5, {"since": DAY + timedelta(days=1)}, {"Iridium.", "Gold."}, id="since"),
+    ],
+)
+async def test_as_of_then_what_was_replaced_since_is_found(
+    ledger: Ledger, days: int, fields: dict[str, Any], contents: set[str]
+) -> None:
+    for number, content in enumerate(("Osmium.", "Iridium.", "Gold.")):
+        at = DAY + timedelta(days=10 * number)
+        await ledger.facts.store(fact(content, topic="user.metal", event_time=at))
+    metals = ("osmium", "iridium", "gold")
+
+    then = searching(*metals, as_of=DAY + timedelta(days=days), **fields)
+
+    assert (await find(ledger, then)).contents == contents
+    assert (await find(ledger, searching(*metals))).contents == {"Gold."}
+
+
+async def test_what_was_replaced_since_is_found_by_who_may_see_it(
+    ledger: Ledger, other: Ledger
+) -> None:
+    for owner in ("richard", "eve"):
+        for content in (f"Osmium of {owner}.", f"Iridium of {owner}."):
+            at = DAY + timedelta(days=10 * content.startswith("Iridium"))
+            replaced = fact(content, topic="user.metal", event_time=at, owner=owner)
+            await ledger.facts.store(replaced)
+    then = searching("osmium", as_of=DAY, until=DAY)
+
+    assert (await find(ledger, then)).contents == {"Osmium of richard."}
+    assert (await find(other, then)).contents == set()
+    assert (await find(ledger, searching("osmium", as_of=DAY, places=()))).contents == set()
+
+
 async def test_what_is_being_asked_is_not_found_by_who_answers_it(ledger: Ledger) -> None:
     question = message("Where is my osmium?", query_id="q1", pending=True)
     await ledger.received.store(question)

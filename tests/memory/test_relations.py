@@ -9,8 +9,9 @@ from calling import RICHARD, answer, ask, call
 from local.bus.connection import Connection
 from local.ledger import relations as ledger_relations
 from local.ledger.sqlite.database import Database, SqlConnection
+from local.memory.recall.items import RecallItem
 from local.memory.recall.ranking import STATED
-from local.memory.recall.recaller import RecallItem, RecallRequest
+from local.memory.recall.recaller import RecallRequest
 from local.memory.service import MemoryService
 from local.memory.tenant import Memory
 from local.protocol.envelope import Caller

@@ -6,7 +6,7 @@ of a `View`, which is all that ranking sees.
 
 import re
 from array import array
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from datetime import datetime
 from functools import cached_property
 from typing import Any
@@ -252,10 +252,10 @@ class View:
         cosines = np.einsum("ij,j->i", self._columns.vectors[: len(self._moved)], vector)
         return np.where(compared, cosines if self._every else cosines[self._chosen], 0.0)
 
-    def stems(self, position: int) -> list[str]:
+    def stems(self, position: int) -> Iterator[str]:
         """Of the beginning of one."""
         head = self._columns.stems_of(int(self._chosen[position]))
-        return [token.rpartition("=")[0] for token in head.split()]
+        return (token.rpartition("=")[0] for token in head.split())
 
     def positions(self, rows: Collection[int]) -> Positions:
         """Of those of the rows that are there, in the order of the rows."""

@@ -18,6 +18,7 @@ from local.ledger.erasures import Erased, Lifting, Selection, joined
 from local.ledger.records import TENANT_OWNED, checked_topic
 from local.ledger.tasks import Task
 from local.memory.recall.recaller import Recaller, RecallRequest
+from local.memory.recall.statements import forget_texts
 from local.memory.scopes import how_to_send
 from local.memory.upkeep.backlog import Backlog
 from local.memory.vectors import Vectors
@@ -119,6 +120,7 @@ class Erasure:
             counts.update(selected.counts)
             parts += await self._erase(selection, selected.rows, how)
         erased = joined(parts)
+        forget_texts()
         await self._outside.streams.tell(whose)
         checks = [one async for one in self._checks(selection, streams, whose, erased)]
         log.info("erased", records=len(erased.rows), found=sum(one.found for one in checks))

@@ -21,7 +21,8 @@ from local.memory.intake.echoes import UNANSWERED
 from local.memory.intake.episodes import EPISODE
 from local.memory.intake.intake import Intake
 from local.memory.portability import Portability
-from local.memory.recall.recaller import Recaller, RecallItem, RecallRequest, RecallResult
+from local.memory.recall.items import RecallItem
+from local.memory.recall.recaller import Recaller, RecallRequest, RecallResult
 from local.memory.recall.sections import ScopedResults
 from local.memory.recall.synthesis import Synthesis, SynthesisItem
 from local.memory.relations import Relations

@@ -7,7 +7,8 @@ import msgspec
 
 from local.ledger.records import Record, class_of, is_topic, sources_of
 from local.llm.framing import SOURCES
-from local.memory.recall.recaller import RECALLED_KINDS, RecallItem, RecallRequest, RecallResult
+from local.memory.recall.items import RecallItem
+from local.memory.recall.recaller import RECALLED_KINDS, RecallRequest, RecallResult
 from local.memory.scopes import by
 from local.memory.service import MemoryService
 from local.protocol.envelope import Caller

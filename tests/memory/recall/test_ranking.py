@@ -6,8 +6,9 @@ from typing import Any
 import pytest
 
 from local.memory.intake.turns import Turn
+from local.memory.recall.items import RecallItem
 from local.memory.recall.ranking import Shares
-from local.memory.recall.recaller import RecallItem, RecallRequest
+from local.memory.recall.recaller import RecallRequest
 from local.memory.service import MemoryService
 from local.memory.tenant import Memory
 from local.protocol.envelope import Caller

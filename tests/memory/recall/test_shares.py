@@ -18,7 +18,7 @@ from local.ledger.records import stamp
 from local.ledger.search import DetailRequest, Details, Echo, Matches, Related, run_choice
 from local.ledger.sqlite.database import Database
 from local.memory.intake.turns import Turn
-from local.memory.recall import echoes, hops, likeness, ranking, standing, variants
+from local.memory.recall import echoes, hops, likeness, order, ranking, standing, variants
 from local.memory.recall.query import analyse
 from local.memory.recall.ranking import Draft, RankedRecord, Shares, rank
 from local.memory.recall.recaller import RecallRequest
@@ -431,6 +431,6 @@ def test_the_documented_shares_are_the_constants() -> None:
     text = " ".join(DOCS.read_text(encoding="utf-8").split())
     assert "`score` is that sum divided by 2.5, from 0 to 1." in text
     assert (
-        f"From the {ranking.SURE + 1}th place to the {ranking.SPREAD}th a conversation that has "
-        f"no place yet gains {ranking.NEW_SESSION}."
+        f"From the {order.SURE + 1}th place to the {order.SPREAD}th a conversation that has "
+        f"no place yet gains {order.NEW_SESSION}."
     ) in text

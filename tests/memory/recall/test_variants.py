@@ -1,13 +1,22 @@
 """Variants of a statement: another value of the same, by form, and what only looks like one."""
 
+from itertools import product
+
 import pytest
 
-from local.memory.recall.statements import is_variant, statements
+from local.memory.recall.statements import forget_texts, is_of_same, is_variant, sentences_of
 
 
 def varies(older: str, newer: str, *, to_user: bool = False) -> bool:
-    said = statements(newer, to_user=to_user)
-    return any(is_variant(one, other) for one in statements(older) for other in said)
+    said = product(sentences_of(older), sentences_of(newer, to_user=to_user))
+    return any(
+        one.statement is not None
+        and other.statement is not None
+        and is_of_same(one.statement, other.statement)
+        and is_variant(one.statement, other.statement)
+        for one, other in said
+        if one.opening == other.opening
+    )
 
 
 @pytest.mark.parametrize(
@@ -57,3 +66,13 @@ def test_lists_other_things_questions_and_details_are_none(older: str, newer: st
 def test_what_an_assistant_says_to_the_user_is_about_him() -> None:
     assert varies("My gate code is 4471.", "Your gate code is 9902.", to_user=True)
     assert not varies("My gate code is 4471.", "Your gate code is 9902.")
+
+
+def test_texts_are_held_in_memory_until_they_are_forgotten() -> None:
+    before = sentences_of("My gate code is 4471.")
+    assert sentences_of("My gate code is 4471.") is before
+
+    forget_texts()
+
+    assert sentences_of("My gate code is 4471.") is not before
+    assert sentences_of.cache_info().currsize == 1

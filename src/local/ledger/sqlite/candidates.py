@@ -19,7 +19,7 @@ from local.ledger.sqlite.working_sets import place_word, session_word
 from local.protocol.memories import ItemRelation
 from local.protocol.vectors import VectorHits
 
-TEXT = 600
+TEXT = 400
 """Characters of a beginning."""
 RETIRED = 1_000
 """Records that were retired since, which no index finds any more."""

@@ -8,6 +8,7 @@ names too much.
 import math
 from collections.abc import Iterator, Sequence
 from functools import cached_property
+from itertools import islice
 
 import numpy as np
 
@@ -22,6 +23,8 @@ LEADS = 8
 """So many of the best hits may lead on,"""
 STEPS = 2
 """so many times."""
+ANSWERED = 0.8
+"""A best hit with such a share of the question's words answers it, and nothing need be led to."""
 TELLING = 8
 """Stems of a record that leads, at most."""
 KNOWN_TO = 0.03
@@ -50,8 +53,14 @@ class Hops:
         self._weights = weights
         self.share = np.zeros(self._view.size)
 
-    def step(self, leads: Sequence[int]) -> None:
-        """Lift what the leads name."""
+    @property
+    def scores(self) -> Array:
+        return weighed(self._sums + self.share, self._weights)
+
+    def step(self, leads: Sequence[int]) -> bool:
+        """Lift what the leads name; whether there is any, and the best does not answer already."""
+        if self._is_answered(leads):
+            return False
         gained = self.share.copy()
         for lead in leads:
             found, named = self._naming(lead)
@@ -60,6 +69,10 @@ class Hops:
                 most = np.maximum(self._behind(lead, found) - self._sums[found], 0.0)
                 gained[found] = np.maximum(gained[found], np.minimum(lift, most))
         self.share = gained
+        return bool(gained.any())
+
+    def _is_answered(self, leads: Sequence[int]) -> bool:
+        return not leads or bool(self._wording.covered[leads[0]] >= ANSWERED)
 
     def _naming(self, lead: int) -> tuple[Positions, Array]:
         """What else has much of what is new in a lead, and how much of it."""
@@ -77,7 +90,7 @@ class Hops:
         """Where its stems stand that the question lacks and few have, and what each tells."""
         if self._view.column["wish"][lead]:
             return  # it says how, and not what
-        telling = [stem for stem in self._view.stems(lead) if _names(stem)]
+        telling = list(islice(filter(_names, self._view.stems(lead)), TELLING + 1))
         size = self._view.size
         for stem in telling if len(telling) <= TELLING else ():
             if stem not in self._wording.stems:

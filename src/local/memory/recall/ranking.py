@@ -7,7 +7,7 @@ means. A turn that goes on with a conversation wants something else than a quest
 was said lately, by whomever.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from datetime import datetime
 from functools import partial
 from itertools import chain
@@ -17,11 +17,13 @@ import msgspec
 import numpy as np
 
 from local.ledger.columns import View
-from local.ledger.entries import Array, Flags, Names, Positions
-from local.ledger.search import Choice, DetailRequest, Echo, Matches, Related, WordMatches
+from local.ledger.entries import Array, Flags, Names
+from local.ledger.search import Choice, DetailRequest, Echo, Matches, WordMatches
+from local.memory.recall.closer import look_closer
 from local.memory.recall.echoes import Echoes, weighed
-from local.memory.recall.hops import LEADS, STEPS, Hops
+from local.memory.recall.hops import Hops
 from local.memory.recall.likeness import Likeness, Wording
+from local.memory.recall.order import in_order
 from local.memory.recall.query import Query
 from local.memory.recall.standing import Standing
 from local.memory.recall.variants import UNMARKED, Mark, Variants
@@ -52,12 +54,6 @@ FADING = {"standard": (0.05, 365.0), "ephemeral": (0.3, 14.0)}
 """What age takes away in the end, and the days after which half of it is gone."""
 FULL_SCORE = 2.5
 """The sum of shares that is shown as a score of 1."""
-NEW_SESSION, SURE, SPREAD = 0.2, 10, 20
-"""From the 11th place to the 20th, what a session gains that has no place before."""
-COMPARED = 30
-"""Of the best so many are compared with one another, for what has changed."""
-AHEAD = 100
-"""So many of the best are put into order at once; the others when somebody asks for them."""
 DAY = 86_400.0
 
 
@@ -139,8 +135,7 @@ def rank(found: Matches, draft: Draft, *, min_score: float) -> Choice[Iterator[R
     like = Likeness(found, wording, draft.query)
     hit = wording.shares_a_word | draft.topics | (like.compared & (like.meaning >= min_score))
     hit |= ~like.compared & (wording.shares["coverage"] > 0)
-    leading = _leading(view, np.where(hit, like.own, 0.0))
-    led = _led(view, leading, (yield DetailRequest(related=list(leading))).related)
+    led = yield from _led(view, np.where(hit, like.own, 0.0))
     lifted = np.array([[RELATED], [STATED]]) * np.maximum(led - like.own, 0.0)
     late = {**like.shares, "related": lifted.max(axis=0)}
     sums = sum(late.values(), draft.sums)
@@ -154,15 +149,8 @@ def rank(found: Matches, draft: Draft, *, min_score: float) -> Choice[Iterator[R
     standing.lift(draft.query, wording, like, min_score)
     sums = sums + echoes.share + standing.share
     variants = Variants(view, draft.caller)
-    best = _best(view, weighed(sums, draft.weights), relevant)
-    yield from variants.look_at(best)
     hops = Hops(wording, like, sums, draft.weights)
-    for _ in range(STEPS):
-        hops.step([one for one in best if one not in variants.stands][:LEADS])
-        if not hops.share.any():
-            break
-        best = _best(view, weighed(sums + hops.share, draft.weights), relevant)
-        yield from variants.look_at(best)
+    yield from look_closer(view, relevant, variants, hops)
     sums += hops.share
     update = variants.share(sums, draft.weights)
     scores = weighed(sums + update, draft.weights)
@@ -175,7 +163,7 @@ def rank(found: Matches, draft: Draft, *, min_score: float) -> Choice[Iterator[R
         "update": update,
     }
     told = _Told(view, like, wording.covered, shares, scores, draft.weights, echoes, variants)
-    ordered = _ordered(scores, np.flatnonzero(relevant), view.column)
+    ordered = in_order(scores, np.flatnonzero(relevant), view.column)
     return chain.from_iterable(map(told.of, ordered))
 
 
@@ -205,49 +193,6 @@ class _Told(NamedTuple):
                 echo=self.echoes.of(position),
                 mark=self.variants.marks.get(position, UNMARKED),
             )
-
-
-def _best(view: View, scores: Array, relevant: Flags) -> list[int]:
-    """The best relevant ones that may hold another value; notes of turns say what messages say."""
-    column = view.column
-    notes = ~column["spoken"] & (column["scope"] == view.names.scopes.of("session"))
-    of_interest = np.flatnonzero(relevant & ~notes)
-    if len(of_interest) > COMPARED:
-        best = np.argpartition(-scores[of_interest], COMPARED)[:COMPARED]
-        of_interest = of_interest[best]
-    best_first: list[int] = of_interest[np.argsort(-scores[of_interest], kind="stable")].tolist()
-    return best_first
-
-
-def _ordered(scores: Array, relevant: Positions, column: Mapping[str, Any]) -> Iterator[list[int]]:
-    """The relevant positions in parts, best first; of the same score the older record."""
-    while len(relevant):
-        chosen = relevant
-        if len(relevant) > AHEAD:
-            least = np.partition(scores[relevant], -AHEAD)[-AHEAD]
-            chosen = relevant[scores[relevant] >= least]
-        best = chosen[np.lexsort((column["row"][chosen], -scores[chosen]))].tolist()
-        yield _spread(
-            best,
-            dict(zip(best, scores[best].tolist(), strict=True)),
-            dict(zip(best, column["session"][best].tolist(), strict=True)),
-        )
-        relevant = np.setdiff1d(relevant, chosen)
-
-
-def _spread(
-    order: Sequence[int], scores: Mapping[int, float], sessions: Mapping[int, int]
-) -> list[int]:
-    """Behind the surest places, prefer sessions that have none yet: questions may need several."""
-    chosen, rest = list(order[:SURE]), list(order[SURE:])
-    seen = {sessions[i] for i in chosen}
-    while rest and len(chosen) < SPREAD:
-        ahead = rest[: SPREAD + SURE]
-        best = max(ahead, key=lambda i: scores[i] + NEW_SESSION * (sessions[i] not in seen))
-        rest.remove(best)
-        chosen.append(best)
-        seen.add(sessions[best])
-    return chosen + rest
 
 
 def _weights(view: View, reach: Reach) -> Array:
@@ -297,19 +242,14 @@ def _by_record(view: View, query: Query, now: datetime) -> dict[str, Array]:
     }
 
 
-def _leading(view: View, good: Array) -> dict[int, float]:
-    """How good the best rows are, which may lead to others."""
+def _led(view: View, good: Array) -> Choice[Array]:
+    """How good the best record is that leads to each: by what both name, and by a relation."""
     best = (
         np.argpartition(-good, LEADING)[:LEADING] if view.size > LEADING else np.arange(view.size)
     )
-    return {int(view.column["row"][i]): float(good[i]) for i in best[good[best] > 0]}
-
-
-def _led(
-    view: View, leading: Mapping[int, float], related: Mapping[int, Sequence[Related]]
-) -> Array:
-    """How good the best record is that leads to each: by what both name, and by a relation."""
+    leading = {int(view.column["row"][i]): float(good[i]) for i in best[good[best] > 0]}
     led = np.zeros((2, view.size))
+    related = (yield DetailRequest(related=list(leading))).related
     for row, others in related.items():
         for stated in (False, True):
             rows = [other.row for other in others if other.stated is stated]

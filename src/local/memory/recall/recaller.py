@@ -3,29 +3,26 @@
 It always answers: what is missing costs quality, and `degraded` or `rerank_used` say so.
 """
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from datetime import datetime
 from functools import partial
-from itertools import islice
 
 import msgspec
 import structlog
 
 from local.errors import InvalidArgumentsError, RerankError
 from local.fair_slots import FairSlots
-from local.ledger.records import TENANT_OWNED, Record, checked_text, is_topic
-from local.ledger.search import Choice, DetailRequest, Matches, Search
-from local.memory.intake.echoes import OF_TURNS
-from local.memory.recall.echoes import ResultList
+from local.ledger.records import TENANT_OWNED, checked_text
+from local.ledger.search import Choice, Matches, Search
+from local.memory.recall.items import RecallItem, as_said, first_items, with_relations
 from local.memory.recall.query import Expander, Query, analyse
-from local.memory.recall.ranking import Draft, RankedRecord, Shares, rank
+from local.memory.recall.ranking import Draft, rank
 from local.memory.recall.reranker import Reranker
 from local.memory.recall.retrieval import Retrieval
 from local.memory.scopes import Reach, Weights, reach
 from local.protocol.envelope import Caller
-from local.protocol.memories import ItemRelation, Kind, Scope
+from local.protocol.memories import Kind, Scope
 from local.protocol.reading import in_utc
-from local.text.keywords import bare_words
 
 RECALLED_KINDS: tuple[Kind, ...] = ("chat_message", "tool_output", "document_chunk", "fact")
 """Episodes hold what messages hold, and have a search of their own."""
@@ -33,12 +30,6 @@ SEARCHES = 16
 SEARCHES_PER_USER = 2
 """More of them at once make no more of them a second, and each slower."""
 RERANKED = 20
-COMPARED = 20_000
-"""Characters of a text in which capitals and punctuation make no difference."""
-RELATIONS = 5
-"""Of an item so many are told."""
-SPARE = 4
-"""Fetched beyond what is wanted, since some repeat others."""
 NOT_INDEXED = "Some memories are not indexed yet."
 
 log = structlog.get_logger()
@@ -67,25 +58,6 @@ class RecallRequest(msgspec.Struct, frozen=True, kw_only=True):
     """Whether texts that say the same are all wanted."""
     weights: Weights | None = None
     """Instead of the configured ones."""
-
-
-class RecallItem(msgspec.Struct, frozen=True, kw_only=True):
-    """A record that was recalled. `score` is at most 1, or the reranker's own."""
-
-    record: Record
-    score: float
-    shares: Shares
-    weight: float
-    compared: bool
-    """Whether its meaning could be compared: it has a vector."""
-    covered: float
-    """The share of the question's words that it has, in this or another ending."""
-    relations: tuple[ItemRelation, ...] = ()
-    """A few, those to other items first."""
-    outdated_by: str | None = None
-    """The id of what was stated of the same since, and says another value."""
-    contradicts: str | None = None
-    """The id of what a user stated of the same, which has more force."""
 
 
 class RecallResult(msgspec.Struct, frozen=True, kw_only=True):
@@ -165,8 +137,8 @@ class Recaller:
         ranked = yield from rank(found, draft, min_score=min_score)
         more = (ask.candidates or RERANKED) if self._reranks(ask) else 0
         wanted = max(more, ask.top_k)
-        items = yield from _first(ranked, wanted, repetitions=ask.repetitions)
-        items = yield from _with_relations(_relevant(items, ask.min_relevance))
+        items = yield from first_items(ranked, wanted, repetitions=ask.repetitions)
+        items = yield from with_relations(_relevant(items, ask.min_relevance))
         return RecallResult(
             items=items,
             degraded=found.waiting or found.problem is not None,
@@ -227,55 +199,6 @@ def _search(
     )
 
 
-def _first(
-    ranked: Iterator[RankedRecord], wanted: int, *, repetitions: bool
-) -> Choice[list[RecallItem]]:
-    """The best items with their records, each text and echo once; none that was retired."""
-    first: list[RecallItem] = []
-    heard = ResultList()
-    said: dict[tuple[str, ...], set[str | None]] = {}
-    while len(first) < wanted and (page := list(islice(ranked, wanted + SPARE))):
-        worth = [one for one in page if heard.lists(one.row, one.echo)]
-        rows = {row for one in worth for row in (one.row, *one.mark) if row is not None}
-        records = (yield DetailRequest(records=sorted(rows))).records
-        for item in (_item(one, records) for one in worth if one.row in records):
-            topics = said.setdefault(_saying(item.record), set())
-            if repetitions or not _repeats(item.record.topic, topics):
-                topics.add(item.record.topic)
-                first.append(item)
-    return first[:wanted]
-
-
-def _with_relations(items: Sequence[RecallItem]) -> Choice[list[RecallItem]]:
-    """The items with how they bear on others, and on one another first."""
-    rows = [item.record.row for item in items]
-    known = (yield DetailRequest(relations=rows)).relations if rows else {}
-    found = {item.record.id for item in items}
-
-    def told(row: int) -> tuple[ItemRelation, ...]:
-        ordered = sorted(known[row], key=lambda relation: relation.id not in found)
-        return tuple(ordered[:RELATIONS])
-
-    return [
-        msgspec.structs.replace(item, relations=told(row)) if row in known else item
-        for item, row in zip(items, rows, strict=True)
-    ]
-
-
-def _item(ranked: RankedRecord, records: Mapping[int, Record]) -> RecallItem:
-    newer, stronger = (row and records.get(row) for row in ranked.mark)
-    return RecallItem(
-        record=records[ranked.row],
-        score=ranked.score,
-        shares=ranked.shares,
-        weight=ranked.weight,
-        compared=ranked.compared,
-        covered=ranked.covered,
-        outdated_by=newer.id if newer else None,
-        contradicts=stronger.id if stronger else None,
-    )
-
-
 def _relevant(items: Sequence[RecallItem], min_relevance: float) -> list[RecallItem]:
     """The items with at least such a share of the best one's score."""
     least = min_relevance * max((item.score for item in items), default=0.0)
@@ -284,29 +207,3 @@ def _relevant(items: Sequence[RecallItem], min_relevance: float) -> list[RecallI
 
 def _scored(item: RecallItem, score: float | None) -> RecallItem:
     return item if score is None else msgspec.structs.replace(item, score=score)
-
-
-def _saying(record: Record) -> tuple[str, ...]:
-    """What a record says, whatever its capitals and the punctuation around its words.
-
-    What a note carries beside its text is part of it; so is what follows the beginning of a long
-    one, as it stands.
-    """
-    text = (*bare_words(record.content[:COMPARED]), record.content[COMPARED:])
-    if record.kind != "episode":
-        return text
-    carried = {name: value for name, value in record.metadata.items() if name not in OF_TURNS}
-    return (*text, msgspec.json.encode(carried, order="deterministic").decode())
-
-
-def _repeats(topic: str | None, topics: Collection[str | None]) -> bool:
-    """Whether the same words say the same here: under another topic they are another fact."""
-    return topic in topics or None in topics or (topic is None and bool(topics))
-
-
-def as_said(record: Record) -> str:
-    """Under its key, or the name of who said it, if that is not like a key."""
-    label = record.topic or record.label
-    if not label or (record.topic is None and is_topic(label)):
-        return record.content
-    return f"{label}: {record.content}"

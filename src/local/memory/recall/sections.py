@@ -4,7 +4,8 @@ import msgspec
 
 from local.ledger.records import class_of
 from local.llm.framing import fact_line, section
-from local.memory.recall.recaller import RecallItem, RecallResult, as_said
+from local.memory.recall.items import RecallItem, as_said
+from local.memory.recall.recaller import RecallResult
 from local.memory.scopes import by
 from local.protocol.envelope import Caller
 from local.protocol.memories import Scope

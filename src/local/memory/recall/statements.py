@@ -7,19 +7,20 @@ somebody likes, has or did, has no frame: one more takes no other's place.
 
 import re
 from collections.abc import Iterator
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from itertools import islice
 from typing import NamedTuple
 
-from local.text.keywords import composed, is_telling
+from local.memory.recall.rewording import reworded
+from local.text.keywords import is_telling
 from local.text.sentences import asks
 
 MOST = 12
-"""Statements that are read of a text."""
+"""Sentences that are looked at in a text."""
+HELD = 2_000
+"""Texts whose sentences stay in memory: the same ones are found again and again."""
 LONGEST, SHORTEST = 40, 3
 """Words of one."""
-HELD = 2_000
-"""Texts whose statements stay in memory: the same ones are found again and again."""
 LEAD_IN = 6
 """Words before the first comma, without which a sentence is read as well: "As you know, …"."""
 VALUE = 5
@@ -37,36 +38,6 @@ _COLON = re.compile(r":\s+")
 _WORD = re.compile(r"[^\W_]+(?:[.,:@/'\u2019-]+[^\W_]+)*")
 """Amounts, times, addresses and names with a hyphen are one word."""
 _POSSESSIVE = frozenset({"'s", "\u2019s"})
-_CHANGED = "moved|changed|switched|rescheduled|postponed|raised|lowered|increased|reduced|renamed"
-_BEEN = "(?:have been|has been|was|is|has)"
-_PHRASES = tuple(
-    (tuple(signs.split("|")), re.compile(phrase, re.IGNORECASE), plain)
-    for signs, phrase, plain in (
-        ("n't|n\u2019t", r"n['\u2019]t\b", " not"),
-        ("'m|'re|\u2019m|\u2019re", r"['\u2019](?:m|re)\b", " am"),
-        ("'ve|\u2019ve", r"['\u2019]ve\b", " have"),
-        ("cannot", r"\bcannot\b", "can not"),
-        ("no longer", r"\bno longer\b", "not"),
-        ("the user", r"\bthe user['\u2019]s\b", "my"),
-        ("the user", r"\bthe user\b", "I"),
-        ("now|today", r"\b(?:as of|from|since|starting|for|right) (?:now|today)(?: on)?\b", ""),
-        ("any", r"\bany ?more\b", ""),
-        ("moved", r"\b(I|we) (?:have )?(?:just )?moved to\b", r"\1 live in"),
-        ("joined|started", r"\b(I|we) (?:have )?(?:just )?(?:joined|started at)\b", r"\1 work at"),
-        ("work for", r"\b(I|we) work for\b", r"\1 work at"),
-        (
-            "switched",
-            r"\b(I|we) (?:have )?(?:just )?switched (?:from [\w ]{1,40} )?to\b",
-            r"\1 use",
-        ),
-        (
-            _CHANGED,
-            rf"\b(?:{_BEEN} )?(?:{_CHANGED})(?: from [\w .,:]{{1,40}}?)? to\b",
-            "is",
-        ),
-    )
-)
-"""What is put in other words where one of its signs is in a sentence, and which."""
 
 
 def _any_of(words: str) -> frozenset[str]:
@@ -132,24 +103,38 @@ class Statement(NamedTuple):
     frames: tuple[tuple[str, ...], ...]
     denied: int | None
 
-    @property
-    def begins(self) -> tuple[str, ...]:
-        return self.words[:TELLING]
+
+class Sentence:
+    """One that may state something; what it states is read when somebody asks.
+
+    `opening`: its words up to the one behind the first that tells. What speaks of the same begins
+    the same, so nothing else need be read.
+    """
+
+    def __init__(self, opening: tuple[str, ...], text: str, *, to_user: bool) -> None:
+        self.opening = opening
+        self._text = text
+        self._to_user = to_user
+
+    @cached_property
+    def statement(self) -> Statement | None:
+        return _statement(self._text, to_user=self._to_user)
 
 
 @lru_cache(maxsize=HELD)
-def statements(text: str, *, to_user: bool = False) -> tuple[Statement, ...]:
-    """What a text states, sentence by sentence; questions state nothing.
+def sentences_of(text: str, *, to_user: bool = False) -> tuple[Sentence, ...]:
+    """The first sentences of a text, but for those that are of nobody knows what.
 
     `to_user`: it is addressed to whom it speaks of as "you".
     """
-    text = composed(text)
-    folded = text.lower()
-    for signs, phrase, plain in _PHRASES:
-        if any(sign in folded for sign in signs):
-            text = phrase.sub(plain, text)
-    read = (_statement(sentence, to_user=to_user) for sentence in _sentences(text))
-    return tuple(islice(filter(None, read), MOST))
+    opened = ((_opening(each, to_user=to_user), each) for each in _sentences(reworded(text)))
+    told = (Sentence(*each, to_user=to_user) for each in opened if each[0])
+    return tuple(islice(told, MOST))
+
+
+def forget_texts() -> None:
+    """Hold no text in memory any more; after some were erased."""
+    sentences_of.cache_clear()
 
 
 def _sentences(text: str) -> Iterator[str]:
@@ -164,15 +149,31 @@ def _sentences(text: str) -> Iterator[str]:
             yield behind
 
 
+def _opening(sentence: str, *, to_user: bool) -> tuple[str, ...]:
+    opening: list[str] = []
+    tells = False
+    for found in _WORD.finditer(sentence):
+        word = _bare(found[0])
+        if word in _UNSAID:
+            continue
+        if not opening and word in _ANYBODY:
+            return ()
+        word = _TO_USER.get(word, word) if to_user else word
+        opening.append(_BE.get(word, word))
+        if tells:
+            return tuple(opening)
+        tells = is_telling(word)
+    return ()
+
+
 def _statement(sentence: str, *, to_user: bool) -> Statement | None:
-    """A sentence, unless it asks, is of nobody knows what, or says one more of several things."""
+    """A sentence, unless it asks, or says one more of several things."""
     words: list[str] = []
     named: list[bool] = []
     denied = None
     for written in _WORD.findall(sentence):
-        word = written.lower()
-        word = word[:-2] if word[-2:] in _POSSESSIVE else word
-        if word in _ADDS or (not words and word in _ANYBODY):
+        word = _bare(written)
+        if word in _ADDS:
             return None
         if word not in _UNSAID:
             words.append(_TO_USER.get(word, word) if to_user else word)
@@ -184,6 +185,11 @@ def _statement(sentence: str, *, to_user: bool) -> Statement | None:
     compared = tuple(_BE.get(word, word) for word in words)
     values = () if denied is not None else _values(words, named)
     return Statement(compared, tuple(compared[:n] for n in values), denied)
+
+
+def _bare(written: str) -> str:
+    word = written.lower()
+    return word[:-2] if word[-2:] in _POSSESSIVE else word
 
 
 def _is_named(word: str, *, first: bool) -> bool:
@@ -235,6 +241,13 @@ def _is_described(words: list[str], named: list[bool], n: int) -> bool:
     if words[n - 1] in {"was", "were"} or words[n] in _ARTICLES or words[n].endswith("ing"):
         return False
     return named[n] or _BEFORE_VALUE.isdisjoint(words[n:])
+
+
+def is_of_same(one: Statement, other: Statement) -> bool:
+    """Whether both may speak of the same: in one frame, or one denies something."""
+    if (one.denied is None) != (other.denied is None):
+        return True
+    return any(frame in other.frames for frame in one.frames)
 
 
 def is_same(one: Statement, other: Statement) -> bool:

@@ -15,7 +15,7 @@ from local.ledger.entries import Array
 from local.ledger.records import STRENGTH, TENANT_OWNED
 from local.ledger.search import Choice, DetailRequest
 from local.memory.recall.echoes import unweighed, weighed
-from local.memory.recall.statements import Statement, is_same, is_variant, statements
+from local.memory.recall.statements import Sentence, is_of_same, is_same, is_variant, sentences_of
 from local.protocol.envelope import Caller
 
 OWN_WORDS = STRENGTH["stated"]
@@ -35,7 +35,7 @@ UNMARKED = Mark()
 
 class _Said(NamedTuple):
     position: int
-    statement: Statement
+    sentence: Sentence
 
 
 class Variants:
@@ -46,8 +46,7 @@ class Variants:
         self._caller = view.names.principals.of(caller.user or TENANT_OWNED)
         self._strengths = view.names.sources.each(STRENGTH.__getitem__)[view.column["source"]]
         self._looked: set[int] = set()
-        self._framed: defaultdict[tuple[str, ...], list[_Said]] = defaultdict(list)
-        self._begun: defaultdict[tuple[str, ...], list[_Said]] = defaultdict(list)
+        self._opened: defaultdict[tuple[str, ...], list[_Said]] = defaultdict(list)
         self._pairs: set[tuple[int, int]] = set()
         self._again: defaultdict[int, set[int]] = defaultdict(set)
         self.stands: dict[int, int] = {}
@@ -82,25 +81,22 @@ class Variants:
 
     def _compare(self, position: int, text: str) -> None:
         to_user = bool(self._view.column["machine"][position])
-        for statement in statements(text, to_user=to_user):
-            said = _Said(position, statement)
-            for frame in statement.frames:
-                for other in self._framed[frame]:
+        for sentence in sentences_of(text, to_user=to_user):
+            said = _Said(position, sentence)
+            for other in self._opened[sentence.opening]:
+                if other.position != position:
                     self._pair(other, said)
-                self._framed[frame].append(said)
-            for other in self._begun[statement.begins]:
-                if (other.statement.denied is None) != (statement.denied is None):
-                    self._pair(other, said)
-            self._begun[statement.begins].append(said)
+            self._opened[sentence.opening].append(said)
 
     def _pair(self, one: _Said, other: _Said) -> None:
-        if one.position == other.position:
+        stated, another = one.sentence.statement, other.sentence.statement
+        if stated is None or another is None or not is_of_same(stated, another):
             return
-        older, newer = sorted((one, other), key=lambda said: self._when(said.position))
-        if is_same(older.statement, newer.statement):
-            self._again[older.position].add(newer.position)
-        elif is_variant(older.statement, newer.statement):
-            self._pairs.add((older.position, newer.position))
+        older, newer = sorted((one.position, other.position), key=self._when)
+        if is_same(stated, another):
+            self._again[older].add(newer)
+        elif is_variant(stated, another):
+            self._pairs.add((older, newer))
 
     def _when(self, position: int) -> tuple[float, int]:
         column = self._view.column

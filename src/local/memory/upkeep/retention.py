@@ -13,6 +13,7 @@ import structlog
 from local.errors import BusError, StorageError
 from local.ledger.door import Ledger
 from local.memory.changes import Announce
+from local.memory.recall.statements import forget_texts
 from local.protocol import subjects
 from local.protocol.payloads import MemoryChange
 from local.settings import MemorySettings
@@ -63,6 +64,7 @@ class Retention:
             done += len(changed)
             await self._tell([MemoryChange(id=one.id, kind=one.kind) for one in changed])
         if done:
+            forget_texts()
             log.info("anonymised", records=done)
         return done
 

@@ -1,0 +1,115 @@
+"""What is recalled: the best records, what they say once each, and how they bear on others."""
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from itertools import islice
+
+import msgspec
+
+from local.ledger.records import Record, is_topic
+from local.ledger.search import Choice, DetailRequest
+from local.memory.intake.echoes import OF_TURNS
+from local.memory.recall.echoes import ResultList
+from local.memory.recall.ranking import RankedRecord, Shares
+from local.protocol.memories import ItemRelation
+from local.text.keywords import bare_words
+
+COMPARED = 20_000
+"""Characters of a text in which capitals and punctuation make no difference."""
+RELATIONS = 5
+"""Of an item so many are told."""
+SPARE = 4
+"""Fetched beyond what is wanted, since some repeat others."""
+
+
+class RecallItem(msgspec.Struct, frozen=True, kw_only=True):
+    """A record that was recalled. `score` is at most 1, or the reranker's own."""
+
+    record: Record
+    score: float
+    shares: Shares
+    weight: float
+    compared: bool
+    """Whether its meaning could be compared: it has a vector."""
+    covered: float
+    """The share of the question's words that it has, in this or another ending."""
+    relations: tuple[ItemRelation, ...] = ()
+    """A few, those to other items first."""
+    outdated_by: str | None = None
+    """The id of what was stated of the same since, and says another value."""
+    contradicts: str | None = None
+    """The id of what a user stated of the same, which has more force."""
+
+
+def first_items(
+    ranked: Iterator[RankedRecord], wanted: int, *, repetitions: bool
+) -> Choice[list[RecallItem]]:
+    """The best items with their records, each text and echo once; none that was retired."""
+    first: list[RecallItem] = []
+    heard = ResultList()
+    said: dict[tuple[str, ...], set[str | None]] = {}
+    while len(first) < wanted and (page := list(islice(ranked, wanted + SPARE))):
+        worth = [one for one in page if heard.lists(one.row, one.echo)]
+        rows = {row for one in worth for row in (one.row, *one.mark) if row is not None}
+        records = (yield DetailRequest(records=sorted(rows))).records
+        for item in (_item(one, records) for one in worth if one.row in records):
+            topics = said.setdefault(_saying(item.record), set())
+            if repetitions or not _repeats(item.record.topic, topics):
+                topics.add(item.record.topic)
+                first.append(item)
+    return first[:wanted]
+
+
+def with_relations(items: Sequence[RecallItem]) -> Choice[list[RecallItem]]:
+    """The items with how they bear on others, and on one another first."""
+    rows = [item.record.row for item in items]
+    known = (yield DetailRequest(relations=rows)).relations if rows else {}
+    found = {item.record.id for item in items}
+
+    def told(row: int) -> tuple[ItemRelation, ...]:
+        ordered = sorted(known[row], key=lambda relation: relation.id not in found)
+        return tuple(ordered[:RELATIONS])
+
+    return [
+        msgspec.structs.replace(item, relations=told(row)) if row in known else item
+        for item, row in zip(items, rows, strict=True)
+    ]
+
+
+def _item(ranked: RankedRecord, records: Mapping[int, Record]) -> RecallItem:
+    newer, stronger = (row and records.get(row) for row in ranked.mark)
+    return RecallItem(
+        record=records[ranked.row],
+        score=ranked.score,
+        shares=ranked.shares,
+        weight=ranked.weight,
+        compared=ranked.compared,
+        covered=ranked.covered,
+        outdated_by=newer.id if newer else None,
+        contradicts=stronger.id if stronger else None,
+    )
+
+
+def _saying(record: Record) -> tuple[str, ...]:
+    """What a record says, whatever its capitals and the punctuation around its words.
+
+    What a note carries beside its text is part of it; so is what follows the beginning of a long
+    one, as it stands.
+    """
+    text = (*bare_words(record.content[:COMPARED]), record.content[COMPARED:])
+    if record.kind != "episode":
+        return text
+    carried = {name: value for name, value in record.metadata.items() if name not in OF_TURNS}
+    return (*text, msgspec.json.encode(carried, order="deterministic").decode())
+
+
+def _repeats(topic: str | None, topics: Collection[str | None]) -> bool:
+    """Whether the same words say the same here: under another topic they are another fact."""
+    return topic in topics or None in topics or (topic is None and bool(topics))
+
+
+def as_said(record: Record) -> str:
+    """Under its key, or the name of who said it, if that is not like a key."""
+    label = record.topic or record.label
+    if not label or (record.topic is None and is_topic(label)):
+        return record.content
+    return f"{label}: {record.content}"
