@@ -7,9 +7,10 @@ import pytest
 
 from exporting import IMPORTER, SESSION, copy, fill, lines, pages, parsed
 from ledger.conftest import OfTenant, OpenLedger
-from ledgers import DAY, fact, find, message, record, searching, to_index
+from ledgers import DAY, OWNER, fact, find, message, record, searching, to_index
 from local.errors import BadRequestError
 from local.ledger.door import Ledger
+from local.ledger.erasures import Lifting, Selection
 from local.ledger.records import NewRecord
 from local.ledger.search import Place
 from local.ledger.sqlite import exports
@@ -301,3 +302,20 @@ async def test_an_import_is_there_after_the_ledger_was_opened_again(
         await copy(of_tenant("default"), of_tenant("other"))
     async with open_ledger() as opened:
         assert sorted(await lines(opened("other"))) == sorted(before)
+
+
+async def test_an_import_brings_nothing_back_that_was_erased_though_it_was_stored_on_purpose(
+    ledger: Ledger, other: Ledger
+) -> None:
+    stated = fact("Elixir", topic="user.language", source_class="asserted")
+    await ledger.facts.store(stated)
+    await copy(ledger, other)
+    selection = Selection(owner=OWNER, topic="user.language")
+    rows = (await other.erasures.select(selection)).rows
+    async for _ in other.erasures.erase(selection, rows, Lifting(at=NEWER)):
+        pass
+
+    report = await copy(ledger, other)
+
+    assert report.erased == 1
+    assert await other.facts.topic("user", OWNER, "user.language") is None

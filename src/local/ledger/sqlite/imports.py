@@ -113,7 +113,7 @@ class _Page:
         if known is not None:
             self._retire_known(record, active=known["superseded_by"] is None)
             return False
-        if self._records.was_erased(self._connection, record):
+        if self._records.was_erased(self._connection, record, copied=True):
             self.report.erased += 1
             return None
         other = self._in_the_way(record)

@@ -3,10 +3,10 @@
 Everything that is stored passes through `RecordRows`, inside one transaction.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import msgspec
 
@@ -135,8 +135,12 @@ class Cause(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-WasErased = Callable[[SqlConnection, NewRecord], bool]
-"""Whether a record was erased on request, and may not come back."""
+class WasErased(Protocol):
+    """Whether a record was erased on request, and may not come back; `copied`: by an import."""
+
+    def __call__(
+        self, connection: SqlConnection, record: NewRecord, *, copied: bool = False
+    ) -> bool: ...
 
 
 class RecordRows:

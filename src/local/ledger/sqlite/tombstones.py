@@ -30,9 +30,14 @@ class Tombstones:
         self._any: bool | None = None
         self._key = b""
 
-    def stand_for(self, connection: SqlConnection, record: NewRecord) -> bool:
-        """Whether a record was erased, and may not come back."""
-        if not self._are_there(connection) or class_of(record) in ON_PURPOSE:
+    def stand_for(
+        self, connection: SqlConnection, record: NewRecord, *, copied: bool = False
+    ) -> bool:
+        """Whether a record was erased, and may not come back.
+
+        What somebody stores on purpose may; `copied`: nobody does, it is in an export.
+        """
+        if not self._are_there(connection) or (class_of(record) in ON_PURPOSE and not copied):
             return False
         found = self._rows.execute(
             connection, "stands_for", digests=_json(list(self._digests(record)))
