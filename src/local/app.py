@@ -91,20 +91,8 @@ async def open_stack(
         server = await _embedded(resources, settings, lock)
         url = server.url if server else str(settings.bus.url)
         bus, lease = await _leased_bus(resources, settings, url, embedded=server is not None)
-        ledger = await resources.enter_async_context(open_ledger(settings.memory, DEFAULT_TENANT))
-        models = await open_models(resources, settings) if with_models else Models()
         vectors = VectorClient(bus, search_timeout=settings.memory.vector_timeout)
-        toolbox = await resources.enter_async_context(Toolbox(bus, source="memory"))
-        memory = Memory(
-            ledger,
-            vectors,
-            settings.memory,
-            announce=_announcer(bus),
-            own_tools=TOOL_NAMES,
-            announced=toolbox.get,
-            models=models,
-            streams=StreamErasure(bus, DEFAULT_TENANT),
-        )
+        memory = await _memory(resources, settings, bus, vectors, with_models=with_models)
         memories = Memories(memory)
         config = WorkerConfig.of(settings.memory, url, bus.secret, log_folder).to_line()
         worker = await _vector_worker(resources, memory, vectors, config, lock)
@@ -117,7 +105,7 @@ async def open_stack(
             lease=serving.keep(),
             backlog=memory.backlog.run(),
             retention=memory.retention.run(),
-            backfill=ledger.backfill(),
+            backfill=memory.ledger.backfill(),
             accesses=memory.accesses.run(),
             consolidation=memory.consolidation.run(),
         )
@@ -140,6 +128,30 @@ async def _leased_bus(
     await lease.take()
     resources.push_async_callback(lease.release)
     return bus, lease
+
+
+async def _memory(
+    resources: AsyncExitStack,
+    settings: Settings,
+    bus: Connection,
+    vectors: VectorClient,
+    *,
+    with_models: bool,
+) -> Memory:
+    """Open the ledger and the models, and make the memory of them."""
+    ledger = await resources.enter_async_context(open_ledger(settings.memory, DEFAULT_TENANT))
+    models = await open_models(resources, settings) if with_models else Models()
+    toolbox = await resources.enter_async_context(Toolbox(bus, source="memory"))
+    return Memory(
+        ledger,
+        vectors,
+        settings.memory,
+        announce=_announcer(bus),
+        own_tools=TOOL_NAMES,
+        announced=toolbox.get,
+        models=models,
+        streams=StreamErasure(bus, DEFAULT_TENANT),
+    )
 
 
 async def _vector_worker(
