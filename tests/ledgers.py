@@ -8,7 +8,8 @@ import msgspec
 import numpy as np
 
 from local.ledger.door import Ledger
-from local.ledger.records import NewRecord, Record, Waiting
+from local.ledger.index import Waiting
+from local.ledger.records import NewRecord, Record
 from local.ledger.search import Choice, DetailRequest, Matches, Meaning, Place, Search, WordMatches
 from local.ledger.tasks import Task
 from local.protocol.envelope import new_id, utc_now

@@ -16,7 +16,7 @@ from commands import in_a_process
 from local import examination
 from local.app import open_stack
 from local.errors import DamagedError, StorageError
-from local.examination import CheckResult
+from local.examination.result import CheckResult
 from local.ledger.records import NewRecord
 from local.ledger.sqlite.database import Database
 from local.ledger.sqlite.database.tally import Count, Tally

@@ -29,23 +29,16 @@ from local.errors import FolderLockedError
 from local.fair_slots import FairSlots
 from local.folder import folder_lock
 from local.generator.agent import GeneratorAgent
-from local.llm.choice import choose_chat_model, open_structured_model
-from local.llm.models import ChatModel, StructuredModel
+from local.llm.choice import choose_chat_model
+from local.llm.models import ChatModel
 from local.memory.changes import Announce
-from local.memory.extraction.items import Extractor
-from local.memory.extraction.model import ModelExtractor
-from local.memory.extraction.rules import RulesExtractor
-from local.memory.recall.model_reranker import ModelReranker
-from local.memory.recall.query import Expander
-from local.memory.recall.recaller import RecallModels
-from local.memory.recall.reranker import HttpReranker, Reranker
 from local.memory.tenant import Memories, Memory, Models
-from local.memory.upkeep.supersession import Judge
+from local.models import open_models
 from local.opening import open_ledger
 from local.protocol.envelope import DEFAULT_TENANT, encode, seal
 from local.protocol.payloads import MemoryChange
 from local.runtime import is_alive, runtime_file
-from local.settings import MemorySettings, Settings
+from local.settings import Settings
 from local.supervisor import Child, supervised
 from local.tools.catalog import TOOL_NAMES, memory_tools
 from local.vectors.config import EXIT_SOFTWARE, WorkerConfig
@@ -98,34 +91,23 @@ async def open_stack(
         server = await _embedded(resources, settings, lock)
         url = server.url if server else str(settings.bus.url)
         bus, lease = await _leased_bus(resources, settings, url, embedded=server is not None)
-        ledger = await resources.enter_async_context(open_ledger(settings.memory, DEFAULT_TENANT))
-        models = await _memory_models(resources, settings) if with_models else Models()
         vectors = VectorClient(bus, search_timeout=settings.memory.vector_timeout)
-        toolbox = await resources.enter_async_context(Toolbox(bus, source="memory"))
-        memory = Memory(
-            ledger,
-            vectors,
-            settings.memory,
-            announce=_announcer(bus),
-            own_tools=TOOL_NAMES,
-            announced=toolbox.get,
-            models=models,
-            streams=StreamErasure(bus, DEFAULT_TENANT),
-        )
+        memory = await _memory(resources, settings, bus, vectors, with_models=with_models)
         memories = Memories(memory)
         config = WorkerConfig.of(settings.memory, url, bus.secret, log_folder).to_line()
         worker = await _vector_worker(resources, memory, vectors, config, lock)
         keeper = await resources.enter_async_context(StreamKeeper(bus, server))
         serving = Serving(lease, partial(_participants, bus, memories, keeper))
         await resources.enter_async_context(serving)
-        await resources.enter_async_context(_background(keeper.run(), "stream_keeper"))
-        await resources.enter_async_context(_background(serving.keep(), "lease"))
-        await resources.enter_async_context(_background(memory.backlog.run(), "backlog"))
-        await resources.enter_async_context(_background(memory.retention.run(), "retention"))
-        await resources.enter_async_context(_background(ledger.backfill(), "backfill"))
-        await resources.enter_async_context(_background(memory.accesses.run(), "accesses"))
-        await resources.enter_async_context(
-            _background(memory.consolidation.run(), "consolidation")
+        await _in_background(
+            resources,
+            stream_keeper=keeper.run(),
+            lease=serving.keep(),
+            backlog=memory.backlog.run(),
+            retention=memory.retention.run(),
+            backfill=memory.ledger.backfill(),
+            accesses=memory.accesses.run(),
+            consolidation=memory.consolidation.run(),
         )
         model = await _generator(resources, bus, settings) if with_generator else None
         resources.enter_context(runtime_file(data_dir, url))
@@ -146,6 +128,30 @@ async def _leased_bus(
     await lease.take()
     resources.push_async_callback(lease.release)
     return bus, lease
+
+
+async def _memory(
+    resources: AsyncExitStack,
+    settings: Settings,
+    bus: Connection,
+    vectors: VectorClient,
+    *,
+    with_models: bool,
+) -> Memory:
+    """Open the ledger and the models, and make the memory of them."""
+    ledger = await resources.enter_async_context(open_ledger(settings.memory, DEFAULT_TENANT))
+    models = await open_models(resources, settings) if with_models else Models()
+    toolbox = await resources.enter_async_context(Toolbox(bus, source="memory"))
+    return Memory(
+        ledger,
+        vectors,
+        settings.memory,
+        announce=_announcer(bus),
+        own_tools=TOOL_NAMES,
+        announced=toolbox.get,
+        models=models,
+        streams=StreamErasure(bus, DEFAULT_TENANT),
+    )
 
 
 async def _vector_worker(
@@ -207,71 +213,6 @@ async def _generator(resources: AsyncExitStack, bus: Connection, settings: Setti
     return model
 
 
-async def _memory_models(resources: AsyncExitStack, settings: Settings) -> Models:
-    """The models that rerank, read, judge, synthesize and analyse, as far as configured."""
-    wanted = settings.memory
-    reading = wanted.extraction_model if wanted.extractor == "model" else ""
-    opened: dict[str, StructuredModel | None] = {}
-    for name in (
-        wanted.judge_model,
-        wanted.synthesis_model,
-        wanted.query_model,
-        wanted.reranker_chat_model,
-        reading,
-    ):
-        if name not in opened:
-            opened[name] = await _structured_model(resources, settings, name)
-    judge, query = opened[wanted.judge_model], opened[wanted.query_model]
-    expander = Expander(query, within=wanted.query_timeout) if query else None
-    reranker = await _reranker(resources, wanted, opened[wanted.reranker_chat_model])
-    return Models(
-        recall=RecallModels(reranker=reranker, expander=expander),
-        extractor=_extractor(wanted, opened[reading]),
-        judge=Judge(judge, within=wanted.judge_timeout) if judge else None,
-        synthesizer=opened[wanted.synthesis_model],
-    )
-
-
-async def _reranker(
-    resources: AsyncExitStack, wanted: MemorySettings, model: StructuredModel | None
-) -> Reranker | None:
-    """The cross-encoder, else the model that reranks, else none."""
-    if wanted.reranker_url:
-        reranker = await HttpReranker.open(
-            wanted.reranker_url,
-            key=wanted.reranker_key,
-            model=wanted.reranker_model,
-            timeout=wanted.reranker_timeout,
-        )
-        resources.push_async_callback(reranker.close)
-        return reranker
-    return ModelReranker(model, within=wanted.reranker_chat_timeout) if model else None
-
-
-def _extractor(settings: MemorySettings, model: StructuredModel | None) -> Extractor | None:
-    """Who reads what users say: the model where there is one, if it is wanted, else the rules."""
-    if settings.extractor == "none":
-        return None
-    if model is None:
-        return RulesExtractor()
-    return ModelExtractor(model, within=settings.extraction_timeout)
-
-
-async def _structured_model(
-    resources: AsyncExitStack, settings: Settings, name: str
-) -> StructuredModel | None:
-    chat = settings.generator
-    model = await open_structured_model(
-        "rules" if chat.chat == "rules" else "auto",
-        model=name,
-        context_size=chat.context_size,
-        ollama_url=chat.ollama_url,
-    )
-    if model is not None:
-        resources.push_async_callback(model.close)
-    return model
-
-
 @asynccontextmanager
 async def _locked(data_dir: Path) -> AsyncIterator[int]:
     """Take the folder's lock; children of a killed stack get a moment to die."""
@@ -293,6 +234,11 @@ def _announcer(bus: Connection) -> Announce:
         await bus.publish(subject, encode(seal(change, type="event", source="memory")))
 
     return announce
+
+
+async def _in_background(resources: AsyncExitStack, **jobs: Coroutine[Any, Any, None]) -> None:
+    for name, job in jobs.items():
+        await resources.enter_async_context(_background(job, name))
 
 
 @asynccontextmanager

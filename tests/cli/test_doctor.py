@@ -9,7 +9,8 @@ import pytest
 
 from ledgers import record
 from local import examination
-from local.examination import CheckResult
+from local.examination import memory
+from local.examination.result import CheckResult
 from local.opening import open_ledger
 from local.protocol.envelope import utc_now
 from local.protocol.payloads import MemoryStatus
@@ -153,7 +154,7 @@ async def test_the_reranker_is_asked(tmp_path: Path, ollama: OllamaStandIn) -> N
     ],
 )
 def test_records_that_wait_for_long_are_said_to(seconds: int, verdict: str, says: str) -> None:
-    finding = examination._index(
+    finding = memory.index(
         MemoryStatus(
             records=10,
             indexed=3,
@@ -209,7 +210,7 @@ ENDED = msgspec.structs.replace(BEGUN, ended_at=datetime(2026, 5, 1, 3, 1, tzinf
 def test_it_says_how_the_last_consolidation_went(
     consolidation: ConsolidationStatus | None, verdict: str, detail: str
 ) -> None:
-    finding = examination._consolidation(consolidation)
+    finding = memory.consolidation(consolidation)
 
     assert finding.verdict == verdict
     assert detail in finding.detail

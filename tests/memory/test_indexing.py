@@ -16,7 +16,8 @@ from local.bus.connection import Connection
 from local.bus.vector_client import VectorClient
 from local.errors import VectorError
 from local.ledger.door import Ledger
-from local.ledger.records import NewRecord, Waiting
+from local.ledger.index import Waiting
+from local.ledger.records import NewRecord
 from local.ledger.sqlite.database import Database, SqlConnection
 from local.logs import logging_to
 from local.memory.tenant import Memory

@@ -4,7 +4,9 @@ The Housekeeper reports whether ledger and index agree, and rebuilds the index o
 OutputKeeper stores tool outputs that are too long for a model.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+
+import msgspec
 
 from local.bus.connection import BusMessage, Connection
 from local.bus.identity import caller_of
@@ -32,6 +34,29 @@ NAME = "housekeeper"
 
 
 OUTPUT_KEEPER = "output_keeper"
+
+
+class LedgerStatus(msgspec.Struct, kw_only=True):
+    """What the status says of the ledger."""
+
+    counts: Counts = Counts(records=0, indexed=0, waiting=0)
+    to_anonymise: int = 0
+    tasks: Sequence[TaskCounts] = ()
+    consolidation: ConsolidationStatus | None = None
+    following: NextIndex | None = None
+
+    @property
+    def unread(self) -> int:
+        """Records that wait to be read by an extractor."""
+        return sum(each.waiting for each in self.tasks if each.kind == "extract")
+
+    @property
+    def set_aside(self) -> list[TasksSetAside]:
+        return [
+            TasksSetAside(kind=each.kind, aside=each.aside, errors=list(each.errors))
+            for each in self.tasks
+            if each.aside
+        ]
 
 
 class Housekeeper(Participant):
@@ -70,19 +95,8 @@ class Housekeeper(Participant):
 
     async def _status(self, problem: str | None) -> MemoryStatus:
         indexer = self._memory.indexer
-        counts = Counts(records=0, indexed=0, waiting=0)
-        following: NextIndex | None = None
-        tasks: list[TaskCounts] = []
-        consolidation: ConsolidationStatus | None = None
-        to_anonymise = 0
-        try:
-            counts = await self._memory.ledger.counts()
-            to_anonymise = await self._memory.retention.due()
-            tasks = await self._memory.ledger.backlog.counts()
-            consolidation = await self._memory.consolidation.status()
-            following = await self._memory.reembedding.status()
-        except StorageError as error:
-            problem = str(error)
+        read, failure = await self._ledger_status()
+        problem = failure or problem
         dead_letters = 0
         try:
             dead_letters = await count_letters(self.bus, self._memory.tenant)
@@ -91,26 +105,37 @@ class Housekeeper(Participant):
         worker, failure = await self._worker_status()
         problem = problem or failure or (worker.problem if worker else None)
         return MemoryStatus(
-            records=counts.records,
-            indexed=counts.indexed,
-            waiting=counts.waiting,
+            records=read.counts.records,
+            indexed=read.counts.indexed,
+            waiting=read.counts.waiting,
             vectors_available=indexer.problem is None,
             in_index=worker.count if worker else None,
             embedder=worker.embedder if worker else None,
-            problem=problem or indexer.refilling or (indexer.delay if counts.waiting else None),
+            problem=problem
+            or indexer.refilling
+            or (indexer.delay if read.counts.waiting else None),
             dead_letters=dead_letters,
             turns_problem=self._turns_problem(),
-            unread=sum(each.waiting for each in tasks if each.kind == "extract"),
-            waiting_since=indexer.moved_at if counts.waiting else None,
-            set_aside=[
-                TasksSetAside(kind=each.kind, aside=each.aside, errors=list(each.errors))
-                for each in tasks
-                if each.aside
-            ],
-            consolidation=consolidation,
-            next=following,
-            to_anonymise=to_anonymise,
+            unread=read.unread,
+            waiting_since=indexer.moved_at if read.counts.waiting else None,
+            set_aside=read.set_aside,
+            consolidation=read.consolidation,
+            next=read.following,
+            to_anonymise=read.to_anonymise,
         )
+
+    async def _ledger_status(self) -> tuple[LedgerStatus, str | None]:
+        """What can be read of the ledger's status, and why the rest cannot."""
+        read = LedgerStatus()
+        try:
+            read.counts = await self._memory.ledger.counts()
+            read.to_anonymise = await self._memory.retention.due()
+            read.tasks = await self._memory.ledger.backlog.counts()
+            read.consolidation = await self._memory.consolidation.status()
+            read.following = await self._memory.reembedding.status()
+        except StorageError as error:
+            return read, str(error)
+        return read, None
 
     async def _worker_status(self) -> tuple[VectorStatus | None, str | None]:
         """The status of the vector worker, or why there is none; mends a damaged index."""

@@ -12,7 +12,8 @@ from local.cli.output import FAILED, Output, run_async, shown
 from local.client import Connection, connect
 from local.client.maintenance import memory_status, start_reindex
 from local.errors import NoRespondersError, StackNotRunningError, VectorError
-from local.examination import Verdict, examined
+from local.examination import examined
+from local.examination.result import Verdict
 from local.logs import logging_to
 from local.protocol.payloads import MemoryStatus
 from local.runtime import running_url

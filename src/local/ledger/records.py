@@ -1,7 +1,4 @@
-"""What the ledger holds: kinds of records, their Structs and ids, the rule for topic keys.
-
-Also the text that a record's vector is made of.
-"""
+"""What the ledger holds: kinds of records, their Structs and ids, the rule for topic keys."""
 
 import unicodedata
 from datetime import datetime
@@ -232,15 +229,6 @@ class StoredOutput(msgspec.Struct, frozen=True, kw_only=True):
     text: str
 
 
-class Waiting(msgspec.Struct, frozen=True, kw_only=True):
-    """A record that waits for its place in the index; `vector`, instead of `text`, where known."""
-
-    row: int
-    id: str
-    text: str
-    vector: bytes | None
-
-
 class Counts(msgspec.Struct, frozen=True, kw_only=True):
     records: int
     indexed: int
@@ -310,30 +298,3 @@ def checked_text(text: str, field: str) -> str:
     if not text or text.isspace():
         raise InvalidArgumentsError(f"{field}: the text is blank.", remedy="Write something in it.")
     return text
-
-
-SAID = 400
-"""Characters of what was said that its vector is made of: more of it blurs the vector."""
-WRITTEN = 1_000
-"""Of everything else."""
-FILLED = 300
-"""What was said in less is filled up to this with the end of the message before."""
-CONVERSATION = frozenset({"chat_message", "tool_output"})
-
-
-def indexed_text(kind: Kind, text: str, before: str | None) -> str:
-    """What is embedded: its beginning, under speaker or key, and then what was said before it.
-
-    A short message often answers the one before. Its own words must come first.
-    """
-    if kind not in CONVERSATION:
-        return text[:WRITTEN]
-    room = FILLED - len(text)
-    if before is None or room <= 0:
-        return text[:SAID]
-    return f"{text}\n{before[-room:]}"
-
-
-def labelled(label: str | None, text: str) -> str:
-    """A text under who said it, or under its key."""
-    return f"{label}: {text}" if label else text

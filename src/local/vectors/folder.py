@@ -24,6 +24,7 @@ from chromadb.config import Settings
 from chromadb.errors import ChromaError, InternalError, NotFoundError
 
 from local.errors import FolderLockedError, IndexDamagedError, UnwritableError, VectorError
+from local.vectors.names import own_collections
 
 LOCK_WAIT = 10.0
 """Seconds to wait for the lock: the worker before may still be ending."""
@@ -177,21 +178,6 @@ def close_client(client: Any | None) -> None:
     if client is not None:
         client.close()
     SharedSystemClient.clear_system_cache()
-
-
-def next_name(collection: str) -> str:
-    """What a collection is called that is filled to take the place of this one."""
-    return f"{collection}-next"
-
-
-def own_collections(client: Any, collection: str) -> list[Any]:
-    """Our collections; somebody else may have others in the same folder."""
-    names = (collection, next_name(collection))
-    return [
-        each
-        for each in client.list_collections()
-        if any(each.name == name or each.name.startswith(f"{name}.") for name in names)
-    ]
 
 
 @contextmanager

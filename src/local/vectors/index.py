@@ -8,7 +8,7 @@ shows later, because files were deleted for example, is an IndexDamagedError; `r
 import uuid
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any, Self
 
 from chromadb.errors import NotFoundError
 
@@ -19,18 +19,11 @@ from local.errors import (
     UnwritableError,
     VectorError,
 )
-from local.protocol.envelope import DEFAULT_TENANT
 from local.protocol.vectors import VectorHit
 from local.vectors.config import segments_of
-from local.vectors.folder import (
-    IndexFolder,
-    close_client,
-    next_name,
-    own_collections,
-    ready_client,
-    translated,
-)
+from local.vectors.folder import IndexFolder, close_client, ready_client, translated
 from local.vectors.matrix import FloatMatrix
+from local.vectors.names import Slot, name_of, own_collections, tenants_of
 
 UPSERT_SIZE = 128
 """Vectors in one upsert, during which Chroma holds the GIL: 53 ms for so many."""
@@ -38,10 +31,6 @@ UPSERT_SIZE = 128
 SAME_VECTOR = 0.9999
 """Cosine from which two vectors are the same. Ids cannot tell, because records with the same text
 have the same vector; the distance to 1 is room for the rounding of float32."""
-
-
-Slot = Literal["serving", "next"]
-"""Beside the collection that serves a tenant there may be one that is filled to replace it."""
 
 
 class VectorIndex:
@@ -97,15 +86,7 @@ class VectorIndex:
 
     def tenants(self) -> list[str]:
         """Return the tenants that have a collection, sorted."""
-        with translated("list its collections"):
-            names = {each.name for each in own_collections(self._client, self._collection)}
-        tenants = set()
-        for collection in (self._collection, next_name(self._collection)):
-            if collection in names:
-                tenants.add(DEFAULT_TENANT)
-            prefix = f"{collection}."
-            tenants |= {name.removeprefix(prefix) for name in names if name.startswith(prefix)}
-        return sorted(tenants)
+        return tenants_of(self._names(), self._collection)
 
     def recorded_embedder(self, tenant: str, slot: Slot = "serving") -> str | None:
         """Return the name of the embedder that made the vectors, None without a collection."""
@@ -257,9 +238,8 @@ class VectorIndex:
 
     def _finish_swaps(self) -> None:
         """Let a next collection serve where the one before it is deleted already."""
-        with translated("list its collections"):
-            names = {each.name for each in own_collections(self._client, self._collection)}
-        for tenant in self.tenants():
+        names = self._names()
+        for tenant in tenants_of(names, self._collection):
             if self._name(tenant, "next") in names and self._name(tenant) not in names:
                 self.swap(tenant)
 
@@ -275,9 +255,12 @@ class VectorIndex:
         except (OSError, StorageError, VectorError) as error:
             raise IndexDamagedError(f"An empty index cannot be made: {error}") from error
 
+    def _names(self) -> set[str]:
+        with translated("list its collections"):
+            return {each.name for each in own_collections(self._client, self._collection)}
+
     def _name(self, tenant: str, slot: Slot = "serving") -> str:
-        collection = self._collection if slot == "serving" else next_name(self._collection)
-        return collection if tenant == DEFAULT_TENANT else f"{collection}.{tenant}"
+        return name_of(self._collection, tenant, slot)
 
     def _recorded(self, tenant: str, field: str, slot: Slot = "serving") -> str | None:
         collection = self._find(tenant, slot)

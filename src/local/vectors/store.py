@@ -32,7 +32,8 @@ from local.protocol.vectors import (
     VectorUpsert,
 )
 from local.vectors.embedder import Embedder, FloatMatrix
-from local.vectors.index import Slot, VectorIndex
+from local.vectors.index import VectorIndex
+from local.vectors.names import Slot
 from local.vectors.worker_thread import Batcher, WorkerThread
 
 QUERIES_TOGETHER = 16
@@ -41,8 +42,6 @@ QUERIES_CACHED = 64
 """Vectors of recent questions: a search that looks further asks the same text again."""
 
 T = TypeVar("T")
-
-
 MakeEmbedder = Callable[[str], Embedder]
 """Loads the embedder of a name; may raise VectorError."""
 

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Sequence
 
-from local.ledger.records import Waiting, indexed_text, labelled
+from local.ledger.index import Waiting, indexed_text, labelled
 from local.ledger.sqlite.backlog import PAGE
 from local.ledger.sqlite.database import Row, SqlConnection
 from local.ledger.sqlite.rows import TenantRows

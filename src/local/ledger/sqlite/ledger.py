@@ -26,8 +26,9 @@ from local.ledger.sqlite.imports import Imports
 from local.ledger.sqlite.index import IndexedRecords
 from local.ledger.sqlite.knowledge import Knowledge
 from local.ledger.sqlite.received import Received
+from local.ledger.sqlite.records import Records
 from local.ledger.sqlite.relations import Relations
-from local.ledger.sqlite.rows import SQL, Parameters, RecordRows, Records, TenantRows
+from local.ledger.sqlite.rows import SQL, Parameters, RecordRows, TenantRows
 from local.ledger.sqlite.searches import Searches
 from local.ledger.sqlite.sessions import Notes, Outputs, Sessions
 from local.ledger.sqlite.sql import migrations

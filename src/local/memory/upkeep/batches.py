@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from local.ledger.records import Waiting
+from local.ledger.index import Waiting
 from local.protocol.vectors import VectorItem
 
 BATCH_RECORDS = 128

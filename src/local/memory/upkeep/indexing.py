@@ -24,17 +24,11 @@ from local.memory.upkeep.batches import (
     items_of,
     records_after,
 )
+from local.memory.upkeep.comparison import REMOVED, compare
 from local.memory.upkeep.damage import Damage
 from local.memory.vectors import Vectors
 from local.protocol.vectors import VectorStatus
 
-REMOVED = 512
-"""Records removed from the index together."""
-ID_PAGE = 10_000
-SAMPLE = 300
-TOLERATED_LOSSES, TOLERATED_SHARE = 2, 0.05
-"""A sound index misses some vectors, as its neighbour graph is approximate: one of a hundred in
-200,000 made-up ones. One whose files were cut or deleted misses most."""
 STARTING = "The memory is still starting."
 REPLACED = "The vector worker has ended, or its index is damaged."
 
@@ -262,8 +256,13 @@ class Indexer(Job):
         self._damage.tried()
 
     async def _trust(self) -> None:
+        """Compare the index after a restart or a crash, unless the worker says why it cannot."""
         losses = self._losses
-        status = await self._compare()
+        status = await self._vectors.status(tenant=self._records.tenant)
+        if status.problem is not None:
+            self._settled.set()
+            raise VectorError(status.problem)
+        await compare(self._records, self._vectors, status)
         if losses != self._losses:
             raise VectorError(REPLACED)
         self._worker, self.starting = status, False
@@ -271,43 +270,6 @@ class Indexer(Job):
         self._settled.set()
         self._backlog.wake("embed")
 
-    async def _compare(self) -> VectorStatus:
-        """Find what the index lacks, or has too much, after a restart or a crash."""
-        status = await self._vectors.status(tenant=self._records.tenant)
-        if status.problem is not None:
-            self._settled.set()
-            raise VectorError(status.problem)
-        if status.count == 0:
-            await self._records.index_anew()
-        elif not status.clean or status.count != await self._records.indexed():
-            await self._compare_ids(clean=status.clean)
-        await self._probe(status)
-        return status
-
-    async def _compare_ids(self, *, clean: bool) -> None:
-        missing, unknown = await self._records.compared(await self._ids_in_index())
-        log.info("index_compared", missing=len(missing), unknown=len(unknown), clean=clean)
-        await self._records.index_again(missing)
-        for start in range(0, len(unknown), REMOVED):
-            page = unknown[start : start + REMOVED]
-            await self._vectors.delete(page, tenant=self._records.tenant)
-
     async def _empty(self, *, whole: bool) -> None:
         await self._vectors.reset(tenant=self._records.tenant, whole=whole)
         await self._records.index_anew()
-
-    async def _probe(self, status: VectorStatus) -> None:
-        """Files that were cut short or deleted lose vectors without an error: a sample tells."""
-        sample = await self._records.sample_indexed(SAMPLE, embedder=status.embedder)
-        lost: list[str] = []
-        for batch in batches(sample, status.dimensions):
-            lost += await self._vectors.lost(items_of(batch), tenant=self._records.tenant)
-        if len(lost) > max(TOLERATED_LOSSES, TOLERATED_SHARE * len(sample)):
-            raise IndexDamagedError(f"It misses {len(lost)} of {len(sample)} vectors at random.")
-        await self._records.index_again(lost)
-
-    async def _ids_in_index(self) -> set[str]:
-        ids: set[str] = set()
-        while page := await self._vectors.ids(len(ids), ID_PAGE, tenant=self._records.tenant):
-            ids.update(page)
-        return ids

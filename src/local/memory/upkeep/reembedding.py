@@ -16,7 +16,8 @@ from local.ledger.door import Ledger
 from local.ledger.tasks import Task, TaskKind
 from local.memory.upkeep.backlog import Backlog, Job
 from local.memory.upkeep.batches import LEAST_RECORDS, batches, items_of, records_after
-from local.memory.upkeep.indexing import ID_PAGE, Indexer
+from local.memory.upkeep.comparison import ids_in_index
+from local.memory.upkeep.indexing import Indexer
 from local.memory.vectors import Vectors
 from local.protocol.payloads import NextIndex
 from local.protocol.vectors import VectorStatus
@@ -119,9 +120,7 @@ class Reembedding(Job):
             return
         self._records.next = wanted
         self._take(await self._vectors.begin_next(wanted, tenant=tenant))
-        present: set[str] = set()
-        while page := await self._vectors.ids(len(present), ID_PAGE, tenant=tenant, of_next=True):
-            present.update(page)
+        present = await ids_in_index(self._vectors, tenant, of_next=True)
         missing, _ = await self._records.compared(present)
         await self._records.index_again(missing, kind="embed")
         log.info("reembedding", embedder=wanted, there=len(present), missing=len(missing))

@@ -1,0 +1,21 @@
+"""What `local2 doctor` looks at: what is there, what is missing, and what to do about it."""
+
+import asyncio
+
+from local.examination.installation import check_folder, check_minilm, check_server
+from local.examination.models import check_models
+from local.examination.result import CheckResult
+from local.examination.stack import check_stack
+from local.settings import Settings
+
+
+async def examined(settings: Settings, *, deep: bool = False) -> list[CheckResult]:
+    """Run all checks; `deep` also reads all of the ledger, which takes long."""
+    findings = [
+        await check_server(),
+        *[check_folder(path) for path in (settings.memory.data_dir, settings.memory.chroma_path)],
+        check_minilm(),
+    ]
+    findings += await asyncio.gather(*check_models(settings))
+    findings += [finding async for finding in check_stack(settings, deep=deep)]
+    return findings

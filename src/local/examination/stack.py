@@ -1,0 +1,89 @@
+"""Asks the running stack, or reads the ledger itself where none runs."""
+
+from collections.abc import AsyncIterator
+
+from local.client import connect
+from local.client.maintenance import memory_status
+from local.errors import RESTORE, BusError, StorageError
+from local.examination.memory import (
+    consolidation,
+    counted,
+    dead_letters,
+    index,
+    next_index,
+    retention,
+    tasks,
+    turns,
+)
+from local.examination.result import CheckResult, broken
+from local.folder import folder_lock
+from local.ledger.records import Counts
+from local.opening import has_ledger, open_ledger, refuse_a_missing_ledger
+from local.protocol.envelope import DEFAULT_TENANT
+from local.runtime import running_url
+from local.settings import MemorySettings, Settings
+from local.vectors.config import count_vectors
+
+PATIENCE = 2.0
+"""Seconds to wait for a stack; one that runs answers at once."""
+WHOLE = "whole ledger"
+STOP_FIRST = "Stop the stack, which writes it meanwhile, and ask again."
+
+
+async def check_stack(settings: Settings, *, deep: bool) -> AsyncIterator[CheckResult]:
+    try:
+        async with connect(running_url(settings), name="cli", patience=PATIENCE) as bus:
+            yield CheckResult(name="stack", verdict="ok", detail=f"running at {bus.url}")
+            status = await memory_status(bus)
+            yield index(status)
+            if status.next is not None:
+                yield next_index(status.indexed, status.next)
+            yield tasks(status.set_aside)
+            yield consolidation(status.consolidation)
+            yield turns(status)
+            if status.to_anonymise:
+                yield retention(status, settings.memory)
+            yield dead_letters(status)
+            if deep:
+                yield CheckResult(name=WHOLE, verdict="note", detail="not read", remedy=STOP_FIRST)
+    except BusError as error:
+        yield CheckResult(name="stack", verdict="note", detail=error.message, remedy=error.remedy)
+        async for finding in _ledger(settings.memory, deep=deep):
+            yield finding
+
+
+async def _ledger(memory: MemorySettings, *, deep: bool) -> AsyncIterator[CheckResult]:
+    """Without a stack, the ledger is read; its index is compared at the next start."""
+    try:
+        refuse_a_missing_ledger(memory)
+        if memory.data_dir.is_file():  # the check of the folder reports it
+            return
+        if not has_ledger(memory):
+            yield CheckResult(name="ledger", verdict="ok", detail="nothing is remembered yet")
+            return
+        with folder_lock(memory.data_dir):
+            async with open_ledger(memory, DEFAULT_TENANT) as ledger:
+                counts = await ledger.counts()
+                yield CheckResult(name="ledger", verdict="ok", detail=counted(counts))
+                yield tasks(await ledger.backlog.counts())
+                if deep:
+                    vectors = count_vectors(memory.chroma_path, memory.collection)
+                    yield _whole(await ledger.unsound())
+                    yield _compared(counts, vectors)
+    except StorageError as error:
+        yield broken("ledger", error)
+
+
+def _whole(problems: list[str]) -> CheckResult:
+    if not problems:
+        return CheckResult(name=WHOLE, verdict="ok", detail="every page, record and word is there")
+    return CheckResult(name=WHOLE, verdict="broken", detail=" ".join(problems), remedy=RESTORE)
+
+
+def _compared(counts: Counts, vectors: int) -> CheckResult:
+    detail = f"{vectors} vectors of {counts.indexed} indexed records"
+    if vectors == counts.indexed:
+        return CheckResult(name="index", verdict="ok", detail=detail)
+    return CheckResult(
+        name="index", verdict="note", detail=detail, remedy="It is mended at the next start."
+    )
