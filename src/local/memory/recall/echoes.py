@@ -80,6 +80,11 @@ class Echoes:
         giving = (echo for position, echo in self._giving.items() if relevant[position])
         return [row for echo in giving for row in echo.sources]
 
+    def told_by_sources(self) -> list[int]:
+        """Extracted facts whose messages stand where they would: they take no place."""
+        kind = self._view.column["echo"]
+        return [position for position in self._giving if kind[position] == EXTRACTED]
+
     def of(self, position: int) -> Echo | None:
         """The echo at a position, if it gives way."""
         return self._giving.get(position)

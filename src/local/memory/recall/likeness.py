@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from local.ledger.columns import View
-from local.ledger.entries import Array, Flags, Postings
+from local.ledger.entries import EXTRACTED, Array, Flags, Postings
 from local.ledger.search import Matches, WordMatches
 from local.memory.recall.query import Query
 from local.text.keywords import stems
@@ -74,7 +74,9 @@ class Wording:
             positions = self.view.positions(rows)
             self.shares_a_word[positions] = True
             scores[positions] += _idf(len(positions), worded.total)
-        return np.asarray(scores / max(scores.max(initial=0.0), EPSILON))
+        original = scores[self.view.column["echo"] != EXTRACTED]  # what is said, not read in it
+        best = (original if len(original) else scores).max(initial=0.0)
+        return np.asarray(np.minimum(scores / max(best, EPSILON), 1.0))
 
     def _covered(self, terms: list[_Term], asked: frozenset[str]) -> Array:
         """The share of the question's own words that each has, in this or another ending."""

@@ -144,6 +144,7 @@ def rank(found: Matches, draft: Draft, *, min_score: float) -> Choice[Iterator[R
         echoes.give_way((yield DetailRequest(sources=echoes.rows)).sources)
     relevant = hit | led.any(axis=0)
     relevant[view.positions(echoes.sources(hit))] = True
+    relevant[echoes.told_by_sources()] = False
     standing = Standing(view, sums + echoes.share, draft.weights)
     standing.give_way(relevant)
     standing.lift(draft.query, wording, like, min_score)
