@@ -77,7 +77,7 @@ class MemorySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     consolidation_hours: Annotated[float, msgspec.Meta(ge=0, le=8_760)] = 24.0
     consolidation_share: Annotated[float, msgspec.Meta(ge=0, le=0.5)] = 0.05
     anonymise: Anonymising = "dry_run"
-    anonymise_after_days: Annotated[int, msgspec.Meta(ge=0)] = 30
+    anonymise_after_days: Annotated[int, msgspec.Meta(ge=0, le=36_500)] = 30
 
 
 class GeneratorSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

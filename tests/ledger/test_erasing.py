@@ -285,7 +285,7 @@ async def test_what_was_retired_long_ago_is_anonymised(ledger: Ledger) -> None:
     old, new = fact("Tea, once.", topic="user.drink"), fact("Tea, now.", topic="user.drink")
     await ledger.facts.store(old)
     await ledger.facts.store(new)
-    early, late = DAY - timedelta(days=1), DAY + timedelta(days=1)
+    early, late = utc_now() - timedelta(days=1), utc_now() + timedelta(days=1)
 
     async def anonymised(before: datetime) -> list[Anonymised]:
         return await ledger.erasures.anonymise(before=before, limit=9, agent="retention", at=late)

@@ -14,7 +14,8 @@ from local.bus.connection import Connection
 from local.bus.vector_client import VectorClient
 from local.errors import ModelError
 from local.ledger.door import Ledger
-from local.ledger.records import Record, sources_of
+from local.ledger.extraction import ExtractedFact
+from local.ledger.records import EXTRACTED_FROM, NewRecord, Record, sources_of
 from local.ledger.sqlite.database import Database, SqlConnection
 from local.memory.extraction.items import USER, Item, Passage
 from local.memory.intake.intake import Question
@@ -22,6 +23,7 @@ from local.memory.intake.turns import Turn
 from local.memory.recall.recaller import RecallRequest
 from local.memory.service import MemoryService
 from local.memory.tenant import Memory, Models
+from local.protocol.envelope import utc_now
 from local.protocol.memories import Kind
 from local.protocol.payloads import MemoryChange
 from local.settings import MemorySettings
@@ -112,6 +114,21 @@ async def tell(memory: Memory, service: MemoryService, *contents: str, **fields:
 async def facts(service: MemoryService, query: str, **ask: Any) -> list[Record]:
     found = await service.recall(RecallRequest(query=query, top_k=20, **{"kinds": FACTS, **ask}))
     return [item.record for item in found.items]
+
+
+def fact_of(content: str, message: str) -> ExtractedFact:
+    """As the job makes it of a message."""
+    record = NewRecord(
+        id=f"of {message}",
+        kind="fact",
+        content=content,
+        event_time=DAY,
+        scope="user",
+        owner="richard",
+        source_class="stated",
+        metadata={EXTRACTED_FROM: [message]},
+    )
+    return ExtractedFact(record=record, sources=[message])
 
 
 async def relations(database: Database, record_id: str) -> set[tuple[str, str]]:
@@ -391,3 +408,50 @@ async def test_nothing_that_was_remembered_on_purpose_is_touched(
     await tell(memory, richard, "I live in Bath.")
 
     assert id_ in {one.id for one in await facts(richard, "Where do I live?")}
+
+
+async def test_what_is_forgotten_while_it_is_read_leaves_no_fact(
+    memory: Memory, richard: MemoryService, extractor: Scripted, database: Database
+) -> None:
+    extractor.known["I live in Bath."] = HOME
+    extractor.away = True
+    await richard.intake.store_conversation([said("I live in Bath.")], "s1")
+    (task,) = await memory.ledger.backlog.claim({"extract": 9}, now=utc_now())
+    (group,) = await memory.ledger.extraction.messages([task])
+    extractor.away = False
+    fact = fact_of("I live in Bath.", group.messages[0].id)
+
+    await richard.erasure.erase(richard.erasure.selection(everything=True))
+    (written,) = await memory.ledger.extraction.store([fact], [task], sources=[task.id])
+
+    assert (written.was_new, await facts(richard, "Bath")) == (False, [])
+    assert await relations(database, fact.record.id) == set()
+
+
+async def test_what_was_forgotten_once_can_be_said_again_and_retires_nothing_wrongly(
+    memory: Memory, richard: MemoryService, extractor: Scripted
+) -> None:
+    basel, bern = "I live in Basel.", "I live in Bern."
+    extractor.known = {basel: HOME, bern: HOME}
+
+    await tell(memory, richard, basel, session="h1")
+    await richard.erasure.erase(richard.erasure.selection(session_id="h1"))
+    await tell(memory, richard, bern, session="h2")
+    await tell(memory, richard, f"Hello again. {basel}", session="h3")
+
+    assert await richard.recall_topic("user.home") == basel
+
+
+async def test_a_fact_of_two_sessions_outlives_one_of_them(
+    memory: Memory, richard: MemoryService, extractor: Scripted
+) -> None:
+    extractor.known["I live in Bath."] = HOME
+    await tell(memory, richard, "I live in Bath.", session="s1")
+    (second,) = await tell(memory, richard, "As you know: I live in Bath.", session="s2")
+
+    await richard.erasure.erase(richard.erasure.selection(session_id="s1"))
+
+    (fact,) = await facts(richard, "Bath")
+    assert second in sources_of(fact)
+    await richard.erasure.erase(richard.erasure.selection(session_id="s2"))
+    assert await facts(richard, "Bath") == []

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Callable
 from contextlib import suppress
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 
 import msgspec
@@ -18,13 +18,14 @@ from local.memory.service import MemoryService
 from local.memory.tenant import Memory
 from local.memory.upkeep import retention
 from local.memory.upkeep.retention import Retention
-from local.protocol.envelope import Caller
+from local.protocol.envelope import Caller, utc_now
 from local.protocol.payloads import MemoryChange
 from local.settings import Anonymising
 from stacks import settings_in, status
 from waiting import eventually
 
-NOW = datetime(2026, 6, 1, tzinfo=UTC)
+NOW = utc_now().replace(microsecond=0)
+"""Retention counts from when something was noted, which is no earlier than the tests run."""
 EVE = Caller(tenant="default", user="eve", agent="shell")
 NOBODY = Caller(tenant="default", agent="shell")
 OfMode = Callable[..., Retention]
@@ -177,3 +178,27 @@ async def test_a_stack_says_how_many_it_would_anonymise_and_how_to_have_it_done(
     assert finding.verdict == "note"
     assert finding.detail.startswith("would anonymise 1 records")
     assert "anonymise: on" in str(finding.remedy)
+
+
+async def test_what_was_outdated_long_ago_and_noted_now_has_its_time(
+    memory: Memory, richard: MemoryService, of_mode: OfMode
+) -> None:
+    """As by a conversation of years ago that is ingested today."""
+    for value, at in (("Tea", 900), ("Mate", 800)):
+        memory.clock = lambda at=at: NOW - timedelta(days=at)  # type: ignore[misc]
+        await richard.write_topic("user.drink", value)
+    memory.clock = lambda: NOW
+
+    assert await of_mode("on").once() == 0
+    assert texts(await richard.facts.history("user.drink")) == ["Mate", "Tea"]
+
+
+async def test_the_history_of_a_retired_record_holds_nobody_elses(
+    memory: Memory, richard: MemoryService, database: Database
+) -> None:
+    """Both are retired with nothing in their place."""
+    mine = await richard.facts.store_topic("user.drink", "Tea")
+    await memory.of(EVE).facts.store_topic("user.drink", "Mate")
+    await database.write(lambda c: c.execute("UPDATE record SET superseded_by = ''").rowcount)
+
+    assert texts(await memory.ledger.records.chain(mine.id)) == ["Tea"]

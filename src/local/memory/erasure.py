@@ -111,11 +111,11 @@ class Erasure:
         await self._outside.streams.settled()
         counts = Counter({ON_THE_BUS: await streams.erase(whose)})
         parts: list[Erased] = []
-        for _ in range(ROUNDS):
+        for number in range(ROUNDS):
             selected = await self._ledger.erasures.select(selection)
-            if parts and not selected.rows:
+            if number and not selected.rows:
                 break
-            if not parts:
+            if not number:
                 self._check_found(selection, selected.rows, how)
             counts.update(selected.counts)
             parts += await self._erase(selection, selected.rows, how)

@@ -60,6 +60,10 @@ class StoredVector(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     embedder: Text
     data: Annotated[bytes, msgspec.Meta(min_length=4)]
 
+    def __post_init__(self) -> None:
+        if len(self.data) % 4:
+            raise ValueError("a vector has four bytes for each of its numbers")
+
 
 class RecordLine(Line, frozen=True):
     """A record with every column that is not derived from others, but for its place."""

@@ -12,8 +12,9 @@ from local.ledger.sqlite.database import Database, SqlConnection
 from local.ledger.sqlite.sql import migrations
 from local.ledger.transfer import ExportFilter
 
-DERIVED = {"index_state", "unjudged", "revision"}
-"""Columns: the first two are read no more, the third only ever compared with itself."""
+DERIVED = {"index_state", "unjudged", "revision", "retired_noted_at"}
+"""Columns: the first two are read no more, the third only ever compared with itself, and retention
+counts from when a ledger itself noted that something was retired."""
 TABLES = {
     "record": "row",
     "vector": "record",

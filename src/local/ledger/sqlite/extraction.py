@@ -111,13 +111,19 @@ class Extractions:
 
     def _store(self, connection: SqlConnection, fact: ExtractedFact) -> Written:
         record = fact.record
-        if fact.same_as is not None:
+        sources = [source for source in fact.sources if self._stands(connection, source)]
+        erased = self._records.was_erased(connection, record)
+        if erased or not sources:  # forgotten or edited while it was read
+            return Written(id=record.id, was_new=False, erased=erased)
+        if fact.same_as is not None and self._stands(connection, fact.same_as):
             written = Written(id=fact.same_as, was_new=False)
+            for source in sources:
+                self._rows.execute(connection, "add_source", id=fact.same_as, source=source)
         elif self._is_there(connection, record.id):
             return Written(id=record.id, was_new=False)
         else:
             written = self._add(connection, fact)
-        for source in fact.sources:
+        for source in sources:
             self._records.relate(connection, written.id, DERIVED_FROM, source)
         return written
 
@@ -131,18 +137,23 @@ class Extractions:
         if self._records.active_topic(connection, record) is not None:
             record = msgspec.structs.replace(record, topic=None)
         self._records.store(connection, record)
-        if fact.outdated_by is not None:
-            cause = Cause(agent=record.agent, superseded_by=fact.outdated_by, at=utc_now())
+        later = fact.outdated_by
+        if later is not None and self._is_there(connection, later):
+            cause = Cause(agent=record.agent, superseded_by=later, at=utc_now())
             self._records.supersede(connection, record.id, cause)
         for bearing in fact.bearings:
-            self._records.relate(connection, record.id, bearing.type, bearing.target)
+            if self._stands(connection, bearing.target):
+                self._records.relate(connection, record.id, bearing.type, bearing.target)
         return Written(
             id=record.id,
             was_new=True,
             replaced=tuple(replaced),
-            superseded_by=fact.outdated_by,
+            superseded_by=later,
             topic=record.topic,
         )
+
+    def _stands(self, connection: SqlConnection, record_id: str) -> bool:
+        return self._rows.execute(connection, "is_active", id=record_id).fetchone() is not None
 
     def _is_there(self, connection: SqlConnection, record_id: str) -> bool:
         return self._rows.execute(connection, "is_there", id=record_id).fetchone() is not None

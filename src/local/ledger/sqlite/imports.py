@@ -4,6 +4,7 @@ Where two records cannot both be active, the one of the newer time stays, and th
 history.
 """
 
+import asyncio
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -11,7 +12,6 @@ import msgspec
 
 from local.ledger.records import Record, read_ahead
 from local.ledger.sqlite.database import SqlConnection
-from local.ledger.sqlite.facts import RecentTopics
 from local.ledger.sqlite.rows import Cause, RecordRows, TenantRows, record_of
 from local.ledger.transfer import Importing
 from local.protocol.portable import (
@@ -27,6 +27,7 @@ from local.protocol.portable import (
     RecordLine,
     RelationLine,
     Stored,
+    StoredVector,
 )
 
 REASON = "import"
@@ -37,18 +38,19 @@ OF_RECORDS = tuple(name for name in RecordLine.__struct_fields__ if name != "vec
 class Imports:
     """One tenant's."""
 
-    def __init__(self, rows: TenantRows, records: RecordRows, topics: RecentTopics) -> None:
+    def __init__(
+        self, rows: TenantRows, records: RecordRows, held: Sequence[Callable[[], None]]
+    ) -> None:
+        """`held`: what empties the parts of the ledger that hold records in memory."""
         self._rows = rows
         self._records = records
-        self._topics = topics
+        self._held = held
 
     async def store(
         self, lines: Sequence[Stored], by: Importing, *, dry_run: bool = False
     ) -> ImportReport:
         """Store lines, all or none; with `dry_run` none, and the report says what would be."""
-        records = {
-            line.id: read_ahead(_record_of(line)) for line in lines if isinstance(line, RecordLine)
-        }
+        records = await asyncio.to_thread(_records_of, lines)
 
         def store(connection: SqlConnection) -> ImportReport:
             page = _Page(self._rows, self._records, connection, by)
@@ -63,7 +65,13 @@ class Imports:
         except _DryRunError as done:
             return done.report
         finally:
-            self._topics.forget_all()
+            for forget in self._held:
+                forget()
+
+
+def _records_of(lines: Sequence[Stored]) -> dict[str, Record]:
+    of_records = [line for line in lines if isinstance(line, RecordLine)]
+    return {line.id: read_ahead(_record_of(line)) for line in of_records}
 
 
 class _DryRunError(Exception):
@@ -84,6 +92,7 @@ class _Page:
         self._records = records
         self._connection = connection
         self._by = by
+        self._sizes: dict[str, int] = {}
         self.report = ImportReport(new={}, known={}, conflicts=[])
         self._stores: dict[type[Line], Callable[[Any], bool | None]] = {
             PlaceLine: self._place,
@@ -122,11 +131,18 @@ class _Page:
         self._records.store(self._connection, record)
         if other is not None and record.superseded_by == other.id:
             self._note_history(record)
-        if line.vector is not None:
+        if line.vector is not None and self._fits(line.vector):
             row = self._one("record_state", id=record.id)["row"]
             vector = {"embedder": line.vector.embedder, "data": line.vector.data}
             self._rows.execute(self._connection, "keep_vector", row=row, id=record.id, **vector)
         return True
+
+    def _fits(self, vector: StoredVector) -> bool:
+        """Whether it is as long as the others of its embedder; else it is made anew."""
+        if vector.embedder not in self._sizes:
+            known = self._one("vector_size", embedder=vector.embedder)
+            self._sizes[vector.embedder] = known["size"] if known else len(vector.data)
+        return self._sizes[vector.embedder] == len(vector.data)
 
     def _retire_known(self, record: Record, *, active: bool) -> None:
         """Retire what stands here if what replaced it, as the file knows, has yet to come."""

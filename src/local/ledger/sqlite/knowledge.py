@@ -75,6 +75,10 @@ class Knowledge:
 
         return await self._rows.read(read)
 
+    def forget_held(self) -> None:
+        """Aliases may have come."""
+        self._has_aliases = None
+
     async def aliases_in(self, text: str, places: Sequence[Place]) -> list[str]:
         """Other names of what a text names, as far as facts of these places state them."""
         if self._has_aliases is None:

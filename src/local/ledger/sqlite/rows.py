@@ -22,6 +22,7 @@ from local.ledger.records import (
 from local.ledger.sqlite.database import Cursor, Database, Row, SqlConnection, Work
 from local.ledger.sqlite.sql import statements
 from local.ledger.tasks import OF_ACTIVE, TaskKind
+from local.protocol.envelope import utc_now
 from local.protocol.memories import RetiredWhy
 from local.protocol.payloads import Json
 
@@ -215,6 +216,7 @@ class RecordRows:
             id=record_id,
             superseded_by=cause.superseded_by,
             retired_at=stamp(cause.at),
+            noted_at=stamp(utc_now()),
             why=cause.why,
         ).fetchall()
         if changed:

@@ -11,7 +11,15 @@ from collections.abc import Iterator, Sequence
 import msgspec
 
 from local.ledger.erasures import Lifting, Selection
-from local.ledger.records import TENANT_OWNED, NewRecord, class_of, folded, principal_of, stamp
+from local.ledger.records import (
+    EXTRACTED_FROM,
+    TENANT_OWNED,
+    NewRecord,
+    class_of,
+    folded,
+    principal_of,
+    stamp,
+)
 from local.ledger.sqlite.database import Row, SqlConnection
 from local.ledger.sqlite.rows import TenantRows
 
@@ -96,8 +104,9 @@ class Tombstones:
         for id_ in {record.id, record.alias, record.turn} - {None}:
             yield self._digest("id", id_)
         said_live = record.turn is not None or record.pending is not None
+        said_again = EXTRACTED_FROM in record.metadata  # in a message that was not erased
         text = record.content.strip()
-        if not said_live and (record.kind == "fact" or len(text) >= LEAST):
+        if not (said_live or said_again) and (record.kind == "fact" or len(text) >= LEAST):
             yield self._digest("text", principal_of(record) or TENANT_OWNED, text)
 
     def _chosen(self, selection: Selection) -> str:

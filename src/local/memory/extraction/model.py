@@ -102,7 +102,7 @@ class ModelExtractor:
                 _Findings, instruction=INSTRUCTION, material=shown, within=self._within
             )
         except ModelRefusedError as error:
-            log.warning("nothing_extracted", messages=len(shown.messages), reason=str(error))
+            log.warning("nothing_extracted", messages=len(shown.messages), reason=error.logged)
             return []
         return answer.items
 

@@ -61,4 +61,4 @@ class AccessLog:
             try:
                 await self._upkeep.add_access(accesses)
             except StorageError as error:
-                log.warning("accesses_not_counted", records=len(part), reason=str(error))
+                log.warning("accesses_not_counted", records=len(part), reason=error.logged)

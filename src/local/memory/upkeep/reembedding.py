@@ -38,6 +38,7 @@ class Reembedding(Job):
         self._records = ledger.index
         self._vectors = vectors
         self._indexer = indexer
+        self._backlog = backlog
         self._runner = backlog.add(self)
         self._filling: VectorStatus | None = None
         self._compared: VectorStatus | None = None
@@ -97,6 +98,7 @@ class Reembedding(Job):
             begun = time.monotonic()
             stored = await self._vectors.upsert_next(items_of(batch), tenant=self._records.tenant)
             await self._records.store_vectors(batch, stored.vectors, stored.embedder, kind="embed")
+            self._backlog.wake("unindex")  # what was retired meanwhile
             self._batch_records = records_after(len(batch), time.monotonic() - begun)
         self._swap_due = True
 

@@ -50,6 +50,8 @@ class Retention:
                 await self.once()
             except StorageError as error:
                 log.warning("retention_delayed", reason=error.logged)
+            except Exception:
+                log.exception("retention_failed")
             await asyncio.sleep(EVERY)
 
     async def once(self) -> int:

@@ -7,7 +7,8 @@ ALTER TABLE record ADD COLUMN summary TEXT;
 ALTER TABLE record ADD COLUMN keywords TEXT NOT NULL DEFAULT '[]';  -- JSON
 ALTER TABLE record ADD COLUMN queries TEXT NOT NULL DEFAULT '[]';   -- JSON: what it would answer
 ALTER TABLE record ADD COLUMN confidence REAL;   -- of an extractor, 0 to 1
-ALTER TABLE record ADD COLUMN retired_at TEXT;   -- ISO 8601, UTC
+ALTER TABLE record ADD COLUMN retired_at TEXT;   -- ISO 8601, UTC: since when it does not hold
+ALTER TABLE record ADD COLUMN retired_noted_at TEXT;  -- when that was noted: retention counts from there
 ALTER TABLE record ADD COLUMN retired_why TEXT;  -- superseded, contradicted, merged, archived, …
 
 -- Older ledgers have it in the kind, the role, the owner and the metadata.

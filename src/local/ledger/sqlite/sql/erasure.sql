@@ -4,11 +4,14 @@
 -- name: rows_of_owner
 SELECT row FROM record INDEXED BY record_revision
 WHERE tenant = :tenant AND place IN (SELECT value FROM json_each(:places))
-  AND (:session_id IS NULL OR session_id = :session_id) AND retired_why IS NOT 'erased'
+  AND (:session_id IS NULL OR session_id = :session_id
+       AND json_type(metadata, '$.extracted_from') IS NULL) -- they go with the last of their sources
+  AND retired_why IS NOT 'erased'
 UNION
 SELECT row FROM record INDEXED BY record_stated
 WHERE tenant = :tenant AND stated_by = :owner AND scope IN ('agent', 'tenant')
-  AND (:session_id IS NULL OR session_id = :session_id);
+  AND (:session_id IS NULL OR session_id = :session_id
+       AND json_type(metadata, '$.extracted_from') IS NULL);
 
 -- name: rows_of_topic
 SELECT row FROM record INDEXED BY record_topic
@@ -105,11 +108,13 @@ WHERE +tenant = :tenant AND row IN (SELECT value FROM json_each(:rows));
 -- name: to_anonymise
 SELECT row, id, kind FROM record INDEXED BY record_to_anonymise
 WHERE tenant = :tenant AND retired_at < :before AND retired_why NOT IN ('anonymised', 'erased')
+  AND ifnull(retired_noted_at, '') < :before
 ORDER BY retired_at LIMIT :limit;
 
 -- name: count_to_anonymise
 SELECT count(*) AS due FROM record INDEXED BY record_to_anonymise
-WHERE tenant = :tenant AND retired_at < :before AND retired_why NOT IN ('anonymised', 'erased');
+WHERE tenant = :tenant AND retired_at < :before AND retired_why NOT IN ('anonymised', 'erased')
+  AND ifnull(retired_noted_at, '') < :before;
 
 -- name: drop_vectors
 DELETE FROM vector WHERE record IN (

@@ -23,6 +23,10 @@ INSERT INTO vector (record, embedder, data)
 SELECT row, :embedder, :data FROM record WHERE +tenant = :tenant AND row = :row AND id = :id
 ON CONFLICT (record, embedder) DO UPDATE SET data = excluded.data;
 
+-- name: vector_size
+SELECT length(data) AS size FROM vector
+WHERE record = (SELECT max(record) FROM vector) AND embedder = :embedder;
+
 -- name: drop_other_vectors
 DELETE FROM vector
 WHERE record = :row AND embedder NOT IN (SELECT value FROM json_each(:embedders))

@@ -58,18 +58,19 @@ ORDER BY row DESC;
 WITH RECURSIVE newer (id) AS (
     SELECT value FROM json_each(:ids) UNION
     SELECT superseded_by FROM record JOIN newer USING (id)
-    WHERE tenant = :tenant AND superseded_by IS NOT NULL
+    WHERE tenant = :tenant AND superseded_by != ''
 ), versions (id) AS (
     SELECT id FROM newer UNION
     SELECT record.id FROM record JOIN versions ON record.superseded_by = versions.id
-    WHERE record.tenant = :tenant
+    WHERE record.tenant = :tenant AND versions.id != ''
 )
 SELECT record.* FROM record JOIN versions USING (id)
 WHERE tenant = :tenant ORDER BY superseded_by IS NOT NULL,
          CASE WHEN turn IS NULL THEN '' ELSE event_time END DESC, row DESC;
 
 -- name: supersede
-UPDATE record SET superseded_by = :superseded_by, retired_at = :retired_at, retired_why = :why
+UPDATE record SET superseded_by = :superseded_by, retired_at = :retired_at, retired_why = :why,
+                  retired_noted_at = :noted_at
 WHERE tenant = :tenant AND id = :id AND superseded_by IS NULL
 RETURNING row;
 
