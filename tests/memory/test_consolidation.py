@@ -12,7 +12,7 @@ import pytest
 from calling import RICHARD, ask, call
 from ledgers import EMBEDDER, OWNER, angle, fact, message, record, to_index
 from local.bus.connection import Connection
-from local.errors import StorageError
+from local.errors import OverloadedError, StorageError
 from local.ledger.records import EXTRACTED_FROM, NewRecord, Record
 from local.ledger.sqlite.database import Database, SqlConnection
 from local.ledger.sqlite.upkeep import Upkeep
@@ -486,3 +486,11 @@ async def test_its_status_says_when_it_ran_and_what_it_changed(memory: Memory) -
     assert (status.run, status.changed, status.failed) == (done.run, 2, 0)
     assert status.ended_at is not None
     assert not status.under_way
+
+
+async def test_who_asks_while_one_is_under_way_is_refused_and_does_not_wait(
+    memory: Memory,
+) -> None:
+    async with memory.consolidation._one_at_a_time:
+        with pytest.raises(OverloadedError):
+            await memory.of(RICHARD).consolidate(dry_run=True)

@@ -18,7 +18,7 @@ from local.fair_slots import FairSlots
 from local.memory.service import MemoryService
 from local.memory.tenant import Memories
 from local.protocol import subjects
-from local.protocol.envelope import decode, encode, seal
+from local.protocol.envelope import Caller, decode, encode, seal
 from local.protocol.portable import ExportPage, ExportRequest, ImportReport, ImportRequest
 
 NAME = "porter"
@@ -74,7 +74,7 @@ class Porter(Participant):
     async def _import(self, memory: MemoryService, ask: ImportRequest) -> ImportReport:
         lines = [bytes(line) for line in ask.lines]
         if ask.transfer:
-            line = self._pieces.add(ask)
+            line = self._pieces.add(ask, memory.caller)
             if line is None:
                 return ImportReport()
             lines = [line]
@@ -89,16 +89,17 @@ class Pieces:
     """Lines too long for a message, until their last piece has come."""
 
     def __init__(self) -> None:
-        self._begun: OrderedDict[str, list[bytes]] = OrderedDict()
+        self._begun: OrderedDict[tuple[object, str], list[bytes]] = OrderedDict()
 
-    def add(self, ask: ImportRequest) -> bytes | None:
+    def add(self, ask: ImportRequest, caller: Caller) -> bytes | None:
         """Take the next piece of a line; the line, once it is whole.
 
         Raises:
             BadRequestError: A piece before it is missing.
             TooLargeError: The line is too long.
         """
-        pieces = self._begun.pop(ask.transfer, [])
+        transfer = caller.principal, ask.transfer
+        pieces = self._begun.pop(transfer, [])
         if len(pieces) != ask.part:
             raise BadRequestError(
                 f"Line {ask.number}: its piece {len(pieces)} is missing.",
@@ -109,7 +110,7 @@ class Pieces:
             raise TooLargeError(f"Line {ask.number} has more than {LONGEST_LINE:,} bytes.")
         if not ask.cut:
             return b"".join(pieces)
-        self._begun[ask.transfer] = pieces
+        self._begun[transfer] = pieces
         if len(self._begun) > TRANSFERS:
             self._begun.popitem(last=False)
         return None

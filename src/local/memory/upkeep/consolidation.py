@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 
 import structlog
 
-from local.errors import Local2Error, StorageError
+from local.errors import Local2Error, OverloadedError, StorageError
 from local.ledger.door import Ledger
 from local.ledger.search import Place
 from local.ledger.upkeep import Actor, Change
@@ -164,7 +164,10 @@ class Consolidation:
 
         Raises:
             StorageError: The ledger cannot be read or written; what was changed stays changed.
+            OverloadedError: Another one is under way, which may take minutes.
         """
+        if self._one_at_a_time.locked():
+            raise OverloadedError
         async with self._one_at_a_time:
             done = Consolidated(None if dry_run else actor.run)
             await self._consolidate(_each(places), done, actor, reported=True)
