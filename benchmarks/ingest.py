@@ -13,11 +13,11 @@ from fill import episodes, write_records
 from processes import data_dir
 from report import Figure, a_second, ratio, run
 
-CONVERSATIONS = 24
+CONVERSATIONS = 8
 LENGTH = 20
 """Messages of a conversation, half of them the user's."""
-BLOCKS = 5
-BACKLOG = 1_000
+BLOCKS = 3
+BACKLOG = 400
 STATEMENTS = ("I like {}.", "I live in {}.", "My dog is called {}.", "We decided to use {}.")
 EVERY = 3
 """As many messages of a user as there is one that states something."""
@@ -94,7 +94,7 @@ async def rate(requests: Requests, send: Send, in_flight: int) -> float:
 async def end_to_end(asker: Asker, requests: Requests, folder: Path) -> list[Figure]:
     """Messages a second until all is read and indexed, against a backlog that is only indexed."""
     ours, base = [], []
-    for block in range(3):
+    for block in range(2):
         count = BACKLOG // LENGTH
         prepared = list(itertools.islice(requests, count))
 
