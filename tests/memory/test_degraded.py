@@ -106,6 +106,7 @@ async def test_a_record_indexed_during_the_search_makes_it_degraded(
 ) -> None:
     """It was not in the index that was searched, so the answer may lack it."""
     await start_worker()
+    await eventually(lambda: memory.indexer.problem is None)  # else it is searched once more
     search = memory.vectors.search
 
     async def search_then_index(text: str, limit: int, *, tenant: str) -> VectorHits:
