@@ -79,6 +79,11 @@ class Asker:
                 return
             await asyncio.sleep(POLL)
 
+    async def index_backlog(self) -> None:
+        """Return when records written beside the stack are in: one save makes the indexer look."""
+        await self.save(["The backlog is complete."], in_flight=1)
+        await self.all_indexed()
+
     async def responder(self) -> None:
         """Return when the echo responder answers."""
         while True:

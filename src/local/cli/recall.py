@@ -107,9 +107,8 @@ def history(settings: Settings, output: Output, topic_or_id: str, caller: Sender
 
 
 def _version_head(version: Version) -> Text:
-    why = "replaced" if version.retired_why == "superseded" else version.retired_why
     head = Text.assemble(
-        (why, "dim") if why else ("active  ", "bold green"),
+        (version.ended, "dim") if version.ended else ("active  ", "bold green"),
         f"  {shown_time(version.event_time)}  ",
         (version.topic or version.scope, "cyan"),
         (f"  {version.id}", "dim"),

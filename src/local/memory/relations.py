@@ -5,9 +5,9 @@ from datetime import datetime
 
 from local.errors import InvalidArgumentsError
 from local.ledger.door import Ledger
-from local.ledger.records import STRENGTH, TENANT_OWNED, Record, class_of, principal_of
+from local.ledger.records import TENANT_OWNED, Record, principal_of
 from local.ledger.relations import RelatedRecord, Relation
-from local.memory.scopes import may_see
+from local.memory.scopes import may_retire, may_see
 from local.protocol.envelope import Caller
 from local.protocol.memories import RelationType
 
@@ -66,8 +66,7 @@ class Relations:
 
     def _may_supersede(self, newer: Record, older: Record) -> bool:
         asking = self._caller.user or TENANT_OWNED
-        strong = STRENGTH[class_of(newer)] >= STRENGTH[class_of(older)]
-        return strong and principal_of(newer) == principal_of(older) == asking
+        return principal_of(newer) == asking and may_retire(newer, older)
 
     def _visible(self, record: Record | None, named: str) -> Record:
         if record is None or not may_see(record, self._caller):

@@ -142,6 +142,11 @@ class Version(msgspec.Struct, frozen=True, kw_only=True):
     retired_why: RetiredWhy | None = None
     sources: list[str] = []
 
+    @property
+    def ended(self) -> str | None:
+        """Why it does not hold any more, in a word for people; None if it is the current one."""
+        return "replaced" if self.retired_why == "superseded" else self.retired_why
+
 
 class Versions(msgspec.Struct, frozen=True, kw_only=True):
     """The newest of `total` versions; if there are many, long ones are shortened."""

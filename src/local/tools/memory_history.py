@@ -39,10 +39,10 @@ async def memory_history(memory: MemoryService, args: MemoryHistory) -> ToolOutp
 
 def _state(version: Version) -> str:
     """Why it does not hold any more, and since when."""
-    if version.retired_why is None:
+    if version.ended is None:
         return ""
-    why = "replaced" if version.retired_why == "superseded" else version.retired_why
-    return f"({why} {version.retired_at:%Y-%m-%d}) " if version.retired_at else f"({why}) "
+    since = f" {version.retired_at:%Y-%m-%d}" if version.retired_at else ""
+    return f"({version.ended}{since}) "
 
 
 def _version(record: Record) -> Version:

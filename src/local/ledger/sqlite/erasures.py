@@ -23,10 +23,11 @@ from local.ledger.erasures import (
     Traces,
     Unindexed,
 )
-from local.ledger.records import EXTRACTED_FROM, NewRecord, folded, stamp
+from local.ledger.records import NewRecord, folded, stamp
 from local.ledger.search import Place
 from local.ledger.sqlite.database import Database, Row, SqlConnection
 from local.ledger.sqlite.rows import Cause, RecordRows, TenantRows
+from local.ledger.sqlite.sources import Sources
 from local.ledger.sqlite.tombstones import Tombstones
 from local.ledger.sqlite.working_sets import place_word
 from local.ledger.tasks import OF_ACTIVE
@@ -72,6 +73,7 @@ class Erasures:
         self._records = records
         self._tombstones = tombstones
         self._held = held
+        self._sources = Sources(rows, records)
 
     async def select(self, selection: Selection) -> Selected:
         """What an owner's selection comes to: turns whole, with all that rests on nothing else."""
@@ -234,9 +236,7 @@ class Erasures:
         gone = set(ids)
         stay = self._rows.execute(connection, "extracted_from_erased", ids=_json(ids)).fetchall()
         for row in stay:
-            metadata = msgspec.json.decode(row["metadata"])
-            metadata[EXTRACTED_FROM] = [id_ for id_ in metadata[EXTRACTED_FROM] if id_ not in gone]
-            self._rows.execute(connection, "set_metadata", row=row["row"], metadata=_json(metadata))
+            self._sources.part(connection, row["id"], gone, ())
 
     def _erase_beside(
         self, selection: Selection, how: Lifting, records: int, connection: SqlConnection

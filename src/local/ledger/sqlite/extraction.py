@@ -12,6 +12,7 @@ from local.ledger.search import Place
 from local.ledger.sqlite.database import SqlConnection
 from local.ledger.sqlite.facts import RecentTopics
 from local.ledger.sqlite.rows import Cause, RecordRows, TenantRows, record_of
+from local.ledger.sqlite.sources import Sources
 from local.ledger.sqlite.working_sets import place_word
 from local.ledger.tasks import Task
 from local.protocol.envelope import utc_now
@@ -36,6 +37,7 @@ class Extractions:
         self._rows = rows
         self._records = records
         self._topics = topics
+        self._sources = Sources(rows, records)
 
     async def messages(self, tasks: Sequence[Task]) -> list[MessageGroup]:
         """The messages of these tasks that still stand, session by session, in their order."""
@@ -117,8 +119,7 @@ class Extractions:
             return Written(id=record.id, was_new=False, erased=erased)
         if fact.same_as is not None and self._stands(connection, fact.same_as):
             written = Written(id=fact.same_as, was_new=False)
-            for source in sources:
-                self._rows.execute(connection, "add_source", id=fact.same_as, source=source)
+            self._sources.add(connection, fact.same_as, sources)
         elif self._is_there(connection, record.id):
             return Written(id=record.id, was_new=False)
         else:

@@ -30,6 +30,13 @@ class Sources:
             detail = {"merged": older, "messages": messages, "targets": targets}
             self._records.note(connection, "enriched", newer, cause, detail)
 
+    def add(self, connection: SqlConnection, record_id: str, messages: Sequence[str]) -> None:
+        """Let a fact that was read in messages name these, too."""
+        known = self._messages(connection, record_id)
+        new = [one for one in messages if one not in known]
+        if known and new:
+            self._keep(connection, record_id, [*known, *new])
+
     def has(
         self,
         connection: SqlConnection,
@@ -48,7 +55,7 @@ class Sources:
         messages: Collection[str],
         targets: Collection[str],
     ) -> None:
-        """Take away from a fact what `unite` gave it."""
+        """Take away from a fact what `unite` gave it, or what was erased."""
         if messages:
             known = self._messages(connection, record_id)
             self._keep(connection, record_id, [one for one in known if one not in messages])

@@ -200,12 +200,11 @@ def _weights(view: View, reach: Reach) -> Array:
     """Of each record's scope; in the conversation that is going on, another one's."""
     column, names = view.column, view.names
     weights = names.scopes.each(partial(reach.weight, session_id=None))[column["scope"]]
+    ended = column["type"] == names.types.of("task")
     current = reach.caller.session_id
     if current is not None:
         here = column["session"] == names.sessions.of(("session", current))
         weights = np.where(here, reach.weight("session", current), weights)
-    ended = column["type"] == names.types.of("task")
-    if current is not None:
         ended &= ~here
     return np.asarray(np.where(ended, ENDED * weights, weights))
 

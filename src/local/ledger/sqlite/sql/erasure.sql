@@ -78,14 +78,11 @@ SELECT record.id FROM json_each(:rows) AS wanted
 CROSS JOIN record ON record.row = wanted.value WHERE +record.tenant = :tenant;
 
 -- name: extracted_from_erased
-SELECT record.row, record.metadata FROM json_each(:ids) AS gone
+SELECT DISTINCT record.id FROM json_each(:ids) AS gone
 CROSS JOIN relation INDEXED BY relation_target
      ON relation.tenant = :tenant AND relation.target = gone.value AND relation.type = 'derived_from'
 CROSS JOIN record ON record.tenant = :tenant AND record.id = relation.source
 WHERE json_type(record.metadata, '$.extracted_from') IS NOT NULL;
-
--- name: set_metadata
-UPDATE record SET metadata = :metadata WHERE +tenant = :tenant AND row = :row;
 
 -- name: erase_records
 UPDATE record SET

@@ -33,11 +33,6 @@ WHERE older.tenant = :tenant AND older.superseded_by = :message
 -- name: is_active
 SELECT 1 FROM record WHERE tenant = :tenant AND id = :id AND superseded_by IS NULL;
 
--- name: add_source
-UPDATE record SET metadata = json_insert(metadata, '$.extracted_from[#]', :source)
-WHERE tenant = :tenant AND id = :id AND json_type(metadata, '$.extracted_from') = 'array'
-  AND :source NOT IN (SELECT value FROM json_each(metadata, '$.extracted_from'));
-
 -- name: facts_like
 SELECT record.* FROM record_text CROSS JOIN record ON record.row = record_text.rowid
 WHERE record_text MATCH :match AND +record.tenant = :tenant
