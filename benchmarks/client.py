@@ -14,7 +14,7 @@ from nats.aio.client import Client
 
 from echo import ECHO, INSERT, MESSAGES
 from local.protocol import subjects
-from local.protocol.envelope import decode, encode, seal
+from local.protocol.envelope import decode, encode, new_id, seal
 from local.protocol.payloads import Empty, MemoryStatus, ToolRequest, ToolResult
 from processes import running_echo, running_stack
 from report import percentile
@@ -81,7 +81,7 @@ class Asker:
 
     async def index_backlog(self) -> None:
         """Return when records written beside the stack are in: one save makes the indexer look."""
-        await self.save(["The backlog is complete."], in_flight=1)
+        await self.save([f"The backlog is complete: {new_id()}."], in_flight=1)
         await self.all_indexed()
 
     async def responder(self) -> None:
