@@ -22,7 +22,7 @@ from local.ledger.records import (
     place_of_topic,
 )
 from local.memory.changes import Changes
-from local.memory.scopes import may_see, own_places, owner_in
+from local.memory.scopes import check_may_write, may_see, own_places, owner_in
 from local.protocol.envelope import Caller, new_id
 from local.protocol.memories import Owning, Triplet
 from local.text.names import states_alias
@@ -146,6 +146,7 @@ class Facts:
         return await self._ledger.knowledge.names_in(text, own_places(self._caller))
 
     def _record(self, content: str, scope: Owning, owner: str, **columns: Any) -> NewRecord:
+        check_may_write(scope, self._caller)
         usual: dict[str, Any] = {"event_time": self._clock()}
         return NewRecord(
             id=new_id(),
