@@ -228,6 +228,19 @@ class RecordRows:
             )
         return bool(changed)
 
+    def restore(self, connection: SqlConnection, retired: Row) -> bool:
+        """Make a retired fact active again; False if another one stands under its topic."""
+        if retired["folded_topic"]:
+            place = {"scope": retired["scope"], "owner": retired["owner"]}
+            topic = retired["folded_topic"]
+            if self._rows.execute(connection, "active_topic", **place, topic=topic).fetchone():
+                return False
+        self._rows.execute(connection, "restore", id=retired["id"])
+        row = retired["row"]
+        self._rows.execute(connection, "withdraw_tasks", row=row, kinds=_json(["unindex"]))
+        self._rows.execute(connection, "index_active", row=row)
+        return True
+
     def note(
         self, connection: SqlConnection, action: str, record_id: str, cause: Cause, detail: Json
     ) -> None:
