@@ -19,7 +19,7 @@ from local.errors import DeadlineError, InvalidArgumentsError, Local2Error, TooL
 from local.fair_slots import FairSlots
 from local.protocol import subjects
 from local.protocol.envelope import Envelope, decode, encode, header_of, is_past, seal
-from local.protocol.payloads import ToolRequest, ToolResult
+from local.protocol.payloads import Json, ToolRequest, ToolResult
 from local.protocol.tool import Tool
 from local.protocol.tool_messages import SERVICE_ERROR
 from local.settings import TOOL_OUTPUT_LIMIT
@@ -88,7 +88,7 @@ class ToolHost(Participant):
         begun = time.perf_counter()
         request: Envelope[Any] | None = None
         try:
-            request = decode(message.data, self._request_type)
+            request = self._decoded(message.data)
             result = await self._run(request, len(message.data))
         except InvalidArgumentsError as error:
             request = request or header_of(message.data)
@@ -105,6 +105,23 @@ class ToolHost(Participant):
         elapsed = time.perf_counter() - begun
         await asyncio.sleep(0)  # the reply leaves before the log line is made
         self._record(request, result, elapsed)
+
+    def _decoded(self, data: bytes) -> Envelope[ToolRequest[Any]]:
+        """The request; an argument that is null, where the tool expects a value, is left out."""
+        try:
+            return decode(data, self._request_type)
+        except InvalidArgumentsError:
+            request = decode(data, ToolRequest[Json])
+            args, known = request.payload.args, self._tool.args.__struct_fields__
+            given = {
+                name: value
+                for name, value in args.items()
+                if value is not None or name not in known
+            }
+            if len(given) == len(args):
+                raise
+            left = msgspec.structs.replace(request, payload=ToolRequest(args=given))
+            return decode(encode(left), self._request_type)
 
     async def _run(self, request: Envelope[ToolRequest[Any]], size: int) -> ToolResult:
         caller = caller_of(request)

@@ -170,10 +170,12 @@ class RecordRows:
                 self._rows.execute(connection, "add_task", kind=kind, row=added.lastrowid)
         return Written(id=record.id, was_new=added.rowcount == 1)
 
-    def store_fact(self, connection: SqlConnection, record: NewRecord) -> Written:
+    def store_fact(
+        self, connection: SqlConnection, record: NewRecord, *, again: bool = False
+    ) -> Written:
         """Make a record an active fact, the only one of its topic if it has one.
 
-        What is there already, word for word, is not written again.
+        What is there already, word for word, is not written again; with `again` it is replaced.
         """
         if self.was_erased(connection, record):
             return Written(id=record.id, was_new=False, erased=True)
@@ -183,7 +185,7 @@ class RecordRows:
         same = self._rows.execute(
             connection, "same_fact", **place, content=record.content
         ).fetchone()
-        if same is not None and topic in {None, same["folded_topic"]}:
+        if same is not None and topic in {None, same["folded_topic"]} and not again:
             return Written(id=same["id"], was_new=False, topic=record.topic)
         older = self._rows.execute(connection, "active_topic", **place).fetchone()
         replaced = [row["id"] for row in (older, same) if row is not None]
