@@ -19,7 +19,7 @@ from local.errors import DeadlineError, InvalidArgumentsError, Local2Error, TooL
 from local.fair_slots import FairSlots
 from local.protocol import subjects
 from local.protocol.envelope import Caller, Envelope, decode, encode, header_of, is_past, seal
-from local.protocol.payloads import ToolRequest, ToolResult
+from local.protocol.payloads import Json, ToolRequest, ToolResult
 from local.protocol.tool import Tool
 from local.protocol.tool_messages import SERVICE_ERROR
 from local.settings import TOOL_OUTPUT_LIMIT
@@ -89,7 +89,7 @@ class ToolHost(Participant):
         request: Envelope[Any] | None = None
         caller: Caller | None = None
         try:
-            request = decode(message.data, self._request_type)
+            request = self._decoded(message.data)
             caller = self.bus.identity.caller_of(message, request)
             result = await self._run(caller, request, len(message.data))
         except InvalidArgumentsError as error:
@@ -118,6 +118,23 @@ class ToolHost(Participant):
             return self.bus.identity.caller_of(message, request) if request else None
         except Local2Error:
             return None
+
+    def _decoded(self, data: bytes) -> Envelope[ToolRequest[Any]]:
+        """The request; an argument that is null, where the tool expects a value, is left out."""
+        try:
+            return decode(data, self._request_type)
+        except InvalidArgumentsError:
+            request = decode(data, ToolRequest[Json])
+            args, known = request.payload.args, self._tool.args.__struct_fields__
+            given = {
+                name: value
+                for name, value in args.items()
+                if value is not None or name not in known
+            }
+            if len(given) == len(args):
+                raise
+            left = msgspec.structs.replace(request, payload=ToolRequest(args=given))
+            return decode(encode(left), self._request_type)
 
     async def _run(
         self, caller: Caller, request: Envelope[ToolRequest[Any]], size: int

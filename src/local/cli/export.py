@@ -65,7 +65,7 @@ def _opened(file: Path) -> Iterator[BinaryIO]:
             yield target
         part.replace(file)
     except OSError as error:
-        raise UnwritableError(file, error) from error
+        raise UnwritableError(file, error, instead="another file") from error
 
 
 async def _export(

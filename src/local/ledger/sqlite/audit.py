@@ -149,24 +149,9 @@ class Audit:
         ).fetchone()
         if retired is None:
             return CHANGED
-        if retired["folded_topic"] and self._stands(connection, retired):
+        if not self._records.restore(connection, retired):
             return "another fact stands under its topic"
-        self._rows.execute(connection, "restore", id=change.record_id)
-        self._rows.execute(
-            connection, "withdraw_tasks", row=retired["row"], kinds=json.dumps(["unindex"])
-        )
-        self._rows.execute(connection, "index_active", row=retired["row"])
         return None
-
-    def _stands(self, connection: SqlConnection, retired: Row) -> bool:
-        found = self._rows.execute(
-            connection,
-            "active_topic",
-            scope=retired["scope"],
-            owner=retired["owner"],
-            topic=retired["folded_topic"],
-        )
-        return found.fetchone() is not None
 
 
 def _row_of(row: Row) -> AuditRow:
