@@ -144,7 +144,7 @@ def share(
     output.text(f"{tool} of {tenant} is shared with {', '.join(others) or 'nobody'}.")
 
 
-def token(
+def token(  # noqa: PLR0913 - one parameter an option
     settings: Settings, output: Output, tenant: str, user: str, *, days: float, role: Role | None
 ) -> None:
     """Print a token for a person."""

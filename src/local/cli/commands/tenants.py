@@ -85,7 +85,7 @@ def share(
 
 
 @group.command()
-def token(
+def token(  # noqa: PLR0913, PLR0917 - one parameter an option
     context: typer.Context,
     tenant: Tenant,
     user: Annotated[str, typer.Option(help="For whom.")],
