@@ -15,6 +15,7 @@ from local.agents.housekeeper import Housekeeper, OutputKeeper
 from local.agents.listener import Listener
 from local.agents.memory_agent import MemoryAgent, deliver_turns
 from local.agents.porter import Porter
+from local.agents.shared_tools import SharedTools
 from local.agents.stream_keeper import StreamKeeper
 from local.bus.connection import Connection, connect
 from local.bus.identity import Attested, new_secret
@@ -112,7 +113,7 @@ async def open_stack(
         worker = await _vector_worker(resources, memories, vectors, config, lock)
         keeper = StreamKeeper(bus, server, lambda: tenancy.names)
         await resources.enter_async_context(keeper)
-        serving = Serving(lease, partial(_participants, bus, memories, keeper, settings))
+        serving = Serving(lease, partial(_participants, bus, memories, keeper, settings, register))
         await resources.enter_async_context(serving)
         await in_background(resources, stream_keeper=keeper.run(), lease=serving.keep())
         await resources.enter_async_context(tenancy.running())
@@ -212,15 +213,21 @@ async def _embedded(
 
 
 async def _participants(
-    bus: Connection, memories: Memories, keeper: StreamKeeper, settings: Settings
+    bus: Connection,
+    memories: Memories,
+    keeper: StreamKeeper,
+    settings: Settings,
+    register: Register | None,
 ) -> list[Participant]:
     """Whatever serves the memory on the bus."""
     slots = FairSlots()
     tools = [ToolHost(bus, tool, slots=slots) for tool in memory_tools(memories)]
     for memory in memories:
         await deliver_turns(bus, memory.tenant)
+    sharing = [SharedTools(bus, register.shares)] if register else []
     return [
         *tools,
+        *sharing,
         Housekeeper(bus, memories, lambda: keeper.problem),
         OutputKeeper(bus, memories),
         Listener(bus, memories),

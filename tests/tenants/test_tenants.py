@@ -8,7 +8,7 @@ import nats.errors
 import pytest
 from nats.aio.msg import Msg
 
-from commands import in_a_process
+from commands import in_a_process, local2
 from local.app import Stack
 from tenants.agents import Agent, Answer, agent, settled, token_for
 from waiting import eventually
@@ -152,3 +152,37 @@ async def test_a_tenant_is_added_while_the_stack_runs(
         asked = {"query": "gate code"}
         assert "code is 9" in (await newcomer.call("recall", asked, token=token)).content
         assert "code is 9" not in (await acme.call("recall", asked, token=ada)).content
+
+
+async def test_a_tool_that_is_shared_is_announced_and_answers(
+    folder: Path, acme: Agent, beta: Agent
+) -> None:
+    results = await beta.heard("tool.result.tides")
+    announced = await beta.heard("tool.schema")
+
+    async def high(message: Msg) -> None:
+        await acme.client.publish(message.reply, b'{"payload": {"ok": true, "content": "high"}}')
+        await acme.client.publish("tool.result.tides", b'{"payload": {"content": "for acme"}}')
+
+    await acme.client.subscribe("tool.request.tides", cb=high)
+    shared = local2(folder, "tenants", "share", "acme", "tides", "beta")
+    assert shared.returncode == 0, shared.stderr
+
+    async def answers() -> bool:
+        try:
+            return (await beta.call("tides", {})).content == "high"
+        except nats.errors.NoRespondersError:
+            return False
+
+    await eventually(answers)
+    await acme.client.publish("tool.schema", b'{"name": "tides", "description": "The tides."}')
+    await eventually(lambda: any(b"tides" in one.data for one in announced))
+    await settled()
+    assert results == []
+
+    local2(folder, "tenants", "share", "acme", "tides")
+
+    async def refused() -> bool:
+        return not await answers()
+
+    await eventually(refused)

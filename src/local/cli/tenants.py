@@ -135,6 +135,11 @@ def share(
     """Let other tenants use a tool of one; with none of them nobody may any more."""
     entries = _entries(settings)
     entry = _tenant(entries, tenant)
+    if tool in _own_tools(settings):
+        raise InvalidArgumentsError(
+            f"{tool} is a tool of the memory, which every tenant has.",
+            remedy="Share a tool that one of the tenant's own agents serves.",
+        )
     for other in others:
         _tenant(entries, other)
     shares = {**entry.shares, checked_tool_name(tool): list(others)}

@@ -165,6 +165,11 @@ class Register:
         self.directory.replace(entries)
         return True
 
+    def shares(self, tenant: str) -> Mapping[str, list[str]]:
+        """The tools that a tenant shares, each with whom."""
+        entry = self.entries.tenants.get(tenant)
+        return entry.shares if entry else {}
+
     def _changed_at(self) -> int:
         file = self.folder / FILE
         return file.stat().st_mtime_ns if file.exists() else 0
