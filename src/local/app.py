@@ -93,13 +93,14 @@ async def open_stack(
         server = await _embedded(resources, settings, lock, register)
         url = server.url if server else str(settings.bus.url)
         bus, lease = await _leased_bus(resources, settings, url, register, owned=server is not None)
+        ledgers = await resources.enter_async_context(open_ledgers(settings.memory))
         chat = await _chat_model(resources, settings) if with_generator else None
         vectors = VectorClient(bus, search_timeout=settings.memory.vector_timeout)
         parts = Parts(
             bus=bus,
             url=url,
             settings=settings,
-            ledgers=await resources.enter_async_context(open_ledgers(settings.memory)),
+            ledgers=ledgers,
             vectors=vectors,
             models=await open_models(resources, settings) if with_models else Models(),
             register=register,
