@@ -11,17 +11,21 @@ from typing import Any
 import msgspec
 import structlog
 
+from local.agents.archivist import Archivist
 from local.agents.housekeeper import Housekeeper, OutputKeeper
 from local.agents.listener import Listener
 from local.agents.memory_agent import MemoryAgent
 from local.agents.porter import Porter
 from local.agents.stream_keeper import StreamKeeper
+from local.backup.ledgers import ledger_files
+from local.backup.schedule import Backups
 from local.bus.connection import Connection, connect
 from local.bus.erasure import StreamErasure
 from local.bus.identity import new_secret
 from local.bus.lease import Holder, Lease, Serving
 from local.bus.participant import Participant
 from local.bus.server import EmbeddedServer, embedded_server
+from local.bus.settling import turns_stored
 from local.bus.tool_host import ToolHost
 from local.bus.vector_client import VectorClient
 from local.client.tools import Toolbox
@@ -35,7 +39,7 @@ from local.memory.changes import Announce
 from local.memory.tenant import Memories, Memory, Models
 from local.models import open_models
 from local.opening import open_ledger
-from local.protocol.envelope import DEFAULT_TENANT, encode, seal
+from local.protocol.envelope import DEFAULT_TENANT, encode, seal, utc_now
 from local.protocol.payloads import MemoryChange
 from local.runtime import is_alive, runtime_file
 from local.settings import Settings
@@ -97,7 +101,13 @@ async def open_stack(
         config = WorkerConfig.of(settings.memory, url, bus.secret, log_folder).to_line()
         worker = await _vector_worker(resources, memory, vectors, config, lock)
         keeper = await resources.enter_async_context(StreamKeeper(bus, server))
-        serving = Serving(lease, partial(_participants, bus, memories, keeper))
+        backups = Backups(
+            settings.memory,
+            partial(ledger_files, data_dir),
+            partial(turns_stored, bus, DEFAULT_TENANT),
+            utc_now,
+        )
+        serving = Serving(lease, partial(_participants, bus, memories, keeper, backups))
         await resources.enter_async_context(serving)
         await _in_background(
             resources,
@@ -108,6 +118,7 @@ async def open_stack(
             backfill=memory.ledger.backfill(),
             accesses=memory.accesses.run(),
             consolidation=memory.consolidation.run(),
+            backups=backups.run(),
         )
         model = await _generator(resources, bus, settings) if with_generator else None
         resources.enter_context(runtime_file(data_dir, url))
@@ -182,7 +193,7 @@ async def _embedded(
 
 
 async def _participants(
-    bus: Connection, memories: Memories, keeper: StreamKeeper
+    bus: Connection, memories: Memories, keeper: StreamKeeper, backups: Backups
 ) -> list[Participant]:
     """Whatever serves the memory on the bus."""
     slots, memory = FairSlots(), memories.tenant(DEFAULT_TENANT)
@@ -193,6 +204,7 @@ async def _participants(
         OutputKeeper(bus, memories),
         Listener(bus, memories),
         Porter(bus, memories),
+        Archivist(bus, backups),
     ]
     timeout = memory.settings.turn_timeout
     memory_agent = await MemoryAgent.open(bus, memories, tenant=memory.tenant, turn_timeout=timeout)

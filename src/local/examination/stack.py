@@ -3,9 +3,11 @@
 from collections.abc import AsyncIterator
 
 from local.client import connect
+from local.client.backups import backup_status
 from local.client.maintenance import memory_status
 from local.errors import RESTORE, BusError, StorageError
 from local.examination.memory import (
+    backups,
     consolidation,
     counted,
     dead_letters,
@@ -41,6 +43,7 @@ async def check_stack(settings: Settings, *, deep: bool) -> AsyncIterator[CheckR
             yield tasks(status.set_aside)
             yield consolidation(status.consolidation)
             yield turns(status)
+            yield backups(await backup_status(bus))
             if status.to_anonymise:
                 yield retention(status, settings.memory)
             yield dead_letters(status)

@@ -7,7 +7,7 @@ that takes it out of the index.
 
 import re
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Sequence
 from datetime import datetime
 from functools import partial
 
@@ -90,6 +90,10 @@ class Erasures:
                 forget()
             yield erased
         await self._rows.write(partial(self._erase_beside, selection, how, len(rows)))
+
+    async def chosen_among(self, digests: Collection[str]) -> list[tuple[Selection, str]]:
+        """What tombstones say was chosen, as far as there is something of it."""
+        return await self._rows.read(lambda c: self._tombstones.chosen_among(c, digests))
 
     async def lift(self, records: Sequence[NewRecord]) -> None:
         """Let these records come back, whenever they were erased."""
