@@ -8,7 +8,7 @@ from local.backup.restoring import Restored, Wish
 from local.backup.restoring import restore as restore_backup
 from local.backup.returning import WayBack, go_back, ways_back
 from local.backup.sealing import Opener
-from local.cli.output import Output, run_async
+from local.cli.output import FAILED, Output, run_async
 from local.errors import InvalidArgumentsError
 from local.folder import folder_lock
 from local.logs import logging_to
@@ -78,13 +78,20 @@ def _go_back(memory: MemorySettings, output: Output, *, yes: bool) -> None:
     ways = ways_back(memory.data_dir)
     for way in ways:
         output.text(_said(way))
-    if not yes and (output.json or not typer.confirm("Go back?", default=False)):
-        raise InvalidArgumentsError("Nothing was changed.", remedy="--yes goes back unasked.")
+    if not yes:
+        _confirm(output)
     aside = go_back(memory.data_dir, memory.chroma_path, ways)
     output.data(ways)
     output.text(
         f"Today's ledger is in {aside}. Start the local2 of before: this one migrates again."
     )
+
+
+def _confirm(output: Output) -> None:
+    if output.json:
+        raise InvalidArgumentsError("With --json nobody is asked.", remedy="Say --yes, too.")
+    if not typer.confirm("Go back?"):
+        raise typer.Exit(FAILED)
 
 
 def _said(way: WayBack) -> str:
