@@ -30,7 +30,12 @@ async def remember(folder: Path, first: int, last: int, *, about: str = "a plane
         for number in range(first, last):
             content = f"Note {number} is about {about}. " + f"{number * 7919} " * 100
             note = NewRecord(
-                id=f"r{number}", kind="episode", content=content, event_time=utc_now(), owner="ada"
+                id=f"r{number}",
+                kind="episode",
+                content=content,
+                event_time=utc_now(),
+                owner="ada",
+                session_id="s1",
             )
             await ledger.records.store([note])
 

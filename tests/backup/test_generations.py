@@ -2,9 +2,11 @@
 
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -22,7 +24,7 @@ from backups import (
 from local.backup import taking
 from local.backup.sealing import Opener, Seal
 from local.backup.taking import Progress, Stopped
-from local.errors import BackupError, InvalidArgumentsError, StorageError
+from local.errors import BackupError, DamagedError, InvalidArgumentsError, StorageError
 from local.ledger.sqlite.database import copies
 from local.protocol.envelope import utc_now
 
@@ -180,11 +182,15 @@ async def test_a_ledger_that_is_damaged_does_not_become_a_backup(
 ) -> None:
     back_up(folder, backups)
     ledger = data_dir(folder) / "ledger.sqlite3"
+    with closing(sqlite3.connect(ledger)) as connection:
+        index = "SELECT rootpage FROM sqlite_master WHERE name = 'record_topic'"
+        (page,) = connection.execute(index).fetchone()
+        (size,) = connection.execute("PRAGMA page_size").fetchone()
     with ledger.open("r+b") as file:
-        file.seek(ledger.stat().st_size // 2)
-        file.write(os.urandom(8_192))
+        file.seek((page - 1) * size)
+        file.write(os.urandom(size))
 
-    with pytest.raises(StorageError, match=r"damaged|malformed"):
+    with pytest.raises(DamagedError, match="damaged"):
         back_up(folder, backups, keep=1)
     assert len(generations(backups)) == 1
     assert not list(backups.glob("*.part"))

@@ -15,15 +15,17 @@ from msgspec.structs import replace
 from backups import bring_back, data_dir, generations, rows
 from local.app import Stack, open_stack
 from local.backup import schedule
+from local.bus import settling
 from local.bus.connection import Connection
 from local.bus.settling import turns_stored
 from local.bus.streams import publish_durably
 from local.client.backups import backup_status, begin_backup
-from local.errors import BackupError, StorageError
+from local.client.tools import call_tool
+from local.errors import BackupError, StorageError, VectorError
 from local.memory.intake.intake import Intake
 from local.protocol.backups import BackupReport, BackupRequest
 from local.settings import Settings
-from stacks import all_indexed, contents, in_step, save, search, settings_in
+from stacks import CALLER, all_indexed, contents, in_step, save, search, settings_in
 from turns import GENERATION, turn
 from waiting import eventually
 
@@ -107,16 +109,23 @@ async def test_turns_on_their_way_are_waited_for(
     stack: Stack, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     may_store = asyncio.Event()
-    store_turn = Intake.store_turn
+    store_turn, state, looks = Intake.store_turn, settling._state, count()
+    looked = 0
+
+    async def counted(*args: object) -> object:
+        nonlocal looked
+        looked = next(looks)
+        return await state(*args)  # type: ignore[arg-type]
 
     async def late(self: Intake, *args: object) -> object:
         await may_store.wait()
         return await store_turn(self, *args)  # type: ignore[arg-type]
 
     monkeypatch.setattr(Intake, "store_turn", late)
+    monkeypatch.setattr(settling, "_state", counted)
     await publish_durably(stack.bus, GENERATION, turn(query="What is the densest metal?"))
     begun = asyncio.create_task(made(stack.bus, tmp_path / "backups"))
-    await eventually(lambda: backup_status(stack.bus))
+    await eventually(lambda: looked > 2)
     assert not (tmp_path / "backups").exists()
     may_store.set()
 
@@ -162,6 +171,39 @@ async def test_a_stack_on_a_restored_ledger_finds_what_was_there_then_and_nothin
     assert restored.aside is not None
     assert len(rows(Path(restored.aside) / LEDGER)) == 2
     assert (Path(restored.aside) / "ledger.tally").exists()
+
+
+async def test_the_index_is_compared_with_a_restored_ledger_even_if_their_counts_agree(
+    tmp_path: Path,
+) -> None:
+    settings = settings_in(tmp_path)
+    async with open_stack(settings, with_generator=False) as stack:
+        await save_topic(stack.bus, "Elixir")
+        await in_step(stack.bus)
+        before = await indexed_ids(stack)
+        await made(stack.bus, tmp_path / "backups")
+        await save_topic(stack.bus, "Gleam")
+        await in_step(stack.bus)
+        assert await indexed_ids(stack) != before
+    await bring_back(tmp_path / "backups", tmp_path, replace=True)
+    async with open_stack(settings, with_generator=False) as stack:
+
+        async def equal() -> bool:
+            return await indexed_ids(stack) == before
+
+        await eventually(equal)
+
+
+async def save_topic(bus: Connection, value: str) -> None:
+    args = {"topic": "user.language", "content": value}
+    assert (await call_tool(bus, "save_topic", args, caller=CALLER)).ok
+
+
+async def indexed_ids(stack: Stack) -> list[str]:
+    try:
+        return await stack.memories.tenant("default").vectors.ids(0, 10, tenant="default")
+    except VectorError:
+        return []
 
 
 async def test_a_second_backup_at_once_is_refused_and_a_relative_folder_too(

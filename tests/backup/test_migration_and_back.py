@@ -8,6 +8,7 @@ import pytest
 from backups import rows
 from commands import local2
 from local.errors import StorageError
+from local.ledger.door import Ledger
 from local.ledger.sqlite.database import Database, SqlConnection, copies
 from local.ledger.sqlite.database.migration import kept_files
 from local.ledger.sqlite.sql import migrations
@@ -101,6 +102,14 @@ async def test_going_back_says_what_is_lost_and_does_it_when_asked_to(
     assert [row[2] for row in rows(ledger)] == ["f1", "f2", "f6"]
     (aside,) = ledger.parent.glob("aside-*")
     assert len(rows(aside / "ledger.sqlite3")) == 5
+
+
+async def test_what_is_forgotten_is_not_kept_either(ledger: Path) -> None:
+    await write(ledger, "f3")
+    async with Ledger.open(ledger, "default") as opened:
+        await opened.erasures.scrub()
+
+    assert kept_files(ledger) == {}
 
 
 async def test_there_is_no_way_back_without_a_migration(ledger: Path, tmp_path: Path) -> None:

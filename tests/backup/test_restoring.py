@@ -118,8 +118,12 @@ async def test_a_restore_that_is_killed_between_two_moves_starts_no_stack_and_go
 
 @pytest.mark.parametrize(
     "selection",
-    [Selection(owner="ada"), Selection(owner="ada", id="r3")],
-    ids=["everything", "one record"],
+    [
+        Selection(owner="ada"),
+        Selection(owner="ada", session_id="s1"),
+        Selection(owner="ada", id="r3"),
+    ],
+    ids=["everything", "a session", "one record"],
 )
 async def test_what_was_forgotten_since_is_forgotten_again(
     folder: Path, backups: Path, selection: Selection

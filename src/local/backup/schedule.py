@@ -115,9 +115,8 @@ class Backups:
     async def _scheduled(self, folder: Path) -> None:
         try:
             self.begin(BackupRequest(folder=str(folder)))
-        except Local2Error as error:
-            self._problem = str(error)
-            log.warning("backup_delayed", reason=error.logged)
+        except OverloadedError:
+            log.info("backup_delayed", reason="another one is under way")
         else:
             await asyncio.wait([task for task in (self._task,) if task])
 

@@ -106,11 +106,12 @@ class Erasures:
     async def scrub(self) -> None:
         """Overwrite in the files what was deleted from the tables: the words of the full text too.
 
-        A ledger that an earlier local2 wrote is written anew, once.
+        A ledger that an earlier local2 wrote is written anew, once; its copy from then is deleted.
 
         Raises:
             StorageError: Somebody else reads the file, as a shell of sqlite3 or a backup.
         """
+        await self._database.drop_kept()
         pages = -MERGED  # negative: every segment is merged, and not only those that are due
         for _ in range(MERGES):
             if await self._rows.write(partial(self._merge, pages)):

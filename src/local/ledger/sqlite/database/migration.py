@@ -10,7 +10,7 @@ from pathlib import Path
 
 import structlog
 
-from local.errors import StorageError
+from local.errors import StorageError, UnwritableError
 from local.ledger.sqlite.database.copies import copy
 
 log = structlog.get_logger()
@@ -46,6 +46,20 @@ def kept_files(path: Path) -> dict[int, Path]:
         for file in path.parent.glob(f"{beginning}*{path.suffix}")
     }
     return {int(number): file for number, file in sorted(found.items()) if number.isdecimal()}
+
+
+def drop_kept(path: Path) -> None:
+    """Delete the copies of a database from before its migrations.
+
+    Raises:
+        UnwritableError: One of them cannot be deleted.
+    """
+    for file in kept_files(path).values():
+        try:
+            file.unlink(missing_ok=True)
+        except OSError as error:
+            raise UnwritableError(file, error) from error
+        log.info("kept_before_migration_deleted", path=str(file))
 
 
 def _keep(path: Path, version: int) -> Path:
