@@ -1,6 +1,7 @@
 """Backups in a folder: whole or not there, sharing what did not change, closed to other keys."""
 
 import os
+import shutil
 import signal
 import sqlite3
 import subprocess
@@ -70,6 +71,16 @@ async def test_a_second_backup_adds_what_changed_and_each_is_whole_by_itself(
     for taken, records in ((first, NOTES), (second, NOTES + 1)):
         there = await bring_back(backups, tmp_path, generation=taken.generation, replace=True)
         assert there.records == records
+
+
+async def test_one_that_is_copied_alone_comes_back_from_there(
+    folder: Path, backups: Path, tmp_path: Path
+) -> None:
+    back_up(folder, backups)
+    taken = back_up(folder, backups)
+    shutil.copytree(backups / taken.generation, tmp_path / "copy" / taken.generation)
+
+    assert (await bring_back(tmp_path / "copy", tmp_path)).records == NOTES
 
 
 async def test_only_the_newest_are_kept_and_what_they_share_stays(

@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from backups import bring_back, data_dir, generations, rows
 from local.app import Stack, open_stack
 from local.backup import schedule
+from local.backup.schedule import Backups
 from local.bus import settling
 from local.bus.connection import Connection
 from local.bus.settling import turns_stored
@@ -24,6 +25,7 @@ from local.client.tools import call_tool
 from local.errors import BackupError, StorageError, VectorError
 from local.memory.intake.intake import Intake
 from local.protocol.backups import BackupReport, BackupRequest
+from local.protocol.envelope import utc_now
 from local.settings import Settings
 from stacks import CALLER, all_indexed, contents, in_step, save, search, settings_in
 from turns import GENERATION, turn
@@ -250,6 +252,25 @@ async def test_who_stops_the_stack_stops_a_backup_and_leaves_nothing_half(
         await begin_backup(stack.bus, BackupRequest(folder=str(tmp_path / "backups")))
     assert not list((tmp_path / "backups").glob("*.part"))
     assert not (data_dir(tmp_path) / "backup.part").exists()
+
+
+async def test_a_stop_does_not_wait_for_turns_that_are_not_stored(tmp_path: Path) -> None:
+    waiting = asyncio.Event()
+
+    async def never() -> int:
+        waiting.set()
+        await asyncio.Event().wait()
+        return 0
+
+    backups = Backups(settings_in(tmp_path).memory, dict, never, utc_now)
+    running = asyncio.create_task(backups.run())
+    backups.begin(BackupRequest(folder=str(tmp_path / "backups")))
+    await waiting.wait()
+    running.cancel()
+    await asyncio.wait((running,), timeout=10)
+
+    assert running.cancelled()
+    assert not (await backups.status()).under_way
 
 
 async def test_a_backup_that_fails_says_why(stack: Stack, tmp_path: Path) -> None:

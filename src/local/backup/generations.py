@@ -107,14 +107,11 @@ class BackupFolder:
             BackupError: It is no folder of backups, or cannot be read.
         """
         try:
-            if self._marker() is None:
-                raise BackupError(
-                    f"{self.path} is no folder of backups.",
-                    remedy=f"One that `local2 backup` made has a file {MARKER}.",
-                )
             found = [entry for entry in self.path.iterdir() if NAME.fullmatch(entry.name)]
         except OSError as error:
             raise BackupError(f"{self.path} cannot be read: {error.strerror}.") from error
+        if not found and self._marker() is None:
+            raise BackupError(f"{self.path} is no folder of backups.")
         return sorted(map(Generation, found), key=lambda one: one.number)
 
     @contextmanager

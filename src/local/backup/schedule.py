@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from datetime import datetime, timedelta
 from pathlib import Path
 
@@ -10,7 +11,7 @@ import structlog
 
 from local.backup.generations import BackupFolder
 from local.backup.sealing import Seal
-from local.backup.taking import Ask, Progress, Stopped, Taken, take
+from local.backup.taking import Ask, Progress, Taken, take
 from local.errors import BackupError, InvalidArgumentsError, Local2Error, OverloadedError
 from local.protocol.backups import BackupReport, BackupRequest, BackupStatus
 from local.settings import MemorySettings
@@ -99,9 +100,7 @@ class Backups:
                 turns_waiting=await self._settled(),
                 at=self._clock(),
             )
-            taken = await _in_a_thread(lambda: take(ask, progress))
-        except Stopped:
-            self._problem = "The stack was stopped meanwhile."
+            taken = await _in_a_thread(ask, progress)
         except Local2Error as error:
             self._problem = str(error)
             log.warning("backup_failed", reason=error.logged)
@@ -127,9 +126,8 @@ class Backups:
         return age is None or not timedelta() <= age < timedelta(hours=self._settings.backup_hours)
 
     async def _stop(self) -> None:
-        if self._progress is not None:
-            self._progress.stop()
         if self._task is not None:
+            self._task.cancel()
             await asyncio.wait((self._task,))
 
 
@@ -158,7 +156,16 @@ def _report(ask: Ask, taken: Taken) -> BackupReport:
     )
 
 
-async def _in_a_thread(work: Callable[[], Taken]) -> Taken:
+async def _in_a_thread(ask: Ask, progress: Progress) -> Taken:
     """In one of its own: it takes minutes, and others wait for the loop's threads."""
-    with ThreadPoolExecutor(1, "backup") as executor:
-        return await asyncio.get_running_loop().run_in_executor(executor, work)
+    executor = ThreadPoolExecutor(1, "backup")
+    taking = asyncio.get_running_loop().run_in_executor(executor, take, ask, progress)
+    try:
+        return await asyncio.shield(taking)
+    except asyncio.CancelledError:
+        progress.stop()
+        with suppress(Exception):  # it is of no interest any more how it ended
+            await taking
+        raise
+    finally:
+        executor.shutdown(wait=False)
