@@ -11,17 +11,21 @@ from signal import SIGABRT, SIGBUS, SIGFPE, SIGILL, SIGSEGV
 import msgspec
 import structlog
 
+from local.agents.archivist import Archivist
 from local.agents.housekeeper import Housekeeper, OutputKeeper
 from local.agents.listener import Listener
 from local.agents.memory_agent import MemoryAgent, deliver_turns
 from local.agents.porter import Porter
 from local.agents.shared_tools import SharedTools
 from local.agents.stream_keeper import StreamKeeper
+from local.backup.ledgers import ledger_files
+from local.backup.schedule import Backups
 from local.bus.connection import Connection, connect
 from local.bus.identity import Attested, new_secret
 from local.bus.lease import Holder, Lease, Serving
 from local.bus.participant import Participant
 from local.bus.server import EmbeddedServer, embedded_server
+from local.bus.settling import turns_stored
 from local.bus.tool_host import ToolHost
 from local.bus.vector_client import VectorClient
 from local.errors import ConfigError, FolderLockedError
@@ -32,6 +36,7 @@ from local.llm.models import ChatModel
 from local.memory.tenant import Memories, Models
 from local.models import open_models
 from local.opening import open_ledgers
+from local.protocol.envelope import utc_now
 from local.runtime import is_alive, runtime_file
 from local.settings import Settings
 from local.supervisor import Child, supervised
@@ -114,9 +119,12 @@ async def open_stack(
         worker = await _vector_worker(resources, memories, vectors, config, lock)
         keeper = StreamKeeper(bus, server, lambda: tenancy.names)
         await resources.enter_async_context(keeper)
-        serving = Serving(lease, partial(_participants, bus, memories, keeper, settings, register))
+        backups = _backups(settings, bus, memories)
+        serving = Serving(lease, partial(_participants, parts, memories, keeper, backups))
         await resources.enter_async_context(serving)
-        await in_background(resources, stream_keeper=keeper.run(), lease=serving.keep())
+        await in_background(
+            resources, stream_keeper=keeper.run(), lease=serving.keep(), backups=backups.run()
+        )
         await resources.enter_async_context(tenancy.running())
         await in_background(resources, tenants=tenancy.follow())
         resources.enter_context(runtime_file(data_dir, url))
@@ -213,14 +221,22 @@ async def _embedded(
     )
 
 
+def _backups(settings: Settings, bus: Connection, memories: Memories) -> Backups:
+    """Backups of every tenant's memories."""
+
+    async def settled() -> int:
+        return await turns_stored(bus, *(memory.tenant for memory in memories))
+
+    return Backups(
+        settings.memory, partial(ledger_files, settings.memory.data_dir), settled, utc_now
+    )
+
+
 async def _participants(
-    bus: Connection,
-    memories: Memories,
-    keeper: StreamKeeper,
-    settings: Settings,
-    register: Register | None,
+    parts: Parts, memories: Memories, keeper: StreamKeeper, backups: Backups
 ) -> list[Participant]:
     """Whatever serves the memory on the bus."""
+    bus, register = parts.bus, parts.register
     slots = FairSlots()
     tools = [ToolHost(bus, tool, slots=slots) for tool in memory_tools(memories)]
     for memory in memories:
@@ -233,7 +249,8 @@ async def _participants(
         OutputKeeper(bus, memories),
         Listener(bus, memories),
         Porter(bus, memories),
-        MemoryAgent(bus, memories, turn_timeout=settings.memory.turn_timeout),
+        MemoryAgent(bus, memories, turn_timeout=parts.settings.memory.turn_timeout),
+        Archivist(bus, backups),
     ]
 
 

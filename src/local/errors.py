@@ -19,6 +19,7 @@ Local2Error
 ├── StorageError              unavailable        the ledger or its folder
 │   ├── DamagedError                     damaged, missing or older than what was acknowledged
 │   ├── UnwritableError
+│   ├── BackupError                      no backup, damaged, or of another key
 │   └── FolderLockedError
 ├── VectorError               unavailable        the vector index or its embedder
 │   ├── EmbedderMismatchError embedder_mismatch
@@ -166,8 +167,8 @@ class StorageError(Local2Error):
 
 
 RESTORE = (
-    "Restore it from a backup, with its -wal file if it has one; `local2 doctor --deep` reads all "
-    "of it."
+    "Restore it: `local2 restore DIR --replace`, or from a copy of your own, with its -wal file if "
+    "it has one. `local2 doctor --deep` reads all of it."
 )
 
 
@@ -185,6 +186,10 @@ class UnwritableError(StorageError):
             f"{path.resolve()} cannot be written to: {error.strerror}.",
             remedy=f"{what}, or name {instead}.",
         )
+
+
+class BackupError(StorageError):
+    pass
 
 
 class FolderLockedError(StorageError):

@@ -124,6 +124,10 @@ class MemorySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     consolidation_share: Annotated[float, msgspec.Meta(ge=0, le=0.5)] = 0.05
     anonymise: Anonymising = "dry_run"
     anonymise_after_days: Annotated[int, msgspec.Meta(ge=0, le=36_500)] = 30
+    backup_folder: Path | None = None
+    backup_hours: Annotated[float, msgspec.Meta(gt=0, le=8_760)] = 24.0
+    backup_keep: Annotated[int, msgspec.Meta(ge=1, le=1_000)] = 7
+    backup_recipient: str | None = None
 
 
 class GeneratorSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -3,9 +3,11 @@
 from collections.abc import AsyncIterator
 
 from local.client.access import connected
+from local.client.backups import backup_status
 from local.client.maintenance import memory_status
 from local.errors import RESTORE, BusError, StorageError
 from local.examination.memory import (
+    backups,
     consolidation,
     counted,
     dead_letters,
@@ -40,6 +42,8 @@ async def check_stack(settings: Settings, *, deep: bool) -> AsyncIterator[CheckR
             yield tasks(status.set_aside)
             yield consolidation(status.consolidation)
             yield turns(status)
+            async with connected(settings, name="cli", operator=True) as own:
+                yield backups(await backup_status(own))
             if status.to_anonymise:
                 yield retention(status, settings.memory)
             yield dead_letters(status)

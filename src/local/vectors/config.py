@@ -12,6 +12,8 @@ from local.errors import IndexDamagedError, StorageError
 from local.ledger.sqlite.database import read_only
 from local.settings import EmbedderChoice, MemorySettings
 
+DIRTY = ".dirty"
+"""A file in Chroma's folder: its last owner did not close it, or the ledger is another one."""
 EXIT_SOFTWARE = 70
 """The exit code of a worker in which Chroma or the embedder failed with more than an exception
 (EX_SOFTWARE of sysexits.h)."""
@@ -77,6 +79,12 @@ def count_vectors(folder: Path, collection: str) -> int:
         return int(read_only(folder / "chroma.sqlite3", COUNT, {"name": collection})[0])
     except StorageError:
         return 0
+
+
+def distrust_index(folder: Path | None) -> None:
+    """Have the next worker's index compared with the ledger, record by record, if there is one."""
+    if folder is not None and folder.is_dir():
+        (folder / DIRTY).touch(mode=0o600)
 
 
 def segments_of(folder: Path, collection: str) -> set[str]:

@@ -23,6 +23,7 @@ from local.ledger.sqlite.database.connections import (
     truncate,
 )
 from local.ledger.sqlite.database.lanes import Lane, Work, commit_together, run_each
+from local.ledger.sqlite.database.migration import drop_kept
 from local.ledger.sqlite.database.soundness import damages
 from local.ledger.sqlite.database.tally import Tally, has_content
 
@@ -100,6 +101,14 @@ class Database:
             # It is written all the same: whoever is cancelled goes on once that is so.
             await asyncio.wait({written})
             raise
+
+    async def drop_kept(self) -> None:
+        """Delete what was kept before a migration: it holds what is erased from here.
+
+        Raises:
+            UnwritableError: It cannot be deleted.
+        """
+        await asyncio.to_thread(drop_kept, self._path)
 
     async def truncate(self, *, vacuum: bool = False) -> None:
         """Leave nothing in the files that no table holds: empty the write-ahead log.

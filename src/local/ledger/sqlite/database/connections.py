@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from local.errors import StorageError
+from local.ledger.sqlite.database.migration import migrate
 from local.ledger.sqlite.database.soundness import as_storage_error, refuse_damage
 from local.ledger.sqlite.database.tally import Tally
 
@@ -91,22 +92,10 @@ def connect_to_write(path: Path, migrations: Sequence[Traversable], tally: Tally
     connection = connect(path, OPEN_PATIENCE)
     try:
         refuse_damage(connection, path)
-        _migrate(connection, path, migrations)
+        migrate(connection, path, migrations)
         tally.open(connection)
         connection.execute(f"PRAGMA busy_timeout = {BUSY_PATIENCE * 1000:.0f}")
     except BaseException:
         connection.close()
         raise
     return connection
-
-
-def _migrate(connection: SqlConnection, path: Path, migrations: Sequence[Traversable]) -> None:
-    (version,) = connection.execute("PRAGMA user_version").fetchone()
-    if version > len(migrations):
-        raise StorageError(
-            f"{path} has schema {version}; this local2 knows {len(migrations)}.",
-            remedy="Update local2, or use another data folder.",
-        )
-    for number, migration in enumerate(migrations[version:], start=version + 1):
-        script = migration.read_text(encoding="utf-8")
-        connection.executescript(f"BEGIN; {script} PRAGMA user_version = {number}; COMMIT;")

@@ -246,6 +246,13 @@ DELETE FROM tombstone WHERE tenant = :tenant AND digest IN (SELECT value FROM js
 DELETE FROM tombstone
 WHERE tenant = :tenant AND whose = :whose AND (:chosen IS NULL OR chosen = :chosen);
 
+-- name: could_be_chosen
+SELECT CASE WHEN scope IN ('session', 'user') THEN owner ELSE stated_by END AS owner,
+       session_id, folded_topic, id, alias
+FROM record WHERE tenant = :tenant AND retired_why IS NOT 'erased'
+UNION
+SELECT owner, session_id, NULL, NULL, NULL FROM note WHERE tenant = :tenant;
+
 -- name: residue
 SELECT residue FROM erasure;
 
