@@ -11,6 +11,8 @@ from typing import Any
 import msgspec
 import structlog
 
+from local import telemetry
+from local.agents.health import GAUGES, HealthAgent
 from local.agents.housekeeper import Housekeeper, OutputKeeper
 from local.agents.listener import Listener
 from local.agents.memory_agent import MemoryAgent
@@ -38,7 +40,7 @@ from local.opening import open_ledger
 from local.protocol.envelope import DEFAULT_TENANT, encode, seal
 from local.protocol.payloads import MemoryChange
 from local.runtime import is_alive, runtime_file
-from local.settings import Settings
+from local.settings import Settings, TelemetrySettings
 from local.supervisor import Child, supervised
 from local.tools.catalog import TOOL_NAMES, memory_tools
 from local.vectors.config import EXIT_SOFTWARE, WorkerConfig
@@ -88,16 +90,24 @@ async def open_stack(
     data_dir = settings.memory.data_dir
     async with AsyncExitStack() as resources:
         lock = await resources.enter_async_context(_locked(data_dir))
+        await _observed(resources, settings.telemetry)
         server = await _embedded(resources, settings, lock)
         url = server.url if server else str(settings.bus.url)
         bus, lease = await _leased_bus(resources, settings, url, embedded=server is not None)
         vectors = VectorClient(bus, search_timeout=settings.memory.vector_timeout)
         memory = await _memory(resources, settings, bus, vectors, with_models=with_models)
         memories = Memories(memory)
-        config = WorkerConfig.of(settings.memory, url, bus.secret, log_folder).to_line()
+        traces = settings.telemetry.traces
+        config = WorkerConfig.of(
+            settings.memory, url, bus.secret, log_folder, traces=traces
+        ).to_line()
         worker = await _vector_worker(resources, memory, vectors, config, lock)
         keeper = await resources.enter_async_context(StreamKeeper(bus, server))
         serving = Serving(lease, partial(_participants, bus, memories, keeper))
+        health = HealthAgent(
+            bus, memories, serves=lambda: serving.serves, turns_problem=lambda: keeper.problem
+        )
+        await resources.enter_async_context(health)
         await resources.enter_async_context(serving)
         await _in_background(
             resources,
@@ -110,10 +120,20 @@ async def open_stack(
             consolidation=memory.consolidation.run(),
         )
         model = await _generator(resources, bus, settings) if with_generator else None
+        if telemetry.meter is not None:
+            await resources.enter_async_context(
+                telemetry.meter.served(settings.telemetry, GAUGES, health.gauges)
+            )
         resources.enter_context(runtime_file(data_dir, url))
         log.info("stack_ready", url=bus.url, data=str(data_dir))
         resources.callback(log.info, "stack_stopping")
         yield Stack(bus=bus, url=url, memories=memories, model=model, vector_worker=worker)
+
+
+async def _observed(resources: AsyncExitStack, settings: TelemetrySettings) -> None:
+    """Switch traces and metrics on, as far as they are wanted, before anything is made."""
+    await resources.enter_async_context(telemetry.tracing("local2", on=settings.traces))
+    resources.enter_context(telemetry.metering(on=settings.metrics_port > 0))
 
 
 async def _leased_bus(

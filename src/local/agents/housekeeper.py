@@ -4,59 +4,22 @@ The Housekeeper reports whether ledger and index agree, and rebuilds the index o
 OutputKeeper stores tool outputs that are too long for a model.
 """
 
-from collections.abc import Callable, Sequence
-
-import msgspec
-
+from local.agents.status import StatusReader, TurnsProblem
 from local.bus.connection import BusMessage, Connection
 from local.bus.identity import caller_of
 from local.bus.participant import Participant
-from local.client.maintenance import count_letters
-from local.errors import BusError, IndexDamagedError, Local2Error, StorageError, VectorError
+from local.errors import Local2Error
 from local.fair_slots import FairSlots
-from local.ledger.records import Counts
-from local.ledger.tasks import TaskCounts
 from local.memory.tenant import Memories, Memory
 from local.protocol import subjects
 from local.protocol.envelope import decode, encode, seal
-from local.protocol.payloads import (
-    MemoryStatus,
-    NextIndex,
-    OutputPart,
-    Reindex,
-    TasksSetAside,
-    ToolResult,
-)
-from local.protocol.upkeep import ConsolidationStatus
-from local.protocol.vectors import VectorStatus, WorkerReady
+from local.protocol.payloads import OutputPart, Reindex, ToolResult
+from local.protocol.vectors import WorkerReady
 
 NAME = "housekeeper"
 
 
 OUTPUT_KEEPER = "output_keeper"
-
-
-class LedgerStatus(msgspec.Struct, kw_only=True):
-    """What the status says of the ledger."""
-
-    counts: Counts = Counts(records=0, indexed=0, waiting=0)
-    to_anonymise: int = 0
-    tasks: Sequence[TaskCounts] = ()
-    consolidation: ConsolidationStatus | None = None
-    following: NextIndex | None = None
-
-    @property
-    def unread(self) -> int:
-        """Records that wait to be read by an extractor."""
-        return sum(each.waiting for each in self.tasks if each.kind == "extract")
-
-    @property
-    def set_aside(self) -> list[TasksSetAside]:
-        return [
-            TasksSetAside(kind=each.kind, aside=each.aside, errors=list(each.errors))
-            for each in self.tasks
-            if each.aside
-        ]
 
 
 class Housekeeper(Participant):
@@ -66,11 +29,11 @@ class Housekeeper(Participant):
         self,
         bus: Connection,
         memory: Memory,
-        turns_problem: Callable[[], str | None] = lambda: None,
+        turns_problem: TurnsProblem = lambda: None,
     ) -> None:
         super().__init__(bus, name=NAME, description="Keeps the vector index equal to the ledger.")
         self._memory = memory
-        self._turns_problem = turns_problem
+        self._status = StatusReader(bus, memory, turns_problem)
         self.serve(subjects.MEMORY_STATUS, self._report, queue=NAME)
         self.serve(subjects.MEMORY_REINDEX, self._reindex, queue=NAME)
         self.serve(subjects.VECTOR_READY, self._worker_started, inner=True)
@@ -93,65 +56,9 @@ class Housekeeper(Participant):
         else:
             await self._answer(message, None)
 
-    async def _status(self, problem: str | None) -> MemoryStatus:
-        indexer = self._memory.indexer
-        read, failure = await self._ledger_status()
-        problem = failure or problem
-        dead_letters = 0
-        try:
-            dead_letters = await count_letters(self.bus, self._memory.tenant)
-        except BusError as error:
-            problem = problem or str(error)
-        worker, failure = await self._worker_status()
-        problem = problem or failure or (worker.problem if worker else None)
-        return MemoryStatus(
-            records=read.counts.records,
-            indexed=read.counts.indexed,
-            waiting=read.counts.waiting,
-            vectors_available=indexer.problem is None,
-            in_index=worker.count if worker else None,
-            embedder=worker.embedder if worker else None,
-            problem=problem
-            or indexer.refilling
-            or (indexer.delay if read.counts.waiting else None),
-            dead_letters=dead_letters,
-            turns_problem=self._turns_problem(),
-            unread=read.unread,
-            waiting_since=indexer.moved_at if read.counts.waiting else None,
-            set_aside=read.set_aside,
-            consolidation=read.consolidation,
-            next=read.following,
-            to_anonymise=read.to_anonymise,
-        )
-
-    async def _ledger_status(self) -> tuple[LedgerStatus, str | None]:
-        """What can be read of the ledger's status, and why the rest cannot."""
-        read = LedgerStatus()
-        try:
-            read.counts = await self._memory.ledger.counts()
-            read.to_anonymise = await self._memory.retention.due()
-            read.tasks = await self._memory.ledger.backlog.counts()
-            read.consolidation = await self._memory.consolidation.status()
-            read.following = await self._memory.reembedding.status()
-        except StorageError as error:
-            return read, str(error)
-        return read, None
-
-    async def _worker_status(self) -> tuple[VectorStatus | None, str | None]:
-        """The status of the vector worker, or why there is none; mends a damaged index."""
-        worker: VectorStatus | None = None
-        try:
-            worker = await self._memory.vectors.status(tenant=self._memory.tenant)
-            await self._memory.indexer.held(worker.count)
-        except IndexDamagedError as error:
-            self._memory.indexer.damaged(str(error))
-        except (StorageError, VectorError) as error:
-            return worker, str(error)
-        return worker, None
-
     async def _answer(self, message: BusMessage, problem: str | None) -> None:
         if message.reply:
-            status = await self._status(problem)
+            status = await self._status.read(problem)
             await self.bus.publish(message.reply, encode(seal(status, type="status", source=NAME)))
 
 

@@ -32,6 +32,7 @@ from local.protocol.envelope import Envelope, utc_now
 from local.protocol.generation import Reading, read_feedback, read_generation, source_of
 from local.protocol.memories import is_nothing, why_in_part
 from local.protocol.payloads import DeadLetter, Generation
+from local.telemetry import memory_operation
 
 NAME = "memory_agent"
 ATTEMPTS = 3
@@ -120,7 +121,9 @@ class MemoryAgent(Participant):
             session_id=turn.session_id,
             query_id=turn.query_id,
         )
-        written = await self._memories.of(caller_of(envelope)).intake.store_turn(remembered)
+        caller = caller_of(envelope)
+        with memory_operation("upsert_memory", caller.tenant):
+            written = await self._memories.of(caller).intake.store_turn(remembered)
         log.info(
             "turn_remembered",
             id=written.id,

@@ -10,11 +10,11 @@ from contextlib import asynccontextmanager
 from urllib.parse import urlsplit
 
 import msgspec
-import nats
 import nats.errors
 import structlog
 from nats.aio.client import Client
 
+from local.bus.observed import new_client
 from local.bus.subscription import BusMessage, Handler, Headers, Subscription
 from local.bus.tool_results import ToolResults
 from local.errors import (
@@ -202,16 +202,18 @@ async def _open(url: str, name: str, lost: asyncio.Event) -> Client:
         lost.clear()
         log.info("bus_reconnected", connection=name)
 
-    return await nats.connect(
+    client = new_client()
+    await client.connect(
         url,
         name=name,
         error_cb=on_error,
         disconnected_cb=on_disconnect,
         reconnected_cb=on_reconnect,
         max_reconnect_attempts=-1,
-        reconnect_time_wait=RECONNECT_WAIT,
+        reconnect_time_wait=RECONNECT_WAIT,  # type: ignore[arg-type] # it sleeps so many seconds
         drain_timeout=DRAIN_TIMEOUT,
     )
+    return client
 
 
 async def _close(client: Client) -> None:

@@ -19,7 +19,7 @@ app.add_typer(dead_letters.group, name="dead-letters")
 
 Config = Annotated[
     Path | None,
-    typer.Option(help="Folder of bus.yaml, memory.yaml and generator.yaml; else ./config."),
+    typer.Option(help="Folder of bus.yaml, memory.yaml and the like; else ./config."),
 ]
 
 

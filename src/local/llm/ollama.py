@@ -6,7 +6,7 @@ Everything that the ollama package raises becomes one of our errors here, and no
 import asyncio
 import re
 from collections.abc import AsyncGenerator, Iterator, Sequence
-from contextlib import AsyncExitStack, aclosing, contextmanager
+from contextlib import AbstractContextManager, AsyncExitStack, aclosing, contextmanager
 from typing import Any, Literal, Self, TypeVar, cast
 from uuid import uuid4
 
@@ -18,7 +18,9 @@ from ollama import AsyncClient, ChatResponse, Message, ResponseError, Tool
 from local.errors import ConfigError, ModelError, ModelRefusedError, PromptTooLargeError, echoed
 from local.llm.framing import schema_of, system_prompt, user_prompt
 from local.llm.models import ChatChunk, ChatMessage, ToolCall, ToolDefinition, Usage
+from local.telemetry import model_call
 
+PROVIDER = "ollama"
 PROBE_SECONDS = 2.0
 """How long a server may take to connect, and to answer which models it has. A start waits for
 it."""
@@ -92,7 +94,7 @@ class OllamaModel:
         their_messages = [_to_ollama(message) for message in messages]
         their_tools = list(_to_ollama_tools(tools))
         done_reason = None
-        with _as_model_errors(self.name, self._url):
+        with model_call("chat", self.name, PROVIDER) as used, self._errors():
             parts = await self._client.chat(
                 self.name,
                 messages=their_messages,
@@ -105,9 +107,11 @@ class OllamaModel:
             async with aclosing(cast(AsyncGenerator[ChatResponse, None], parts)):
                 async for part in parts:
                     done_reason = part.done_reason if part.done else None
+                    if part.done:
+                        used(part.prompt_eval_count or 0, part.eval_count or 0)
                     if chunk := _from_ollama(part):
                         yield chunk
-        self._check_end(done_reason)
+            self._check_end(done_reason)
 
     async def answer_as(
         self, into: type[T], *, instruction: str, material: msgspec.Struct, within: float
@@ -129,7 +133,7 @@ class OllamaModel:
         returns nothing for others (#17823).
         """
         for think in (False, True) if self._thinks else (None,):
-            with _as_model_errors(self.name, self._url):
+            with model_call("chat", self.name, PROVIDER) as used, self._errors():
                 answer = await self._client.chat(
                     self.name,
                     messages=messages,
@@ -137,6 +141,7 @@ class OllamaModel:
                     think=think,
                     options={**self._options, "temperature": 0},
                 )
+                used(answer.prompt_eval_count or 0, answer.eval_count or 0)
             decoded = _decoded(answer.message.content or "", into)
             if decoded is not None:
                 return decoded
@@ -145,6 +150,9 @@ class OllamaModel:
             f"{self.name} answered in another shape than it was asked for.",
             remedy="If it happens often, update Ollama or choose another model.",
         )
+
+    def _errors(self) -> AbstractContextManager[None]:
+        return _as_model_errors(self.name, self._url)
 
     def _check_end(self, done_reason: str | None) -> None:
         if done_reason is None:

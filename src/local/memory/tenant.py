@@ -1,6 +1,6 @@
 """Each tenant's memory: its parts wired together once, and handed out to one caller at a time."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import datetime
 
 import msgspec
@@ -151,6 +151,9 @@ class Memories:
 
     def __init__(self, *tenants: Memory) -> None:
         self._tenants = {memory.tenant: memory for memory in tenants}
+
+    def __iter__(self) -> Iterator[Memory]:
+        return iter(self._tenants.values())
 
     def of(self, caller: Caller) -> MemoryService:
         """The memory of the caller's tenant, as the caller may see and change it.

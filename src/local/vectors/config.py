@@ -41,16 +41,24 @@ class WorkerConfig(msgspec.Struct, frozen=True, kw_only=True):
     embedding_model: str
     ollama_url: str
     secret: str = ""
+    traces: bool = False
     log_file: Path | None = None
 
     @classmethod
     def of(
-        cls, settings: MemorySettings, bus_url: str, secret: str, log_folder: Path | None
+        cls,
+        settings: MemorySettings,
+        bus_url: str,
+        secret: str,
+        log_folder: Path | None,
+        *,
+        traces: bool = False,
     ) -> Self:
         """What the settings say; without a folder the worker logs to standard error."""
         return cls(
             bus_url=bus_url,
             secret=secret,
+            traces=traces,
             chroma_path=settings.chroma_path,
             collection=settings.collection,
             models_dir=settings.data_dir / "models",
