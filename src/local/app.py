@@ -97,10 +97,7 @@ async def open_stack(
         vectors = VectorClient(bus, search_timeout=settings.memory.vector_timeout)
         memory = await _memory(resources, settings, bus, vectors, with_models=with_models)
         memories = Memories(memory)
-        traces = settings.telemetry.traces
-        config = WorkerConfig.of(
-            settings.memory, url, bus.secret, log_folder, traces=traces
-        ).to_line()
+        config = WorkerConfig.of(settings, url, bus.secret, log_folder).to_line()
         worker = await _vector_worker(resources, memory, vectors, config, lock)
         keeper = await resources.enter_async_context(StreamKeeper(bus, server))
         serving = Serving(lease, partial(_participants, bus, memories, keeper))

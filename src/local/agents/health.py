@@ -5,11 +5,13 @@ The agent answers also while the stack does not serve, as when its lease is lost
 
 import asyncio
 from collections.abc import Callable, Mapping
+from typing import get_args
 
 from local.agents.status import StatusReader, degradations
 from local.bus.connection import BusMessage, Connection
 from local.bus.participant import Participant
 from local.errors import StorageError
+from local.ledger.tasks import TaskKind
 from local.memory.tenant import Memories, Memory
 from local.protocol import subjects
 from local.protocol.envelope import DEFAULT_TENANT, encode, seal, utc_now
@@ -118,11 +120,13 @@ def _of_status(status: MemoryStatus, labels: Mapping[str, str]) -> list[Reading]
 
 
 async def _of_tasks(memory: Memory, labels: Mapping[str, str]) -> list[Reading]:
+    """A reading of each kind, also of those of which there is no task."""
+    tasks = {each.kind: each for each in await memory.ledger.backlog.counts()}
     return [
-        Reading(name=name, value=value, labels={**labels, "kind": tasks.kind})
-        for tasks in await memory.ledger.backlog.counts()
+        Reading(name=name, value=value, labels={**labels, "kind": kind})
+        for kind in get_args(TaskKind)
         for name, value in (
-            ("local2_tasks_waiting", tasks.waiting),
-            ("local2_tasks_set_aside", tasks.aside),
+            ("local2_tasks_waiting", tasks[kind].waiting if kind in tasks else 0),
+            ("local2_tasks_set_aside", tasks[kind].aside if kind in tasks else 0),
         )
     ]

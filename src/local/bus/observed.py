@@ -13,8 +13,8 @@ from local import telemetry
 from local.bus.subscription import BusMessage, Handler
 
 if TYPE_CHECKING:
-    from local.telemetry.meter import Meter
-    from local.telemetry.tracer import Attributes, Tracer
+    from local.telemetry.instruments import Meter
+    from local.telemetry.spans import Attributes, Tracer
 
 HEADER_ROOM = 256
 """Bytes that `traceparent` and the protocol around headers take at most. A message without so much

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any, Literal
 import msgspec
 
 if TYPE_CHECKING:
-    from local.telemetry.meter import Meter
-    from local.telemetry.tracer import Tracer
+    from local.telemetry.instruments import Meter
+    from local.telemetry.spans import Tracer
 
 tracer: "Tracer | None" = None
 meter: "Meter | None" = None
@@ -57,7 +57,7 @@ async def tracing(service: str, *, on: bool) -> AsyncIterator[None]:
     if not on:
         yield
         return
-    from local.telemetry.tracer import exporting  # noqa: PLC0415 - it costs a third of a second
+    from local.telemetry.spans import exporting  # noqa: PLC0415 - it costs a third of a second
 
     async with exporting(service) as opened:
         before, tracer = tracer, opened
@@ -74,7 +74,7 @@ def metering(*, on: bool) -> Iterator[None]:
     if not on:
         yield
         return
-    from local.telemetry.meter import Meter  # noqa: PLC0415 - it costs a sixth of a second
+    from local.telemetry.instruments import Meter  # noqa: PLC0415 - it costs a sixth of a second
 
     before, meter = meter, Meter()
     try:

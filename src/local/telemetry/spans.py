@@ -5,12 +5,14 @@ Exceptions are recorded by their type only: their messages repeat what was asked
 """
 
 import asyncio
+import logging
 import os
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import AbstractContextManager, asynccontextmanager, contextmanager
 from importlib.metadata import entry_points
 from typing import Any
 
+import structlog
 from opentelemetry.context import Context
 from opentelemetry.sdk.resources import SERVICE_NAME, OTELResourceDetector, Resource
 from opentelemetry.sdk.trace import TracerProvider
@@ -23,8 +25,12 @@ from local.errors import ConfigError, Local2Error
 
 TRACEPARENT = "traceparent"
 EXPORTERS = "opentelemetry_traces_exporter"
+STOP_PATIENCE = 2.0
+"""Seconds that a collector which does not answer may delay a stop."""
 
 Attributes = Mapping[str, str]
+
+log = structlog.get_logger()
 
 _propagator = TraceContextTextMapPropagator()
 
@@ -142,11 +148,35 @@ async def exporting(service: str) -> AsyncIterator[Tracer]:
     """
     named = {SERVICE_NAME: service, **OTELResourceDetector().detect().attributes}
     provider = TracerProvider(resource=Resource.create(named), shutdown_on_exit=False)
-    provider.add_span_processor(BatchSpanProcessor(span_exporter()))
+    exporter = span_exporter()
+    provider.add_span_processor(BatchSpanProcessor(exporter))
+    with _logged():
+        try:
+            yield Tracer(provider)
+        finally:
+            stopping = asyncio.create_task(asyncio.to_thread(provider.shutdown))
+            await asyncio.wait((stopping,), timeout=STOP_PATIENCE)
+            if not stopping.done():
+                exporter.shutdown()
+            await stopping
+
+
+class _Log(logging.Handler):
+    def emit(self, record: logging.LogRecord) -> None:
+        log.warning("traces_not_exported", reason=record.getMessage())
+
+
+@contextmanager
+def _logged() -> Iterator[None]:
+    """What OpenTelemetry says of its exports goes to our log."""
+    theirs, handler = logging.getLogger("opentelemetry"), _Log(logging.WARNING)
+    theirs.addHandler(handler)
+    theirs.propagate = False
     try:
-        yield Tracer(provider)
+        yield
     finally:
-        await asyncio.to_thread(provider.shutdown)
+        theirs.removeHandler(handler)
+        theirs.propagate = True
 
 
 def span_exporter() -> SpanExporter:
