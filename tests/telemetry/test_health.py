@@ -6,10 +6,11 @@ import msgspec
 import pytest
 
 from factories import ConnectBus, StartWorker
+from local.agents import health
 from local.agents.health import NOT_SERVED, HealthAgent
 from local.app import open_stack
 from local.bus import lease as leases
-from local.bus.connection import Connection, connect
+from local.bus.connection import BusMessage, Connection, connect
 from local.bus.lease import Holder, Lease
 from local.bus.server import EmbeddedServer
 from local.ledger.sqlite.database import Database
@@ -47,9 +48,9 @@ async def test_without_a_vector_worker_the_memory_is_ready_and_degraded(
 ) -> None:
     async with agent(bus, memory):
         assert await readiness_of(bus) == Readiness(ready=True)
-        health = await health_of(bus)
-        assert health.status == "degraded"
-        assert "vector worker" in health.reasons[0]
+        now = await health_of(bus)
+        assert now.status == "degraded"
+        assert "vector worker" in now.reasons[0]
 
         await start_worker()
 
@@ -57,6 +58,19 @@ async def test_without_a_vector_worker_the_memory_is_ready_and_degraded(
             return (await health_of(bus)).status == "ok"
 
         await eventually(well)
+
+
+async def test_gauges_are_read_although_the_vector_worker_hangs(
+    bus: Connection, memory: Memory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def hang(_: BusMessage) -> None: ...
+
+    monkeypatch.setattr(health, "PATIENCE", 0.1)
+    await bus.subscribe("vector.status", hang)
+
+    read = {(one.name, one.value) for one in await agent(bus, memory).gauges()}
+
+    assert {("local2_ready", 1), ("local2_degraded", 1), ("local2_tasks_set_aside", 0)} <= read
 
 
 async def test_turns_that_cannot_be_stored_degrade(
@@ -75,11 +89,11 @@ async def test_a_ledger_that_cannot_be_read_is_not_ready(
         await database._reader.stop()
 
         readiness = await readiness_of(bus)
-        health = await health_of(bus)
+        now = await health_of(bus)
 
     assert not readiness.ready
     assert "closed" in readiness.reasons[0]
-    assert health == Health(status="unavailable", reasons=readiness.reasons)
+    assert now == Health(status="unavailable", reasons=readiness.reasons)
 
 
 async def test_a_stack_that_does_not_serve_lets_the_one_that_does_answer_first(

@@ -148,19 +148,21 @@ async def test_no_span_holds_what_was_said_or_who_said_it(
 
 @pytest.mark.usefixtures("worker_here")
 async def test_a_client_of_another_kind_is_in_the_trace_that_its_header_names(
-    traced: Settings, spans: Spans
+    traced: Settings, spans: Spans, logs: Path
 ) -> None:
     async with open_stack(traced, with_generator=False) as stack:
         await _request(stack, {"traceparent": f"00-{TRACE}-{PARENT}-01"})
         await _request(stack, {"traceparent": "no trace"})
+        await _request(stack, {"traceparent": "x" * 600})
 
-    here, other = (s for s in spans() if s.name == "process tool.request.recall_topic")
+    here, *others = (s for s in spans() if s.name == "process tool.request.recall_topic")
     assert here.context
     assert here.parent
-    assert other.context
     assert f"{here.context.trace_id:x}".zfill(32) == TRACE
     assert f"{here.parent.span_id:x}" == PARENT
-    assert other.context.trace_id != here.context.trace_id
+    assert len(others) == 2
+    assert all(o.context and o.context.trace_id != here.context.trace_id for o in others)
+    assert "traceparent header" not in logs.read_text(encoding="utf-8")
 
 
 async def _request(stack: Stack, headers: dict[str, str]) -> None:

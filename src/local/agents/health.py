@@ -5,12 +5,14 @@ The agent answers also while the stack does not serve, as when its lease is lost
 
 import asyncio
 from collections.abc import Callable, Mapping
+from itertools import chain
 from typing import get_args
 
 from local.agents.status import StatusReader, degradations
 from local.bus.connection import BusMessage, Connection
 from local.bus.participant import Participant
-from local.errors import StorageError
+from local.client.maintenance import count_turns
+from local.errors import BusError, StorageError
 from local.ledger.tasks import TaskKind
 from local.memory.tenant import Memories, Memory
 from local.protocol import subjects
@@ -23,6 +25,8 @@ NAME = "health"
 OTHERS_FIRST = 0.5
 """Seconds that a stack which does not serve waits before it says so: another one may serve the bus,
 and whoever asks takes the first answer."""
+PATIENCE = 5.0
+"""Seconds that gauges wait for the vector worker and JetStream: Prometheus waits ten by default."""
 NOT_SERVED = "Nothing is served: the stack starts, or has lost its lease on the bus; see its log."
 
 GAUGES: Mapping[str, str] = {
@@ -34,6 +38,7 @@ GAUGES: Mapping[str, str] = {
     "local2_index_vectors": "Vectors in the index.",
     "local2_tasks_waiting": "Tasks of the backlog that wait, by kind.",
     "local2_tasks_set_aside": "Tasks that failed again and again, by kind.",
+    "local2_turns_waiting": "Turns and ratings that are not in the ledger yet.",
     "local2_dead_letters": "Messages that could not be read.",
 }
 
@@ -76,15 +81,26 @@ class HealthAgent(Participant):
 
     async def gauges(self) -> list[Reading]:
         """What GAUGES documents, now; of tenants there are as many as the operator made."""
-        readings: list[Reading] = []
-        for memory in self._memories:
-            labels = {"tenant": memory.tenant}
-            ready = (await self.readiness(memory.tenant)).ready
-            readings.append(Reading(name="local2_ready", value=ready, labels=labels))
-            if ready:
-                readings += _of_status(await self._status(memory), labels)
-                readings += await _of_tasks(memory, labels)
-        return readings
+        return list(chain(*await asyncio.gather(*map(self._gauges_of, self._memories))))
+
+    async def _gauges_of(self, memory: Memory) -> list[Reading]:
+        labels = {"tenant": memory.tenant}
+        ready = (await self.readiness(memory.tenant)).ready
+        readings = [Reading(name="local2_ready", value=ready, labels=labels)]
+        if not ready:
+            return readings
+        readings += await _of_tasks(memory, labels)
+        try:
+            async with asyncio.timeout(PATIENCE):
+                status = await self._status(memory)
+                turns = await count_turns(self.bus, memory.tenant)
+        except (BusError, TimeoutError):
+            return [*readings, Reading(name="local2_degraded", value=1, labels=labels)]
+        return [
+            *readings,
+            *_of_status(status, labels),
+            Reading(name="local2_turns_waiting", value=turns, labels=labels),
+        ]
 
     async def _status(self, memory: Memory) -> MemoryStatus:
         return await StatusReader(self.bus, memory, self._turns_problem).read()

@@ -6,7 +6,7 @@ Everything that the ollama package raises becomes one of our errors here, and no
 import asyncio
 import re
 from collections.abc import AsyncGenerator, Iterator, Sequence
-from contextlib import AbstractContextManager, AsyncExitStack, aclosing, contextmanager
+from contextlib import AsyncExitStack, aclosing, contextmanager
 from typing import Any, Literal, Self, TypeVar, cast
 from uuid import uuid4
 
@@ -18,7 +18,7 @@ from ollama import AsyncClient, ChatResponse, Message, ResponseError, Tool
 from local.errors import ConfigError, ModelError, ModelRefusedError, PromptTooLargeError, echoed
 from local.llm.framing import schema_of, system_prompt, user_prompt
 from local.llm.models import ChatChunk, ChatMessage, ToolCall, ToolDefinition, Usage
-from local.telemetry import model_call
+from local.telemetry import CountTokens, model_call
 
 PROVIDER = "ollama"
 PROBE_SECONDS = 2.0
@@ -94,7 +94,10 @@ class OllamaModel:
         their_messages = [_to_ollama(message) for message in messages]
         their_tools = list(_to_ollama_tools(tools))
         done_reason = None
-        with model_call("chat", self.name, PROVIDER) as used, self._errors():
+        with (
+            model_call("chat", self.name, PROVIDER) as used,
+            _as_model_errors(self.name, self._url),
+        ):
             parts = await self._client.chat(
                 self.name,
                 messages=their_messages,
@@ -120,20 +123,23 @@ class OllamaModel:
             Message(role="system", content=system_prompt(into, instruction)),
             Message(role="user", content=user_prompt(material)),
         ]
-        try:
-            async with asyncio.timeout(within):
-                return await self._decoded_answer(into, messages)
-        except TimeoutError as error:
-            raise ModelError(f"{self.name} did not answer within {within:g} s.") from error
+        with model_call("chat", self.name, PROVIDER) as used:
+            try:
+                async with asyncio.timeout(within):
+                    return await self._decoded_answer(into, messages, used)
+            except TimeoutError as error:
+                raise ModelError(f"{self.name} did not answer within {within:g} s.") from error
 
-    async def _decoded_answer(self, into: type[T], messages: Sequence[Message]) -> T:
+    async def _decoded_answer(
+        self, into: type[T], messages: Sequence[Message], used: CountTokens
+    ) -> T:
         """Ask without thinking, which is faster, and again with thinking if the answer is unusable.
 
         Without thinking Ollama ignores the schema for some models (ollama/ollama#15260), and
         returns nothing for others (#17823).
         """
         for think in (False, True) if self._thinks else (None,):
-            with model_call("chat", self.name, PROVIDER) as used, self._errors():
+            with _as_model_errors(self.name, self._url):
                 answer = await self._client.chat(
                     self.name,
                     messages=messages,
@@ -141,7 +147,7 @@ class OllamaModel:
                     think=think,
                     options={**self._options, "temperature": 0},
                 )
-                used(answer.prompt_eval_count or 0, answer.eval_count or 0)
+            used(answer.prompt_eval_count or 0, answer.eval_count or 0)
             decoded = _decoded(answer.message.content or "", into)
             if decoded is not None:
                 return decoded
@@ -150,9 +156,6 @@ class OllamaModel:
             f"{self.name} answered in another shape than it was asked for.",
             remedy="If it happens often, update Ollama or choose another model.",
         )
-
-    def _errors(self) -> AbstractContextManager[None]:
-        return _as_model_errors(self.name, self._url)
 
     def _check_end(self, done_reason: str | None) -> None:
         if done_reason is None:

@@ -24,6 +24,8 @@ from local import __version__
 from local.errors import ConfigError, Local2Error
 
 TRACEPARENT = "traceparent"
+LONGEST = 512
+"""Characters of `traceparent`: of a longer one OpenTelemetry would log each."""
 EXPORTERS = "opentelemetry_traces_exporter"
 STOP_PATIENCE = 2.0
 """Seconds that a collector which does not answer may delay a stop."""
@@ -75,8 +77,8 @@ class Tracer:
 
         Of the headers nothing else is taken: `tracestate` may hold any text.
         """
-        carried = {TRACEPARENT: headers[TRACEPARENT]} if headers and TRACEPARENT in headers else {}
-        context = _propagator.extract(carried)
+        carried = (headers or {}).get(TRACEPARENT, "")
+        context = _propagator.extract({TRACEPARENT: carried[:LONGEST]})
         return self.span(name, attributes, kind=SpanKind.SERVER, context=context)
 
     def carried(self) -> dict[str, str]:
