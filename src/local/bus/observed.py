@@ -4,6 +4,7 @@ Both ends are wrapped when they are made, so a message costs nothing where they 
 carried by the header `traceparent` of W3C, through requests and through JetStream.
 """
 
+from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from nats.aio.client import Client
@@ -108,7 +109,12 @@ def _measured(meter: "Meter", labels: tuple[str, str], handler: Handler) -> Hand
     in_progress = meter.requests_in_progress.labels(*labels)
 
     async def measure(message: BusMessage) -> None:
-        with in_progress.track_inprogress(), seconds.time():
+        begun = perf_counter()
+        in_progress.inc()
+        try:
             await handler(message)
+        finally:
+            in_progress.dec()
+            seconds.observe(perf_counter() - begun)
 
     return measure
