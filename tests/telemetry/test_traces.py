@@ -34,7 +34,7 @@ TURN = ("request query.received", "process query.received")
 STORED = (
     *TURN,
     "request memory.turn",
-    "process local2.deliver.memory_agent.default",
+    "process local2.deliver.memory_agent",
     "upsert_memory default",
     "ledger writer",
 )

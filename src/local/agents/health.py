@@ -16,7 +16,7 @@ from local.errors import BusError, StorageError
 from local.ledger.tasks import TaskKind
 from local.memory.tenant import Memories, Memory
 from local.protocol import subjects
-from local.protocol.envelope import DEFAULT_TENANT, encode, seal, utc_now
+from local.protocol.envelope import encode, seal, utc_now
 from local.protocol.health import Health, Readiness
 from local.protocol.payloads import MemoryStatus
 from local.telemetry import Reading
@@ -106,10 +106,10 @@ class HealthAgent(Participant):
         return await StatusReader(self.bus, memory, self._turns_problem).read()
 
     async def _say_ready(self, message: BusMessage) -> None:
-        await self._answer(message, await self.readiness(DEFAULT_TENANT))
+        await self._answer(message, await self.readiness(message.tenant))
 
     async def _say_health(self, message: BusMessage) -> None:
-        await self._answer(message, await self.health(DEFAULT_TENANT))
+        await self._answer(message, await self.health(message.tenant))
 
     async def _answer(self, message: BusMessage, answer: Readiness | Health) -> None:
         if not self._serves():

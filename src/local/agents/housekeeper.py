@@ -4,15 +4,18 @@ The Housekeeper reports whether ledger and index agree, and rebuilds the index o
 OutputKeeper stores tool outputs that are too long for a model.
 """
 
+from collections.abc import Awaitable, Callable
+
+from msgspec import Raw
+
 from local.agents.status import StatusReader, TurnsProblem
 from local.bus.connection import BusMessage, Connection
-from local.bus.identity import caller_of
-from local.bus.participant import Participant
-from local.errors import Local2Error
+from local.bus.participant import Participant, error_answer
+from local.errors import Local2Error, RequestError
 from local.fair_slots import FairSlots
 from local.memory.tenant import Memories, Memory
 from local.protocol import subjects
-from local.protocol.envelope import decode, encode, seal
+from local.protocol.envelope import Envelope, decode, encode, seal
 from local.protocol.payloads import OutputPart, Reindex, ToolResult
 from local.protocol.vectors import WorkerReady
 
@@ -28,38 +31,57 @@ class Housekeeper(Participant):
     def __init__(
         self,
         bus: Connection,
-        memory: Memory,
+        memories: Memories,
         turns_problem: TurnsProblem = lambda: None,
     ) -> None:
         super().__init__(bus, name=NAME, description="Keeps the vector index equal to the ledger.")
-        self._memory = memory
-        self._status = StatusReader(bus, memory, turns_problem)
+        self._memories = memories
+        self._turns_problem = turns_problem
         self.serve(subjects.MEMORY_STATUS, self._report, queue=NAME)
         self.serve(subjects.MEMORY_REINDEX, self._reindex, queue=NAME)
         self.serve(subjects.VECTOR_READY, self._worker_started, inner=True)
 
     async def _worker_started(self, message: BusMessage) -> None:
-        self._memory.indexer.worker_started(decode(message.data, WorkerReady).payload.worker)
+        self._memories.worker_started(decode(message.data, WorkerReady).payload.worker)
 
     async def _report(self, message: BusMessage) -> None:
-        await self._answer(message, None)
+        await self._answer(message, "status", _no_work)
 
     async def _reindex(self, message: BusMessage) -> None:
-        try:
+        async def begin(memory: Memory) -> None:
             embedder = decode(message.data, Reindex).payload.embedder if message.data else None
             if embedder is None:
-                await self._memory.indexer.rebuild()
+                await memory.indexer.rebuild()
             else:
-                await self._memory.reembedding.begin(embedder)
-        except Local2Error as error:
-            await self._answer(message, str(error))
-        else:
-            await self._answer(message, None)
+                await memory.reembedding.begin(embedder)
 
-    async def _answer(self, message: BusMessage, problem: str | None) -> None:
+        await self._answer(message, "reindex", begin)
+
+    async def _answer(
+        self, message: BusMessage, action: str, work: Callable[[Memory], Awaitable[None]]
+    ) -> None:
+        """Do what was asked for, and answer with the status of the memory, or with the error."""
+        problem: str | None = None
+        headers: dict[str, str] | None = None
+        try:
+            envelope = decode(message.data, Raw) if message.data else Envelope(payload=Raw())
+            caller = self.bus.identity.caller_of(message, envelope)
+            await self._memories.admitted(caller, action)
+            memory = self._memories.tenant(caller.tenant)
+            try:
+                await work(memory)
+            except Local2Error as error:
+                problem = str(error)
+            reader = StatusReader(self.bus, memory, self._turns_problem)
+            data = encode(seal(await reader.read(problem), type="status", source=NAME))
+        except RequestError as error:
+            data, headers = error_answer(error, source=NAME)
         if message.reply:
-            status = await self._status.read(problem)
-            await self.bus.publish(message.reply, encode(seal(status, type="status", source=NAME)))
+            await self.bus.publish(message.reply, data, headers=headers)
+
+
+async def _no_work(memory: Memory) -> None:
+    """A status is all that was asked for."""
 
 
 class OutputKeeper(Participant):
@@ -74,11 +96,12 @@ class OutputKeeper(Participant):
     async def _keep(self, message: BusMessage) -> None:
         try:
             envelope = decode(message.data, OutputPart)
-            caller = caller_of(envelope)
+            caller = self.bus.identity.caller_of(message, envelope)
             owner = caller.principal
             with self._slots.admitted(owner, len(message.data)):
                 async with self._slots.slot(owner):
-                    await self._memories.of(caller).outputs.store_part(envelope.payload)
+                    memory = await self._memories.admitted(caller, "turn")
+                    await memory.outputs.store_part(envelope.payload)
         except Local2Error as error:
             result = ToolResult.failed(error)
         else:
