@@ -11,7 +11,9 @@ from signal import SIGABRT, SIGBUS, SIGFPE, SIGILL, SIGSEGV
 import msgspec
 import structlog
 
+from local import telemetry
 from local.agents.archivist import Archivist
+from local.agents.health import GAUGES, HealthAgent
 from local.agents.housekeeper import Housekeeper, OutputKeeper
 from local.agents.listener import Listener
 from local.agents.memory_agent import MemoryAgent, deliver_turns
@@ -38,7 +40,7 @@ from local.models import open_models
 from local.opening import open_ledgers
 from local.protocol.envelope import utc_now
 from local.runtime import is_alive, runtime_file
-from local.settings import Settings
+from local.settings import Settings, TelemetrySettings
 from local.supervisor import Child, supervised
 from local.tenancy import Parts, Tenancy, in_background
 from local.tenants.accounts import accounts
@@ -94,6 +96,7 @@ async def open_stack(
     data_dir = settings.memory.data_dir
     async with AsyncExitStack() as resources:
         lock = await resources.enter_async_context(_locked(data_dir))
+        await _observed(resources, settings.telemetry)
         register = _register(settings)
         server = await _embedded(resources, settings, lock, register)
         url = server.url if server else str(settings.bus.url)
@@ -115,18 +118,26 @@ async def open_stack(
         memories = Memories(roles=register.directory.roles if register else None)
         tenancy = Tenancy(parts, memories)
         await resources.enter_async_context(tenancy.opened())
-        config = WorkerConfig.of(settings.memory, url, bus.secret, log_folder).to_line()
+        config = WorkerConfig.of(settings, url, bus.secret, log_folder).to_line()
         worker = await _vector_worker(resources, memories, vectors, config, lock)
         keeper = StreamKeeper(bus, server, lambda: tenancy.names)
         await resources.enter_async_context(keeper)
         backups = _backups(settings, bus, memories)
         serving = Serving(lease, partial(_participants, parts, memories, keeper, backups))
+        health = HealthAgent(
+            bus, memories, serves=lambda: serving.serves, turns_problem=lambda: keeper.problem
+        )
+        await resources.enter_async_context(health)
         await resources.enter_async_context(serving)
         await in_background(
             resources, stream_keeper=keeper.run(), lease=serving.keep(), backups=backups.run()
         )
         await resources.enter_async_context(tenancy.running())
         await in_background(resources, tenants=tenancy.follow())
+        if telemetry.meter is not None:
+            await resources.enter_async_context(
+                telemetry.meter.served(settings.telemetry, GAUGES, health.gauges)
+            )
         resources.enter_context(runtime_file(data_dir, url))
         log.info("stack_ready", url=bus.url, data=str(data_dir))
         resources.callback(log.info, "stack_stopping")
@@ -154,6 +165,12 @@ def _is_loopback(host: str) -> bool:
         return ip_address(host).is_loopback
     except ValueError:
         return host == "localhost"
+
+
+async def _observed(resources: AsyncExitStack, settings: TelemetrySettings) -> None:
+    """Switch traces and metrics on, as far as they are wanted, before anything is made."""
+    await resources.enter_async_context(telemetry.tracing("local2", on=settings.traces))
+    resources.enter_context(telemetry.metering(on=settings.metrics_port > 0))
 
 
 async def _leased_bus(

@@ -154,6 +154,13 @@ class GeneratorSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknow
     hidden_tools: tuple[str, ...] = ()
 
 
+class TelemetrySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    traces: bool = False
+    metrics_port: Annotated[int, msgspec.Meta(ge=0, le=65_535)] = 0
+    metrics_host: str = "127.0.0.1"
+    metrics_beyond_loopback: bool = False
+
+
 class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One Struct for each file in `config/`; the names are the files' names."""
 
@@ -161,6 +168,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     memory: MemorySettings = msgspec.field(default_factory=MemorySettings)
     roles: RolesSettings = msgspec.field(default_factory=RolesSettings)
     generator: GeneratorSettings = msgspec.field(default_factory=GeneratorSettings)
+    telemetry: TelemetrySettings = msgspec.field(default_factory=TelemetrySettings)
 
 
 def load_settings(
@@ -189,6 +197,7 @@ def load_settings(
         memory=_convert(sections, "memory", MemorySettings),
         roles=_convert(sections, "roles", RolesSettings),
         generator=_convert(sections, "generator", GeneratorSettings),
+        telemetry=_convert(sections, "telemetry", TelemetrySettings),
     )
 
 

@@ -34,6 +34,7 @@ from local.protocol.vectors import (
     VectorUpsert,
     WorkerReady,
 )
+from local.telemetry import tracing
 from local.vectors.config import WorkerConfig
 from local.vectors.embedder import Embedder, MissingEmbedder, choose_embedder, named_embedder
 from local.vectors.index import VectorIndex
@@ -100,6 +101,7 @@ async def work(config: WorkerConfig) -> None:
     """Run the vector worker until standard input closes or SIGTERM arrives."""
     stop = _stop_event()
     async with AsyncExitStack() as resources:
+        await resources.enter_async_context(tracing("local2.vector_worker", on=config.traces))
         index = await asyncio.to_thread(VectorIndex.open, config.chroma_path, config.collection)
         resources.callback(index.close)
         embedder = await asyncio.to_thread(

@@ -10,15 +10,16 @@ comes from (decision 0068). For everybody else subjects are what they are.
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Any
 from urllib.parse import urlsplit
 
 import msgspec
-import nats
 import nats.errors
 import structlog
 from nats.aio.client import Client
 
 from local.bus.identity import AUTHORIZATION, Claimed, Identity, bearer
+from local.bus.observed import new_client
 from local.bus.subscription import BusMessage, Handler, Headers, Subscription
 from local.bus.tool_results import ToolResults
 from local.errors import (
@@ -289,20 +290,21 @@ async def _open(
         lost.clear()
         log.info("bus_reconnected", connection=name)
 
-    who = (
+    client = new_client()
+    who: dict[str, Any] = (
         {"nkeys_seed_str": credentials.seed, "inbox_prefix": credentials.inbox}
         if credentials
         else {}
     )
     opening = asyncio.create_task(
-        nats.connect(
+        client.connect(
             url,
             name=name,
             error_cb=on_error,
             disconnected_cb=on_disconnect,
             reconnected_cb=on_reconnect,
             max_reconnect_attempts=-1,
-            reconnect_time_wait=RECONNECT_WAIT,
+            reconnect_time_wait=RECONNECT_WAIT,  # type: ignore[arg-type] # it sleeps so long
             drain_timeout=DRAIN_TIMEOUT,
             **who,
         )
@@ -310,7 +312,8 @@ async def _open(
     try:
         await asyncio.wait((opening, refused), return_when=asyncio.FIRST_COMPLETED)
         if opening.done():
-            return opening.result()
+            opening.result()
+            return client
         raise _RefusedError(refused.result())
     finally:
         opening.cancel()

@@ -22,6 +22,7 @@ from local.bus.connection import (
     Subscription,
 )
 from local.bus.identity import is_genuine
+from local.bus.observed import observed
 from local.errors import ForbiddenError, Local2Error
 from local.protocol import subjects
 from local.protocol.envelope import encode, new_id, seal, utc_now
@@ -110,7 +111,7 @@ class Participant:
                 self._subscriptions.append(
                     await self.bus.subscribe(
                         endpoint.subject,
-                        self._counted(endpoint),
+                        observed(self.name, endpoint.subject, self._counted(endpoint)),
                         queue=endpoint.queue,
                         limit=endpoint.limit,
                         tenant=endpoint.tenant,

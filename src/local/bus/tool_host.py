@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 import structlog
 
+from local import telemetry
 from local.bus.connection import BusMessage, Connection, Headers
 from local.bus.identity import signed
 from local.bus.outputs import with_preview
@@ -196,6 +197,7 @@ class ToolHost(Participant):
         if result.error is not None:
             self._requests.errors += 1
             self._requests.last_error = result.outcome
+            telemetry.tool_failed(self.name, result.error.code)
         self._log.info(
             "request",
             outcome=result.outcome,

@@ -21,7 +21,7 @@ app.add_typer(tenants.group, name="tenants")
 
 Config = Annotated[
     Path | None,
-    typer.Option(help="Folder of bus.yaml, memory.yaml and generator.yaml; else ./config."),
+    typer.Option(help="Folder of bus.yaml, memory.yaml and the like; else ./config."),
 ]
 
 

@@ -10,7 +10,7 @@ import msgspec
 
 from local.errors import IndexDamagedError, StorageError
 from local.ledger.sqlite.database import read_only
-from local.settings import EmbedderChoice, MemorySettings
+from local.settings import EmbedderChoice, Settings
 
 DIRTY = ".dirty"
 """A file in Chroma's folder: its last owner did not close it, or the ledger is another one."""
@@ -43,22 +43,23 @@ class WorkerConfig(msgspec.Struct, frozen=True, kw_only=True):
     embedding_model: str
     ollama_url: str
     secret: str = ""
+    traces: bool = False
     log_file: Path | None = None
 
     @classmethod
-    def of(
-        cls, settings: MemorySettings, bus_url: str, secret: str, log_folder: Path | None
-    ) -> Self:
+    def of(cls, settings: Settings, bus_url: str, secret: str, log_folder: Path | None) -> Self:
         """What the settings say; without a folder the worker logs to standard error."""
+        memory = settings.memory
         return cls(
             bus_url=bus_url,
             secret=secret,
-            chroma_path=settings.chroma_path,
-            collection=settings.collection,
-            models_dir=settings.data_dir / "models",
-            embedder=settings.embedder,
-            embedding_model=settings.embedding_model,
-            ollama_url=settings.ollama_url,
+            traces=settings.telemetry.traces,
+            chroma_path=memory.chroma_path,
+            collection=memory.collection,
+            models_dir=memory.data_dir / "models",
+            embedder=memory.embedder,
+            embedding_model=memory.embedding_model,
+            ollama_url=memory.ollama_url,
             log_file=log_folder / "vector_worker.log" if log_folder else None,
         )
 

@@ -126,7 +126,9 @@ class VectorStore:
     async def _search_by(self, loaded: LoadedEmbedder, ask: VectorSearch) -> VectorHits:
         nearest = partial(self._nearest, loaded.embedder, ask)
         if (vector := loaded.recent.get(ask.text)) is not None:
-            return await self._storing.run(nearest, vector, urgent=True)
+            hits = await self._storing.run(nearest, vector, urgent=True)
+            hits.cached = True
+            return hits
         hits = await loaded.queries.ask(ask.text, patience=ask.patience, then=nearest)
         loaded.keep(ask.text, np.frombuffer(hits.question, np.float32))
         return hits

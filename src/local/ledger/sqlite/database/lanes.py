@@ -18,6 +18,7 @@ from local.errors import StorageError
 from local.ledger.sqlite.database.connections import SqlConnection
 from local.ledger.sqlite.database.soundness import as_storage_error
 from local.ledger.sqlite.database.tally import Tally
+from local.telemetry import watching_lane
 
 T = TypeVar("T")
 Work = Callable[[SqlConnection], T]
@@ -56,6 +57,7 @@ class Lane:
         self._ready: asyncio.Future[None] = self._loop.create_future()
         self._stopped = asyncio.Event()
         self._closing = False
+        self._watches = watching_lane(name)
         self._thread = threading.Thread(target=self._work, name=name, daemon=True)
 
     async def start(self) -> None:
@@ -73,6 +75,8 @@ class Lane:
         if self._closing:
             raise StorageError(f"The database {self._path} is closed.")
         future: asyncio.Future[T] = self._loop.create_future()
+        for watch in self._watches:
+            watch(future)
         self._jobs.put(_Job(work, future))
         return future
 
