@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 import structlog
 
+from local.admission import Admission
 from local.agents.housekeeper import Housekeeper, OutputKeeper
 from local.agents.listener import Listener
 from local.agents.memory_agent import MemoryAgent
@@ -26,7 +27,6 @@ from local.bus.tool_host import ToolHost
 from local.bus.vector_client import VectorClient
 from local.client.tools import Toolbox
 from local.errors import FolderLockedError
-from local.fair_slots import FairSlots
 from local.folder import folder_lock
 from local.generator.agent import GeneratorAgent
 from local.llm.choice import choose_chat_model
@@ -38,7 +38,7 @@ from local.opening import open_ledger
 from local.protocol.envelope import DEFAULT_TENANT, encode, seal
 from local.protocol.payloads import MemoryChange
 from local.runtime import is_alive, runtime_file
-from local.settings import Settings
+from local.settings import LimitSettings, Settings
 from local.supervisor import Child, supervised
 from local.tools.catalog import TOOL_NAMES, memory_tools
 from local.vectors.config import EXIT_SOFTWARE, WorkerConfig
@@ -97,7 +97,7 @@ async def open_stack(
         config = WorkerConfig.of(settings.memory, url, bus.secret, log_folder).to_line()
         worker = await _vector_worker(resources, memory, vectors, config, lock)
         keeper = await resources.enter_async_context(StreamKeeper(bus, server))
-        serving = Serving(lease, partial(_participants, bus, memories, keeper))
+        serving = Serving(lease, partial(_participants, bus, memories, keeper, settings.limits))
         await resources.enter_async_context(serving)
         await _in_background(
             resources,
@@ -182,17 +182,17 @@ async def _embedded(
 
 
 async def _participants(
-    bus: Connection, memories: Memories, keeper: StreamKeeper
+    bus: Connection, memories: Memories, keeper: StreamKeeper, limits: LimitSettings
 ) -> list[Participant]:
     """Whatever serves the memory on the bus."""
-    slots, memory = FairSlots(), memories.tenant(DEFAULT_TENANT)
-    tools = [ToolHost(bus, tool, slots=slots) for tool in memory_tools(memories)]
+    admission, memory = Admission(limits), memories.tenant(DEFAULT_TENANT)
+    tools = [ToolHost(bus, tool, admission=admission) for tool in memory_tools(memories)]
     housekeeper = Housekeeper(bus, memory, lambda: keeper.problem)
     agents = [
         housekeeper,
-        OutputKeeper(bus, memories),
+        OutputKeeper(bus, memories, admission),
         Listener(bus, memories),
-        Porter(bus, memories),
+        Porter(bus, memories, admission),
     ]
     timeout = memory.settings.turn_timeout
     memory_agent = await MemoryAgent.open(bus, memories, tenant=memory.tenant, turn_timeout=timeout)

@@ -8,12 +8,12 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
+from local.admission import Admission
 from local.bus.connection import BusMessage, Connection
 from local.bus.identity import caller_of
 from local.bus.participant import Participant
 from local.client.maintenance import count_letters
 from local.errors import BusError, IndexDamagedError, Local2Error, StorageError, VectorError
-from local.fair_slots import FairSlots
 from local.ledger.records import Counts
 from local.ledger.tasks import TaskCounts
 from local.memory.tenant import Memories, Memory
@@ -158,10 +158,12 @@ class Housekeeper(Participant):
 class OutputKeeper(Participant):
     """Serves `memory.output.keep`; its acknowledgement means that the part is on disk."""
 
-    def __init__(self, bus: Connection, memories: Memories) -> None:
+    def __init__(
+        self, bus: Connection, memories: Memories, admission: Admission | None = None
+    ) -> None:
         super().__init__(bus, name=OUTPUT_KEEPER, description="Keeps long tool outputs whole.")
         self._memories = memories
-        self._slots = FairSlots()
+        self._admission = admission or Admission()
         self.serve(subjects.MEMORY_OUTPUT_KEEP, self._keep, queue=OUTPUT_KEEPER, limit=None)
 
     async def _keep(self, message: BusMessage) -> None:
@@ -169,8 +171,8 @@ class OutputKeeper(Participant):
             envelope = decode(message.data, OutputPart)
             caller = caller_of(envelope)
             owner = caller.principal
-            with self._slots.admitted(owner, len(message.data)):
-                async with self._slots.slot(owner):
+            with self._admission.admitted(owner, message.data):
+                async with self._admission.slot(owner):
                     await self._memories.of(caller).outputs.store_part(envelope.payload)
         except Local2Error as error:
             result = ToolResult.failed(error)

@@ -10,11 +10,11 @@ from typing import TypeVar
 import msgspec
 import structlog
 
+from local.admission import Admission
 from local.bus.connection import BusMessage, Connection
 from local.bus.identity import caller_of
 from local.bus.participant import Participant, error_answer
 from local.errors import BadRequestError, Local2Error, TooLargeError
-from local.fair_slots import FairSlots
 from local.memory.service import MemoryService
 from local.memory.tenant import Memories
 from local.protocol import subjects
@@ -36,10 +36,12 @@ log = structlog.get_logger()
 class Porter(Participant):
     """Serves `memory.export` and `memory.import`."""
 
-    def __init__(self, bus: Connection, memories: Memories) -> None:
+    def __init__(
+        self, bus: Connection, memories: Memories, admission: Admission | None = None
+    ) -> None:
         super().__init__(bus, name=NAME, description="Exports memories, and imports them.")
         self._memories = memories
-        self._slots = FairSlots()
+        self._admission = admission or Admission()
         self._pieces = Pieces()
         self._answer_with(subjects.MEMORY_EXPORT, ExportRequest, _export)
         self._answer_with(subjects.MEMORY_IMPORT, ImportRequest, self._import)
@@ -53,8 +55,8 @@ class Porter(Participant):
         async def answered(message: BusMessage) -> msgspec.Struct:
             envelope = decode(message.data, payload)
             caller = caller_of(envelope)
-            with self._slots.admitted(caller.principal, len(message.data)):
-                async with self._slots.slot(caller.principal):
+            with self._admission.admitted(caller.principal, message.data):
+                async with self._admission.slot(caller.principal):
                     return await function(self._memories.of(caller), envelope.payload)
 
         async def handle(message: BusMessage) -> None:

@@ -11,6 +11,7 @@ import numpy as np
 from local.ledger.search import Search, StemCounts
 from local.ledger.sqlite.candidates import Filter
 from local.ledger.sqlite.database import SqlConnection
+from local.ledger.sqlite.held import Held
 from local.ledger.sqlite.rows import TenantRows
 from local.ledger.sqlite.working_sets import PlaceRows
 from local.text.keywords import stems
@@ -23,7 +24,6 @@ BROAD = 0.5
 """A scope with more of all rows than this narrows nothing."""
 GROWTH = 1.25
 """Of the table, after which words are counted again."""
-KEPT = 50_000
 
 COLUMNS = "{content topic label said}"
 
@@ -31,11 +31,12 @@ COLUMNS = "{content topic label said}"
 class FullText:
     """BM25 over one database; remembers how frequent words are. Used inside reads only."""
 
-    def __init__(self, rows: TenantRows) -> None:
+    def __init__(self, rows: TenantRows, held: Held) -> None:
         self._rows = rows
+        self._words = held.words
         self._known: dict[str, float] = {}
         self._counted = self._last = 1
-        self._places = PlaceRows(rows)
+        self._places = PlaceRows(rows, held.rows)
 
     def search(
         self,
@@ -130,9 +131,10 @@ class FullText:
 
     def _refresh(self, connection: SqlConnection) -> None:
         self._last = self._rows.execute(connection, "last_row").fetchone()["last"] or 1
-        if self._last > self._counted * GROWTH or len(self._known) > KEPT:
+        if self._last > self._counted * GROWTH or len(self._known) > self._words.most:
             self._counted = self._last
             self._known.clear()
+        self._words.use(self, len(self._known), self._known.clear)
 
 
 def _within(filter_: Filter) -> str:

@@ -22,6 +22,7 @@ from local.ledger.sqlite.erasures import Erasures
 from local.ledger.sqlite.exports import Exports
 from local.ledger.sqlite.extraction import Extractions
 from local.ledger.sqlite.facts import Facts, RecentTopics
+from local.ledger.sqlite.held import held_of
 from local.ledger.sqlite.imports import Imports
 from local.ledger.sqlite.index import IndexedRecords
 from local.ledger.sqlite.knowledge import Knowledge
@@ -51,7 +52,8 @@ class Ledger:
         tombstones = Tombstones(rows)
         written = RecordRows(rows, tombstones.stand_for)
         self.records = Records(rows, written)
-        topics = RecentTopics()
+        held = held_of(database)
+        topics = RecentTopics(held.topics)
         self.facts = Facts(rows, written, topics)
         self.extraction = Extractions(rows, written, topics)
         self.knowledge = Knowledge(rows, written)
@@ -67,11 +69,11 @@ class Ledger:
         self.backlog = TaskQueue(rows)
         self.upkeep = Upkeep(rows, written, topics)
         self.audit = Audit(rows, written, topics)
-        self.searches = Searches(rows)
+        self.searches = Searches(rows, held)
         self.exports = Exports(rows)
         self.imports = Imports(rows, written, (topics.forget_all, self.knowledge.forget_held))
-        held = topics.forget_all, self.searches.forget_held
-        self.erasures = Erasures(database, rows, written, tombstones, held)
+        forgetting = topics.forget_all, self.searches.forget_held
+        self.erasures = Erasures(database, rows, written, tombstones, forgetting)
 
     @classmethod
     @asynccontextmanager

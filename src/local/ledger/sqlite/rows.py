@@ -57,11 +57,11 @@ class TenantRows:
 
     async def read(self, work: Work[T]) -> T:
         """Run several statements on the reader's connection."""
-        return await self._database.read(work)
+        return await self._database.read(work, owner=self.tenant)
 
     async def write(self, work: Work[T]) -> T:
         """Run several statements in one transaction."""
-        return await self._database.write(work)
+        return await self._database.write(work, owner=self.tenant)
 
     def execute(self, connection: SqlConnection, statement: str, **values: Any) -> Cursor:
         """Execute a named statement inside `read` or `write`."""
