@@ -1,6 +1,6 @@
 """The tables that a statement of SQL reads or writes, and whether each is filtered by the tenant.
 
-It knows the SQL that the ledger's files have, and not more: what it does not understand is unfiltered.
+It knows the SQL that the ledger's files have, and not more: what it cannot read is unfiltered.
 """
 
 import re
@@ -11,7 +11,7 @@ import msgspec
 
 WITH_TENANT = {
     "record", "task", "relation", "feedback", "note", "tool_output", "audit", "access", "tombstone",
-    "consolidation",
+    "consolidation", "usage",
 }  # fmt: skip
 BY_RECORD = {"vector": "record", "feature": "record", "record_text": "rowid"}
 """Tables without a tenant, and the column that names the row of the record they belong to."""

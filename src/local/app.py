@@ -29,6 +29,7 @@ from local.client.tools import Toolbox
 from local.errors import FolderLockedError
 from local.folder import folder_lock
 from local.generator.agent import GeneratorAgent
+from local.ledger.quota import Quota
 from local.llm.choice import choose_chat_model
 from local.llm.models import ChatModel
 from local.memory.changes import Announce
@@ -139,7 +140,11 @@ async def _memory(
     with_models: bool,
 ) -> Memory:
     """Open the ledger and the models, and make the memory of them."""
-    ledger = await resources.enter_async_context(open_ledger(settings.memory, DEFAULT_TENANT))
+    limits = settings.limits
+    quota = Quota(records=limits.tenant_records, bytes=limits.tenant_bytes)
+    ledger = await resources.enter_async_context(
+        open_ledger(settings.memory, DEFAULT_TENANT, quota)
+    )
     models = await open_models(resources, settings) if with_models else Models()
     toolbox = await resources.enter_async_context(Toolbox(bus, source="memory"))
     return Memory(

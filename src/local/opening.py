@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from local.errors import DamagedError
+from local.ledger.quota import UNLIMITED, Quota
 from local.ledger.sqlite.database import has_content
 from local.ledger.sqlite.database.tally import Tally
 from local.ledger.sqlite.ledger import COUNTED, Ledger
@@ -23,7 +24,9 @@ def has_ledger(settings: MemorySettings) -> bool:
 
 
 @asynccontextmanager
-async def open_ledger(settings: MemorySettings, tenant: str) -> AsyncIterator[Ledger]:
+async def open_ledger(
+    settings: MemorySettings, tenant: str, quota: Quota = UNLIMITED
+) -> AsyncIterator[Ledger]:
     """Open the ledger, or make one where nothing says that there was one.
 
     Raises:
@@ -31,7 +34,7 @@ async def open_ledger(settings: MemorySettings, tenant: str) -> AsyncIterator[Le
         StorageError: It cannot be opened.
     """
     await asyncio.to_thread(refuse_a_missing_ledger, settings)
-    async with Ledger.open(ledger_path(settings), tenant) as ledger:
+    async with Ledger.open(ledger_path(settings), tenant, quota) as ledger:
         yield ledger
 
 

@@ -38,7 +38,7 @@ TENANT_ROWS = {"self._rows", "rows", "self"}
 OTHERS = {
     "ledger/sqlite/rows.py": "TenantRows itself",
     "ledger/sqlite/ledger.py": "check_full_text and count_rows, of the whole file",
-    "ledger/sqlite/database/connections.py": "pragmas, migrations, and one row of somebody else's file",
+    "ledger/sqlite/database/connections.py": "pragmas, migrations, one row of another's file",
     "ledger/sqlite/database/lanes.py": "the transaction around the work",
     "ledger/sqlite/database/soundness.py": "pragmas",
     "ledger/sqlite/database/tally.py": "the count of commits",

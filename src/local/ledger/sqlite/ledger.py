@@ -12,6 +12,7 @@ from pathlib import Path
 import structlog
 
 from local.errors import StorageError
+from local.ledger.quota import UNLIMITED, Quota
 from local.ledger.records import Counts
 from local.ledger.sqlite.audit import Audit
 from local.ledger.sqlite.backlog import TaskQueue
@@ -45,9 +46,9 @@ COUNTED = "record"
 class Ledger:
     """What the memory stores and finds, part by part."""
 
-    def __init__(self, database: Database, tenant: str) -> None:
+    def __init__(self, database: Database, tenant: str, quota: Quota = UNLIMITED) -> None:
         self._database = database
-        self._rows = rows = TenantRows(database, tenant)
+        self._rows = rows = TenantRows(database, tenant, quota)
         self.tenant = tenant
         tombstones = Tombstones(rows)
         written = RecordRows(rows, tombstones.stand_for)
@@ -77,7 +78,9 @@ class Ledger:
 
     @classmethod
     @asynccontextmanager
-    async def open(cls, path: Path, tenant: str) -> AsyncIterator["Ledger"]:
+    async def open(
+        cls, path: Path, tenant: str, quota: Quota = UNLIMITED
+    ) -> AsyncIterator["Ledger"]:
         """Open the file of a ledger, or make one.
 
         Raises:
@@ -85,7 +88,7 @@ class Ledger:
             StorageError: It cannot be opened.
         """
         async with Database.open(path, migrations(), counted=COUNTED) as database:
-            yield cls(database, tenant)
+            yield cls(database, tenant, quota)
 
     async def counts(self) -> Counts:
         """How many records there are, and how many of them the index has."""
