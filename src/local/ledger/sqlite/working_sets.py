@@ -10,6 +10,7 @@ the list of all rows of a place for every word, which takes a millisecond or mor
 """
 
 from array import array
+from bisect import bisect_left
 from collections import OrderedDict
 from collections.abc import Iterable
 from functools import partial
@@ -63,6 +64,13 @@ class PlaceRows:
         """How many of the rows are in one of the places."""
         self._catch_up(connection)
         return sum(_common(self._of(connection, place), rows) for place in places)
+
+    def over(self, connection: SqlConnection, places: Iterable[str], row: int) -> float:
+        """All rows of the places over those from this one on."""
+        self._catch_up(connection)
+        every = [self._of(connection, place) for place in places]
+        newer = sum(len(rows) - bisect_left(rows, row) for rows in every)
+        return sum(map(len, every)) / max(newer, 1)
 
     def _of(self, connection: SqlConnection, place: str) -> "array[int]":
         if place not in self._places:
