@@ -12,6 +12,7 @@ import msgspec
 import structlog
 
 from local import telemetry
+from local.admission import Admission
 from local.agents.archivist import Archivist
 from local.agents.health import GAUGES, HealthAgent
 from local.agents.housekeeper import Housekeeper, OutputKeeper
@@ -31,8 +32,8 @@ from local.bus.settling import turns_stored
 from local.bus.tool_host import ToolHost
 from local.bus.vector_client import VectorClient
 from local.errors import ConfigError, FolderLockedError
-from local.fair_slots import FairSlots
 from local.folder import folder_lock
+from local.ledger.quota import Quota
 from local.llm.choice import choose_chat_model
 from local.llm.models import ChatModel
 from local.memory.tenant import Memories, Models
@@ -101,7 +102,8 @@ async def open_stack(
         server = await _embedded(resources, settings, lock, register)
         url = server.url if server else str(settings.bus.url)
         bus, lease = await _leased_bus(resources, settings, url, register, owned=server is not None)
-        ledgers = await resources.enter_async_context(open_ledgers(settings.memory))
+        quota = Quota(records=settings.limits.tenant_records, bytes=settings.limits.tenant_bytes)
+        ledgers = await resources.enter_async_context(open_ledgers(settings.memory, quota))
         chat = await _chat_model(resources, settings) if with_generator else None
         vectors = VectorClient(bus, search_timeout=settings.memory.vector_timeout)
         parts = Parts(
@@ -254,8 +256,8 @@ async def _participants(
 ) -> list[Participant]:
     """Whatever serves the memory on the bus."""
     bus, register = parts.bus, parts.register
-    slots = FairSlots()
-    tools = [ToolHost(bus, tool, slots=slots) for tool in memory_tools(memories)]
+    admission = Admission(parts.settings.limits)
+    tools = [ToolHost(bus, tool, admission=admission) for tool in memory_tools(memories)]
     for memory in memories:
         await deliver_turns(bus, memory.tenant)
     sharing = [SharedTools(bus, register.shares)] if register else []
@@ -263,9 +265,9 @@ async def _participants(
         *tools,
         *sharing,
         Housekeeper(bus, memories, lambda: keeper.problem),
-        OutputKeeper(bus, memories),
+        OutputKeeper(bus, memories, admission),
         Listener(bus, memories),
-        Porter(bus, memories),
+        Porter(bus, memories, admission),
         MemoryAgent(bus, memories, turn_timeout=parts.settings.memory.turn_timeout),
         Archivist(bus, backups),
     ]

@@ -7,6 +7,7 @@ Local2Error
 │   ├── UnknownToolError      unknown_tool       nobody serves this tool
 │   ├── TooLargeError         too_large          more bytes than the limit
 │   ├── DeadlineError         deadline_exceeded  the deadline passed before the work began
+│   ├── QuotaError            quota_exceeded     the tenant has stored as much as it may
 │   └── ForbiddenError        forbidden          a subject of the stack's own processes
 ├── ConfigError               a file in config/ or an environment override
 ├── BusError                  unavailable        the bus, or who should answer on it
@@ -46,6 +47,7 @@ ErrorCode = Literal[
     "forbidden",
     "unavailable",
     "overloaded",
+    "quota_exceeded",
     "embedder_mismatch",
     "index_damaged",
     "tool_failed",
@@ -83,6 +85,8 @@ class Local2Error(Exception):
     """
 
     code: ClassVar[ErrorCode] = "internal"
+    retry_after: float | None = None
+    """Seconds after which the same may succeed, where somebody knows."""
 
     def __init__(
         self, message: str, *, remedy: str | None = None, logged: str | None = None
@@ -120,6 +124,10 @@ class DeadlineError(RequestError):
     code: ClassVar[ErrorCode] = "deadline_exceeded"
 
 
+class QuotaError(RequestError):
+    code: ClassVar[ErrorCode] = "quota_exceeded"
+
+
 class ForbiddenError(RequestError):
     code: ClassVar[ErrorCode] = "forbidden"
 
@@ -151,11 +159,17 @@ class StackNotRunningError(BusError):
 class OverloadedError(Local2Error):
     code: ClassVar[ErrorCode] = "overloaded"
 
-    def __init__(self) -> None:
+    def __init__(
+        self,
+        message: str = "Too much is being asked at once; nothing was done.",
+        *,
+        retry_after: float = 1.0,
+    ) -> None:
         super().__init__(
-            "Too much is being asked at once; nothing was done.",
-            remedy="Ask again in a moment, and wait for answers before you ask for more.",
+            message,
+            remedy=f"Ask again in {retry_after:g} s, and wait for answers before you ask for more.",
         )
+        self.retry_after = retry_after
 
 
 class ToolFailedError(Local2Error):

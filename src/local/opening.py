@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from local.errors import DamagedError
+from local.ledger.quota import UNLIMITED, Quota
 from local.ledger.sqlite.database import Database, has_content
 from local.ledger.sqlite.database.tally import Tally
 from local.ledger.sqlite.ledger import COUNTED, Ledger
@@ -26,18 +27,23 @@ def has_ledger(settings: MemorySettings) -> bool:
 class Ledgers:
     """Every tenant's ledger, over the file that they share."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, quota: Quota) -> None:
         self._database = database
+        self._quota = quota
 
     @asynccontextmanager
     async def opened(self, tenant: str) -> AsyncIterator[Ledger]:
         """One tenant's, while the context lasts."""
-        yield Ledger(self._database, tenant)
+        yield Ledger(self._database, tenant, self._quota)
 
 
 @asynccontextmanager
-async def open_ledgers(settings: MemorySettings) -> AsyncIterator[Ledgers]:
+async def open_ledgers(
+    settings: MemorySettings, quota: Quota = UNLIMITED
+) -> AsyncIterator[Ledgers]:
     """Open the ledger's file, or make one where nothing says that there was one.
+
+    `quota`: what each tenant may store.
 
     Raises:
         DamagedError: It is missing beside what was made of it, damaged, or an older one.
@@ -46,7 +52,7 @@ async def open_ledgers(settings: MemorySettings) -> AsyncIterator[Ledgers]:
     await asyncio.to_thread(refuse_a_missing_ledger, settings)
     path = ledger_path(settings)
     async with Database.open(path, migrations(), counted=COUNTED) as database:
-        yield Ledgers(database)
+        yield Ledgers(database, quota)
 
 
 @asynccontextmanager

@@ -161,6 +161,31 @@ class TelemetrySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknow
     metrics_beyond_loopback: bool = False
 
 
+Count = Annotated[int, msgspec.Meta(ge=1)]
+NoneOrMore = Annotated[int, msgspec.Meta(ge=0)]
+Rate = Annotated[float, msgspec.Meta(ge=0)]
+
+
+class LimitSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    request_bytes: Count = 8_000_000
+    nesting: Annotated[int, msgspec.Meta(ge=8)] = 64
+    tenant_rate: Rate = 20_000
+    tenant_burst: Count = 40_000
+    user_rate: Rate = 10_000
+    user_burst: Count = 20_000
+    requests: Count = 320
+    tenant_requests: Count = 256
+    user_requests: Count = 192
+    waiting: Count = 10_240
+    tenant_waiting: Count = 8_192
+    user_waiting: Count = 4_096
+    waiting_bytes: Count = 80 * 1024 * 1024
+    tenant_waiting_bytes: Count = 64 * 1024 * 1024
+    user_waiting_bytes: Count = 32 * 1024 * 1024
+    tenant_records: NoneOrMore = 10_000_000
+    tenant_bytes: NoneOrMore = 20_000_000_000
+
+
 class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One Struct for each file in `config/`; the names are the files' names."""
 
@@ -169,6 +194,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     roles: RolesSettings = msgspec.field(default_factory=RolesSettings)
     generator: GeneratorSettings = msgspec.field(default_factory=GeneratorSettings)
     telemetry: TelemetrySettings = msgspec.field(default_factory=TelemetrySettings)
+    limits: LimitSettings = msgspec.field(default_factory=LimitSettings)
 
 
 def load_settings(
@@ -198,6 +224,7 @@ def load_settings(
         roles=_convert(sections, "roles", RolesSettings),
         generator=_convert(sections, "generator", GeneratorSettings),
         telemetry=_convert(sections, "telemetry", TelemetrySettings),
+        limits=_convert(sections, "limits", LimitSettings),
     )
 
 

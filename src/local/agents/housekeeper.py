@@ -8,11 +8,11 @@ from collections.abc import Awaitable, Callable
 
 from msgspec import Raw
 
+from local.admission import Admission
 from local.agents.status import StatusReader, TurnsProblem
 from local.bus.connection import BusMessage, Connection
 from local.bus.participant import Participant, error_answer
 from local.errors import Local2Error, RequestError
-from local.fair_slots import FairSlots
 from local.memory.tenant import Memories, Memory
 from local.protocol import subjects
 from local.protocol.envelope import Envelope, decode, encode, seal
@@ -87,10 +87,12 @@ async def _no_work(memory: Memory) -> None:
 class OutputKeeper(Participant):
     """Serves `memory.output.keep`; its acknowledgement means that the part is on disk."""
 
-    def __init__(self, bus: Connection, memories: Memories) -> None:
+    def __init__(
+        self, bus: Connection, memories: Memories, admission: Admission | None = None
+    ) -> None:
         super().__init__(bus, name=OUTPUT_KEEPER, description="Keeps long tool outputs whole.")
         self._memories = memories
-        self._slots = FairSlots()
+        self._admission = admission or Admission()
         self.serve(subjects.MEMORY_OUTPUT_KEEP, self._keep, queue=OUTPUT_KEEPER, limit=None)
 
     async def _keep(self, message: BusMessage) -> None:
@@ -98,8 +100,8 @@ class OutputKeeper(Participant):
             envelope = decode(message.data, OutputPart)
             caller = self.bus.identity.caller_of(message, envelope)
             owner = caller.principal
-            with self._slots.admitted(owner, len(message.data)):
-                async with self._slots.slot(owner):
+            with self._admission.admitted(owner, message.data):
+                async with self._admission.slot(owner):
                     memory = await self._memories.admitted(caller, "turn")
                     await memory.outputs.store_part(envelope.payload)
         except Local2Error as error:

@@ -5,6 +5,7 @@ lists it like any other service. See decision 0002 for why nats-py's own service
 """
 
 import asyncio
+import math
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AsyncExitStack
@@ -34,6 +35,8 @@ a stop should not make anybody wait."""
 
 
 ERROR_CODE = "Nats-Service-Error-Code"
+RETRY_AFTER = "Retry-After"
+"""Whole seconds, as in HTTP; the error itself has the fraction."""
 
 
 class Endpoint(msgspec.Struct, kw_only=True):
@@ -241,5 +244,13 @@ class ServiceAnswer(msgspec.Struct, kw_only=True, omit_defaults=True):
 
 def error_answer(error: Local2Error, *, source: str) -> tuple[bytes, Headers]:
     """Data and headers of an answer that is an error, from a participant that is no tool."""
-    reply = ErrorReply(code=error.code, message=str(error))
-    return encode(seal(reply, type="error", source=source)), {ERROR_CODE: error.code}
+    reply = ErrorReply.of(error)
+    return encode(seal(reply, type="error", source=source)), error_headers(reply)
+
+
+def error_headers(error: ErrorReply) -> Headers:
+    """The headers that say what failed, and when to ask again."""
+    headers = {ERROR_CODE: str(error.code)}
+    if error.retry_after is not None:
+        headers[RETRY_AFTER] = str(math.ceil(error.retry_after))
+    return headers

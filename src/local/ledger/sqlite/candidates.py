@@ -5,6 +5,7 @@ passes the statement `visible` before anybody looks at it.
 """
 
 from collections.abc import Iterable, Sequence
+from operator import itemgetter
 from typing import Any, Self
 
 import msgspec
@@ -193,7 +194,8 @@ class Pool:
         new = [row for row in rows if row not in self.candidates]
         if new or ids:
             asked = {"rows": _json(new), "ids": _json(ids), "limit": limit}
-            for row in self._all("visible", **asked, **self._asked):
+            found = self._all("visible", **asked, **self._asked)
+            for row in sorted(found, key=itemgetter(0)):  # and not as BM25 has them
                 self.candidates[row[0]] = Candidate(*row)
 
     def _all(self, statement: str, **values: object) -> list[tuple[Any, ...]]:

@@ -246,7 +246,10 @@ class _Page:
 
     def _changed(self, statement: str, line: Line, **other: Any) -> bool:
         values = {**msgspec.structs.asdict(line), **other}
-        return self._rows.execute(self._connection, statement, **values).rowcount > 0
+        changed = self._rows.execute(self._connection, statement, **values).rowcount > 0
+        if changed:
+            self._rows.refuse_excess(self._connection)
+        return changed
 
     def _one(self, statement: str, **values: Any) -> Any:
         return self._rows.execute(self._connection, statement, **values).fetchone()

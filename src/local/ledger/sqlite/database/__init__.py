@@ -5,7 +5,7 @@ Nothing here knows what the tables mean.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Hashable, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from importlib.resources.abc import Traversable
@@ -83,18 +83,18 @@ class Database:
             await writer.stop()
             tally.close()
 
-    async def read(self, work: Work[T]) -> T:
-        """Run `work` on the reader's connection; it must not write."""
-        return await self._reader.submit(work)
+    async def read(self, work: Work[T], *, owner: Hashable = None) -> T:
+        """Run `work` on the reader's connection; it must not write. Owners take turns."""
+        return await self._reader.submit(work, owner)
 
-    async def write(self, work: Work[T]) -> T:
-        """Run `work` in a transaction; returns once it is committed to disk.
+    async def write(self, work: Work[T], *, owner: Hashable = None) -> T:
+        """Run `work` in a transaction; returns once it is committed to disk. Owners take turns.
 
         Raises:
             StorageError: SQLite refused, e.g. the disk is full; nothing was written.
             Local2Error: Whatever `work` raised; nothing of it was written.
         """
-        written = self._writer.submit(work)
+        written = self._writer.submit(work, owner)
         try:
             return await asyncio.shield(written)
         except asyncio.CancelledError:

@@ -50,7 +50,7 @@ WHERE tenant = :tenant AND kind = :kind AND state = 'later';
 -- name: tasks
 SELECT task.record, ifnull(task.id, record.id) AS id, task.attempts FROM json_each(:rows) AS wanted
 CROSS JOIN task ON task.tenant = :tenant AND task.kind = :kind AND task.record = wanted.value
-CROSS JOIN record ON record.row = task.record
+CROSS JOIN record ON record.row = task.record AND +record.tenant = :tenant
 ORDER BY wanted.key;
 
 -- name: finish_task
