@@ -18,6 +18,7 @@ Local2Error
 ├── ToolFailedError           tool_failed        a tool of another team reports a failure
 ├── StorageError              unavailable        the ledger or its folder
 │   ├── DamagedError                     damaged, missing or older than what was acknowledged
+│   ├── LedgerKeyError                   the key of an encrypted ledger is missing or another's
 │   ├── UnwritableError
 │   └── FolderLockedError
 ├── VectorError               unavailable        the vector index or its embedder
@@ -32,6 +33,7 @@ Local2Error
 """
 
 import errno
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import ClassVar, Final, Literal, get_args
@@ -73,6 +75,14 @@ def echoed(value: object) -> str:
 def quoted(value: object) -> str:
     """A value as an error repeats it, in quotes if it is a text."""
     return echoed(repr(echoed(value) if isinstance(value, str) else value))
+
+
+_CREDENTIALS = re.compile(r"^(\w+://)?.*@")
+
+
+def without_credentials(url: str) -> str:
+    """An address as errors, logs and answers show it: no user, no password, no query."""
+    return _CREDENTIALS.sub(r"\1", url).partition("?")[0]
 
 
 class Local2Error(Exception):
@@ -172,6 +182,10 @@ RESTORE = (
 
 
 class DamagedError(StorageError):
+    pass
+
+
+class LedgerKeyError(StorageError):
     pass
 
 

@@ -7,7 +7,6 @@ what it sends, because the server closes a connection that sends too much.
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from urllib.parse import urlsplit
 
 import msgspec
 import nats
@@ -23,6 +22,7 @@ from local.errors import (
     NoRespondersError,
     StackNotRunningError,
     TooLargeError,
+    without_credentials,
 )
 
 RECONNECT_WAIT = 0.25
@@ -63,7 +63,7 @@ class Connection:
     def url(self) -> str:
         """The address of the server, without credentials."""
         connected = self.client.connected_url
-        return _without_credentials(connected.geturl()) if connected else "(not connected)"
+        return without_credentials(connected.geturl()) if connected else "(not connected)"
 
     async def publish(
         self, subject: str, data: bytes, *, headers: Headers | None = None, reply: str = ""
@@ -175,7 +175,7 @@ async def connect(
         client = await asyncio.wait_for(_open(url, name, lost), patience)
     except (OSError, TimeoutError, nats.errors.Error) as error:
         raise StackNotRunningError(
-            f"No NATS server answers at {_without_credentials(url)}.",
+            f"No NATS server answers at {without_credentials(url)}.",
             remedy="Start the stack with `local2 up`, or correct `url` in config/bus.yaml.",
         ) from error
     try:
@@ -224,11 +224,6 @@ async def _close(client: Client) -> None:
             # The server stopped first. A closed transport raises RuntimeError (uvloop) or TypeError
             # (asyncio of Python 3.13) when the client writes what it has not sent yet.
             log.warning("bus_not_drained", error=repr(error))
-
-
-def _without_credentials(url: str) -> str:
-    parts = urlsplit(url)
-    return f"{parts.scheme}://{parts.hostname}:{parts.port}" if parts.hostname else url
 
 
 class _TraceEvent(msgspec.Struct, frozen=True, kw_only=True):

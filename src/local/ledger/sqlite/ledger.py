@@ -11,6 +11,7 @@ from pathlib import Path
 
 import structlog
 
+from local.content_key import ContentKey
 from local.errors import StorageError
 from local.ledger.records import Counts
 from local.ledger.sqlite.audit import Audit
@@ -75,14 +76,17 @@ class Ledger:
 
     @classmethod
     @asynccontextmanager
-    async def open(cls, path: Path, tenant: str) -> AsyncIterator["Ledger"]:
-        """Open the file of a ledger, or make one.
+    async def open(
+        cls, path: Path, tenant: str, key: ContentKey | None = None
+    ) -> AsyncIterator["Ledger"]:
+        """Open the file of a ledger, or make one, encrypted if there is a key.
 
         Raises:
             DamagedError: It is missing, empty or damaged, or lacks acknowledged writes.
+            LedgerKeyError: The key is another's.
             StorageError: It cannot be opened.
         """
-        async with Database.open(path, migrations(), counted=COUNTED) as database:
+        async with Database.open(path, migrations(), counted=COUNTED, key=key) as database:
             yield cls(database, tenant)
 
     async def counts(self) -> Counts:
