@@ -34,7 +34,7 @@ from local.llm.models import ChatModel
 from local.memory.changes import Announce
 from local.memory.tenant import Memories, Memory, Models
 from local.models import open_models
-from local.opening import open_ledger
+from local.opening import configured_key, open_ledger, usable_key
 from local.protocol.envelope import DEFAULT_TENANT, encode, seal
 from local.protocol.payloads import MemoryChange
 from local.runtime import is_alive, runtime_file
@@ -82,6 +82,7 @@ async def open_stack(
         FolderLockedError: Another stack runs on this data folder.
         BusError: The NATS server did not start, or has no JetStream.
         LeaseHeldError: Another stack serves the bus.
+        LedgerKeyError: The ledger is encrypted, and its key is missing or another's.
         StorageError: The ledger cannot be opened.
         ModelError: The configured chat model is not there.
     """
@@ -139,7 +140,8 @@ async def _memory(
     with_models: bool,
 ) -> Memory:
     """Open the ledger and the models, and make the memory of them."""
-    ledger = await resources.enter_async_context(open_ledger(settings.memory, DEFAULT_TENANT))
+    key = await asyncio.to_thread(configured_key, settings.memory)
+    ledger = await resources.enter_async_context(open_ledger(settings.memory, DEFAULT_TENANT, key))
     models = await open_models(resources, settings) if with_models else Models()
     toolbox = await resources.enter_async_context(Toolbox(bus, source="memory"))
     return Memory(
@@ -176,8 +178,15 @@ async def _embedded(
     if settings.bus.url is not None:
         return None
     folder = settings.memory.data_dir / "nats"
+    key = await asyncio.to_thread(usable_key, settings.memory, DEFAULT_TENANT)
     return await resources.enter_async_context(
-        embedded_server(folder, host=settings.bus.host, port=settings.bus.port, inherit=(lock,))
+        embedded_server(
+            folder,
+            host=settings.bus.host,
+            port=settings.bus.port,
+            inherit=(lock,),
+            key=key.derived("jetstream") if key else None,
+        )
     )
 
 

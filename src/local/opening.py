@@ -5,50 +5,129 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from local.errors import DamagedError
-from local.ledger.sqlite.database import has_content
+from local.content_key import ContentKey
+from local.errors import DamagedError, LedgerKeyError, UnwritableError
+from local.ledger.sqlite.database import has_content, holds
+from local.ledger.sqlite.database.encryption import connect_encrypted
 from local.ledger.sqlite.database.tally import Tally
 from local.ledger.sqlite.ledger import COUNTED, Ledger
 from local.settings import MemorySettings
 from local.vectors.config import count_vectors
+from local.vectors.names import name_of
+
+OF_TENANT = "SELECT 1 FROM record WHERE tenant = :tenant LIMIT 1"
 
 
-def ledger_path(settings: MemorySettings) -> Path:
-    return settings.data_dir / "ledger.sqlite3"
+def ledger_path(settings: MemorySettings, tenant: str, key: ContentKey | None = None) -> Path:
+    """Where a tenant's ledger is: one with a key has a file of its own, all others share one."""
+    folder = settings.data_dir if key is None else _own_folder(settings, tenant)
+    return folder / "ledger.sqlite3"
 
 
-def has_ledger(settings: MemorySettings) -> bool:
+def has_ledger(settings: MemorySettings, tenant: str, key: ContentKey | None = None) -> bool:
     """Whether something is remembered there."""
-    return has_content(ledger_path(settings))
+    return has_content(ledger_path(settings, tenant, key))
+
+
+def configured_key(settings: MemorySettings) -> ContentKey | None:
+    """The key that the configuration names.
+
+    Raises:
+        LedgerKeyError: It cannot be used, or others may read it.
+    """
+    file = settings.content_key_file
+    return ContentKey.read(file) if file is not None else None
 
 
 @asynccontextmanager
-async def open_ledger(settings: MemorySettings, tenant: str) -> AsyncIterator[Ledger]:
+async def open_ledger(
+    settings: MemorySettings, tenant: str, key: ContentKey | None = None
+) -> AsyncIterator[Ledger]:
     """Open the ledger, or make one where nothing says that there was one.
 
     Raises:
         DamagedError: It is missing beside what was made of it, damaged, or an older one.
+        LedgerKeyError: It is encrypted with another key, or it is and there is none, or it is not.
         StorageError: It cannot be opened.
     """
-    await asyncio.to_thread(refuse_a_missing_ledger, settings)
-    async with Ledger.open(ledger_path(settings), tenant) as ledger:
+    await asyncio.to_thread(refuse_a_missing_ledger, settings, tenant, key)
+    path = ledger_path(settings, tenant, key)
+    if key is not None:
+        _make(path.parent)
+    async with Ledger.open(path, tenant, key) as ledger:
         yield ledger
 
 
-def refuse_a_missing_ledger(settings: MemorySettings) -> None:
+def refuse_a_missing_ledger(
+    settings: MemorySettings, tenant: str, key: ContentKey | None = None
+) -> None:
     """A ledger that is gone leaves its count and its vectors behind.
 
     Raises:
         DamagedError: One of these is there, and the ledger is not, or is empty.
+        LedgerKeyError: The tenant's ledger is the other one: the encrypted or the plain.
     """
-    path, index = ledger_path(settings), settings.chroma_path
+    path, index = ledger_path(settings, tenant, key), settings.chroma_path
+    if key is None:
+        _refuse_without_key(settings, tenant)
     if has_content(path):
         return
+    if key is not None:
+        _refuse_plain_content(settings, tenant)
     tally = Tally(path, COUNTED)
-    if vectors := count_vectors(index, settings.collection):
+    collection = name_of(settings.collection, tenant, "serving")
+    if vectors := count_vectors(index, collection):
         raise DamagedError(
             f"{path} is missing or empty, and {index} holds {vectors} vectors of its records.",
             remedy="Restore it from a backup. To begin anew, delete "
             f"{index} and {tally.path}, too.",
         )
     tally.refuse_a_missing_database()
+
+
+def usable_key(settings: MemorySettings, tenant: str) -> ContentKey | None:
+    """The key that the configuration names, once it has decrypted the ledger that is there.
+
+    For what comes before the ledger: a server with another key deletes what it cannot decrypt.
+
+    Raises:
+        LedgerKeyError: It cannot be used, or the ledger is encrypted and there is none.
+    """
+    key = configured_key(settings)
+    if key is None:
+        _refuse_without_key(settings, tenant)
+    elif has_ledger(settings, tenant, key):
+        connect_encrypted(ledger_path(settings, tenant, key), key).close()
+    return key
+
+
+def _make(folder: Path) -> None:
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise UnwritableError(folder, error) from error
+
+
+def _own_folder(settings: MemorySettings, tenant: str) -> Path:
+    return settings.data_dir / "tenants" / tenant
+
+
+def _refuse_without_key(settings: MemorySettings, tenant: str) -> None:
+    folder = _own_folder(settings, tenant)
+    if has_content(folder / "ledger.sqlite3"):
+        raise LedgerKeyError(
+            f"What the tenant {tenant} remembers is encrypted in {folder}, and no key is named.",
+            remedy="Name the file of its key, as `content_key_file` in config/memory.yaml. If the "
+            f"key was deleted to erase it all, delete {folder} and {settings.chroma_path}, too.",
+        )
+
+
+def _refuse_plain_content(settings: MemorySettings, tenant: str) -> None:
+    """An empty encrypted ledger beside a full plain one would look like a lost memory."""
+    plain = ledger_path(settings, tenant)
+    if has_content(plain) and holds(plain, OF_TENANT, {"tenant": tenant}):
+        raise LedgerKeyError(
+            f"{plain} holds what the tenant {tenant} remembers, and it is not encrypted.",
+            remedy="Without the key, run `local2 export`; move the data folder and "
+            f"{settings.chroma_path} away; with the key, run `local2 import`.",
+        )

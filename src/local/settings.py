@@ -40,6 +40,7 @@ class BusSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 class MemorySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     data_dir: Path = Path(".local2")
     chroma_path: Path = Path(".chroma")
+    content_key_file: Path | None = None
     collection: str = "local2.memory"
     embedder: EmbedderChoice = "auto"
     embedding_model: str = "nomic-embed-text"

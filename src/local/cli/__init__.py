@@ -1,11 +1,13 @@
 """The `local2` command: groups of commands, shown on one page in this order."""
 
+import os
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from local.cli.commands import dead_letters, memory, talk, upkeep
+from local.folder import PRIVATE
 
 app = typer.Typer(
     help="Memory for agents on a NATS bus.",
@@ -25,7 +27,8 @@ Config = Annotated[
 
 @app.callback()
 def options(context: typer.Context, config: Config = None) -> None:
-    """Remember the folder of settings for the command that follows."""
+    """Remember the folder of settings for the command that follows; what it writes is private."""
+    os.umask(PRIVATE)
     context.obj = config
 
 

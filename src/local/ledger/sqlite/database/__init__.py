@@ -20,6 +20,7 @@ from local.ledger.sqlite.database.connections import (
     connect,
     connect_to_write,
     data_version,
+    holds,
     read_only,
     truncate,
 )
@@ -36,6 +37,7 @@ __all__ = [
     "damages",
     "data_version",
     "has_content",
+    "holds",
     "read_only",
 ]
 

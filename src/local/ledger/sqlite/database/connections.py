@@ -43,13 +43,27 @@ def read_only(path: Path, statement: str, values: Mapping[str, Any]) -> Row:
     Raises:
         StorageError: There is none, or it is not as the statement takes it to be.
     """
+    row = _first_row(path, statement, values)
+    if row is None:
+        raise StorageError(f"{path} has no such row.")
+    return row
+
+
+def holds(path: Path, statement: str, values: Mapping[str, Any]) -> bool:
+    """Whether the statement finds anything in a file that is not encrypted.
+
+    Raises:
+        StorageError: It cannot be read.
+    """
+    return _first_row(path, statement, values) is not None
+
+
+def _first_row(path: Path, statement: str, values: Mapping[str, Any]) -> Row | None:
     try:
         with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)) as connection:
             row: Row | None = connection.execute(statement, values).fetchone()
     except sqlite3.Error as error:
         raise as_storage_error(error, path) from error
-    if row is None:
-        raise StorageError(f"{path} has no such row.")
     return row
 
 
