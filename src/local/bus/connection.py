@@ -176,8 +176,8 @@ async def connect(
     except (OSError, TimeoutError, nats.errors.Error) as error:
         raise StackNotRunningError(
             f"No NATS server answers at {without_credentials(url)}.",
-            remedy="Start the stack with `local2 up`, or correct `url` in config/bus.yaml; it holds "
-            "the user and the password, too, if the server asks for them.",
+            remedy="Start the stack with `local2 up`, or correct `url` in config/bus.yaml. "
+            "It holds the user and the password, too, if the server asks for them.",
         ) from error
     try:
         yield Connection(client, request_timeout, lost, secret)
