@@ -31,6 +31,7 @@ from local.bus.server import EmbeddedServer, embedded_server
 from local.bus.settling import turns_stored
 from local.bus.tool_host import ToolHost
 from local.bus.vector_client import VectorClient
+from local.content_key import ContentKey
 from local.errors import ConfigError, FolderLockedError
 from local.folder import folder_lock
 from local.ledger.quota import Quota
@@ -38,14 +39,14 @@ from local.llm.choice import choose_chat_model
 from local.llm.models import ChatModel
 from local.memory.tenant import Memories, Models
 from local.models import open_models
-from local.opening import open_ledgers
-from local.protocol.envelope import utc_now
+from local.opening import KeyOf, configured_key, open_ledgers, usable_key
+from local.protocol.envelope import DEFAULT_TENANT, utc_now
 from local.runtime import is_alive, runtime_file
 from local.settings import Settings, TelemetrySettings
 from local.supervisor import Child, supervised
 from local.tenancy import Parts, Tenancy, in_background
 from local.tenants.accounts import accounts
-from local.tenants.credentials import memory_credentials
+from local.tenants.credentials import CONTENT_KEY, JETSTREAM_KEY, memory_credentials
 from local.tenants.directory import Register
 from local.tenants.roles import Roles
 from local.tools.catalog import TOOL_NAMES, memory_tools
@@ -91,6 +92,7 @@ async def open_stack(
         FolderLockedError: Another stack runs on this data folder.
         BusError: The NATS server did not start, or has no JetStream.
         LeaseHeldError: Another stack serves the bus.
+        LedgerKeyError: The ledger is encrypted, and its key is missing or another's.
         StorageError: The ledger cannot be opened.
         ModelError: The configured chat model is not there.
     """
@@ -103,7 +105,9 @@ async def open_stack(
         url = server.url if server else str(settings.bus.url)
         bus, lease = await _leased_bus(resources, settings, url, register, owned=server is not None)
         quota = Quota(records=settings.limits.tenant_records, bytes=settings.limits.tenant_bytes)
-        ledgers = await resources.enter_async_context(open_ledgers(settings.memory, quota))
+        ledgers = await resources.enter_async_context(
+            open_ledgers(settings.memory, _key_of(settings, register), quota)
+        )
         chat = await _chat_model(resources, settings) if with_generator else None
         vectors = VectorClient(bus, search_timeout=settings.memory.vector_timeout)
         parts = Parts(
@@ -160,6 +164,26 @@ def _register(settings: Settings) -> Register | None:
             "config/bus.yaml.",
         )
     return register
+
+
+def _key_of(settings: Settings, register: Register | None) -> KeyOf:
+    """Where the keys of the tenants' content are."""
+
+    def key_of(tenant: str) -> ContentKey | None:
+        if register is None:
+            return configured_key(settings.memory)
+        file = register.folder / tenant / CONTENT_KEY
+        return ContentKey.read(file) if file.exists() else None
+
+    return key_of
+
+
+def _jetstream_key(settings: Settings, register: Register | None) -> ContentKey | None:
+    """What the embedded server encrypts with, once it has decrypted what is there."""
+    if register is None:
+        return usable_key(settings.memory, DEFAULT_TENANT)
+    file = register.folder / JETSTREAM_KEY
+    return ContentKey.read(file) if file.exists() else None
 
 
 def _is_loopback(host: str) -> bool:
@@ -229,6 +253,7 @@ async def _embedded(
         return accounts(register.entries, TOOL_NAMES) if register else ""
 
     folder = settings.memory.data_dir / "nats"
+    key = await asyncio.to_thread(_jetstream_key, settings, register)
     return await resources.enter_async_context(
         embedded_server(
             folder,
@@ -236,6 +261,7 @@ async def _embedded(
             port=settings.bus.port,
             inherit=(lock,),
             accounts=configured,
+            key=key.derived("jetstream") if key else None,
         )
     )
 

@@ -19,6 +19,7 @@ Local2Error
 ├── ToolFailedError           tool_failed        a tool of another team reports a failure
 ├── StorageError              unavailable        the ledger or its folder
 │   ├── DamagedError                     damaged, missing or older than what was acknowledged
+│   ├── LedgerKeyError                   the key of an encrypted ledger is missing or another's
 │   ├── UnwritableError
 │   ├── BackupError                      no backup, damaged, or of another key
 │   └── FolderLockedError
@@ -34,6 +35,7 @@ Local2Error
 """
 
 import errno
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import ClassVar, Final, Literal, get_args
@@ -76,6 +78,14 @@ def echoed(value: object) -> str:
 def quoted(value: object) -> str:
     """A value as an error repeats it, in quotes if it is a text."""
     return echoed(repr(echoed(value) if isinstance(value, str) else value))
+
+
+_CREDENTIALS = re.compile(r"^(\w+://)?.*@")
+
+
+def without_credentials(url: str) -> str:
+    """An address as errors, logs and answers show it: no user, no password, no query."""
+    return _CREDENTIALS.sub(r"\1", url).partition("?")[0]
 
 
 class Local2Error(Exception):
@@ -187,6 +197,10 @@ RESTORE = (
 
 
 class DamagedError(StorageError):
+    pass
+
+
+class LedgerKeyError(StorageError):
     pass
 
 

@@ -86,6 +86,7 @@ class RolesSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 class MemorySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     data_dir: Path = Path(".local2")
     chroma_path: Path = Path(".chroma")
+    content_key_file: Path | None = None
     collection: str = "local2.memory"
     embedder: EmbedderChoice = "auto"
     embedding_model: str = "nomic-embed-text"
@@ -233,7 +234,9 @@ def _read_file(path: Path) -> dict[str, Any]:
         content = yaml.safe_load(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         return {}
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+    except yaml.YAMLError as error:
+        raise ConfigError(f"Cannot read {path}: it is not YAML{_place(error)}.") from None
+    except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"Cannot read {path}: {error}") from error
     if content is None:
         return {}
@@ -250,7 +253,17 @@ def _override(sections: dict[str, dict[str, Any]], variable: str, value: str) ->
     try:
         sections[section][key] = yaml.safe_load(value) if value else ""
     except yaml.YAMLError as error:
-        raise ConfigError(f"The value of {variable} is not YAML: {error}") from error
+        raise ConfigError(
+            f"The value of {variable} is not YAML{_place(error)}.",
+            remedy="Put a text with special characters in quotes of its own: '\"…\"'.",
+        ) from None
+
+
+def _place(error: yaml.YAMLError) -> str:
+    """Where it went wrong. YAML's own message quotes what stands there: perhaps a password."""
+    if isinstance(error, yaml.MarkedYAMLError) and error.problem_mark is not None:
+        return f" (line {error.problem_mark.line + 1}, column {error.problem_mark.column + 1})"
+    return ""
 
 
 def _without_empty(section: dict[str, Any], into: type[msgspec.Struct]) -> dict[str, Any]:

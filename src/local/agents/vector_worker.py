@@ -6,6 +6,7 @@ each, so that one batch is embedded while the one before is stored; in both, sea
 """
 
 import asyncio
+import os
 import signal
 import sys
 from collections.abc import Awaitable, Callable
@@ -20,6 +21,7 @@ from local.bus.connection import BusMessage, Connection, connect
 from local.bus.identity import signed
 from local.bus.participant import Participant, error_answer
 from local.errors import Local2Error, VectorError, VectorFaultError
+from local.folder import PRIVATE
 from local.logs import logging_to
 from local.protocol import subjects
 from local.protocol.envelope import DEFAULT_TENANT, decode, encode, seal
@@ -167,6 +169,7 @@ def _stop_event() -> asyncio.Event:
 
 def main() -> None:
     """Entry point of the child process."""
+    os.umask(PRIVATE)
     config = WorkerConfig.from_line(sys.stdin.readline())
     with logging_to(config.log_file, process=NAME), suppress(KeyboardInterrupt):
         try:

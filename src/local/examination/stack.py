@@ -20,7 +20,7 @@ from local.examination.memory import (
 from local.examination.result import CheckResult, broken
 from local.folder import folder_lock
 from local.ledger.records import Counts
-from local.opening import has_ledger, open_ledger, refuse_a_missing_ledger
+from local.opening import configured_key, has_ledger, open_ledger, refuse_a_missing_ledger
 from local.protocol.envelope import DEFAULT_TENANT
 from local.settings import MemorySettings, Settings
 from local.vectors.config import count_vectors
@@ -58,14 +58,15 @@ async def check_stack(settings: Settings, *, deep: bool) -> AsyncIterator[CheckR
 async def _ledger(memory: MemorySettings, *, deep: bool) -> AsyncIterator[CheckResult]:
     """Without a stack, the ledger is read; its index is compared at the next start."""
     try:
-        refuse_a_missing_ledger(memory)
+        key = configured_key(memory)
+        refuse_a_missing_ledger(memory, DEFAULT_TENANT, key)
         if memory.data_dir.is_file():  # the check of the folder reports it
             return
-        if not has_ledger(memory):
+        if not has_ledger(memory, DEFAULT_TENANT, key):
             yield CheckResult(name="ledger", verdict="ok", detail="nothing is remembered yet")
             return
         with folder_lock(memory.data_dir):
-            async with open_ledger(memory, DEFAULT_TENANT) as ledger:
+            async with open_ledger(memory, DEFAULT_TENANT, key) as ledger:
                 counts = await ledger.counts()
                 yield CheckResult(name="ledger", verdict="ok", detail=counted(counts))
                 yield tasks(await ledger.backlog.counts())

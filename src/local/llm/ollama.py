@@ -15,7 +15,14 @@ import msgspec
 import structlog
 from ollama import AsyncClient, ChatResponse, Message, ResponseError, Tool
 
-from local.errors import ConfigError, ModelError, ModelRefusedError, PromptTooLargeError, echoed
+from local.errors import (
+    ConfigError,
+    ModelError,
+    ModelRefusedError,
+    PromptTooLargeError,
+    echoed,
+    without_credentials,
+)
 from local.llm.framing import schema_of, system_prompt, user_prompt
 from local.llm.models import ChatChunk, ChatMessage, ToolCall, ToolDefinition, Usage
 from local.telemetry import CountTokens, model_call
@@ -50,7 +57,7 @@ class OllamaModel:
     ) -> None:
         self.name = model
         self._client = client
-        self._url = url
+        self._url = without_credentials(url)
         self._options = options
         self._thinks = thinks
 
@@ -190,7 +197,7 @@ async def _connect(url: str) -> AsyncClient:
         return await asyncio.to_thread(AsyncClient, host=url, timeout=timeout)
     except ValueError as error:
         raise ConfigError(
-            f"The address of Ollama, {url!r}, is not a URL: {error}.",
+            f"The address of Ollama, {without_credentials(url)!r}, is not a URL.",
             remedy="Set ollama_url in config/generator.yaml or LOCAL2_GENERATOR__OLLAMA_URL.",
         ) from error
 
@@ -261,6 +268,7 @@ def _decoded(content: str, into: type[T]) -> T | None:
 @contextmanager
 def _as_model_errors(model: str, url: str) -> Iterator[None]:
     """Turn whatever the ollama package raises into our errors."""
+    url = without_credentials(url)
     try:
         yield
     except ResponseError as error:

@@ -56,7 +56,7 @@ class IndexFolder:
             UnwritableError: it cannot be created, or not be written to.
         """
         try:
-            path.mkdir(parents=True, exist_ok=True)
+            path.mkdir(mode=0o700, parents=True, exist_ok=True)
             return cls(path, _locked(path / ".lock"))
         except OSError as error:
             raise UnwritableError(path, error) from error
@@ -78,7 +78,7 @@ class IndexFolder:
             UnwritableError: it cannot be created, or not be written to.
         """
         try:
-            self.path.mkdir(parents=True, exist_ok=True)
+            self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
             lock = self.path / ".lock"
             if not lock.exists() or not os.path.samestat(lock.stat(), os.fstat(self._lock)):
                 taken = _locked(lock)
@@ -110,7 +110,7 @@ class IndexFolder:
 
 
 def _locked(file: Path) -> int:
-    descriptor = os.open(file, os.O_RDWR | os.O_CREAT, 0o644)
+    descriptor = os.open(file, os.O_RDWR | os.O_CREAT, 0o600)
     deadline = time.monotonic() + LOCK_WAIT
     while True:
         try:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import structlog
 
+from local.content_key import ContentKey
 from local.errors import StorageError
 from local.ledger.quota import UNLIMITED, Quota
 from local.ledger.records import Counts
@@ -80,15 +81,20 @@ class Ledger:
     @classmethod
     @asynccontextmanager
     async def open(
-        cls, path: Path, tenant: str, quota: Quota = UNLIMITED
+        cls,
+        path: Path,
+        tenant: str,
+        quota: Quota = UNLIMITED,
+        key: ContentKey | None = None,
     ) -> AsyncIterator["Ledger"]:
-        """Open the file of a ledger, or make one.
+        """Open the file of a ledger, or make one, encrypted if there is a key.
 
         Raises:
             DamagedError: It is missing, empty or damaged, or lacks acknowledged writes.
+            LedgerKeyError: The key is another's.
             StorageError: It cannot be opened.
         """
-        async with Database.open(path, migrations(), counted=COUNTED) as database:
+        async with Database.open(path, migrations(), counted=COUNTED, key=key) as database:
             yield cls(database, tenant, quota)
 
     async def counts(self) -> Counts:

@@ -12,6 +12,7 @@ from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import TypeVar
 
+from local.content_key import ContentKey
 from local.ledger.sqlite.database.connections import (
     Cursor,
     Row,
@@ -19,6 +20,7 @@ from local.ledger.sqlite.database.connections import (
     connect,
     connect_to_write,
     data_version,
+    holds,
     read_only,
     truncate,
 )
@@ -36,6 +38,7 @@ __all__ = [
     "damages",
     "data_version",
     "has_content",
+    "holds",
     "read_only",
 ]
 
@@ -45,15 +48,21 @@ T = TypeVar("T")
 class Database:
     """One SQLite file. `read` and `write` run a function of a connection off the event loop."""
 
-    def __init__(self, path: Path, reader: Lane, writer: Lane) -> None:
+    def __init__(self, path: Path, key: ContentKey | None, reader: Lane, writer: Lane) -> None:
         self._path = path
+        self._key = key
         self._reader = reader
         self._writer = writer
 
     @classmethod
     @asynccontextmanager
     async def open(
-        cls, path: Path, migrations: Sequence[Traversable] = (), *, counted: str | None = None
+        cls,
+        path: Path,
+        migrations: Sequence[Traversable] = (),
+        *,
+        counted: str | None = None,
+        key: ContentKey | None = None,
     ) -> AsyncIterator["Database"]:
         """Open or create the file and bring its schema up to date.
 
@@ -61,9 +70,11 @@ class Database:
             path: Where the file is; its folder must exist.
             migrations: SQL files in the order of their numbers; never changed once released.
             counted: A table of `row INTEGER PRIMARY KEY` of which nothing is ever deleted.
+            key: Encrypts the file.
 
         Raises:
             DamagedError: The file is missing, empty or damaged, or lacks acknowledged writes.
+            LedgerKeyError: The key is another's.
             StorageError: The file cannot be opened, or is newer than these migrations.
         """
         tally = Tally(path, counted)
@@ -71,13 +82,13 @@ class Database:
             path,
             partial(commit_together, tally),
             name="writer",
-            connect=partial(connect_to_write, path, migrations, tally),
+            connect=partial(connect_to_write, path, key, migrations, tally),
         )
-        reader = Lane(path, run_each, name="reader", connect=partial(connect, path))
+        reader = Lane(path, run_each, name="reader", connect=partial(connect, path, key))
         try:
             await writer.start()
             await reader.start()
-            yield cls(path, reader, writer)
+            yield cls(path, key, reader, writer)
         finally:
             await reader.stop()
             await writer.stop()
@@ -120,4 +131,4 @@ class Database:
         Raises:
             StorageError: Somebody else reads the file for longer than one waits.
         """
-        await asyncio.to_thread(truncate, self._path, vacuum=vacuum)
+        await asyncio.to_thread(truncate, self._path, self._key, vacuum=vacuum)

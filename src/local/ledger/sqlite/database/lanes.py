@@ -7,7 +7,6 @@ its order, and that of another does not wait behind all of it.
 
 import asyncio
 import queue
-import sqlite3
 import threading
 import time
 from collections import OrderedDict, deque
@@ -90,8 +89,8 @@ class Lane:
         connection = None
         try:
             connection = self._connect()
-        except (sqlite3.Error, StorageError) as error:
-            self._deliver([_Outcome(self._ready, None, as_storage_error(error, self._path))])
+        except StorageError as error:
+            self._deliver([_Outcome(self._ready, None, error)])
         else:
             self._deliver([_Outcome(self._ready, None, None)])
             while (first := self._jobs.take(wait=True)) is not None:
@@ -189,9 +188,11 @@ def commit_together(
                 outcomes.append(_attempt_in_savepoint(connection, job))
         count = tally.add(connection) if connection.total_changes != before else None
         connection.execute("COMMIT")
-    except (sqlite3.Error, StorageError) as error:
+    except (connection.Error, StorageError) as error:
         if connection.in_transaction:
-            with suppress(sqlite3.Error):  # the disk that refused the commit may refuse this, too
+            with suppress(
+                connection.Error
+            ):  # the disk that refused the commit may refuse this, too
                 connection.execute("ROLLBACK")
         failure = as_storage_error(error)
         outcomes = [_Outcome(job.future, None, failure) for job in taken]
@@ -226,7 +227,7 @@ def _attempt_in_savepoint(connection: SqlConnection, job: _Job[Any]) -> _Outcome
 def _attempt(connection: SqlConnection, job: _Job[Any]) -> _Outcome:
     try:
         return _Outcome(job.future, job.work(connection), None)
-    except sqlite3.Error as error:
+    except connection.Error as error:
         return _Outcome(job.future, None, as_storage_error(error))
     except Exception as error:  # noqa: BLE001 - it is the caller's, and goes back to the caller
         return _Outcome(job.future, None, error)
