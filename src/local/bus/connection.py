@@ -10,12 +10,12 @@ from contextlib import asynccontextmanager
 from urllib.parse import urlsplit
 
 import msgspec
-import nats
 import nats.errors
 import structlog
 from nats.aio.client import Client
 
 from local.bus.subscription import BusMessage, Handler, Headers, Subscription
+from local.bus.tolerant_client import TolerantClient
 from local.bus.tool_results import ToolResults
 from local.errors import (
     BusError,
@@ -202,16 +202,18 @@ async def _open(url: str, name: str, lost: asyncio.Event) -> Client:
         lost.clear()
         log.info("bus_reconnected", connection=name)
 
-    return await nats.connect(
+    client = TolerantClient()
+    await client.connect(
         url,
         name=name,
         error_cb=on_error,
         disconnected_cb=on_disconnect,
         reconnected_cb=on_reconnect,
         max_reconnect_attempts=-1,
-        reconnect_time_wait=RECONNECT_WAIT,
+        reconnect_time_wait=RECONNECT_WAIT,  # type: ignore[arg-type] # it may be a fraction
         drain_timeout=DRAIN_TIMEOUT,
     )
+    return client
 
 
 async def _close(client: Client) -> None:

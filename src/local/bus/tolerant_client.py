@@ -1,0 +1,33 @@
+"""nats-py's client, which goes on where one message cannot be read.
+
+The server passes on whatever bytes are published as headers, subject or reply. Where they are not
+UTF-8, nats-py stops reading from its connection, for good and without a word to whoever waits.
+"""
+
+from typing import Any
+
+import structlog
+from nats.aio.client import Client
+from nats.aio.msg import Msg
+
+log = structlog.get_logger()
+
+
+class TolerantClient(Client):
+    """Takes a message without headers that cannot be read, and drops one that nobody can name."""
+
+    async def _process_headers(self, headers: bytes | None) -> dict[str, str] | None:
+        try:
+            read: dict[str, str] | None = await super()._process_headers(headers)
+        except (UnicodeDecodeError, IndexError) as error:
+            log.warning("headers_not_read", reason=type(error).__name__)
+            return None
+        return read
+
+    def _build_message(self, sid: int, subject: bytes, reply: bytes, *rest: Any) -> Msg | None:
+        try:
+            message: Msg = super()._build_message(sid, subject, reply, *rest)
+        except UnicodeDecodeError:
+            log.warning("message_dropped", reason="Its subject or its reply is not UTF-8.")
+            return None
+        return message
