@@ -8,7 +8,7 @@ import msgspec
 
 DEEPER = 0.85
 """How likely a fault lies inside of a value rather than in the value itself."""
-INSIDE = 0.6
+INSIDE = 0.8
 """How likely that is in a part of it that has parts itself."""
 FURTHER = 0.3
 """How likely another fault follows; one alone is often the only one that is looked for."""

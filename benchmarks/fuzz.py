@@ -10,9 +10,9 @@ import time
 from collections.abc import Iterable
 from pathlib import Path
 
+from crashes import Fuzz, is_refused
 from live import Live, fuzz_bus
 from processes import data_dir, running_stack
-from readers import Fuzz, is_refused
 from report import Figure, a_second, run
 
 INPUTS = 50_000
@@ -71,7 +71,7 @@ def repeated(fuzz: Fuzz, number: int) -> list[Figure]:
     """Have one input read again: a crash ends the script with its traceback."""
     reader, data = fuzz.input(number)
     say([f"{reader.name}: {data!r}"])
-    return [none("refused", "refused", int(is_refused(reader, data)))]
+    return [Figure(key="refused", about="refused", blocks=[is_refused(reader, data)])]
 
 
 def none(key: str, about: str, count: int) -> Figure:

@@ -15,7 +15,9 @@ from client import asking
 from local.bus.participant import ERROR_CODE
 from local.errors import CODES
 from local.protocol import subjects
-from local.protocol.payloads import ErrorReply, ToolResult
+from local.protocol.envelope import decode
+from local.protocol.payloads import ErrorReply, Json, ToolResult
+from local.protocol.portable import ExportPage
 from valid import ARGUMENTS, LINES, OUTPUT_PART, QUERY, RATING, RESULT, SCHEMA, TURN, enveloped
 from wire import Answer, Wire, wired
 
@@ -57,7 +59,7 @@ ANSWERED: tuple[tuple[str, Any], ...] = (
     ),
     (
         subjects.MEMORY_IMPORT,
-        {"number": 2, "piece": "AAAA", "transfer": "t", "part": 0, "cut": True},
+        {"number": 2, "piece": msgspec.json.encode(LINES[1]), "transfer": "t", "part": 0},
     ),
     (subjects.MEMORY_OUTPUT_KEEP, OUTPUT_PART),
     (subjects.MEMORY_STATUS, {}),
@@ -215,15 +217,26 @@ def rows(ledger: Path) -> int:
 
 
 async def _problems(wire: Wire, ledger: Path) -> list[str]:
-    """What is wrong with the stack now: it answers as before, and its ledger is whole."""
+    """What is wrong now: the stack answers, all of its memory can be read, its ledger is whole."""
     found = []
-    asked = msgspec.json.encode(enveloped({"args": {"query": "densest metal"}}))
-    number = await wire.request(subjects.tool_request("recall").encode(), asked)
-    await wire.answered(0, PATIENCE)
-    if [code_of(answer) for answer in wire.answers[number]] != ["ok"]:
-        found.append(f"recall answers {wire.answers[number]}")
+    recalled = await _asked(wire, subjects.tool_request("recall"), {"args": {"query": "metal"}})
+    if code_of(recalled) != "ok":
+        found.append(f"recall answers {recalled}")
+    cursor: str | None = ""
+    while cursor is not None:
+        page = await _asked(wire, subjects.MEMORY_EXPORT, {"cursor": cursor or None})
+        if code_of(page) != "ok":
+            return [*found, f"the export after {cursor} answers {page}"]
+        cursor = decode(page.data, ExportPage).payload.cursor
     checked = await asyncio.to_thread(_first, ledger, "PRAGMA integrity_check")
     return found if checked == "ok" else [*found, checked]
+
+
+async def _asked(wire: Wire, subject: str, payload: Json) -> Answer:
+    """What a request without faults is answered."""
+    number = await wire.request(subject.encode(), msgspec.json.encode(enveloped(payload)))
+    await wire.answered(0, PATIENCE)
+    return wire.answers[number][0] if wire.answers[number] else Answer(b"", b"")
 
 
 def _first(ledger: Path, statement: str) -> Any:

@@ -11,9 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from crashes import Fuzz, is_refused
 from live import fuzz_bus, request_of
 from local.app import open_stack
-from readers import Fuzz, is_refused, readers
+from readers import readers
 from stacks import in_step, settings_in
 
 SEED = 14
