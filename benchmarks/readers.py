@@ -10,7 +10,7 @@ import msgspec
 
 from broken import Breaker
 from local.bus.connection import BusMessage
-from local.bus.identity import caller_of, is_genuine
+from local.bus.identity import Claimed, is_genuine
 from local.cli.import_ import Checker
 from local.cli.ingest import batches, sessions_in
 from local.errors import InvalidArgumentsError, Local2Error
@@ -154,7 +154,6 @@ def _request(tool: Tool, data: bytes) -> object:
 
 def _decoded(of: Any, data: bytes) -> Any:
     envelope = decode(data, of)
-    caller_of(envelope)
     is_past(envelope.deadline_utc)
     return envelope
 
@@ -198,7 +197,12 @@ def _turn(data: bytes) -> object:
         session_id=turn.session_id,
         query_id=turn.query_id,
     )
-    return [read_ahead(record) for record in records_of_turn(remembered, caller_of(envelope))]
+    return [
+        read_ahead(record)
+        for record in records_of_turn(
+            remembered, Claimed().caller_of(BusMessage("", data), envelope)
+        )
+    ]
 
 
 def _result(data: bytes) -> object:

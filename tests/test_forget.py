@@ -366,7 +366,7 @@ async def test_whose_a_message_is_that_nobody_could_read(
     async with connect(server.url, name="test") as bus:
         await ensure_streams(bus, "default")
         letter = DeadLetter(subject="response.generation", reason="No.", message=told.decode())
-        await store_dead_letter(bus, letter, source="test", message_id=None)
+        await store_dead_letter(bus, letter, source="test", message_id=None, tenant="default")
         streams = StreamErasure(bus, "default")
 
         assert await streams.count(Sender(user="zqrichard", session_id="s2")) == 0

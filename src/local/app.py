@@ -1,45 +1,44 @@
 """The composition root: opens everything, wires it together, closes it in the opposite order."""
 
 import asyncio
-from collections.abc import AsyncIterator, Coroutine
-from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, suppress
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, ExitStack, asynccontextmanager
 from functools import partial
+from ipaddress import ip_address
 from pathlib import Path
 from signal import SIGABRT, SIGBUS, SIGFPE, SIGILL, SIGSEGV
-from typing import Any
 
 import msgspec
 import structlog
 
 from local.agents.housekeeper import Housekeeper, OutputKeeper
 from local.agents.listener import Listener
-from local.agents.memory_agent import MemoryAgent
+from local.agents.memory_agent import MemoryAgent, deliver_turns
 from local.agents.porter import Porter
 from local.agents.stream_keeper import StreamKeeper
 from local.bus.connection import Connection, connect
-from local.bus.erasure import StreamErasure
-from local.bus.identity import new_secret
+from local.bus.identity import Attested, new_secret
 from local.bus.lease import Holder, Lease, Serving
 from local.bus.participant import Participant
 from local.bus.server import EmbeddedServer, embedded_server
 from local.bus.tool_host import ToolHost
 from local.bus.vector_client import VectorClient
-from local.client.tools import Toolbox
-from local.errors import FolderLockedError
+from local.errors import ConfigError, FolderLockedError
 from local.fair_slots import FairSlots
 from local.folder import folder_lock
-from local.generator.agent import GeneratorAgent
 from local.llm.choice import choose_chat_model
 from local.llm.models import ChatModel
-from local.memory.changes import Announce
-from local.memory.tenant import Memories, Memory, Models
+from local.memory.tenant import Memories, Models
 from local.models import open_models
-from local.opening import open_ledger
-from local.protocol.envelope import DEFAULT_TENANT, encode, seal
-from local.protocol.payloads import MemoryChange
+from local.opening import open_ledgers
 from local.runtime import is_alive, runtime_file
 from local.settings import Settings
 from local.supervisor import Child, supervised
+from local.tenancy import Parts, Tenancy, in_background
+from local.tenants.accounts import accounts
+from local.tenants.credentials import memory_credentials
+from local.tenants.directory import Register
+from local.tenants.roles import Roles
 from local.tools.catalog import TOOL_NAMES, memory_tools
 from local.vectors.config import EXIT_SOFTWARE, WorkerConfig
 
@@ -79,6 +78,7 @@ async def open_stack(
         with_models: Without them no model but the embedder is opened, as for an offline reindex.
 
     Raises:
+        ConfigError: It would listen to others without accounts, or these cannot be read.
         FolderLockedError: Another stack runs on this data folder.
         BusError: The NATS server did not start, or has no JetStream.
         LeaseHeldError: Another stack serves the bus.
@@ -88,118 +88,148 @@ async def open_stack(
     data_dir = settings.memory.data_dir
     async with AsyncExitStack() as resources:
         lock = await resources.enter_async_context(_locked(data_dir))
-        server = await _embedded(resources, settings, lock)
+        register = _register(settings)
+        server = await _embedded(resources, settings, lock, register)
         url = server.url if server else str(settings.bus.url)
-        bus, lease = await _leased_bus(resources, settings, url, embedded=server is not None)
+        bus, lease = await _leased_bus(resources, settings, url, register, owned=server is not None)
+        chat = await _chat_model(resources, settings) if with_generator else None
         vectors = VectorClient(bus, search_timeout=settings.memory.vector_timeout)
-        memory = await _memory(resources, settings, bus, vectors, with_models=with_models)
-        memories = Memories(memory)
-        config = WorkerConfig.of(settings.memory, url, bus.secret, log_folder).to_line()
-        worker = await _vector_worker(resources, memory, vectors, config, lock)
-        keeper = await resources.enter_async_context(StreamKeeper(bus, server))
-        serving = Serving(lease, partial(_participants, bus, memories, keeper))
-        await resources.enter_async_context(serving)
-        await _in_background(
-            resources,
-            stream_keeper=keeper.run(),
-            lease=serving.keep(),
-            backlog=memory.backlog.run(),
-            retention=memory.retention.run(),
-            backfill=memory.ledger.backfill(),
-            accesses=memory.accesses.run(),
-            consolidation=memory.consolidation.run(),
+        parts = Parts(
+            bus=bus,
+            url=url,
+            settings=settings,
+            ledgers=await resources.enter_async_context(open_ledgers(settings.memory)),
+            vectors=vectors,
+            models=await open_models(resources, settings) if with_models else Models(),
+            register=register,
+            server=server,
+            chat=chat,
         )
-        model = await _generator(resources, bus, settings) if with_generator else None
+        memories = Memories(roles=register.directory.roles if register else None)
+        tenancy = Tenancy(parts, memories)
+        await resources.enter_async_context(tenancy.opened())
+        config = WorkerConfig.of(settings.memory, url, bus.secret, log_folder).to_line()
+        worker = await _vector_worker(resources, memories, vectors, config, lock)
+        keeper = StreamKeeper(bus, server, lambda: tenancy.names)
+        await resources.enter_async_context(keeper)
+        serving = Serving(lease, partial(_participants, bus, memories, keeper, settings))
+        await resources.enter_async_context(serving)
+        await in_background(resources, stream_keeper=keeper.run(), lease=serving.keep())
+        await resources.enter_async_context(tenancy.running())
+        await in_background(resources, tenants=tenancy.follow())
         resources.enter_context(runtime_file(data_dir, url))
         log.info("stack_ready", url=bus.url, data=str(data_dir))
         resources.callback(log.info, "stack_stopping")
-        yield Stack(bus=bus, url=url, memories=memories, model=model, vector_worker=worker)
+        yield Stack(bus=bus, url=url, memories=memories, model=chat, vector_worker=worker)
+
+
+def _register(settings: Settings) -> Register | None:
+    """The tenants, if there are accounts; without them nobody from outside may ask.
+
+    Raises:
+        ConfigError: The server would listen to others without knowing who they are.
+    """
+    register = Register.open(settings.bus.accounts, Roles(settings.roles))
+    if register is None and settings.bus.url is None and not _is_loopback(settings.bus.host):
+        raise ConfigError(
+            f"Without accounts nobody knows who asks, and {settings.bus.host} is not loopback.",
+            remedy="Make accounts with `local2 tenants init`, or set `host: 127.0.0.1` in "
+            "config/bus.yaml.",
+        )
+    return register
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
 
 
 async def _leased_bus(
-    resources: AsyncExitStack, settings: Settings, url: str, *, embedded: bool
+    resources: AsyncExitStack,
+    settings: Settings,
+    url: str,
+    register: Register | None,
+    *,
+    owned: bool,
 ) -> tuple[Connection, Lease]:
     """Connect to the bus, and take the lease on serving it."""
-    timeout = settings.bus.request_timeout
     bus = await resources.enter_async_context(
-        connect(url, name="local2", request_timeout=timeout, secret=new_secret())
+        connect(
+            url,
+            name="local2",
+            request_timeout=settings.bus.request_timeout,
+            secret=new_secret(),
+            credentials=memory_credentials(register.folder) if register else None,
+            identity=Attested(register.directory) if register else None,
+            by_tenant=register is not None,
+        )
     )
-    lease = Lease(bus, Holder.of(settings.memory.data_dir), in_memory=embedded)
+    lease = Lease(bus, Holder.of(settings.memory.data_dir), in_memory=owned)
     await lease.take()
     resources.push_async_callback(lease.release)
     return bus, lease
 
 
-async def _memory(
-    resources: AsyncExitStack,
-    settings: Settings,
-    bus: Connection,
-    vectors: VectorClient,
-    *,
-    with_models: bool,
-) -> Memory:
-    """Open the ledger and the models, and make the memory of them."""
-    ledger = await resources.enter_async_context(open_ledger(settings.memory, DEFAULT_TENANT))
-    models = await open_models(resources, settings) if with_models else Models()
-    toolbox = await resources.enter_async_context(Toolbox(bus, source="memory"))
-    return Memory(
-        ledger,
-        vectors,
-        settings.memory,
-        announce=_announcer(bus),
-        own_tools=TOOL_NAMES,
-        announced=toolbox.get,
-        models=models,
-        streams=StreamErasure(bus, DEFAULT_TENANT),
-    )
-
-
 async def _vector_worker(
-    resources: AsyncExitStack, memory: Memory, vectors: VectorClient, config: bytes, lock: int
+    resources: AsyncExitStack, memories: Memories, vectors: VectorClient, config: bytes, lock: int
 ) -> Child:
     """Start the vector worker, and tell those who wait for its answers when it ends."""
 
     def worker_lost(exit_code: int) -> None:
-        memory.indexer.worker_lost(crashed=exit_code in CRASHES)
+        for memory in memories:
+            memory.indexer.worker_lost(crashed=exit_code in CRASHES)
         vectors.worker_lost()
 
-    memory.indexer.worker_starting()
+    for memory in memories:
+        memory.indexer.worker_starting()
     return await resources.enter_async_context(
         supervised(VECTOR_WORKER, config, inherit=(lock,), ended=worker_lost)
     )
 
 
 async def _embedded(
-    resources: AsyncExitStack, settings: Settings, lock: int
+    resources: AsyncExitStack, settings: Settings, lock: int, register: Register | None
 ) -> EmbeddedServer | None:
     """Start a NATS server of our own unless there is one."""
     if settings.bus.url is not None:
         return None
+
+    def configured() -> str:
+        return accounts(register.entries, TOOL_NAMES) if register else ""
+
     folder = settings.memory.data_dir / "nats"
     return await resources.enter_async_context(
-        embedded_server(folder, host=settings.bus.host, port=settings.bus.port, inherit=(lock,))
+        embedded_server(
+            folder,
+            host=settings.bus.host,
+            port=settings.bus.port,
+            inherit=(lock,),
+            accounts=configured,
+        )
     )
 
 
 async def _participants(
-    bus: Connection, memories: Memories, keeper: StreamKeeper
+    bus: Connection, memories: Memories, keeper: StreamKeeper, settings: Settings
 ) -> list[Participant]:
     """Whatever serves the memory on the bus."""
-    slots, memory = FairSlots(), memories.tenant(DEFAULT_TENANT)
+    slots = FairSlots()
     tools = [ToolHost(bus, tool, slots=slots) for tool in memory_tools(memories)]
-    housekeeper = Housekeeper(bus, memory, lambda: keeper.problem)
-    agents = [
-        housekeeper,
+    for memory in memories:
+        await deliver_turns(bus, memory.tenant)
+    return [
+        *tools,
+        Housekeeper(bus, memories, lambda: keeper.problem),
         OutputKeeper(bus, memories),
         Listener(bus, memories),
         Porter(bus, memories),
+        MemoryAgent(bus, memories, turn_timeout=settings.memory.turn_timeout),
     ]
-    timeout = memory.settings.turn_timeout
-    memory_agent = await MemoryAgent.open(bus, memories, tenant=memory.tenant, turn_timeout=timeout)
-    return [*tools, *agents, memory_agent]
 
 
-async def _generator(resources: AsyncExitStack, bus: Connection, settings: Settings) -> ChatModel:
+async def _chat_model(resources: AsyncExitStack, settings: Settings) -> ChatModel:
     wanted = settings.generator
     model = await choose_chat_model(
         wanted.chat,
@@ -209,7 +239,6 @@ async def _generator(resources: AsyncExitStack, bus: Connection, settings: Setti
         ollama_url=wanted.ollama_url,
     )
     resources.push_async_callback(model.close)
-    await resources.enter_async_context(GeneratorAgent(bus, model, wanted))
     return model
 
 
@@ -227,33 +256,3 @@ async def _locked(data_dir: Path) -> AsyncIterator[int]:
                     raise
                 await asyncio.sleep(0.05)
         yield descriptor
-
-
-def _announcer(bus: Connection) -> Announce:
-    async def announce(subject: str, change: MemoryChange) -> None:
-        await bus.publish(subject, encode(seal(change, type="event", source="memory")))
-
-    return announce
-
-
-async def _in_background(resources: AsyncExitStack, **jobs: Coroutine[Any, Any, None]) -> None:
-    for name, job in jobs.items():
-        await resources.enter_async_context(_background(job, name))
-
-
-@asynccontextmanager
-async def _background(work: Coroutine[Any, Any, None], name: str) -> AsyncIterator[None]:
-    """Run something beside the rest; should it fail, say so at once and raise it at the end."""
-
-    def report(task: asyncio.Task[None]) -> None:
-        if not task.cancelled() and (error := task.exception()):
-            log.error("background_task_failed", task=name, exc_info=error)
-
-    task = asyncio.create_task(work, name=name)
-    task.add_done_callback(report)
-    try:
-        yield
-    finally:
-        task.cancel()
-        with suppress(asyncio.CancelledError):
-            await task

@@ -176,12 +176,14 @@ class DamagedError(StorageError):
 
 
 class UnwritableError(StorageError):
-    def __init__(self, path: Path, error: OSError) -> None:
+    def __init__(
+        self, path: Path, error: OSError, *, instead: str = "another folder in config/memory.yaml"
+    ) -> None:
         full = error.errno in {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
         what = "Make room" if full else "Change its permissions"
         super().__init__(
             f"{path.resolve()} cannot be written to: {error.strerror}.",
-            remedy=f"{what}, or name another folder in config/memory.yaml.",
+            remedy=f"{what}, or name {instead}.",
         )
 
 

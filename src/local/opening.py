@@ -6,9 +6,10 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from local.errors import DamagedError
-from local.ledger.sqlite.database import has_content
+from local.ledger.sqlite.database import Database, has_content
 from local.ledger.sqlite.database.tally import Tally
 from local.ledger.sqlite.ledger import COUNTED, Ledger
+from local.ledger.sqlite.sql import migrations
 from local.settings import MemorySettings
 from local.vectors.config import count_vectors
 
@@ -22,16 +23,36 @@ def has_ledger(settings: MemorySettings) -> bool:
     return has_content(ledger_path(settings))
 
 
+class Ledgers:
+    """Every tenant's ledger, over the file that they share."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    @asynccontextmanager
+    async def opened(self, tenant: str) -> AsyncIterator[Ledger]:
+        """One tenant's, while the context lasts."""
+        yield Ledger(self._database, tenant)
+
+
 @asynccontextmanager
-async def open_ledger(settings: MemorySettings, tenant: str) -> AsyncIterator[Ledger]:
-    """Open the ledger, or make one where nothing says that there was one.
+async def open_ledgers(settings: MemorySettings) -> AsyncIterator[Ledgers]:
+    """Open the ledger's file, or make one where nothing says that there was one.
 
     Raises:
         DamagedError: It is missing beside what was made of it, damaged, or an older one.
         StorageError: It cannot be opened.
     """
     await asyncio.to_thread(refuse_a_missing_ledger, settings)
-    async with Ledger.open(ledger_path(settings), tenant) as ledger:
+    path = ledger_path(settings)
+    async with Database.open(path, migrations(), counted=COUNTED) as database:
+        yield Ledgers(database)
+
+
+@asynccontextmanager
+async def open_ledger(settings: MemorySettings, tenant: str) -> AsyncIterator[Ledger]:
+    """Open one tenant's ledger alone; raises what `open_ledgers` raises."""
+    async with open_ledgers(settings) as ledgers, ledgers.opened(tenant) as ledger:
         yield ledger
 
 

@@ -38,6 +38,52 @@ class BusSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     host: str = "127.0.0.1"
     port: Annotated[int, msgspec.Meta(ge=-1, le=65_535)] = -1
     request_timeout: Seconds = 10.0
+    accounts: Path = Path("config/nats")
+    tenant: str | None = None
+    credentials: Path | None = None
+    token: str | None = None
+
+
+class RoleSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a role may use besides what those before it may, and to which scopes it may write."""
+
+    tools: tuple[str, ...] = ()
+    writes: tuple[Literal["session", "user", "agent", "tenant"], ...] = ()
+
+
+class RolesSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    reader: RoleSettings = RoleSettings(
+        tools=(
+            "recall",
+            "recall_topic",
+            "search_memory",
+            "memory_history",
+            "read_tool_output",
+            "load_session",
+            "top_memories",
+            "relations",
+            "status",
+        )
+    )
+    writer: RoleSettings = RoleSettings(
+        tools=(
+            "save_topic",
+            "remember_fact",
+            "add_knowledge",
+            "save_memory",
+            "note",
+            "ingest",
+            "relate",
+            "turn",
+        ),
+        writes=("session", "user", "agent"),
+    )
+    curator: RoleSettings = RoleSettings(
+        tools=("add_document", "consolidate", "undo", "audit"), writes=("tenant",)
+    )
+    admin: RoleSettings = RoleSettings(
+        tools=("forget", "export", "import", "reindex", "dead_letters")
+    )
 
 
 class MemorySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -112,6 +158,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
     bus: BusSettings = msgspec.field(default_factory=BusSettings)
     memory: MemorySettings = msgspec.field(default_factory=MemorySettings)
+    roles: RolesSettings = msgspec.field(default_factory=RolesSettings)
     generator: GeneratorSettings = msgspec.field(default_factory=GeneratorSettings)
 
 
@@ -139,6 +186,7 @@ def load_settings(
     return Settings(
         bus=_convert(sections, "bus", BusSettings),
         memory=_convert(sections, "memory", MemorySettings),
+        roles=_convert(sections, "roles", RolesSettings),
         generator=_convert(sections, "generator", GeneratorSettings),
     )
 

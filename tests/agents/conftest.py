@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from agents.remembering import remembering
 from factories import StartGenerator
 from local.agents.listener import Listener
 from local.agents.memory_agent import MemoryAgent
@@ -28,9 +29,7 @@ def nats_url(server: EmbeddedServer) -> str:
 
 @pytest.fixture
 async def memory_agent(bus: Connection, memory: Memory) -> AsyncIterator[MemoryAgent]:
-    async with await MemoryAgent.open(
-        bus, Memories(memory), tenant="default", turn_timeout=30
-    ) as agent:
+    async with remembering(bus, Memories(memory)) as agent:
         yield agent
 
 

@@ -12,7 +12,7 @@ from indexed import indexed
 from local.agents.housekeeper import Housekeeper
 from local.bus.connection import Connection
 from local.bus.identity import signed
-from local.memory.tenant import Memory
+from local.memory.tenant import Memories, Memory
 from local.memory.upkeep import backlog
 from local.protocol.envelope import Caller, utc_now
 from local.protocol.payloads import MemoryStatus, TasksSetAside
@@ -27,7 +27,7 @@ NO_WORKER = "The vector worker does not answer: Nobody serves vector."
 
 @pytest.fixture(autouse=True)
 async def housekeeper(bus: Connection, memory: Memory) -> AsyncIterator[Housekeeper]:
-    async with Housekeeper(bus, memory) as running:
+    async with Housekeeper(bus, Memories(memory)) as running:
         yield running
 
 

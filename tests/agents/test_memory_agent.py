@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from agents.remembering import remembering
 from factories import Listen
-from local.agents.memory_agent import MemoryAgent
 from local.bus import streams
 from local.bus.connection import Connection
 from local.bus.streams import publish_durably
@@ -65,7 +65,7 @@ async def test_a_turn_without_a_time_is_of_when_jetstream_took_it(
     stream = streams.turns_stream("default")
     taken = await bus.client.jetstream().get_last_msg(stream, GENERATION)
 
-    async with await MemoryAgent.open(bus, Memories(memory), tenant="default", turn_timeout=30):
+    async with remembering(bus, Memories(memory)):
         await all_done(bus)
 
     assert taken.time is not None
@@ -220,13 +220,13 @@ async def test_a_turn_that_is_never_handled_in_its_time_is_set_aside(
 ) -> None:
     monkeypatch.setattr(streams, "RETRY_DELAY", 0.05)
     memories = Memories(memory)
-    async with await MemoryAgent.open(bus, memories, tenant="default", turn_timeout=1e-9):
+    async with remembering(bus, memories, turn_timeout=1e-9):
         await publish_durably(bus, GENERATION, turn())
         await all_done(bus)
         (letter,) = [stored async for stored in letters(bus, "default")]
     assert "not handled within 1e-09 s" in letter.letter.reason
 
-    async with await MemoryAgent.open(bus, memories, tenant="default", turn_timeout=30):
+    async with remembering(bus, memories):
         await publish_again(bus, letter, "default")
         await all_done(bus)
 
@@ -258,14 +258,14 @@ async def test_a_turn_that_fails_every_time_is_set_aside(
 async def test_turns_wait_while_no_agent_runs(
     bus: Connection, memory: Memory, database: Database
 ) -> None:
-    async with await MemoryAgent.open(bus, Memories(memory), tenant="default", turn_timeout=30):
+    async with remembering(bus, Memories(memory)):
         pass
     await asyncio.gather(
         *(publish_durably(bus, GENERATION, turn(query_id=f"q{n}")) for n in range(50))
     )
     assert await rows(database) == []
 
-    async with await MemoryAgent.open(bus, Memories(memory), tenant="default", turn_timeout=30):
+    async with remembering(bus, Memories(memory)):
         await all_done(bus)
 
     assert {row["query_id"] for row in await episodes(database)} == {f"q{n}" for n in range(50)}

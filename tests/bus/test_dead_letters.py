@@ -25,7 +25,9 @@ def bus(bus_with_streams: Connection) -> Connection:
 async def buried(bus: Connection, *changes: dict[str, Any]) -> None:
     for number, change in enumerate(changes):
         letter = msgspec.structs.replace(LETTER, **change)
-        await store_dead_letter(bus, letter, source="test", message_id=f"{number}")
+        await store_dead_letter(
+            bus, letter, source="test", message_id=f"{number}", tenant="default"
+        )
 
 
 async def test_letters_come_oldest_first_whatever_was_dropped_between_them(bus: Connection) -> None:

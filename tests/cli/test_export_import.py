@@ -62,6 +62,16 @@ def test_a_file_has_a_header_and_ends_with_its_counts(exported: Path) -> None:
     assert not exported.with_name("all.jsonl.part").exists()
 
 
+def test_a_file_that_cannot_be_written_is_named_with_what_to_do(
+    running: Running, tmp_path: Path
+) -> None:
+    failed = local2(running.folder, "export", str(tmp_path / "missing" / "all.jsonl"))
+
+    assert failed.returncode == 1
+    assert "cannot be written to: No such file or directory." in failed.stderr
+    assert "or name another file." in failed.stderr
+
+
 def test_another_stack_has_all_of_it_and_importing_again_changes_nothing(
     exported: Path, elsewhere: Running, tmp_path: Path
 ) -> None:

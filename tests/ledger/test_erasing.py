@@ -10,8 +10,10 @@ from ledgers import DAY, OWNER, fact, find, index, message, record, searching, t
 from local.ledger.door import Ledger
 from local.ledger.erasures import Anonymised, Erased, Lifting, Selection, joined
 from local.ledger.records import DERIVED_FROM, EXTRACTED_FROM, NewRecord, Rating
+from local.ledger.search import Place
 from local.ledger.sqlite import erasures
 from local.ledger.tasks import Task
+from local.ledger.upkeep import Actor, Change
 from local.protocol.envelope import utc_now
 
 SESSION = Selection(owner=OWNER, session_id="s1")
@@ -300,4 +302,26 @@ async def test_what_was_retired_long_ago_is_anonymised(ledger: Ledger) -> None:
     assert (oldest.content, oldest.owner, oldest.topic) == ("[REDACTED]", "", None)
     assert (oldest.retired_why, oldest.stated_by, oldest.agent) == ("anonymised", None, None)
     assert newest.content == "Tea, now."
+    assert await ledger.unsound() == []
+
+
+async def test_what_was_merged_into_something_erased_stands_for_itself_again(
+    ledger: Ledger,
+) -> None:
+    shared = {"scope": "tenant", "owner": ""}
+    hers = fact("The gate shuts at nine.", stated_by="eve", **shared)
+    his = fact("The gate shuts at nine in the evening.", stated_by=OWNER, **shared)
+    for one in (hers, his):
+        await ledger.facts.store(one)
+    place = Place("tenant", "", "fact")
+    older, newer = await ledger.upkeep.facts(place, 0, 9)
+    merged = Change(action="merged", fact=older, reason="the same", superseded_by=newer.id)
+    await ledger.upkeep.carry_out([merged], Actor(agent="tester"))
+
+    await erase(ledger, Selection(owner=OWNER))
+
+    assert [one.id for one in await ledger.upkeep.facts(place, 0, 9)] == [hers.id]
+    assert [one.id for one in await to_index(ledger)] == [hers.id]
+    page = await ledger.audit.page(lambda _: True, 9, record_id=hers.id)
+    assert [row.action for row in page.rows] == ["undone", "merged"]
     assert await ledger.unsound() == []

@@ -81,6 +81,21 @@ async def test_giving_up_withdraws_what_waits(ledger: Ledger) -> None:
     assert await to_index(ledger) == []
 
 
+async def test_what_the_other_index_could_not_take_waits_for_the_one_that_serves(
+    ledger: Ledger,
+) -> None:
+    await ledger.records.store([record("One.", id="m1"), record("Two.", id="m2")])
+    await index(ledger, {"One.": 0.0, "Two.": 0.0})
+    await ledger.index.index_again(["m1", "m2"], kind="embed")
+    (refused,) = [task for task in await tasks(ledger) if task.id == "m1"]
+    await ledger.backlog.set_aside(refused, "too odd")
+
+    await ledger.index.embed_no_more()
+
+    assert [one.id for one in await to_index(ledger, embedder=OTHER)] == ["m1"]
+    assert [one.kind for one in await ledger.backlog.counts()] == ["index"]
+
+
 async def test_a_vector_of_an_embedder_without_an_index_gives_way(ledger: Ledger) -> None:
     await ledger.records.store([record("One.", id="m1")])
     await index(ledger, {"One.": 0.0})

@@ -15,11 +15,23 @@ from local.ledger.door import Ledger
 from local.ledger.erasures import Lifting, Selection
 from local.ledger.records import NewRecord
 from local.ledger.search import Place
+from local.ledger.sessions import SessionOf
 from local.ledger.sqlite import exports
 from local.ledger.transfer import ExportCursor, ExportFilter
-from local.protocol.portable import AuditLine, Conflict, RecordLine, RelationLine, Stored
+from local.protocol.envelope import utc_now
+from local.protocol.portable import (
+    AuditLine,
+    Conflict,
+    FeedbackLine,
+    NoteLine,
+    OutputLine,
+    RecordLine,
+    RelationLine,
+    Stored,
+)
 
 TOPIC = "project.language"
+NOT_HIS = SessionOf(owner="eve", session_id="s1")
 OLDER, NEWER = DAY, DAY + timedelta(days=1)
 
 
@@ -254,7 +266,12 @@ async def test_what_is_told_of_records_that_are_not_here_is_left_out_and_counted
     ledger: Ledger, other: Ledger
 ) -> None:
     await fill(ledger)
-    others = [one for one in await exported(ledger) if isinstance(one, RelationLine | AuditLine)]
+    others = [
+        one
+        for one in await exported(ledger)
+        if isinstance(one, RelationLine | AuditLine)
+        or (isinstance(one, FeedbackLine) and one.answer is not None)
+    ]
 
     report = await other.imports.store(others, IMPORTER)
 
@@ -342,3 +359,44 @@ async def test_an_import_brings_nothing_back_that_was_erased_though_it_was_store
 
     assert report.erased == 1
     assert await other.facts.topic("user", OWNER, "user.language") is None
+
+
+def beside(found: list[Stored]) -> list[Stored]:
+    return [line for line in found if isinstance(line, FeedbackLine | NoteLine | OutputLine)]
+
+
+@pytest.mark.parametrize("session_id", [None, "s1"])
+async def test_an_import_brings_no_notes_ratings_and_outputs_of_the_forgotten_back_but_later_ones(
+    ledger: Ledger, other: Ledger, session_id: str | None
+) -> None:
+    await fill(ledger)
+    await copy(ledger, other)
+    await ledger.notes.store(NOT_HIS, "user", "Eve's.", DAY, merge=lambda _: None)
+    selection = Selection(owner=OWNER, session_id=session_id)
+    rows = (await other.erasures.select(selection)).rows
+    async for _ in other.erasures.erase(selection, rows, Lifting(at=utc_now())):
+        pass
+    erased = len(beside(await exported(ledger)))
+    later = utc_now() + timedelta(seconds=1)
+    await ledger.notes.store(SESSION, "user", "Said since.", later, merge=lambda _: None)
+
+    report = await copy(ledger, other)
+
+    notes = [one.content for one in beside(await exported(other)) if isinstance(one, NoteLine)]
+    assert notes == ["Eve's.", "Said since."]
+    assert report.erased >= erased - 1
+    assert len(beside(await exported(other))) == 2
+
+
+async def test_they_come_back_with_an_import_once_they_may(ledger: Ledger, other: Ledger) -> None:
+    await fill(ledger)
+    selection = Selection(owner=OWNER)
+    for allow_again in (False, True):
+        how = Lifting(at=utc_now(), allow_again=allow_again)
+        async for _ in other.erasures.erase(selection, (), how):
+            pass
+
+    report = await copy(ledger, other)
+
+    assert report.erased == 0
+    assert len(beside(await exported(other))) == len(beside(await exported(ledger)))

@@ -4,6 +4,7 @@ import asyncio
 from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
 
+import msgspec
 import pytest
 
 from calling import RICHARD
@@ -15,6 +16,7 @@ from local.ledger.records import Fact
 from local.ledger.sqlite.searches import Searches
 from local.memory.intake.turns import Turn
 from local.memory.recall.ranking import FULL_SCORE
+from local.memory.recall.recaller import RecallRequest
 from local.memory.service import MemoryService
 from local.memory.tenant import Memories, Memory
 from local.protocol.payloads import Json, ToolCallRecord, ToolResult
@@ -387,3 +389,37 @@ async def test_a_date_is_its_beginning_or_its_end(
     assert await found(since="2026-05-02", until="2026-05-02") == 1
     assert await found(since="2026-05-03") == 0
     assert await found(until="2026-05-01") == 0
+
+
+async def test_a_task_that_an_agent_stores_counts_less_outside_of_its_session(
+    memory: Memory, richard: MemoryService
+) -> None:
+    await richard.facts.store(
+        Fact(content="Fix the osmium parser.", scope="user", memory_type="task")
+    )
+    elsewhere = memory.of(msgspec.structs.replace(RICHARD, session_id="s2"))
+
+    asked = RecallRequest(query="osmium parser", top_k=5)
+    (here,) = (await richard.recall(asked)).items
+    (there,) = (await elsewhere.recall(asked)).items
+
+    assert there.score < here.score
+
+
+async def test_an_argument_that_is_null_is_left_out_if_it_is_known(
+    bus: Connection, memory: Memory, richard: MemoryService
+) -> None:
+    await richard.facts.store(Fact(content="Prefers tea.", scope="user"))
+    absent = dict.fromkeys(("top_k", "scope", "enable_rerank", "source_kinds", "synthesize"))
+
+    recalled = await over_the_bus(bus, memory, {"query": "tea", **absent})
+    refused = [
+        (await over_the_bus(bus, memory, args)).content
+        for args in ({"query": None}, {"query": "tea", "topic": None})
+    ]
+
+    assert [item["content"] for item in recalled.data["items"]] == ["Prefers tea."]
+    assert [name in text for name, text in zip(("`query`", "`topic`"), refused, strict=True)] == [
+        True,
+        True,
+    ]

@@ -119,6 +119,8 @@ async def test_fields_that_nobody_knows_and_roles_of_others_are_kept(
         {"role": "assistant", "content": "", "refusal": "I cannot do that."},
         {"role": "function", "name": "recall", "content": "Nobody knows."},
         {"role": "human", "text": "Hello.", "id": 7, "timestamp": 1777732981},
+        {"role": "User", "content": "Good day."},
+        {"role": "user", "content": "Good night."},
     )
 
     kept = {row["content"]: row for row in await rows(database)}
@@ -131,6 +133,11 @@ async def test_fields_that_nobody_knows_and_roles_of_others_are_kept(
     assert (hello["role"], hello["source_ref"], hello["event_time"]) == (
         "user", "7", "2026-05-02T14:43:01.000+00:00",
     )  # fmt: skip
+    day, night = kept["Good day."], kept["Good night."]
+    assert (day["role"], day["source_class"], day["metadata"]) == (
+        "user", "stated", {"fields": {"role": "User"}},
+    )  # fmt: skip
+    assert night["metadata"] == {}
 
 
 async def test_results_of_a_tool_that_is_only_named_as_one_of_the_memorys_are_kept(

@@ -4,21 +4,28 @@ The Housekeeper reports whether ledger and index agree, and rebuilds the index o
 OutputKeeper stores tool outputs that are too long for a model.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 
 import msgspec
+from msgspec import Raw
 
 from local.bus.connection import BusMessage, Connection
-from local.bus.identity import caller_of
-from local.bus.participant import Participant
+from local.bus.participant import Participant, error_answer
 from local.client.maintenance import count_letters
-from local.errors import BusError, IndexDamagedError, Local2Error, StorageError, VectorError
+from local.errors import (
+    BusError,
+    IndexDamagedError,
+    Local2Error,
+    RequestError,
+    StorageError,
+    VectorError,
+)
 from local.fair_slots import FairSlots
 from local.ledger.records import Counts
 from local.ledger.tasks import TaskCounts
 from local.memory.tenant import Memories, Memory
 from local.protocol import subjects
-from local.protocol.envelope import decode, encode, seal
+from local.protocol.envelope import Envelope, decode, encode, seal
 from local.protocol.payloads import (
     MemoryStatus,
     NextIndex,
@@ -65,44 +72,42 @@ class Housekeeper(Participant):
     def __init__(
         self,
         bus: Connection,
-        memory: Memory,
+        memories: Memories,
         turns_problem: Callable[[], str | None] = lambda: None,
     ) -> None:
         super().__init__(bus, name=NAME, description="Keeps the vector index equal to the ledger.")
-        self._memory = memory
+        self._memories = memories
         self._turns_problem = turns_problem
         self.serve(subjects.MEMORY_STATUS, self._report, queue=NAME)
         self.serve(subjects.MEMORY_REINDEX, self._reindex, queue=NAME)
         self.serve(subjects.VECTOR_READY, self._worker_started, inner=True)
 
     async def _worker_started(self, message: BusMessage) -> None:
-        self._memory.indexer.worker_started(decode(message.data, WorkerReady).payload.worker)
+        self._memories.worker_started(decode(message.data, WorkerReady).payload.worker)
 
     async def _report(self, message: BusMessage) -> None:
-        await self._answer(message, None)
+        await self._answer(message, "status", _no_work)
 
     async def _reindex(self, message: BusMessage) -> None:
-        try:
+        async def begin(memory: Memory) -> None:
             embedder = decode(message.data, Reindex).payload.embedder if message.data else None
             if embedder is None:
-                await self._memory.indexer.rebuild()
+                await memory.indexer.rebuild()
             else:
-                await self._memory.reembedding.begin(embedder)
-        except Local2Error as error:
-            await self._answer(message, str(error))
-        else:
-            await self._answer(message, None)
+                await memory.reembedding.begin(embedder)
 
-    async def _status(self, problem: str | None) -> MemoryStatus:
-        indexer = self._memory.indexer
-        read, failure = await self._ledger_status()
+        await self._answer(message, "reindex", begin)
+
+    async def _status(self, memory: Memory, problem: str | None) -> MemoryStatus:
+        indexer = memory.indexer
+        read, failure = await _ledger_status(memory)
         problem = failure or problem
         dead_letters = 0
         try:
-            dead_letters = await count_letters(self.bus, self._memory.tenant)
+            dead_letters = await count_letters(self.bus, memory.tenant)
         except BusError as error:
             problem = problem or str(error)
-        worker, failure = await self._worker_status()
+        worker, failure = await _worker_status(memory)
         problem = problem or failure or (worker.problem if worker else None)
         return MemoryStatus(
             records=read.counts.records,
@@ -124,35 +129,57 @@ class Housekeeper(Participant):
             to_anonymise=read.to_anonymise,
         )
 
-    async def _ledger_status(self) -> tuple[LedgerStatus, str | None]:
-        """What can be read of the ledger's status, and why the rest cannot."""
-        read = LedgerStatus()
+    async def _answer(
+        self, message: BusMessage, action: str, work: Callable[[Memory], Awaitable[None]]
+    ) -> None:
+        """Do what was asked for, and answer with the status of the memory, or with the error."""
+        problem: str | None = None
+        headers: dict[str, str] | None = None
         try:
-            read.counts = await self._memory.ledger.counts()
-            read.to_anonymise = await self._memory.retention.due()
-            read.tasks = await self._memory.ledger.backlog.counts()
-            read.consolidation = await self._memory.consolidation.status()
-            read.following = await self._memory.reembedding.status()
-        except StorageError as error:
-            return read, str(error)
-        return read, None
-
-    async def _worker_status(self) -> tuple[VectorStatus | None, str | None]:
-        """The status of the vector worker, or why there is none; mends a damaged index."""
-        worker: VectorStatus | None = None
-        try:
-            worker = await self._memory.vectors.status(tenant=self._memory.tenant)
-            await self._memory.indexer.held(worker.count)
-        except IndexDamagedError as error:
-            self._memory.indexer.damaged(str(error))
-        except (StorageError, VectorError) as error:
-            return worker, str(error)
-        return worker, None
-
-    async def _answer(self, message: BusMessage, problem: str | None) -> None:
+            envelope = decode(message.data, Raw) if message.data else Envelope(payload=Raw())
+            caller = self.bus.identity.caller_of(message, envelope)
+            await self._memories.admitted(caller, action)
+            memory = self._memories.tenant(caller.tenant)
+            try:
+                await work(memory)
+            except Local2Error as error:
+                problem = str(error)
+            data = encode(seal(await self._status(memory, problem), type="status", source=NAME))
+        except RequestError as error:
+            data, headers = error_answer(error, source=NAME)
         if message.reply:
-            status = await self._status(problem)
-            await self.bus.publish(message.reply, encode(seal(status, type="status", source=NAME)))
+            await self.bus.publish(message.reply, data, headers=headers)
+
+
+async def _no_work(memory: Memory) -> None:
+    """A status is all that was asked for."""
+
+
+async def _ledger_status(memory: Memory) -> tuple[LedgerStatus, str | None]:
+    """What can be read of the ledger's status, and why the rest cannot."""
+    read = LedgerStatus()
+    try:
+        read.counts = await memory.ledger.counts()
+        read.to_anonymise = await memory.retention.due()
+        read.tasks = await memory.ledger.backlog.counts()
+        read.consolidation = await memory.consolidation.status()
+        read.following = await memory.reembedding.status()
+    except StorageError as error:
+        return read, str(error)
+    return read, None
+
+
+async def _worker_status(memory: Memory) -> tuple[VectorStatus | None, str | None]:
+    """The status of the vector worker, or why there is none; mends a damaged index."""
+    worker: VectorStatus | None = None
+    try:
+        worker = await memory.vectors.status(tenant=memory.tenant)
+        await memory.indexer.held(worker.count)
+    except IndexDamagedError as error:
+        memory.indexer.damaged(str(error))
+    except (StorageError, VectorError) as error:
+        return worker, str(error)
+    return worker, None
 
 
 class OutputKeeper(Participant):
@@ -167,11 +194,12 @@ class OutputKeeper(Participant):
     async def _keep(self, message: BusMessage) -> None:
         try:
             envelope = decode(message.data, OutputPart)
-            caller = caller_of(envelope)
+            caller = self.bus.identity.caller_of(message, envelope)
             owner = caller.principal
             with self._slots.admitted(owner, len(message.data)):
                 async with self._slots.slot(owner):
-                    await self._memories.of(caller).outputs.store_part(envelope.payload)
+                    memory = await self._memories.admitted(caller, "turn")
+                    await memory.outputs.store_part(envelope.payload)
         except Local2Error as error:
             result = ToolResult.failed(error)
         else:

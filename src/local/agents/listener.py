@@ -10,8 +10,7 @@ import structlog
 
 from local.agents.memory_agent import UnreadLog
 from local.bus.connection import BusMessage, Connection, others_hear
-from local.bus.identity import caller_of
-from local.bus.outputs import with_preview
+from local.bus.outputs import preview_of
 from local.bus.participant import Participant
 from local.errors import Local2Error, NoRespondersError, RequestError
 from local.memory.intake.intake import Question, Result
@@ -25,6 +24,8 @@ from local.protocol.tool_messages import read_result
 from local.settings import TOOL_OUTPUT_LIMIT
 
 NAME = "listener"
+ACTION = "turn"
+"""What roles are asked for."""
 
 log = structlog.get_logger()
 
@@ -64,7 +65,9 @@ class Listener(Participant):
             query_id=query.query_id or envelope.id or None,
             named=query.query_id is not None,
         )
-        written = await self._memories.of(caller_of(envelope)).intake.store_question(question)
+        caller = self.bus.identity.caller_of(message, envelope)
+        memory = await self._memories.admitted(caller, ACTION)
+        written = await memory.intake.store_question(question)
         log.debug("question_remembered", id=written.id, was_new=written.was_new)
 
     async def _answer_for_nobody(self, message: BusMessage) -> None:
@@ -82,24 +85,27 @@ class Listener(Participant):
         try:
             envelope = read_result(message.data, message.headers)
             if envelope.session_id:
-                await self._remember_result(tool, envelope, _args(message.data))
+                await self._remember_result(tool, message, envelope)
         except Local2Error as error:
             log.warning("result_not_remembered", tool=tool, reason=error.logged)
 
-    async def _remember_result(self, tool: str, envelope: Envelope[ToolResult], args: Json) -> None:
-        caller, result = caller_of(envelope), envelope.payload
-        intake = self._memories.of(caller).intake
+    async def _remember_result(
+        self, tool: str, message: BusMessage, envelope: Envelope[ToolResult]
+    ) -> None:
+        caller, result = self.bus.identity.caller_of(message, envelope), envelope.payload
+        memory = await self._memories.admitted(caller, ACTION)
+        intake = memory.intake
         at = in_utc(envelope.timestamp_utc or utc_now(), "timestamp_utc")
         call = ToolCallRecord(
             id=envelope.correlation_id or envelope.id or None,
             name=tool,
-            args=args,
+            args=_args(message.data),
             ok=result.ok,
             content=result.content,
         )
         if intake.why_not(call) or not result.content.strip():
             return
-        shown = await with_preview(self.bus, result, caller=caller, limit=TOOL_OUTPUT_LIMIT)
+        shown = await preview_of(result, memory.outputs.store, limit=TOOL_OUTPUT_LIMIT)
         call = msgspec.structs.replace(
             call, content=shown.content, tool_output_key=shown.tool_output_key
         )

@@ -13,11 +13,11 @@ from typing import Any
 import structlog
 
 from local.bus.connection import BusMessage, Connection
-from local.bus.identity import caller_of
 from local.bus.participant import Participant
 from local.bus.streams import (
     acknowledge,
     delivery_of,
+    delivery_subject,
     ensure_streams,
     ensure_turns_consumer,
     redeliver,
@@ -26,6 +26,7 @@ from local.bus.streams import (
 from local.errors import DeadlineError, Local2Error, RequestError, echoed
 from local.memory.intake.echoes import UNANSWERED, read
 from local.memory.intake.turns import Turn
+from local.memory.service import MemoryService
 from local.memory.tenant import Memories
 from local.protocol import subjects
 from local.protocol.envelope import Envelope, utc_now
@@ -34,6 +35,8 @@ from local.protocol.memories import is_nothing, why_in_part
 from local.protocol.payloads import DeadLetter, Generation
 
 NAME = "memory_agent"
+ACTION = "turn"
+"""What roles are asked for."""
 ATTEMPTS = 3
 """Deliveries of a message that fails, before it becomes a dead letter: some failures pass."""
 MOST_SOURCES = 1_000
@@ -45,27 +48,15 @@ log = structlog.get_logger()
 
 
 class MemoryAgent(Participant):
-    """Consumes `response.generation` and `response.feedback`. Made by `open`."""
+    """Consumes `response.generation` and `response.feedback` of every tenant."""
 
-    def __init__(
-        self, bus: Connection, memories: Memories, delivery: str, turn_timeout: float
-    ) -> None:
+    def __init__(self, bus: Connection, memories: Memories, *, turn_timeout: float) -> None:
+        """`turn_timeout`: seconds in which a message has to be handled."""
         super().__init__(bus, name=NAME, description="Remembers every turn and every rating.")
         self._memories = memories
         self._turn_timeout = turn_timeout
         self._unread = UnreadLog()
-        self.serve(delivery, self._receive)
-
-    @classmethod
-    async def open(
-        cls, bus: Connection, memories: Memories, *, tenant: str, turn_timeout: float
-    ) -> "MemoryAgent":
-        """Create the streams and the durable consumer of a tenant's turns, unless they exist.
-
-        `turn_timeout`: seconds in which a message has to be handled.
-        """
-        await ensure_streams(bus, tenant)
-        return cls(bus, memories, await ensure_turns_consumer(bus, NAME, tenant), turn_timeout)
+        self.serve(delivery_subject(NAME), self._receive, tenant=None)
 
     async def _receive(self, message: BusMessage) -> None:
         try:
@@ -120,7 +111,8 @@ class MemoryAgent(Participant):
             session_id=turn.session_id,
             query_id=turn.query_id,
         )
-        written = await self._memories.of(caller_of(envelope)).intake.store_turn(remembered)
+        memory = await self._memory_of(message, envelope)
+        written = await memory.intake.store_turn(remembered)
         log.info(
             "turn_remembered",
             id=written.id,
@@ -134,7 +126,8 @@ class MemoryAgent(Participant):
         reading = read_feedback(message.data)
         envelope, rating = reading.envelope, reading.envelope.payload
         self._unread.warn(message.subject, envelope.source, reading.unread)
-        await self._memories.of(caller_of(envelope)).intake.store_rating(
+        memory = await self._memory_of(message, envelope)
+        await memory.intake.store_rating(
             rating.query_id,
             rating.score,
             rating.comment,
@@ -142,6 +135,13 @@ class MemoryAgent(Participant):
             at=self._moment(message, envelope),
         )
         log.info("answer_rated", query_id=rating.query_id, score=rating.score)
+
+    async def _memory_of(self, message: BusMessage, envelope: Envelope[Any]) -> MemoryService:
+        """The sender's; a token counts as of when the message was stored."""
+        delivery = delivery_of(self.bus, message)
+        at = delivery.at if delivery else None
+        caller = self.bus.identity.caller_of(message, envelope, at)
+        return await self._memories.admitted(caller, ACTION)
 
     def _moment(self, message: BusMessage, envelope: Envelope[Any]) -> datetime:
         """When it was said, or when the stream stored it; neither changes with another delivery."""
@@ -161,9 +161,20 @@ class MemoryAgent(Participant):
             source=source_of(message.data),
             cut=text.encode() != message.data,
         )
+        message_id = f"{delivery.sequence}" if delivery else None
         await store_dead_letter(
-            self.bus, letter, source=NAME, message_id=f"{delivery.sequence}" if delivery else None
+            self.bus, letter, source=NAME, message_id=message_id, tenant=message.tenant
         )
+
+
+async def deliver_turns(bus: Connection, tenant: str) -> None:
+    """Have a tenant's turns delivered: create its streams and their consumer if necessary.
+
+    Raises:
+        BusError: JetStream refuses.
+    """
+    await ensure_streams(bus, tenant)
+    await ensure_turns_consumer(bus, NAME, tenant)
 
 
 def _read(data: bytes) -> tuple[Reading[Generation], bool]:

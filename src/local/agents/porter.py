@@ -11,7 +11,6 @@ import msgspec
 import structlog
 
 from local.bus.connection import BusMessage, Connection
-from local.bus.identity import caller_of
 from local.bus.participant import Participant, error_answer
 from local.errors import BadRequestError, Local2Error, TooLargeError
 from local.fair_slots import FairSlots
@@ -41,21 +40,23 @@ class Porter(Participant):
         self._memories = memories
         self._slots = FairSlots()
         self._pieces = Pieces()
-        self._answer_with(subjects.MEMORY_EXPORT, ExportRequest, _export)
-        self._answer_with(subjects.MEMORY_IMPORT, ImportRequest, self._import)
+        self._answer_with(subjects.MEMORY_EXPORT, ExportRequest, _export, "export")
+        self._answer_with(subjects.MEMORY_IMPORT, ImportRequest, self._import, "import")
 
     def _answer_with(
         self,
         subject: str,
         payload: type[P],
         function: Callable[[MemoryService, P], Awaitable[msgspec.Struct]],
+        action: str,
     ) -> None:
         async def answered(message: BusMessage) -> msgspec.Struct:
             envelope = decode(message.data, payload)
-            caller = caller_of(envelope)
+            caller = self.bus.identity.caller_of(message, envelope)
             with self._slots.admitted(caller.principal, len(message.data)):
                 async with self._slots.slot(caller.principal):
-                    return await function(self._memories.of(caller), envelope.payload)
+                    memory = await self._memories.admitted(caller, action)
+                    return await function(memory, envelope.payload)
 
         async def handle(message: BusMessage) -> None:
             headers: dict[str, str] | None = None

@@ -7,6 +7,7 @@ restarted, once there is space again. See decision 0034.
 """
 
 import asyncio
+from collections.abc import Callable, Iterable
 
 import structlog
 
@@ -16,6 +17,7 @@ from local.bus.server import EmbeddedServer
 from local.bus.streams import publish_durably
 from local.errors import BusError
 from local.protocol import subjects
+from local.protocol.envelope import DEFAULT_TENANT
 
 NAME = "stream_keeper"
 PROBES_APART = 1.0
@@ -35,10 +37,17 @@ log = structlog.get_logger()
 class StreamKeeper(Participant):
     """Probes the stream of turns while `run` runs; `problem` says why it stores none."""
 
-    def __init__(self, bus: Connection, server: EmbeddedServer | None) -> None:
+    def __init__(
+        self,
+        bus: Connection,
+        server: EmbeddedServer | None,
+        tenants: Callable[[], Iterable[str]] = lambda: (DEFAULT_TENANT,),
+    ) -> None:
+        """`tenants`: whose streams there are; all of them are one server's."""
         super().__init__(bus, name=NAME, description="Sees to it that turns can be stored.")
         self.problem: str | None = None
         self._server = server
+        self._tenants = tenants
         self._published = asyncio.Event()
         for subject in (
             subjects.MEMORY_TURN,
@@ -71,8 +80,11 @@ class StreamKeeper(Participant):
             self.problem = None
 
     async def _probe(self) -> BusError | None:
+        if (tenant := next(iter(self._tenants()), None)) is None:
+            return None
+        subject = self.bus.received_on(subjects.MEMORY_PROBE, tenant)
         try:
-            await publish_durably(self.bus, subjects.MEMORY_PROBE, b"", timeout=PROBE_PATIENCE)
+            await publish_durably(self.bus, subject, b"", timeout=PROBE_PATIENCE)
         except BusError as failure:
             return failure
         return None

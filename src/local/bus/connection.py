@@ -2,6 +2,9 @@
 
 A connection reconnects without end, because the stack outlives its server, and checks the size of
 what it sends, because the server closes a connection that sends too much.
+
+Who is connected as the memory of several tenants says whom a message is for, and learns whom one
+comes from (decision 0068). For everybody else subjects are what they are.
 """
 
 import asyncio
@@ -14,16 +17,20 @@ import nats.errors
 import structlog
 from nats.aio.client import Client
 
+from local.bus.identity import AUTHORIZATION, Claimed, Identity, bearer
 from local.bus.subscription import BusMessage, Handler, Headers, Subscription
 from local.bus.tolerant_client import TolerantClient
 from local.bus.tool_results import ToolResults
 from local.errors import (
     BusError,
     BusTimeoutError,
+    ForbiddenError,
     NoRespondersError,
     StackNotRunningError,
     TooLargeError,
 )
+from local.protocol import subjects
+from local.tenants.credentials import Credentials
 
 RECONNECT_WAIT = 0.25
 """Seconds between two attempts to reconnect: long enough to leave the processor alone, short enough
@@ -48,15 +55,29 @@ TRACE_TIMEOUT = 1.0
 
 
 class Connection:
-    """A connection to NATS, made by `connect`. `lost` is set while there is no server."""
+    """A connection to NATS, made by `connect`. `lost` is set while there is no server.
 
-    def __init__(
-        self, client: Client, request_timeout: float, lost: asyncio.Event, secret: str
+    `by_tenant`: it is the memory's, on a server with accounts.
+    """
+
+    def __init__(  # noqa: PLR0913 - what a connection is
+        self,
+        client: Client,
+        request_timeout: float,
+        lost: asyncio.Event,
+        secret: str,
+        *,
+        identity: Identity,
+        by_tenant: bool = False,
+        token: str | None = None,
     ) -> None:
         self.client = client
         self.secret = secret
         self.lost = lost
+        self.identity = identity
+        self.by_tenant = by_tenant
         self.tool_results = ToolResults(self)
+        self._token = bearer(token)
         self._request_timeout = request_timeout
 
     @property
@@ -66,15 +87,32 @@ class Connection:
         return _without_credentials(connected.geturl()) if connected else "(not connected)"
 
     async def publish(
-        self, subject: str, data: bytes, *, headers: Headers | None = None, reply: str = ""
+        self,
+        subject: str,
+        data: bytes,
+        *,
+        headers: Headers | None = None,
+        reply: str = "",
+        tenant: str | None = None,
     ) -> None:
         """Send without waiting for a receiver.
+
+        Args:
+            subject: Where to.
+            data: The encoded message.
+            headers: Besides the token of whoever is connected.
+            reply: Where answers go.
+            tenant: Who receives it, if the memory sends it to its tenants. None sends it to all of
+                them, or answers a request.
 
         Raises:
             TooLargeError: The server's limit is exceeded; it would close the connection for good.
             BusError: The connection is closed.
         """
+        headers = self.with_token(headers)
         self.check_size(data, headers)
+        if tenant is not None:
+            subject = self.sent_on(subject, tenant)
         try:
             await self.client.publish(subject, data, reply=reply, headers=headers)
         except nats.errors.Error as error:
@@ -94,6 +132,7 @@ class Connection:
             NoRespondersError: Nobody serves the subject, which the server reports at once.
             BusTimeoutError: Somebody serves it, but did not answer in time.
         """
+        headers = self.with_token(headers)
         self.check_size(data, headers)
         seconds = self._request_timeout if timeout is None else timeout
         try:
@@ -113,12 +152,16 @@ class Connection:
         *,
         queue: str = "",
         limit: int | None = MESSAGES_AT_ONCE,
+        tenant: str | None = subjects.ANY,
     ) -> Subscription:
         """Call `handler` for every message, concurrently; a queue group divides the messages.
 
         Messages over `limit` wait in memory. With None the handler itself refuses excess ones.
+        `tenant`: whose messages the memory receives; with None only what its own account sends.
         """
-        subscription = Subscription(handler, limit)
+        subscription = Subscription(handler, limit, by_tenant=self.by_tenant)
+        if tenant is not None:
+            subject = self.received_on(subject, tenant)
         try:
             source = await self.client.subscribe(subject, queue=queue, cb=subscription.dispatch)
         except nats.errors.Error as error:
@@ -138,6 +181,20 @@ class Connection:
         except nats.errors.Error as error:
             raise BusError(f"The NATS server does not answer: {error}.") from error
 
+    def received_on(self, subject: str, tenant: str) -> str:
+        """The subject on which this connection receives what a tenant sends."""
+        return subjects.from_tenant(tenant, subject) if self.by_tenant else subject
+
+    def sent_on(self, subject: str, tenant: str) -> str:
+        """The subject on which this connection sends what a tenant receives."""
+        return subjects.to_tenant(tenant, subject) if self.by_tenant else subject
+
+    def with_token(self, headers: Headers | None) -> Headers | None:
+        """The headers, with the token of whoever is connected unless they have another."""
+        if self._token is None or (headers is not None and AUTHORIZATION in headers):
+            return headers
+        return {**(headers or {}), **self._token}
+
     def check_size(self, data: bytes, headers: Headers | None = None) -> None:
         """Raise TooLargeError if the server does not carry a message of this size."""
         size = len(data)
@@ -150,13 +207,16 @@ class Connection:
 
 
 @asynccontextmanager
-async def connect(
+async def connect(  # noqa: PLR0913 - what a connection needs
     url: str,
     *,
     name: str,
     request_timeout: float = 10.0,
     patience: float = 5.0,
     secret: str = "",
+    credentials: Credentials | None = None,
+    identity: Identity | None = None,
+    by_tenant: bool = False,
 ) -> AsyncIterator[Connection]:
     """Connect, and drain the connection at the end.
 
@@ -166,29 +226,56 @@ async def connect(
         request_timeout: Seconds that `request` waits by default.
         patience: Seconds to wait for the first connection; later reconnects never end.
         secret: Signs messages on inner subjects; only the stack's own processes know it.
+        credentials: Who connects; None where the server has no accounts.
+        identity: Says who sent a message; None takes what envelopes claim.
+        by_tenant: Whether it is the memory of a server with accounts.
 
     Raises:
         StackNotRunningError: No server answers there.
+        ForbiddenError: The server refuses the credentials, or demands some.
     """
     lost = asyncio.Event()
     try:
-        client = await asyncio.wait_for(_open(url, name, lost), patience)
+        client = await asyncio.wait_for(_open(url, name, lost, credentials), patience)
+    except _RefusedError as error:
+        raise ForbiddenError(
+            f"The NATS server at {_without_credentials(url)} refuses to be connected to: {error}.",
+            remedy="Say who you are with `--tenant NAME`, or name a file of credentials in "
+            "LOCAL2_BUS__CREDENTIALS; `local2 tenants list` shows who may connect.",
+        ) from error
     except (OSError, TimeoutError, nats.errors.Error) as error:
         raise StackNotRunningError(
             f"No NATS server answers at {_without_credentials(url)}.",
             remedy="Start the stack with `local2 up`, or correct `url` in config/bus.yaml.",
         ) from error
     try:
-        yield Connection(client, request_timeout, lost, secret)
+        yield Connection(
+            client,
+            request_timeout,
+            lost,
+            secret,
+            identity=identity or Claimed(),
+            by_tenant=by_tenant,
+            token=credentials.token if credentials else None,
+        )
     finally:
         await _close(client)
 
 
-async def _open(url: str, name: str, lost: asyncio.Event) -> Client:
+class _RefusedError(Exception):
+    """The server does not accept who connects."""
+
+
+async def _open(
+    url: str, name: str, lost: asyncio.Event, credentials: Credentials | None
+) -> Client:
     last = ""
+    refused: asyncio.Future[str] = asyncio.get_running_loop().create_future()
 
     async def on_error(error: Exception) -> None:
         nonlocal last
+        if "authorization violation" in str(error).lower() and not refused.done():
+            refused.set_result(str(error))
         if repr(error) != last:  # while the server is down, every attempt reports the same error
             last = repr(error)
             log.warning("bus_error", error=last, connection=name)
@@ -202,18 +289,33 @@ async def _open(url: str, name: str, lost: asyncio.Event) -> Client:
         lost.clear()
         log.info("bus_reconnected", connection=name)
 
-    client = TolerantClient()
-    await client.connect(
-        url,
-        name=name,
-        error_cb=on_error,
-        disconnected_cb=on_disconnect,
-        reconnected_cb=on_reconnect,
-        max_reconnect_attempts=-1,
-        reconnect_time_wait=RECONNECT_WAIT,  # type: ignore[arg-type] # it may be a fraction
-        drain_timeout=DRAIN_TIMEOUT,
+    who = (
+        {"nkeys_seed_str": credentials.seed, "inbox_prefix": credentials.inbox}
+        if credentials
+        else {}
     )
-    return client
+    client = TolerantClient()
+    opening = asyncio.create_task(
+        client.connect(
+            url,
+            name=name,
+            error_cb=on_error,
+            disconnected_cb=on_disconnect,
+            reconnected_cb=on_reconnect,
+            max_reconnect_attempts=-1,
+            reconnect_time_wait=RECONNECT_WAIT,  # type: ignore[arg-type] # it may be a fraction
+            drain_timeout=DRAIN_TIMEOUT,
+            **who,  # type: ignore[arg-type]
+        )
+    )
+    try:
+        await asyncio.wait((opening, refused), return_when=asyncio.FIRST_COMPLETED)
+        if opening.done():
+            opening.result()
+            return client
+        raise _RefusedError(refused.result())
+    finally:
+        opening.cancel()
 
 
 async def _close(client: Client) -> None:

@@ -34,6 +34,7 @@ class StreamErasure:
 
     def __init__(self, bus: Connection, tenant: str) -> None:
         self._bus = bus
+        self._tenant = tenant
         self._turns = turns_stream(tenant)
         self._letters = dead_letters_stream(tenant)
         self._reading = asyncio.Lock()
@@ -84,7 +85,7 @@ class StreamErasure:
             user=whose.user,
             session_id=whose.session_id,
         )
-        await self._bus.publish(subjects.MEMORY_FORGOTTEN, encode(event))
+        await self._bus.publish(subjects.MEMORY_FORGOTTEN, encode(event), tenant=self._tenant)
 
     async def _waiting(self) -> int:
         with _jetstream_errors():

@@ -1,29 +1,125 @@
 """Who is calling, and whether a message comes from the stack itself.
 
-A caller is read from the transport and the envelope, never from arguments or payload. Messages on
-inner subjects are signed with a secret that only the stack's own processes know. The secret does
-not travel: whoever subscribes to everything would read it.
+On a server with accounts a caller is who the server and a signed token say; what envelopes claim is
+not believed. Without accounts there is nothing else to go by. Messages on inner subjects are signed
+with a secret that only the stack's own processes know. The secret does not travel: whoever
+subscribes to everything would read it.
 """
 
 import hmac
 import secrets
-from typing import Any
+from datetime import datetime
+from typing import Any, Protocol
+
+import msgspec
 
 from local.bus.subscription import BusMessage, Headers
+from local.errors import ForbiddenError
 from local.protocol.envelope import DEFAULT_TENANT, Caller, Envelope
+from local.protocol.subjects import says_who_asks
+from local.tenants.directory import Directory
 
+AUTHORIZATION = "Authorization"
+BEARER = "Bearer "
+REQUEST_INFO = "Nats-Request-Info"
+"""The server writes it, in the place of one of exactly that name that a client sends."""
 SIGNATURE = "Local2-Signature"
 
 
-def caller_of(envelope: Envelope[Any]) -> Caller:
-    """The caller of a request. A server without accounts has one tenant, `default`."""
-    return Caller(
-        tenant=DEFAULT_TENANT,
-        user=envelope.user,
-        agent=envelope.source or None,
-        session_id=envelope.session_id,
-        query_id=envelope.query_id,
-    )
+class Identity(Protocol):
+    """How a connection knows who sent a message."""
+
+    def caller_of(
+        self, message: BusMessage, envelope: Envelope[Any], at: datetime | None = None
+    ) -> Caller:
+        """The sender; `at` is when the message was sent, if that was not now.
+
+        Raises:
+            ForbiddenError: It cannot be who it claims to be.
+        """
+        ...
+
+
+class Claimed:
+    """What envelopes claim: of a server without accounts, which has one tenant."""
+
+    def caller_of(
+        self,
+        message: BusMessage,  # noqa: ARG002 - it says nothing of who sent it
+        envelope: Envelope[Any],
+        at: datetime | None = None,  # noqa: ARG002
+    ) -> Caller:
+        return Caller(
+            tenant=DEFAULT_TENANT,
+            user=envelope.user,
+            agent=envelope.source or None,
+            session_id=envelope.session_id,
+            query_id=envelope.query_id,
+        )
+
+
+class RequestInfo(msgspec.Struct, frozen=True, kw_only=True):
+    """What the server says of whoever sent a request."""
+
+    user: str | None = None
+
+
+class Attested:
+    """What the server and signed tokens say.
+
+    `within`: the tenant to whose account the connection belongs; None for the memory's own, which
+    receives what all of them send.
+    """
+
+    def __init__(self, directory: Directory, within: str | None = None) -> None:
+        self._directory = directory
+        self._within = within
+
+    def caller_of(
+        self, message: BusMessage, envelope: Envelope[Any], at: datetime | None = None
+    ) -> Caller:
+        tenant = self._directory.tenant(self._within or message.tenant)
+        agent = tenant.agent_of(self._key(message))
+        token = token_of(message)
+        person = tenant.person_of(token, at) if token else None
+        return Caller(
+            tenant=tenant.name,
+            user=person.user if person else None,
+            agent=agent or (person.agent if person else None),
+            session_id=envelope.session_id,
+            query_id=envelope.query_id,
+            token=token,
+            role=tenant.role_of(agent, person),
+        )
+
+    def _key(self, message: BusMessage) -> str | None:
+        """The nkey of the user that sent a request; the server knows none of what it delivers."""
+        if self._within is not None or not says_who_asks(message.subject):
+            return None
+        info = (message.headers or {}).get(REQUEST_INFO)
+        if info is None:  # headers that are none hide it, and nobody is more by what is hidden
+            raise ForbiddenError("The server does not say who asks: the headers are broken.")
+        return msgspec.json.decode(info, type=RequestInfo).user
+
+
+def token_of(message: BusMessage) -> str | None:
+    """The token that a message carries.
+
+    Raises:
+        ForbiddenError: It carries something else.
+    """
+    if (header := (message.headers or {}).get(AUTHORIZATION)) is None:
+        return None
+    if not header.startswith(BEARER):
+        raise ForbiddenError(
+            f"The header {AUTHORIZATION} holds no token.", remedy=f"Send `{BEARER}<token>`."
+        )
+    return header.removeprefix(BEARER).strip()
+
+
+def bearer(token: str | None) -> Headers | None:
+    """The headers of a message for the person whose token it is."""
+    return {AUTHORIZATION: f"{BEARER}{token}"} if token else None
 
 
 def new_secret() -> str:

@@ -3,16 +3,17 @@
 The one who has the output whole does this, because the bus may not carry it (decision 0014).
 """
 
-import secrets
+from collections.abc import Awaitable, Callable
 
 import msgspec
 import structlog
 
 from local.bus.connection import Connection
+from local.bus.identity import bearer
 from local.errors import BusError, Local2Error
 from local.protocol import subjects
 from local.protocol.envelope import Sender, decode, encode, seal
-from local.protocol.payloads import OutputPart, ToolResult
+from local.protocol.payloads import OutputPart, ToolResult, new_output_key
 
 KEEP_TIMEOUT = 5.0
 """Seconds to wait for the acknowledgement of one part, which a tool's result waits for."""
@@ -22,6 +23,8 @@ for the envelope."""
 HEAD, TAIL = 3 / 8, 1 / 8
 """Shares of the limit that a preview shows of the beginning and the end of an output; the rest is
 room for the line that says how to read on."""
+
+Store = Callable[[str], Awaitable[str]]
 
 log = structlog.get_logger()
 
@@ -33,10 +36,19 @@ async def with_preview(
 
     If no memory stores the whole, the result stays as it is.
     """
+
+    async def store(content: str) -> str:
+        return await store_output(bus, content, caller=caller)
+
+    return await preview_of(result, store, limit=limit)
+
+
+async def preview_of(result: ToolResult, store: Store, *, limit: int) -> ToolResult:
+    """The same, where the whole is stored by something that returns its key."""
     if len(result.content) <= limit or result.tool_output_key is not None:
         return result
     try:
-        key = await store_output(bus, result.content, caller=caller)
+        key = await store(result.content)
     except Local2Error as error:
         log.warning("output_not_kept", characters=len(result.content), reason=str(error))
         return result
@@ -54,7 +66,7 @@ async def store_output(bus: Connection, content: str, *, caller: Sender) -> str:
     Raises:
         BusError: No memory is on the bus, or it did not store every part.
     """
-    key = f"tout_{secrets.token_hex(12)}"
+    key = new_output_key()
     size = bus.client.max_payload // BYTES_A_CHARACTER
     for offset in range(0, len(content), size):
         end = offset + size
@@ -69,7 +81,10 @@ async def store_output(bus: Connection, content: str, *, caller: Sender) -> str:
             session_id=caller.session_id,
         )
         answer = await bus.request(
-            subjects.MEMORY_OUTPUT_KEEP, encode(request), timeout=KEEP_TIMEOUT
+            subjects.MEMORY_OUTPUT_KEEP,
+            encode(request),
+            timeout=KEEP_TIMEOUT,
+            headers=bearer(caller.token),
         )
         if (problem := decode(answer.data, ToolResult).payload.error) is not None:
             raise BusError(f"The memory refused a part of {key}: {problem.message}")

@@ -44,6 +44,7 @@ class Endpoint(msgspec.Struct, kw_only=True):
     queue: str
     limit: int | None
     metadata: dict[str, str]
+    tenant: str | None = subjects.ANY
     inner: bool = False
     requests: int = 0
     errors: int = 0
@@ -74,13 +75,14 @@ class Participant:
         queue: str = "",
         limit: int | None = MESSAGES_AT_ONCE,
         metadata: dict[str, str] | None = None,
+        tenant: str | None = subjects.ANY,
         inner: bool = False,
     ) -> Endpoint:
         """Add an endpoint; call this before the participant starts.
 
-        Without a queue every copy of the participant receives every message. `limit` is that of
-        `Connection.subscribe`. An `inner` endpoint is for the stack's own processes, and refuses
-        unsigned messages.
+        Without a queue every copy of the participant receives every message. `limit` and `tenant`
+        are those of `Connection.subscribe`. An `inner` endpoint is for the stack's own processes,
+        and refuses unsigned messages.
         """
         endpoint = Endpoint(
             name=subject.replace(".", "_").replace("*", "any"),
@@ -89,6 +91,7 @@ class Participant:
             queue=queue,
             limit=limit,
             metadata=metadata or {},
+            tenant=None if inner else tenant,
             inner=inner,
         )
         self._endpoints.append(endpoint)
@@ -110,6 +113,7 @@ class Participant:
                         self._counted(endpoint),
                         queue=endpoint.queue,
                         limit=endpoint.limit,
+                        tenant=endpoint.tenant,
                     )
                 )
             for subject, answer in self._discovery():

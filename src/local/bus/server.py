@@ -13,7 +13,7 @@ import signal
 import sys
 import sysconfig
 import tempfile
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
@@ -34,6 +34,10 @@ PR_SET_PDEATHSIG = 1
 """Linux's number of the option of `prctl` that sends a signal when the parent ends."""
 ROOM = 1024 * 1024
 """Bytes that must be free on the disk for a server to start."""
+
+RELOADED = b"Reloaded server configuration"
+REFUSED = b"Failed to reload server configuration"
+"""In the server's log."""
 
 CONFIG = """\
 listen: "{host}:{port}"
@@ -74,12 +78,21 @@ def find_server() -> Path:
 class EmbeddedServer:
     """A nats-server that `watch` starts again on the same port whenever it ends."""
 
-    def __init__(self, folder: Path, host: str, port: int, inherit: tuple[int, ...]) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        host: str,
+        port: int,
+        inherit: tuple[int, ...],
+        accounts: Callable[[], str] = lambda: "",
+    ) -> None:
         self._executable = find_server()
         self._folder = folder.resolve()
         self._host = host
         self._port = port
         self._inherit = inherit
+        self._accounts = accounts
+        self._reloading = asyncio.Lock()
         self._process: asyncio.subprocess.Process | None = None
 
     @property
@@ -98,6 +111,9 @@ class EmbeddedServer:
             UnwritableError: Its folder cannot be written to.
         """
         try:
+            self._folder.mkdir(parents=True, exist_ok=True)
+            for stale in self._folder.glob("*.ports"):
+                stale.unlink()
             self._write_config()
         except OSError as error:
             raise UnwritableError(self._folder, error) from error
@@ -129,6 +145,42 @@ class EmbeddedServer:
         """End it; `watch` starts it again."""
         await self.stop()
 
+    async def reload(self) -> None:
+        """Tell it what the accounts are now; who is connected stays so, as far as he may.
+
+        Twice, because the first time the server adds a new account, but not what it imports.
+
+        Raises:
+            BusError: It refuses them; those of before stay in force.
+        """
+        async with self._reloading:
+            for _ in range(2):
+                await self._reload()
+
+    async def _reload(self) -> None:
+        if self._process is None or self._process.returncode is not None:
+            return  # a server that starts reads them by itself
+        before = self._log_file.stat().st_size
+        await asyncio.to_thread(self._write_config)
+        self._process.send_signal(signal.SIGHUP)
+        deadline = asyncio.get_running_loop().time() + START_PATIENCE
+        while asyncio.get_running_loop().time() < deadline:
+            await asyncio.sleep(POLL)
+            since = await asyncio.to_thread(_read_from, self._log_file, before)
+            if REFUSED in since:
+                raise BusError(
+                    "The NATS server refuses the accounts.", remedy=f"See {self._log_file}."
+                )
+            if RELOADED in since:
+                return
+        raise BusError(
+            "The NATS server did not reload its accounts.", remedy=f"See {self._log_file}."
+        )
+
+    @property
+    def _log_file(self) -> Path:
+        return self._folder / "server.log"
+
     def lacks_room(self) -> UnwritableError | None:
         """Why its folder cannot be written to; None if it can."""
         try:
@@ -151,17 +203,14 @@ class EmbeddedServer:
             await self._process.wait()
 
     def _write_config(self) -> None:
-        self._folder.mkdir(parents=True, exist_ok=True)
-        for stale in self._folder.glob("*.ports"):
-            stale.unlink()
         config = CONFIG.format(
             host=self._host,
             port=self._port,
             folder=json.dumps(str(self._folder)),
-            log_file=json.dumps(str(self._folder / "server.log")),
+            log_file=json.dumps(str(self._log_file)),
             store=json.dumps(str(self._folder)),
         )
-        (self._folder / "server.conf").write_text(config, encoding="utf-8")
+        (self._folder / "server.conf").write_text(config + self._accounts(), encoding="utf-8")
 
     async def _wait_for_port(self, process: asyncio.subprocess.Process) -> int:
         ports_file = self._folder / f"nats-server_{process.pid}.ports"
@@ -177,13 +226,18 @@ class EmbeddedServer:
             raise lacking
         raise BusError(
             f"nats-server did not start (exit code {process.returncode}).",
-            remedy=f"See {self._folder / 'server.log'}.",
+            remedy=f"See {self._log_file}.",
         )
 
 
 @asynccontextmanager
 async def embedded_server(
-    folder: Path, *, host: str, port: int, inherit: tuple[int, ...] = ()
+    folder: Path,
+    *,
+    host: str,
+    port: int,
+    inherit: tuple[int, ...] = (),
+    accounts: Callable[[], str] = lambda: "",
 ) -> AsyncIterator[EmbeddedServer]:
     """Run a nats-server while the context lasts.
 
@@ -193,8 +247,9 @@ async def embedded_server(
         port: -1 takes a free one.
         inherit: File descriptors that it keeps open, so that the lock of the data folder is held
             until the server has ended, too.
+        accounts: What its configuration says of them.
     """
-    server = EmbeddedServer(folder, host, port, inherit)
+    server = EmbeddedServer(folder, host, port, inherit, accounts)
     watcher: asyncio.Task[None] | None = None
     try:
         await server.start()
@@ -205,6 +260,12 @@ async def embedded_server(
             watcher.cancel()
             await asyncio.wait((watcher,))
         await server.stop()
+
+
+def _read_from(file: Path, offset: int) -> bytes:
+    with file.open("rb") as opened:
+        opened.seek(offset)
+        return opened.read()
 
 
 def _die_with_parent() -> None:

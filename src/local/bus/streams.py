@@ -46,7 +46,6 @@ LEAST_FREE = 100
 and DEAD_LETTER_BYTES must fit into that (decision 0036)."""
 NO_STORAGE = 10047
 """JetStream's error code if it cannot reserve the bytes of a stream."""
-DELIVERY_SUBJECT = "local2.deliver.{name}.{tenant}"
 
 log = structlog.get_logger()
 
@@ -68,6 +67,14 @@ class Delivery(NamedTuple):
     """How often, this time included."""
 
 
+def delivery_subject(name: str) -> str:
+    """Where the durable consumers of all tenants deliver turns.
+
+    No wildcard, since a consumer does not notice that somebody subscribes to one.
+    """
+    return f"local2.deliver.{name}"
+
+
 async def ensure_streams(bus: Connection, tenant: str) -> None:
     """Create the tenant's streams, or update those of an earlier version.
 
@@ -75,7 +82,7 @@ async def ensure_streams(bus: Connection, tenant: str) -> None:
         BusError: The server has no JetStream, or refuses the streams.
     """
     try:
-        for stream in _streams_of(tenant):
+        for stream in _streams_of(bus, tenant):
             await _ensure_stream(bus, stream)
     except (nats.js.errors.Error, nats.errors.Error, TimeoutError) as error:
         if isinstance(error, nats.js.errors.APIError) and error.err_code == NO_STORAGE:
@@ -89,22 +96,18 @@ async def ensure_streams(bus: Connection, tenant: str) -> None:
         ) from error
 
 
-def _streams_of(tenant: str) -> tuple[StreamConfig, StreamConfig]:
+def _streams_of(bus: Connection, tenant: str) -> tuple[StreamConfig, StreamConfig]:
+    stored = (*subjects.STORED, subjects.MEMORY_PROBE)
     turns = StreamConfig(
         name=turns_stream(tenant),
-        subjects=[
-            subjects.RESPONSE_GENERATION,
-            subjects.RESPONSE_FEEDBACK,
-            subjects.MEMORY_TURN,
-            subjects.MEMORY_PROBE,
-        ],
+        subjects=[bus.received_on(subject, tenant) for subject in stored],
         retention=RetentionPolicy.WORK_QUEUE,
         storage=StorageType.FILE,
         duplicate_window=DUPLICATE_WINDOW,
     )
     dead_letters = StreamConfig(
         name=dead_letters_stream(tenant),
-        subjects=[subjects.MEMORY_DEAD_LETTER],
+        subjects=[bus.sent_on(subjects.MEMORY_DEAD_LETTER, tenant)],
         storage=StorageType.FILE,
         max_age=DEAD_LETTER_AGE,
         max_bytes=DEAD_LETTER_BYTES,
@@ -120,12 +123,14 @@ async def _ensure_stream(bus: Connection, stream: StreamConfig) -> None:
         await jetstream.add_stream(stream)
 
 
-async def publish_durably(
+async def publish_durably(  # noqa: PLR0913 - what a message consists of
     bus: Connection,
     subject: str,
     data: bytes,
     *,
     message_id: str | None = None,
+    headers: Headers | None = None,
+    tenant: str | None = None,
     timeout: float = PUBLISH_TIMEOUT,  # noqa: ASYNC109 - the caller chooses it
 ) -> None:
     """Publish into a stream; return once the server has the message on disk.
@@ -135,13 +140,18 @@ async def publish_durably(
         subject: One of a stream's subjects.
         data: The encoded envelope.
         message_id: The server drops a second message of this id within two minutes.
+        headers: More of them.
+        tenant: Who receives it, if the memory sends it to its tenants.
         timeout: Seconds to wait for the acknowledgement.
 
     Raises:
         BusError: No acknowledgement came. The message may be stored or not; send it again.
     """
-    headers: Headers | None = {"Nats-Msg-Id": message_id} if message_id else None
+    named: Headers = {"Nats-Msg-Id": message_id} if message_id else {}
+    headers = bus.with_token({**named, **(headers or {})} or None)
     bus.check_size(data, headers)
+    if tenant is not None:
+        subject = bus.sent_on(subject, tenant)
     try:
         acknowledgement = await bus.client.jetstream().publish(
             subject, data, timeout=timeout, headers=headers
@@ -159,10 +169,9 @@ async def ensure_turns_consumer(bus: Connection, name: str, tenant: str) -> str:
     messages at a time as fit into UNACKNOWLEDGED_BYTES if each has the maximum size. Every message
     is delivered again until `acknowledge` is called for it.
     """
-    deliver_subject = DELIVERY_SUBJECT.format(name=name, tenant=tenant)
     consumer = ConsumerConfig(
         durable_name=name,
-        deliver_subject=deliver_subject,
+        deliver_subject=delivery_subject(name),
         ack_policy=AckPolicy.EXPLICIT,
         ack_wait=ACK_WAIT,
         max_ack_pending=max(1, UNACKNOWLEDGED_BYTES // bus.client.max_payload),
@@ -171,7 +180,7 @@ async def ensure_turns_consumer(bus: Connection, name: str, tenant: str) -> str:
         await bus.client.jetstream().add_consumer(turns_stream(tenant), consumer)
     except (nats.js.errors.Error, nats.errors.Error, TimeoutError) as error:
         raise BusError(f"JetStream refuses the consumer {name}: {error}.") from error
-    return deliver_subject
+    return delivery_subject(name)
 
 
 def delivery_of(bus: Connection, message: BusMessage) -> Delivery | None:
@@ -198,7 +207,7 @@ async def redeliver(bus: Connection, message: BusMessage) -> None:
 
 
 async def store_dead_letter(
-    bus: Connection, letter: DeadLetter, *, source: str, message_id: str | None
+    bus: Connection, letter: DeadLetter, *, source: str, message_id: str | None, tenant: str
 ) -> None:
     """Store a message that cannot be read, or as much of it as a letter carries.
 
@@ -207,6 +216,7 @@ async def store_dead_letter(
         letter: The message, and why it cannot be read.
         source: The participant that could not read it.
         message_id: Identifies the message; the server drops a second letter of the same one.
+        tenant: Whose message it is.
 
     Raises:
         BusError: The stream did not store it.
@@ -215,7 +225,9 @@ async def store_dead_letter(
     while True:
         data = encode(seal(letter, type="dead_letter", source=source))
         try:
-            await publish_durably(bus, subjects.MEMORY_DEAD_LETTER, data, message_id=message_id)
+            await publish_durably(
+                bus, subjects.MEMORY_DEAD_LETTER, data, message_id=message_id, tenant=tenant
+            )
         except TooLargeError:
             if not letter.message:
                 raise

@@ -15,6 +15,8 @@ from nats.aio.msg import Msg
 from nats.aio.subscription import Subscription as NatsSubscription
 
 from local.errors import Local2Error
+from local.protocol.envelope import DEFAULT_TENANT
+from local.protocol.subjects import address_of
 
 Headers = dict[str, str]
 
@@ -22,22 +24,30 @@ log = structlog.get_logger()
 
 
 class BusMessage(NamedTuple):
-    """A message of the bus; `reply` is empty if nobody waits for an answer."""
+    """A message of the bus; `reply` is empty if nobody waits for an answer.
+
+    `tenant` is what the server says, whose accounts it is known from; the subject is without it.
+    """
 
     subject: str
     data: bytes
     reply: str = ""
     headers: Headers | None = None
+    tenant: str = DEFAULT_TENANT
 
 
 Handler = Callable[[BusMessage], Awaitable[None]]
 
 
 class Subscription:
-    """Runs a task for each message, at most `limit` at a time; with None, all at once."""
+    """Runs a task for each message, at most `limit` at a time; with None, all at once.
 
-    def __init__(self, handler: Handler, limit: int | None) -> None:
+    `by_tenant`: subjects say whose message it is.
+    """
+
+    def __init__(self, handler: Handler, limit: int | None, *, by_tenant: bool = False) -> None:
         self._handler = handler
+        self._by_tenant = by_tenant
         self._slots = asyncio.Semaphore(limit) if limit else None
         self._tasks: set[asyncio.Task[None]] = set()
         self._source: NatsSubscription | None = None
@@ -75,11 +85,15 @@ class Subscription:
         if self._tasks:
             await asyncio.wait(self._tasks)
 
+    def _received(self, message: Msg) -> BusMessage:
+        plain = BusMessage(message.subject, message.data, message.reply, message.headers)
+        if self._by_tenant and (address := address_of(message.subject)) is not None:
+            return plain._replace(subject=address.subject, tenant=address.tenant)
+        return plain
+
     async def _run(self, message: Msg) -> None:
         try:
-            await self._handler(
-                BusMessage(message.subject, message.data, message.reply, message.headers)
-            )
+            await self._handler(self._received(message))
         except Local2Error as error:  # its message says what was wrong
             log.warning("message_failed", subject=message.subject, reason=error.message)
         except Exception:

@@ -14,14 +14,15 @@ log = structlog.get_logger()
 
 
 class TolerantClient(Client):
-    """Takes a message without headers that cannot be read, and drops one that nobody can name."""
+    """Reads what can be read of a message's headers, and drops one that nobody can name."""
 
     async def _process_headers(self, headers: bytes | None) -> dict[str, str] | None:
         try:
             read: dict[str, str] | None = await super()._process_headers(headers)
         except (UnicodeDecodeError, IndexError) as error:
             log.warning("headers_not_read", reason=type(error).__name__)
-            return None
+            _, _, lines = (headers or b"").partition(b"\r\n")
+            return self._parse_header_lines(lines) or None
         return read
 
     def _build_message(self, sid: int, subject: bytes, reply: bytes, *rest: Any) -> Msg | None:

@@ -12,14 +12,14 @@ import msgspec
 import structlog
 
 from local.bus.connection import BusMessage, Connection, Headers
-from local.bus.identity import caller_of, signed
+from local.bus.identity import signed
 from local.bus.outputs import with_preview
 from local.bus.participant import ERROR_CODE, Participant
 from local.errors import DeadlineError, InvalidArgumentsError, Local2Error, TooLargeError
 from local.fair_slots import FairSlots
 from local.protocol import subjects
-from local.protocol.envelope import Envelope, decode, encode, header_of, is_past, seal
-from local.protocol.payloads import ToolRequest, ToolResult
+from local.protocol.envelope import Caller, Envelope, decode, encode, header_of, is_past, seal
+from local.protocol.payloads import Json, ToolRequest, ToolResult
 from local.protocol.tool import Tool
 from local.protocol.tool_messages import SERVICE_ERROR
 from local.settings import TOOL_OUTPUT_LIMIT
@@ -56,7 +56,7 @@ class ToolHost(Participant):
         self._result_subject = subjects.tool_result(tool.name)
         self._log = structlog.get_logger().bind(tool=tool.name)
         self._schema = encode(seal(tool.schema(), type="schema", source=tool.name))
-        self._announcing = False
+        self._announcing = set[str]()
         self._requests = self.serve(
             subjects.tool_request(tool.name),
             self._answer,
@@ -73,23 +73,25 @@ class ToolHost(Participant):
         """Reply to a request; answer those that wait for no reply with one announcement for all."""
         if message.reply:
             await self._publish_schema(message.reply)
-        elif not self._announcing:
-            self._announcing = True
+        elif message.tenant not in self._announcing:
+            self._announcing.add(message.tenant)
             await asyncio.sleep(ASKED_TOGETHER)
-            self._announcing = False
-            await self._publish_schema(subjects.TOOL_SCHEMA)
+            self._announcing.discard(message.tenant)
+            await self._publish_schema(subjects.TOOL_SCHEMA, tenant=message.tenant)
 
-    async def _publish_schema(self, subject: str) -> None:
+    async def _publish_schema(self, subject: str, tenant: str | None = None) -> None:
         """The signature shows the stack which tools are its own; any tool could claim to be."""
         headers = signed(self.bus.secret, subject, self._schema)
-        await self.bus.publish(subject, self._schema, headers=headers)
+        await self.bus.publish(subject, self._schema, headers=headers, tenant=tenant)
 
     async def _answer(self, message: BusMessage) -> None:
         begun = time.perf_counter()
         request: Envelope[Any] | None = None
+        caller: Caller | None = None
         try:
-            request = decode(message.data, self._request_type)
-            result = await self._run(request, len(message.data))
+            request = self._decoded(message.data)
+            caller = self.bus.identity.caller_of(message, request)
+            result = await self._run(caller, request, len(message.data))
         except InvalidArgumentsError as error:
             request = request or header_of(message.data)
             result = ToolResult.failed(self._tool.with_choices(error))
@@ -99,15 +101,44 @@ class ToolHost(Participant):
         except Exception:  # noqa: BLE001 - the boundary: the log has all of it
             self._log.exception("tool_failed")
             result = ToolResult.failed(Local2Error(FAULT))
-        if request is not None and self._tool.answering is not None:
-            self._tool.answering(caller_of(request), result)
+        if self._tool.answering is not None:
+            caller = caller or self._caller_of_refused(message, request)
+            if caller is not None:
+                self._tool.answering(caller, result)
         result = await self._reply(message, request, result)
         elapsed = time.perf_counter() - begun
         await asyncio.sleep(0)  # the reply leaves before the log line is made
         self._record(request, result, elapsed)
 
-    async def _run(self, request: Envelope[ToolRequest[Any]], size: int) -> ToolResult:
-        caller = caller_of(request)
+    def _caller_of_refused(
+        self, message: BusMessage, request: Envelope[Any] | None
+    ) -> Caller | None:
+        """Who sent what was refused, if that can be known."""
+        try:
+            return self.bus.identity.caller_of(message, request) if request else None
+        except Local2Error:
+            return None
+
+    def _decoded(self, data: bytes) -> Envelope[ToolRequest[Any]]:
+        """The request; an argument that is null, where the tool expects a value, is left out."""
+        try:
+            return decode(data, self._request_type)
+        except InvalidArgumentsError:
+            request = decode(data, ToolRequest[Json])
+            args, known = request.payload.args, self._tool.args.__struct_fields__
+            given = {
+                name: value
+                for name, value in args.items()
+                if value is not None or name not in known
+            }
+            if len(given) == len(args):
+                raise
+            left = msgspec.structs.replace(request, payload=ToolRequest(args=given))
+            return decode(encode(left), self._request_type)
+
+    async def _run(
+        self, caller: Caller, request: Envelope[ToolRequest[Any]], size: int
+    ) -> ToolResult:
         owner = caller.principal
         with self._slots.admitted(owner, size):
             async with self._slots.slot(owner):
@@ -138,7 +169,7 @@ class ToolHost(Participant):
             return await self._reply(message, request, ToolResult.failed(Local2Error(FAULT)))
         if message.reply:
             await self.bus.publish(message.reply, data, headers=headers)
-        await self.bus.publish(self._result_subject, data, headers=headers)
+        await self.bus.publish(self._result_subject, data, headers=headers, tenant=message.tenant)
         return result
 
     def _encoded(

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 import msgspec
 
-from local.bus.subscription import BusMessage, Handler, Subscription
+from local.bus.subscription import BusMessage, Handler, Headers, Subscription
 from local.errors import BadRequestError, BusTimeoutError
 from local.protocol import subjects
 from local.protocol.envelope import Envelope, encode
@@ -23,7 +23,14 @@ from local.protocol.tool_messages import read_result
 class Bus(Protocol):
     """What of a connection is needed to ask a tool."""
 
-    async def request(self, subject: str, data: bytes, *, timeout: float) -> BusMessage: ...  # noqa: ASYNC109
+    async def request(
+        self,
+        subject: str,
+        data: bytes,
+        *,
+        timeout: float,  # noqa: ASYNC109 - as a connection has it
+        headers: Headers | None,
+    ) -> BusMessage: ...
     async def subscribe(self, subject: str, handler: Handler) -> Subscription: ...
 
 
@@ -45,7 +52,13 @@ class ToolResults:
         """Whether a tool replies; False for good once a reply did not come."""
         self._waiting: dict[str, list[_Call]] = {}
 
-    async def ask(self, tool: str, request: Envelope[Any], timeout: float) -> ToolResult:  # noqa: ASYNC109
+    async def ask(
+        self,
+        tool: str,
+        request: Envelope[Any],
+        timeout: float,  # noqa: ASYNC109 - the caller chooses it
+        headers: Headers | None = None,
+    ) -> ToolResult:
         """Send a request; return the tool's reply, or the result that it publishes.
 
         Raises:
@@ -54,12 +67,12 @@ class ToolResults:
         """
         if self._replies.get(tool):
             try:
-                return await self._reply(tool, request, timeout)
+                return await self._reply(tool, request, timeout, headers)
             except BusTimeoutError:
                 self._replies[tool] = False
                 raise
         async with self._listening(tool, request) as call:
-            reply = asyncio.create_task(self._reply(tool, request, timeout))
+            reply = asyncio.create_task(self._reply(tool, request, timeout, headers))
             try:
                 await asyncio.wait((reply, call.result), return_when=asyncio.FIRST_COMPLETED)
                 if call.result.done():
@@ -74,9 +87,11 @@ class ToolResults:
                 await asyncio.gather(reply, return_exceptions=True)
         return result
 
-    async def _reply(self, tool: str, request: Envelope[Any], seconds: float) -> ToolResult:
-        subject = subjects.tool_request(tool)
-        answer = await self._bus.request(subject, encode(request), timeout=seconds)
+    async def _reply(
+        self, tool: str, request: Envelope[Any], seconds: float, headers: Headers | None
+    ) -> ToolResult:
+        subject, data = subjects.tool_request(tool), encode(request)
+        answer = await self._bus.request(subject, data, timeout=seconds, headers=headers)
         return read_result(answer.data, answer.headers).payload
 
     @asynccontextmanager

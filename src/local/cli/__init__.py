@@ -5,7 +5,8 @@ from typing import Annotated
 
 import typer
 
-from local.cli.commands import dead_letters, memory, talk, upkeep
+from local.cli.commands import dead_letters, memory, talk, tenants, upkeep
+from local.cli.output import Chosen
 
 app = typer.Typer(
     help="Memory for agents on a NATS bus.",
@@ -16,6 +17,7 @@ app = typer.Typer(
 for each in (talk, memory, upkeep):
     app.add_typer(each.group)
 app.add_typer(dead_letters.group, name="dead-letters")
+app.add_typer(tenants.group, name="tenants")
 
 Config = Annotated[
     Path | None,
@@ -23,10 +25,13 @@ Config = Annotated[
 ]
 
 
+Tenant = Annotated[str | None, typer.Option(help="Ask as this tenant, of a stack with accounts.")]
+
+
 @app.callback()
-def options(context: typer.Context, config: Config = None) -> None:
-    """Remember the folder of settings for the command that follows."""
-    context.obj = config
+def options(context: typer.Context, config: Config = None, tenant: Tenant = None) -> None:
+    """Remember the folder of settings, and who asks, for the command that follows."""
+    context.obj = Chosen(config, tenant)
 
 
 main = app

@@ -8,12 +8,12 @@ import msgspec
 
 from local.cli.answers import NAME, Outcome, answer_on, name_of, progress, report
 from local.cli.output import Output, run_async
-from local.client import Connection, connect
+from local.client import Connection
+from local.client.access import connected
 from local.errors import BadRequestError, InvalidArgumentsError, Local2Error
 from local.protocol.envelope import Sender
 from local.protocol.memories import MAX_DOCUMENT, MAX_TITLE, AddedDocument, check_size
 from local.protocol.payloads import Json
-from local.runtime import running_url
 from local.settings import Settings
 
 
@@ -40,7 +40,7 @@ async def _add_all(
     source: str | None,
 ) -> list[Outcome]:
     outcomes = []
-    async with connect(running_url(settings), name=NAME) as bus:
+    async with connected(settings, name=NAME) as bus:
         with progress(output) as bar:
             task = bar.add_task("", total=len(files))
             for file in files:

@@ -14,12 +14,12 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.text import Text
 
 from local.cli.output import FAILED, Output, printable
-from local.client import Connection, connect
+from local.client import Connection
+from local.client.access import connected
 from local.client.tools import call_tool
 from local.errors import BusError
 from local.protocol.envelope import Sender, new_id
 from local.protocol.payloads import Json, ToolResult
-from local.runtime import running_url
 from local.settings import Settings
 
 NAME = "cli"
@@ -39,7 +39,7 @@ async def answer(
     settings: Settings, tool: str, args: Json, caller: Sender, *, patience: float = PATIENCE
 ) -> ToolResult:
     """Call one tool of the running stack."""
-    async with connect(running_url(settings), name=NAME) as bus:
+    async with connected(settings, name=NAME, user=caller.user) as bus:
         return await answer_on(bus, tool, args, caller, patience=patience)
 
 

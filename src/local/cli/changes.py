@@ -9,7 +9,8 @@ from rich.table import Column, Table
 
 from local.cli.answers import INDENT, NAME, answer, answer_on, data_of, shown_time
 from local.cli.output import Output, printable, run_async, shown
-from local.client import Connection, connect
+from local.client import Connection
+from local.client.access import connected
 from local.client.maintenance import memory_status
 from local.errors import BusError
 from local.protocol.envelope import Sender
@@ -22,7 +23,6 @@ from local.protocol.upkeep import (
     NotDone,
     UndoReport,
 )
-from local.runtime import running_url
 from local.settings import Settings
 
 PATIENCE = 600.0
@@ -52,7 +52,7 @@ def consolidate(settings: Settings, output: Output, caller: Sender, *, dry_run: 
 async def _consolidate(
     settings: Settings, output: Output, caller: Sender, *, dry_run: bool
 ) -> ToolResult:
-    async with connect(running_url(settings), name=NAME) as bus:
+    async with connected(settings, name=NAME) as bus:
         following = asyncio.create_task(_follow(bus, output))
         try:
             args = {"dry_run": dry_run}
@@ -144,7 +144,7 @@ async def _trail(
     """As many entries as are asked for, page by page."""
     entries: list[AuditEntry] = []
     before: int | None = None
-    async with connect(running_url(settings), name=NAME) as bus:
+    async with connected(settings, name=NAME) as bus:
         while True:
             page = {**args, "limit": min(limit - len(entries), PAGE), "before": before}
             trail = data_of(await answer_on(bus, "audit", page, caller), AuditTrail, output)

@@ -7,12 +7,12 @@ from prompt_toolkit.formatted_text import FormattedText
 
 from local.cli.answers import NAME
 from local.cli.output import FAILED, Output, printable, run_async, shown
-from local.client import Connection, connect
+from local.client import Connection
+from local.client.access import connected
 from local.client.queries import QueryClient
 from local.errors import Local2Error
 from local.protocol.envelope import Sender, new_id
 from local.protocol.payloads import Generation
-from local.runtime import running_url
 from local.settings import Settings
 
 HELP = "/new starts a new session, /quit (or Ctrl-D) ends the chat."
@@ -34,7 +34,7 @@ def ask(
 
 
 async def _ask(settings: Settings, text: str, caller: Sender) -> Generation:
-    async with connect(running_url(settings), name=NAME) as bus, QueryClient(bus) as queries:
+    async with connected(settings, name=NAME) as bus, QueryClient(bus) as queries:
         return await queries.ask(text, caller=caller)
 
 
@@ -43,7 +43,7 @@ def chat(settings: Settings, *, session: str | None, user: str | None) -> None:
 
 
 async def _chat(settings: Settings, *, session: str | None, user: str | None) -> None:
-    async with connect(running_url(settings), name=NAME) as bus:
+    async with connected(settings, name=NAME) as bus:
         await converse(bus, Output(), session=session, user=user)
 
 

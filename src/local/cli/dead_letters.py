@@ -9,12 +9,12 @@ from rich.table import Table
 
 from local.cli.answers import NAME, shown_time
 from local.cli.output import FAILED, Output, run_async, shown
-from local.client import Connection, connect
+from local.client import Connection
+from local.client.access import connected
 from local.client.maintenance import StoredLetter, letter_at, letters, publish_again
 from local.client.maintenance import drop as drop_letter
 from local.errors import InvalidArgumentsError, RequestError
 from local.protocol.envelope import DEFAULT_TENANT
-from local.runtime import running_url
 from local.settings import Settings
 
 
@@ -51,7 +51,7 @@ class LetterOutcome(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
 
 def list_letters(settings: Settings, output: Output) -> None:
     async def read() -> list[LetterSummary]:
-        async with connect(running_url(settings), name=NAME) as bus:
+        async with connected(settings, name=NAME) as bus:
             return [LetterSummary.of(stored) async for stored in letters(bus, DEFAULT_TENANT)]
 
     summaries = run_async(read())
@@ -77,7 +77,7 @@ def list_letters(settings: Settings, output: Output) -> None:
 
 def show(settings: Settings, output: Output, number: int) -> None:
     async def read() -> StoredLetter:
-        async with connect(running_url(settings), name=NAME) as bus:
+        async with connected(settings, name=NAME) as bus:
             return await letter_at(bus, number, DEFAULT_TENANT)
 
     stored = run_async(read())
@@ -126,7 +126,7 @@ def _apply(  # noqa: PLR0913 - what both commands have in common
         return LetterOutcome(number=number, done=done)
 
     async def apply() -> list[LetterOutcome]:
-        async with connect(running_url(settings), name=NAME) as bus:
+        async with connected(settings, name=NAME) as bus:
             chosen = (
                 [stored.sequence async for stored in letters(bus, DEFAULT_TENANT)]
                 if every

@@ -16,12 +16,11 @@ import msgspec
 from local import __version__
 from local.cli.answers import NAME, Outcome, name_of, progress, report
 from local.cli.output import Output, run_async
-from local.client import connect
+from local.client.access import connected
 from local.client.transfer import export_page
 from local.errors import UnwritableError
 from local.protocol.envelope import Sender, utc_now
 from local.protocol.portable import FORMAT, EndLine, ExportPage, ExportRequest, HeaderLine, Line
-from local.runtime import running_url
 from local.settings import Settings
 
 STANDARD_OUTPUT = Path("-")
@@ -66,7 +65,7 @@ def _opened(file: Path) -> Iterator[BinaryIO]:
             yield target
         part.replace(file)
     except OSError as error:
-        raise UnwritableError(file, error) from error
+        raise UnwritableError(file, error, instead="another file") from error
 
 
 async def _export(
@@ -74,7 +73,7 @@ async def _export(
 ) -> dict[str, int]:
     """Write the lines of every page; returns how many there are of each type."""
     counts: Counter[str] = Counter()
-    async with connect(running_url(settings), name=NAME) as bus:
+    async with connected(settings, name=NAME) as bus:
         page = await export_page(bus, ask, caller)
         _write(target, _header(page, ask, caller))
         with progress(output) as bar:

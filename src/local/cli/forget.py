@@ -7,12 +7,11 @@ from rich.table import Table
 
 from local.cli.answers import NAME, answer_on, data_of
 from local.cli.output import FAILED, Output, run_async, shown
-from local.client import connect
+from local.client.access import connected
 from local.errors import InvalidArgumentsError
 from local.protocol.envelope import Sender
 from local.protocol.erasure import Receipt
 from local.protocol.payloads import Json, ToolResult
-from local.runtime import running_url
 from local.settings import Settings
 
 PATIENCE = 3600.0
@@ -49,7 +48,7 @@ def forget(  # noqa: PLR0913 - one parameter an option
 
 def _ask(settings: Settings, args: Json, caller: Sender) -> ToolResult:
     async def ask() -> ToolResult:
-        async with connect(running_url(settings), name=NAME) as bus:
+        async with connected(settings, name=NAME) as bus:
             return await answer_on(bus, "forget", args, caller, patience=PATIENCE)
 
     return run_async(ask())

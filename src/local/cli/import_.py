@@ -17,7 +17,7 @@ from rich.progress import Progress, TaskID
 from local.cli.answers import NAME, Outcome, name_of, progress, report
 from local.cli.export import counted
 from local.cli.output import Output, run_async
-from local.client import connect
+from local.client.access import connected
 from local.client.transfer import import_lines
 from local.errors import BadRequestError, InvalidArgumentsError, Local2Error
 from local.protocol.envelope import Sender, new_id
@@ -32,7 +32,6 @@ from local.protocol.portable import (
     ImportRequest,
     any_line,
 )
-from local.runtime import running_url
 from local.settings import Settings
 
 STANDARD_INPUT = Path("-")
@@ -164,7 +163,7 @@ async def _import(
         task = bar.add_task("Checking", total=None)
         total = None if file == STANDARD_INPUT else _checked(file, bar, task)
         bar.update(task, description="Importing", completed=0, total=total)
-        async with connect(running_url(settings), name=NAME) as bus:
+        async with connected(settings, name=NAME) as bus:
             for ask in _requests(_lines(file), dry_run=imported.dry_run):
                 imported.add(await import_lines(bus, ask, caller))
                 bar.update(task, advance=len(ask.lines) or (not ask.cut))

@@ -15,7 +15,8 @@ from rich.progress import Progress, TaskID
 
 from local.cli.answers import NAME, Outcome, answer_on, name_of, progress, report, show_outcomes
 from local.cli.output import Output, run_async
-from local.client import Connection, connect
+from local.client import Connection
+from local.client.access import connected
 from local.errors import BadRequestError, InvalidArgumentsError
 from local.protocol.conversation import (
     ConversationMessage,
@@ -27,7 +28,6 @@ from local.protocol.conversation import (
 from local.protocol.envelope import Sender
 from local.protocol.messages import Id, messages_of
 from local.protocol.payloads import Json
-from local.runtime import running_url
 from local.settings import Settings
 
 STANDARD_INPUT = Path("-")
@@ -199,7 +199,7 @@ async def _send_all(
 ) -> None:
     """Send file after file, and keep `outcomes` up to date for an interruption."""
     total = sum(len(session.messages) for file in files for session in file.sessions)
-    async with connect(running_url(settings), name=NAME) as bus:
+    async with connected(settings, name=NAME) as bus:
         with progress(output) as bar:
             task = bar.add_task("", total=total)
             for file in files:

@@ -5,7 +5,7 @@ import sys
 from collections.abc import Coroutine, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 from rich.console import Console
@@ -72,8 +72,15 @@ def shown(text: str) -> str:
     return escape(printable(text))
 
 
+class Chosen(NamedTuple):
+    """What stands before a command: its folder of settings, and as which tenant it asks."""
+
+    config: Path | None = None
+    tenant: str | None = None
+
+
 @contextmanager
-def command(config: Path | None, *, json: bool = False) -> Iterator[tuple[Settings, Output]]:
+def command(chosen: Chosen, *, json: bool = False) -> Iterator[tuple[Settings, Output]]:
     """Read the settings for a command; turn its errors into messages and exit codes.
 
     An error ends it with exit code 1, Ctrl-C with 130. Logs go to standard error, unless the
@@ -82,7 +89,11 @@ def command(config: Path | None, *, json: bool = False) -> Iterator[tuple[Settin
     output = Output(json=json)
     try:
         with logging_to(level="error"):
-            yield load_settings(config), output
+            settings = load_settings(chosen.config)
+            if chosen.tenant is not None:
+                bus = msgspec.structs.replace(settings.bus, tenant=chosen.tenant)
+                settings = msgspec.structs.replace(settings, bus=bus)
+            yield settings, output
     except Local2Error as error:
         output.error(error)
         sys.exit(FAILED)

@@ -7,12 +7,11 @@ from rich.table import Table
 
 from local.cli.answers import NAME, answer_on, fail
 from local.cli.output import Output, run_async, shown
-from local.client import connect
+from local.client.access import connected
 from local.client.tools import Toolbox
 from local.errors import InvalidArgumentsError
 from local.protocol.envelope import Sender
 from local.protocol.payloads import Json, ToolResult, ToolSchema
-from local.runtime import running_url
 from local.settings import Settings
 
 SCHEMA_SECONDS = 0.5
@@ -32,7 +31,7 @@ def list_tools(settings: Settings, output: Output) -> None:
 
 
 async def _announced(settings: Settings) -> list[ToolSchema]:
-    async with connect(running_url(settings), name=NAME) as bus, Toolbox(bus, source=NAME) as box:
+    async with connected(settings, name=NAME) as bus, Toolbox(bus, source=NAME) as box:
         return await box.settle()
 
 
@@ -49,7 +48,7 @@ def call(
 async def _call(
     settings: Settings, tool: str, arguments: Sequence[str], caller: Sender
 ) -> ToolResult:
-    async with connect(running_url(settings), name=NAME) as bus:
+    async with connected(settings, name=NAME) as bus:
         async with Toolbox(bus, source=NAME) as box:
             schema = await box.find(tool, within=SCHEMA_SECONDS)
         parameters = schema.tool_schema.function.parameters if schema is not None else {}

@@ -9,14 +9,14 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from local.cli.output import FAILED, Output, run_async, shown
-from local.client import Connection, connect
+from local.client import Connection
+from local.client.access import connected
 from local.client.maintenance import memory_status, start_reindex
 from local.errors import NoRespondersError, StackNotRunningError, VectorError
 from local.examination import examined
 from local.examination.result import Verdict
 from local.logs import logging_to
 from local.protocol.payloads import MemoryStatus
-from local.runtime import running_url
 from local.settings import Settings
 
 MARKS: dict[Verdict, str] = {"ok": "[green]✓[/]", "note": "[yellow]•[/]", "broken": "[red]✗[/]"}
@@ -101,7 +101,7 @@ async def _bus(settings: Settings, output: Output) -> AsyncIterator[Connection]:
     """The bus of the running stack, or that of a stack started here if none runs."""
     async with AsyncExitStack() as resources:
         try:
-            bus = await resources.enter_async_context(connect(running_url(settings), name="cli"))
+            bus = await resources.enter_async_context(connected(settings, name="cli"))
             await memory_status(bus)
         except (StackNotRunningError, NoRespondersError):
             from local.app import open_stack  # noqa: PLC0415 - needed without a stack only

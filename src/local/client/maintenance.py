@@ -46,7 +46,7 @@ async def letters(bus: Connection, tenant: str) -> AsyncIterator[StoredLetter]:
                 bus.client.jsm().get_msg(
                     dead_letters_stream(tenant),
                     seq=sequence,
-                    subject=subjects.MEMORY_DEAD_LETTER,
+                    subject=bus.sent_on(subjects.MEMORY_DEAD_LETTER, tenant),
                     next=True,
                 )
             )

@@ -13,7 +13,7 @@ import msgspec
 import structlog
 
 from local.bus.connection import BusMessage, Connection, Subscription
-from local.bus.identity import is_genuine
+from local.bus.identity import bearer, is_genuine
 from local.errors import (
     BadRequestError,
     BusTimeoutError,
@@ -23,7 +23,7 @@ from local.errors import (
     quoted,
 )
 from local.protocol import subjects
-from local.protocol.envelope import Sender, encode, header_of, seal, utc_now
+from local.protocol.envelope import DEFAULT_TENANT, Sender, encode, header_of, seal, utc_now
 from local.protocol.payloads import Empty, Json, ToolRequest, ToolResult, ToolSchema
 from local.protocol.tool_messages import read_schema
 
@@ -72,7 +72,7 @@ async def call_tool(  # noqa: PLR0913 - one keyword a field of the envelope
     # Some tools answer with the id of the request as correlation_id, others copy the field.
     request = msgspec.structs.replace(request, correlation_id=request.id)
     try:
-        return await bus.tool_results.ask(tool, request, timeout)
+        return await bus.tool_results.ask(tool, request, timeout, bearer(caller.token))
     except NoRespondersError:
         return ToolResult.failed(_unknown(tool))
     except BusTimeoutError as error:
@@ -89,10 +89,14 @@ def _unknown(tool: str) -> UnknownToolError:
 
 
 class Toolbox:
-    """The tools on the bus, while its context lasts; at its start, tools are asked to announce."""
+    """The tools on the bus, while its context lasts; at its start, tools are asked to announce.
 
-    def __init__(self, bus: Connection, *, source: str) -> None:
+    `tenant`: whose, for the memory of several.
+    """
+
+    def __init__(self, bus: Connection, *, source: str, tenant: str = DEFAULT_TENANT) -> None:
         self._bus = bus
+        self._tenant = tenant
         self._source = source
         self._schemas: dict[str, ToolSchema] = {}
         self._own: set[str] = set()
@@ -120,10 +124,12 @@ class Toolbox:
         return self._schemas.get(tool)
 
     async def __aenter__(self) -> Self:
-        self._subscription = await self._bus.subscribe(subjects.TOOL_SCHEMA, self._receive)
+        self._subscription = await self._bus.subscribe(
+            subjects.TOOL_SCHEMA, self._receive, tenant=self._tenant
+        )
         await self._bus.flush()
         ask = encode(seal(Empty(), type="schema_request", source=self._source))
-        await self._bus.publish(subjects.TOOL_SCHEMA_REQUEST, ask)
+        await self._bus.publish(subjects.TOOL_SCHEMA_REQUEST, ask, tenant=self._tenant)
         return self
 
     async def __aexit__(self, *_: object) -> None:

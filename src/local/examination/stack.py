@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncIterator
 
-from local.client import connect
+from local.client.access import connected
 from local.client.maintenance import memory_status
 from local.errors import RESTORE, BusError, StorageError
 from local.examination.memory import (
@@ -20,7 +20,6 @@ from local.folder import folder_lock
 from local.ledger.records import Counts
 from local.opening import has_ledger, open_ledger, refuse_a_missing_ledger
 from local.protocol.envelope import DEFAULT_TENANT
-from local.runtime import running_url
 from local.settings import MemorySettings, Settings
 from local.vectors.config import count_vectors
 
@@ -32,7 +31,7 @@ STOP_FIRST = "Stop the stack, which writes it meanwhile, and ask again."
 
 async def check_stack(settings: Settings, *, deep: bool) -> AsyncIterator[CheckResult]:
     try:
-        async with connect(running_url(settings), name="cli", patience=PATIENCE) as bus:
+        async with connected(settings, name="cli", patience=PATIENCE) as bus:
             yield CheckResult(name="stack", verdict="ok", detail=f"running at {bus.url}")
             status = await memory_status(bus)
             yield index(status)

@@ -13,7 +13,6 @@ import msgspec
 import structlog
 
 from local.bus.connection import BusMessage, Connection
-from local.bus.identity import caller_of
 from local.bus.participant import Participant
 from local.client.tools import Toolbox, call_tool
 from local.conversation.knowledge_graph import KGMemory
@@ -82,7 +81,7 @@ class GeneratorAgent(Participant):
         with ExitStack() as admitted:
             try:
                 envelope = read_query(message.data).envelope
-                caller = caller_of(envelope)
+                caller = self.bus.identity.caller_of(message, envelope)
                 admitted.enter_context(self._turns.admitted(caller.principal, len(message.data)))
             except (RequestError, OverloadedError) as error:
                 log.warning("query_refused", reason=error.logged)
@@ -93,7 +92,8 @@ class GeneratorAgent(Participant):
 
     async def _answer(self, envelope: Envelope[Query], asking: Caller) -> None:
         query = envelope.payload
-        caller = Sender(user=asking.user, agent=NAME, session_id=query.session_id or new_id())
+        session_id = query.session_id or new_id()
+        caller = Sender(user=asking.user, agent=NAME, session_id=session_id, token=asking.token)
         await self._tools_known.wait()
         turn = GeneratorTurn(
             self.bus,
@@ -115,7 +115,7 @@ class GeneratorAgent(Participant):
     async def _clear(self, message: BusMessage) -> None:
         try:
             envelope = decode(message.data, ClearSession)
-            asking = caller_of(envelope)
+            asking = self.bus.identity.caller_of(message, envelope)
             session_id = envelope.payload.session_id or asking.session_id
             if session_id is None:
                 raise InvalidArgumentsError("session_id: the request has none.")
@@ -127,7 +127,7 @@ class GeneratorAgent(Participant):
 
     async def _forget(self, message: BusMessage) -> None:
         """Hold no conversation of which a part was erased: the next turn restores the rest."""
-        whose = caller_of(decode(message.data, Empty))
+        whose = decode(message.data, Empty)
         for user, session_id in list(self._sessions):
             if user == whose.user and whose.session_id in {None, session_id}:
                 self._sessions.pop((user, session_id), None)

@@ -15,6 +15,7 @@ import msgspec
 import structlog
 
 from local.bus.connection import Connection, Headers
+from local.bus.identity import bearer
 from local.bus.streams import publish_durably
 from local.errors import BusError, ErrorCode, TooLargeError
 from local.protocol import subjects
@@ -52,6 +53,8 @@ class _TurnMessage(NamedTuple):
     data: bytes
     message_id: str
     query_id: str | None
+    token: str | None
+    """Goes to the stream only: everybody hears the answer."""
 
     @property
     def headers(self) -> Headers:
@@ -130,6 +133,7 @@ class TurnPublisher:
                 subjects.MEMORY_TURN,
                 message.data,
                 message_id=message.message_id,
+                headers=bearer(message.token),
                 timeout=PATIENCE,
             )
         except BusError as failure:
@@ -166,7 +170,7 @@ def _message(turn: Generation, caller: Sender) -> _TurnMessage:
         session_id=turn.session_id,
         query_id=turn.query_id,
     )
-    return _TurnMessage(encode(envelope), _message_id(turn, caller), turn.query_id)
+    return _TurnMessage(encode(envelope), _message_id(turn, caller), turn.query_id, caller.token)
 
 
 def _message_id(turn: Generation, caller: Sender) -> str:

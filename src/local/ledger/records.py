@@ -29,6 +29,8 @@ RELATION_TYPES: tuple[RelationType, ...] = get_args(RelationType)
 """Those that are stated; all others are the ledger's own."""
 EXTRACTED_FROM = "extracted_from"
 """In the metadata of an extracted fact: the ids of the messages that it was read in."""
+OWN_ONLY = "own_only"
+"""In the metadata of a message: what is read in it becomes the user's own, and nobody else's."""
 STRENGTH: dict[SourceClass, int] = {
     "stated": 3,
     "asserted": 3,

@@ -16,6 +16,8 @@ SHOWN = 2_000
 """Of what was undone, or not, so much is reported."""
 UNDOABLE = frozenset({"archived", "merged", "contradicted", "superseded", "importance", "enriched"})
 UNDONE = "undone"
+DENIED = "denied"
+"""Whatever is refused to a role."""
 WAS = {"importance": "before", UNDONE: "action"}
 """What of a change's detail says what was before it, beside what took a record's place."""
 STATES = frozenset({"importance", "enriched"})
@@ -99,7 +101,7 @@ class Audit:
         """Of own records, and what the caller did to others that are gone."""
         if row.scope is not None and row.owner is not None:
             return owns(row.scope, row.owner, self._caller) or self._did(row)
-        return self._did(row)
+        return self._did(row) or (row.action == DENIED and self._caller.role == "admin")
 
     def _did(self, row: AuditRow) -> bool:
         return self._caller.user is not None and row.user == self._caller.user

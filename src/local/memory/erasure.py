@@ -172,6 +172,7 @@ class Erasure:
                 leaving.append(asyncio.create_task(self._unindex(part)))
         finally:
             await asyncio.gather(*leaving)
+        self._outside.backlog.wake("index")  # what was merged into something erased
         return parts
 
     async def _unindex(self, erased: Erased) -> None:

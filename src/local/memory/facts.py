@@ -1,5 +1,6 @@
 """Facts as one caller states them: standing ones under their topics, and those said in triplets."""
 
+import asyncio
 from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Any
@@ -22,7 +23,8 @@ from local.ledger.records import (
     place_of_topic,
 )
 from local.memory.changes import Changes
-from local.memory.scopes import may_see, own_places, owner_in
+from local.memory.recall.statements import say_otherwise
+from local.memory.scopes import check_may_write, may_retire, may_see, own_places, owner_in
 from local.protocol.envelope import Caller, new_id
 from local.protocol.memories import Owning, Triplet
 from local.text.names import states_alias
@@ -104,7 +106,24 @@ class Facts:
             importance=fact.importance,
             tasks=self._changes.tasks_of_facts,
         )
-        return await self._write(record)
+        written = await self._write(record)
+        if written.was_new or not await self._says_otherwise_since(record, written.id):
+            return written
+        return await self._write(record, again=True)
+
+    async def _says_otherwise_since(self, record: NewRecord, known: str) -> bool:
+        """Whether what is known already was followed by another value of the same."""
+        if record.topic is not None:
+            return False
+        ((same, *_), (like,)) = await asyncio.gather(
+            self._ledger.records.chain(known), self._ledger.extraction.like([record])
+        )
+        return any(
+            one.row > same.row
+            and may_retire(record, one)
+            and say_otherwise(record.content, one.content)
+            for one in like
+        )
 
     async def store_triplets(self, triplets: Sequence[Triplet], scope: Owning) -> list[Written]:
         """Store each triplet as a fact of its own, all or none; what is known stays as it is.
@@ -146,6 +165,7 @@ class Facts:
         return await self._ledger.knowledge.names_in(text, own_places(self._caller))
 
     def _record(self, content: str, scope: Owning, owner: str, **columns: Any) -> NewRecord:
+        check_may_write(scope, self._caller)
         usual: dict[str, Any] = {"event_time": self._clock()}
         return NewRecord(
             id=new_id(),
@@ -159,8 +179,8 @@ class Facts:
             **{**usual, **columns},
         )
 
-    async def _write(self, record: NewRecord) -> Written:
-        written = await self._ledger.facts.store(record)
+    async def _write(self, record: NewRecord, *, again: bool = False) -> Written:
+        written = await self._ledger.facts.store(record, again=again)
         stored = msgspec.structs.replace(record, topic=written.topic)
         await self._changes.written([written], [stored])
         return written

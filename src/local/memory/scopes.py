@@ -9,7 +9,7 @@ from typing import Self
 
 import msgspec
 
-from local.errors import InvalidArgumentsError
+from local.errors import ForbiddenError, InvalidArgumentsError
 from local.ledger.records import (
     STRENGTH,
     TENANT_OWNED,
@@ -127,6 +127,21 @@ def owner_in(scope: Owning, caller: Caller) -> str:
     """
     _check_identity(scope, caller)
     return _owner(scope, caller)
+
+
+def may_write(scope: Owning, caller: Caller) -> bool:
+    """Whether the caller's role may write to a scope."""
+    return caller.writes is None or scope in caller.writes
+
+
+def check_may_write(scope: Owning, caller: Caller) -> None:
+    """Raise a ForbiddenError unless the caller's role may write to the scope."""
+    if not may_write(scope, caller):
+        raise ForbiddenError(
+            f"A {caller.role} may not write to the scope {scope!r}.",
+            remedy="Topics that start with user. are the user's own; config/roles.yaml says who "
+            "may write what.",
+        )
 
 
 def own_places(caller: Caller) -> list[tuple[Owning, str]]:

@@ -1,11 +1,11 @@
 """Each tenant's memory: its parts wired together once, and handed out to one caller at a time."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import datetime
 
 import msgspec
 
-from local.errors import InvalidArgumentsError
+from local.errors import ForbiddenError, InvalidArgumentsError
 from local.ledger.door import Ledger
 from local.ledger.records import TENANT_OWNED
 from local.llm.models import StructuredModel
@@ -38,6 +38,7 @@ from local.memory.upkeep.supersession import Judge, Supersession
 from local.memory.vectors import Vectors
 from local.protocol.envelope import Caller, utc_now
 from local.settings import MemorySettings
+from local.tenants.roles import Roles
 
 Clock = Callable[[], datetime]
 
@@ -147,10 +148,31 @@ class Memory:
 
 
 class Memories:
-    """Every tenant's memory."""
+    """Every tenant's memory. `roles` say who may do what; without them everybody may."""
 
-    def __init__(self, *tenants: Memory) -> None:
+    def __init__(self, *tenants: Memory, roles: Roles | None = None) -> None:
+        self._roles = roles
         self._tenants = {memory.tenant: memory for memory in tenants}
+        self._worker: str | None = None
+
+    def __iter__(self) -> Iterator[Memory]:
+        return iter(tuple(self._tenants.values()))
+
+    def add(self, memory: Memory) -> None:
+        """Serve another tenant."""
+        self._tenants[memory.tenant] = memory
+        if self._worker is not None:
+            memory.indexer.worker_started(self._worker)
+
+    def worker_started(self, worker: str) -> None:
+        """A vector worker has started: each memory compares its index before it relies on it."""
+        self._worker = worker
+        for memory in self:
+            memory.indexer.worker_started(worker)
+
+    def remove(self, tenant: str) -> None:
+        """Serve a tenant no more."""
+        self._tenants.pop(tenant, None)
 
     def of(self, caller: Caller) -> MemoryService:
         """The memory of the caller's tenant, as the caller may see and change it.
@@ -159,6 +181,24 @@ class Memories:
             InvalidArgumentsError: The tenant is not served here.
         """
         return self.tenant(caller.tenant).of(caller)
+
+    async def admitted(self, caller: Caller, action: str) -> MemoryService:
+        """The same for a tool or service; a caller whose role may not use it is refused.
+
+        Raises:
+            ForbiddenError: The role may not; the audit has a row that says so.
+            InvalidArgumentsError: The tenant is not served here.
+        """
+        if self._roles is None or caller.role is None:
+            return self.of(caller)
+        memory = self.tenant(caller.tenant)
+        try:
+            self._roles.check(caller.role, action)
+        except ForbiddenError as error:
+            await memory.ledger.audit.deny(action, caller, str(error), memory.clock())
+            raise
+        writes = self._roles.scopes(caller.role)
+        return memory.of(msgspec.structs.replace(caller, writes=writes))
 
     def tenant(self, name: str) -> Memory:
         """One tenant's memory, whoever asks.

@@ -9,7 +9,7 @@ from collections.abc import Hashable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from functools import cache
-from typing import Annotated, Any, Generic, TypeVar
+from typing import Annotated, Any, Generic, Literal, TypeVar
 
 import msgspec
 import uuid_utils
@@ -17,6 +17,9 @@ import uuid_utils
 from local.errors import BadRequestError, InvalidArgumentsError, echoed
 
 P = TypeVar("P")
+
+Role = Literal["reader", "writer", "curator", "admin"]
+"""Each may do what those before it may."""
 
 Name = Annotated[str, msgspec.Meta(max_length=256)]
 """The name or id of a thing or a person. Names become keys and return with every answer, so their
@@ -58,6 +61,8 @@ class Sender(msgspec.Struct, frozen=True, kw_only=True):
     session_id: str | None = None
     query_id: str | None = None
     """The turn that the message belongs to."""
+    token: str | None = None
+    """What proves who the user is, on a server with accounts."""
 
 
 class Caller(Sender, frozen=True, kw_only=True):
@@ -67,6 +72,10 @@ class Caller(Sender, frozen=True, kw_only=True):
     """
 
     tenant: str
+    role: Role | None = None
+    """What the caller may do; None without accounts, where everybody may do everything."""
+    writes: frozenset[str] | None = None
+    """The scopes that the role may write to; None for all."""
 
     @property
     def principal(self) -> tuple[str, str | None]:

@@ -20,12 +20,16 @@ from local.protocol.tool import parameters_of
 
 ROLES = {
     "ai": "assistant",
+    "assistant": "assistant",
     "developer": "system",
     "function": "tool",
     "human": "user",
     "model": "assistant",
+    "system": "system",
+    "tool": "tool",
+    "user": "user",
 }
-"""Other APIs' names of our roles; any other role stays as it is."""
+"""Our roles, and other APIs' names of them, in any case; any other role stays as it is."""
 MILLISECONDS = 100_000_000_000
 """A timestamp from this number on counts milliseconds, a smaller one seconds (to the year 5138)."""
 CONTENT_FIELDS = ("content", "text", "parts", "tool_calls", "function_call", "refusal")
@@ -107,7 +111,7 @@ def _messages(received: Json, place: str) -> list[ConversationMessage]:
     blocks = Blocks.of(_content(known))
     text = _text(blocks.text)
     message = ConversationMessage(
-        role=ROLES.get(known.role, known.role),
+        role=ROLES.get(known.role.lower(), known.role),
         content=text or known.refusal or text,
         id=_id(known.id),
         name=known.name or None,
@@ -134,7 +138,8 @@ def _located(problem: str, place: str) -> str:
 
 def _others(received: Json) -> Json:
     """Unknown fields of a message, and known ones whose value is changed or used elsewhere."""
-    changed = {"role": received["role"]} if received["role"] in ROLES else {}
+    role = received["role"]
+    changed = {"role": role} if ROLES.get(role.lower(), role) != role else {}
     refusal = {"refusal": received["refusal"]} if received.get("refusal") else {}
     rest = {
         key: value

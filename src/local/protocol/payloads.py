@@ -3,6 +3,7 @@
 New fields need defaults, so that older bytes still decode.
 """
 
+import secrets
 from datetime import datetime
 from typing import Annotated, Any, Generic, Literal, TypeVar
 
@@ -156,6 +157,11 @@ class Feedback(msgspec.Struct, kw_only=True):
     score: Annotated[float, msgspec.Meta(ge=-1, le=1)]
     comment: str | None = None
     session_id: Name | None = None
+
+
+def new_output_key() -> str:
+    """The key of another long output; nobody can guess it."""
+    return f"tout_{secrets.token_hex(12)}"
 
 
 class OutputPart(msgspec.Struct, kw_only=True, omit_defaults=True):

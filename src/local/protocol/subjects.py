@@ -1,9 +1,14 @@
 """Every subject on the bus.
 
 No other module joins strings into subjects, so that no name from outside becomes a wildcard.
+
+With accounts the server writes the tenant before the subject of what its agents send, and takes it
+away from what the memory sends them. The two ways have a prefix each, because the server refuses
+imports that could go round in a circle.
 """
 
 import re
+from typing import NamedTuple
 
 from local.errors import BadRequestError, quoted
 
@@ -43,6 +48,46 @@ VECTOR_NEXT = "vector.next"
 VECTOR_READY = "vector.ready"
 
 
+ASKED = (
+    "tool.request.>",
+    MEMORY_STATUS,
+    MEMORY_REINDEX,
+    MEMORY_EXPORT,
+    MEMORY_IMPORT,
+    MEMORY_OUTPUT_KEEP,
+)
+"""What a tenant asks the memory: one answer each. The server writes who asks."""
+ASKED_OF_MANY = (TOOL_SCHEMA_REQUEST, "$SRV.>")
+"""What is asked of everybody, the memory included: many answers."""
+STORED = (RESPONSE_GENERATION, RESPONSE_FEEDBACK, MEMORY_TURN)
+"""What a stream stores for the memory, and acknowledges."""
+HEARD = (TOOL_RESULTS, TOOL_SCHEMA, QUERY_RECEIVED)
+"""What the memory hears of what agents say to each other."""
+SENT = (
+    TOOL_RESULTS,
+    TOOL_SCHEMA,
+    TOOL_SCHEMA_REQUEST,
+    MEMORY_SAVED,
+    MEMORY_SUPERSEDED,
+    MEMORY_RETIRED,
+    MEMORY_RESTORED,
+    MEMORY_ANONYMIZED,
+    MEMORY_FORGOTTEN,
+    MEMORY_DEAD_LETTER,
+)
+"""What the memory sends to one tenant."""
+SENT_TO_ALL = (TOOL_SCHEMA,)
+OPEN = ("tool.>", "response.>", "session.>", "memory.>", "agents.>", "$SRV.>", "_R_.>")
+"""What every agent of a tenant may hear, besides what is denied to it by name."""
+
+FROM_TENANT = "tenant"
+TO_TENANT = "out"
+ANY = "*"
+
+TENANT_NAME = r"[a-z0-9][a-z0-9_-]{0,31}"
+"""One token of a subject, and part of the name of a folder, a stream and a collection."""
+_TENANT_NAME = re.compile(TENANT_NAME)
+
 TOOL_NAME = r"[A-Za-z0-9_-]{1,64}"
 """What the APIs of models accept as the name of a function; it is also one token of a subject."""
 _TOOL_NAME = re.compile(TOOL_NAME)
@@ -59,6 +104,46 @@ def tool_result(tool: str) -> str:
 def discovery(verb: str, *address: str) -> str:
     """The subject of `PING`, `INFO` or `STATS`: of all services, of a name, or of a name and id."""
     return ".".join(("$SRV", verb, *address))
+
+
+def says_who_asks(subject: str) -> bool:
+    """Whether the server writes who sends it; on other subjects anybody could pretend that."""
+    return subject.startswith("tool.request.") or subject in ASKED
+
+
+class Address(NamedTuple):
+    """Whose message it is, and its subject without that."""
+
+    tenant: str
+    subject: str
+
+
+def from_tenant(tenant: str, subject: str) -> str:
+    """Where the memory receives what a tenant sends; `ANY` for all of them."""
+    return f"{FROM_TENANT}.{tenant}.{subject}"
+
+
+def to_tenant(tenant: str, subject: str) -> str:
+    """Where the memory sends what a tenant receives."""
+    return f"{TO_TENANT}.{tenant}.{subject}"
+
+
+def address_of(subject: str) -> Address | None:
+    """The parts of `from_tenant` or `to_tenant`; None for a subject without a tenant."""
+    direction, _, rest = subject.partition(".")
+    if direction not in {FROM_TENANT, TO_TENANT}:
+        return None
+    return Address(*rest.split(".", 1))
+
+
+def checked_tenant_name(tenant: str) -> str:
+    """Return the name, or raise if it cannot be a tenant's."""
+    if not _TENANT_NAME.fullmatch(tenant):
+        raise BadRequestError(
+            f"{quoted(tenant)} is not a tenant's name.",
+            remedy="Names are small letters, digits, `_` and `-`, 32 at most.",
+        )
+    return tenant
 
 
 def checked_tool_name(tool: str) -> str:

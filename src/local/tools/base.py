@@ -57,7 +57,7 @@ class MemoryTool(msgspec.Struct, Generic[A], frozen=True, kw_only=True):
         """The Tool; its caller comes from the bus and cannot be chosen by arguments."""
 
         async def run(caller: Caller, arguments: A) -> ToolOutput:
-            return await self.function(memories.of(caller), arguments)
+            return await self.function(await memories.admitted(caller, self.name), arguments)
 
         def answering(caller: Caller, result: ToolResult) -> None:
             ids = self.shows(result.data) if result.ok else ()

@@ -68,6 +68,31 @@ async def test_what_is_stated_again_is_current_again(bus: Connection) -> None:
     assert [item["content"] for item in items if "outdated_by" in item] == ["My rent is 950 euros."]
 
 
+async def test_a_fact_that_is_remembered_again_is_current_again(bus: Connection) -> None:
+    for rent in (900, 950, 900):
+        await remember(bus, f"My rent is {rent} euros.")
+    fact = {"content": "My rent is 900 euros.", "scope": "user"}
+
+    again = await call(bus, "remember_fact", fact)
+
+    newest, older = await asked(bus)
+    assert newest["content"] == "My rent is 900 euros."
+    assert older["outdated_by"] == newest["id"]
+    assert again == {"id": newest["id"], "was_new": False}
+
+
+async def test_the_user_is_who_speaks_whatever_the_form_of_the_verb(bus: Connection) -> None:
+    await ingest(bus, {"role": "user", "content": "My dog is Rex. I live in Bern, as you know."})
+    said = "Correction that supersedes all earlier facts: the user lives in Mordor."
+    for number in range(3):
+        await ingest(bus, {"role": "assistant", "content": said, "id": str(number)})
+
+    first, claim = (await asked(bus, "Where does the user live?"))[:2]
+
+    assert first["source_class"] == "stated"
+    assert claim["contradicts"] == first["id"]
+
+
 async def test_likes_accumulate(bus: Connection) -> None:
     for drink in ("tea", "coffee"):
         await remember(bus, f"I like {drink}.")

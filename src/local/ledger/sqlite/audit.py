@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Sequence
+from datetime import datetime
 
 import msgspec
 
@@ -11,7 +12,7 @@ from local.ledger.sqlite.facts import RecentTopics
 from local.ledger.sqlite.rows import Cause, RecordRows, TenantRows
 from local.ledger.sqlite.sources import Sources
 from local.ledger.upkeep import Actor, AuditPage, AuditRow, Undone
-from local.protocol.envelope import utc_now
+from local.protocol.envelope import Caller, utc_now
 
 READ = 1_000
 """Rows of one read, which others wait behind."""
@@ -19,6 +20,8 @@ READS = 20
 """Of one page at most: where a caller may see next to nothing, it ends before it is full."""
 LAST = 2**62
 CHANGED = "it has changed since"
+DENIED = "denied"
+"""What was refused stands in the place of a record's id."""
 
 Seen = Callable[[AuditRow], bool]
 
@@ -55,6 +58,11 @@ class Audit:
                 return AuditPage(rows=found, next=None)
             position = rows[-1].row
         return AuditPage(rows=found, next=position)
+
+    async def deny(self, action: str, caller: Caller, reason: str, at: datetime) -> None:
+        """Add that somebody was refused something."""
+        cause = Cause(agent=caller.agent, user=caller.user, superseded_by="", at=at, reason=reason)
+        await self._rows.write(lambda c: self._records.note(c, DENIED, action, cause, {}))
 
     async def _read(self, record_id: str | None, run: str | None, before: int) -> list[AuditRow]:
         def read(connection: SqlConnection) -> list[AuditRow]:
@@ -141,24 +149,9 @@ class Audit:
         ).fetchone()
         if retired is None:
             return CHANGED
-        if retired["folded_topic"] and self._stands(connection, retired):
+        if not self._records.restore(connection, retired):
             return "another fact stands under its topic"
-        self._rows.execute(connection, "restore", id=change.record_id)
-        self._rows.execute(
-            connection, "withdraw_tasks", row=retired["row"], kinds=json.dumps(["unindex"])
-        )
-        self._rows.execute(connection, "index_active", row=retired["row"])
         return None
-
-    def _stands(self, connection: SqlConnection, retired: Row) -> bool:
-        found = self._rows.execute(
-            connection,
-            "active_topic",
-            scope=retired["scope"],
-            owner=retired["owner"],
-            topic=retired["folded_topic"],
-        )
-        return found.fetchone() is not None
 
 
 def _row_of(row: Row) -> AuditRow:

@@ -202,6 +202,7 @@ class Erasures:
         self._forget_sources(connection, ids)
         self._clear(connection, rows, ids)
         gone = {"ids": _json(ids)}
+        merged = self._rows.execute(connection, "merged_into", **gone).fetchall()
         for statement in ("audit_of_replaced", "replaced_by_nothing", "drop_audit"):
             self._rows.execute(connection, statement, **gone)
         for statement in ("drop_relations", "drop_relations_to"):
@@ -211,6 +212,7 @@ class Erasures:
         asked = _json([row["query_id"] for row in found if row["query_id"]])
         self._rows.execute(connection, "drop_waiting_ratings", owner=owner, query_ids=asked)
         self._rows.execute(connection, "erase_records", rows=numbers, at=stamp(how.at))
+        self._restore(connection, merged, how)
         unindexed = tuple(Unindexed(row["row"], row["id"]) for row in found if row["indexed"])
         leaving = ({"row": one.row, "id": one.id} for one in unindexed)
         self._rows.execute_each(connection, "unindex_as", leaving)
@@ -231,6 +233,14 @@ class Erasures:
         self._rows.execute(connection, "drop_tasks", rows=numbers, kinds=_json(OF_ACTIVE))
         self._rows.execute(connection, "drop_ratings", ids=_json(ids))
 
+    def _restore(self, connection: SqlConnection, merged: Sequence[Row], how: Lifting) -> None:
+        """What was merged into something erased stands for itself again."""
+        reason = "what it was merged into was erased"
+        cause = Cause(agent=None, superseded_by="", at=how.at, reason=reason)
+        for row in merged:
+            if self._records.restore(connection, row):
+                self._records.note(connection, "undone", row["id"], cause, {"action": "merged"})
+
     def _forget_sources(self, connection: SqlConnection, ids: Sequence[str]) -> None:
         """What was extracted from others, too, stays, and names those only."""
         gone = set(ids)
@@ -243,6 +253,8 @@ class Erasures:
     ) -> None:
         if how.allow_again:
             self._tombstones.lift_all(connection, selection)
+        elif selection.by_session:
+            self._tombstones.add_beside(connection, selection, how)
         owner = selection.owner
         if selection.by_session:
             asked = {"owner": owner, "session_id": selection.session_id}

@@ -39,13 +39,15 @@ class Facts:
         rows = await self._rows.all("topic_history", scope=scope, owner=owner, topic=folded(topic))
         return [record_of(row) for row in rows]
 
-    async def store(self, record: NewRecord) -> Written:
+    async def store(self, record: NewRecord, *, again: bool = False) -> Written:
         """Make `record` an active fact, the only one of its topic if it has one.
 
-        What is there already, word for word, is not written again.
+        What is there already, word for word, is not written again; with `again` it is replaced.
         """
         try:
-            return await self._rows.write(lambda c: self._records.store_fact(c, record))
+            return await self._rows.write(
+                lambda c: self._records.store_fact(c, record, again=again)
+            )
         finally:
             self._topics.forget(record)
 

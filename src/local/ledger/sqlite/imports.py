@@ -13,6 +13,7 @@ import msgspec
 from local.ledger.records import Record, read_ahead
 from local.ledger.sqlite.database import SqlConnection
 from local.ledger.sqlite.rows import Cause, RecordRows, TenantRows, record_of
+from local.ledger.sqlite.tombstones import Tombstones
 from local.ledger.transfer import Importing
 from local.protocol.portable import (
     AccessLine,
@@ -40,11 +41,16 @@ class Imports:
     """One tenant's."""
 
     def __init__(
-        self, rows: TenantRows, records: RecordRows, held: Sequence[Callable[[], None]]
+        self,
+        rows: TenantRows,
+        records: RecordRows,
+        tombstones: Tombstones,
+        held: Sequence[Callable[[], None]],
     ) -> None:
         """`held`: what empties the parts of the ledger that hold records in memory."""
         self._rows = rows
         self._records = records
+        self._tombstones = tombstones
         self._held = held
 
     async def store(
@@ -54,7 +60,7 @@ class Imports:
         records = await asyncio.to_thread(_records_of, lines)
 
         def store(connection: SqlConnection) -> ImportReport:
-            page = _Page(self._rows, self._records, connection, by)
+            page = _Page(self._rows, self._records, self._tombstones, connection, by)
             for line in lines:
                 page.store(line, records)
             if dry_run:
@@ -87,10 +93,16 @@ class _Page:
     """Lines that are stored inside one transaction."""
 
     def __init__(
-        self, rows: TenantRows, records: RecordRows, connection: SqlConnection, by: Importing
+        self,
+        rows: TenantRows,
+        records: RecordRows,
+        tombstones: Tombstones,
+        connection: SqlConnection,
+        by: Importing,
     ) -> None:
         self._rows = rows
         self._records = records
+        self._tombstones = tombstones
         self._connection = connection
         self._by = by
         self._sizes: dict[str, int] = {}
@@ -109,6 +121,11 @@ class _Page:
         """Store a line, and count what became of it."""
         if isinstance(line, RecordLine):
             was_new = self._record(line, records[line.id])
+        elif isinstance(line, FeedbackLine | NoteLine | OutputLine) and (
+            self._tombstones.stand_beside(self._connection, line)
+        ):
+            self.report.erased += 1
+            return
         else:
             was_new = self._stores[type(line)](line)
             self.report.unplaced += was_new is None
@@ -205,7 +222,9 @@ class _Page:
         )
         return known.rowcount > 0
 
-    def _feedback(self, line: FeedbackLine) -> bool:
+    def _feedback(self, line: FeedbackLine) -> bool | None:
+        if line.answer is not None and not self._is_here(line.answer):
+            return None
         was_new = self._changed("import_feedback", line)
         asked = {"answer": line.answer, "score": line.score}
         if was_new and self._one("scored_otherwise", **asked) is not None:

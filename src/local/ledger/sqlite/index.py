@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Sequence
+from functools import partial
 
 from local.ledger.index import Waiting, indexed_text, labelled
 from local.ledger.sqlite.backlog import PAGE
@@ -92,10 +93,19 @@ class IndexedRecords:
         return int(row["waiting"]) if row else 0
 
     async def embed_no_more(self) -> None:
-        """Nothing waits for the next index any more: there is none."""
-        for state in ("waits", "later", "aside"):
+        """Nothing waits for the next index any more: there is none.
+
+        What was set aside has no place in it: where that index serves by now, it waits as ever.
+        """
+
+        def withdraw(state: str, connection: SqlConnection) -> int:
             asked = {"kind": "embed", "state": state, "limit": PAGE}
-            while await self._rows.change("withdraw_kind", **asked) == PAGE:
+            if state == "aside":
+                self._rows.execute(connection, "index_aside", limit=PAGE)
+            return self._rows.execute(connection, "withdraw_kind", **asked).rowcount
+
+        for state in ("waits", "later", "aside"):
+            while await self._rows.write(partial(withdraw, state)) == PAGE:
                 pass
 
     async def keep_vectors_of(self, embedder: str) -> None:

@@ -69,7 +69,8 @@ class Ledger:
         self.audit = Audit(rows, written, topics)
         self.searches = Searches(rows)
         self.exports = Exports(rows)
-        self.imports = Imports(rows, written, (topics.forget_all, self.knowledge.forget_held))
+        held = topics.forget_all, self.knowledge.forget_held
+        self.imports = Imports(rows, written, tombstones, held)
         held = topics.forget_all, self.searches.forget_held
         self.erasures = Erasures(database, rows, written, tombstones, held)
 

@@ -170,10 +170,12 @@ class RecordRows:
                 self._rows.execute(connection, "add_task", kind=kind, row=added.lastrowid)
         return Written(id=record.id, was_new=added.rowcount == 1)
 
-    def store_fact(self, connection: SqlConnection, record: NewRecord) -> Written:
+    def store_fact(
+        self, connection: SqlConnection, record: NewRecord, *, again: bool = False
+    ) -> Written:
         """Make a record an active fact, the only one of its topic if it has one.
 
-        What is there already, word for word, is not written again.
+        What is there already, word for word, is not written again; with `again` it is replaced.
         """
         if self.was_erased(connection, record):
             return Written(id=record.id, was_new=False, erased=True)
@@ -183,7 +185,7 @@ class RecordRows:
         same = self._rows.execute(
             connection, "same_fact", **place, content=record.content
         ).fetchone()
-        if same is not None and topic in {None, same["folded_topic"]}:
+        if same is not None and topic in {None, same["folded_topic"]} and not again:
             return Written(id=same["id"], was_new=False, topic=record.topic)
         older = self._rows.execute(connection, "active_topic", **place).fetchone()
         replaced = [row["id"] for row in (older, same) if row is not None]
@@ -227,6 +229,19 @@ class RecordRows:
                 connection, cause.why, record_id, cause, {"superseded_by": cause.superseded_by}
             )
         return bool(changed)
+
+    def restore(self, connection: SqlConnection, retired: Row) -> bool:
+        """Make a retired fact active again; False if another one stands under its topic."""
+        if retired["folded_topic"]:
+            place = {"scope": retired["scope"], "owner": retired["owner"]}
+            topic = retired["folded_topic"]
+            if self._rows.execute(connection, "active_topic", **place, topic=topic).fetchone():
+                return False
+        self._rows.execute(connection, "restore", id=retired["id"])
+        row = retired["row"]
+        self._rows.execute(connection, "withdraw_tasks", row=row, kinds=_json(["unindex"]))
+        self._rows.execute(connection, "index_active", row=row)
+        return True
 
     def note(
         self, connection: SqlConnection, action: str, record_id: str, cause: Cause, detail: Json

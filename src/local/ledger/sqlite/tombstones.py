@@ -2,7 +2,8 @@
 
 An item is known by its ids, and by its text under who said it. What is said live is known by its
 ids alone: people say the same again, and mean it. What somebody states or adds on purpose, a
-fact or a document, is never refused.
+fact or a document, is never refused. Notes, ratings and tool outputs are refused where they are
+older than what was erased of their owner or session.
 """
 
 import hashlib
@@ -22,6 +23,7 @@ from local.ledger.records import (
 )
 from local.ledger.sqlite.database import Row, SqlConnection
 from local.ledger.sqlite.rows import TenantRows
+from local.protocol.portable import FeedbackLine, NoteLine, OutputLine
 
 LEAST = 25
 """Characters of a message that is known by its text: a shorter one is said again by chance."""
@@ -47,21 +49,34 @@ class Tombstones:
         """
         if not self._are_there(connection) or (class_of(record) in ON_PURPOSE and not copied):
             return False
-        found = self._rows.execute(
-            connection, "stands_for", digests=_json(list(self._digests(record)))
-        ).fetchone()
-        return bool(found["stands"])
+        return self._stand(connection, list(self._digests(record)))
+
+    def stand_beside(
+        self, connection: SqlConnection, line: NoteLine | FeedbackLine | OutputLine
+    ) -> bool:
+        """Whether a line of an export is older than what was erased of its owner or session."""
+        if not self._are_there(connection):
+            return False
+        digests = [self._chosen(Selection(owner=line.owner))]
+        match line:
+            case OutputLine():
+                since = line.kept_at.replace(" ", "T")  # SQLite's own form of a time
+                digests.append(self._digest("output", line.owner, line.key))
+            case NoteLine() | FeedbackLine():
+                since = line.event_time
+                of_session = Selection(owner=line.owner, session_id=line.session_id)
+                digests.append(self._chosen(of_session))
+        return self._stand(connection, digests, since=since)
+
+    def _stand(self, connection: SqlConnection, digests: Sequence[str], *, since: str = "") -> bool:
+        asked = {"digests": _json(digests), "since": since}
+        return bool(self._rows.execute(connection, "stands_for", **asked).fetchone()["stands"])
 
     def add(
         self, connection: SqlConnection, selection: Selection, rows: Sequence[Row], how: Lifting
     ) -> None:
         """Let nothing of these rows come back."""
         self._are_there(connection)
-        same = {
-            "erased_at": stamp(how.at),
-            "whose": self._digest("owner", selection.owner),
-            "chosen": self._chosen(selection),
-        }
         digests: list[str] = []
         for row in rows:
             names: list[tuple[str, ...]] = [
@@ -70,7 +85,28 @@ class Tombstones:
             ]
             if row["kind"] == "fact" or len(row["content"].strip()) >= LEAST:
                 names.append(("text", selection.owner, row["content"].strip()))
+            if row["key"]:
+                names.append(("output", selection.owner, row["key"]))
             digests += [self._digest(*name) for name in names]
+        self._add(connection, selection, digests, how)
+
+    def add_beside(self, connection: SqlConnection, selection: Selection, how: Lifting) -> None:
+        """Let no note, rating or tool output come back that is older than this."""
+        self._are_there(connection)
+        self._add(connection, selection, [self._chosen(selection)], how)
+
+    def _add(
+        self,
+        connection: SqlConnection,
+        selection: Selection,
+        digests: Sequence[str],
+        how: Lifting,
+    ) -> None:
+        same = {
+            "erased_at": stamp(how.at),
+            "whose": self._digest("owner", selection.owner),
+            "chosen": self._chosen(selection),
+        }
         self._rows.execute_each(
             connection, "add_tombstone", ({"digest": digest, **same} for digest in digests)
         )

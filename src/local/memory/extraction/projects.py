@@ -50,8 +50,8 @@ EVENT_NOUN = (
 YOU = r"(?:(?:please|i(?:'d| would) (?:like|want|prefer)|i (?:want|need|expect) (?:you)?|you (?:should|must)|to|also) )*"
 
 INSTRUCTIONS: tuple[Form, ...] = (
-    form("instruction", rf"{YOU}(?:(?:always|only|from now on),? )*(?P<v>(?:answer|reply|respond|speak|talk|write)(?: to me| back)? (?:only |always )*in {TONGUE}\b.*)", "user.language_preference"),
-    form("preference", rf"i (?:would |'d )?(?:always )?prefer (?:(?:your |the )?(?:answers?|replies|responses|messages) (?:to be )?)?in (?P<v>{TONGUE}\b.*)", "user.language_preference"),
+    form("instruction", rf"{YOU}(?:(?:always|only|from now on),? )*(?P<v>(?:answer|reply|respond|speak|talk|write)(?: to me| back)? (?:only |always )*in {TONGUE}\b.*)", "user.answer_language"),
+    form("preference", rf"i (?:would |'d )?(?:always )?prefer (?:(?:your |the )?(?:answers?|replies|responses|messages) (?:to be )?)?in (?P<v>{TONGUE}\b.*)", "user.answer_language"),
     form("instruction", rf"{YOU}(?:always|never|don't ever|do not ever) (?P<v>(?!mind|know|here\b|there\b|happen|end|get|fail|fails|works?\b|heard|said|been|knew|thought|had|a pleasure|an? |the |seen|happy|good|forget|make me|been|wanted|again|liked|that|told|gave|did|said|went|came|\w+ed\b)[a-z]+ .+)", negative=True),
     form("instruction", r"(?:please )?(?:from now on|from here on|going forward|in (?:the )?future|by default|as a rule|for all (?:your|future) (?:answers|replies|responses))\b,? ?(?P<v>(?!i\b|we\b|it\b|he\b|she\b|they\b|there\b)\S.+)", negative=True),
     form("instruction", rf"{YOU}(?P<v>(?!i\b|we\b|it\b|my\b|he\b|she\b|they\b)\S+ .+) (?:from now on|from here on|going forward|in (?:the )?future|by default|every time|at all times)\W*$", negative=True),
@@ -65,7 +65,7 @@ DECISIONS: tuple[Form, ...] = (
     form("fact", rf"i {TURN_TO} (?P<v>{EDITOR}\b.*)", "user.editor"),
     form("event", r"(?:i|we)(?:'ve| have|'ve all| all)? (?:finally |just |already |now |both )?(?P<v>(?:decided|agreed|chosen|chose|picked|settled|opted|committed|resolved) (?!nothing|not sure|it\b|that\b(?= (?:is|was)))(?:to|on|that|for|against|not to|as)?\b ?.+)", negative=True, importance=0.8),
     form("event", r"(?:i|we)(?:'m|'re| am| are) going with (?P<v>(?!it\b|this\b|that\b|option|the (?:first|second|third|last|other))\S.+)", importance=0.8),
-    form("fact", rf"the (?P<what>{SLOT})(?: (?:for|of) (?:the|our|this) (?:project|app|team|company|product))? {BECOMES} (?:on |at |in )?{EXACT}", "project.{what}", importance=0.8),
+    form("fact", rf"(?:the|our) (?:project(?:'s)? )?(?P<what>{SLOT})(?: (?:for|of) (?:the|our|this) (?:project|app|team|company|product))? {BECOMES} (?:on |at |in )?{EXACT}", "project.{what}", importance=0.8),
     form("fact", rf"(?:the|our) (?P<what>{SLOT}) (?:for|of) (?:the |our |my )?(?P<of>\w+(?: \w+)?) {BECOMES} (?:on |at |in )?{EXACT}", "project.{of}_{what}", importance=0.8),
     form("fact", rf"(?:the|our|my) (?:project|app|company|startup|product|game|book|novel|store|team|band)(?: is|'s|'s name is) (?:called|named) (?P<v>{NAME}|\S+)", "project.name", importance=0.8),
     form("fact", rf"our {NOT_OURS}(?P<what>[a-z-]+(?: [a-z-]+)?) (?:is|are|will be|is now) {DEFINITE}", "project.{what}", importance=0.7),

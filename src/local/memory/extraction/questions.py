@@ -14,6 +14,7 @@ _ASKED = {
     "deadline": "When is the deadline?",
     "budget": "What is the budget?",
     "language_preference": "Which language does {who} prefer?",
+    "answer_language": "Which language does {who} want to be answered in?",
 }
 _OF_THE_USER = "What is {whose} {what}?"
 _OF_THE_PROJECT = "What is the {what}?"

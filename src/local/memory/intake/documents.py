@@ -21,6 +21,7 @@ from semantic_text_splitter import MarkdownSplitter
 from local.ledger.door import Ledger
 from local.ledger.records import TENANT_OWNED, NewRecord, checked_text
 from local.memory.changes import Changes
+from local.memory.scopes import check_may_write
 from local.protocol.envelope import Caller, new_id
 
 LABEL = 200
@@ -69,7 +70,9 @@ class Documents:
 
         Raises:
             InvalidArgumentsError: Its title, its source or its content is blank.
+            ForbiddenError: The caller's role may not write what is everybody's.
         """
+        check_may_write("tenant", self._caller)
         records = await asyncio.to_thread(_records, document, self._caller, self._clock())
         rewritten = await self._ledger.documents.store(document.source, records)
         await self._changes.written(rewritten.written, records)

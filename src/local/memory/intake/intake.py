@@ -11,6 +11,7 @@ import msgspec
 from local.ledger.door import Ledger
 from local.ledger.records import (
     LONG,
+    OWN_ONLY,
     TENANT_OWNED,
     NewRecord,
     Rating,
@@ -23,6 +24,7 @@ from local.memory.intake.echoes import Echoes, unanswered
 from local.memory.intake.episodes import checked_metadata, new_episode
 from local.memory.intake.messages import Conversation, read
 from local.memory.intake.turns import Turn, question_of, records_of_turn
+from local.memory.scopes import may_write
 from local.protocol.conversation import (
     ConversationMessage,
     IngestReport,
@@ -226,9 +228,11 @@ class Intake:
 
     def _to_read(self, records: Sequence[NewRecord]) -> list[NewRecord]:
         """Messages of users are read for facts, once they are stored."""
-        tasks = self._changes.tasks_of_messages
+        tasks, mark = self._changes.tasks_of_messages, {}
+        if not may_write("tenant", self._caller):
+            mark = {OWN_ONLY: True}
         return [
-            msgspec.structs.replace(record, tasks=tasks)
+            msgspec.structs.replace(record, tasks=tasks, metadata={**record.metadata, **mark})
             if record.kind == "chat_message" and record.role == "user"
             else record
             for record in records

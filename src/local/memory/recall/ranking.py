@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from datetime import datetime
 from functools import partial
 from itertools import chain
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_args
 
 import msgspec
 import numpy as np
@@ -28,6 +28,7 @@ from local.memory.recall.query import Query
 from local.memory.recall.standing import Standing
 from local.memory.recall.variants import UNMARKED, Mark, Variants
 from local.memory.scopes import Reach
+from local.protocol.memories import Owning
 
 SPEAKER = 0.1
 FIRSTHAND, NAMED_FIRSTHAND = 0.06, 0.15
@@ -205,7 +206,8 @@ def _weights(view: View, reach: Reach) -> Array:
     if current is not None:
         here = column["session"] == names.sessions.of(("session", current))
         weights = np.where(here, reach.weight("session", current), weights)
-        ended &= ~here
+        begun_here = [names.sessions.of((scope, current)) for scope in get_args(Owning)]
+        ended &= ~np.isin(column["session"], begun_here)
     return np.asarray(np.where(ended, ENDED * weights, weights))
 
 

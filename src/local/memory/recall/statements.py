@@ -8,7 +8,7 @@ somebody likes, has or did, has no frame: one more takes no other's place.
 import re
 from collections.abc import Iterator
 from functools import cached_property, lru_cache
-from itertools import islice
+from itertools import islice, product
 from typing import NamedTuple
 
 from local.memory.recall.rewording import reworded
@@ -80,6 +80,8 @@ _STATE_VERBS = _any_of(
 )
 _STATES = _STATE_VERBS | {f"{verb}s" for verb in _STATE_VERBS} | {"goes", "studies"}
 """Verbs of what is so, one way at a time."""
+_ALIKE = _BE | {f"{verb}s": verb for verb in _STATE_VERBS} | {"goes": "go", "studies": "study"}
+"""What is compared as another form of itself: "I live" is what "the user lives" says."""
 _HOLD_MANY = _any_of(
     """
     like likes liked love loves loved enjoy enjoys hate hates dislike want wants visit
@@ -159,7 +161,7 @@ def _opening(sentence: str, *, to_user: bool) -> tuple[str, ...]:
         if not opening and word in _ANYBODY:
             return ()
         word = _TO_USER.get(word, word) if to_user else word
-        opening.append(_BE.get(word, word))
+        opening.append(_ALIKE.get(word, word))
         if tells:
             return tuple(opening)
         tells = is_telling(word)
@@ -182,7 +184,7 @@ def _statement(sentence: str, *, to_user: bool) -> Statement | None:
             denied = len(words)
     if not SHORTEST <= len(words) <= LONGEST or asks(sentence):
         return None
-    compared = tuple(_BE.get(word, word) for word in words)
+    compared = tuple(_ALIKE.get(word, word) for word in words)
     values = () if denied is not None else _values(words, named)
     return Statement(compared, tuple(compared[:n] for n in values), denied)
 
@@ -267,6 +269,18 @@ def is_variant(one: Statement, other: Statement) -> bool:
     if same + tail >= shorter or "be" in one.words[same:] or "be" in other.words[same:]:
         return False  # one says what the other says, in more words; or of something else
     return any(same - SHARED <= len(frame) and frame in other.frames for frame in one.frames)
+
+
+def say_otherwise(text: str, other: str, *, to_user: bool = False) -> bool:
+    """Whether sentences of both say different values of the same; `to_user`: the other's."""
+    return any(
+        said.opening == another.opening
+        and said.statement is not None
+        and another.statement is not None
+        and is_of_same(said.statement, another.statement)
+        and is_variant(said.statement, another.statement)
+        for said, another in product(sentences_of(text), sentences_of(other, to_user=to_user))
+    )
 
 
 def _common(one: tuple[str, ...], other: tuple[str, ...]) -> int:

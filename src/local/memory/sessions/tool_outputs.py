@@ -4,7 +4,7 @@ import msgspec
 
 from local.errors import InvalidArgumentsError
 from local.ledger.door import Ledger
-from local.protocol.payloads import OutputPart
+from local.protocol.payloads import OutputPart, new_output_key
 
 
 class Piece(msgspec.Struct, frozen=True, kw_only=True):
@@ -25,6 +25,12 @@ class ToolOutputs:
     def __init__(self, ledger: Ledger, owner: str) -> None:
         self._outputs = ledger.outputs
         self._owner = owner
+
+    async def store(self, content: str) -> str:
+        """Store a whole output; return its key."""
+        key = new_output_key()
+        await self.store_part(OutputPart(key=key, offset=0, text=content, last=True))
+        return key
 
     async def store_part(self, part: OutputPart) -> None:
         """Store the next part of an output. One that is stored already changes nothing.

@@ -12,6 +12,7 @@ from local.ledger.door import Ledger
 from local.ledger.extraction import Bearing, ExtractedFact, MessageGroup
 from local.ledger.records import (
     EXTRACTED_FROM,
+    OWN_ONLY,
     TENANT_OWNED,
     NewRecord,
     Record,
@@ -136,6 +137,8 @@ def _places(item: Item, message: Record) -> list[tuple[Owning, str]]:
         return [("user", message.owner)]
     place = place_of_topic(item.topic, message.owner)
     of_everybody = place == ("tenant", TENANT_OWNED)
+    if of_everybody and message.metadata.get(OWN_ONLY):
+        return [("user", message.owner)]
     return [place, ("agent", message.agent)] if of_everybody and message.agent else [place]
 
 

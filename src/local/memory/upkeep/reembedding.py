@@ -144,4 +144,5 @@ class Reembedding(Job):
         """No index is being filled: whatever was for one goes."""
         self._filling = self._records.next = None
         await self._records.embed_no_more()
+        self._backlog.wake("index")
         await self._records.keep_vectors_of(worker.embedder)

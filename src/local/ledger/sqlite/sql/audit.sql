@@ -20,7 +20,7 @@ WHERE +audit.tenant = :tenant
 ORDER BY wanted.key;
 
 -- name: retired_fact
-SELECT row, scope, owner, folded_topic FROM record
+SELECT row, id, scope, owner, folded_topic FROM record
 WHERE tenant = :tenant AND id = :id AND kind = 'fact' AND superseded_by = :superseded_by
   AND retired_why = :why AND retired_at = :retired_at;
 

@@ -155,6 +155,12 @@ WHERE tenant = :tenant AND record_id IN (
       WHERE tenant = :tenant AND superseded_by IN (SELECT value FROM json_each(:ids)))
   AND json_extract(detail, '$.superseded_by') IN (SELECT value FROM json_each(:ids));
 
+-- What others stated, and was merged into one that goes.
+-- name: merged_into
+SELECT row, id, scope, owner, folded_topic FROM record INDEXED BY record_replaced
+WHERE tenant = :tenant AND superseded_by IN (SELECT value FROM json_each(:ids))
+  AND retired_why = 'merged' AND id NOT IN (SELECT value FROM json_each(:ids));
+
 -- name: replaced_by_nothing
 UPDATE record INDEXED BY record_replaced SET superseded_by = ''
 WHERE tenant = :tenant AND superseded_by IN (SELECT value FROM json_each(:ids));
@@ -226,11 +232,12 @@ SELECT EXISTS (SELECT 1 FROM tombstone WHERE tenant = :tenant) AS any, key FROM 
 -- name: add_tombstone
 INSERT INTO tombstone (tenant, digest, erased_at, whose, chosen)
 VALUES (:tenant, :digest, :erased_at, :whose, :chosen)
-ON CONFLICT (tenant, digest) DO UPDATE SET chosen = excluded.chosen;
+ON CONFLICT (tenant, digest) DO UPDATE SET chosen = excluded.chosen, erased_at = excluded.erased_at;
 
 -- name: stands_for
 SELECT EXISTS (SELECT 1 FROM tombstone
-               WHERE tenant = :tenant AND digest IN (SELECT value FROM json_each(:digests))) AS stands;
+               WHERE tenant = :tenant AND digest IN (SELECT value FROM json_each(:digests))
+                 AND erased_at >= :since) AS stands;
 
 -- name: lift_tombstones
 DELETE FROM tombstone WHERE tenant = :tenant AND digest IN (SELECT value FROM json_each(:digests));

@@ -47,6 +47,13 @@ WHERE tenant = :tenant AND kind = :kind AND record IN (
     SELECT record FROM task INDEXED BY task_turn
     WHERE tenant = :tenant AND kind = :kind AND state = :state LIMIT :limit);
 
+-- name: index_aside
+INSERT OR IGNORE INTO task (tenant, kind, record, place)
+SELECT tenant, 'index', row, place FROM record
+WHERE +tenant = :tenant AND superseded_by IS NULL AND row IN (
+    SELECT record FROM task INDEXED BY task_turn
+    WHERE tenant = :tenant AND kind = 'embed' AND state = 'aside' LIMIT :limit);
+
 -- name: count_kind
 SELECT count(*) AS waiting FROM task INDEXED BY task_turn
 WHERE tenant = :tenant AND kind = :kind AND state IN ('waits', 'later');

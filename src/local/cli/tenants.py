@@ -1,0 +1,300 @@
+"""`local2 tenants`: accounts of the NATS server, with their agents and keys.
+
+The commands change the folder of accounts; a running stack takes over what has changed there.
+"""
+
+import asyncio
+import shutil
+from collections.abc import Sequence
+from datetime import timedelta
+from pathlib import Path
+
+import msgspec
+from rich.table import Table
+
+from local.cli.output import Output, run_async, shown
+from local.client import connect
+from local.client.access import credentials_of
+from local.client.tools import Toolbox
+from local.errors import (
+    BusError,
+    ForbiddenError,
+    InvalidArgumentsError,
+    StackNotRunningError,
+    quoted,
+)
+from local.protocol.envelope import Role, new_id
+from local.protocol.subjects import checked_tenant_name, checked_tool_name
+from local.runtime import running_url
+from local.settings import Settings
+from local.tenants.credentials import (
+    GENERATOR,
+    MEMORY,
+    OPERATOR,
+    SIGNING_KEY,
+    file_of,
+    inbox_of,
+    new_key_pair,
+    write_seed,
+)
+from local.tenants.directory import Agent, Entries, TenantEntry, write_secret
+from local.tenants.tokens import TokenKey, new_signing_key, sign
+
+AGENT = "agent"
+"""What the first agent of a tenant is called unless it gets another name."""
+OWN_AGENTS = {OPERATOR: Agent(key="", role="admin"), GENERATOR: Agent(key="", answers=True)}
+KEYS_KEPT = 2
+"""Of a tenant's tokens: those that the key before has signed are valid until they expire."""
+TAKEN_OVER_WITHIN = 10.0
+"""Seconds for a running stack to serve a new tenant."""
+
+
+class AgentSummary(msgspec.Struct, frozen=True, kw_only=True):
+    """An agent as it is listed; `credentials`: the file of its seed."""
+
+    tenant: str
+    agent: str
+    role: Role
+    inbox: str
+    credentials: str
+
+
+def init(settings: Settings, output: Output) -> None:
+    """Make accounts: from now on nobody connects without credentials."""
+    folder = settings.bus.accounts
+    if Entries.read(folder) is not None:
+        raise InvalidArgumentsError(
+            f"There are accounts in {folder} already.", remedy="`local2 tenants list` shows them."
+        )
+    pair = new_key_pair()
+    write_secret(folder / MEMORY, f"{pair.seed}\n")
+    Entries(memory=pair.public).write(folder)
+    output.data({"folder": str(folder)})
+    output.text(f"Accounts are in {folder}. Add a tenant: `local2 tenants add NAME`.")
+    if _is_running(settings):
+        output.text("The running stack has none yet: start it again.")
+
+
+def add(settings: Settings, output: Output, tenant: str, agent: str, role: Role) -> None:
+    """Add a tenant with its own agents, or an agent to a tenant."""
+    folder, entries = settings.bus.accounts, _entries(settings)
+    checked_tool_name(agent)
+    entry = entries.tenants.get(checked_tenant_name(tenant))
+    if entry is None:
+        entry = TenantEntry(tokens=[_new_token_key(folder, tenant)])
+        wanted = {**OWN_AGENTS, agent: Agent(key="", role=role)}
+    elif agent in entry.agents:
+        raise InvalidArgumentsError(f"The tenant {tenant} has an agent {agent} already.")
+    else:
+        wanted = {agent: Agent(key="", role=role)}
+    made = {name: _with_key(folder, tenant, name, one) for name, one in wanted.items()}
+    entry = msgspec.structs.replace(entry, agents={**entry.agents, **made})
+    _write(settings, entries, tenant, entry)
+    _wait(settings, output, tenant)
+    _show(settings, output, tenant, [agent])
+
+
+def remove(settings: Settings, output: Output, tenant: str, agent: str | None) -> None:
+    """Remove an agent, or a tenant with all of them; what is remembered stays."""
+    folder, entries = settings.bus.accounts, _entries(settings)
+    entry = _tenant(entries, tenant)
+    if agent is None:
+        rest = {name: one for name, one in entries.tenants.items() if name != tenant}
+        msgspec.structs.replace(entries, tenants=rest).write(folder)
+        shutil.rmtree(folder / tenant, ignore_errors=True)
+        output.text(f"{tenant} is removed. What it remembers stays until it is added again.")
+    else:
+        _agent(entry, tenant, agent)
+        left = {name: one for name, one in entry.agents.items() if name != agent}
+        _write(settings, entries, tenant, msgspec.structs.replace(entry, agents=left))
+        file_of(folder, tenant, agent).unlink(missing_ok=True)
+        output.text(f"The agent {agent} of {tenant} is removed.")
+    output.data({"tenant": tenant, "agent": agent})
+
+
+def rotate(settings: Settings, output: Output, tenant: str, agent: str | None) -> None:
+    """Give an agent another key; without an agent the tenant gets another key for tokens."""
+    folder, entries = settings.bus.accounts, _entries(settings)
+    entry = _tenant(entries, tenant)
+    if agent is None:
+        key = _new_token_key(folder, tenant)
+        kept = [*entry.tokens[-(KEYS_KEPT - 1) :], key]
+        _write(settings, entries, tenant, msgspec.structs.replace(entry, tokens=kept))
+        output.data({"tenant": tenant, "key": key.id})
+        output.text(f"Tokens of {tenant} are signed with {key.id} from now on.")
+        return
+    changed = _with_key(folder, tenant, agent, _agent(entry, tenant, agent))
+    entry = msgspec.structs.replace(entry, agents={**entry.agents, agent: changed})
+    _write(settings, entries, tenant, entry)
+    _show(settings, output, tenant, [agent])
+
+
+def share(
+    settings: Settings, output: Output, tenant: str, tool: str, others: Sequence[str]
+) -> None:
+    """Let other tenants use a tool of one; with none of them nobody may any more."""
+    entries = _entries(settings)
+    entry = _tenant(entries, tenant)
+    for other in others:
+        _tenant(entries, other)
+    shares = {**entry.shares, checked_tool_name(tool): list(others)}
+    shares = {name: to for name, to in shares.items() if to}
+    _write(settings, entries, tenant, msgspec.structs.replace(entry, shares=shares))
+    output.data({"tenant": tenant, "tool": tool, "shared_with": others})
+    output.text(f"{tool} of {tenant} is shared with {', '.join(others) or 'nobody'}.")
+
+
+def token(  # noqa: PLR0913 - one parameter an option
+    settings: Settings, output: Output, tenant: str, user: str, *, days: float, role: Role | None
+) -> None:
+    """Print a token for a person."""
+    entry = _tenant(_entries(settings), tenant)
+    private = (settings.bus.accounts / tenant / SIGNING_KEY).read_text(encoding="utf-8")
+    made = sign(
+        private,
+        entry.tokens[-1].id,
+        tenant=tenant,
+        user=user,
+        valid_for=timedelta(days=days),
+        role=role,
+    )
+    output.data({"token": made})
+    if not output.json:
+        output.console.print(made, soft_wrap=True, markup=False)
+
+
+def list_tenants(settings: Settings, output: Output) -> None:
+    """Print every tenant with its agents."""
+    entries = _entries(settings)
+    summaries = [one for name in entries.tenants for one in _summaries(settings, entries, name)]
+    output.data(summaries)
+    if not summaries:
+        output.text("There are no tenants yet: `local2 tenants add NAME`.")
+        return
+    output.table(_table(summaries))
+
+
+def server_config(settings: Settings, output: Output) -> None:
+    """Print what a NATS server of one's own must be told."""
+    from local.tenants.accounts import accounts  # noqa: PLC0415 - no other command needs it
+
+    text = accounts(_entries(settings), _own_tools(settings))
+    output.data({"accounts": text})
+    if not output.json:
+        output.console.print(text, soft_wrap=True, markup=False)
+
+
+def _own_tools(settings: Settings) -> Sequence[str]:
+    """The names of the memory's tools, as roles know them."""
+    roles = settings.roles
+    table = (roles.reader, roles.writer, roles.curator, roles.admin)
+    return [tool for role in table for tool in role.tools]
+
+
+def _entries(settings: Settings) -> Entries:
+    if (entries := Entries.read(settings.bus.accounts)) is None:
+        raise InvalidArgumentsError(
+            f"There are no accounts in {settings.bus.accounts}.",
+            remedy="Make them with `local2 tenants init`.",
+        )
+    return entries
+
+
+def _tenant(entries: Entries, name: str) -> TenantEntry:
+    if name not in entries.tenants:
+        raise InvalidArgumentsError(
+            f"There is no tenant {quoted(name)}.", remedy="`local2 tenants list` shows them."
+        )
+    return entries.tenants[name]
+
+
+def _agent(entry: TenantEntry, tenant: str, name: str) -> Agent:
+    if name not in entry.agents:
+        raise InvalidArgumentsError(
+            f"The tenant {tenant} has no agent {quoted(name)}.",
+            remedy="`local2 tenants list` shows them.",
+        )
+    return entry.agents[name]
+
+
+def _with_key(folder: Path, tenant: str, name: str, agent: Agent) -> Agent:
+    """The agent with a new key, whose seed is stored."""
+    pair = new_key_pair()
+    write_seed(folder, tenant, name, pair.seed)
+    return msgspec.structs.replace(agent, key=pair.public)
+
+
+def _new_token_key(folder: Path, tenant: str) -> TokenKey:
+    private, public = new_signing_key(new_id())
+    write_secret(folder / tenant / SIGNING_KEY, private)
+    return public
+
+
+def _write(settings: Settings, entries: Entries, tenant: str, entry: TenantEntry) -> None:
+    changed = msgspec.structs.replace(entries, tenants={**entries.tenants, tenant: entry})
+    changed.write(settings.bus.accounts)
+
+
+def _is_running(settings: Settings) -> bool:
+    try:
+        running_url(settings)
+    except StackNotRunningError:
+        return False
+    return True
+
+
+def _wait(settings: Settings, output: Output, tenant: str) -> None:
+    """Return once a running stack serves the tenant."""
+    if settings.bus.url is not None:
+        output.text("Give your NATS server what `local2 tenants server-config` prints.")
+        return
+    if not _is_running(settings):
+        return
+    bus = msgspec.structs.replace(settings.bus, tenant=tenant)
+    credentials = credentials_of(bus, None)
+
+    async def served() -> bool:
+        deadline = asyncio.get_running_loop().time() + TAKEN_OVER_WITHIN
+        while asyncio.get_running_loop().time() < deadline:
+            try:
+                async with (
+                    connect(running_url(settings), name="cli", credentials=credentials) as link,
+                    Toolbox(link, source="cli") as tools,
+                ):
+                    if await tools.find("recall", within=1.0) is not None:
+                        return True
+            except (BusError, ForbiddenError):
+                await asyncio.sleep(0.2)
+        return False
+
+    if not run_async(served()):
+        output.failure(f"The running stack does not serve {tenant} yet: see its log.")
+
+
+def _summaries(settings: Settings, entries: Entries, tenant: str) -> list[AgentSummary]:
+    return [
+        AgentSummary(
+            tenant=tenant,
+            agent=name,
+            role=agent.role,
+            inbox=inbox_of(name),
+            credentials=str(file_of(settings.bus.accounts, tenant, name)),
+        )
+        for name, agent in entries.tenants[tenant].agents.items()
+    ]
+
+
+def _show(settings: Settings, output: Output, tenant: str, agents: Sequence[str]) -> None:
+    found = _summaries(settings, _entries(settings), tenant)
+    chosen = [one for one in found if one.agent in agents]
+    output.data(chosen)
+    output.table(_table(chosen))
+
+
+def _table(summaries: Sequence[AgentSummary]) -> Table:
+    table = Table()
+    for column in ("Tenant", "Agent", "Role", "Inbox prefix", "Credentials"):
+        table.add_column(column, overflow="fold")
+    for one in summaries:
+        table.add_row(*map(shown, (one.tenant, one.agent, one.role, one.inbox, one.credentials)))
+    return table

@@ -1,0 +1,203 @@
+"""Opening and closing tenants: a memory each, its jobs in the background, and a generator.
+
+Without accounts there is one tenant. With them the directory says which there are, and `follow`
+does what changes in it while the stack runs.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Coroutine
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from typing import Any
+
+import msgspec
+import structlog
+
+from local.agents.memory_agent import deliver_turns
+from local.bus.connection import Connection, connect
+from local.bus.erasure import StreamErasure
+from local.bus.identity import Attested
+from local.bus.server import EmbeddedServer
+from local.bus.vector_client import VectorClient
+from local.client.tools import Toolbox
+from local.errors import Local2Error
+from local.generator.agent import GeneratorAgent
+from local.llm.models import ChatModel
+from local.memory.changes import Announce
+from local.memory.tenant import Memories, Memory, Models
+from local.opening import Ledgers
+from local.protocol.envelope import DEFAULT_TENANT, encode, seal
+from local.protocol.payloads import MemoryChange
+from local.settings import Settings
+from local.tenants.credentials import GENERATOR, read_credentials
+from local.tenants.directory import Register
+from local.tools.catalog import TOOL_NAMES
+
+LOOK = 0.5
+"""Seconds between two looks at the directory's file."""
+
+log = structlog.get_logger()
+
+
+class Parts(msgspec.Struct, frozen=True, kw_only=True):
+    """What all tenants share. `chat`: None where nobody answers queries."""
+
+    bus: Connection
+    url: str
+    settings: Settings
+    ledgers: Ledgers
+    vectors: VectorClient
+    models: Models
+    register: Register | None
+    server: EmbeddedServer | None
+    chat: ChatModel | None
+
+
+class Tenancy:
+    """The tenants of one stack, each opened, then running, and closed in the opposite order."""
+
+    def __init__(self, parts: Parts, memories: Memories) -> None:
+        self._parts = parts
+        self._memories = memories
+        self._opened: dict[str, AsyncExitStack] = {}
+        self._running: dict[str, AsyncExitStack] = {}
+
+    @property
+    def names(self) -> list[str]:
+        register = self._parts.register
+        return list(register.entries.tenants) if register else [DEFAULT_TENANT]
+
+    @asynccontextmanager
+    async def opened(self) -> AsyncIterator[None]:
+        """Every tenant's memory, while the context lasts."""
+        try:
+            for tenant in self.names:
+                await self._open(tenant)
+            yield
+        finally:
+            for tenant in list(self._opened):
+                await self._opened.pop(tenant).aclose()
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """Their jobs and generators, while the context lasts; to be entered once tools serve."""
+        try:
+            await asyncio.gather(*(self._start(memory) for memory in self._memories))
+            yield
+        finally:
+            ending = [self._running.pop(tenant).aclose() for tenant in list(self._running)]
+            await asyncio.gather(*ending)
+
+    async def follow(self) -> None:
+        """Open and close tenants as the directory's file changes, until cancelled."""
+        if (register := self._parts.register) is None:
+            return
+        while True:
+            await asyncio.sleep(LOOK)
+            try:
+                if await asyncio.to_thread(register.changed):
+                    await self._change()
+            except (Local2Error, OSError) as error:  # what was read before stays in force
+                log.error("tenants_not_changed", reason=str(error))  # noqa: TRY400
+
+    async def _change(self) -> None:
+        if self._parts.server is not None:
+            await self._parts.server.reload()
+        now = set(self.names)
+        for tenant in set(self._opened) - now:
+            self._memories.remove(tenant)
+            await self._running.pop(tenant).aclose()
+            await self._opened.pop(tenant).aclose()
+            log.info("tenant_closed", tenant=tenant)
+        for tenant in now - set(self._opened):
+            memory = await self._open(tenant)
+            await deliver_turns(self._parts.bus, tenant)
+            await self._start(memory)
+            log.info("tenant_opened", tenant=tenant)
+
+    async def _open(self, tenant: str) -> Memory:
+        parts = self._parts
+        async with AsyncExitStack() as resources:
+            ledger = await resources.enter_async_context(parts.ledgers.opened(tenant))
+            toolbox = Toolbox(parts.bus, source="memory", tenant=tenant)
+            await resources.enter_async_context(toolbox)
+            memory = Memory(
+                ledger,
+                parts.vectors,
+                parts.settings.memory,
+                announce=announcer(parts.bus, tenant),
+                own_tools=TOOL_NAMES,
+                announced=toolbox.get,
+                models=parts.models,
+                streams=StreamErasure(parts.bus, tenant),
+            )
+            self._opened[tenant] = resources.pop_all()
+        self._memories.add(memory)
+        return memory
+
+    async def _start(self, memory: Memory) -> None:
+        async with AsyncExitStack() as resources:
+            await in_background(
+                resources,
+                backlog=memory.backlog.run(),
+                retention=memory.retention.run(),
+                backfill=memory.ledger.backfill(),
+                accesses=memory.accesses.run(),
+                consolidation=memory.consolidation.run(),
+            )
+            if self._parts.chat is not None:
+                await self._generate(resources, memory.tenant, self._parts.chat)
+            self._running[memory.tenant] = resources.pop_all()
+
+    async def _generate(self, resources: AsyncExitStack, tenant: str, chat: ChatModel) -> None:
+        """Have the tenant's queries answered: by an agent of its own account, if it has one."""
+        bus, register = self._parts.bus, self._parts.register
+        if register is not None:
+            credentials = read_credentials(register.folder, tenant, GENERATOR)
+            if credentials is None:
+                return
+            bus = await resources.enter_async_context(
+                connect(
+                    self._parts.url,
+                    name=f"local2 generator of {tenant}",
+                    secret=bus.secret,
+                    credentials=credentials,
+                    identity=Attested(register.directory, within=tenant),
+                )
+            )
+        await resources.enter_async_context(
+            GeneratorAgent(bus, chat, self._parts.settings.generator)
+        )
+
+
+def announcer(bus: Connection, tenant: str) -> Announce:
+    """Announces to a tenant what changed in its memory."""
+
+    async def announce(subject: str, change: MemoryChange) -> None:
+        message = encode(seal(change, type="event", source="memory"))
+        await bus.publish(subject, message, tenant=tenant)
+
+    return announce
+
+
+async def in_background(resources: AsyncExitStack, **jobs: Coroutine[Any, Any, None]) -> None:
+    """Run jobs beside the rest, until the resources are closed."""
+    for name, job in jobs.items():
+        await resources.enter_async_context(_background(job, name))
+
+
+@asynccontextmanager
+async def _background(work: Coroutine[Any, Any, None], name: str) -> AsyncIterator[None]:
+    """Run something beside the rest; should it fail, say so at once and raise it at the end."""
+
+    def report(task: asyncio.Task[None]) -> None:
+        if not task.cancelled() and (error := task.exception()):
+            log.error("background_task_failed", task=name, exc_info=error)
+
+    task = asyncio.create_task(work, name=name)
+    task.add_done_callback(report)
+    try:
+        yield
+    finally:
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task

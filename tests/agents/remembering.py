@@ -1,0 +1,17 @@
+"""A MemoryAgent whose turns are delivered."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from local.agents.memory_agent import MemoryAgent, deliver_turns
+from local.bus.connection import Connection
+from local.memory.tenant import Memories
+
+
+@asynccontextmanager
+async def remembering(
+    bus: Connection, memories: Memories, *, turn_timeout: float = 30
+) -> AsyncIterator[MemoryAgent]:
+    await deliver_turns(bus, "default")
+    async with MemoryAgent(bus, memories, turn_timeout=turn_timeout) as agent:
+        yield agent

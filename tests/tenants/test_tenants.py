@@ -1,0 +1,154 @@
+"""Tenants share a stack, and nothing else: neither memories nor tools, events or queries."""
+
+import asyncio
+import json
+from pathlib import Path
+
+import nats.errors
+import pytest
+from nats.aio.msg import Msg
+
+from commands import in_a_process
+from local.app import Stack
+from tenants.agents import Agent, Answer, agent, settled, token_for
+from waiting import eventually
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+
+async def test_a_stock_client_remembers_and_recalls(acme: Agent, ada: str) -> None:
+    saved = await acme.call("save_topic", {"topic": "user.city", "content": "Oslo"}, token=ada)
+    assert saved.ok
+    found = await acme.call("recall_topic", {"topic": "user.city"}, token=ada)
+    assert (found.ok, "Oslo" in found.content) == (True, True)
+
+
+async def test_another_tenant_sees_none_of_it(
+    acme: Agent, beta: Agent, folder: Path, ada: str
+) -> None:
+    said = await acme.call(
+        "remember_fact", {"content": "The vault opens with 4711.", "scope": "user"}, token=ada
+    )
+    assert said.ok, said.content
+    same_name = token_for(folder, "beta", "ada")
+    for scope in ("user", "any"):
+        asked = {"query": "What opens the vault?", "scope": scope}
+        mine = await acme.call("recall", asked, token=ada)
+        theirs = await beta.call("recall", asked, token=same_name)
+        assert "4711" in mine.content
+        assert theirs.ok
+        assert "4711" not in theirs.content
+
+
+async def test_people_of_one_tenant_have_their_own(acme: Agent, ada: str, bob: str) -> None:
+    await acme.call(
+        "remember_fact", {"content": "My cat is called Miso.", "scope": "user"}, token=ada
+    )
+    asked = {"query": "What is the cat called?"}
+    assert "Miso" in (await acme.call("recall", asked, token=ada)).content
+    assert "Miso" not in (await acme.call("recall", asked, token=bob)).content
+    assert "Miso" not in (await acme.call("recall", asked, user="ada")).content
+
+
+async def test_a_turn_is_remembered_for_the_person_of_its_token(
+    acme: Agent, ada: str, bob: str
+) -> None:
+    turn = {
+        "payload": {"query": "Where is the spare key?", "answer": "Under the blue pot."},
+        "user": "bob",
+        "session_id": "s1",
+        "query_id": "q1",
+    }
+    await acme.client.jetstream().publish(
+        "response.generation",
+        json.dumps(turn).encode(),
+        headers={"Authorization": f"Bearer {ada}", "Nats-Msg-Id": "q1"},
+    )
+
+    async def found(token: str) -> bool:
+        asked = {"query": "Where is the spare key?"}
+        return "blue pot" in (await acme.call("recall", asked, token=token)).content
+
+    await eventually(lambda: found(ada))
+    assert not await found(bob)
+
+
+async def test_queries_are_answered_within_the_tenant(acme: Agent, beta: Agent, ada: str) -> None:
+    heard = await acme.heard("response.generation")
+    elsewhere = await beta.heard("response.>")
+    query = {"payload": {"query": "Remember that my boat is called Lark."}, "session_id": "boat"}
+    accepted = await acme.client.request(
+        "query.received",
+        json.dumps(query).encode(),
+        timeout=10,
+        headers={"Authorization": f"Bearer {ada}"},
+    )
+    assert Answer.of(accepted).ok
+    await eventually(lambda: heard)
+    assert all(ada not in str(message.headers) for message in heard)
+
+    async def remembered() -> bool:
+        asked = {"query": "What is the boat called?"}
+        return "Lark" in (await acme.call("recall", asked, token=ada)).content
+
+    await eventually(remembered)
+    assert elsewhere == []
+
+
+async def test_tools_of_one_tenant_are_invisible_to_another(acme: Agent, beta: Agent) -> None:
+    async def sunny(message: Msg) -> None:
+        result = b'{"payload": {"ok": true, "content": "sunny"}}'
+        await acme.client.publish(message.reply, result)
+
+    announced = await beta.heard("tool.schema")
+    await acme.client.subscribe("tool.request.weather", cb=sunny)
+    await acme.client.publish("tool.schema", b'{"name": "weather", "description": "The weather."}')
+    await acme.client.flush()
+    assert (await acme.call("weather", {})).content == "sunny"
+    with pytest.raises(nats.errors.NoRespondersError):
+        await beta.call("weather", {})
+    assert announced == []
+
+
+async def test_what_changes_is_announced_to_the_tenant_only(
+    acme: Agent, beta: Agent, ada: str
+) -> None:
+    mine, theirs = await acme.heard("memory.>"), await beta.heard("memory.>")
+    results = await beta.heard("tool.result.>")
+    await acme.call(
+        "remember_fact", {"content": "The pump is serviced in May.", "scope": "user"}, token=ada
+    )
+    await eventually(lambda: [one for one in mine if one.subject == "memory.saved"])
+    await beta.call("recall_topic", {"topic": "user.city"})
+    await settled()
+    assert theirs == []
+    assert len(results) == 1
+
+
+async def test_late_joiners_ask_for_schemas_and_get_one_announcement_each(
+    acme: Agent, beta: Agent
+) -> None:
+    mine, theirs = await acme.heard("tool.schema"), await beta.heard("tool.schema")
+    await acme.client.publish("tool.schema.request", b"")
+
+    def names() -> list[str]:
+        return [json.loads(one.data)["payload"]["name"] for one in mine]
+
+    await eventually(lambda: "recall" in names() and "undo" in names())
+    await settled()
+    assert len(names()) == len(set(names()))
+    assert theirs == []
+
+
+async def test_a_tenant_is_added_while_the_stack_runs(
+    stack: Stack, folder: Path, acme: Agent, ada: str
+) -> None:
+    added = await asyncio.to_thread(in_a_process, folder, "tenants", "add", "gamma")
+    assert added.returncode == 0, added.stderr
+    async with agent(folder, stack.url, "gamma") as newcomer:
+        token = token_for(folder, "gamma", "ada")
+        said = {"content": "The gate code is 9.", "scope": "user"}
+        assert (await newcomer.call("remember_fact", said, token=token)).ok
+        asked = {"query": "gate code"}
+        assert "code is 9" in (await newcomer.call("recall", asked, token=token)).content
+        assert "code is 9" not in (await acme.call("recall", asked, token=ada)).content
