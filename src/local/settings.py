@@ -7,6 +7,7 @@ setting would otherwise have no effect that anybody notices.
 
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar, get_args
 
@@ -25,7 +26,9 @@ ChatChoice = Literal["auto", "ollama", "rules"]
 ExtractorChoice = Literal["rules", "model", "none"]
 Anonymising = Literal["dry_run", "on", "off"]
 Weight = Annotated[float, msgspec.Meta(ge=0, le=10)]
-Seconds = Annotated[float, msgspec.Meta(gt=0)]
+LONGEST = 86_400
+"""Seconds, a day; what waits for ever, as `.inf` would have it, is no timeout."""
+Seconds = Annotated[float, msgspec.Meta(gt=0, le=LONGEST)]
 
 T = TypeVar("T", bound=msgspec.Struct)
 
@@ -102,7 +105,7 @@ class MemorySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     preseed_importance: Annotated[float, msgspec.Meta(ge=0, le=1)] = 0.8
     preseed_count: Annotated[int, msgspec.Meta(ge=0, le=50)] = 10
     vector_timeout: Seconds = 5.0
-    starting_timeout: Annotated[float, msgspec.Meta(ge=0)] = 5.0
+    starting_timeout: Annotated[float, msgspec.Meta(ge=0, le=LONGEST)] = 5.0
     turn_timeout: Annotated[float, msgspec.Meta(gt=0, lt=30)] = 20.0
     reranker_url: str | None = None
     reranker_key: str | None = None
@@ -229,15 +232,40 @@ def load_settings(
     )
 
 
-def _read_file(path: Path) -> dict[str, Any]:
+def read_yaml(text: str) -> Any:
+    """The value of a YAML text.
+
+    Raises:
+        ConfigError: It is not YAML, or a number or a date in it is none.
+    """
     try:
-        content = yaml.safe_load(path.read_text(encoding="utf-8"))
+        return yaml.safe_load(text)
+    except Exception as error:  # PyYAML lets through whatever int(), datetime() and others raise
+        raise ConfigError(f"It is not YAML{_place(error)}.") from None
+
+
+def read_yaml_file(path: Path) -> Any:
+    """The value of a YAML file.
+
+    Raises:
+        ConfigError: It cannot be read, or is not YAML; the error names the file.
+        FileNotFoundError: It is not there.
+    """
+    try:
+        return read_yaml(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
-        return {}
-    except yaml.YAMLError as error:
-        raise ConfigError(f"Cannot read {path}: it is not YAML{_place(error)}.") from None
+        raise
+    except ConfigError as error:
+        raise ConfigError(f"Cannot read {path}: {error.message}") from None
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"Cannot read {path}: {error}") from error
+
+
+def _read_file(path: Path) -> dict[str, Any]:
+    try:
+        content = read_yaml_file(path)
+    except FileNotFoundError:
+        return {}
     if content is None:
         return {}
     if not isinstance(content, dict):
@@ -251,19 +279,19 @@ def _override(sections: dict[str, dict[str, Any]], variable: str, value: str) ->
         known = ", ".join(f"{ENVIRONMENT_PREFIX}{name.upper()}__<KEY>" for name in sections)
         raise ConfigError(f"The environment variable {variable} names no setting.", remedy=known)
     try:
-        sections[section][key] = yaml.safe_load(value) if value else ""
-    except yaml.YAMLError as error:
+        sections[section][key] = read_yaml(value) if value else ""
+    except ConfigError as error:
         raise ConfigError(
-            f"The value of {variable} is not YAML{_place(error)}.",
+            f"{variable}: {error.message}",
             remedy="Put a text with special characters in quotes of its own: '\"…\"'.",
         ) from None
 
 
-def _place(error: yaml.YAMLError) -> str:
-    """Where it went wrong. YAML's own message quotes what stands there: perhaps a password."""
+def _place(error: Exception) -> str:
+    """Where or why. What YAML says itself quotes what stands there: perhaps a password."""
     if isinstance(error, yaml.MarkedYAMLError) and error.problem_mark is not None:
         return f" (line {error.problem_mark.line + 1}, column {error.problem_mark.column + 1})"
-    return ""
+    return "" if isinstance(error, yaml.YAMLError) else f": {str(error).partition(':')[0]}"
 
 
 def _without_empty(section: dict[str, Any], into: type[msgspec.Struct]) -> dict[str, Any]:
@@ -288,8 +316,9 @@ def _with_switches(section: dict[str, Any], into: type[msgspec.Struct]) -> dict[
 
 
 def _as_path(kind: type, value: Any) -> Path:
-    if kind is Path and isinstance(value, str) and value:
-        return Path(value).expanduser()
+    if kind is Path and isinstance(value, str) and value and "\0" not in value:
+        with suppress(RuntimeError):  # there is no such user
+            return Path(value).expanduser()
     raise msgspec.ValidationError(f"Expected a path, got `{value!r}`")
 
 
@@ -297,7 +326,7 @@ def _convert(sections: Mapping[str, dict[str, Any]], name: str, into: type[T]) -
     try:
         section = _with_switches(_without_empty(sections[name], into), into)
         return msgspec.convert(section, into, dec_hook=_as_path)
-    except msgspec.ValidationError as error:
+    except (msgspec.ValidationError, UnicodeEncodeError) as error:
         raise ConfigError(
             f"config/{name}.yaml or {ENVIRONMENT_PREFIX}{name.upper()}__*: {error}.",
             remedy=f"Known keys: {', '.join(into.__struct_fields__)}.",

@@ -7,11 +7,11 @@ carried by the header `traceparent` of W3C, through requests and through JetStre
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
-from nats.aio.client import Client
 from nats.aio.msg import Msg
 
 from local import telemetry
 from local.bus.subscription import BusMessage, Handler
+from local.bus.tolerant_client import TolerantClient
 
 if TYPE_CHECKING:
     from local.telemetry.instruments import Meter
@@ -25,9 +25,9 @@ OF_THE_SERVER = "$"
 """The beginning of subjects that nats-server itself answers, as `$JS.API`."""
 
 
-def new_client() -> Client:
+def new_client() -> TolerantClient:
     """A client of NATS, which carries traces if there are any."""
-    return Client() if telemetry.tracer is None else _TracedClient(telemetry.tracer)
+    return TolerantClient() if telemetry.tracer is None else _TracedClient(telemetry.tracer)
 
 
 def observed(participant: str, subject: str, handler: Handler) -> Handler:
@@ -39,7 +39,7 @@ def observed(participant: str, subject: str, handler: Handler) -> Handler:
     return handler
 
 
-class _TracedClient(Client):
+class _TracedClient(TolerantClient):
     """Adds the header, and has a span for each request, which JetStream's publishing is, too."""
 
     def __init__(self, tracer: "Tracer") -> None:

@@ -187,7 +187,7 @@ class ToolHost(Participant):
         )
         headers: Headers = {}
         if message.headers and "traceparent" in message.headers:
-            headers["traceparent"] = message.headers["traceparent"]
+            headers["traceparent"] = _header_value(message.headers["traceparent"])
         if result.error is not None:
             headers[SERVICE_ERROR] = _header_value(result.error.message)
             headers |= error_headers(result.error)

@@ -100,7 +100,7 @@ class Pool:
     def add(self, rows: Sequence[int]) -> None:
         """Take those of the rows, best first, that are visible, and what was said around them."""
         self._take(rows=sorted(set(rows)))
-        best = (self.candidates.get(row) for row in rows[:NEIGHBOURED])
+        best = (self.candidates.get(row) for row in [*dict.fromkeys(rows)][:NEIGHBOURED])
         first = [one.row for one in best if one is not None and one.kind in SPOKEN]
         if not first:
             return

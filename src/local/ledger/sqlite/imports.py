@@ -30,6 +30,7 @@ from local.protocol.portable import (
     Stored,
     StoredVector,
 )
+from local.protocol.reading import in_utc
 
 REASON = "import"
 """In the audit, of what was retired for something imported."""
@@ -256,4 +257,7 @@ class _Page:
 
 
 def _record_of(line: RecordLine) -> Record:
-    return Record(**{name: getattr(line, name) for name in OF_RECORDS})
+    columns = {name: getattr(line, name) for name in OF_RECORDS}
+    for name in ("event_time", "retired_at"):
+        columns[name] = columns[name] and in_utc(columns[name], name)
+    return Record(**columns)
