@@ -168,7 +168,7 @@ async def _counts(settings: MemorySettings) -> Counts:
         return await ledger.counts()
 
 
-async def second_stack(target: FaultTarget, _: Random) -> str | None:
+async def second_stack(target: FaultTarget, __: Random) -> str | None:
     """It is refused, and names the first."""
     process = await asyncio.create_subprocess_exec(
         sys.executable,
