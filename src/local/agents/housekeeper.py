@@ -4,6 +4,7 @@ The Housekeeper reports whether ledger and index agree, and rebuilds the index o
 OutputKeeper stores tool outputs that are too long for a model.
 """
 
+import asyncio
 from collections.abc import Callable, Sequence
 
 import msgspec
@@ -31,8 +32,8 @@ from local.protocol.upkeep import ConsolidationStatus
 from local.protocol.vectors import VectorStatus, WorkerReady
 
 NAME = "housekeeper"
-
-
+PATIENCE = 3.0
+"""Seconds for the vector worker's part of a status: whoever asks waits ten, and wants the rest."""
 OUTPUT_KEEPER = "output_keeper"
 
 
@@ -141,12 +142,16 @@ class Housekeeper(Participant):
         """The status of the vector worker, or why there is none; mends a damaged index."""
         worker: VectorStatus | None = None
         try:
-            worker = await self._memory.vectors.status(tenant=self._memory.tenant)
+            async with asyncio.timeout(PATIENCE):
+                worker = await self._memory.vectors.status(tenant=self._memory.tenant)
             await self._memory.indexer.held(worker.count)
         except IndexDamagedError as error:
             self._memory.indexer.damaged(str(error))
         except (StorageError, VectorError) as error:
             return worker, str(error)
+        except TimeoutError:
+            silent = f"The vector worker did not answer within {PATIENCE:g} s"
+            return worker, f"{silent}: it is busy, or hangs."
         return worker, None
 
     async def _answer(self, message: BusMessage, problem: str | None) -> None:
