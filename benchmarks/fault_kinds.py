@@ -12,7 +12,8 @@ from pathlib import Path
 from random import Random
 from typing import NamedTuple
 
-from fault_target import LEDGER, PATIENCE, WITHIN, FaultTarget, ProcessName
+from fault_target import HURRIED, LEDGER, PATIENCE, WITHIN, FaultTarget, ProcessName
+from footprint import children
 from harm import flip, full_disk, locked, overwrite, read_only
 from local.errors import StorageError
 from local.ledger.door import Ledger
@@ -52,6 +53,27 @@ def killed(name: ProcessName) -> Inject:
             await target.start()
 
     return inject
+
+
+async def worker_killed_starting(target: FaultTarget, random: Random) -> None:
+    """The second kill meets it while it imports, opens Chroma or is compared."""
+    for _ in range(2):
+        with suppress(ProcessLookupError):
+            os.kill(await target.pid("vector worker"), signal.SIGKILL)
+        await asyncio.sleep(random.uniform(*MOMENT))
+
+
+async def stack_killed_starting(target: FaultTarget, random: Random) -> None:
+    """The second kill meets it while it imports, opens the ledger or starts its children."""
+    await target.kill()
+    starting = asyncio.create_task(target.start())
+    await asyncio.sleep(random.uniform(*MOMENT))
+    for pid in children(os.getpid(), HURRIED.name.encode()):
+        os.kill(pid, signal.SIGKILL)
+    with suppress(AssertionError):  # it ended before it was there
+        await starting
+    await target.stop()
+    await target.start()
 
 
 def stopped(name: ProcessName, lasting: tuple[float, float] = MOMENT) -> Inject:
@@ -213,12 +235,14 @@ def clock_set(seconds: float) -> Inject:
 
 FAULTS = (
     Fault("vector worker: SIGKILL", killed("vector worker"), 8),
+    Fault("vector worker: SIGKILL, and as it starts", worker_killed_starting, 3),
     Fault("vector worker: SIGSTOP", stopped("vector worker"), 8),
     Fault("nats-server: SIGKILL", killed("nats-server"), 8),
     Fault("nats-server: SIGSTOP", stopped("nats-server"), 8),
     Fault("nats-server: its port taken for a moment", server_away(MOMENT), 4),
     Fault("nats-server: away for 30 s", server_away((AWAY, AWAY)), 1),
     Fault("stack: SIGKILL", killed("stack"), 8),
+    Fault("stack: SIGKILL, and as it starts", stack_killed_starting, 3),
     Fault("stack: SIGSTOP", stopped("stack"), 8),
     Fault("stack: SIGSTOP for longer than its lease", stopped("stack", (LEASE_ENDS, 18)), 1),
     Fault("second stack on the folder", second_stack, 3),
