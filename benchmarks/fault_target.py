@@ -5,7 +5,7 @@ import os
 import signal
 import time
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Literal
 
@@ -109,18 +109,18 @@ class FaultTarget(Target):
             await asyncio.sleep(POLL)
 
     async def _is_well(self) -> bool:
+        try:
+            status = await Asker(self.client).status(within=WITHIN)
+        except (nats.errors.Error, TimeoutError, msgspec.MsgspecError):
+            return False
+        if status.problem or status.turns_problem or not status.vectors_available:
+            return False
         number = f"{time.monotonic_ns()}"
         save = envelope("probe", {"args": {"content": f"Probe {number}."}})
         saved = await self.request(subjects.tool_request("save_memory"), save, within=WITHIN)
-        if saved is None or not saved.ok:
-            return False
         told = turn("probe", number, "Are you well?", f"I am, {number}.")
-        if await self.stored(subjects.RESPONSE_GENERATION, told, within=WITHIN) is None:
-            return False
-        with suppress(nats.errors.Error, TimeoutError, msgspec.MsgspecError):
-            status = await Asker(self.client).status(within=WITHIN)
-            return status.vectors_available and not (status.problem or status.turns_problem)
-        return False
+        stored = await self.stored(subjects.RESPONSE_GENERATION, told, within=WITHIN)
+        return saved is not None and saved.ok and stored is not None
 
 
 @asynccontextmanager
