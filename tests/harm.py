@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
+from tempfile import mkdtemp
 
 LOCKING = """
 import sqlite3, sys
@@ -53,11 +54,20 @@ def read_only(folder: Path) -> Iterator[None]:
             folder.chmod(0o555)
             undo.callback(folder.chmod, 0o755)
         else:
-            if subprocess.run(["mount", "--bind", folder, folder], check=False).returncode:
+            aside = Path(mkdtemp())
+            undo.callback(aside.rmdir)
+            if subprocess.run(["mount", "--bind", folder, aside], check=False).returncode:
                 raise PermissionError(folder)
-            undo.callback(lambda: subprocess.run(["umount", "--lazy", folder], check=True))
-            subprocess.run(["mount", "-o", "remount,bind,ro", folder], check=True)
+            undo.callback(_unmount, aside)
+            subprocess.run(["mount", "-o", "remount,bind,ro", aside], check=True)
+            # Only now in its place, where somebody may have a file open for writing at any moment.
+            subprocess.run(["mount", "--bind", aside, folder], check=True)
+            undo.callback(_unmount, folder)
         yield
+
+
+def _unmount(place: Path) -> None:
+    subprocess.run(["umount", "--lazy", place], check=True)
 
 
 @contextmanager
