@@ -26,7 +26,7 @@ from stand_ins.ollama_server import Trouble
 from target import envelope
 
 HOUR, YEAR = 3600.0, 365 * 24 * 3600.0
-MOMENT = (0.2, 1.5)
+MOMENT = (0.1, 1.0)
 """Seconds that a fault lasts, at least and at most."""
 AWAY = 30.0
 LEASE_ENDS = 17.0
@@ -234,7 +234,7 @@ def clock_set(seconds: float) -> Inject:
 
 
 FAULTS = (
-    Fault("vector worker: SIGKILL", killed("vector worker"), 6),
+    Fault("vector worker: SIGKILL", killed("vector worker"), 5),
     Fault("vector worker: SIGKILL, and as it starts", worker_killed_starting, 2),
     Fault("vector worker: SIGSTOP", stopped("vector worker"), 10),
     Fault("nats-server: SIGKILL", killed("nats-server"), 8),
@@ -246,8 +246,8 @@ FAULTS = (
     Fault("stack: SIGSTOP", stopped("stack"), 10),
     Fault("stack: SIGSTOP for longer than its lease", stopped("stack", (LEASE_ENDS, 18)), 1),
     Fault("second stack on the folder", second_stack, 3),
-    Fault("disk full for every process", disk_full, 4),
-    Fault("folder read-only", folder_read_only, 3),
+    Fault("disk full for every process", disk_full, 3),
+    Fault("folder read-only", folder_read_only, 2),
     Fault("Chroma folder deleted, running", index_harmed(shutil.rmtree, running=True), 3),
     Fault("Chroma folder deleted, stopped", index_harmed(shutil.rmtree, running=False), 2),
     Fault("Chroma folder noise, running", index_harmed(overwrite, running=True), 3),

@@ -29,7 +29,7 @@ WIDTH = 130
 HEADINGS = (
     "injected", "acknow-\nledged", "lost", "doubled", "recovered\np50 s", "recovered\nmax s"
 )  # fmt: skip
-BEFORE = 0.3
+BEFORE = 0.2
 """Seconds of load before a fault, at most."""
 
 
