@@ -20,8 +20,6 @@ from local.protocol.payloads import OutputPart, Reindex, ToolResult
 from local.protocol.vectors import WorkerReady
 
 NAME = "housekeeper"
-
-
 OUTPUT_KEEPER = "output_keeper"
 
 

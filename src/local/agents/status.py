@@ -109,10 +109,14 @@ class StatusReader:
         """The status of the vector worker, or why there is none; mends a damaged index."""
         worker: VectorStatus | None = None
         try:
-            worker = await self._memory.vectors.status(tenant=self._memory.tenant)
+            async with asyncio.timeout(PATIENCE):
+                worker = await self._memory.vectors.status(tenant=self._memory.tenant)
             await self._memory.indexer.held(worker.count)
         except IndexDamagedError as error:
             self._memory.indexer.damaged(str(error))
         except (StorageError, VectorError) as error:
             return worker, str(error)
+        except TimeoutError:
+            silent = f"The vector worker did not answer within {PATIENCE:g} s"
+            return worker, f"{silent}: it is busy, or hangs."
         return worker, None

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 from local.client.access import connected
 from local.client.backups import backup_status
 from local.client.maintenance import memory_status
-from local.errors import RESTORE, BusError, StorageError
+from local.errors import RESTORE, BusError, FolderLockedError, StorageError
 from local.examination.memory import (
     backups,
     consolidation,
@@ -28,6 +28,11 @@ from local.vectors.config import count_vectors
 PATIENCE = 2.0
 """Seconds to wait for a stack; one that runs answers at once."""
 WHOLE = "whole ledger"
+UNANSWERED = (
+    "Wait a moment if it has only been started. If it stays silent its log says why: end that "
+    "process, with SIGKILL if need be, and start the stack again; nothing that was acknowledged is "
+    "lost."
+)
 STOP_FIRST = "Stop the stack, which writes it meanwhile, and ask again."
 
 
@@ -74,6 +79,9 @@ async def _ledger(memory: MemorySettings, *, deep: bool) -> AsyncIterator[CheckR
                     vectors = count_vectors(memory.chroma_path, memory.collection)
                     yield _whole(await ledger.unsound())
                     yield _compared(counts, vectors)
+    except FolderLockedError as error:
+        detail = f"Not read: process {error.holder} works on it, and does not answer on the bus."
+        yield CheckResult(name="ledger", verdict="broken", detail=detail, remedy=UNANSWERED)
     except StorageError as error:
         yield broken("ledger", error)
 

@@ -39,7 +39,8 @@ ORDER BY record LIMIT :limit;
 
 -- name: due_task
 SELECT record FROM task INDEXED BY task_due
-WHERE tenant = :tenant AND kind = :kind AND state = 'later' AND not_before <= :now
+WHERE tenant = :tenant AND kind = :kind AND state = 'later'
+  AND NOT (not_before > :now AND not_before <= :latest)
   AND record NOT IN (SELECT value FROM json_each(:but))
 ORDER BY not_before LIMIT 1;
 

@@ -72,4 +72,4 @@ WHERE tenant = :tenant AND run = :run;
 
 -- name: last_consolidation
 SELECT run, began_at, ended_at, changed, failed FROM consolidation INDEXED BY consolidation_begun
-WHERE tenant = :tenant ORDER BY began_at DESC LIMIT 1;
+WHERE tenant = :tenant AND began_at <= :now ORDER BY began_at DESC LIMIT 1;
