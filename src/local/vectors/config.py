@@ -11,6 +11,7 @@ import msgspec
 from local.errors import IndexDamagedError, StorageError
 from local.ledger.sqlite.database import read_only
 from local.settings import EmbedderChoice, Settings
+from local.tenants.credentials import Credentials
 
 DIRTY = ".dirty"
 """A file in Chroma's folder: its last owner did not close it, or the ledger is another one."""
@@ -43,16 +44,25 @@ class WorkerConfig(msgspec.Struct, frozen=True, kw_only=True):
     embedding_model: str
     ollama_url: str
     secret: str = ""
+    credentials: Credentials | None = None
     traces: bool = False
     log_file: Path | None = None
 
     @classmethod
-    def of(cls, settings: Settings, bus_url: str, secret: str, log_folder: Path | None) -> Self:
+    def of(
+        cls,
+        settings: Settings,
+        bus_url: str,
+        secret: str,
+        log_folder: Path | None,
+        credentials: Credentials | None = None,
+    ) -> Self:
         """What the settings say; without a folder the worker logs to standard error."""
         memory = settings.memory
         return cls(
             bus_url=bus_url,
             secret=secret,
+            credentials=credentials,
             traces=settings.telemetry.traces,
             chroma_path=memory.chroma_path,
             collection=memory.collection,
