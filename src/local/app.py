@@ -102,6 +102,7 @@ async def open_stack(
         ledgers = await resources.enter_async_context(
             open_ledgers(settings.memory, content_keys(settings.memory, register), quota)
         )
+        await ledgers.prepare(joined.tenants)
         chat = await _chat_model(resources, settings) if with_generator else None
         vectors = VectorClient(bus, search_timeout=settings.memory.vector_timeout)
         parts = Parts(

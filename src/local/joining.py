@@ -35,6 +35,11 @@ class Joined(msgspec.Struct, frozen=True, kw_only=True):
     server: EmbeddedServer | None
     credentials: Credentials | None
 
+    @property
+    def tenants(self) -> list[str]:
+        """Whom the stack serves: without accounts the one that there is."""
+        return list(self.register.entries.tenants) if self.register else [DEFAULT_TENANT]
+
 
 async def join(resources: AsyncExitStack, settings: Settings, lock: int) -> Joined:
     """Join the bus that is configured, or start a server; take the lease on serving it.

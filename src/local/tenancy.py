@@ -28,7 +28,7 @@ from local.memory.changes import Announce
 from local.memory.recall.recaller import SEARCHES
 from local.memory.tenant import Memories, Memory, Models
 from local.opening import KeyOf, Ledgers, configured_key
-from local.protocol.envelope import DEFAULT_TENANT, encode, seal
+from local.protocol.envelope import encode, seal
 from local.protocol.payloads import MemoryChange
 from local.settings import MemorySettings, Settings
 from local.tenants.credentials import CONTENT_KEY, GENERATOR, read_credentials
@@ -64,8 +64,7 @@ class Tenancy:
 
     @property
     def names(self) -> list[str]:
-        register = self._parts.joined.register
-        return list(register.entries.tenants) if register else [DEFAULT_TENANT]
+        return self._parts.joined.tenants
 
     @asynccontextmanager
     async def opened(self) -> AsyncIterator[None]:
