@@ -37,7 +37,7 @@ from local.settings import Settings
 from local.supervisor import Child, supervised
 from local.tenancy import Parts, Tenancy, in_background
 from local.tenants.accounts import accounts
-from local.tenants.credentials import memory_credentials
+from local.tenants.credentials import Credentials, memory_credentials
 from local.tenants.directory import Register
 from local.tenants.roles import Roles
 from local.tools.catalog import TOOL_NAMES, memory_tools
@@ -92,7 +92,11 @@ async def open_stack(
         register = _register(settings)
         server = await _embedded(resources, settings, lock, register)
         url = server.url if server else str(settings.bus.url)
-        bus, lease = await _leased_bus(resources, settings, url, register, owned=server is not None)
+        credentials = memory_credentials(register.folder) if register else None
+        identity = Attested(register.directory) if register else None
+        bus, lease = await _leased_bus(
+            resources, settings, url, credentials, identity, owned=server is not None
+        )
         chat = await _chat_model(resources, settings) if with_generator else None
         vectors = VectorClient(bus, search_timeout=settings.memory.vector_timeout)
         parts = Parts(
@@ -109,8 +113,8 @@ async def open_stack(
         memories = Memories(roles=register.directory.roles if register else None)
         tenancy = Tenancy(parts, memories)
         await resources.enter_async_context(tenancy.opened())
-        config = WorkerConfig.of(settings.memory, url, bus.secret, log_folder).to_line()
-        worker = await _vector_worker(resources, memories, vectors, config, lock)
+        config = WorkerConfig.of(settings.memory, url, bus.secret, log_folder, credentials)
+        worker = await _vector_worker(resources, memories, vectors, config.to_line(), lock)
         keeper = StreamKeeper(bus, server, lambda: tenancy.names)
         await resources.enter_async_context(keeper)
         serving = Serving(lease, partial(_participants, bus, memories, keeper, settings, register))
@@ -147,24 +151,25 @@ def _is_loopback(host: str) -> bool:
         return host == "localhost"
 
 
-async def _leased_bus(
+async def _leased_bus(  # noqa: PLR0913 - what the connection needs, and the lease
     resources: AsyncExitStack,
     settings: Settings,
     url: str,
-    register: Register | None,
+    credentials: Credentials | None,
+    identity: Attested | None,
     *,
     owned: bool,
 ) -> tuple[Connection, Lease]:
-    """Connect to the bus, and take the lease on serving it."""
+    """Connect to the bus, as the memory of its tenants if there are any; take the lease on it."""
     bus = await resources.enter_async_context(
         connect(
             url,
             name="local2",
             request_timeout=settings.bus.request_timeout,
             secret=new_secret(),
-            credentials=memory_credentials(register.folder) if register else None,
-            identity=Attested(register.directory) if register else None,
-            by_tenant=register is not None,
+            credentials=credentials,
+            identity=identity,
+            by_tenant=identity is not None,
         )
     )
     lease = Lease(bus, Holder.of(settings.memory.data_dir), in_memory=owned)

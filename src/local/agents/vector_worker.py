@@ -110,7 +110,12 @@ async def work(config: WorkerConfig) -> None:
         if stop.is_set():
             return
         bus = await resources.enter_async_context(
-            connect(config.bus_url, name=NAME, secret=config.secret)
+            connect(
+                config.bus_url,
+                name=NAME,
+                secret=config.secret,
+                credentials=config.credentials,
+            )
         )
         await resources.enter_async_context(VectorWorker(bus, store))
         log.info("vector_worker_ready", embedder=embedder.name, clean=index.opened_clean)

@@ -11,6 +11,7 @@ import msgspec
 from local.errors import IndexDamagedError, StorageError
 from local.ledger.sqlite.database import read_only
 from local.settings import EmbedderChoice, MemorySettings
+from local.tenants.credentials import Credentials
 
 EXIT_SOFTWARE = 70
 """The exit code of a worker in which Chroma or the embedder failed with more than an exception
@@ -41,16 +42,23 @@ class WorkerConfig(msgspec.Struct, frozen=True, kw_only=True):
     embedding_model: str
     ollama_url: str
     secret: str = ""
+    credentials: Credentials | None = None
     log_file: Path | None = None
 
     @classmethod
     def of(
-        cls, settings: MemorySettings, bus_url: str, secret: str, log_folder: Path | None
+        cls,
+        settings: MemorySettings,
+        bus_url: str,
+        secret: str,
+        log_folder: Path | None,
+        credentials: Credentials | None = None,
     ) -> Self:
         """What the settings say; without a folder the worker logs to standard error."""
         return cls(
             bus_url=bus_url,
             secret=secret,
+            credentials=credentials,
             chroma_path=settings.chroma_path,
             collection=settings.collection,
             models_dir=settings.data_dir / "models",
