@@ -12,6 +12,7 @@ import msgspec
 import structlog
 
 from local.agents.housekeeper import Housekeeper, OutputKeeper
+from local.agents.letter_keeper import LetterKeeper
 from local.agents.listener import Listener
 from local.agents.memory_agent import MemoryAgent, deliver_turns
 from local.agents.porter import Porter
@@ -235,6 +236,7 @@ async def _participants(
         *sharing,
         Housekeeper(bus, memories, lambda: keeper.problem),
         OutputKeeper(bus, memories),
+        LetterKeeper(bus, memories),
         Listener(bus, memories),
         Porter(bus, memories),
         MemoryAgent(bus, memories, turn_timeout=settings.memory.turn_timeout),

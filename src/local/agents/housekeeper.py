@@ -10,8 +10,8 @@ import msgspec
 from msgspec import Raw
 
 from local.bus.connection import BusMessage, Connection
+from local.bus.dead_letters import count_letters
 from local.bus.participant import Participant, error_answer
-from local.client.maintenance import count_letters
 from local.errors import (
     BusError,
     IndexDamagedError,

@@ -231,7 +231,12 @@ async def store_dead_letter(
         except TooLargeError:
             if not letter.message:
                 raise
-            length = len(letter.message) * bus.client.max_payload // len(data) * 9 // 10
-            letter = msgspec.structs.replace(letter, message=letter.message[:length], cut=True)
+            letter = shortened(letter, bus.client.max_payload / len(data))
         else:
             return
+
+
+def shortened(letter: DeadLetter, share: float) -> DeadLetter:
+    """As much of a letter as fits into less than this share of its bytes."""
+    length = int(len(letter.message) * share * 0.9)
+    return msgspec.structs.replace(letter, message=letter.message[:length], cut=True)

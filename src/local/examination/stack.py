@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 
 from local.client.access import connected
 from local.client.maintenance import memory_status
-from local.errors import RESTORE, BusError, StorageError
+from local.errors import RESTORE, BusError, ForbiddenError, StorageError
 from local.examination.memory import (
     consolidation,
     counted,
@@ -45,6 +45,8 @@ async def check_stack(settings: Settings, *, deep: bool) -> AsyncIterator[CheckR
             yield dead_letters(status)
             if deep:
                 yield CheckResult(name=WHOLE, verdict="note", detail="not read", remedy=STOP_FIRST)
+    except ForbiddenError as error:
+        yield CheckResult(name="stack", verdict="note", detail=error.message, remedy=error.remedy)
     except BusError as error:
         yield CheckResult(name="stack", verdict="note", detail=error.message, remedy=error.remedy)
         async for finding in _ledger(settings.memory, deep=deep):
