@@ -6,8 +6,8 @@ import msgspec
 import pytest
 
 from local.bus.connection import Connection
-from local.bus.dead_letters import count_letters, drop, letter_at, letters
-from local.bus.streams import publish_durably, store_dead_letter, turns_stream
+from local.bus.dead_letters import drop, letter_at, letters
+from local.bus.streams import count_letters, publish_durably, store_dead_letter, turns_stream
 from local.client.maintenance import publish_again
 from local.errors import MAX_ECHOED, BadRequestError, BusError, InvalidArgumentsError
 from local.protocol.payloads import DeadLetter

@@ -66,19 +66,6 @@ async def letter_at(bus: Connection, sequence: int, tenant: str) -> StoredLetter
     return _letter(raw)
 
 
-async def count_letters(bus: Connection, tenant: str) -> int:
-    """The number of letters.
-
-    Raises:
-        BusError: The server does not answer.
-    """
-    try:
-        info = await _asked(bus.client.jsm().stream_info(dead_letters_stream(tenant)))
-    except _NotThereError:
-        return 0
-    return int(info.state.messages)
-
-
 async def drop(bus: Connection, sequence: int, tenant: str) -> None:
     """Delete one letter.
 

@@ -97,7 +97,9 @@ class Attested:
         if self._within is not None or not says_who_asks(message.subject):
             return None
         info = (message.headers or {}).get(REQUEST_INFO)
-        return None if info is None else msgspec.json.decode(info, type=RequestInfo).user
+        if info is None:  # headers that are none hide it, and nobody is more by what is hidden
+            raise ForbiddenError("The server does not say who asks: the headers are broken.")
+        return msgspec.json.decode(info, type=RequestInfo).user
 
 
 def token_of(message: BusMessage) -> str | None:

@@ -45,11 +45,10 @@ AGENT = "agent"
 OWN_AGENTS = {OPERATOR: Agent(key="", role="admin"), GENERATOR: Agent(key="", answers=True)}
 KEYS_KEPT = 2
 """Of a tenant's tokens: those that the key before has signed are valid until they expire."""
-EXAMPLE = """
-An agent connects with them, as in Python, to the url in .local2/runtime.json:
+EXAMPLE = """\
+An agent connects with them, in Python for example, to the `url` in .local2/runtime.json:
 
-    await nats.connect(url, nkeys_seed="{file}", inbox_prefix="{inbox}")
-"""
+    await nats.connect(url, nkeys_seed="{file}", inbox_prefix="{inbox}")"""
 TAKEN_OVER_WITHIN = 10.0
 """Seconds for a running stack to serve a new tenant."""
 
@@ -97,7 +96,9 @@ def add(settings: Settings, output: Output, tenant: str, agent: str, role: Role)
     _write(settings, entries, tenant, entry)
     _wait(settings, output, tenant)
     _show(settings, output, tenant, [agent])
-    output.text(EXAMPLE.format(file=file_of(folder, tenant, agent), inbox=inbox_of(agent)))
+    if not output.json:
+        example = EXAMPLE.format(file=file_of(folder, tenant, agent), inbox=inbox_of(agent))
+        output.console.print(example, soft_wrap=True, markup=False)
 
 
 def remove(settings: Settings, output: Output, tenant: str, agent: str | None) -> None:
