@@ -4,7 +4,6 @@ The commands change the folder of accounts; a running stack takes over what has 
 """
 
 import asyncio
-import shutil
 from collections.abc import Sequence
 from datetime import timedelta
 from pathlib import Path
@@ -108,7 +107,9 @@ def remove(settings: Settings, output: Output, tenant: str, agent: str | None) -
     if agent is None:
         rest = {name: one for name, one in entries.tenants.items() if name != tenant}
         msgspec.structs.replace(entries, tenants=rest).write(folder)
-        shutil.rmtree(folder / tenant, ignore_errors=True)
+        seeds = [file_of(folder, tenant, name) for name in entry.agents]
+        for file in (*seeds, folder / tenant / SIGNING_KEY):
+            file.unlink(missing_ok=True)
         output.text(f"{tenant} is removed. What it remembers stays until it is added again.")
     else:
         _agent(entry, tenant, agent)
