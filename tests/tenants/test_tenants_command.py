@@ -1,4 +1,4 @@
-"""`local2 tenants` without a stack: what it writes, what it leaves, and what it says of wrong input."""
+"""`local2 tenants` without a stack: what it writes, what it leaves, what it refuses."""
 
 from pathlib import Path
 
