@@ -9,7 +9,7 @@ import pytest
 
 from commands import in_a_process
 from local.app import Stack
-from tenants.agents import Agent, agent
+from tenant_agents import Agent, agent
 from waiting import eventually
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from commands import local2
-from tenants.agents import ACCOUNTS
+from tenant_agents import ACCOUNTS
 
 
 @pytest.fixture
