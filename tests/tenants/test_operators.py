@@ -2,12 +2,15 @@
 
 import asyncio
 import json
+import os
+import re
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from commands import in_a_process
+from commands import ROOT, in_a_process
 from local.app import Stack
 from tenant_agents import Agent, agent
 from waiting import eventually
@@ -96,3 +99,24 @@ async def test_doctor_without_a_tenant_says_to_name_one(folder: Path) -> None:
     findings = {one["name"]: one for one in await commanded(folder, "doctor")}
     assert findings["stack"]["verdict"] == "note"
     assert "--tenant" in findings["stack"]["remedy"]
+
+
+@pytest.mark.usefixtures("stack")
+async def test_the_example_of_the_readme_works_for_its_tenant_only(folder: Path, ada: str) -> None:
+    """As a process of its own, in the folder of the stack."""
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    example = re.findall(r"```python\n(.*?)```", readme, re.DOTALL)[1]
+    (folder / "example.py").write_text(example, encoding="utf-8")
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        "example.py",
+        cwd=folder,
+        env={**os.environ, "TOKEN": ada},
+        stdout=asyncio.subprocess.PIPE,
+    )
+    printed, _ = await process.communicate()
+    assert printed == b"Memory saved: user.city\n"
+    asked_for = ("recall_topic", "topic=user.city", "--user", "ada")
+    mine = await commanded(folder, "--tenant", "acme", "call", *asked_for)
+    theirs = await commanded(folder, "--tenant", "beta", "call", *asked_for)
+    assert (mine["data"]["content"], theirs["data"]["found"]) == ("Oslo", False)
