@@ -110,9 +110,17 @@ class Tenancy:
             await self._opened.pop(tenant).aclose()
             log.info("tenant_closed", tenant=tenant)
         for tenant in now - set(self._opened):
+            await self._admit(tenant)
+
+    async def _admit(self, tenant: str) -> None:
+        """Serve a tenant that was added; one that cannot be served keeps no other waiting."""
+        try:
             memory = await self._open(tenant)
             await deliver_turns(self._parts.joined.bus, tenant)
             await self._start(memory)
+        except Local2Error as error:
+            log.error("tenant_not_opened", tenant=tenant, reason=str(error))  # noqa: TRY400
+        else:
             log.info("tenant_opened", tenant=tenant)
 
     async def _open(self, tenant: str) -> Memory:

@@ -15,6 +15,7 @@ from local.cli.output import Output, run_async, shown
 from local.client import connect
 from local.client.access import credentials_of
 from local.client.tools import Toolbox
+from local.content_key import ContentKey
 from local.errors import (
     BusError,
     ForbiddenError,
@@ -27,7 +28,9 @@ from local.protocol.subjects import checked_tenant_name, checked_tool_name
 from local.runtime import running_url
 from local.settings import Settings
 from local.tenants.credentials import (
+    CONTENT_KEY,
     GENERATOR,
+    JETSTREAM_KEY,
     MEMORY,
     OPERATOR,
     SIGNING_KEY,
@@ -62,7 +65,7 @@ class AgentSummary(msgspec.Struct, frozen=True, kw_only=True):
     credentials: str
 
 
-def init(settings: Settings, output: Output) -> None:
+def init(settings: Settings, output: Output, *, encrypt: bool = False) -> None:
     """Make accounts: from now on nobody connects without credentials."""
     folder = settings.bus.accounts
     if Entries.read(folder) is not None:
@@ -71,6 +74,8 @@ def init(settings: Settings, output: Output) -> None:
         )
     pair = new_key_pair()
     write_secret(folder / MEMORY, f"{pair.seed}\n")
+    if encrypt:
+        ContentKey.create(folder / JETSTREAM_KEY)
     Entries(memory=pair.public).write(folder)
     output.data({"folder": str(folder)})
     output.text(f"Accounts are in {folder}. Add a tenant: `local2 tenants add NAME`.")
@@ -78,14 +83,29 @@ def init(settings: Settings, output: Output) -> None:
         output.text("The running stack has none yet: start it again.")
 
 
-def add(settings: Settings, output: Output, tenant: str, agent: str, role: Role) -> None:
+def add(  # noqa: PLR0913 - what an operator says
+    settings: Settings,
+    output: Output,
+    tenant: str,
+    agent: str,
+    role: Role,
+    *,
+    encrypt: bool = False,
+) -> None:
     """Add a tenant with its own agents, or an agent to a tenant."""
     folder, entries = settings.bus.accounts, _entries(settings)
     checked_tool_name(agent)
     entry = entries.tenants.get(checked_tenant_name(tenant))
     if entry is None:
         entry = TenantEntry(tokens=[_new_token_key(folder, tenant)])
+        if encrypt and not (folder / tenant / CONTENT_KEY).exists():
+            ContentKey.create(folder / tenant / CONTENT_KEY)
         wanted = {**OWN_AGENTS, agent: Agent(key="", role=role)}
+    elif encrypt:
+        raise InvalidArgumentsError(
+            f"The tenant {tenant} is there already, and what it remembers is as it is.",
+            remedy="Only a new tenant can be encrypted: export, add another, and import.",
+        )
     elif agent in entry.agents:
         raise InvalidArgumentsError(f"The tenant {tenant} has an agent {agent} already.")
     else:
