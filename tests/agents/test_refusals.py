@@ -9,8 +9,8 @@ import pytest
 
 from calling import RICHARD
 from local.bus.connection import Connection
+from local.bus.dead_letters import letters
 from local.bus.streams import publish_durably
-from local.client.maintenance import letters
 from local.client.tools import Toolbox, call_tool
 from local.errors import MAX_ECHOED, echoed, quoted
 from local.ledger.sqlite.database import Database
