@@ -10,14 +10,15 @@ comes from (decision 0068). For everybody else subjects are what they are.
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Any
 from urllib.parse import urlsplit
 
 import msgspec
-import nats
 import nats.errors
 import structlog
 from nats.aio.client import Client
 
+from local.bus.client import CarefulClient
 from local.bus.identity import AUTHORIZATION, Claimed, Identity, bearer
 from local.bus.subscription import BusMessage, Handler, Headers, Subscription
 from local.bus.tool_results import ToolResults
@@ -289,13 +290,14 @@ async def _open(
         lost.clear()
         log.info("bus_reconnected", connection=name)
 
-    who = (
+    who: dict[str, Any] = (
         {"nkeys_seed_str": credentials.seed, "inbox_prefix": credentials.inbox}
         if credentials
         else {}
     )
+    client = CarefulClient()
     opening = asyncio.create_task(
-        nats.connect(
+        client.connect(
             url,
             name=name,
             error_cb=on_error,
@@ -310,7 +312,8 @@ async def _open(
     try:
         await asyncio.wait((opening, refused), return_when=asyncio.FIRST_COMPLETED)
         if opening.done():
-            return opening.result()
+            opening.result()
+            return client
         raise _RefusedError(refused.result())
     finally:
         opening.cancel()

@@ -13,16 +13,15 @@ from typing import Any, Protocol
 
 import msgspec
 
+from local.bus.client import REQUEST_INFO
 from local.bus.subscription import BusMessage, Headers
 from local.errors import ForbiddenError
 from local.protocol.envelope import DEFAULT_TENANT, Caller, Envelope
 from local.protocol.subjects import says_who_asks
-from local.tenants.directory import Directory
+from local.tenants.directory import Directory, Tenant
 
 AUTHORIZATION = "Authorization"
 BEARER = "Bearer "
-REQUEST_INFO = "Nats-Request-Info"
-"""The server writes it, in the place of one of exactly that name that a client sends."""
 SIGNATURE = "Local2-Signature"
 
 
@@ -79,7 +78,7 @@ class Attested:
         self, message: BusMessage, envelope: Envelope[Any], at: datetime | None = None
     ) -> Caller:
         tenant = self._directory.tenant(self._within or message.tenant)
-        agent = tenant.agent_of(self._key(message))
+        agent = self._agent(message, tenant)
         token = token_of(message)
         person = tenant.person_of(token, at) if token else None
         return Caller(
@@ -92,12 +91,22 @@ class Attested:
             role=tenant.role_of(agent, person),
         )
 
-    def _key(self, message: BusMessage) -> str | None:
-        """The nkey of the user that sent a request; the server knows none of what it delivers."""
+    def _agent(self, message: BusMessage, tenant: Tenant) -> str | None:
+        """Who sent a message, as the server says; it knows nobody of what a stream delivers.
+
+        Raises:
+            ForbiddenError: It should say so and does not, or it is no agent of the tenant any more.
+        """
         if self._within is not None or not says_who_asks(message.subject):
             return None
-        info = (message.headers or {}).get(REQUEST_INFO)
-        return None if info is None else msgspec.json.decode(info, type=RequestInfo).user
+        info = (message.headers or {}).get(REQUEST_INFO, "{}")
+        agent = tenant.agent_of(msgspec.json.decode(info, type=RequestInfo).user)
+        if agent is None:
+            raise ForbiddenError(
+                "The server does not say which of the tenant's agents asks.",
+                remedy="Connect with the agent's present key; `local2 tenants list` shows them.",
+            )
+        return agent
 
 
 def token_of(message: BusMessage) -> str | None:

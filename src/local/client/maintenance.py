@@ -10,7 +10,7 @@ import nats.js.errors
 from nats.js.api import RawStreamMsg
 
 from local.bus.connection import Connection
-from local.bus.streams import dead_letters_stream, publish_durably
+from local.bus.streams import dead_letters_stream, dead_letters_subject, publish_durably
 from local.errors import BadRequestError, BusError, InvalidArgumentsError, quoted
 from local.protocol import subjects
 from local.protocol.envelope import decode, encode, seal
@@ -46,7 +46,7 @@ async def letters(bus: Connection, tenant: str) -> AsyncIterator[StoredLetter]:
                 bus.client.jsm().get_msg(
                     dead_letters_stream(tenant),
                     seq=sequence,
-                    subject=bus.sent_on(subjects.MEMORY_DEAD_LETTER, tenant),
+                    subject=dead_letters_subject(bus, tenant),
                     next=True,
                 )
             )
