@@ -304,7 +304,7 @@ async def _open(
             disconnected_cb=on_disconnect,
             reconnected_cb=on_reconnect,
             max_reconnect_attempts=-1,
-            reconnect_time_wait=RECONNECT_WAIT,
+            reconnect_time_wait=RECONNECT_WAIT,  # type: ignore[arg-type]  # takes any number
             drain_timeout=DRAIN_TIMEOUT,
             **who,
         )

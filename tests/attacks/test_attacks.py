@@ -1,0 +1,22 @@
+"""Attacks on a live stack with two tenants, as somebody hostile with credentials would try them.
+
+After each the attacker has read nothing of another's, and what others see is what it was.
+"""
+
+import pytest
+
+from attacks import tokens
+from attacks.world import Case, World, secrets_in
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+CASES: list[Case] = [*tokens.CASES]
+
+
+@pytest.mark.parametrize("case", CASES, ids=[case.name for case in CASES])
+async def test_nothing_is_read_and_nothing_changes(world: World, case: Case) -> None:
+    before = await world.seen()
+    loot = await case.attack(world)
+    await world.at_rest()
+    assert secrets_in(loot, case.tenant) == []
+    assert await world.seen() == before
