@@ -63,9 +63,9 @@ class Asker:
 
         await asyncio.gather(*(some() for _ in range(in_flight)))
 
-    async def status(self) -> MemoryStatus:
+    async def status(self, *, within: float = TIMEOUT) -> MemoryStatus:
         data = encode(seal(Empty(), type="request", source="benchmark"))
-        answer = await self._client.request(subjects.MEMORY_STATUS, data, timeout=TIMEOUT)
+        answer = await self._client.request(subjects.MEMORY_STATUS, data, timeout=within)
         return decode(answer.data, MemoryStatus).payload
 
     async def all_indexed(self, watch: Callable[[int], None] = lambda _: None) -> None:

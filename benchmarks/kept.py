@@ -14,6 +14,13 @@ TURNS = """
        AND max(CASE WHEN role = 'assistant' THEN length(content) END) >= ?
 """
 RECORDS = "SELECT count(*) FROM record WHERE owner = ? AND kind = ?"
+COPIES = "SELECT content, count(*) FROM record WHERE owner = ? AND kind = ? GROUP BY content"
+COPIES_OF_TURNS = """
+    SELECT query_id, max(copies) FROM (
+        SELECT query_id, count(*) AS copies FROM record
+        WHERE owner = ? AND query_id IS NOT NULL GROUP BY query_id, kind, role)
+    GROUP BY query_id
+"""
 CHUNKS = "SELECT count(*) FROM record WHERE kind = 'document_chunk' AND label GLOB ?"
 
 
@@ -37,6 +44,14 @@ class Kept:
     async def records(self, user: str, kind: str) -> int:
         """How many records of this kind a user has."""
         return int((await self._read(RECORDS, user, kind))[0][0])
+
+    async def copies(self, user: str, kind: str) -> dict[str, int]:
+        """The texts of a user's records of this kind, and how often each is there."""
+        return dict(await self._read(COPIES, user, kind))
+
+    async def copies_of_turns(self, user: str) -> dict[str, int]:
+        """Query ids of a user's turns, and how often there is the same of one."""
+        return dict(await self._read(COPIES_OF_TURNS, user))
 
     async def chunks(self, title: str) -> int:
         """How many pieces there are of the document of this title."""

@@ -17,14 +17,21 @@ POLL = 0.005
 
 
 @asynccontextmanager
-async def running_stack(folder: Path, *, port: int = -1) -> AsyncIterator[str]:
+async def running_stack(
+    folder: Path,
+    *,
+    port: int = -1,
+    script: Path = STACK,
+    environment: Mapping[str, str] | None = None,
+) -> AsyncIterator[str]:
     """Run a stack on `folder`, which may hold a ledger already; yields the address of its bus.
 
-    Its bus listens on `port`; -1 takes a free one.
+    Its bus listens on `port`; -1 takes a free one. `environment`: other settings than those of
+    `environment_of`.
     """
-    environment = {**environment_of(folder), "LOCAL2_BUS__PORT": str(port)}
+    environment = {**environment_of(folder), "LOCAL2_BUS__PORT": str(port), **(environment or {})}
     log = folder / "stack.log"
-    async with child(STACK, log=log, environment=environment) as stack:
+    async with child(script, log=log, environment=environment) as stack:
         settings = load_settings(environment=environment)
         while (url := _address(settings)) is None:
             assert stack.returncode is None, log.read_text(encoding="utf-8")

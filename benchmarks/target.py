@@ -19,6 +19,7 @@ from nats.aio.client import Client
 from client import Asker
 from footprint import children, main_process
 from kept import Kept
+from local.agents.memory_agent import NAME
 from local.bus.streams import dead_letters_stream, turns_stream
 from local.protocol import subjects
 from local.protocol.envelope import decode
@@ -146,12 +147,13 @@ class Target:
 
     async def _is_settled(self) -> bool:
         try:
-            stream = await self.client.jsm().stream_info(turns_stream("default"))
+            turns = await self.client.jsm().consumer_info(turns_stream("default"), NAME)
             status = await Asker(self.client).status()
         except (nats.js.errors.Error, nats.errors.Error, TimeoutError):
             return False
         indexed = status.waiting == 0 and status.in_index == status.indexed
-        return stream.state.messages == 0 and status.vectors_available and indexed
+        stored = turns.num_pending == 0 and turns.num_ack_pending == 0
+        return stored and status.vectors_available and indexed
 
 
 def envelope(user: str, payload: object) -> bytes:

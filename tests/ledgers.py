@@ -28,13 +28,13 @@ def record(content: str, number: int = 0, **columns: Any) -> NewRecord:
     return NewRecord(**{**fields, "content": content, "event_time": at, **columns})
 
 
-def message(content: str, **columns: Any) -> NewRecord:
-    return record(content, **{"kind": "chat_message", "role": "user", **columns})
+def message(content: str, number: Any = 0, **columns: Any) -> NewRecord:
+    return record(content, number, **{"kind": "chat_message", "role": "user", **columns})
 
 
-def fact(content: str, **columns: Any) -> NewRecord:
+def fact(content: str, number: Any = 0, **columns: Any) -> NewRecord:
     fields = {"kind": "fact", "scope": "user", "session_id": None}
-    return record(content, **{**fields, **columns})
+    return record(content, number, **{**fields, **columns})
 
 
 def searching(*terms: str, **fields: Any) -> Search:

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+import hanging_worker
+from local import app
 from local.app import Stack, open_stack
 from local.ledger.sqlite import working_sets
 from local.memory.upkeep import damage as damages
@@ -166,6 +168,21 @@ async def test_a_reindex_mends_a_damaged_index_too(damage: Damage, settings: Set
         assert (await status(stack.bus, reindex=True)).problem is None
 
         await in_step(stack.bus, records=1)
+
+
+async def test_a_worker_in_which_chroma_hangs_is_ended_and_the_next_one_goes_on(
+    settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As after a full disk: a call that never returns, and lets nothing else run in the process."""
+    hung = tmp_path / "hung"
+    monkeypatch.setattr(app, "VECTOR_WORKER", hanging_worker.__name__)
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parent))
+    monkeypatch.setenv(hanging_worker.HUNG, str(hung))
+    async with app.open_stack(settings, with_generator=False) as stack:
+        await save(stack.bus, GOLD)
+        await eventually(hung.exists, within=30)
+        await in_step(stack.bus, records=1)
+        assert contents(await search(stack.bus, "symbol of gold")) == [GOLD]
 
 
 @pytest.mark.usefixtures("vectors_from_chroma")

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from commands import in_a_process
+from harm import flip
 from local import examination
 from local.app import open_stack
 from local.errors import DamagedError, StorageError
@@ -71,15 +72,6 @@ async def records_of(folder: Path) -> int:
 async def examined(folder: Path, *, deep: bool = True) -> dict[str, CheckResult]:
     findings = await examination.examined(settings_in(folder), deep=deep)
     return {finding.name: finding for finding in findings}
-
-
-def flip(file: Path, *places: int) -> None:
-    with file.open("r+b") as opened:
-        for place in places:
-            opened.seek(place)
-            (byte,) = opened.read(1)
-            opened.seek(place)
-            opened.write(bytes([byte ^ 0xFF]))
 
 
 def flip_the_log(folder: Path) -> None:

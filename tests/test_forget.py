@@ -356,6 +356,8 @@ async def test_turns_that_wait_in_jetstream_are_erased_there(
         b'{"user": "zqrichard", "payload": {"session_id": "s1", "query": null}}',
         b'{"user": "zqrichard", "session_id": "s1", "payload": "text"}',
         b'{"user": "zqrichard", "payload": {"session_id": "s1", "query": "cut off here',
+        b'{"user": "zqrichard", "session_id": "s1", "payload": {"user": "\\ud800"',
+        b'{"session_id": "\\x", "user": "zqrichard", "payload": {"session_id": "s1", "query": "',
     ],
 )
 async def test_whose_a_message_is_that_nobody_could_read(

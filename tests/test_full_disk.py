@@ -1,18 +1,16 @@
 """A disk that was full once: it is noticed and told, no turn is lost, and all goes on by itself.
 
-A limit of file sizes stands for the full disk: the kernel refuses the same writes, to the same
-processes, and nobody has to be root.
+A limit of file sizes stands for the full disk.
 """
 
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from calling import RICHARD
+from harm import full_disk
 from local import examination
 from local.bus.connection import Connection, connect
 from local.bus.streams import publish_durably
@@ -28,26 +26,8 @@ from waiting import eventually
 if sys.platform != "linux":
     pytest.skip("Limits of another process are Linux's.", allow_module_level=True)
 
-import resource
-
 OF_A_LEDGER = 512 * 1024
 """Bytes: a small ledger and the logs go on, as they do beside a stream that is broken."""
-
-
-@contextmanager
-def full_disk(*limits: tuple[int, int]) -> Iterator[None]:
-    """Let processes write no further than so many bytes into a file."""
-
-    def limit(pid: int, size: int) -> None:
-        resource.prlimit(pid, resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
-
-    for pid, size in limits:
-        limit(pid, size)
-    try:
-        yield
-    finally:
-        for pid, _ in limits:
-            limit(pid, resource.RLIM_INFINITY)
 
 
 async def asked(bus: Connection, *questions: str) -> list[Generation]:

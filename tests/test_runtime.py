@@ -39,9 +39,14 @@ def test_a_running_stack_is_found_by_its_runtime_file(settings: Settings) -> Non
     with runtime_file(settings.memory.data_dir, URL):
         assert running_url(settings) == URL
         file = settings.memory.data_dir / NAME
-        assert file.stat().st_mode & 0o077 == 0, "the address may carry a password"
+        assert file.stat().st_mode & 0o077 == 0
     with pytest.raises(StackNotRunningError):
         running_url(settings)
+
+
+def test_a_runtime_file_has_no_password(settings: Settings) -> None:
+    with runtime_file(settings.memory.data_dir, "nats://user:secret@127.0.0.1:4222"):
+        assert running_url(settings) == URL
 
 
 def test_a_runtime_file_of_a_dead_process_is_no_running_stack(

@@ -76,6 +76,15 @@ def test_an_empty_variable_is_an_empty_text_or_none(folder: Path) -> None:
         pytest.param(b"- top_k", "must hold `key: value` lines", id="a list"),
         pytest.param(b"top_k: [", "Cannot read", id="not YAML"),
         pytest.param(b"top_k: \xff", "Cannot read", id="not UTF-8"),
+        pytest.param(b"top_k: 2026-13-45", "not YAML: month", id="a date that is none"),
+        pytest.param(b"top_k: 0x_", "not YAML", id="a number without digits"),
+        pytest.param(b"top_k: !!bool x", "not YAML", id="a value of another type"),
+        pytest.param(b'top_k: "\\UFFFFFFFF"', "not YAML", id="a character that is none"),
+        pytest.param(b'embedder: "\\ud800"', "surrogates", id="half a character"),
+        pytest.param(b"top_k: " + b"[" * 2_000, "not YAML", id="nested too deeply"),
+        pytest.param(b"data_dir: ~no_such_user/a", "a path", id="the home of nobody"),
+        pytest.param(b'data_dir: "a\\0b"', "a path", id="a path with a NUL"),
+        pytest.param(b"vector_timeout: .inf", "<= 86400", id="waiting for ever"),
     ],
 )
 def test_a_wrong_file_is_refused_and_named(folder: Path, content: bytes, says: str) -> None:
@@ -92,6 +101,7 @@ def test_a_wrong_file_is_refused_and_named(folder: Path, content: bytes, says: s
         pytest.param("LOCAL2_MEMORY__TOPK", "7", "topk", id="unknown key"),
         pytest.param("LOCAL2_MEMORY__TOP_K", "many", "$.top_k", id="mistyped value"),
         pytest.param("LOCAL2_MEMORY__TOP_K", "[", "not YAML", id="not YAML"),
+        pytest.param("LOCAL2_MEMORY__TOP_K", "2026-13-45", "not YAML", id="no date"),
         pytest.param("LOCAL2_MEMORY__DATA_DIR", "", "a path", id="no folder"),
         pytest.param("LOCAL2_MEMORY__WEIGHT_USER", "11", "<= 10", id="too much weight"),
         pytest.param("LOCAL2_MEMORIES__TOP_K", "7", "names no setting", id="unknown file"),

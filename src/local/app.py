@@ -6,46 +6,63 @@ from contextlib import AsyncExitStack, ExitStack, asynccontextmanager
 from functools import partial
 from ipaddress import ip_address
 from pathlib import Path
-from signal import SIGABRT, SIGBUS, SIGFPE, SIGILL, SIGSEGV
+from signal import SIGABRT, SIGALRM, SIGBUS, SIGFPE, SIGILL, SIGSEGV
 
 import msgspec
 import structlog
 
+from local import telemetry
+from local.admission import Admission
+from local.agents.archivist import Archivist
+from local.agents.health import GAUGES, HealthAgent
 from local.agents.housekeeper import Housekeeper, OutputKeeper
 from local.agents.listener import Listener
 from local.agents.memory_agent import MemoryAgent, deliver_turns
 from local.agents.porter import Porter
 from local.agents.shared_tools import SharedTools
 from local.agents.stream_keeper import StreamKeeper
+from local.backup.ledgers import ledger_files
+from local.backup.schedule import Backups
 from local.bus.connection import Connection, connect
 from local.bus.identity import Attested, new_secret
 from local.bus.lease import Holder, Lease, Serving
 from local.bus.participant import Participant
 from local.bus.server import EmbeddedServer, embedded_server
+from local.bus.settling import turns_stored
 from local.bus.tool_host import ToolHost
 from local.bus.vector_client import VectorClient
+from local.content_key import ContentKey
 from local.errors import ConfigError, FolderLockedError
-from local.fair_slots import FairSlots
 from local.folder import folder_lock
+from local.ledger.quota import Quota
 from local.llm.choice import choose_chat_model
 from local.llm.models import ChatModel
 from local.memory.tenant import Memories, Models
 from local.models import open_models
-from local.opening import open_ledgers
+from local.opening import KeyOf, configured_key, open_ledgers, usable_key
+from local.protocol.envelope import DEFAULT_TENANT, utc_now
 from local.runtime import is_alive, runtime_file
-from local.settings import Settings
+from local.settings import Settings, TelemetrySettings
 from local.supervisor import Child, supervised
 from local.tenancy import Parts, Tenancy, in_background
 from local.tenants.accounts import accounts
-from local.tenants.credentials import memory_credentials
+from local.tenants.credentials import (
+    CONTENT_KEY,
+    JETSTREAM_KEY,
+    Credentials,
+    memory_credentials,
+)
 from local.tenants.directory import Register
 from local.tenants.roles import Roles
 from local.tools.catalog import TOOL_NAMES, memory_tools
 from local.vectors.config import EXIT_SOFTWARE, WorkerConfig
 
 VECTOR_WORKER = "local.agents.vector_worker"
-CRASHES = (EXIT_SOFTWARE, *(-number for number in (SIGSEGV, SIGBUS, SIGABRT, SIGILL, SIGFPE)))
-"""How a vector worker ends by a fault of Chroma's or the embedder's own."""
+CRASHES = (
+    EXIT_SOFTWARE,
+    *(-number for number in (SIGSEGV, SIGBUS, SIGABRT, SIGILL, SIGFPE, SIGALRM)),
+)
+"""How a vector worker ends by a fault of Chroma's or the embedder's own; by SIGALRM if it hangs."""
 DEATH_PATIENCE = 10.0
 """Seconds that what is left of a killed stack gets to let go of the data folder."""
 
@@ -83,23 +100,29 @@ async def open_stack(
         FolderLockedError: Another stack runs on this data folder.
         BusError: The NATS server did not start, or has no JetStream.
         LeaseHeldError: Another stack serves the bus.
+        LedgerKeyError: The ledger is encrypted, and its key is missing or another's.
         StorageError: The ledger cannot be opened.
         ModelError: The configured chat model is not there.
     """
     data_dir = settings.memory.data_dir
     async with AsyncExitStack() as resources:
         lock = await resources.enter_async_context(_locked(data_dir))
+        await _observed(resources, settings.telemetry)
         register = _register(settings)
         server = await _embedded(resources, settings, lock, register)
         url = server.url if server else str(settings.bus.url)
         bus, lease = await _leased_bus(resources, settings, url, register, owned=server is not None)
+        quota = Quota(records=settings.limits.tenant_records, bytes=settings.limits.tenant_bytes)
+        ledgers = await resources.enter_async_context(
+            open_ledgers(settings.memory, _key_of(settings, register), quota)
+        )
         chat = await _chat_model(resources, settings) if with_generator else None
         vectors = VectorClient(bus, search_timeout=settings.memory.vector_timeout)
         parts = Parts(
             bus=bus,
             url=url,
             settings=settings,
-            ledgers=await resources.enter_async_context(open_ledgers(settings.memory)),
+            ledgers=ledgers,
             vectors=vectors,
             models=await open_models(resources, settings) if with_models else Models(),
             register=register,
@@ -109,15 +132,27 @@ async def open_stack(
         memories = Memories(roles=register.directory.roles if register else None)
         tenancy = Tenancy(parts, memories)
         await resources.enter_async_context(tenancy.opened())
-        config = WorkerConfig.of(settings.memory, url, bus.secret, log_folder).to_line()
+        who = _credentials(register)
+        config = WorkerConfig.of(settings, url, bus.secret, log_folder, who).to_line()
         worker = await _vector_worker(resources, memories, vectors, config, lock)
         keeper = StreamKeeper(bus, server, lambda: tenancy.names)
         await resources.enter_async_context(keeper)
-        serving = Serving(lease, partial(_participants, bus, memories, keeper, settings, register))
+        backups = _backups(settings, bus, memories)
+        serving = Serving(lease, partial(_participants, parts, memories, keeper, backups))
+        health = HealthAgent(
+            bus, memories, serves=lambda: serving.serves, turns_problem=lambda: keeper.problem
+        )
+        await resources.enter_async_context(health)
         await resources.enter_async_context(serving)
-        await in_background(resources, stream_keeper=keeper.run(), lease=serving.keep())
+        await in_background(
+            resources, stream_keeper=keeper.run(), lease=serving.keep(), backups=backups.run()
+        )
         await resources.enter_async_context(tenancy.running())
         await in_background(resources, tenants=tenancy.follow())
+        if telemetry.meter is not None:
+            await resources.enter_async_context(
+                telemetry.meter.served(settings.telemetry, GAUGES, health.gauges)
+            )
         resources.enter_context(runtime_file(data_dir, url))
         log.info("stack_ready", url=bus.url, data=str(data_dir))
         resources.callback(log.info, "stack_stopping")
@@ -140,11 +175,37 @@ def _register(settings: Settings) -> Register | None:
     return register
 
 
+def _key_of(settings: Settings, register: Register | None) -> KeyOf:
+    """Where the keys of the tenants' content are."""
+
+    def key_of(tenant: str) -> ContentKey | None:
+        if register is None:
+            return configured_key(settings.memory)
+        file = register.folder / tenant / CONTENT_KEY
+        return ContentKey.read(file) if file.exists() else None
+
+    return key_of
+
+
+def _jetstream_key(settings: Settings, register: Register | None) -> ContentKey | None:
+    """What the embedded server encrypts with, once it has decrypted what is there."""
+    if register is None:
+        return usable_key(settings.memory, DEFAULT_TENANT)
+    file = register.folder / JETSTREAM_KEY
+    return ContentKey.read(file) if file.exists() else None
+
+
 def _is_loopback(host: str) -> bool:
     try:
         return ip_address(host).is_loopback
     except ValueError:
         return host == "localhost"
+
+
+async def _observed(resources: AsyncExitStack, settings: TelemetrySettings) -> None:
+    """Switch traces and metrics on, as far as they are wanted, before anything is made."""
+    await resources.enter_async_context(telemetry.tracing("local2", on=settings.traces))
+    resources.enter_context(telemetry.metering(on=settings.metrics_port > 0))
 
 
 async def _leased_bus(
@@ -162,7 +223,7 @@ async def _leased_bus(
             name="local2",
             request_timeout=settings.bus.request_timeout,
             secret=new_secret(),
-            credentials=memory_credentials(register.folder) if register else None,
+            credentials=_credentials(register),
             identity=Attested(register.directory) if register else None,
             by_tenant=register is not None,
         )
@@ -171,6 +232,11 @@ async def _leased_bus(
     await lease.take()
     resources.push_async_callback(lease.release)
     return bus, lease
+
+
+def _credentials(register: Register | None) -> Credentials | None:
+    """The memory's own, if there are accounts."""
+    return memory_credentials(register.folder) if register else None
 
 
 async def _vector_worker(
@@ -201,6 +267,7 @@ async def _embedded(
         return accounts(register.entries, TOOL_NAMES) if register else ""
 
     folder = settings.memory.data_dir / "nats"
+    key = await asyncio.to_thread(_jetstream_key, settings, register)
     return await resources.enter_async_context(
         embedded_server(
             folder,
@@ -208,20 +275,29 @@ async def _embedded(
             port=settings.bus.port,
             inherit=(lock,),
             accounts=configured,
+            key=key.derived("jetstream") if key else None,
         )
     )
 
 
+def _backups(settings: Settings, bus: Connection, memories: Memories) -> Backups:
+    """Backups of every tenant's memories."""
+
+    async def settled() -> int:
+        return await turns_stored(bus, *(memory.tenant for memory in memories))
+
+    return Backups(
+        settings.memory, partial(ledger_files, settings.memory.data_dir), settled, utc_now
+    )
+
+
 async def _participants(
-    bus: Connection,
-    memories: Memories,
-    keeper: StreamKeeper,
-    settings: Settings,
-    register: Register | None,
+    parts: Parts, memories: Memories, keeper: StreamKeeper, backups: Backups
 ) -> list[Participant]:
     """Whatever serves the memory on the bus."""
-    slots = FairSlots()
-    tools = [ToolHost(bus, tool, slots=slots) for tool in memory_tools(memories)]
+    bus, register = parts.bus, parts.register
+    admission = Admission(parts.settings.limits)
+    tools = [ToolHost(bus, tool, admission=admission) for tool in memory_tools(memories)]
     for memory in memories:
         await deliver_turns(bus, memory.tenant)
     sharing = [SharedTools(bus, register.shares)] if register else []
@@ -229,10 +305,11 @@ async def _participants(
         *tools,
         *sharing,
         Housekeeper(bus, memories, lambda: keeper.problem),
-        OutputKeeper(bus, memories),
+        OutputKeeper(bus, memories, admission),
         Listener(bus, memories),
-        Porter(bus, memories),
-        MemoryAgent(bus, memories, turn_timeout=settings.memory.turn_timeout),
+        Porter(bus, memories, admission),
+        MemoryAgent(bus, memories, turn_timeout=parts.settings.memory.turn_timeout),
+        Archivist(bus, backups),
     ]
 
 

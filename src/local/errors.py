@@ -7,6 +7,7 @@ Local2Error
 │   ├── UnknownToolError      unknown_tool       nobody serves this tool
 │   ├── TooLargeError         too_large          more bytes than the limit
 │   ├── DeadlineError         deadline_exceeded  the deadline passed before the work began
+│   ├── QuotaError            quota_exceeded     the tenant has stored as much as it may
 │   └── ForbiddenError        forbidden          a subject of the stack's own processes
 ├── ConfigError               a file in config/ or an environment override
 ├── BusError                  unavailable        the bus, or who should answer on it
@@ -18,7 +19,9 @@ Local2Error
 ├── ToolFailedError           tool_failed        a tool of another team reports a failure
 ├── StorageError              unavailable        the ledger or its folder
 │   ├── DamagedError                     damaged, missing or older than what was acknowledged
+│   ├── LedgerKeyError                   the key of an encrypted ledger is missing or another's
 │   ├── UnwritableError
+│   ├── BackupError                      no backup, damaged, or of another key
 │   └── FolderLockedError
 ├── VectorError               unavailable        the vector index or its embedder
 │   ├── EmbedderMismatchError embedder_mismatch
@@ -32,6 +35,7 @@ Local2Error
 """
 
 import errno
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import ClassVar, Final, Literal, get_args
@@ -45,6 +49,7 @@ ErrorCode = Literal[
     "forbidden",
     "unavailable",
     "overloaded",
+    "quota_exceeded",
     "embedder_mismatch",
     "index_damaged",
     "tool_failed",
@@ -75,6 +80,14 @@ def quoted(value: object) -> str:
     return echoed(repr(echoed(value) if isinstance(value, str) else value))
 
 
+_CREDENTIALS = re.compile(r"^(\w+://)?.*@")
+
+
+def without_credentials(url: str) -> str:
+    """An address as errors, logs and answers show it: no user, no password, no query."""
+    return _CREDENTIALS.sub(r"\1", url).partition("?")[0]
+
+
 class Local2Error(Exception):
     """Base of every error. `message` says what is wrong and where, `remedy` what to do about it.
 
@@ -82,6 +95,8 @@ class Local2Error(Exception):
     """
 
     code: ClassVar[ErrorCode] = "internal"
+    retry_after: float | None = None
+    """Seconds after which the same may succeed, where somebody knows."""
 
     def __init__(
         self, message: str, *, remedy: str | None = None, logged: str | None = None
@@ -119,6 +134,10 @@ class DeadlineError(RequestError):
     code: ClassVar[ErrorCode] = "deadline_exceeded"
 
 
+class QuotaError(RequestError):
+    code: ClassVar[ErrorCode] = "quota_exceeded"
+
+
 class ForbiddenError(RequestError):
     code: ClassVar[ErrorCode] = "forbidden"
 
@@ -150,11 +169,17 @@ class StackNotRunningError(BusError):
 class OverloadedError(Local2Error):
     code: ClassVar[ErrorCode] = "overloaded"
 
-    def __init__(self) -> None:
+    def __init__(
+        self,
+        message: str = "Too much is being asked at once; nothing was done.",
+        *,
+        retry_after: float = 1.0,
+    ) -> None:
         super().__init__(
-            "Too much is being asked at once; nothing was done.",
-            remedy="Ask again in a moment, and wait for answers before you ask for more.",
+            message,
+            remedy=f"Ask again in {retry_after:g} s, and wait for answers before you ask for more.",
         )
+        self.retry_after = retry_after
 
 
 class ToolFailedError(Local2Error):
@@ -166,12 +191,16 @@ class StorageError(Local2Error):
 
 
 RESTORE = (
-    "Restore it from a backup, with its -wal file if it has one; `local2 doctor --deep` reads all "
-    "of it."
+    "Restore it: `local2 restore DIR --replace`, or from a copy of your own, with its -wal file if "
+    "it has one. `local2 doctor --deep` reads all of it."
 )
 
 
 class DamagedError(StorageError):
+    pass
+
+
+class LedgerKeyError(StorageError):
     pass
 
 
@@ -185,6 +214,10 @@ class UnwritableError(StorageError):
             f"{path.resolve()} cannot be written to: {error.strerror}.",
             remedy=f"{what}, or name {instead}.",
         )
+
+
+class BackupError(StorageError):
+    pass
 
 
 class FolderLockedError(StorageError):

@@ -1,145 +1,207 @@
-"""Slots for work, shared fairly by owners: one with much work does not make the others wait.
+"""Slots for work, shared fairly by tenants, and by the users of each.
 
 Work is admitted first, or refused as too much, and then waits here for a slot. Otherwise it would
 wait inside the client of the bus, which drops what is too much without a word (decision 0037).
+Tenants take turns, and within one its users: 200 users of one tenant wait behind each other, and
+another tenant's only user does not wait behind them (decision 0067).
 """
 
 import asyncio
+import time
 from collections import OrderedDict, deque
-from collections.abc import Hashable
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from dataclasses import dataclass, field
 
 from local.errors import OverloadedError
 
-ADMITTED = 8_192
-"""Pieces of work that may wait or run. Bounds tasks, which cost more than their bytes."""
-ADMITTED_BYTES = 64 * 1024 * 1024
-"""Bytes of the requests that may wait or run. Bounds memory."""
-OWNER_FRACTION = 2
-"""One owner may have one half of what is admitted, so that there is room for the others."""
+Owner = tuple[str, str | None]
+"""A tenant and a user of it."""
+
+SOONEST, LATEST = 0.1, 30.0
+"""Seconds after which somebody who is refused is asked to come back."""
+INERTIA = 0.9
+"""Of the pace at which work gets done, at every piece of it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SlotLimits:
+    """How many run at once, how many pieces of work may wait or run, and how many bytes they have.
+
+    Each altogether, of one tenant, and of one user. The defaults leave a fifth of everything to
+    other tenants, and a part of their tenant's to other users, whatever one of them does.
+    """
+
+    running: int = 320
+    running_tenant: int = 256
+    running_user: int = 192
+    admitted: int = 10_240
+    admitted_tenant: int = 8_192
+    admitted_user: int = 4_096
+    size: int = 80 * 1024 * 1024
+    size_tenant: int = 64 * 1024 * 1024
+    size_user: int = 32 * 1024 * 1024
+
+
+DEFAULT = SlotLimits()
 
 
 @dataclass(slots=True)
-class _Owner:
+class _Share:
     admitted: int = 0
     size: int = 0
     running: int = 0
+
+    def count(self, number: int, size: int) -> None:
+        self.admitted += number
+        self.size += size
+
+    def is_full(self, most: int, most_size: int, size: int) -> bool:
+        """Whether one more is too much; alone, work of any size is admitted."""
+        return self.admitted >= most or (self.admitted > 0 and self.size + size > most_size)
+
+
+@dataclass(slots=True)
+class _User(_Share):
     waiting: deque[asyncio.Future[None]] = field(default_factory=deque)
 
 
+@dataclass(slots=True)
+class _Tenant(_Share):
+    users: dict[str | None, _User] = field(default_factory=dict)
+    waiting: OrderedDict[str | None, _User] = field(default_factory=OrderedDict)
+    """Those of its users that wait, the next one first."""
+
+
 class FairSlots:
-    """At most `limit` slots at a time, and `each` of one owner.
+    """Slots for the work of tenants and their users, who are served in turn, each in its order."""
 
-    Waiting owners are served in turn, and the work of one owner in its order. The defaults leave a
-    quarter of the slots to others, whatever one owner does.
-    """
+    def __init__(self, limits: SlotLimits = DEFAULT) -> None:
+        self._limits = limits
+        self._all = _Share()
+        self._tenants: dict[str, _Tenant] = {}
+        self._waiting: OrderedDict[str, _Tenant] = OrderedDict()
+        self._pace = 0.0
+        self._ended_at = time.monotonic()
 
-    def __init__(
-        self,
-        limit: int = 256,
-        each: int = 192,
-        *,
-        admitted: int = ADMITTED,
-        admitted_bytes: int = ADMITTED_BYTES,
-    ) -> None:
-        self._free = limit
-        self._each = each
-        self._most = admitted
-        self._most_bytes = admitted_bytes
-        self._admitted = 0
-        self._size = 0
-        self._owners: dict[Hashable, _Owner] = {}
-        self._waiting: OrderedDict[Hashable, _Owner] = OrderedDict()
-
-    def admitted(self, owner: Hashable, size: int = 0) -> AbstractContextManager[None]:
+    def admitted(self, owner: Owner, size: int = 0) -> AbstractContextManager[None]:
         """Count work of `size` bytes as admitted while the context lasts, waiting or running.
 
         Raises:
-            OverloadedError: On entering, if there is too much of this owner or altogether.
+            OverloadedError: On entering, if there is too much of this user, tenant, or altogether.
         """
         return _Admission(self, owner, size)
 
-    def slot(self, owner: Hashable) -> AbstractAsyncContextManager[None]:
+    def slot(self, owner: Owner) -> AbstractAsyncContextManager[None]:
         """Hold a slot while the context lasts; entering waits for it. For admitted work only."""
         return _Slot(self, owner)
 
-    def admit(self, owner: Hashable, size: int) -> None:
+    def admit(self, owner: Owner, size: int) -> None:
         """Enter `admitted`."""
-        own = self._owners.get(owner) or _Owner()
-        if self._is_too_much(own, size):
-            raise OverloadedError
-        self._owners[owner] = own
-        self._count(own, 1, size)
+        limits = self._limits
+        tenant = self._tenants.get(owner[0]) or _Tenant()
+        user = tenant.users.get(owner[1]) or _User()
+        if user.is_full(limits.admitted_user, limits.size_user, size):
+            raise OverloadedError(retry_after=self._soon(user))
+        if tenant.is_full(limits.admitted_tenant, limits.size_tenant, size):
+            raise OverloadedError(retry_after=self._soon(tenant))
+        if self._all.is_full(limits.admitted, limits.size, size):
+            raise OverloadedError(retry_after=self._soon(self._all))
+        self._tenants[owner[0]] = tenant
+        tenant.users[owner[1]] = user
+        for share in (user, tenant, self._all):
+            share.count(1, size)
 
-    def leave(self, owner: Hashable, size: int) -> None:
+    def leave(self, owner: Owner, size: int) -> None:
         """Leave `admitted`."""
-        own = self._owners[owner]
-        self._count(own, -1, -size)
-        if not own.admitted:
-            del self._owners[owner]
+        tenant = self._tenants[owner[0]]
+        user = tenant.users[owner[1]]
+        for share in (user, tenant, self._all):
+            share.count(-1, -size)
+        if not user.admitted:
+            del tenant.users[owner[1]]
+        if not tenant.admitted:
+            del self._tenants[owner[0]]
+        self._note_pace()
 
-    async def acquire(self, owner: Hashable) -> None:
+    async def acquire(self, owner: Owner) -> None:
         """Enter `slot`."""
-        own = self._owners[owner]
-        if self._free and own.running < self._each and not own.waiting:
-            self._begin(own)
+        tenant = self._tenants[owner[0]]
+        user = tenant.users[owner[1]]
+        if not user.waiting and self._is_free() and self._may_begin(tenant, user):
+            self._begin(tenant, user)
         else:
-            await self._turn(owner, own)
+            await self._turn(owner, tenant, user)
 
-    def release(self, owner: Hashable) -> None:
+    def release(self, owner: Owner) -> None:
         """Leave `slot`."""
-        self._end(self._owners[owner])
+        tenant = self._tenants[owner[0]]
+        self._end(tenant, tenant.users[owner[1]])
 
-    async def _turn(self, owner: Hashable, own: _Owner) -> None:
+    async def _turn(self, owner: Owner, tenant: _Tenant, user: _User) -> None:
         turn = asyncio.get_running_loop().create_future()
-        own.waiting.append(turn)
-        self._waiting[owner] = own
+        user.waiting.append(turn)
+        tenant.waiting[owner[1]] = user
+        self._waiting[owner[0]] = tenant
         try:
             await turn
         except asyncio.CancelledError:
             if turn.done() and not turn.cancelled():  # the slot was given in the same moment
-                self._end(own)
+                self._end(tenant, user)
             raise
 
-    def _is_too_much(self, own: _Owner, size: int) -> bool:
-        return (
-            own.admitted >= self._most // OWNER_FRACTION
-            or self._admitted >= self._most
-            or (own.admitted > 0 and own.size + size > self._most_bytes // OWNER_FRACTION)
-            or (self._admitted > 0 and self._size + size > self._most_bytes)
-        )
+    def _is_free(self) -> bool:
+        return self._all.running < self._limits.running
 
-    def _count(self, own: _Owner, number: int, size: int) -> None:
-        own.admitted += number
-        own.size += size
-        self._admitted += number
-        self._size += size
+    def _may_begin(self, tenant: _Tenant, user: _User) -> bool:
+        limits = self._limits
+        return tenant.running < limits.running_tenant and user.running < limits.running_user
 
-    def _begin(self, own: _Owner) -> None:
-        self._free -= 1
-        own.running += 1
+    def _begin(self, tenant: _Tenant, user: _User) -> None:
+        for share in (user, tenant, self._all):
+            share.running += 1
 
-    def _end(self, own: _Owner) -> None:
-        self._free += 1
-        own.running -= 1
-        while self._free and self._serve_next():
+    def _end(self, tenant: _Tenant, user: _User) -> None:
+        for share in (user, tenant, self._all):
+            share.running -= 1
+        while self._is_free() and self._serve_next():
             pass
 
     def _serve_next(self) -> bool:
-        """Give a slot to the oldest work of the owner whose turn it is."""
-        may_begin = (item for item in self._waiting.items() if item[1].running < self._each)
-        if (first := next(may_begin, None)) is None:
+        """Give a slot to the oldest work of the user whose turn it is in the next tenant."""
+        found = next(
+            (
+                (tenant_name, tenant, user_name, user)
+                for tenant_name, tenant in self._waiting.items()
+                if tenant.running < self._limits.running_tenant
+                for user_name, user in tenant.waiting.items()
+                if user.running < self._limits.running_user
+            ),
+            None,
+        )
+        if found is None:
             return False
-        owner, own = first
-        turn = own.waiting.popleft()
-        del self._waiting[owner]
-        if own.waiting:
-            self._waiting[owner] = own  # behind the others
+        tenant_name, tenant, user_name, user = found
+        turn = user.waiting.popleft()
+        del tenant.waiting[user_name]
+        if user.waiting:
+            tenant.waiting[user_name] = user  # behind the others
+        del self._waiting[tenant_name]
+        if tenant.waiting:
+            self._waiting[tenant_name] = tenant
         if not turn.done():  # else it was cancelled
-            self._begin(own)
+            self._begin(tenant, user)
             turn.set_result(None)
         return True
+
+    def _note_pace(self) -> None:
+        """Seconds between two pieces of work that are done, while there is work."""
+        now = time.monotonic()
+        self._pace = INERTIA * self._pace + (1 - INERTIA) * (now - self._ended_at)
+        self._ended_at = now
+
+    def _soon(self, share: _Share) -> float:
+        """Seconds until about half of what is admitted of a share is done."""
+        return round(min(max(self._pace * share.admitted / 2, SOONEST), LATEST), 2)
 
 
 class _Admission:
@@ -147,7 +209,7 @@ class _Admission:
 
     __slots__ = ("_owner", "_size", "_slots")
 
-    def __init__(self, slots: FairSlots, owner: Hashable, size: int) -> None:
+    def __init__(self, slots: FairSlots, owner: Owner, size: int) -> None:
         self._slots, self._owner, self._size = slots, owner, size
 
     def __enter__(self) -> None:
@@ -160,7 +222,7 @@ class _Admission:
 class _Slot:
     __slots__ = ("_owner", "_slots")
 
-    def __init__(self, slots: FairSlots, owner: Hashable) -> None:
+    def __init__(self, slots: FairSlots, owner: Owner) -> None:
         self._slots, self._owner = slots, owner
 
     async def __aenter__(self) -> None:

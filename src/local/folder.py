@@ -11,6 +11,9 @@ from pathlib import Path
 
 from local.errors import FolderLockedError, UnwritableError
 
+PRIVATE = 0o077
+"""The umask of whatever writes into the data folder: nobody else reads what is remembered."""
+
 
 @contextmanager
 def folder_lock(folder: Path) -> Iterator[int]:
@@ -25,7 +28,7 @@ def folder_lock(folder: Path) -> Iterator[int]:
     """
     path = folder / "lock"
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except OSError as error:
         raise UnwritableError(folder, error) from error

@@ -191,8 +191,8 @@ def logging_to(
 
 def _opened(target: Path) -> int:
     try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        return os.open(target, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o666)
+        target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        return os.open(target, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
     except OSError as error:
         raise UnwritableError(target, error) from error
 

@@ -1,75 +1,185 @@
 """Opening the ledger where it and what lies beside it say that it is the right one."""
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
-from local.errors import DamagedError
-from local.ledger.sqlite.database import Database, has_content
+from local.content_key import ContentKey
+from local.errors import DamagedError, LedgerKeyError, UnwritableError
+from local.ledger.quota import UNLIMITED, Quota
+from local.ledger.sqlite.database import Database, has_content, holds
+from local.ledger.sqlite.database.encryption import connect_encrypted
 from local.ledger.sqlite.database.tally import Tally
 from local.ledger.sqlite.ledger import COUNTED, Ledger
 from local.ledger.sqlite.sql import migrations
 from local.settings import MemorySettings
 from local.vectors.config import count_vectors
+from local.vectors.names import name_of
+
+OF_TENANT = "SELECT 1 FROM record WHERE tenant = :tenant LIMIT 1"
 
 
-def ledger_path(settings: MemorySettings) -> Path:
-    return settings.data_dir / "ledger.sqlite3"
+def ledger_path(settings: MemorySettings, tenant: str, key: ContentKey | None = None) -> Path:
+    """Where a tenant's ledger is: one with a key has a file of its own, all others share one."""
+    folder = settings.data_dir if key is None else _own_folder(settings, tenant)
+    return folder / "ledger.sqlite3"
 
 
-def has_ledger(settings: MemorySettings) -> bool:
+def has_ledger(settings: MemorySettings, tenant: str, key: ContentKey | None = None) -> bool:
     """Whether something is remembered there."""
-    return has_content(ledger_path(settings))
+    return has_content(ledger_path(settings, tenant, key))
+
+
+def configured_key(settings: MemorySettings) -> ContentKey | None:
+    """The key that the configuration names.
+
+    Raises:
+        LedgerKeyError: It cannot be used, or others may read it.
+    """
+    file = settings.content_key_file
+    return ContentKey.read(file) if file is not None else None
+
+
+KeyOf = Callable[[str], ContentKey | None]
+"""The key of a tenant's content, if it has one. Raises a LedgerKeyError if it cannot be used."""
 
 
 class Ledgers:
-    """Every tenant's ledger, over the file that they share."""
+    """Every tenant's ledger: one with a key has a file of its own, all others share one."""
 
-    def __init__(self, database: Database) -> None:
-        self._database = database
+    def __init__(self, settings: MemorySettings, key_of: KeyOf, quota: Quota) -> None:
+        self._settings = settings
+        self._key_of = key_of
+        self._quota = quota
+        self._shared = AsyncExitStack()
+        self._database: Database | None = None
+
+    async def close(self) -> None:
+        await self._shared.aclose()
 
     @asynccontextmanager
     async def opened(self, tenant: str) -> AsyncIterator[Ledger]:
-        """One tenant's, while the context lasts."""
-        yield Ledger(self._database, tenant)
+        """One tenant's, while the context lasts; made where nothing says that there was one.
+
+        Raises:
+            DamagedError: It is missing beside what was made of it, damaged, or an older one.
+            LedgerKeyError: It is encrypted with another key, or it is and there is none, or it is
+                not.
+            StorageError: It cannot be opened.
+        """
+        key = await asyncio.to_thread(self._key_of, tenant)
+        await asyncio.to_thread(refuse_a_missing_ledger, self._settings, tenant, key)
+        async with AsyncExitStack() as own:
+            if key is not None or self._database is None:
+                database = await self._open(tenant, key, self._shared if key is None else own)
+            else:
+                database = self._database
+            yield Ledger(database, tenant, self._quota)
+
+    async def _open(self, tenant: str, key: ContentKey | None, until: AsyncExitStack) -> Database:
+        path = ledger_path(self._settings, tenant, key)
+        if key is not None:
+            _make(path.parent)
+        database = await until.enter_async_context(
+            Database.open(path, migrations(), counted=COUNTED, key=key)
+        )
+        if key is None:
+            self._database = database
+        return database
 
 
 @asynccontextmanager
-async def open_ledgers(settings: MemorySettings) -> AsyncIterator[Ledgers]:
-    """Open the ledger's file, or make one where nothing says that there was one.
-
-    Raises:
-        DamagedError: It is missing beside what was made of it, damaged, or an older one.
-        StorageError: It cannot be opened.
-    """
-    await asyncio.to_thread(refuse_a_missing_ledger, settings)
-    path = ledger_path(settings)
-    async with Database.open(path, migrations(), counted=COUNTED) as database:
-        yield Ledgers(database)
+async def open_ledgers(
+    settings: MemorySettings, key_of: KeyOf, quota: Quota = UNLIMITED
+) -> AsyncIterator[Ledgers]:
+    """The ledgers of a data folder; `quota` says what each tenant may store."""
+    ledgers = Ledgers(settings, key_of, quota)
+    try:
+        yield ledgers
+    finally:
+        await ledgers.close()
 
 
 @asynccontextmanager
-async def open_ledger(settings: MemorySettings, tenant: str) -> AsyncIterator[Ledger]:
-    """Open one tenant's ledger alone; raises what `open_ledgers` raises."""
-    async with open_ledgers(settings) as ledgers, ledgers.opened(tenant) as ledger:
+async def open_ledger(
+    settings: MemorySettings, tenant: str, key: ContentKey | None = None
+) -> AsyncIterator[Ledger]:
+    """Open one tenant's ledger alone; raises what `Ledgers.opened` raises."""
+    async with open_ledgers(settings, lambda _: key) as ledgers, ledgers.opened(tenant) as ledger:
         yield ledger
 
 
-def refuse_a_missing_ledger(settings: MemorySettings) -> None:
+def refuse_a_missing_ledger(
+    settings: MemorySettings, tenant: str, key: ContentKey | None = None
+) -> None:
     """A ledger that is gone leaves its count and its vectors behind.
 
     Raises:
         DamagedError: One of these is there, and the ledger is not, or is empty.
+        LedgerKeyError: The tenant's ledger is the other one: the encrypted or the plain.
     """
-    path, index = ledger_path(settings), settings.chroma_path
+    path, index = ledger_path(settings, tenant, key), settings.chroma_path
+    if key is None:
+        _refuse_without_key(settings, tenant)
     if has_content(path):
         return
+    if key is not None:
+        _refuse_plain_content(settings, tenant)
     tally = Tally(path, COUNTED)
-    if vectors := count_vectors(index, settings.collection):
+    collection = name_of(settings.collection, tenant, "serving")
+    if vectors := count_vectors(index, collection):
         raise DamagedError(
             f"{path} is missing or empty, and {index} holds {vectors} vectors of its records.",
             remedy="Restore it from a backup. To begin anew, delete "
             f"{index} and {tally.path}, too.",
         )
     tally.refuse_a_missing_database()
+
+
+def usable_key(settings: MemorySettings, tenant: str) -> ContentKey | None:
+    """The key that the configuration names, once it has decrypted the ledger that is there.
+
+    For what comes before the ledger: a server with another key deletes what it cannot decrypt.
+
+    Raises:
+        LedgerKeyError: It cannot be used, or the ledger is encrypted and there is none.
+    """
+    key = configured_key(settings)
+    if key is None:
+        _refuse_without_key(settings, tenant)
+    elif has_ledger(settings, tenant, key):
+        connect_encrypted(ledger_path(settings, tenant, key), key).close()
+    return key
+
+
+def _make(folder: Path) -> None:
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise UnwritableError(folder, error) from error
+
+
+def _own_folder(settings: MemorySettings, tenant: str) -> Path:
+    return settings.data_dir / "tenants" / tenant
+
+
+def _refuse_without_key(settings: MemorySettings, tenant: str) -> None:
+    folder = _own_folder(settings, tenant)
+    if has_content(folder / "ledger.sqlite3"):
+        raise LedgerKeyError(
+            f"What the tenant {tenant} remembers is encrypted in {folder}, and no key is named.",
+            remedy="Name the file of its key, as `content_key_file` in config/memory.yaml. If the "
+            f"key was deleted to erase it all, delete {folder} and {settings.chroma_path}, too.",
+        )
+
+
+def _refuse_plain_content(settings: MemorySettings, tenant: str) -> None:
+    """An empty encrypted ledger beside a full plain one would look like a lost memory."""
+    plain = ledger_path(settings, tenant)
+    if has_content(plain) and holds(plain, OF_TENANT, {"tenant": tenant}):
+        raise LedgerKeyError(
+            f"{plain} holds what the tenant {tenant} remembers, and it is not encrypted.",
+            remedy="Without the key, run `local2 export`; move the data folder and "
+            f"{settings.chroma_path} away; with the key, run `local2 import`.",
+        )

@@ -1,6 +1,7 @@
 """The runtime file, by which other commands on this machine find a running stack.
 
-The stack's server chooses a free port by default, so its address is known only once it runs.
+The stack's server chooses a free port by default, so its address is known only once it runs. The
+password of a server of one's own is not in it: commands take that from where the stack took it.
 """
 
 import os
@@ -10,7 +11,7 @@ from pathlib import Path
 
 import msgspec
 
-from local.errors import StackNotRunningError, UnwritableError
+from local.errors import StackNotRunningError, UnwritableError, without_credentials
 from local.settings import Settings
 
 NAME = "runtime.json"
@@ -33,8 +34,10 @@ def runtime_file(data_dir: Path, url: str) -> Iterator[None]:
     path = data_dir / NAME
     temporary = path.with_suffix(".tmp")
     try:
-        temporary.touch(mode=0o600)  # the address may carry a password
-        temporary.write_bytes(msgspec.json.encode(Runtime(url=url, pid=os.getpid())))
+        temporary.touch(mode=0o600)
+        temporary.write_bytes(
+            msgspec.json.encode(Runtime(url=without_credentials(url), pid=os.getpid()))
+        )
         temporary.replace(path)
     except OSError as error:
         raise UnwritableError(data_dir, error) from error

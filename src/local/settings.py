@@ -7,6 +7,7 @@ setting would otherwise have no effect that anybody notices.
 
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar, get_args
 
@@ -25,7 +26,9 @@ ChatChoice = Literal["auto", "ollama", "rules"]
 ExtractorChoice = Literal["rules", "model", "none"]
 Anonymising = Literal["dry_run", "on", "off"]
 Weight = Annotated[float, msgspec.Meta(ge=0, le=10)]
-Seconds = Annotated[float, msgspec.Meta(gt=0)]
+LONGEST = 86_400
+"""Seconds, a day; what waits for ever, as `.inf` would have it, is no timeout."""
+Seconds = Annotated[float, msgspec.Meta(gt=0, le=LONGEST)]
 
 T = TypeVar("T", bound=msgspec.Struct)
 
@@ -86,6 +89,7 @@ class RolesSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 class MemorySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     data_dir: Path = Path(".local2")
     chroma_path: Path = Path(".chroma")
+    content_key_file: Path | None = None
     collection: str = "local2.memory"
     embedder: EmbedderChoice = "auto"
     embedding_model: str = "nomic-embed-text"
@@ -101,7 +105,7 @@ class MemorySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     preseed_importance: Annotated[float, msgspec.Meta(ge=0, le=1)] = 0.8
     preseed_count: Annotated[int, msgspec.Meta(ge=0, le=50)] = 10
     vector_timeout: Seconds = 5.0
-    starting_timeout: Annotated[float, msgspec.Meta(ge=0)] = 5.0
+    starting_timeout: Annotated[float, msgspec.Meta(ge=0, le=LONGEST)] = 5.0
     turn_timeout: Annotated[float, msgspec.Meta(gt=0, lt=30)] = 20.0
     reranker_url: str | None = None
     reranker_key: str | None = None
@@ -124,6 +128,10 @@ class MemorySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     consolidation_share: Annotated[float, msgspec.Meta(ge=0, le=0.5)] = 0.05
     anonymise: Anonymising = "dry_run"
     anonymise_after_days: Annotated[int, msgspec.Meta(ge=0, le=36_500)] = 30
+    backup_folder: Path | None = None
+    backup_hours: Annotated[float, msgspec.Meta(gt=0, le=8_760)] = 24.0
+    backup_keep: Annotated[int, msgspec.Meta(ge=1, le=1_000)] = 7
+    backup_recipient: str | None = None
 
 
 class GeneratorSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -150,6 +158,38 @@ class GeneratorSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknow
     hidden_tools: tuple[str, ...] = ()
 
 
+class TelemetrySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    traces: bool = False
+    metrics_port: Annotated[int, msgspec.Meta(ge=0, le=65_535)] = 0
+    metrics_host: str = "127.0.0.1"
+    metrics_beyond_loopback: bool = False
+
+
+Count = Annotated[int, msgspec.Meta(ge=1)]
+NoneOrMore = Annotated[int, msgspec.Meta(ge=0)]
+Rate = Annotated[float, msgspec.Meta(ge=0)]
+
+
+class LimitSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    request_bytes: Count = 8_000_000
+    nesting: Annotated[int, msgspec.Meta(ge=8)] = 64
+    tenant_rate: Rate = 20_000
+    tenant_burst: Count = 40_000
+    user_rate: Rate = 10_000
+    user_burst: Count = 20_000
+    requests: Count = 320
+    tenant_requests: Count = 256
+    user_requests: Count = 192
+    waiting: Count = 10_240
+    tenant_waiting: Count = 8_192
+    user_waiting: Count = 4_096
+    waiting_bytes: Count = 80 * 1024 * 1024
+    tenant_waiting_bytes: Count = 64 * 1024 * 1024
+    user_waiting_bytes: Count = 32 * 1024 * 1024
+    tenant_records: NoneOrMore = 10_000_000
+    tenant_bytes: NoneOrMore = 20_000_000_000
+
+
 class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One Struct for each file in `config/`; the names are the files' names."""
 
@@ -157,6 +197,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     memory: MemorySettings = msgspec.field(default_factory=MemorySettings)
     roles: RolesSettings = msgspec.field(default_factory=RolesSettings)
     generator: GeneratorSettings = msgspec.field(default_factory=GeneratorSettings)
+    telemetry: TelemetrySettings = msgspec.field(default_factory=TelemetrySettings)
+    limits: LimitSettings = msgspec.field(default_factory=LimitSettings)
 
 
 def load_settings(
@@ -185,16 +227,45 @@ def load_settings(
         memory=_convert(sections, "memory", MemorySettings),
         roles=_convert(sections, "roles", RolesSettings),
         generator=_convert(sections, "generator", GeneratorSettings),
+        telemetry=_convert(sections, "telemetry", TelemetrySettings),
+        limits=_convert(sections, "limits", LimitSettings),
     )
+
+
+def read_yaml(text: str) -> Any:
+    """The value of a YAML text.
+
+    Raises:
+        ConfigError: It is not YAML, or a number or a date in it is none.
+    """
+    try:
+        return yaml.safe_load(text)
+    except Exception as error:  # PyYAML lets through whatever int(), datetime() and others raise
+        raise ConfigError(f"It is not YAML{_place(error)}.") from None
+
+
+def read_yaml_file(path: Path) -> Any:
+    """The value of a YAML file.
+
+    Raises:
+        ConfigError: It cannot be read, or is not YAML; the error names the file.
+        FileNotFoundError: It is not there.
+    """
+    try:
+        return read_yaml(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise
+    except ConfigError as error:
+        raise ConfigError(f"Cannot read {path}: {error.message}") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"Cannot read {path}: {error}") from error
 
 
 def _read_file(path: Path) -> dict[str, Any]:
     try:
-        content = yaml.safe_load(path.read_text(encoding="utf-8"))
+        content = read_yaml_file(path)
     except FileNotFoundError:
         return {}
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise ConfigError(f"Cannot read {path}: {error}") from error
     if content is None:
         return {}
     if not isinstance(content, dict):
@@ -208,9 +279,19 @@ def _override(sections: dict[str, dict[str, Any]], variable: str, value: str) ->
         known = ", ".join(f"{ENVIRONMENT_PREFIX}{name.upper()}__<KEY>" for name in sections)
         raise ConfigError(f"The environment variable {variable} names no setting.", remedy=known)
     try:
-        sections[section][key] = yaml.safe_load(value) if value else ""
-    except yaml.YAMLError as error:
-        raise ConfigError(f"The value of {variable} is not YAML: {error}") from error
+        sections[section][key] = read_yaml(value) if value else ""
+    except ConfigError as error:
+        raise ConfigError(
+            f"{variable}: {error.message}",
+            remedy="Put a text with special characters in quotes of its own: '\"…\"'.",
+        ) from None
+
+
+def _place(error: Exception) -> str:
+    """Where or why. What YAML says itself quotes what stands there: perhaps a password."""
+    if isinstance(error, yaml.MarkedYAMLError) and error.problem_mark is not None:
+        return f" (line {error.problem_mark.line + 1}, column {error.problem_mark.column + 1})"
+    return "" if isinstance(error, yaml.YAMLError) else f": {str(error).partition(':')[0]}"
 
 
 def _without_empty(section: dict[str, Any], into: type[msgspec.Struct]) -> dict[str, Any]:
@@ -235,8 +316,9 @@ def _with_switches(section: dict[str, Any], into: type[msgspec.Struct]) -> dict[
 
 
 def _as_path(kind: type, value: Any) -> Path:
-    if kind is Path and isinstance(value, str) and value:
-        return Path(value).expanduser()
+    if kind is Path and isinstance(value, str) and value and "\0" not in value:
+        with suppress(RuntimeError):  # there is no such user
+            return Path(value).expanduser()
     raise msgspec.ValidationError(f"Expected a path, got `{value!r}`")
 
 
@@ -244,7 +326,7 @@ def _convert(sections: Mapping[str, dict[str, Any]], name: str, into: type[T]) -
     try:
         section = _with_switches(_without_empty(sections[name], into), into)
         return msgspec.convert(section, into, dec_hook=_as_path)
-    except msgspec.ValidationError as error:
+    except (msgspec.ValidationError, UnicodeEncodeError) as error:
         raise ConfigError(
             f"config/{name}.yaml or {ENVIRONMENT_PREFIX}{name.upper()}__*: {error}.",
             remedy=f"Known keys: {', '.join(into.__struct_fields__)}.",

@@ -20,9 +20,11 @@ from local.bus.server import EmbeddedServer
 from local.bus.vector_client import VectorClient
 from local.client.tools import Toolbox
 from local.errors import Local2Error
+from local.fair_slots import FairSlots
 from local.generator.agent import GeneratorAgent
 from local.llm.models import ChatModel
 from local.memory.changes import Announce
+from local.memory.recall.recaller import SEARCHES
 from local.memory.tenant import Memories, Memory, Models
 from local.opening import Ledgers
 from local.protocol.envelope import DEFAULT_TENANT, encode, seal
@@ -58,6 +60,7 @@ class Tenancy:
     def __init__(self, parts: Parts, memories: Memories) -> None:
         self._parts = parts
         self._memories = memories
+        self._searches = FairSlots(SEARCHES)
         self._opened: dict[str, AsyncExitStack] = {}
         self._running: dict[str, AsyncExitStack] = {}
 
@@ -129,6 +132,7 @@ class Tenancy:
                 announced=toolbox.get,
                 models=parts.models,
                 streams=StreamErasure(parts.bus, tenant),
+                searches=self._searches,
             )
             self._opened[tenant] = resources.pop_all()
         self._memories.add(memory)

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from dataclasses import replace
 
 import pytest
 
@@ -134,11 +135,10 @@ async def test_a_stop_ends_every_query_with_an_error(
     assert all(error is not None and "stopped" in error.message for error in errors)
 
 
-@pytest.mark.usefixtures("agent")
 async def test_queries_over_what_is_taken_are_refused(
-    bus: Connection, client: QueryClient, monkeypatch: pytest.MonkeyPatch
+    agent: GeneratorAgent, bus: Connection, client: QueryClient
 ) -> None:
-    monkeypatch.setattr("local.fair_slots.OWNER_FRACTION", 1_024 // 3)
+    agent._turns._limits = replace(agent._turns._limits, admitted_user=3)
     for number in range(3):
         assert (await publish(bus, f"hang {number}", eve(number))).ok
 

@@ -9,8 +9,9 @@ import pytest
 
 from factories import StartWorker
 from indexed import indexed
+from local.agents import status
 from local.agents.housekeeper import Housekeeper
-from local.bus.connection import Connection
+from local.bus.connection import BusMessage, Connection
 from local.bus.identity import signed
 from local.memory.tenant import Memories, Memory
 from local.memory.upkeep import backlog
@@ -26,7 +27,7 @@ NO_WORKER = "The vector worker does not answer: Nobody serves vector."
 
 
 @pytest.fixture(autouse=True)
-async def housekeeper(bus: Connection, memory: Memory) -> AsyncIterator[Housekeeper]:
+async def keeping(bus: Connection, memory: Memory) -> AsyncIterator[Housekeeper]:
     async with Housekeeper(bus, Memories(memory)) as running:
         yield running
 
@@ -49,6 +50,22 @@ async def test_without_a_worker_the_status_says_what_waits_and_why(
         problem=f"{NO_WORKER}status.",
         waiting_since=now.waiting_since,
     )
+
+
+async def test_a_worker_that_hangs_does_not_keep_the_status_from_being_told(
+    bus: Connection, memory: Memory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def hang(_: BusMessage) -> None:
+        """As a stopped process does, which is subscribed all the same."""
+
+    monkeypatch.setattr(status, "PATIENCE", 0.1)
+    await bus.subscribe("vector.status", hang)
+    await memory.of(Caller(tenant="default")).write_episodic("The symbol of gold is Au.")
+
+    now = await status(bus)
+
+    assert (now.records, now.in_index) == (1, None)
+    assert now.problem == "The vector worker did not answer within 0.1 s: it is busy, or hangs."
 
 
 async def test_without_a_worker_a_reindex_says_why_not_and_loses_nothing(

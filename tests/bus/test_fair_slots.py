@@ -1,4 +1,4 @@
-"""Slots are shared out by owner: in turn, in each one's order, and never more than is admitted."""
+"""Slots are shared out by tenant, then by user: in turn, in each one's order, and bounded."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -6,12 +6,14 @@ from contextlib import AsyncExitStack, ExitStack
 
 import pytest
 
+from local.admission import Admission
 from local.bus.connection import Connection
 from local.bus.tool_host import ToolHost
 from local.client.tools import call_tool
 from local.errors import OverloadedError
-from local.fair_slots import FairSlots
+from local.fair_slots import FairSlots, Owner, SlotLimits
 from local.protocol.envelope import Caller
+from local.settings import LimitSettings
 from note_tool import Notes
 from waiting import eventually
 
@@ -26,7 +28,7 @@ class Work:
         self.begun: list[str] = []
 
     async def submit(self, *names: str) -> list[asyncio.Task[None]]:
-        """The owner is a name's first letter."""
+        """The owner is what stands before the number: a tenant in capitals, if any, and a user."""
         new = [asyncio.create_task(self._run(name)) for name in names]
         self._tasks += new
         await asyncio.sleep(0)
@@ -45,15 +47,20 @@ class Work:
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     async def _run(self, name: str) -> None:
-        with self._slots.admitted(name[0]):
-            async with self._slots.slot(name[0]):
+        with self._slots.admitted(_owner(name)):
+            async with self._slots.slot(_owner(name)):
                 self.begun.append(name)
                 await self._may_finish.acquire()
 
 
+def _owner(name: str) -> Owner:
+    letters = name.rstrip("0123456789")
+    return letters[:-1] or "acme", letters[-1]
+
+
 @pytest.fixture
 async def one_at_a_time() -> AsyncIterator[Work]:
-    work = Work(FairSlots(limit=1, each=1))
+    work = Work(FairSlots(SlotLimits(running=1)))
     yield work
     await work.cancel()
 
@@ -78,8 +85,48 @@ async def test_who_comes_later_waits_for_one_of_the_others_not_for_all(
     assert one_at_a_time.begun[-2:] == ["a6", "b0"]
 
 
+async def test_200_users_of_a_tenant_delay_another_tenants_only_user_by_one(
+    one_at_a_time: Work,
+) -> None:
+    letters = [f"Big{chr(0x4E00 + n)}1" for n in range(200)]
+    await one_at_a_time.submit(*letters, "Tinyx1", "Tinyx2")
+    await one_at_a_time.finish(4)
+
+    assert one_at_a_time.begun == [letters[0], letters[1], "Tinyx1", letters[2], "Tinyx2"]
+
+
+async def test_one_tenant_leaves_slots_to_the_others() -> None:
+    work = Work(FairSlots(SlotLimits(running=4, running_tenant=3)))
+    await work.submit("Aa1", "Ab1", "Ac1", "Ad1", "Ba1")
+
+    assert work.begun == ["Aa1", "Ab1", "Ac1", "Ba1"]
+    await work.finish(1)
+    assert work.begun[-1] == "Ad1"
+    await work.cancel()
+
+
+@pytest.mark.parametrize(
+    "bounds",
+    [
+        pytest.param(SlotLimits(admitted_tenant=3), id="messages"),
+        pytest.param(SlotLimits(size_tenant=30), id="bytes"),
+    ],
+)
+def test_the_users_of_a_tenant_together_leave_room_to_other_tenants(bounds: SlotLimits) -> None:
+    slots = FairSlots(bounds)
+    with ExitStack() as admitted:
+        for user in "abc":
+            admitted.enter_context(slots.admitted(("acme", user), 10))
+        with pytest.raises(OverloadedError) as refused, slots.admitted(("acme", "d"), 10):
+            pass
+        admitted.enter_context(slots.admitted(("other", "d"), 10))
+
+    assert refused.value.retry_after is not None
+    assert refused.value.retry_after > 0
+
+
 async def test_one_owner_leaves_slots_to_the_others() -> None:
-    work = Work(FairSlots(limit=4, each=3))
+    work = Work(FairSlots(SlotLimits(running=4, running_user=3)))
     await work.submit("a1", "a2", "a3", "a4", "b1")
 
     assert work.begun == ["a1", "a2", "a3", "b1"]
@@ -112,28 +159,26 @@ async def test_what_is_cancelled_in_the_moment_it_gets_a_slot_leaves_it(
 @pytest.mark.parametrize(
     ("bounds", "sizes"),
     [
-        pytest.param({"admitted": 4}, [0, 0], id="messages"),
-        pytest.param({"admitted_bytes": 40}, [10, 10], id="bytes"),
+        pytest.param(SlotLimits(admitted_user=2, admitted=4), [0, 0], id="messages"),
+        pytest.param(SlotLimits(size_user=20, size=40), [10, 10], id="bytes"),
     ],
 )
-def test_an_owner_may_have_half_of_what_is_admitted(
-    bounds: dict[str, int], sizes: list[int]
-) -> None:
-    slots = FairSlots(**bounds)
+def test_a_user_may_have_a_part_of_what_is_admitted(bounds: SlotLimits, sizes: list[int]) -> None:
+    slots = FairSlots(bounds)
     with ExitStack() as admitted:
         for owner in ("a", "b"):
             for size in sizes:
-                admitted.enter_context(slots.admitted(owner, size))
-            with pytest.raises(OverloadedError), slots.admitted(owner, 10):
+                admitted.enter_context(slots.admitted(("acme", owner), size))
+            with pytest.raises(OverloadedError), slots.admitted(("acme", owner), 10):
                 pass
-        with pytest.raises(OverloadedError), slots.admitted("c", 10):
+        with pytest.raises(OverloadedError), slots.admitted(("acme", "c"), 10):
             pass
 
 
 def test_what_is_done_makes_room_again() -> None:
-    slots = FairSlots(admitted=2)
+    slots = FairSlots(SlotLimits(admitted=2))
     for _ in range(3):
-        with slots.admitted("a"):
+        with slots.admitted(("acme", "a")):
             pass
 
 
@@ -143,7 +188,7 @@ async def test_a_user_with_200_requests_waiting_delays_another_user_by_one(
     notes.may_finish.clear()
     async with AsyncExitStack() as running:
         await running.enter_async_context(
-            ToolHost(bus, notes.tool(), slots=FairSlots(limit=1, each=1))
+            ToolHost(bus, notes.tool(), admission=Admission(LimitSettings(requests=1)))
         )
         asked = [
             asyncio.create_task(

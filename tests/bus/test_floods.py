@@ -9,6 +9,7 @@ import os
 
 import pytest
 
+from local.admission import Admission
 from local.bus.connection import BusMessage, Connection, connect
 from local.bus.streams import (
     UNACKNOWLEDGED_BYTES,
@@ -18,9 +19,9 @@ from local.bus.streams import (
     turns_stream,
 )
 from local.bus.tool_host import ToolHost
-from local.fair_slots import FairSlots
 from local.protocol.envelope import decode
 from local.protocol.payloads import ToolResult
+from local.settings import LimitSettings
 from note_tool import Notes
 from waiting import eventually
 
@@ -53,7 +54,9 @@ async def test_requests_over_what_is_taken_are_refused_at_once_and_the_rest_is_a
         codes.append(error.code if error else "ok")
 
     async with (
-        ToolHost(bus, notes.tool(), slots=FairSlots(limit=4, each=3)),
+        ToolHost(
+            bus, notes.tool(), admission=Admission(LimitSettings(requests=4, user_requests=3))
+        ),
         connect(bus.url, name="flooding") as flooding,
     ):
         await flooding.subscribe("flood.answers", keep)

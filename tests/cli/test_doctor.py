@@ -1,5 +1,6 @@
 """What `local2 doctor` makes of Ollama and of a folder without a stack."""
 
+import os
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Literal
@@ -11,6 +12,7 @@ from ledgers import record
 from local import examination
 from local.examination import memory
 from local.examination.result import CheckResult
+from local.folder import folder_lock
 from local.opening import open_ledger
 from local.protocol.envelope import utc_now
 from local.protocol.payloads import MemoryStatus
@@ -112,6 +114,20 @@ async def test_a_ledger_whose_folder_cannot_be_locked_is_broken(
 
     assert findings["ledger"].verdict == "broken"
     assert "cannot be written to" in findings["ledger"].detail
+
+
+async def test_a_stack_that_holds_the_folder_and_does_not_answer_is_named_with_what_to_do(
+    tmp_path: Path, ollama: OllamaStandIn
+) -> None:
+    data = tmp_path / ".local2"
+    with folder_lock(data):
+        (data / "ledger.sqlite3").write_bytes(b"SQLite format 3")
+        ledger = (await examined(tmp_path, ollama.url))["ledger"]
+
+    assert ledger.verdict == "broken"
+    assert f"process {os.getpid()}" in ledger.detail
+    assert "does not answer" in ledger.detail
+    assert "nothing that was acknowledged is lost" in str(ledger.remedy)
 
 
 HELPERS = ("reranker", "judge", "synthesizer", "query model", "reranking model")

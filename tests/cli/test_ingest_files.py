@@ -49,6 +49,19 @@ def test_a_line_that_cannot_be_sent_is_named(line: object, says: str) -> None:
         list(sessions_in(lines(said(), line), None))
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        pytest.param(b'{"role": "user", "content": ' + b"[" * 5_000, id="nested too deeply"),
+        pytest.param(b'{"role": "user", "content": "\\ud800"}', id="half a character"),
+        pytest.param(b'{"role": "user", "content": "\xff"}', id="not UTF-8"),
+    ],
+)
+def test_a_line_that_is_not_json_is_named(line: bytes) -> None:
+    with pytest.raises(BadRequestError, match=r"^Line 2 is not a message: "):
+        list(sessions_in(lines(said()) + b"\n" + line, None))
+
+
 def test_a_session_may_be_a_number_as_other_ids_are() -> None:
     (session,) = sessions_in(lines(said(session_id=7), said(session_id="7")), None)
 

@@ -14,6 +14,8 @@ from typing import NamedTuple
 import pytest
 
 from commands import COMMAND, ROOT, START_SECONDS, answer
+from harm import locked
+from harm import read_only as made_read_only
 
 LEDGER = Path(".local2", "ledger.sqlite3")
 
@@ -48,16 +50,11 @@ def ledger_finding(folder: Path) -> dict[str, str]:
 
 @contextmanager
 def read_only(folder: Path) -> Iterator[None]:
-    """Let nobody write to a folder; root may write wherever the file system lets it."""
     with ExitStack() as undo:
-        if os.geteuid():
-            folder.chmod(0o555)
-            undo.callback(folder.chmod, 0o755)
-        else:
-            if subprocess.run(["mount", "--bind", folder, folder], check=False).returncode:
-                pytest.skip("Root may not mount here.")
-            undo.callback(lambda: subprocess.run(["umount", folder], check=True))
-            subprocess.run(["mount", "-o", "remount,bind,ro", folder], check=True)
+        try:
+            undo.enter_context(made_read_only(folder))
+        except PermissionError:
+            pytest.skip("Root may not mount here.")
         yield
 
 
@@ -103,16 +100,6 @@ def test_a_full_disk(tmp_path: Path) -> None:
 
     assert str(tmp_path / ".local2") in said.error
     assert said.remedy.startswith("Make room")
-
-
-@contextmanager
-def locked(file: Path) -> Iterator[None]:
-    """As by a shell of sqlite3 that is in the middle of something."""
-    with closing(sqlite3.connect(file, isolation_level=None)) as other:
-        other.execute("PRAGMA journal_mode = WAL")
-        other.execute("CREATE TABLE other (a)")
-        other.execute("BEGIN IMMEDIATE")
-        yield
 
 
 def test_a_ledger_that_is_locked(tmp_path: Path) -> None:

@@ -12,11 +12,13 @@ from unittest.mock import patch
 
 import pytest
 
+from local.content_key import ContentKey
 from local.ledger.door import Ledger
 from local.ledger.sqlite import working_sets
 from local.ledger.sqlite.database import Database
 from local.ledger.sqlite.sql import migrations
 
+KEY = ContentKey(bytes(range(32)))
 OfTenant = Callable[[str], Ledger]
 OpenLedger = Callable[[], AbstractAsyncContextManager[OfTenant]]
 
@@ -35,9 +37,17 @@ async def sqlite_of_candidates(folder: Path) -> AsyncIterator[OfTenant]:
             yield opened
 
 
+@asynccontextmanager
+async def encrypted(folder: Path) -> AsyncIterator[OfTenant]:
+    file = folder / "encrypted.sqlite3"
+    async with Database.open(file, migrations(), counted="record", key=KEY) as database:
+        yield partial(Ledger, database)
+
+
 LEDGERS = [
     pytest.param(sqlite, id="sqlite"),
     pytest.param(sqlite_of_candidates, id="sqlite of large memories"),
+    pytest.param(encrypted, id="encrypted"),
 ]
 
 

@@ -1,14 +1,16 @@
 """Exports and imports of a ledger: scopes, merging with what is there, pages, and dry runs."""
 
+import json
 from datetime import datetime, timedelta
 from typing import Any
 
+import msgspec
 import pytest
 
 from exporting import IMPORTER, SESSION, copy, fill, lines, pages, parsed
 from ledger.conftest import OfTenant, OpenLedger
 from ledgers import DAY, OWNER, fact, find, message, record, searching, to_index
-from local.errors import BadRequestError
+from local.errors import BadRequestError, InvalidArgumentsError
 from local.ledger.door import Ledger
 from local.ledger.erasures import Lifting, Selection
 from local.ledger.records import NewRecord
@@ -221,6 +223,27 @@ async def test_notes_that_are_others_take_the_next_places(ledger: Ledger, other:
 
     loaded = await other.sessions.load(SESSION, 9, (), lambda stored: stored.notes)
     assert [(note.position, note.content) for note in loaded] == [(1, "Ours."), (2, "Theirs.")]
+
+
+async def test_the_time_of_a_record_is_stored_in_utc(ledger: Ledger, other: Ledger) -> None:
+    await ledger.records.store([message("One.", id="m1")])
+    (line,) = await exported(ledger)
+    later = datetime.fromisoformat("2026-05-01T01:00:00+02:00")
+
+    await other.imports.store([msgspec.structs.replace(line, event_time=later)], IMPORTER)
+
+    (stored,) = await lines(other)
+    assert json.loads(stored)["event_time"] == "2026-04-30T23:00:00Z"
+
+
+async def test_a_time_before_our_calendar_is_refused(ledger: Ledger, other: Ledger) -> None:
+    await ledger.records.store([message("One.", id="m1")])
+    (line,) = await exported(ledger)
+    early = datetime.fromisoformat("0001-01-01T00:00:00+23:59")
+
+    with pytest.raises(InvalidArgumentsError, match=r"^event_time: "):
+        await other.imports.store([msgspec.structs.replace(line, event_time=early)], IMPORTER)
+    assert await exported(other) == []
 
 
 async def test_a_rating_lifts_the_answer_that_was_there_without_it(

@@ -250,20 +250,20 @@ async def test_the_audit_is_read_in_pages_of_what_may_be_seen(
 
 
 async def test_runs_are_remembered(ledger: Ledger, other: Ledger) -> None:
-    assert await ledger.upkeep.last_run() is None
+    assert await ledger.upkeep.last_run(DAY) is None
     await ledger.upkeep.begin("earlier", DAY - timedelta(hours=1))
     await ledger.upkeep.begin("later", DAY)
-    begun = await ledger.upkeep.last_run()
+    begun = await ledger.upkeep.last_run(DAY)
 
     await ledger.upkeep.end("later", DAY + timedelta(minutes=1), changed=3, failed=1)
 
     assert begun is not None
     assert (begun.run, begun.ended_at) == ("later", None)
-    last = await ledger.upkeep.last_run()
+    last = await ledger.upkeep.last_run(DAY)
     assert last is not None
     assert (last.run, last.began_at, last.changed, last.failed) == ("later", DAY, 3, 1)
     assert last.ended_at == DAY + timedelta(minutes=1)
-    assert await other.upkeep.last_run() is None
+    assert await other.upkeep.last_run(DAY) is None
 
 
 async def test_what_the_ledger_refuses_changes_nothing(ledger: Ledger) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from calling import RICHARD, call, ingest
+from calling import RICHARD, ask, call, ingest
 from local.bus.connection import Connection
 from local.protocol.envelope import Caller, utc_now
 
@@ -85,6 +85,13 @@ async def test_it_is_read_in_pages(bus: Connection) -> None:
     assert numbers == sorted(numbers, reverse=True)
     assert len(numbers) == 5
     assert third["next"] is None
+
+
+async def test_a_page_that_no_audit_has_is_refused(bus: Connection) -> None:
+    refused = await ask(bus, "audit", {"before": 2**63})
+
+    assert refused.error is not None
+    assert refused.error.code == "invalid_arguments"
 
 
 async def test_no_entry_has_content(bus: Connection) -> None:

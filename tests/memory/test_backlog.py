@@ -155,6 +155,24 @@ async def test_a_task_that_fails_is_tried_later_and_ever_less_often_and_set_asid
     ), "and nothing of what the error says, which may be what was said"
 
 
+async def test_what_failed_while_the_clock_was_a_year_ahead_does_not_wait_a_year(
+    ledger: Ledger, backlog: Backlog, clock: Clock
+) -> None:
+    job = Recorder(ledger)
+    runner = backlog.add(job)
+    (unlucky,) = await added(ledger, 1)
+    job.refused[unlucky] = ValueError("What is said in it.")
+    clock.now += timedelta(days=365)
+    async with running(backlog):
+        await eventually(lambda: runner.caught_up)
+    assert job.batches == [[unlucky]]
+
+    clock.now = DAY
+    job.refused.clear()
+    async with running(backlog):
+        await eventually(lambda: job.done == [unlucky])
+
+
 async def test_what_was_set_aside_is_tried_once_more_at_the_next_start(
     ledger: Ledger, backlog: Backlog, clock: Clock
 ) -> None:

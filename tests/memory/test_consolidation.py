@@ -397,7 +397,7 @@ async def test_everything_is_consolidated_when_a_day_has_passed_also_since_a_res
             await eventually(condition)
 
     async def last() -> datetime | None:
-        run = await memory.ledger.upkeep.last_run()
+        run = await memory.ledger.upkeep.last_run(now)
         return run.began_at if run and run.ended_at else None
 
     await until(last)
@@ -408,9 +408,9 @@ async def test_everything_is_consolidated_when_a_day_has_passed_also_since_a_res
     looked: list[bool] = []
     last_run = Upkeep.last_run
 
-    async def looking(self: Upkeep) -> Any:
+    async def looking(self: Upkeep, at: datetime) -> Any:
         looked.append(True)
-        return await last_run(self)
+        return await last_run(self, at)
 
     monkeypatch.setattr(Upkeep, "last_run", looking)
     await until(lambda: len(looked) > 5)
@@ -419,6 +419,23 @@ async def test_everything_is_consolidated_when_a_day_has_passed_also_since_a_res
     now += timedelta(hours=24)
     await until(lambda: _later(last, first))
     assert len(await active(database)) == 74
+
+
+async def test_a_run_of_when_the_clock_was_a_year_ahead_does_not_keep_the_next_one_waiting(
+    memory: Memory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(consolidation, "SETTLING", 0.0)
+    now = datetime.now(UTC)
+    memory.clock = lambda: now + timedelta(days=365)
+    await of(memory).everything()
+    memory.clock = lambda: now
+
+    async def in_time() -> bool:
+        run = await memory.ledger.upkeep.last_run(now)
+        return run is not None
+
+    async with running(of(memory)):
+        await eventually(in_time)
 
 
 async def _later(last: Callable[[], Any], first: datetime | None) -> bool:

@@ -231,6 +231,19 @@ async def test_what_is_newer_does_not_lift_what_it_replaced_or_denied(
     assert await recall(richard, "osmium") == ["Ann collects osmium."]
 
 
+@pytest.mark.usefixtures("either_size")
+async def test_what_several_memories_lead_to_is_found_once_with_what_was_said_around_it(
+    richard: MemoryService,
+) -> None:
+    talk = [said(f"{word}.") for word in ("Hello", "Look", "Aluminium", "Indeed", "Goodbye")]
+    ids = (await richard.intake.store_conversation(talk)).ids
+    for name in ("Ann", "Bob"):
+        leading = await remember(richard, f"{name} collects osmium.")
+        await richard.relations.add(leading, "supports", ids[2])
+
+    assert (await recall(richard, "osmium")).count("Aluminium.") == 1
+
+
 def edges(items: Iterable[RecallItem]) -> list[tuple[ItemRelation, ...]]:
     return [item.relations for item in items]
 

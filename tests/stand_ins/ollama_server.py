@@ -10,12 +10,13 @@ with OllamaStandIn() as server:
 import math
 import re
 import threading
+import time
 import zlib
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import msgspec
 from msgspec import Struct
@@ -48,6 +49,9 @@ class Failure(Struct, frozen=True, kw_only=True):
     error: str
 
 
+Trouble = Literal["hangs", "crashes", "garbles"]
+GARBAGE = b"\x00 no JSON at all", b'{"embeddings": [["?"]], "message": 7, "models": {}}'
+
 Responder = Callable[[list[Json], list[Json]], Reply]
 """From the messages and the tools of a chat request to the answer."""
 
@@ -63,6 +67,8 @@ class OllamaStandIn:
         self.capabilities = ["completion", "tools", "thinking"]
         self.requests: list[Request] = []
         self.responder: Responder | None = None
+        self.trouble: Trouble | None = None
+        """What every request meets for as long as it stands here."""
         self.context_tokens: int | None = None
         """Chats with more tokens are refused."""
         self.tokens_a_character = 0.25
@@ -89,6 +95,7 @@ class OllamaStandIn:
 
     def stop(self) -> None:
         """Refuse connections from here on, like a server that went down; may be repeated."""
+        self.trouble = None
         if self._thread.is_alive():
             self._server.shutdown()
             self._server.server_close()
@@ -187,7 +194,14 @@ class _Handler(BaseHTTPRequestHandler):
             "/api/embed": self._embed,
         }.get(self.path)
         with suppress(ConnectionError):  # the client left before the answer was out
-            if failure := stand_in.next_failure():
+            while stand_in.trouble == "hangs":
+                time.sleep(0.01)
+            if stand_in.trouble == "crashes":  # the connection ends without an answer
+                return
+            if stand_in.trouble == "garbles":
+                self._send_head(200, "application/json")
+                self.wfile.write(GARBAGE[len(stand_in.requests) % len(GARBAGE)])
+            elif failure := stand_in.next_failure():
                 self._send_json({"error": failure.error}, status=failure.status)
             elif route is None:
                 self._send_json({"error": "404 page not found"}, status=404)

@@ -194,7 +194,14 @@ def test_a_mistake_is_named_with_its_file_and_field(
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
-        pytest.param("name: [", "Cannot read the story", id="not YAML"),
+        pytest.param("name: [", "Cannot read", id="not YAML"),
+        pytest.param("name: 2026-13-45", "not YAML: month", id="a date that is none"),
+        pytest.param('name: "\\UFFFFFFFF"', "not YAML", id="a character that is none"),
+        pytest.param(
+            WHOLE.replace("name: A story", 'name: "\\ud800"'), "surrogates", id="half a character"
+        ),
+        pytest.param("name: " + "[" * 2_000, "not YAML", id="nested too deeply"),
+        pytest.param(f"{WHOLE}    whole: &a [*a]", "whole", id="within itself"),
         pytest.param("", "Expected `object`, got `null`", id="empty"),
         pytest.param("- a\n- b", "Expected `object`, got `array`", id="a list"),
         pytest.param("name: n\ndescription: d", "missing required field `sessions`", id="no turns"),

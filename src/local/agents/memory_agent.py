@@ -33,6 +33,7 @@ from local.protocol.envelope import Envelope, utc_now
 from local.protocol.generation import Reading, read_feedback, read_generation, source_of
 from local.protocol.memories import is_nothing, why_in_part
 from local.protocol.payloads import DeadLetter, Generation
+from local.telemetry import memory_operation
 
 NAME = "memory_agent"
 ACTION = "turn"
@@ -112,7 +113,8 @@ class MemoryAgent(Participant):
             query_id=turn.query_id,
         )
         memory = await self._memory_of(message, envelope)
-        written = await memory.intake.store_turn(remembered)
+        with memory_operation("upsert_memory", memory.caller.tenant):
+            written = await memory.intake.store_turn(remembered)
         log.info(
             "turn_remembered",
             id=written.id,

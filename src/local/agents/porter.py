@@ -10,10 +10,10 @@ from typing import TypeVar
 import msgspec
 import structlog
 
+from local.admission import Admission
 from local.bus.connection import BusMessage, Connection
 from local.bus.participant import Participant, error_answer
 from local.errors import BadRequestError, Local2Error, TooLargeError
-from local.fair_slots import FairSlots
 from local.memory.service import MemoryService
 from local.memory.tenant import Memories
 from local.protocol import subjects
@@ -35,10 +35,12 @@ log = structlog.get_logger()
 class Porter(Participant):
     """Serves `memory.export` and `memory.import`."""
 
-    def __init__(self, bus: Connection, memories: Memories) -> None:
+    def __init__(
+        self, bus: Connection, memories: Memories, admission: Admission | None = None
+    ) -> None:
         super().__init__(bus, name=NAME, description="Exports memories, and imports them.")
         self._memories = memories
-        self._slots = FairSlots()
+        self._admission = admission or Admission()
         self._pieces = Pieces()
         self._answer_with(subjects.MEMORY_EXPORT, ExportRequest, _export, "export")
         self._answer_with(subjects.MEMORY_IMPORT, ImportRequest, self._import, "import")
@@ -53,8 +55,8 @@ class Porter(Participant):
         async def answered(message: BusMessage) -> msgspec.Struct:
             envelope = decode(message.data, payload)
             caller = self.bus.identity.caller_of(message, envelope)
-            with self._slots.admitted(caller.principal, len(message.data)):
-                async with self._slots.slot(caller.principal):
+            with self._admission.admitted(caller.principal, message.data):
+                async with self._admission.slot(caller.principal):
                     memory = await self._memories.admitted(caller, action)
                     return await function(memory, envelope.payload)
 

@@ -6,10 +6,11 @@ each, so that one batch is embedded while the one before is stored; in both, sea
 """
 
 import asyncio
+import os
 import signal
 import sys
-from collections.abc import Awaitable, Callable
-from contextlib import AsyncExitStack, suppress
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import AsyncExitStack, contextmanager, nullcontext, suppress
 from functools import partial
 from typing import Any
 
@@ -20,6 +21,7 @@ from local.bus.connection import BusMessage, Connection, connect
 from local.bus.identity import signed
 from local.bus.participant import Participant, error_answer
 from local.errors import Local2Error, VectorError, VectorFaultError
+from local.folder import PRIVATE
 from local.logs import logging_to
 from local.protocol import subjects
 from local.protocol.envelope import DEFAULT_TENANT, decode, encode, seal
@@ -34,13 +36,17 @@ from local.protocol.vectors import (
     VectorUpsert,
     WorkerReady,
 )
+from local.telemetry import tracing
 from local.vectors.config import WorkerConfig
 from local.vectors.embedder import Embedder, MissingEmbedder, choose_embedder, named_embedder
 from local.vectors.index import VectorIndex
 from local.vectors.minilm import MODEL as MINILM
-from local.vectors.store import VectorStore
+from local.vectors.store import Guard, VectorStore
 
 NAME = "vector_worker"
+HANGS = 60
+"""Seconds after which a call of Chroma does not return any more; one of the largest index takes a
+few."""
 RELOAD_SECONDS = 60.0
 """Seconds for which a worker without an embedder serves that error before it ends, and the next one
 tries again: a download that failed may succeed later, and a loop of starts would cost a
@@ -96,21 +102,36 @@ class VectorWorker(Participant):
         self.serve(subject, handle, queue=NAME, inner=True)
 
 
-async def work(config: WorkerConfig) -> None:
+@contextmanager
+def ended_if_it_hangs() -> Iterator[None]:
+    """Let the kernel end this process with SIGALRM if what is done within takes too long.
+
+    Chroma may wait for itself for ever, as after a full disk, and hold the interpreter meanwhile:
+    nothing in the process would notice. The supervisor starts another one.
+    """
+    signal.alarm(HANGS)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+
+
+async def work(config: WorkerConfig, guard: Guard = nullcontext) -> None:
     """Run the vector worker until standard input closes or SIGTERM arrives."""
     stop = _stop_event()
     async with AsyncExitStack() as resources:
+        await resources.enter_async_context(tracing("local2.vector_worker", on=config.traces))
         index = await asyncio.to_thread(VectorIndex.open, config.chroma_path, config.collection)
         resources.callback(index.close)
         embedder = await asyncio.to_thread(
             _embedder, config, index.recorded_embedder(DEFAULT_TENANT)
         )
-        store = VectorStore(index, embedder, partial(_another, config))
+        store = VectorStore(index, embedder, partial(_another, config), guard)
         resources.callback(store.close)
         if stop.is_set():
             return
         bus = await resources.enter_async_context(
-            connect(config.bus_url, name=NAME, secret=config.secret)
+            connect(config.bus_url, name=NAME, secret=config.secret, credentials=config.credentials)
         )
         await resources.enter_async_context(VectorWorker(bus, store))
         log.info("vector_worker_ready", embedder=embedder.name, clean=index.opened_clean)
@@ -165,10 +186,11 @@ def _stop_event() -> asyncio.Event:
 
 def main() -> None:
     """Entry point of the child process."""
+    os.umask(PRIVATE)
     config = WorkerConfig.from_line(sys.stdin.readline())
     with logging_to(config.log_file, process=NAME), suppress(KeyboardInterrupt):
         try:
-            asyncio.run(work(config))
+            asyncio.run(work(config, ended_if_it_hangs))
         except Local2Error as error:
             log.error("vector_worker_failed", reason=str(error))  # noqa: TRY400 - the message says it all
             sys.exit(1)

@@ -11,15 +11,14 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
-from urllib.parse import urlsplit
 
 import msgspec
 import nats.errors
 import structlog
 from nats.aio.client import Client
 
-from local.bus.client import CarefulClient
 from local.bus.identity import AUTHORIZATION, Claimed, Identity, bearer
+from local.bus.observed import new_client
 from local.bus.subscription import BusMessage, Handler, Headers, Subscription
 from local.bus.tool_results import ToolResults
 from local.errors import (
@@ -29,6 +28,7 @@ from local.errors import (
     NoRespondersError,
     StackNotRunningError,
     TooLargeError,
+    without_credentials,
 )
 from local.protocol import subjects
 from local.tenants.credentials import Credentials
@@ -85,7 +85,7 @@ class Connection:
     def url(self) -> str:
         """The address of the server, without credentials."""
         connected = self.client.connected_url
-        return _without_credentials(connected.geturl()) if connected else "(not connected)"
+        return without_credentials(connected.geturl()) if connected else "(not connected)"
 
     async def publish(
         self,
@@ -240,14 +240,15 @@ async def connect(  # noqa: PLR0913 - what a connection needs
         client = await asyncio.wait_for(_open(url, name, lost, credentials), patience)
     except _RefusedError as error:
         raise ForbiddenError(
-            f"The NATS server at {_without_credentials(url)} refuses to be connected to: {error}.",
+            f"The NATS server at {without_credentials(url)} refuses to be connected to: {error}.",
             remedy="Say who you are with `--tenant NAME`, or name a file of credentials in "
             "LOCAL2_BUS__CREDENTIALS; `local2 tenants list` shows who may connect.",
         ) from error
     except (OSError, TimeoutError, nats.errors.Error) as error:
         raise StackNotRunningError(
-            f"No NATS server answers at {_without_credentials(url)}.",
-            remedy="Start the stack with `local2 up`, or correct `url` in config/bus.yaml.",
+            f"No NATS server answers at {without_credentials(url)}.",
+            remedy="Start the stack with `local2 up`, or correct `url` in config/bus.yaml. "
+            "It holds the user and the password, too, if the server asks for them.",
         ) from error
     try:
         yield Connection(
@@ -290,12 +291,12 @@ async def _open(
         lost.clear()
         log.info("bus_reconnected", connection=name)
 
+    client = new_client()
     who: dict[str, Any] = (
         {"nkeys_seed_str": credentials.seed, "inbox_prefix": credentials.inbox}
         if credentials
         else {}
     )
-    client = CarefulClient()
     opening = asyncio.create_task(
         client.connect(
             url,
@@ -304,7 +305,7 @@ async def _open(
             disconnected_cb=on_disconnect,
             reconnected_cb=on_reconnect,
             max_reconnect_attempts=-1,
-            reconnect_time_wait=RECONNECT_WAIT,  # type: ignore[arg-type]  # takes any number
+            reconnect_time_wait=RECONNECT_WAIT,  # type: ignore[arg-type] # it sleeps so long
             drain_timeout=DRAIN_TIMEOUT,
             **who,
         )
@@ -329,11 +330,6 @@ async def _close(client: Client) -> None:
             # The server stopped first. A closed transport raises RuntimeError (uvloop) or TypeError
             # (asyncio of Python 3.13) when the client writes what it has not sent yet.
             log.warning("bus_not_drained", error=repr(error))
-
-
-def _without_credentials(url: str) -> str:
-    parts = urlsplit(url)
-    return f"{parts.scheme}://{parts.hostname}:{parts.port}" if parts.hostname else url
 
 
 class _TraceEvent(msgspec.Struct, frozen=True, kw_only=True):

@@ -9,7 +9,6 @@ import re
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
 
-import msgspec
 import nats.errors
 import nats.js.errors
 from nats.js.api import RawStreamMsg
@@ -21,6 +20,7 @@ from local.protocol import subjects
 from local.protocol.envelope import Sender, decode, encode, seal
 from local.protocol.generation import sender_of
 from local.protocol.payloads import DeadLetter, Empty
+from local.protocol.reading import value_of
 
 SETTLED_WITHIN = 3.0
 """Seconds for turns on their way to be stored, before they are erased where they are."""
@@ -37,6 +37,8 @@ class StreamErasure:
         self._tenant = tenant
         self._turns = turns_stream(tenant)
         self._letters = dead_letters_stream(tenant)
+        self._reading = asyncio.Lock()
+        """Each message is a request to JetStream: several readers would delay everybody's turns."""
 
     async def settled(self) -> int:
         """Wait until no turn is on its way; how many are, after some seconds.
@@ -56,7 +58,7 @@ class StreamErasure:
         Raises:
             BusError: The server does not answer.
         """
-        return len([sequence async for _, sequence in self._of(whose)])
+        return len(await self._of(whose))
 
     async def erase(self, whose: Sender) -> int:
         """Erase them; how many there were.
@@ -64,7 +66,7 @@ class StreamErasure:
         Raises:
             BusError: The server does not answer.
         """
-        found = [one async for one in self._of(whose)]
+        found = await self._of(whose)
         for stream, sequence in found:
             with _jetstream_errors():
                 await self._bus.client.jsm().delete_msg(stream, sequence)
@@ -93,13 +95,18 @@ class StreamErasure:
                 return 0
         return int(info.state.messages)
 
-    async def _of(self, whose: Sender) -> AsyncIterator[tuple[str, int]]:
-        async for sequence, data in self._messages(self._turns):
-            if _is_of(data, whose):
-                yield self._turns, sequence
-        async for sequence, data in self._messages(self._letters):
-            if _is_of(_told_of(data), whose):
-                yield self._letters, sequence
+    async def _of(self, whose: Sender) -> list[tuple[str, int]]:
+        async with self._reading:
+            turns = self._messages(self._turns)
+            letters = self._messages(self._letters)
+            return [
+                *[(self._turns, number) async for number, data in turns if _is_of(data, whose)],
+                *[
+                    (self._letters, number)
+                    async for number, data in letters
+                    if _is_of(_told_of(data), whose)
+                ],
+            ]
 
     async def _messages(self, stream: str) -> AsyncIterator[tuple[int, bytes]]:
         sequence = 1
@@ -138,7 +145,8 @@ def _is_of(data: bytes, whose: Sender) -> bool:
         sender = sender_of(data)
     except BadRequestError:
         text = data.decode("utf-8", "replace")
-        fields = {name: msgspec.json.decode(value) for name, value in _FIELD.findall(text)}
+        found = ((name, value_of(value)) for name, value in _FIELD.findall(text))
+        fields = {name: value for name, value in found if value is not None}
         sender = Sender(user=fields.get("user"), session_id=fields.get("session_id"))
     of_session = whose.session_id is None or sender.session_id == whose.session_id
     return sender.user == whose.user and of_session

@@ -13,7 +13,6 @@ from typing import Any, Protocol
 
 import msgspec
 
-from local.bus.client import REQUEST_INFO
 from local.bus.subscription import BusMessage, Headers
 from local.errors import ForbiddenError
 from local.protocol.envelope import DEFAULT_TENANT, Caller, Envelope
@@ -22,6 +21,8 @@ from local.tenants.directory import Directory, Tenant
 
 AUTHORIZATION = "Authorization"
 BEARER = "Bearer "
+REQUEST_INFO = "Nats-Request-Info"
+"""The server writes it, in the place of one of exactly that name that a client sends."""
 SIGNATURE = "Local2-Signature"
 
 
@@ -99,11 +100,13 @@ class Attested:
         """
         if self._within is not None or not says_who_asks(message.subject):
             return None
-        info = (message.headers or {}).get(REQUEST_INFO, "{}")
+        info = (message.headers or {}).get(REQUEST_INFO)
+        if info is None:  # headers that are none hide it, and nobody is more by what is hidden
+            raise ForbiddenError("The server does not say who asks: the headers are broken.")
         agent = tenant.agent_of(msgspec.json.decode(info, type=RequestInfo).user)
         if agent is None:
             raise ForbiddenError(
-                "The server does not say which of the tenant's agents asks.",
+                "Who asks is no agent of the tenant any more.",
                 remedy="Connect with the agent's present key; `local2 tenants list` shows them.",
             )
         return agent

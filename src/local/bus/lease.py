@@ -186,6 +186,11 @@ class Serving:
     async def __aexit__(self, *_: object) -> None:
         await self._stop()
 
+    @property
+    def serves(self) -> bool:
+        """Whether every participant has started, and none has been stopped."""
+        return self._running is not None
+
     async def keep(self) -> None:
         """Renew the lease until cancelled; stop serving while it is lost, and start again after."""
         while True:

@@ -5,6 +5,7 @@ lists it like any other service. See decision 0002 for why nats-py's own service
 """
 
 import asyncio
+import math
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AsyncExitStack
@@ -22,6 +23,7 @@ from local.bus.connection import (
     Subscription,
 )
 from local.bus.identity import is_genuine
+from local.bus.observed import observed
 from local.errors import ForbiddenError, Local2Error
 from local.protocol import subjects
 from local.protocol.envelope import encode, new_id, seal, utc_now
@@ -33,6 +35,8 @@ a stop should not make anybody wait."""
 
 
 ERROR_CODE = "Nats-Service-Error-Code"
+RETRY_AFTER = "Retry-After"
+"""Whole seconds, as in HTTP; the error itself has the fraction."""
 
 
 class Endpoint(msgspec.Struct, kw_only=True):
@@ -110,7 +114,7 @@ class Participant:
                 self._subscriptions.append(
                     await self.bus.subscribe(
                         endpoint.subject,
-                        self._counted(endpoint),
+                        observed(self.name, endpoint.subject, self._counted(endpoint)),
                         queue=endpoint.queue,
                         limit=endpoint.limit,
                         tenant=endpoint.tenant,
@@ -240,5 +244,13 @@ class ServiceAnswer(msgspec.Struct, kw_only=True, omit_defaults=True):
 
 def error_answer(error: Local2Error, *, source: str) -> tuple[bytes, Headers]:
     """Data and headers of an answer that is an error, from a participant that is no tool."""
-    reply = ErrorReply(code=error.code, message=str(error))
-    return encode(seal(reply, type="error", source=source)), {ERROR_CODE: error.code}
+    reply = ErrorReply.of(error)
+    return encode(seal(reply, type="error", source=source)), error_headers(reply)
+
+
+def error_headers(error: ErrorReply) -> Headers:
+    """The headers that say what failed, and when to ask again."""
+    headers = {ERROR_CODE: str(error.code)}
+    if error.retry_after is not None:
+        headers[RETRY_AFTER] = str(math.ceil(error.retry_after))
+    return headers

@@ -20,7 +20,9 @@ from pathlib import Path
 
 import structlog
 
-from local.errors import BusError, Local2Error, UnwritableError
+from local.content_key import ContentKey
+from local.errors import BusError, LedgerKeyError, Local2Error, UnwritableError
+from local.folder import PRIVATE
 
 START_PATIENCE = 10.0
 """Seconds to wait for a server that starts: it first reads what JetStream holds."""
@@ -45,8 +47,11 @@ server_name: "local2"
 ports_file_dir: {folder}
 log_file: {log_file}
 max_pending: 512MB
-jetstream {{ store_dir: {store}, sync_interval: always }}
+jetstream {{ store_dir: {store}, sync_interval: always{encryption} }}
 """
+KEY_VARIABLE = "LOCAL2_JETSTREAM_KEY"
+ENCRYPTION = f", cipher: chachapoly, key: ${KEY_VARIABLE}"
+"""The server takes the key from its environment, so it stands in no file and on no command line."""
 
 _libc = ctypes.CDLL(None) if sys.platform == "linux" else None
 
@@ -78,13 +83,14 @@ def find_server() -> Path:
 class EmbeddedServer:
     """A nats-server that `watch` starts again on the same port whenever it ends."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913, PLR0917 - what a server needs
         self,
         folder: Path,
         host: str,
         port: int,
         inherit: tuple[int, ...],
         accounts: Callable[[], str] = lambda: "",
+        key: ContentKey | None = None,
     ) -> None:
         self._executable = find_server()
         self._folder = folder.resolve()
@@ -93,6 +99,7 @@ class EmbeddedServer:
         self._inherit = inherit
         self._accounts = accounts
         self._reloading = asyncio.Lock()
+        self._key = key
         self._process: asyncio.subprocess.Process | None = None
 
     @property
@@ -108,13 +115,15 @@ class EmbeddedServer:
 
         Raises:
             BusError: It did not start.
+            LedgerKeyError: Its files are encrypted with another key.
             UnwritableError: Its folder cannot be written to.
         """
         try:
-            self._folder.mkdir(parents=True, exist_ok=True)
+            self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             for stale in self._folder.glob("*.ports"):
                 stale.unlink()
             self._write_config()
+            self._refuse_another_key()
         except OSError as error:
             raise UnwritableError(self._folder, error) from error
         self._process = await asyncio.create_subprocess_exec(
@@ -124,9 +133,10 @@ class EmbeddedServer:
             stdin=asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.DEVNULL,
             stderr=asyncio.subprocess.DEVNULL,
+            env=self._environment(),
             pass_fds=self._inherit,
             start_new_session=True,  # Ctrl-C reaches the stack only, which stops the server last
-            preexec_fn=_die_with_parent if sys.platform == "linux" else None,
+            preexec_fn=_in_child if sys.platform == "linux" else None,
         )
         self._port = await self._wait_for_port(self._process)
 
@@ -209,8 +219,32 @@ class EmbeddedServer:
             folder=json.dumps(str(self._folder)),
             log_file=json.dumps(str(self._log_file)),
             store=json.dumps(str(self._folder)),
+            encryption=ENCRYPTION if self._key else "",
         )
-        (self._folder / "server.conf").write_text(config + self._accounts(), encoding="utf-8")
+        file = self._folder / "server.conf"
+        file.touch(mode=0o600)
+        file.write_text(config + self._accounts(), encoding="utf-8")
+
+    def _refuse_another_key(self) -> None:
+        """With another key, or none, the server would delete the streams that it cannot decrypt."""
+        file = self._folder / "key.fingerprint"
+        known = file.read_text(encoding="utf-8") if file.exists() else None
+        ours = self._key.derived("fingerprint").hex() if self._key else None
+        if known is not None and known != ours:
+            raise LedgerKeyError(
+                f"The turns in {self._folder} are encrypted with {'another' if ours else 'a'} key.",
+                remedy="Put that key back. To give up the turns that were not remembered yet, "
+                f"delete {self._folder}.",
+            )
+        if ours is not None and known is None:
+            file.touch(mode=0o600)
+            file.write_text(ours, encoding="utf-8")
+
+    def _environment(self) -> dict[str, str]:
+        if self._key is None:
+            return dict(os.environ)
+        # Begins with a letter: the server would read some of the others as numbers.
+        return {**os.environ, KEY_VARIABLE: f"key-{self._key.hex()}"}
 
     async def _wait_for_port(self, process: asyncio.subprocess.Process) -> int:
         ports_file = self._folder / f"nats-server_{process.pid}.ports"
@@ -231,13 +265,14 @@ class EmbeddedServer:
 
 
 @asynccontextmanager
-async def embedded_server(
+async def embedded_server(  # noqa: PLR0913 - what a server needs
     folder: Path,
     *,
     host: str,
     port: int,
     inherit: tuple[int, ...] = (),
     accounts: Callable[[], str] = lambda: "",
+    key: ContentKey | None = None,
 ) -> AsyncIterator[EmbeddedServer]:
     """Run a nats-server while the context lasts.
 
@@ -248,8 +283,9 @@ async def embedded_server(
         inherit: File descriptors that it keeps open, so that the lock of the data folder is held
             until the server has ended, too.
         accounts: What its configuration says of them.
+        key: Encrypts what JetStream stores.
     """
-    server = EmbeddedServer(folder, host, port, inherit, accounts)
+    server = EmbeddedServer(folder, host, port, inherit, accounts, key)
     watcher: asyncio.Task[None] | None = None
     try:
         await server.start()
@@ -268,7 +304,8 @@ def _read_from(file: Path, offset: int) -> bytes:
         return opened.read()
 
 
-def _die_with_parent() -> None:
-    """Runs in the child before exec: a killed stack must not leave a server on its files."""
+def _in_child() -> None:
+    """Runs before exec: files are private; a killed stack must not leave a server on its files."""
+    os.umask(PRIVATE)
     if _libc is not None:
         _libc.prctl(PR_SET_PDEATHSIG, signal.SIGTERM)

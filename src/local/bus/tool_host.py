@@ -11,12 +11,13 @@ from typing import Any
 import msgspec
 import structlog
 
+from local import telemetry
+from local.admission import Admission
 from local.bus.connection import BusMessage, Connection, Headers
 from local.bus.identity import signed
 from local.bus.outputs import with_preview
-from local.bus.participant import ERROR_CODE, Participant
+from local.bus.participant import Participant, error_headers
 from local.errors import DeadlineError, InvalidArgumentsError, Local2Error, TooLargeError
-from local.fair_slots import FairSlots
 from local.protocol import subjects
 from local.protocol.envelope import Caller, Envelope, decode, encode, header_of, is_past, seal
 from local.protocol.payloads import Json, ToolRequest, ToolResult
@@ -37,7 +38,7 @@ class ToolHost(Participant):
     """A tool as a participant; several hosts of one tool divide its requests.
 
     Results of more than `output_limit` characters are stored in the memory, and sent as previews.
-    `slots` divide the work fairly between users; several tools may share them.
+    `admission` takes requests, and shares the work out; several tools may share it.
     """
 
     def __init__(
@@ -46,12 +47,12 @@ class ToolHost(Participant):
         tool: Tool,
         *,
         output_limit: int = TOOL_OUTPUT_LIMIT,
-        slots: FairSlots | None = None,
+        admission: Admission | None = None,
     ) -> None:
         super().__init__(bus, name=tool.name, description=tool.description)
         self._tool = tool
         self._output_limit = output_limit
-        self._slots = slots or FairSlots()
+        self._admission = admission or Admission()
         self._request_type = ToolRequest[tool.args]  # type: ignore[name-defined]
         self._result_subject = subjects.tool_result(tool.name)
         self._log = structlog.get_logger().bind(tool=tool.name)
@@ -91,7 +92,7 @@ class ToolHost(Participant):
         try:
             request = self._decoded(message.data)
             caller = self.bus.identity.caller_of(message, request)
-            result = await self._run(caller, request, len(message.data))
+            result = await self._run(caller, request, message.data)
         except InvalidArgumentsError as error:
             request = request or header_of(message.data)
             result = ToolResult.failed(self._tool.with_choices(error))
@@ -137,11 +138,11 @@ class ToolHost(Participant):
             return decode(encode(left), self._request_type)
 
     async def _run(
-        self, caller: Caller, request: Envelope[ToolRequest[Any]], size: int
+        self, caller: Caller, request: Envelope[ToolRequest[Any]], data: bytes
     ) -> ToolResult:
         owner = caller.principal
-        with self._slots.admitted(owner, size):
-            async with self._slots.slot(owner):
+        with self._admission.admitted(owner, data):
+            async with self._admission.slot(owner):
                 if is_past(request.deadline_utc):
                     raise DeadlineError(
                         f"The deadline {request.deadline_utc} has passed; nothing was done."
@@ -187,16 +188,17 @@ class ToolHost(Participant):
         )
         headers: Headers = {}
         if message.headers and "traceparent" in message.headers:
-            headers["traceparent"] = message.headers["traceparent"]
+            headers["traceparent"] = _header_value(message.headers["traceparent"])
         if result.error is not None:
             headers[SERVICE_ERROR] = _header_value(result.error.message)
-            headers[ERROR_CODE] = result.error.code
+            headers |= error_headers(result.error)
         return encode(envelope), headers or None
 
     def _record(self, request: Envelope[Any] | None, result: ToolResult, seconds: float) -> None:
         if result.error is not None:
             self._requests.errors += 1
             self._requests.last_error = result.outcome
+            telemetry.tool_failed(self.name, result.error.code)
         self._log.info(
             "request",
             outcome=result.outcome,

@@ -37,6 +37,7 @@ from local.protocol.vectors import (
     VectorStatus,
     VectorUpsert,
 )
+from local.telemetry import question_embedded
 
 BATCH_TIMEOUT = 300.0
 """Seconds for a batch, for the sake of slow embedders; a dead worker is noticed at once."""
@@ -68,7 +69,9 @@ class VectorClient:
 
     async def search(self, text: str, limit: int, *, tenant: str) -> VectorHits:
         ask = VectorSearch(text=text, limit=limit, patience=self._search_timeout, tenant=tenant)
-        return await self._ask(subjects.VECTOR_SEARCH, ask, VectorHits, self._search_timeout)
+        hits = await self._ask(subjects.VECTOR_SEARCH, ask, VectorHits, self._search_timeout)
+        question_embedded(cached=hits.cached)
+        return hits
 
     async def upsert(self, items: list[VectorItem], *, tenant: str) -> VectorsStored:
         return await self._upsert(VectorUpsert(items=items, tenant=tenant))

@@ -1,5 +1,6 @@
 """The `local2` command: groups of commands, shown on one page in this order."""
 
+import os
 from pathlib import Path
 from typing import Annotated
 
@@ -7,6 +8,7 @@ import typer
 
 from local.cli.commands import dead_letters, memory, talk, tenants, upkeep
 from local.cli.output import Chosen
+from local.folder import PRIVATE
 
 app = typer.Typer(
     help="Memory for agents on a NATS bus.",
@@ -21,7 +23,7 @@ app.add_typer(tenants.group, name="tenants")
 
 Config = Annotated[
     Path | None,
-    typer.Option(help="Folder of bus.yaml, memory.yaml and generator.yaml; else ./config."),
+    typer.Option(help="Folder of bus.yaml, memory.yaml and the like; else ./config."),
 ]
 
 
@@ -30,7 +32,8 @@ Tenant = Annotated[str | None, typer.Option(help="Ask as this tenant, of a stack
 
 @app.callback()
 def options(context: typer.Context, config: Config = None, tenant: Tenant = None) -> None:
-    """Remember the folder of settings, and who asks, for the command that follows."""
+    """Remember the settings' folder, and who asks; what the command writes is private."""
+    os.umask(PRIVATE)
     context.obj = Chosen(config, tenant)
 
 

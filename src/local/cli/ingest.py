@@ -156,7 +156,12 @@ def _line(text: bytes, number: int) -> tuple[str | None, list[ConversationMessag
             {"session_id": line.pop("session_id", None)}, SessionField
         ).session_id
         messages = [_fitting(message) for message in messages_of(line)]
-    except (msgspec.DecodeError, UnicodeDecodeError, InvalidArgumentsError) as error:
+    except (
+        msgspec.DecodeError,
+        UnicodeDecodeError,
+        RecursionError,
+        InvalidArgumentsError,
+    ) as error:
         raise BadRequestError(
             f"Line {number} is not a message: {str(error).rstrip('.')}.",
             remedy='Nothing of this file was sent. A line is like {"role": "user", "content": "…"}',

@@ -2,17 +2,15 @@
 
 import asyncio
 import sys
-from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
 
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
+from local.cli.offline import stack_bus
 from local.cli.output import FAILED, Output, run_async, shown
 from local.client import Connection
-from local.client.access import connected
 from local.client.maintenance import memory_status, start_reindex
-from local.errors import NoRespondersError, StackNotRunningError, VectorError
+from local.errors import VectorError
 from local.examination import examined
 from local.examination.result import Verdict
 from local.logs import logging_to
@@ -64,7 +62,7 @@ def reindex(
 async def _reindex(
     settings: Settings, output: Output, embedder: str | None, *, wait: bool
 ) -> MemoryStatus:
-    async with _bus(settings, output) as bus:
+    async with stack_bus(settings, output, "rebuilding") as bus:
         await _worker_ready(bus)
         status = await start_reindex(bus, embedder)
         if embedder is not None:
@@ -94,25 +92,6 @@ async def _change(
     if wait and status.embedder != wanted:
         raise VectorError(f"{wanted} does not serve: somebody gave it up meanwhile.")
     return status
-
-
-@asynccontextmanager
-async def _bus(settings: Settings, output: Output) -> AsyncIterator[Connection]:
-    """The bus of the running stack, or that of a stack started here if none runs."""
-    async with AsyncExitStack() as resources:
-        try:
-            bus = await resources.enter_async_context(connected(settings, name="cli"))
-            await memory_status(bus)
-        except (StackNotRunningError, NoRespondersError):
-            from local.app import open_stack  # noqa: PLC0415 - needed without a stack only
-
-            output.text("No stack is running; rebuilding offline.")
-            logs = settings.memory.data_dir / "logs"
-            stack = await resources.enter_async_context(
-                open_stack(settings, log_folder=logs, with_generator=False, with_models=False)
-            )
-            bus = stack.bus
-        yield bus
 
 
 async def _worker_ready(bus: Connection) -> None:

@@ -15,6 +15,7 @@ from local.tenants.credentials import (
     SIGNING_KEY,
     Credentials,
     credentials_in,
+    memory_credentials,
     read_credentials,
 )
 from local.tenants.directory import Entries
@@ -26,16 +27,27 @@ VALID = timedelta(hours=1)
 
 @asynccontextmanager
 async def connected(
-    settings: Settings, *, name: str, user: str | None = None, patience: float = 5.0
+    settings: Settings,
+    *,
+    name: str,
+    user: str | None = None,
+    patience: float = 5.0,
+    operator: bool = False,
 ) -> AsyncIterator[Connection]:
     """A connection to the running stack, as the tenant that the settings name, for this user.
+
+    `operator`: as whoever runs the stack, where there are accounts; the memory's own credentials
+    are needed.
 
     Raises:
         StackNotRunningError: None runs, or it does not answer within `patience` seconds.
         ForbiddenError: It has accounts, and refuses the credentials.
         ConfigError: The credentials cannot be read.
     """
-    credentials = credentials_of(settings.bus, user)
+    own = operator and Entries.read(settings.bus.accounts) is not None
+    credentials = (
+        memory_credentials(settings.bus.accounts) if own else credentials_of(settings.bus, user)
+    )
     url = running_url(settings)
     async with connect(url, name=name, patience=patience, credentials=credentials) as bus:
         yield bus

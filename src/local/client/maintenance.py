@@ -10,7 +10,12 @@ import nats.js.errors
 from nats.js.api import RawStreamMsg
 
 from local.bus.connection import Connection
-from local.bus.streams import dead_letters_stream, dead_letters_subject, publish_durably
+from local.bus.streams import (
+    dead_letters_stream,
+    dead_letters_subject,
+    publish_durably,
+    turns_stream,
+)
 from local.errors import BadRequestError, BusError, InvalidArgumentsError, quoted
 from local.protocol import subjects
 from local.protocol.envelope import decode, encode, seal
@@ -79,8 +84,21 @@ async def count_letters(bus: Connection, tenant: str) -> int:
     Raises:
         BusError: The server does not answer.
     """
+    return await _count(bus, dead_letters_stream(tenant))
+
+
+async def count_turns(bus: Connection, tenant: str) -> int:
+    """The number of turns and ratings that are not in the ledger yet.
+
+    Raises:
+        BusError: The server does not answer.
+    """
+    return await _count(bus, turns_stream(tenant))
+
+
+async def _count(bus: Connection, stream: str) -> int:
     try:
-        info = await _asked(bus.client.jsm().stream_info(dead_letters_stream(tenant)))
+        info = await _asked(bus.client.jsm().stream_info(stream))
     except _NotThereError:
         return 0
     return int(info.state.messages)

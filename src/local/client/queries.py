@@ -123,5 +123,5 @@ def _refused(error: ErrorReply) -> Local2Error:
     if error.code == NoRespondersError.code:
         return NoRespondersError(error.message)
     if error.code == OverloadedError.code:
-        return OverloadedError()
+        return OverloadedError(retry_after=error.retry_after or 1.0)
     return BadRequestError(f"The query was refused: {error.message}")

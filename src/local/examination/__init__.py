@@ -2,7 +2,7 @@
 
 import asyncio
 
-from local.examination.installation import check_folder, check_minilm, check_server
+from local.examination.installation import check_folder, check_key, check_minilm, check_server
 from local.examination.models import check_models
 from local.examination.result import CheckResult
 from local.examination.stack import check_stack
@@ -14,6 +14,7 @@ async def examined(settings: Settings, *, deep: bool = False) -> list[CheckResul
     findings = [
         await check_server(),
         *[check_folder(path) for path in (settings.memory.data_dir, settings.memory.chroma_path)],
+        *check_key(settings.memory),
         check_minilm(),
     ]
     findings += await asyncio.gather(*check_models(settings))

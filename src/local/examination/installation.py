@@ -3,13 +3,18 @@
 import asyncio
 import os
 import shutil
+from collections.abc import Iterator
+from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 
 from local.bus.server import find_server
 from local.bus.streams import LEAST_FREE
-from local.errors import BusError
+from local.errors import BusError, LedgerKeyError
 from local.examination.result import CheckResult, broken
+from local.folder import PRIVATE
+from local.opening import configured_key
+from local.settings import MemorySettings
 
 MEGABYTE = 1_000_000
 """Bytes."""
@@ -55,8 +60,40 @@ def check_folder(path: Path) -> CheckResult:
             detail=f"{free} MB are free on its disk",
             remedy=f"Make room: a start needs {LEAST_FREE} MB.",
         )
-    state = "is there" if existing == above[0] else "will be made at the first start"
-    return CheckResult(name=name, verdict="ok", detail=state)
+    if existing != above[0]:
+        return CheckResult(name=name, verdict="ok", detail="will be made at the first start")
+    if exposed := list(_exposed(existing)):
+        return CheckResult(
+            name=name,
+            verdict="note",
+            detail=f"others may read {len(exposed)} files in it, as {exposed[0]}",
+            remedy=f"chmod -R go= {path}",
+        )
+    return CheckResult(name=name, verdict="ok", detail="is there")
+
+
+def _exposed(folder: Path) -> Iterator[Path]:
+    """The files that others may read or write; a private folder protects what is in it."""
+    for place, folders, files in os.walk(folder):
+        if not Path(place).stat().st_mode & PRIVATE:
+            folders.clear()
+            continue
+        for file in (Path(place, name) for name in files):
+            with suppress(FileNotFoundError):  # of a running stack
+                if file.lstat().st_mode & PRIVATE:
+                    yield file
+
+
+def check_key(settings: MemorySettings) -> Iterator[CheckResult]:
+    """Whether the key that is configured can be used, and nobody else may read it."""
+    name = "content key"
+    try:
+        key = configured_key(settings)
+    except LedgerKeyError as error:
+        yield broken(name, error)
+    else:
+        if key is not None:
+            yield CheckResult(name=name, verdict="ok", detail="it is there, for nobody else")
 
 
 def check_minilm() -> CheckResult:

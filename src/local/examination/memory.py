@@ -5,11 +5,13 @@ from collections.abc import Sequence
 from local.examination.result import CheckResult, Verdict
 from local.ledger.records import Counts
 from local.ledger.tasks import TaskCounts
+from local.protocol.backups import BackupStatus
 from local.protocol.envelope import utc_now
 from local.protocol.payloads import MemoryStatus, NextIndex, TasksSetAside
 from local.protocol.upkeep import ConsolidationStatus
 from local.settings import MemorySettings
 
+BACKUP = "backups"
 STALLED = 30.0
 """Seconds without a newly indexed record, while some wait; a batch takes fewer."""
 
@@ -63,6 +65,16 @@ def consolidation(status: ConsolidationStatus | None) -> CheckResult:
         detail += "; it was interrupted"
         return CheckResult(name=name, verdict="note", detail=detail, remedy="The next one goes on.")
     return CheckResult(name=name, verdict="ok", detail=detail)
+
+
+def backups(status: BackupStatus) -> CheckResult:
+    if status.problem is not None:
+        return CheckResult(name=BACKUP, verdict="broken", detail=status.problem)
+    if status.scheduled is None:
+        remedy = "Set backup_folder in config/memory.yaml, or run `local2 backup DIR`."
+        return CheckResult(name=BACKUP, verdict="note", detail="none by themselves", remedy=remedy)
+    when = f"the newest of {status.newest:%Y-%m-%d %H:%M}" if status.newest else "none yet"
+    return CheckResult(name=BACKUP, verdict="ok", detail=f"{when}, in {status.scheduled}")
 
 
 def turns(status: MemoryStatus) -> CheckResult:

@@ -3,7 +3,7 @@
 from collections.abc import Coroutine, Iterator
 from typing import Any
 
-from local.errors import ConfigError, Local2Error, RerankError
+from local.errors import ConfigError, Local2Error, RerankError, without_credentials
 from local.examination.result import CheckResult, Verdict, broken
 from local.llm.ollama import installed_models
 from local.memory.recall.reranker import HttpReranker
@@ -43,17 +43,18 @@ async def _ollama(name: str, url: str, model: str, *, needed: bool, without: str
     """Whether Ollama has a model; it is a fault only if the configuration requires Ollama."""
     verdict: Verdict = "broken" if needed else "note"
     otherwise = "" if needed else f" Without it {without}."
+    shown = without_credentials(url)
     try:
         models = await installed_models(url)
     except Local2Error as error:
         detail = error.message + otherwise
         return CheckResult(name=name, verdict=verdict, detail=detail, remedy="ollama serve")
     if model in models or f"{model}:latest" in models:
-        return CheckResult(name=name, verdict="ok", detail=f"{model}, Ollama at {url}")
+        return CheckResult(name=name, verdict="ok", detail=f"{model}, Ollama at {shown}")
     return CheckResult(
         name=name,
         verdict=verdict,
-        detail=f"Ollama at {url} does not have {model}.{otherwise}",
+        detail=f"Ollama at {shown} does not have {model}.{otherwise}",
         remedy=f"ollama pull {model}",
     )
 

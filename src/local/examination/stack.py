@@ -3,9 +3,11 @@
 from collections.abc import AsyncIterator
 
 from local.client.access import connected
+from local.client.backups import backup_status
 from local.client.maintenance import memory_status
-from local.errors import RESTORE, BusError, StorageError
+from local.errors import RESTORE, BusError, FolderLockedError, StorageError
 from local.examination.memory import (
+    backups,
     consolidation,
     counted,
     dead_letters,
@@ -18,7 +20,7 @@ from local.examination.memory import (
 from local.examination.result import CheckResult, broken
 from local.folder import folder_lock
 from local.ledger.records import Counts
-from local.opening import has_ledger, open_ledger, refuse_a_missing_ledger
+from local.opening import configured_key, has_ledger, open_ledger, refuse_a_missing_ledger
 from local.protocol.envelope import DEFAULT_TENANT
 from local.settings import MemorySettings, Settings
 from local.vectors.config import count_vectors
@@ -26,6 +28,11 @@ from local.vectors.config import count_vectors
 PATIENCE = 2.0
 """Seconds to wait for a stack; one that runs answers at once."""
 WHOLE = "whole ledger"
+UNANSWERED = (
+    "Wait a moment if it has only been started. If it stays silent its log says why: end that "
+    "process, with SIGKILL if need be, and start the stack again; nothing that was acknowledged is "
+    "lost."
+)
 STOP_FIRST = "Stop the stack, which writes it meanwhile, and ask again."
 
 
@@ -40,6 +47,8 @@ async def check_stack(settings: Settings, *, deep: bool) -> AsyncIterator[CheckR
             yield tasks(status.set_aside)
             yield consolidation(status.consolidation)
             yield turns(status)
+            async with connected(settings, name="cli", operator=True) as own:
+                yield backups(await backup_status(own))
             if status.to_anonymise:
                 yield retention(status, settings.memory)
             yield dead_letters(status)
@@ -54,14 +63,15 @@ async def check_stack(settings: Settings, *, deep: bool) -> AsyncIterator[CheckR
 async def _ledger(memory: MemorySettings, *, deep: bool) -> AsyncIterator[CheckResult]:
     """Without a stack, the ledger is read; its index is compared at the next start."""
     try:
-        refuse_a_missing_ledger(memory)
+        key = configured_key(memory)
+        refuse_a_missing_ledger(memory, DEFAULT_TENANT, key)
         if memory.data_dir.is_file():  # the check of the folder reports it
             return
-        if not has_ledger(memory):
+        if not has_ledger(memory, DEFAULT_TENANT, key):
             yield CheckResult(name="ledger", verdict="ok", detail="nothing is remembered yet")
             return
         with folder_lock(memory.data_dir):
-            async with open_ledger(memory, DEFAULT_TENANT) as ledger:
+            async with open_ledger(memory, DEFAULT_TENANT, key) as ledger:
                 counts = await ledger.counts()
                 yield CheckResult(name="ledger", verdict="ok", detail=counted(counts))
                 yield tasks(await ledger.backlog.counts())
@@ -69,6 +79,9 @@ async def _ledger(memory: MemorySettings, *, deep: bool) -> AsyncIterator[CheckR
                     vectors = count_vectors(memory.chroma_path, memory.collection)
                     yield _whole(await ledger.unsound())
                     yield _compared(counts, vectors)
+    except FolderLockedError as error:
+        detail = f"Not read: process {error.holder} works on it, and does not answer on the bus."
+        yield CheckResult(name="ledger", verdict="broken", detail=detail, remedy=UNANSWERED)
     except StorageError as error:
         yield broken("ledger", error)
 

@@ -17,7 +17,7 @@ from local.bus.participant import Participant
 from local.client.tools import Toolbox, call_tool
 from local.conversation.knowledge_graph import KGMemory
 from local.errors import InvalidArgumentsError, ModelError, OverloadedError, RequestError
-from local.fair_slots import FairSlots
+from local.fair_slots import FairSlots, SlotLimits
 from local.generator.publication import TurnPublisher
 from local.generator.session import GeneratorSession, SessionEvents
 from local.generator.toolset import RecentTools
@@ -54,7 +54,16 @@ class GeneratorAgent(Participant):
         super().__init__(bus, name=NAME, description=f"Answers queries ({model.name}).")
         self._model = model
         self._settings = settings
-        self._turns = FairSlots(TURNS, settings.turns_per_user, admitted=TURNS_ADMITTED)
+        self._turns = FairSlots(
+            SlotLimits(
+                running=TURNS,
+                running_tenant=TURNS,
+                running_user=settings.turns_per_user,
+                admitted=TURNS_ADMITTED,
+                admitted_tenant=TURNS_ADMITTED,
+                admitted_user=TURNS_ADMITTED // 2,
+            )
+        )
         self._sessions = WeakValueDictionary[SessionKey, GeneratorSession]()
         self._recent = OrderedDict[SessionKey, GeneratorSession]()
         self._events = SessionEvents(bus)

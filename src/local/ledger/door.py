@@ -4,8 +4,33 @@ A module of its own, since the types beside it are imported by many that need no
 """
 
 from local.ledger.sqlite.backlog import TaskQueue
+from local.ledger.sqlite.copies import (
+    Contents,
+    contents_of,
+    copy,
+    counted,
+    ensure_known,
+    kept_files,
+    ledger_key,
+    refuse_without_room,
+)
+from local.ledger.sqlite.forgotten import forget_again
 from local.ledger.sqlite.index import IndexedRecords
 from local.ledger.sqlite.ledger import Ledger
 from local.ledger.sqlite.upkeep import Upkeep
 
-__all__ = ["IndexedRecords", "Ledger", "TaskQueue", "Upkeep"]
+__all__ = [
+    "Contents",
+    "IndexedRecords",
+    "Ledger",
+    "TaskQueue",
+    "Upkeep",
+    "contents_of",
+    "copy",
+    "counted",
+    "ensure_known",
+    "forget_again",
+    "kept_files",
+    "ledger_key",
+    "refuse_without_room",
+]

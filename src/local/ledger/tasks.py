@@ -1,5 +1,6 @@
 """Tasks: what has yet to be done with a record after its write was acknowledged."""
 
+from datetime import timedelta
 from typing import Final, Literal, get_args
 
 import msgspec
@@ -10,6 +11,9 @@ another embedder into the index that is filled to take the place of that one. `e
 message for facts. `judge`: compare a fact with older ones that it may contradict."""
 OF_ACTIVE: Final = tuple(kind for kind in get_args(TaskKind) if kind != "unindex")
 """What is not to be done any more with a record that is superseded."""
+
+LAST_RETRY = timedelta(seconds=100)
+"""The longest that a task which has failed waits for another attempt."""
 
 
 class Task(msgspec.Struct, frozen=True, kw_only=True):

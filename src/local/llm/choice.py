@@ -6,7 +6,7 @@ model can do is left out.
 
 import structlog
 
-from local.errors import ModelError
+from local.errors import ModelError, without_credentials
 from local.llm.models import ChatModel, StructuredModel
 from local.llm.ollama import OllamaModel
 from local.llm.rules import RulesModel
@@ -39,7 +39,7 @@ async def choose_chat_model(
         if preference == "ollama":
             raise
         return _chosen(RulesModel(), reason=str(error))
-    return _chosen(chat_model, reason=f"Ollama at {ollama_url} has it")
+    return _chosen(chat_model, reason=f"Ollama at {without_credentials(ollama_url)} has it")
 
 
 def _chosen(chat_model: ChatModel, *, reason: str) -> ChatModel:

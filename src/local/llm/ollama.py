@@ -15,10 +15,19 @@ import msgspec
 import structlog
 from ollama import AsyncClient, ChatResponse, Message, ResponseError, Tool
 
-from local.errors import ConfigError, ModelError, ModelRefusedError, PromptTooLargeError, echoed
+from local.errors import (
+    ConfigError,
+    ModelError,
+    ModelRefusedError,
+    PromptTooLargeError,
+    echoed,
+    without_credentials,
+)
 from local.llm.framing import schema_of, system_prompt, user_prompt
 from local.llm.models import ChatChunk, ChatMessage, ToolCall, ToolDefinition, Usage
+from local.telemetry import CountTokens, model_call
 
+PROVIDER = "ollama"
 PROBE_SECONDS = 2.0
 """How long a server may take to connect, and to answer which models it has. A start waits for
 it."""
@@ -48,7 +57,7 @@ class OllamaModel:
     ) -> None:
         self.name = model
         self._client = client
-        self._url = url
+        self._url = without_credentials(url)
         self._options = options
         self._thinks = thinks
 
@@ -92,7 +101,10 @@ class OllamaModel:
         their_messages = [_to_ollama(message) for message in messages]
         their_tools = list(_to_ollama_tools(tools))
         done_reason = None
-        with _as_model_errors(self.name, self._url):
+        with (
+            model_call("chat", self.name, PROVIDER) as used,
+            _as_model_errors(self.name, self._url),
+        ):
             parts = await self._client.chat(
                 self.name,
                 messages=their_messages,
@@ -105,9 +117,11 @@ class OllamaModel:
             async with aclosing(cast(AsyncGenerator[ChatResponse, None], parts)):
                 async for part in parts:
                     done_reason = part.done_reason if part.done else None
+                    if part.done:
+                        used(part.prompt_eval_count or 0, part.eval_count or 0)
                     if chunk := _from_ollama(part):
                         yield chunk
-        self._check_end(done_reason)
+            self._check_end(done_reason)
 
     async def answer_as(
         self, into: type[T], *, instruction: str, material: msgspec.Struct, within: float
@@ -116,13 +130,16 @@ class OllamaModel:
             Message(role="system", content=system_prompt(into, instruction)),
             Message(role="user", content=user_prompt(material)),
         ]
-        try:
-            async with asyncio.timeout(within):
-                return await self._decoded_answer(into, messages)
-        except TimeoutError as error:
-            raise ModelError(f"{self.name} did not answer within {within:g} s.") from error
+        with model_call("chat", self.name, PROVIDER) as used:
+            try:
+                async with asyncio.timeout(within):
+                    return await self._decoded_answer(into, messages, used)
+            except TimeoutError as error:
+                raise ModelError(f"{self.name} did not answer within {within:g} s.") from error
 
-    async def _decoded_answer(self, into: type[T], messages: Sequence[Message]) -> T:
+    async def _decoded_answer(
+        self, into: type[T], messages: Sequence[Message], used: CountTokens
+    ) -> T:
         """Ask without thinking, which is faster, and again with thinking if the answer is unusable.
 
         Without thinking Ollama ignores the schema for some models (ollama/ollama#15260), and
@@ -137,6 +154,7 @@ class OllamaModel:
                     think=think,
                     options={**self._options, "temperature": 0},
                 )
+            used(answer.prompt_eval_count or 0, answer.eval_count or 0)
             decoded = _decoded(answer.message.content or "", into)
             if decoded is not None:
                 return decoded
@@ -179,7 +197,7 @@ async def _connect(url: str) -> AsyncClient:
         return await asyncio.to_thread(AsyncClient, host=url, timeout=timeout)
     except ValueError as error:
         raise ConfigError(
-            f"The address of Ollama, {url!r}, is not a URL: {error}.",
+            f"The address of Ollama, {without_credentials(url)!r}, is not a URL.",
             remedy="Set ollama_url in config/generator.yaml or LOCAL2_GENERATOR__OLLAMA_URL.",
         ) from error
 
@@ -250,6 +268,7 @@ def _decoded(content: str, into: type[T]) -> T | None:
 @contextmanager
 def _as_model_errors(model: str, url: str) -> Iterator[None]:
     """Turn whatever the ollama package raises into our errors."""
+    url = without_credentials(url)
     try:
         yield
     except ResponseError as error:

@@ -6,6 +6,7 @@ from datetime import datetime
 import msgspec
 
 from local.errors import ForbiddenError, InvalidArgumentsError
+from local.fair_slots import FairSlots
 from local.ledger.door import Ledger
 from local.ledger.records import TENANT_OWNED
 from local.llm.models import StructuredModel
@@ -67,10 +68,12 @@ class Memory:
         clock: Clock = utc_now,
         models: Models | None = None,
         streams: Streams | None = None,
+        searches: FairSlots | None = None,
     ) -> None:
         """`own_tools`: names of the tools over this memory, whose results are not recorded.
 
-        `streams`: where the bus keeps what is said until it is stored.
+        `streams`: where the bus keeps what is said until it is stored. `searches`: the slots that
+        every tenant's searches share.
         """
         models = models or Models()
         self.tenant = ledger.tenant
@@ -109,6 +112,7 @@ class Memory:
             feedback_weight=settings.feedback_weight,
             min_score=settings.min_score,
             clock=lambda: self.clock(),  # noqa: PLW0108 - a test sets another one
+            slots=searches,
         )
         self.retention = Retention(ledger, settings, announce, lambda: self.clock())  # noqa: PLW0108
         self.outside = Outside(self.backlog, vectors, streams or NoStreams(), self.recaller)

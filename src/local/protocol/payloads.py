@@ -25,9 +25,16 @@ class ToolRequest(msgspec.Struct, Generic[A], kw_only=True):
     args: A
 
 
-class ErrorReply(msgspec.Struct, kw_only=True):
+class ErrorReply(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """`retry_after`: seconds after which the same may succeed, where that is known."""
+
     code: ErrorCode
     message: str
+    retry_after: float | None = None
+
+    @classmethod
+    def of(cls, error: Local2Error) -> "ErrorReply":
+        return cls(code=error.code, message=str(error), retry_after=error.retry_after)
 
 
 class ToolResult(msgspec.Struct, kw_only=True, omit_defaults=True):
@@ -54,7 +61,7 @@ class ToolResult(msgspec.Struct, kw_only=True, omit_defaults=True):
 
     @classmethod
     def failed(cls, error: Local2Error) -> "ToolResult":
-        reply = ErrorReply(code=error.code, message=str(error))
+        reply = ErrorReply.of(error)
         return cls(ok=False, content=f"Error ({error.code}): {error}", error=reply)
 
 

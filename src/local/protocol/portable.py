@@ -6,11 +6,11 @@ dropping what a newer local2 stored would be a loss without a word.
 """
 
 from datetime import datetime
-from typing import Annotated, Final, TypeVar
+from typing import Annotated, ClassVar, Final, TypeVar
 
 import msgspec
 
-from local.errors import BadRequestError, echoed
+from local.errors import BadRequestError, echoed, quoted
 from local.protocol.memories import Durability, Kind, Owning, RetiredWhy, SourceClass
 from local.protocol.payloads import Json
 
@@ -23,10 +23,13 @@ LINES = 500
 
 Text = Annotated[str, msgspec.Meta(min_length=1)]
 Moment = Annotated[datetime, msgspec.Meta(tz=True)]
-Stamp = Annotated[str, msgspec.Meta(pattern=r"^\d{4}")]
+YEAR = len("2026")
+RatedAt = Annotated[str, msgspec.Meta(pattern=r"^[0-9]{4}")]
 """A time as the ledger has it; those of the first release may be a year alone."""
+Stamp = Annotated[RatedAt, msgspec.Meta(min_length=YEAR + 1)]
 Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
-Count = Annotated[int, msgspec.Meta(ge=0)]
+Score = Annotated[float, msgspec.Meta(ge=-1, le=1)]
+Count = Annotated[int, msgspec.Meta(ge=0, lt=2**53)]
 
 
 class Line(
@@ -94,7 +97,7 @@ class RecordLine(Line, frozen=True):
     keywords: tuple[str, ...] = ()
     queries: tuple[str, ...] = ()
     confidence: Share | None = None
-    score: float | None = None
+    score: Score | None = None
     superseded_by: str | None = None
     retired_at: Moment | None = None
     retired_why: RetiredWhy | None = None
@@ -115,20 +118,34 @@ class RelationLine(Line, frozen=True):
     target: Text
 
 
-class FeedbackLine(Line, frozen=True):
+class StampedLine(Line, frozen=True):
+    """Base of lines with a time as the ledger has it, which the ledger must be able to read."""
+
+    stamp: ClassVar[str] = "event_time"
+
+    def __post_init__(self) -> None:
+        if len(time := getattr(self, self.stamp)) == YEAR:
+            return
+        try:
+            msgspec.convert(time, datetime)
+        except msgspec.ValidationError as error:
+            raise ValueError(f"{self.stamp}: {quoted(time)} is no time") from error
+
+
+class FeedbackLine(StampedLine, frozen=True):
     owner: str
     query_id: str
-    score: Annotated[float, msgspec.Meta(ge=-1, le=1)]
-    event_time: Stamp
+    score: Score
+    event_time: RatedAt
     session_id: str | None = None
     answer: str | None = None
     comment: str | None = None
 
 
-class NoteLine(Line, frozen=True):
+class NoteLine(StampedLine, frozen=True):
     owner: str
     session_id: str
-    position: int
+    position: Count
     role: str
     content: str
     event_time: Stamp
@@ -136,9 +153,10 @@ class NoteLine(Line, frozen=True):
     merged: Count = 0
 
 
-class OutputLine(Line, frozen=True):
+class OutputLine(StampedLine, frozen=True):
     """A part of a long tool output."""
 
+    stamp = "kept_at"
     owner: str
     key: Text
     first: Count
@@ -148,7 +166,7 @@ class OutputLine(Line, frozen=True):
     last: bool = False
 
 
-class AuditLine(Line, frozen=True):
+class AuditLine(StampedLine, frozen=True):
     action: Text
     record_id: str
     event_time: Stamp
@@ -159,9 +177,10 @@ class AuditLine(Line, frozen=True):
     detail: Json = {}
 
 
-class AccessLine(Line, frozen=True):
+class AccessLine(StampedLine, frozen=True):
     """How often a record was recalled; so many of these times are in its importance."""
 
+    stamp = "last"
     record: Text
     times: Count
     last: Stamp
@@ -266,7 +285,7 @@ class ImportRequest(msgspec.Struct, kw_only=True, omit_defaults=True):
     0; with `cut` more of them follow.
     """
 
-    number: int
+    number: Count
     lines: list[msgspec.Raw] = []
     piece: bytes = b""
     transfer: str = ""

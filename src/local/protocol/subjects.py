@@ -31,8 +31,11 @@ MEMORY_TURN = "memory.turn"
 MEMORY_PROBE = "memory.probe"
 MEMORY_STATUS = "memory.status"
 MEMORY_REINDEX = "memory.reindex"
+MEMORY_HEALTH = "memory.health"
+MEMORY_READY = "memory.ready"
 MEMORY_EXPORT = "memory.export"
 MEMORY_IMPORT = "memory.import"
+MEMORY_BACKUP = "memory.backup"
 MEMORY_OUTPUT_KEEP = "memory.output.keep"
 SESSION_COMPACTION = "session.compaction"
 SESSION_CLEAR = "session.clear"
@@ -51,6 +54,8 @@ VECTOR_READY = "vector.ready"
 ASKED = (
     "tool.request.>",
     MEMORY_STATUS,
+    MEMORY_READY,
+    MEMORY_HEALTH,
     MEMORY_REINDEX,
     MEMORY_EXPORT,
     MEMORY_IMPORT,

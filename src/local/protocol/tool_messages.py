@@ -189,6 +189,11 @@ def _succeeded(content: object, data: object = None) -> ToolResult:
     return ToolResult(ok=True, content=as_text(content), data=data)
 
 
+def _seconds(value: object) -> float | None:
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return float(value) if is_number and value >= 0 else None  # type: ignore[arg-type, operator]
+
+
 def _failed(error: object, content: str) -> ToolResult:
     """`error` is a text, or an object with a message and perhaps one of our codes."""
     fields = error if isinstance(error, dict) else {"message": error}
@@ -197,6 +202,7 @@ def _failed(error: object, content: str) -> ToolResult:
     reply = ErrorReply(
         code=CODES.get(str(fields.get("code")), ToolFailedError.code),
         message=message or "The tool's answer says nothing.",
+        retry_after=_seconds(fields.get("retry_after")),
     )
     return ToolResult(
         ok=False, content=content or f"Error ({reply.code}): {reply.message}", error=reply

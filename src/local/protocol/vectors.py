@@ -22,13 +22,14 @@ class VectorSearch(msgspec.Struct, kw_only=True):
 class VectorHits(msgspec.Struct, kw_only=True):
     """Best first. Hits with a cosine below `min_score` are noise with this embedder.
 
-    `question` is the vector of the text that was searched for.
+    `question` is the vector of the text that was searched for; `cached`: it was known already.
     """
 
     hits: list[VectorHit]
     min_score: float
     embedder: str
     question: bytes = b""
+    cached: bool = False
 
 
 class VectorItem(msgspec.Struct, kw_only=True, omit_defaults=True):

@@ -28,11 +28,11 @@ from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 import msgspec
-import yaml
 from msgspec.structs import replace
 
 from local.errors import ConfigError
 from local.protocol.payloads import Json
+from local.settings import read_yaml_file
 from local.stories import checks
 from local.stories.checks import Check, Text, filled, names_in, text_of
 from local.stories.hosting import StoryTool
@@ -263,12 +263,13 @@ def load_story(path: Path) -> Story:
         ConfigError: It cannot be read, or is no story; the error names the file and the field.
     """
     try:
-        document = yaml.safe_load(path.read_text(encoding="utf-8"))
-        return msgspec.convert(_with_kinds(document), Story)
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise ConfigError(f"Cannot read the story {path}: {error}") from error
-    except msgspec.ValidationError as error:
+        story = msgspec.convert(_with_kinds(read_yaml_file(path)), Story)
+        msgspec.json.encode(story)  # what is not Unicode, or is within itself, cannot be sent
+    except FileNotFoundError as error:
+        raise ConfigError(f"There is no story {path}.") from error
+    except (msgspec.ValidationError, UnicodeEncodeError, RecursionError) as error:
         raise ConfigError(f"{path}: {error}.") from error
+    return story
 
 
 def _with_kinds(document: Any) -> Any:

@@ -17,6 +17,10 @@ GENERATOR = "generator"
 OPERATOR = "local2"
 """As whom the commands ask."""
 SIGNING_KEY = "signing.pem"
+CONTENT_KEY = "content.key"
+"""Encrypts what a tenant's ledger holds."""
+JETSTREAM_KEY = "jetstream.key"
+"""Encrypts what the embedded server stores, of all tenants."""
 SUFFIX = ".nk"
 
 

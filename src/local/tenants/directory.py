@@ -17,6 +17,7 @@ import yaml
 from local.errors import ConfigError, ForbiddenError
 from local.protocol.envelope import Role
 from local.protocol.subjects import checked_tenant_name
+from local.settings import read_yaml_file
 from local.tenants.roles import Roles, lesser
 from local.tenants.tokens import Person, TokenKey, Verifier
 
@@ -60,11 +61,10 @@ class Entries(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         """
         path = folder / FILE
         try:
-            content = yaml.safe_load(path.read_text(encoding="utf-8"))
-            entries = msgspec.convert(content, cls)
+            entries = msgspec.convert(read_yaml_file(path), cls)
         except FileNotFoundError:
             return None
-        except (OSError, UnicodeDecodeError, yaml.YAMLError, msgspec.ValidationError) as error:
+        except (msgspec.ValidationError, UnicodeEncodeError) as error:
             raise ConfigError(f"Cannot read {path}: {error}") from error
         for name in entries.tenants:
             checked_tenant_name(name)

@@ -61,4 +61,5 @@ TOOL = MemoryTool(
     args=AddDocument,
     function=add_document,
     for_models=False,
+    operation="upsert_memory",
 )

@@ -71,4 +71,5 @@ TOOL = MemoryTool(
     args=AddKnowledge,
     function=add_knowledge,
     for_models=False,
+    operation="upsert_memory",
 )

@@ -29,7 +29,7 @@ class Audit(Args, frozen=True):
         100
     )
     before: Annotated[
-        Annotated[int, msgspec.Meta(ge=1)] | None,
+        Annotated[int, msgspec.Meta(ge=1, lt=2**53)] | None,
         msgspec.Meta(description="Go on behind the last page: its `next`."),
     ] = None
 

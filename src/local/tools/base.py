@@ -10,15 +10,17 @@ from typing import Annotated, Any, Generic, NamedTuple, Protocol, TypeVar
 
 import msgspec
 
-from local import __version__
+from local import __version__, telemetry
 from local.llm.framing import INSET, inset
 from local.memory.service import MemoryService
 from local.memory.tenant import Memories
 from local.protocol.envelope import Caller, utc_now
 from local.protocol.payloads import ToolResult
 from local.protocol.tool import Tool, ToolOutput
+from local.telemetry import MemoryOperation
 
 A = TypeVar("A", bound=msgspec.Struct)
+Run = Callable[[Caller, A], Awaitable[ToolOutput]]
 
 TopicKey = Annotated[
     str,
@@ -43,7 +45,8 @@ class MemoryTool(msgspec.Struct, Generic[A], frozen=True, kw_only=True):
     """What a tool's file declares; over a memory it becomes a Tool.
 
     `shows`: the ids of the records that the data of a result shows. `for_models`: whether a model
-    may be offered it; a tool for programs takes room that its conversation needs.
+    may be offered it; a tool for programs takes room that its conversation needs. `operation`: what
+    it does with memories, in traces.
     """
 
     name: str
@@ -52,6 +55,7 @@ class MemoryTool(msgspec.Struct, Generic[A], frozen=True, kw_only=True):
     function: Callable[[MemoryService, A], Awaitable[ToolOutput]]
     shows: Callable[[Any], Iterable[str]] = lambda _: ()
     for_models: bool = True
+    operation: MemoryOperation | None = None
 
     def over(self, memories: Memories) -> Tool:
         """The Tool; its caller comes from the bus and cannot be chosen by arguments."""
@@ -68,13 +72,27 @@ class MemoryTool(msgspec.Struct, Generic[A], frozen=True, kw_only=True):
             description=self.description,
             version=__version__,
             args=self.args,
-            run=run,
+            run=self._traced(run),
             reads_memory=True,
             for_models=self.for_models,
             recorded=False,
             whole=True,
             answering=answering,
         )
+
+    def _traced(self, run: Run[A]) -> Run[A]:
+        """The function in a span, where there are traces; else itself."""
+        if telemetry.tracer is None or (operation := self.operation) is None:
+            return run
+
+        async def trace(caller: Caller, arguments: A) -> ToolOutput:
+            with telemetry.memory_operation(operation, caller.tenant) as count:
+                output = await run(caller, arguments)
+                if operation == "search_memory":
+                    count(len(list(self.shows(output.data))))
+                return output
+
+        return trace
 
 
 TEXT_BYTES = 8_000

@@ -70,4 +70,5 @@ TOOL = MemoryTool[Consolidate](
     args=Consolidate,
     function=consolidate,
     for_models=False,
+    operation="update_memory",
 )

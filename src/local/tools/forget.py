@@ -56,5 +56,10 @@ def _text(receipt: Receipt) -> str:
 
 
 TOOL = MemoryTool[Forget](
-    name="forget", description=DESCRIPTION, args=Forget, function=forget, for_models=False
+    name="forget",
+    description=DESCRIPTION,
+    args=Forget,
+    function=forget,
+    for_models=False,
+    operation="delete_memory",
 )

@@ -64,5 +64,10 @@ def _messages(args: Ingest) -> list[ConversationMessage]:
 
 
 TOOL = MemoryTool[Ingest](
-    name="ingest", description=DESCRIPTION, args=Ingest, function=ingest, for_models=False
+    name="ingest",
+    description=DESCRIPTION,
+    args=Ingest,
+    function=ingest,
+    for_models=False,
+    operation="upsert_memory",
 )

@@ -98,4 +98,5 @@ TOOL = MemoryTool[LoadSession](
     function=load_session,
     shows=_shown,
     for_models=False,
+    operation="search_memory",
 )

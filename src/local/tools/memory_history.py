@@ -71,4 +71,5 @@ TOOL = MemoryTool[MemoryHistory](
     args=MemoryHistory,
     function=memory_history,
     shows=_shown,
+    operation="search_memory",
 )

@@ -52,4 +52,10 @@ async def note(memory: MemoryService, args: MakeNote) -> ToolOutput:
     )
 
 
-TOOL = MemoryTool(name="note", description=DESCRIPTION, args=MakeNote, function=note)
+TOOL = MemoryTool(
+    name="note",
+    description=DESCRIPTION,
+    args=MakeNote,
+    function=note,
+    operation="create_memory",
+)

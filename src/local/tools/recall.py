@@ -232,5 +232,10 @@ def _shown(data: RecalledItems) -> list[str]:
 
 
 TOOL = MemoryTool[Recall](
-    name="recall", description=DESCRIPTION, args=Recall, function=recall, shows=_shown
+    name="recall",
+    description=DESCRIPTION,
+    args=Recall,
+    function=recall,
+    shows=_shown,
+    operation="search_memory",
 )

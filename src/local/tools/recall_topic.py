@@ -61,4 +61,5 @@ TOOL = MemoryTool[RecallTopic](
     args=RecallTopic,
     function=recall_topic,
     shows=_shown,
+    operation="search_memory",
 )

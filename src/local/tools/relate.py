@@ -41,5 +41,10 @@ async def relate(memory: MemoryService, args: Relate) -> ToolOutput:
 
 
 TOOL = MemoryTool[Relate](
-    name="relate", description=DESCRIPTION, args=Relate, function=relate, for_models=False
+    name="relate",
+    description=DESCRIPTION,
+    args=Relate,
+    function=relate,
+    for_models=False,
+    operation="update_memory",
 )

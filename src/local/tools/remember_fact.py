@@ -66,5 +66,9 @@ async def remember_fact(memory: MemoryService, args: RememberFact) -> ToolOutput
 
 
 TOOL = MemoryTool[RememberFact](
-    name="remember_fact", description=DESCRIPTION, args=RememberFact, function=remember_fact
+    name="remember_fact",
+    description=DESCRIPTION,
+    args=RememberFact,
+    function=remember_fact,
+    operation="upsert_memory",
 )

@@ -57,5 +57,9 @@ async def save_memory(memory: MemoryService, args: SaveMemory) -> ToolOutput:
 
 
 TOOL = MemoryTool(
-    name="save_memory", description=DESCRIPTION, args=SaveMemory, function=save_memory
+    name="save_memory",
+    description=DESCRIPTION,
+    args=SaveMemory,
+    function=save_memory,
+    operation="upsert_memory",
 )

@@ -48,4 +48,10 @@ async def save_topic(memory: MemoryService, args: SaveTopic) -> ToolOutput:
     )
 
 
-TOOL = MemoryTool(name="save_topic", description=DESCRIPTION, args=SaveTopic, function=save_topic)
+TOOL = MemoryTool(
+    name="save_topic",
+    description=DESCRIPTION,
+    args=SaveTopic,
+    function=save_topic,
+    operation="upsert_memory",
+)

@@ -92,4 +92,5 @@ TOOL = MemoryTool[SearchMemory](
     args=SearchMemory,
     function=search_memory,
     shows=_shown,
+    operation="search_memory",
 )

@@ -36,4 +36,5 @@ TOOL = MemoryTool[NoArguments](
     function=top_memories,
     shows=_shown,
     for_models=False,
+    operation="search_memory",
 )

@@ -38,5 +38,10 @@ def _summary(report: UndoReport) -> str:
 
 
 TOOL = MemoryTool[Undo](
-    name="undo", description=DESCRIPTION, args=Undo, function=undo, for_models=False
+    name="undo",
+    description=DESCRIPTION,
+    args=Undo,
+    function=undo,
+    for_models=False,
+    operation="update_memory",
 )

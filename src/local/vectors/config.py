@@ -10,8 +10,11 @@ import msgspec
 
 from local.errors import IndexDamagedError, StorageError
 from local.ledger.sqlite.database import read_only
-from local.settings import EmbedderChoice, MemorySettings
+from local.settings import EmbedderChoice, Settings
+from local.tenants.credentials import Credentials
 
+DIRTY = ".dirty"
+"""A file in Chroma's folder: its last owner did not close it, or the ledger is another one."""
 EXIT_SOFTWARE = 70
 """The exit code of a worker in which Chroma or the embedder failed with more than an exception
 (EX_SOFTWARE of sysexits.h)."""
@@ -41,22 +44,32 @@ class WorkerConfig(msgspec.Struct, frozen=True, kw_only=True):
     embedding_model: str
     ollama_url: str
     secret: str = ""
+    credentials: Credentials | None = None
+    traces: bool = False
     log_file: Path | None = None
 
     @classmethod
     def of(
-        cls, settings: MemorySettings, bus_url: str, secret: str, log_folder: Path | None
+        cls,
+        settings: Settings,
+        bus_url: str,
+        secret: str,
+        log_folder: Path | None,
+        credentials: Credentials | None = None,
     ) -> Self:
         """What the settings say; without a folder the worker logs to standard error."""
+        memory = settings.memory
         return cls(
             bus_url=bus_url,
             secret=secret,
-            chroma_path=settings.chroma_path,
-            collection=settings.collection,
-            models_dir=settings.data_dir / "models",
-            embedder=settings.embedder,
-            embedding_model=settings.embedding_model,
-            ollama_url=settings.ollama_url,
+            credentials=credentials,
+            traces=settings.telemetry.traces,
+            chroma_path=memory.chroma_path,
+            collection=memory.collection,
+            models_dir=memory.data_dir / "models",
+            embedder=memory.embedder,
+            embedding_model=memory.embedding_model,
+            ollama_url=memory.ollama_url,
             log_file=log_folder / "vector_worker.log" if log_folder else None,
         )
 
@@ -77,6 +90,12 @@ def count_vectors(folder: Path, collection: str) -> int:
         return int(read_only(folder / "chroma.sqlite3", COUNT, {"name": collection})[0])
     except StorageError:
         return 0
+
+
+def distrust_index(folder: Path | None) -> None:
+    """Have the next worker's index compared with the ledger, record by record, if there is one."""
+    if folder is not None and folder.is_dir():
+        (folder / DIRTY).touch(mode=0o600)
 
 
 def segments_of(folder: Path, collection: str) -> set[str]:

@@ -24,6 +24,7 @@ from chromadb.config import Settings
 from chromadb.errors import ChromaError, InternalError, NotFoundError
 
 from local.errors import FolderLockedError, IndexDamagedError, UnwritableError, VectorError
+from local.vectors.config import DIRTY
 from local.vectors.names import own_collections
 
 LOCK_WAIT = 10.0
@@ -42,9 +43,9 @@ class IndexFolder:
 
     def __init__(self, path: Path, lock: int) -> None:
         self.path = path
-        self.was_clean = not (path / ".dirty").exists()
+        self.was_clean = not (path / DIRTY).exists()
         self._lock = lock
-        _write_marker(path / ".dirty")
+        _write_marker(path / DIRTY)
 
     @classmethod
     def acquire(cls, path: Path) -> Self:
@@ -55,7 +56,7 @@ class IndexFolder:
             UnwritableError: it cannot be created, or not be written to.
         """
         try:
-            path.mkdir(parents=True, exist_ok=True)
+            path.mkdir(mode=0o700, parents=True, exist_ok=True)
             return cls(path, _locked(path / ".lock"))
         except OSError as error:
             raise UnwritableError(path, error) from error
@@ -77,13 +78,13 @@ class IndexFolder:
             UnwritableError: it cannot be created, or not be written to.
         """
         try:
-            self.path.mkdir(parents=True, exist_ok=True)
+            self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
             lock = self.path / ".lock"
             if not lock.exists() or not os.path.samestat(lock.stat(), os.fstat(self._lock)):
                 taken = _locked(lock)
                 os.close(self._lock)
                 self._lock = taken
-            _write_marker(self.path / ".dirty")
+            _write_marker(self.path / DIRTY)
         except OSError as error:
             raise UnwritableError(self.path, error) from error
 
@@ -104,12 +105,12 @@ class IndexFolder:
     def release(self, *, clean: bool) -> None:
         """Unlock the folder; unless `clean`, the next owner will not trust the content."""
         if clean:
-            (self.path / ".dirty").unlink(missing_ok=True)
+            (self.path / DIRTY).unlink(missing_ok=True)
         os.close(self._lock)
 
 
 def _locked(file: Path) -> int:
-    descriptor = os.open(file, os.O_RDWR | os.O_CREAT, 0o644)
+    descriptor = os.open(file, os.O_RDWR | os.O_CREAT, 0o600)
     deadline = time.monotonic() + LOCK_WAIT
     while True:
         try:

@@ -6,7 +6,7 @@ import httpx
 import numpy as np
 import ollama
 
-from local.errors import VectorError
+from local.errors import VectorError, without_credentials
 from local.vectors.matrix import FloatMatrix, unit_rows
 
 BATCH_SIZE = 32
@@ -29,7 +29,7 @@ class OllamaEmbedder:
 
     def __init__(self, url: str, model: str) -> None:
         self.name = model.removesuffix(":latest")
-        self._url = url
+        self._url = without_credentials(url)
         self._client = _client(url, read_timeout=READ_TIMEOUT)
         self._prefixed = self.name.rpartition("/")[2].startswith("nomic-embed-text")
         self._dimensions: int | None = None
@@ -108,4 +108,4 @@ def probe(url: str, model: str) -> bool:
 
 def _client(url: str, *, read_timeout: float) -> ollama.Client:
     timeout = httpx.Timeout(read_timeout, connect=CONNECT_TIMEOUT)
-    return ollama.Client(host=url, timeout=timeout)
+    return ollama.Client(host=without_credentials(url), timeout=timeout)

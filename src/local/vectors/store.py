@@ -7,6 +7,7 @@ waits for it.
 import asyncio
 from collections import OrderedDict
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from threading import Lock
 from typing import Any, TypeVar
@@ -44,6 +45,8 @@ QUERIES_CACHED = 64
 T = TypeVar("T")
 MakeEmbedder = Callable[[str], Embedder]
 """Loads the embedder of a name; may raise VectorError."""
+Guard = Callable[[], AbstractContextManager[None]]
+"""Sees to it that what is done within ends."""
 
 
 def no_other(name: str) -> Embedder:
@@ -95,9 +98,14 @@ class VectorStore:
     """
 
     def __init__(
-        self, index: VectorIndex, embedder: Embedder, another: MakeEmbedder = no_other
+        self,
+        index: VectorIndex,
+        embedder: Embedder,
+        another: MakeEmbedder = no_other,
+        guard: Guard = nullcontext,
     ) -> None:
-        """`another` loads the embedder of the next index."""
+        """`another` loads the embedder of the next index; `guard` is around each call of Chroma."""
+        self._guard = guard
         self.id = new_id()
         self._index = index
         self._another = another
@@ -126,7 +134,9 @@ class VectorStore:
     async def _search_by(self, loaded: LoadedEmbedder, ask: VectorSearch) -> VectorHits:
         nearest = partial(self._nearest, loaded.embedder, ask)
         if (vector := loaded.recent.get(ask.text)) is not None:
-            return await self._storing.run(nearest, vector, urgent=True)
+            hits = await self._storing.run(nearest, vector, urgent=True)
+            hits.cached = True
+            return hits
         hits = await loaded.queries.ask(ask.text, patience=ask.patience, then=nearest)
         loaded.keep(ask.text, np.frombuffer(hits.question, np.float32))
         return hits
@@ -266,7 +276,7 @@ class VectorStore:
         return self._index.search(tenant, vector, limit)[0] if limit else []
 
     def _alone(self, function: Callable[..., T], *args: Any) -> T:
-        with self._index_free:
+        with self._index_free, self._guard():
             return function(*args)
 
     def _status(self, tenant: str, dimensions: int, problem: str | None) -> VectorStatus:

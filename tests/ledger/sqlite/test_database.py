@@ -111,6 +111,43 @@ async def test_a_batch_has_an_end(notes: Database) -> None:
     assert await notes.read(every) == [str(n) for n in range(2 * BATCH_LIMIT + 1)]
 
 
+async def test_owners_take_turns_and_the_writes_of_each_stay_in_their_order(
+    notes: Database,
+) -> None:
+    gate = Gate(notes)
+    await gate.closed()
+    names = [*(f"a{n}" for n in range(4)), "b0", "c0", "b1"]
+    writes = [asyncio.create_task(notes.write(add(name), owner=name[0])) for name in names]
+    await asyncio.sleep(0)
+    await gate.open()
+    await asyncio.gather(*writes)
+
+    assert await notes.read(every) == ["a0", "b0", "c0", "a1", "b1", "a2", "a3"]
+
+
+async def test_a_slow_owners_reads_do_not_hold_up_anothers(notes: Database) -> None:
+    begun: list[str] = []
+    first, may_go_on = threading.Event(), threading.Event()
+
+    def hold(_: SqlConnection) -> None:
+        first.set()
+        may_go_on.wait()
+
+    def note(name: str) -> Callable[[SqlConnection], None]:
+        return lambda _: begun.append(name)
+
+    async with asyncio.TaskGroup() as reads:
+        reads.create_task(notes.read(hold, owner="a"))
+        await asyncio.to_thread(first.wait)
+        for name in (*(f"a{n}" for n in range(200)), "b"):
+            reads.create_task(notes.read(note(name), owner=name[0]))
+        await asyncio.sleep(0)
+        may_go_on.set()
+
+    assert begun[:3] == ["a0", "b", "a1"]
+    assert begun[3:] == [f"a{n}" for n in range(2, 200)]
+
+
 async def test_a_failing_write_does_not_hurt_its_neighbours(notes: Database) -> None:
     gate = Gate(notes)
     await gate.closed()

@@ -61,7 +61,7 @@ async def test_a_search_of_a_memory_that_is_known_takes_two_reads(
     await find(ledger, searching("gold"), asked(0, [gold.id]))
     read, counted = database.read, []
 
-    async def count(work: Any) -> Any:
+    async def count(work: Any, **_: Any) -> Any:
         counted.append(work)
         return await read(work)
 

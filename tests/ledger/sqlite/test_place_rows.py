@@ -6,6 +6,7 @@ import pytest
 from local.ledger.records import NewRecord
 from local.ledger.sqlite import working_sets
 from local.ledger.sqlite.database import Row, SqlConnection
+from local.ledger.sqlite.held import Budget
 from local.ledger.sqlite.working_sets import PlaceRows
 from local.memory.tenant import Memory
 from local.protocol.envelope import new_id
@@ -41,8 +42,7 @@ async def test_each_place_has_its_own_rows_and_those_that_come(
     memory: Memory, monkeypatch: pytest.MonkeyPatch, few: int, kept: int
 ) -> None:
     monkeypatch.setattr(working_sets, "FEW", few)
-    monkeypatch.setattr(working_sets, "HELD_ROWS", kept)
-    rows = PlaceRows(memory.ledger._rows)
+    rows = PlaceRows(memory.ledger._rows, Budget(kept))
     for count in (3, 1, 20):
         await written(memory, "ada", count)
         await written(memory, "eve", 2 * count)

@@ -9,9 +9,9 @@ import pytest
 from local.errors import StorageError
 from local.ledger.door import Ledger
 from local.ledger.records import NewRecord, Record
-from local.ledger.sqlite import facts
 from local.ledger.sqlite.database import Database, SqlConnection
 from local.ledger.sqlite.facts import LARGEST, RecentTopics
+from local.ledger.sqlite.held import Budget
 from local.protocol.envelope import new_id
 from local.protocol.memories import Owning
 from waiting import eventually
@@ -88,7 +88,7 @@ async def test_a_read_that_began_before_a_write_does_not_put_the_old_value_back(
     has_read, may_answer = threading.Event(), threading.Event()
     read = database.read
 
-    async def read_slowly(work: object) -> object:
+    async def read_slowly(work: object, **_: object) -> object:
         def slow(connection: SqlConnection) -> object:
             row = work(connection)  # type: ignore[operator]
             has_read.set()
@@ -154,11 +154,8 @@ def record(topic: str, *, scope: Owning = "user", owner: str = OWNER) -> Record:
     )
 
 
-def test_no_more_facts_are_kept_than_fit_and_those_asked_for_stay(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(facts, "RECENT", 3)
-    kept = RecentTopics()
+def test_no_more_facts_are_kept_than_fit_and_those_asked_for_stay() -> None:
+    kept = RecentTopics(Budget(3))
     for name in ("user.a", "user.b", "user.c"):
         kept.keep(record(name))
 
@@ -170,7 +167,7 @@ def test_no_more_facts_are_kept_than_fit_and_those_asked_for_stay(
 
 
 def test_forgetting_one_fact_leaves_the_others_and_those_of_others() -> None:
-    kept = RecentTopics()
+    kept = RecentTopics(Budget(3))
     kept.keep(record("user.a"))
     kept.keep(record("user.b"))
 

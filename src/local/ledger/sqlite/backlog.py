@@ -16,7 +16,7 @@ from local.ledger.records import stamp
 from local.ledger.sqlite.database import SqlConnection
 from local.ledger.sqlite.rows import TenantRows
 from local.ledger.sqlite.working_sets import owner_of
-from local.ledger.tasks import Task, TaskCounts, TaskKind
+from local.ledger.tasks import LAST_RETRY, Task, TaskCounts, TaskKind
 
 PLACES = 16
 """Whose tasks are looked at together; the others come next."""
@@ -50,7 +50,8 @@ class TaskQueue:
 
         Args:
             limits: How many of each kind at most.
-            now: Whether what failed before is due.
+            now: Whether what failed before is due. It is, too, if it waits for longer than
+                anything does: the clock was ahead when it failed.
             but: What is under way.
             retry: Whether what failed before comes first.
         """
@@ -59,7 +60,12 @@ class TaskQueue:
             for kind, limit in limits.items():
                 busy = json.dumps([task.row for task in but if task.kind == kind])
                 due = self._rows.execute(
-                    connection, "due_task", kind=kind, now=stamp(now), but=busy
+                    connection,
+                    "due_task",
+                    kind=kind,
+                    now=stamp(now),
+                    latest=stamp(now + LAST_RETRY),
+                    but=busy,
                 ).fetchone()
                 rows = [due["record"]] if due and retry else []
                 rows = rows or self._fair(connection, kind, limit, busy)

@@ -5,6 +5,7 @@ passes the statement `visible` before anybody looks at it.
 """
 
 from collections.abc import Iterable, Sequence
+from operator import itemgetter
 from typing import Any, Self
 
 import msgspec
@@ -99,7 +100,7 @@ class Pool:
     def add(self, rows: Sequence[int]) -> None:
         """Take those of the rows, best first, that are visible, and what was said around them."""
         self._take(rows=sorted(set(rows)))
-        best = (self.candidates.get(row) for row in rows[:NEIGHBOURED])
+        best = (self.candidates.get(row) for row in [*dict.fromkeys(rows)][:NEIGHBOURED])
         first = [one.row for one in best if one is not None and one.kind in SPOKEN]
         if not first:
             return
@@ -193,7 +194,8 @@ class Pool:
         new = [row for row in rows if row not in self.candidates]
         if new or ids:
             asked = {"rows": _json(new), "ids": _json(ids), "limit": limit}
-            for row in self._all("visible", **asked, **self._asked):
+            found = self._all("visible", **asked, **self._asked)
+            for row in sorted(found, key=itemgetter(0)):  # and not as BM25 has them
                 self.candidates[row[0]] = Candidate(*row)
 
     def _all(self, statement: str, **values: object) -> list[tuple[Any, ...]]:

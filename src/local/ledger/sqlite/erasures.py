@@ -7,7 +7,7 @@ that takes it out of the index.
 
 import re
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Sequence
 from datetime import datetime
 from functools import partial
 
@@ -91,6 +91,10 @@ class Erasures:
             yield erased
         await self._rows.write(partial(self._erase_beside, selection, how, len(rows)))
 
+    async def chosen_among(self, digests: Collection[str]) -> list[tuple[Selection, str]]:
+        """What tombstones say was chosen, as far as there is something of it."""
+        return await self._rows.read(lambda c: self._tombstones.chosen_among(c, digests))
+
     async def lift(self, records: Sequence[NewRecord]) -> None:
         """Let these records come back, whenever they were erased."""
         await self._rows.write(lambda c: self._tombstones.lift(c, records))
@@ -102,11 +106,12 @@ class Erasures:
     async def scrub(self) -> None:
         """Overwrite in the files what was deleted from the tables: the words of the full text too.
 
-        A ledger that an earlier local2 wrote is written anew, once.
+        A ledger that an earlier local2 wrote is written anew, once; its copy from then is deleted.
 
         Raises:
             StorageError: Somebody else reads the file, as a shell of sqlite3 or a backup.
         """
+        await self._database.drop_kept()
         pages = -MERGED  # negative: every segment is merged, and not only those that are due
         for _ in range(MERGES):
             if await self._rows.write(partial(self._merge, pages)):

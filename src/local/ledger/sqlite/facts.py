@@ -4,11 +4,12 @@ Standing facts that were asked for lately are held in memory: agents ask for the
 again, on every turn.
 """
 
-from collections import OrderedDict
 from collections.abc import Collection
+from functools import partial
 
 from local.ledger.records import NewRecord, Record, Written, folded
 from local.ledger.sqlite.database import SqlConnection
+from local.ledger.sqlite.held import Budget
 from local.ledger.sqlite.rows import Cause, RecordRows, TenantRows, record_of
 from local.protocol.envelope import utc_now
 from local.protocol.memories import Owning
@@ -94,8 +95,6 @@ class Facts:
 
 Key = tuple[str, str, str]
 
-RECENT = 4_096
-"""Facts held in memory, at most: 16 MB of those that fit."""
 LARGEST = 4_096
 """Characters of a fact that is held."""
 
@@ -107,23 +106,23 @@ class RecentTopics:
     is still the same: otherwise an older value could be kept after a newer one was committed.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, budget: Budget) -> None:
         self.version = 0
-        self._records: OrderedDict[Key, Record] = OrderedDict()
+        self._budget = budget
+        self._records: dict[Key, Record] = {}
 
     def get(self, key: Key) -> Record | None:
         """The fact under (scope, owner, folded topic), if it is kept."""
         record = self._records.get(key)
         if record is not None:
-            self._records.move_to_end(key)
+            self._use(key)
         return record
 
     def keep(self, record: Record) -> None:
         if len(record.content) > LARGEST:
             return
         self._records[_key(record)] = record
-        if len(self._records) > RECENT:
-            self._records.popitem(last=False)
+        self._use(_key(record))
 
     def forget(self, record: NewRecord) -> None:
         """This fact was replaced, or another took its place."""
@@ -132,12 +131,20 @@ class RecentTopics:
     def forget_topic(self, scope: str | None, owner: str | None, topic: str | None) -> None:
         """What stands under this key has changed."""
         self.version += 1
-        self._records.pop((scope or "", owner or "", folded(topic or "")), None)
+        self._drop((scope or "", owner or "", folded(topic or "")))
 
     def forget_all(self) -> None:
         """Any of them may have been replaced or erased."""
         self.version += 1
-        self._records.clear()
+        for key in list(self._records):
+            self._drop(key)
+
+    def _use(self, key: Key) -> None:
+        self._budget.use((self, key), 1, partial(self._records.pop, key, None))
+
+    def _drop(self, key: Key) -> None:
+        self._records.pop(key, None)
+        self._budget.forget((self, key))
 
 
 def _key(record: NewRecord) -> Key:

@@ -1,16 +1,19 @@
 """Full-text search whose cost hardly grows with the table: only rows with a rare word are scored.
 
 Scoring a row costs thirty times what finding it costs. Rows that have nothing but common words of
-the question come last anyway, so where all matches would be too many they are left out.
+the question come last anyway, so where all matches would be too many they are left out. Which words
+are rare is counted in what is searched, whatever others have; only BM25 itself weighs words by all
+rows of the file (decision 0066).
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
 
 from local.ledger.search import Search, StemCounts
 from local.ledger.sqlite.candidates import Filter
 from local.ledger.sqlite.database import SqlConnection
+from local.ledger.sqlite.held import Held
 from local.ledger.sqlite.rows import TenantRows
 from local.ledger.sqlite.working_sets import PlaceRows
 from local.text.keywords import stems
@@ -21,9 +24,10 @@ PROBE = 2_000
 """Rows up to which those of a word are counted; beyond, they are estimated from the newest."""
 BROAD = 0.5
 """A scope with more of all rows than this narrows nothing."""
+MARGIN = 1.5
+"""Rows found in everything over those expected, since not all of them are in the scope."""
 GROWTH = 1.25
 """Of the table, after which words are counted again."""
-KEPT = 50_000
 
 COLUMNS = "{content topic label said}"
 
@@ -31,11 +35,12 @@ COLUMNS = "{content topic label said}"
 class FullText:
     """BM25 over one database; remembers how frequent words are. Used inside reads only."""
 
-    def __init__(self, rows: TenantRows) -> None:
+    def __init__(self, rows: TenantRows, held: Held) -> None:
         self._rows = rows
+        self._words = held.words
         self._known: dict[str, float] = {}
         self._counted = self._last = 1
-        self._places = PlaceRows(rows)
+        self._places = PlaceRows(rows, held.rows)
 
     def search(
         self,
@@ -54,17 +59,17 @@ class FullText:
         if not words or not filter_.words:
             return []
         self._refresh(connection)
-        share = sum(self._count(connection, f'places: "{place}"') for place in filter_.words)
-        share = min(share / self._counted, 1.0)
+        rare = self._rare(connection, words, filter_.words)
+        share = self._share(connection, rare, filter_.words)
         within = ""
         if narrow or filter_.session_word is not None or share < BROAD:
             within = f" AND places: ({_within(filter_)})"
         elif not filter_.in_time:
-            limit = int(limit / share) + 1
+            limit = int(MARGIN * limit / share) + 1
         statement = "search_text_in_time" if filter_.in_time else "search_text"
         times = {"places": filter_.places, "since": filter_.since, "until": filter_.until}
         found: dict[int, float] = {}
-        for words_ in self._parts(connection, words, share if within else 1.0):
+        for words_ in _parts(words, rare):
             asked = {"match": f"({words_}){within}", "limit": limit, **times}
             for row, bm25 in self._rows.execute(connection, statement, **asked):
                 found[row] = max(bm25, found.get(row, 0.0))
@@ -88,27 +93,38 @@ class FullText:
             return StemCounts(total=0.0, having={})
         self._refresh(connection)
         return StemCounts(
-            total=sum(self._count(connection, f'places: "{place}"') for place in filter_.words),
+            total=self._total(connection, filter_.words),
             having={
                 stem: self._count_within(connection, f'{COLUMNS}: "{word}"', filter_.words)
                 for word, stem in zip(search.terms, stems(search.terms), strict=True)
             },
         )
 
-    def _parts(self, connection: SqlConnection, words: Sequence[str], share: float) -> list[str]:
-        """One match for all words; or rows with a rare one, without any other and with some."""
-        counts = {w: self._count(connection, f"{COLUMNS}: {w}") * share for w in words}
-        rare: list[str] = []
+    def _rare(
+        self, connection: SqlConnection, words: Sequence[str], places: Sequence[str]
+    ) -> dict[str, float]:
+        """The words whose rows are scored, each with how many of them the places have."""
+        counts = {w: self._count_within(connection, f"{COLUMNS}: {w}", places) for w in words}
+        rare: dict[str, float] = {}
         total = 0.0
         for word in sorted(words, key=lambda w: counts[w]):
             if total > 0 and total + counts[word] > SCORED:  # words that no row has find nothing
                 break
             total += counts[word]
-            rare.append(word)
-        common = [word for word in words if word not in rare]
-        if not common:
-            return [_any(rare)]
-        return [f"({_any(rare)}) NOT ({_any(common)})", f"({_any(rare)}) AND ({_any(common)})"]
+            rare[word] = counts[word]
+        return rare
+
+    def _share(
+        self, connection: SqlConnection, rare: Mapping[str, float], places: Sequence[str]
+    ) -> float:
+        """Of everything, or of what the rare words find where that is less: the places' own."""
+        of_all = self._total(connection, places) / self._counted
+        found = sum(self._count(connection, f"{COLUMNS}: {word}") for word in rare)
+        return min(of_all, sum(rare.values()) / found if found else 1.0, 1.0)
+
+    def _total(self, connection: SqlConnection, places: Sequence[str]) -> float:
+        """Active rows of the places."""
+        return self._estimated(connection, _any_of(places), places)
 
     def _count_within(self, connection: SqlConnection, word: str, places: Sequence[str]) -> float:
         """Rows of the places that match: as if there were no others."""
@@ -117,7 +133,17 @@ class FullText:
             found = self._rows.execute(connection, "search_phrase", match=word, limit=PROBE)
             rows = np.array([row for (row,) in found], np.int64)
             self._known[match] = float(self._places.count(connection, places, rows))
-        return self._count(connection, match)
+        return self._estimated(connection, match, places)
+
+    def _estimated(self, connection: SqlConnection, match: str, places: Sequence[str]) -> float:
+        """Rows of the places that match, exactly if they are few, else by the newest of them."""
+        if match not in self._known:
+            asked = {"match": match, "probe": PROBE}
+            count, oldest = self._rows.execute(connection, "count_text", **asked).fetchone()
+            if count == PROBE:
+                count *= self._places.over(connection, places, oldest)
+            self._known[match] = float(count)
+        return self._known[match]
 
     def _count(self, connection: SqlConnection, match: str) -> float:
         """Rows that match, exactly if they are few."""
@@ -130,9 +156,18 @@ class FullText:
 
     def _refresh(self, connection: SqlConnection) -> None:
         self._last = self._rows.execute(connection, "last_row").fetchone()["last"] or 1
-        if self._last > self._counted * GROWTH or len(self._known) > KEPT:
+        if self._last > self._counted * GROWTH or len(self._known) > self._words.most:
             self._counted = self._last
             self._known.clear()
+        self._words.use(self, len(self._known), self._known.clear)
+
+
+def _parts(words: Sequence[str], rare: Collection[str]) -> list[str]:
+    """One match for all words; or rows with a rare one, without any other and with some."""
+    common = [word for word in words if word not in rare]
+    if not common:
+        return [_any(rare)]
+    return [f"({_any(rare)}) NOT ({_any(common)})", f"({_any(rare)}) AND ({_any(common)})"]
 
 
 def _within(filter_: Filter) -> str:
@@ -145,5 +180,5 @@ def _any_of(places: Sequence[str]) -> str:
     return f"places: ({' OR '.join(places)})"
 
 
-def _any(words: Sequence[str]) -> str:
+def _any(words: Collection[str]) -> str:
     return f"{COLUMNS}: ({' OR '.join(words)})"

@@ -30,6 +30,7 @@ from local.protocol.portable import (
     Stored,
     StoredVector,
 )
+from local.protocol.reading import in_utc
 
 REASON = "import"
 """In the audit, of what was retired for something imported."""
@@ -246,11 +247,17 @@ class _Page:
 
     def _changed(self, statement: str, line: Line, **other: Any) -> bool:
         values = {**msgspec.structs.asdict(line), **other}
-        return self._rows.execute(self._connection, statement, **values).rowcount > 0
+        changed = self._rows.execute(self._connection, statement, **values).rowcount > 0
+        if changed:
+            self._rows.refuse_excess(self._connection)
+        return changed
 
     def _one(self, statement: str, **values: Any) -> Any:
         return self._rows.execute(self._connection, statement, **values).fetchone()
 
 
 def _record_of(line: RecordLine) -> Record:
-    return Record(**{name: getattr(line, name) for name in OF_RECORDS})
+    columns = {name: getattr(line, name) for name in OF_RECORDS}
+    for name in ("event_time", "retired_at"):
+        columns[name] = columns[name] and in_utc(columns[name], name)
+    return Record(**columns)

@@ -11,7 +11,9 @@ from pathlib import Path
 
 import structlog
 
+from local.content_key import ContentKey
 from local.errors import StorageError
+from local.ledger.quota import UNLIMITED, Quota
 from local.ledger.records import Counts
 from local.ledger.sqlite.audit import Audit
 from local.ledger.sqlite.backlog import TaskQueue
@@ -22,6 +24,7 @@ from local.ledger.sqlite.erasures import Erasures
 from local.ledger.sqlite.exports import Exports
 from local.ledger.sqlite.extraction import Extractions
 from local.ledger.sqlite.facts import Facts, RecentTopics
+from local.ledger.sqlite.held import held_of
 from local.ledger.sqlite.imports import Imports
 from local.ledger.sqlite.index import IndexedRecords
 from local.ledger.sqlite.knowledge import Knowledge
@@ -44,14 +47,15 @@ COUNTED = "record"
 class Ledger:
     """What the memory stores and finds, part by part."""
 
-    def __init__(self, database: Database, tenant: str) -> None:
+    def __init__(self, database: Database, tenant: str, quota: Quota = UNLIMITED) -> None:
         self._database = database
-        self._rows = rows = TenantRows(database, tenant)
+        self._rows = rows = TenantRows(database, tenant, quota)
         self.tenant = tenant
         tombstones = Tombstones(rows)
         written = RecordRows(rows, tombstones.stand_for)
         self.records = Records(rows, written)
-        topics = RecentTopics()
+        held = held_of(database)
+        topics = RecentTopics(held.topics)
         self.facts = Facts(rows, written, topics)
         self.extraction = Extractions(rows, written, topics)
         self.knowledge = Knowledge(rows, written)
@@ -67,24 +71,31 @@ class Ledger:
         self.backlog = TaskQueue(rows)
         self.upkeep = Upkeep(rows, written, topics)
         self.audit = Audit(rows, written, topics)
-        self.searches = Searches(rows)
+        self.searches = Searches(rows, held)
         self.exports = Exports(rows)
-        held = topics.forget_all, self.knowledge.forget_held
-        self.imports = Imports(rows, written, tombstones, held)
-        held = topics.forget_all, self.searches.forget_held
-        self.erasures = Erasures(database, rows, written, tombstones, held)
+        reading = topics.forget_all, self.knowledge.forget_held
+        self.imports = Imports(rows, written, tombstones, reading)
+        forgetting = topics.forget_all, self.searches.forget_held
+        self.erasures = Erasures(database, rows, written, tombstones, forgetting)
 
     @classmethod
     @asynccontextmanager
-    async def open(cls, path: Path, tenant: str) -> AsyncIterator["Ledger"]:
-        """Open the file of a ledger, or make one.
+    async def open(
+        cls,
+        path: Path,
+        tenant: str,
+        quota: Quota = UNLIMITED,
+        key: ContentKey | None = None,
+    ) -> AsyncIterator["Ledger"]:
+        """Open the file of a ledger, or make one, encrypted if there is a key.
 
         Raises:
             DamagedError: It is missing, empty or damaged, or lacks acknowledged writes.
+            LedgerKeyError: The key is another's.
             StorageError: It cannot be opened.
         """
-        async with Database.open(path, migrations(), counted=COUNTED) as database:
-            yield cls(database, tenant)
+        async with Database.open(path, migrations(), counted=COUNTED, key=key) as database:
+            yield cls(database, tenant, quota)
 
     async def counts(self) -> Counts:
         """How many records there are, and how many of them the index has."""

@@ -9,6 +9,8 @@ from typing import Any, Protocol, TypeVar
 
 import msgspec
 
+from local.errors import QuotaError
+from local.ledger.quota import UNLIMITED, Quota
 from local.ledger.records import (
     NewRecord,
     Record,
@@ -34,8 +36,9 @@ Parameters = dict[str, Any]
 class TenantRows:
     """Reads and writes of one tenant. A write returns once it is on disk."""
 
-    def __init__(self, database: Database, tenant: str) -> None:
+    def __init__(self, database: Database, tenant: str, quota: Quota = UNLIMITED) -> None:
         self._database = database
+        self._quota = quota
         self.tenant = tenant
 
     async def all(self, statement: str, **values: Any) -> list[Row]:
@@ -57,11 +60,11 @@ class TenantRows:
 
     async def read(self, work: Work[T]) -> T:
         """Run several statements on the reader's connection."""
-        return await self._database.read(work)
+        return await self._database.read(work, owner=self.tenant)
 
     async def write(self, work: Work[T]) -> T:
         """Run several statements in one transaction."""
-        return await self._database.write(work)
+        return await self._database.write(work, owner=self.tenant)
 
     def execute(self, connection: SqlConnection, statement: str, **values: Any) -> Cursor:
         """Execute a named statement inside `read` or `write`."""
@@ -72,6 +75,24 @@ class TenantRows:
     ) -> None:
         """Execute a named statement once for each set of values inside `write`."""
         connection.executemany(SQL[statement], map(self._bound, many))
+
+    def refuse_excess(self, connection: SqlConnection) -> None:
+        """To be called inside `write` after something was added.
+
+        Raises:
+            QuotaError: The tenant has more than it may have: the transaction is taken back.
+        """
+        quota = self._quota
+        if quota == UNLIMITED:
+            return
+        used = self.execute(connection, "used").fetchone()
+        for name, most in (("records", quota.records), ("bytes", quota.bytes)):
+            if most and used is not None and used[name] > most:
+                raise QuotaError(
+                    f"The tenant {self.tenant} may store {most:,} {name}, and no more fit.",
+                    remedy="Forget what is not needed, or raise "
+                    f"tenant_{name} in config/limits.yaml.",
+                )
 
     def _bound(self, values: Parameters) -> Parameters:
         return {**values, "tenant": self.tenant}
@@ -162,6 +183,7 @@ class RecordRows:
         values["keywords"], values["queries"] = _json(record.keywords), _json(record.queries)
         added = self._rows.execute(connection, "insert_record", **values)
         if added.rowcount == 1:
+            self._rows.refuse_excess(connection)
             read = record.features or features_of(record)
             self._rows.execute(
                 connection, "keep_features", record=added.lastrowid, **read._asdict()

@@ -1,12 +1,14 @@
 """One search: what each of its reads finds, by words and topics and around the nearest vectors."""
 
+from collections.abc import Sequence
 from functools import partial
 from typing import Generic, TypeVar
 
 import msgspec
+import numpy as np
 
 from local.ledger.columns import Columns, View
-from local.ledger.entries import ECHO
+from local.ledger.entries import ECHO, Candidate
 from local.ledger.search import (
     Chooser,
     DetailRequest,
@@ -106,21 +108,25 @@ class SearchRun(Generic[D, T]):
         """What the words and the topics of a question find, and how many records have them."""
         search, filter_ = self._search, self.filter
         pool = self._pool(connection)
-        words = self._full_text.search(connection, search, filter_, BY_WORDS)
-        topics = pool.by_topics(search.topics)
-        pool.add([*words, *topics, *pool.retired_since()])
-        if len(words) >= BY_WORDS and len(pool.candidates.keys() & set(words)) < ENOUGH:
+        found = self._full_text.search(connection, search, filter_, BY_WORDS)
+        words = pool.first(found, BY_WORDS)
+        if len(found) >= BY_WORDS and len(words) < BY_WORDS:
             # The best are others', retired, or of a session or a time that was not asked for.
-            words = self._full_text.search(connection, search, filter_, FURTHER_LOOK, narrow=True)
-            pool.add(pool.first(words, BY_WORDS))
+            found = self._full_text.search(connection, search, filter_, FURTHER_LOOK, narrow=True)
+            words = pool.first(found, BY_WORDS)
+        counts = self._full_text.counts(connection, search, filter_)
+        topics, retired = pool.by_topics(search.topics), pool.retired_since()
+        active = [row for row in words if row not in set(retired)]
+        words = _by_own_counts([pool.candidates[row] for row in active], counts)
+        pool.add([*words, *topics, *retired])
         columns = Columns(only=frozenset(stems(search.terms)))
-        columns.add(pool.candidates.values())
+        columns.add(pool.candidates[row] for row in sorted(pool.candidates))
         return PoolMatches(
             pool=pool,
             columns=columns,
             topics=topics,
             phrases=self._full_text.phrases(connection, search, filter_),
-            counts=self._full_text.counts(connection, search, filter_),
+            counts=counts,
         )
 
     def of_pooled(
@@ -183,6 +189,18 @@ class SearchRun(Generic[D, T]):
         if self.filter.is_open:
             return columns.without(asked)
         return columns.within(set(pool.own()).difference(asked))
+
+
+def _by_own_counts(found: Sequence[Candidate], counts: StemCounts) -> list[int]:
+    """Their rows, best first, as if there were no others: BM25 weighs words by everybody's."""
+    columns = Columns(only=counts.having.keys())
+    columns.add(found)
+    scores = np.zeros(len(found))
+    for stem, having in counts.having.items():
+        posted = columns.postings(stem)
+        rarity = np.log1p(counts.total / max(having, 1.0))
+        scores[posted.positions] += rarity * posted.counts / (posted.counts + 1)
+    return [row for _, row in sorted(zip(-scores, (one.row for one in found), strict=True))]
 
 
 def _worded(pooled: PoolMatches, pool: Pool) -> WordMatches:

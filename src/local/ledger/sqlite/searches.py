@@ -15,6 +15,7 @@ import msgspec
 from local.ledger.search import AskVectors, Chooser, Drafter, Meaning, Search
 from local.ledger.sqlite.candidates import Filter
 from local.ledger.sqlite.fulltext import FullText
+from local.ledger.sqlite.held import Held
 from local.ledger.sqlite.rows import TenantRows
 from local.ledger.sqlite.search_run import (
     FURTHER_LOOK,
@@ -45,10 +46,11 @@ class OtherEmbedderError(Exception):
 class Searches:
     """One tenant's; what is asked for again and again stays in memory."""
 
-    def __init__(self, rows: TenantRows) -> None:
+    def __init__(self, rows: TenantRows, held: Held) -> None:
+        """`held`: the budgets of what stays in memory, which every tenant shares."""
         self._rows = rows
-        self._full_text = FullText(rows)
-        self._working_sets = WorkingSets(rows)
+        self._full_text = FullText(rows, held)
+        self._working_sets = WorkingSets(rows, held.records)
         self._embedder = ""
 
     def expect(self, embedder: str) -> None:

@@ -141,6 +141,7 @@ class Notes:
     def _insert(self, connection: SqlConnection, session: SessionOf, note: Note) -> None:
         values = {**msgspec.structs.asdict(note), "event_time": stamp(note.event_time)}
         self._rows.execute(connection, "insert_note", **msgspec.structs.asdict(session), **values)
+        self._rows.refuse_excess(connection)
 
 
 def notes_in(rows: TenantRows, connection: SqlConnection, session: SessionOf) -> list[Note]:
@@ -180,6 +181,8 @@ class Outputs:
 
         def store(connection: SqlConnection) -> bool:
             added = self._rows.execute(connection, "append_output", **values, until=until).rowcount
+            if added:
+                self._rows.refuse_excess(connection)
             return bool(added or self._rows.execute(connection, "same_part", **values).fetchone())
 
         return await self._rows.write(store)

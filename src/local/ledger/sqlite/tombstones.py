@@ -7,7 +7,7 @@ older than what was erased of their owner or session.
 """
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 import msgspec
 
@@ -130,6 +130,19 @@ class Tombstones:
             )
             self._any = None
 
+    def chosen_among(
+        self, connection: SqlConnection, digests: Collection[str]
+    ) -> list[tuple[Selection, str]]:
+        """Whatever could have been chosen, and was: each with the digest that says so."""
+        self._are_there(connection)
+        found = {
+            digest: selection
+            for row in self._rows.execute(connection, "could_be_chosen")
+            for selection in _selections(row)
+            if (digest := self._chosen(selection)) in digests
+        }
+        return [(selection, digest) for digest, selection in found.items()]
+
     def _are_there(self, connection: SqlConnection) -> bool:
         if self._any is None:
             row = self._rows.execute(connection, "has_tombstones").fetchone()
@@ -152,6 +165,20 @@ class Tombstones:
     def _digest(self, *parts: str | None) -> str:
         data = msgspec.json.encode((self._rows.tenant, *parts))
         return hashlib.blake2b(data, key=self._key, digest_size=16).hexdigest()
+
+
+def _selections(row: Row) -> Iterator[Selection]:
+    """By what a record, or a note, could have been chosen to be erased."""
+    owner = row["owner"]
+    if owner is None:
+        return
+    yield Selection(owner=owner)
+    if row["session_id"] is not None:
+        yield Selection(owner=owner, session_id=row["session_id"])
+    if row["folded_topic"] is not None:
+        yield Selection(owner=owner, topic=row["folded_topic"])
+    for id_ in {row["id"], row["alias"]} - {None}:
+        yield Selection(owner=owner, id=id_)
 
 
 def _json(values: Sequence[str]) -> str:

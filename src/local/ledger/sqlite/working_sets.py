@@ -10,6 +10,7 @@ the list of all rows of a place for every word, which takes a millisecond or mor
 """
 
 from array import array
+from bisect import bisect_left
 from collections import OrderedDict
 from collections.abc import Iterable
 from functools import partial
@@ -21,6 +22,7 @@ from local.ledger.columns import Columns
 from local.ledger.entries import Candidate, Positions
 from local.ledger.search import Place, Search
 from local.ledger.sqlite.database import SqlConnection, data_version
+from local.ledger.sqlite.held import Budget
 from local.ledger.sqlite.rows import TenantRows
 
 
@@ -45,8 +47,6 @@ def _word(*parts: str) -> str:
     return "".join(f"{part.encode().hex().upper()}x" for part in parts)
 
 
-HELD_ROWS = 2_000_000
-"""Rows of all places together, 8 bytes each; beyond, the place asked for longest ago goes."""
 FEW = 5_000
 """New rows that are read with the table; more are found faster with the index."""
 
@@ -54,9 +54,10 @@ FEW = 5_000
 class PlaceRows:
     """One tenant's. Rows are only ever added, and stay in their place; used inside reads only."""
 
-    def __init__(self, rows: TenantRows) -> None:
+    def __init__(self, rows: TenantRows, budget: Budget) -> None:
         self._rows = rows
-        self._places: OrderedDict[str, array[int]] = OrderedDict()
+        self._budget = budget
+        self._places: dict[str, array[int]] = {}
         self._last = 0
 
     def count(self, connection: SqlConnection, places: Iterable[str], rows: Positions) -> int:
@@ -64,18 +65,26 @@ class PlaceRows:
         self._catch_up(connection)
         return sum(_common(self._of(connection, place), rows) for place in places)
 
+    def over(self, connection: SqlConnection, places: Iterable[str], row: int) -> float:
+        """All rows of the places over those from this one on."""
+        self._catch_up(connection)
+        every = [self._of(connection, place) for place in places]
+        newer = sum(len(rows) - bisect_left(rows, row) for rows in every)
+        return sum(map(len, every)) / max(newer, 1)
+
     def _of(self, connection: SqlConnection, place: str) -> "array[int]":
         if place not in self._places:
             found = self._rows.execute(connection, "rows_of_place", place=place, last=self._last)
             self._places[place] = array("q", sorted(row for (row,) in found))
-            while len(self._places) > 1 and sum(map(len, self._places.values())) > HELD_ROWS:
-                self._places.popitem(last=False)
-        self._places.move_to_end(place)
-        return self._places[place]
+        rows = self._places[place]
+        self._budget.use((self, place), len(rows), partial(self._places.pop, place))
+        return rows
 
     def _catch_up(self, connection: SqlConnection) -> None:
         last = self._rows.execute(connection, "last_row").fetchone()["last"]
         if last - self._last > FEW:
+            for place in self._places:
+                self._budget.forget((self, place))
             self._places.clear()
         elif self._places:
             for row, place in self._rows.execute(connection, "rows_after", after=self._last):
@@ -95,8 +104,6 @@ def _common(ordered: "array[int]", rows: Positions) -> int:
 
 MOST = 12_000
 """Records of a memory that is searched whole; of a larger one only candidates are looked at."""
-HELD_RECORDS = 60_000
-"""Records of all memories together, at about 2 KB each; beyond, the one asked longest ago goes."""
 PAGE = 500
 """Records read at a time, so that nobody else's read waits long."""
 OUTDATED = 0.25
@@ -107,9 +114,10 @@ Places = tuple[str, ...]
 class WorkingSets:
     """One tenant's, by the places that a search may find."""
 
-    def __init__(self, rows: TenantRows) -> None:
+    def __init__(self, rows: TenantRows, budget: Budget) -> None:
         self._rows = rows
-        self._sets: OrderedDict[tuple[str, Places], _WorkingSet] = OrderedDict()
+        self._budget = budget
+        self._sets: dict[tuple[str, Places], _WorkingSet] = {}
         self._large: OrderedDict[Places, None] = OrderedDict()
 
     async def fits(self, places: Places) -> bool:
@@ -130,38 +138,38 @@ class WorkingSets:
     def keep_only(self, embedder: str) -> None:
         """Hold no memory any more with the vectors of others."""
         for key in [key for key in self._sets if key[0] != embedder]:
-            del self._sets[key]
+            self._drop(key)
 
     async def of(self, places: Places, embedder: str) -> Columns | None:
         """A memory as it is now, with the vectors of an embedder; None if it is too large."""
         key = (embedder, places)
         known = self._sets.setdefault(key, _WorkingSet(self._rows, places, embedder))
-        self._sets.move_to_end(key)
         while not await self._rows.read(known.catch_up):
             pass
         size = len(known.columns)
         if size > MOST or known.columns.outdated > OUTDATED * size:
-            self._sets.pop(key, None)  # to be read anew
+            self._drop(key)  # to be read anew
             if size - known.columns.outdated > MOST:
                 self._note_large(places)
                 return None
-        while len(self._sets) > 1 and self._held() > HELD_RECORDS:
-            self._sets.popitem(last=False)
+        if key in self._sets:
+            self._budget.use((self, key), size, partial(self._sets.pop, key, None))
         return known.columns
 
     def clear(self) -> None:
         """Hold none: records have left their places."""
-        self._sets.clear()
+        for key in list(self._sets):
+            self._drop(key)
+
+    def _drop(self, key: tuple[str, Places]) -> None:
+        self._sets.pop(key, None)
+        self._budget.forget((self, key))
 
     def _count(self, places: Places, connection: SqlConnection) -> int:
         (count,) = self._rows.execute(
             connection, "count_in", places=_json(places), limit=MOST + 1
         ).fetchone()
         return int(count)
-
-    def _held(self) -> int:
-        """Records of all memories together."""
-        return sum(len(one.columns) for one in self._sets.values())
 
     def _note_large(self, places: Places) -> None:
         self._large[places] = None

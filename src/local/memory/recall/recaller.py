@@ -11,7 +11,7 @@ import msgspec
 import structlog
 
 from local.errors import InvalidArgumentsError, RerankError
-from local.fair_slots import FairSlots
+from local.fair_slots import FairSlots, SlotLimits
 from local.ledger.records import TENANT_OWNED, checked_text
 from local.ledger.search import Choice, Matches, Search
 from local.memory.recall.items import RecallItem, as_said, first_items, with_relations
@@ -26,8 +26,7 @@ from local.protocol.reading import in_utc
 
 RECALLED_KINDS: tuple[Kind, ...] = ("chat_message", "tool_output", "document_chunk", "fact")
 """Episodes hold what messages hold, and have a search of their own."""
-SEARCHES = 16
-SEARCHES_PER_USER = 2
+SEARCHES = SlotLimits(running=20, running_tenant=16, running_user=2)
 """More of them at once make no more of them a second, and each slower."""
 RERANKED = 20
 NOT_INDEXED = "Some memories are not indexed yet."
@@ -92,13 +91,15 @@ class Recaller:
         min_score: float | None,
         models: RecallModels,
         clock: Callable[[], datetime],
+        slots: FairSlots | None = None,
     ) -> None:
+        """`slots`: those of every tenant."""
         self._retrieval = retrieval
         self._weights = weights
         self._feedback_weight = feedback_weight
         self._clock = clock
         self._models = models
-        self._slots = FairSlots(SEARCHES, SEARCHES_PER_USER)
+        self._slots = slots or FairSlots(SEARCHES)
         self.min_score = min_score
 
     async def recall(self, caller: Caller, ask: RecallRequest) -> RecallResult:

@@ -11,6 +11,7 @@ import msgspec
 import structlog
 
 from local.errors import ConfigError, RerankError
+from local.telemetry import model_call
 
 DEFAULT_PATH = "/rerank"
 """Where vLLM, Infinity and llama.cpp serve it; Cohere and Jina want their whole URL."""
@@ -19,6 +20,8 @@ QUERY_CHARACTERS = 500
 """Together about the 512 tokens that most cross-encoders read; some servers refuse more."""
 FAILURES_TO_OPEN = 3
 OPEN_SECONDS = 30.0
+UNNAMED = "reranker"
+"""In traces and metrics, where no model is configured; also its provider, which nobody knows."""
 
 log = structlog.get_logger()
 
@@ -127,7 +130,7 @@ class HttpReranker:
             top_n=len(documents),
             model=self._model,
         )
-        with self._circuit.attempt():
+        with self._circuit.attempt(), model_call("rerank", self._model or UNNAMED, UNNAMED):
             return _ranking(await self._post(request), len(documents))
 
     async def close(self) -> None:

@@ -25,7 +25,7 @@ from local.errors import (
     VectorFaultError,
 )
 from local.ledger.door import TaskQueue
-from local.ledger.tasks import Task, TaskKind
+from local.ledger.tasks import LAST_RETRY, Task, TaskKind
 from local.protocol.envelope import utc_now
 
 ATTEMPTS = 4
@@ -149,8 +149,11 @@ class Runner:
                 self._pause = min(2 * self._pause, self._job.longest_pause)
             else:
                 self._succeeded()
-                seconds = (due - self._clock()).total_seconds() if due else None
-                await _wait(self._work, seconds)
+                await _wait(self._work, self._until(due) if due else None)
+
+    def _until(self, due: datetime) -> float:
+        """Seconds; a clock that is set meanwhile must not make them a year."""
+        return min(due - self._clock(), LAST_RETRY).total_seconds()
 
     async def _do_all(self) -> None:
         """Keep batches under way until nothing waits; raises what is out of reach."""
@@ -215,7 +218,7 @@ class Runner:
             await self._queue.set_aside(task, reason)
             log.error("task_set_aside", **about)
             return
-        due = self._clock() + FIRST_RETRY * 10**task.attempts
+        due = self._clock() + min(FIRST_RETRY * 10**task.attempts, LAST_RETRY)
         await self._queue.postpone(task, reason, not_before=due)
         log.warning("task_failed", **about)
 

@@ -118,14 +118,14 @@ class Consolidation:
 
     async def _is_due(self) -> bool:
         """One that failed has changed its share perhaps, so that the next one waits as well."""
-        last = await self._ledger.upkeep.last_run()
+        last = await self._ledger.upkeep.last_run(self._clock())
         if last is not None and last.ended_at is not None:
             self._problem = None
         return last is None or last.began_at + self._every <= self._clock()
 
     async def status(self) -> ConsolidationStatus | None:
         """The last run of everything, and whether one is under way; None if there was none."""
-        last = await self._ledger.upkeep.last_run()
+        last = await self._ledger.upkeep.last_run(self._clock())
         under_way = self._one_at_a_time.locked()
         if last is None and not under_way and self._problem is None:
             return None

@@ -5,13 +5,14 @@ Nothing here knows what the tables mean.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Hashable, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import TypeVar
 
+from local.content_key import ContentKey
 from local.ledger.sqlite.database.connections import (
     Cursor,
     Row,
@@ -19,10 +20,12 @@ from local.ledger.sqlite.database.connections import (
     connect,
     connect_to_write,
     data_version,
+    holds,
     read_only,
     truncate,
 )
 from local.ledger.sqlite.database.lanes import Lane, Work, commit_together, run_each
+from local.ledger.sqlite.database.migration import drop_kept
 from local.ledger.sqlite.database.soundness import damages
 from local.ledger.sqlite.database.tally import Tally, has_content
 
@@ -35,6 +38,7 @@ __all__ = [
     "damages",
     "data_version",
     "has_content",
+    "holds",
     "read_only",
 ]
 
@@ -44,15 +48,21 @@ T = TypeVar("T")
 class Database:
     """One SQLite file. `read` and `write` run a function of a connection off the event loop."""
 
-    def __init__(self, path: Path, reader: Lane, writer: Lane) -> None:
+    def __init__(self, path: Path, key: ContentKey | None, reader: Lane, writer: Lane) -> None:
         self._path = path
+        self._key = key
         self._reader = reader
         self._writer = writer
 
     @classmethod
     @asynccontextmanager
     async def open(
-        cls, path: Path, migrations: Sequence[Traversable] = (), *, counted: str | None = None
+        cls,
+        path: Path,
+        migrations: Sequence[Traversable] = (),
+        *,
+        counted: str | None = None,
+        key: ContentKey | None = None,
     ) -> AsyncIterator["Database"]:
         """Open or create the file and bring its schema up to date.
 
@@ -60,9 +70,11 @@ class Database:
             path: Where the file is; its folder must exist.
             migrations: SQL files in the order of their numbers; never changed once released.
             counted: A table of `row INTEGER PRIMARY KEY` of which nothing is ever deleted.
+            key: Encrypts the file.
 
         Raises:
             DamagedError: The file is missing, empty or damaged, or lacks acknowledged writes.
+            LedgerKeyError: The key is another's.
             StorageError: The file cannot be opened, or is newer than these migrations.
         """
         tally = Tally(path, counted)
@@ -70,36 +82,44 @@ class Database:
             path,
             partial(commit_together, tally),
             name="writer",
-            connect=partial(connect_to_write, path, migrations, tally),
+            connect=partial(connect_to_write, path, key, migrations, tally),
         )
-        reader = Lane(path, run_each, name="reader", connect=partial(connect, path))
+        reader = Lane(path, run_each, name="reader", connect=partial(connect, path, key))
         try:
             await writer.start()
             await reader.start()
-            yield cls(path, reader, writer)
+            yield cls(path, key, reader, writer)
         finally:
             await reader.stop()
             await writer.stop()
             tally.close()
 
-    async def read(self, work: Work[T]) -> T:
-        """Run `work` on the reader's connection; it must not write."""
-        return await self._reader.submit(work)
+    async def read(self, work: Work[T], *, owner: Hashable = None) -> T:
+        """Run `work` on the reader's connection; it must not write. Owners take turns."""
+        return await self._reader.submit(work, owner)
 
-    async def write(self, work: Work[T]) -> T:
-        """Run `work` in a transaction; returns once it is committed to disk.
+    async def write(self, work: Work[T], *, owner: Hashable = None) -> T:
+        """Run `work` in a transaction; returns once it is committed to disk. Owners take turns.
 
         Raises:
             StorageError: SQLite refused, e.g. the disk is full; nothing was written.
             Local2Error: Whatever `work` raised; nothing of it was written.
         """
-        written = self._writer.submit(work)
+        written = self._writer.submit(work, owner)
         try:
             return await asyncio.shield(written)
         except asyncio.CancelledError:
             # It is written all the same: whoever is cancelled goes on once that is so.
             await asyncio.wait({written})
             raise
+
+    async def drop_kept(self) -> None:
+        """Delete what was kept before a migration: it holds what is erased from here.
+
+        Raises:
+            UnwritableError: It cannot be deleted.
+        """
+        await asyncio.to_thread(drop_kept, self._path)
 
     async def truncate(self, *, vacuum: bool = False) -> None:
         """Leave nothing in the files that no table holds: empty the write-ahead log.
@@ -111,4 +131,4 @@ class Database:
         Raises:
             StorageError: Somebody else reads the file for longer than one waits.
         """
-        await asyncio.to_thread(truncate, self._path, vacuum=vacuum)
+        await asyncio.to_thread(truncate, self._path, self._key, vacuum=vacuum)

@@ -2,12 +2,15 @@
 
 import sqlite3
 from collections.abc import Mapping, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any
 
+from local.content_key import ContentKey
 from local.errors import StorageError
+from local.ledger.sqlite.database.encryption import connect_encrypted
+from local.ledger.sqlite.database.migration import migrate
 from local.ledger.sqlite.database.soundness import as_storage_error, refuse_damage
 from local.ledger.sqlite.database.tally import Tally
 
@@ -41,43 +44,71 @@ def read_only(path: Path, statement: str, values: Mapping[str, Any]) -> Row:
     Raises:
         StorageError: There is none, or it is not as the statement takes it to be.
     """
-    try:
-        with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)) as connection:
-            row: Row | None = connection.execute(statement, values).fetchone()
-    except sqlite3.Error as error:
-        raise as_storage_error(error, path) from error
+    row = _first_row(path, statement, values)
     if row is None:
         raise StorageError(f"{path} has no such row.")
     return row
 
 
-def connect(path: Path, patience: float = BUSY_PATIENCE) -> SqlConnection:
-    connection = sqlite3.connect(
-        path,
-        isolation_level=None,
-        check_same_thread=True,
-        cached_statements=256,
-        timeout=patience,
-    )
-    connection.row_factory = sqlite3.Row
+def holds(path: Path, statement: str, values: Mapping[str, Any]) -> bool:
+    """Whether the statement finds anything in a file that is not encrypted.
+
+    Raises:
+        StorageError: It cannot be read.
+    """
+    return _first_row(path, statement, values) is not None
+
+
+def _first_row(path: Path, statement: str, values: Mapping[str, Any]) -> Row | None:
+    try:
+        with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)) as connection:
+            row: Row | None = connection.execute(statement, values).fetchone()
+    except sqlite3.Error as error:
+        raise as_storage_error(error, path) from error
+    return row
+
+
+def connect(
+    path: Path, key: ContentKey | None = None, patience: float = BUSY_PATIENCE
+) -> SqlConnection:
+    """Open a file, an encrypted one with its key.
+
+    Raises:
+        LedgerKeyError: The key is another's, or there is nothing to decrypt with.
+        StorageError: It cannot be opened.
+    """
+    options = {"isolation_level": None, "cached_statements": 256, "timeout": patience}
+    if key is None:
+        connection = _connect_plain(path, **options)
+    else:
+        connection = connect_encrypted(path, key, **options)
     try:
         for pragma in PRAGMAS:
             connection.execute(f"PRAGMA {pragma}")
-    except sqlite3.Error:
+    except connection.Error as error:
         connection.close()
-        raise
+        raise as_storage_error(error, path) from error
     return connection
 
 
-def truncate(path: Path, *, vacuum: bool) -> None:
-    """Empty the write-ahead log of a file that others have open; see `Database.truncate`."""
+def _connect_plain(path: Path, **options: Any) -> SqlConnection:
     try:
-        with closing(connect(path)) as connection:
+        connection: SqlConnection = sqlite3.connect(path, **options)
+    except sqlite3.Error as error:
+        raise as_storage_error(error, path) from error
+    connection.row_factory = sqlite3.Row
+    return connection
+
+
+def truncate(path: Path, key: ContentKey | None, *, vacuum: bool) -> None:
+    """Empty the write-ahead log of a file that others have open; see `Database.truncate`."""
+    with closing(connect(path, key)) as connection:
+        try:
             if vacuum:
                 connection.execute("VACUUM")
             busy, *_ = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
-    except sqlite3.Error as error:
-        raise as_storage_error(error, path) from error
+        except connection.Error as error:
+            raise as_storage_error(error, path) from error
     if busy:
         raise StorageError(
             f"The write-ahead log of {path} could not be emptied: somebody else reads it.",
@@ -85,28 +116,23 @@ def truncate(path: Path, *, vacuum: bool) -> None:
         )
 
 
-def connect_to_write(path: Path, migrations: Sequence[Traversable], tally: Tally) -> SqlConnection:
+def connect_to_write(
+    path: Path, key: ContentKey | None, migrations: Sequence[Traversable], tally: Tally
+) -> SqlConnection:
     """Open the file where it is sound, and bring it up to date."""
     tally.refuse_a_missing_database()
-    connection = connect(path, OPEN_PATIENCE)
+    with suppress(OSError):  # SQLite says why it cannot be made
+        path.touch(mode=0o600)  # as its write-ahead log is then, too
+    connection = connect(path, key, OPEN_PATIENCE)
     try:
         refuse_damage(connection, path)
-        _migrate(connection, path, migrations)
+        migrate(connection, path, migrations)
         tally.open(connection)
         connection.execute(f"PRAGMA busy_timeout = {BUSY_PATIENCE * 1000:.0f}")
+    except connection.Error as error:
+        connection.close()
+        raise as_storage_error(error, path) from error
     except BaseException:
         connection.close()
         raise
     return connection
-
-
-def _migrate(connection: SqlConnection, path: Path, migrations: Sequence[Traversable]) -> None:
-    (version,) = connection.execute("PRAGMA user_version").fetchone()
-    if version > len(migrations):
-        raise StorageError(
-            f"{path} has schema {version}; this local2 knows {len(migrations)}.",
-            remedy="Update local2, or use another data folder.",
-        )
-    for number, migration in enumerate(migrations[version:], start=version + 1):
-        script = migration.read_text(encoding="utf-8")
-        connection.executescript(f"BEGIN; {script} PRAGMA user_version = {number}; COMMIT;")

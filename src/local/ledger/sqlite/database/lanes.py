@@ -1,16 +1,18 @@
 """A thread with a connection of its own, and what becomes of the work that queues for it.
 
 The writer commits whatever queued together in one transaction; the reader drains its queue and
-wakes the event loop once a batch.
+wakes the event loop once a batch. Owners take turns: the work of one that queues much is done in
+its order, and that of another does not wait behind all of it.
 """
 
 import asyncio
 import queue
-import sqlite3
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections import OrderedDict, deque
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from contextlib import suppress
+from itertools import islice
 from pathlib import Path
 from typing import Any, Generic, NamedTuple, TypeVar
 
@@ -18,17 +20,21 @@ from local.errors import StorageError
 from local.ledger.sqlite.database.connections import SqlConnection
 from local.ledger.sqlite.database.soundness import as_storage_error
 from local.ledger.sqlite.database.tally import Tally
+from local.telemetry import watching_lane
 
 T = TypeVar("T")
 Work = Callable[[SqlConnection], T]
 
 BATCH_LIMIT = 512
+BATCH_SECONDS = 0.02
+"""After which a batch takes no more: who comes meanwhile waits for its end."""
 SLOW_SECONDS = 0.001
 
 
 class _Job(NamedTuple, Generic[T]):
     work: Work[T]
     future: asyncio.Future[T]
+    owner: Hashable
 
 
 class _Outcome(NamedTuple):
@@ -43,7 +49,7 @@ class Lane:
     def __init__(
         self,
         path: Path,
-        run_batch: Callable[[SqlConnection, list[_Job[Any]]], Iterable[list[_Outcome]]],
+        run_batch: Callable[[SqlConnection, Iterator[_Job[Any]]], Iterable[list[_Outcome]]],
         *,
         name: str,
         connect: Callable[[], SqlConnection],
@@ -51,11 +57,12 @@ class Lane:
         self._path = path
         self._run_batch = run_batch
         self._connect = connect
-        self._jobs: queue.SimpleQueue[_Job[Any] | None] = queue.SimpleQueue()
+        self._jobs = _Queue()
         self._loop = asyncio.get_running_loop()
         self._ready: asyncio.Future[None] = self._loop.create_future()
         self._stopped = asyncio.Event()
         self._closing = False
+        self._watches = watching_lane(name)
         self._thread = threading.Thread(target=self._work, name=name, daemon=True)
 
     async def start(self) -> None:
@@ -69,23 +76,25 @@ class Lane:
             self._jobs.put(None)
             await self._stopped.wait()
 
-    def submit(self, work: Work[T]) -> asyncio.Future[T]:
+    def submit(self, work: Work[T], owner: Hashable) -> asyncio.Future[T]:
         if self._closing:
             raise StorageError(f"The database {self._path} is closed.")
         future: asyncio.Future[T] = self._loop.create_future()
-        self._jobs.put(_Job(work, future))
+        for watch in self._watches:
+            watch(future)
+        self._jobs.put(_Job(work, future, owner))
         return future
 
     def _work(self) -> None:
         connection = None
         try:
             connection = self._connect()
-        except (sqlite3.Error, StorageError) as error:
-            self._deliver([_Outcome(self._ready, None, as_storage_error(error, self._path))])
+        except StorageError as error:
+            self._deliver([_Outcome(self._ready, None, error)])
         else:
             self._deliver([_Outcome(self._ready, None, None)])
-            for batch in _batches(self._jobs):
-                for outcomes in self._run_batch(connection, batch):
+            while (first := self._jobs.take(wait=True)) is not None:
+                for outcomes in self._run_batch(connection, _batch(first, self._jobs)):
                     self._deliver(outcomes)
         finally:
             if connection is not None:
@@ -106,22 +115,52 @@ def _settle(outcomes: list[_Outcome]) -> None:
             future.set_exception(error)
 
 
-def _batches(jobs: "queue.SimpleQueue[_Job[Any] | None]") -> Iterator[list[_Job[Any]]]:
-    while (job := jobs.get()) is not None:
-        batch = [job]
-        while len(batch) < BATCH_LIMIT:
-            try:
-                job = jobs.get_nowait()
-            except queue.Empty:
-                break
-            if job is None:
-                yield batch
-                return
-            batch.append(job)
-        yield batch
+class _Queue:
+    """Filled by any thread, emptied by one, which takes a job of each owner in turn."""
+
+    def __init__(self) -> None:
+        self._incoming: queue.SimpleQueue[_Job[Any] | None] = queue.SimpleQueue()
+        self._waiting: OrderedDict[Hashable, deque[_Job[Any]]] = OrderedDict()
+        self._closed = False
+
+    def put(self, job: _Job[Any] | None) -> None:
+        """Add a job; None says that no more will come."""
+        self._incoming.put(job)
+
+    def take(self, *, wait: bool = False) -> _Job[Any] | None:
+        """The job whose turn it is; None if there is none, with `wait` if none will come."""
+        self._sort(wait=wait and not self._waiting and not self._closed)
+        if not self._waiting:
+            return None
+        owner, jobs = self._waiting.popitem(last=False)
+        job = jobs.popleft()
+        if jobs:
+            self._waiting[owner] = jobs  # behind the others
+        return job
+
+    def _sort(self, *, wait: bool) -> None:
+        """Give what has come to its owners."""
+        with suppress(queue.Empty):
+            while True:
+                job = self._incoming.get(block=wait)
+                if job is None:
+                    self._closed = True
+                else:
+                    self._waiting.setdefault(job.owner, deque()).append(job)
+                wait = False
 
 
-def run_each(connection: SqlConnection, batch: list[_Job[Any]]) -> Iterator[list[_Outcome]]:
+def _batch(first: _Job[Any], jobs: _Queue) -> Iterator[_Job[Any]]:
+    """Jobs that are done together, each taken when the one before it is done."""
+    until = time.perf_counter() + BATCH_SECONDS
+    yield first
+    for _ in range(BATCH_LIMIT - 1):
+        if time.perf_counter() > until or (job := jobs.take()) is None:
+            return
+        yield job
+
+
+def run_each(connection: SqlConnection, batch: Iterator[_Job[Any]]) -> Iterator[list[_Outcome]]:
     """Read for each; what was quick is delivered together, and not after what is slow."""
     outcomes: list[_Outcome] = []
     begun = time.perf_counter()
@@ -134,23 +173,29 @@ def run_each(connection: SqlConnection, batch: list[_Job[Any]]) -> Iterator[list
 
 
 def commit_together(
-    tally: Tally, connection: SqlConnection, batch: list[_Job[Any]]
+    tally: Tally, connection: SqlConnection, batch: Iterator[_Job[Any]]
 ) -> Iterator[list[_Outcome]]:
     before = connection.total_changes
+    taken = list(islice(batch, 2))
     try:
         connection.execute("BEGIN IMMEDIATE")
-        if len(batch) == 1:
-            outcomes = [_attempt_alone(connection, batch[0])]
+        if len(taken) == 1:
+            outcomes = [_attempt_alone(connection, taken[0])]
         else:
-            outcomes = [_attempt_in_savepoint(connection, job) for job in batch]
+            outcomes = [_attempt_in_savepoint(connection, job) for job in taken]
+            for job in batch:
+                taken.append(job)
+                outcomes.append(_attempt_in_savepoint(connection, job))
         count = tally.add(connection) if connection.total_changes != before else None
         connection.execute("COMMIT")
-    except (sqlite3.Error, StorageError) as error:
+    except (connection.Error, StorageError) as error:
         if connection.in_transaction:
-            with suppress(sqlite3.Error):  # the disk that refused the commit may refuse this, too
+            with suppress(
+                connection.Error
+            ):  # the disk that refused the commit may refuse this, too
                 connection.execute("ROLLBACK")
         failure = as_storage_error(error)
-        outcomes = [_Outcome(job.future, None, failure) for job in batch]
+        outcomes = [_Outcome(job.future, None, failure) for job in taken]
     else:
         if count is not None:
             tally.write(count)
@@ -182,7 +227,7 @@ def _attempt_in_savepoint(connection: SqlConnection, job: _Job[Any]) -> _Outcome
 def _attempt(connection: SqlConnection, job: _Job[Any]) -> _Outcome:
     try:
         return _Outcome(job.future, job.work(connection), None)
-    except sqlite3.Error as error:
+    except connection.Error as error:
         return _Outcome(job.future, None, as_storage_error(error))
     except Exception as error:  # noqa: BLE001 - it is the caller's, and goes back to the caller
         return _Outcome(job.future, None, error)

@@ -28,7 +28,7 @@ def as_storage_error(error: Exception, path: Path | None = None) -> Exception:
     if isinstance(error, Local2Error):
         return error
     name = f"The ledger ({path})" if path else "The ledger"
-    code = _primary_code(error)
+    code = primary_code(error)
     if code in DAMAGES:
         wrapped: StorageError = DamagedError(f"{name} is damaged: {error}.", remedy=RESTORE)
     else:
@@ -37,7 +37,7 @@ def as_storage_error(error: Exception, path: Path | None = None) -> Exception:
     return wrapped
 
 
-def _primary_code(error: Exception) -> str:
+def primary_code(error: Exception) -> str:
     """As `IOERR` of SQLITE_IOERR_WRITE; errors of Python's own module have none."""
     code = getattr(error, "sqlite_errorname", "")
     return code.split("_")[1] if code else ""
@@ -59,8 +59,8 @@ def refuse_damage(connection: sqlite3.Connection, path: Path) -> None:
     timer.start()
     try:
         found = _problems(connection, "quick_check", 1)
-    except sqlite3.OperationalError as error:
-        if error.sqlite_errorcode != sqlite3.SQLITE_INTERRUPT:
+    except connection.OperationalError as error:
+        if primary_code(error) != "INTERRUPT":
             raise
         found = []
     finally:
@@ -74,7 +74,7 @@ def damages(connection: sqlite3.Connection) -> list[str]:
     """Everything that SQLite finds in the whole file; takes seconds a gigabyte."""
     try:
         return _problems(connection, "integrity_check", MOST)
-    except sqlite3.DatabaseError as error:
+    except connection.DatabaseError as error:
         return [str(error)]
 
 

@@ -39,7 +39,8 @@ ORDER BY record LIMIT :limit;
 
 -- name: due_task
 SELECT record FROM task INDEXED BY task_due
-WHERE tenant = :tenant AND kind = :kind AND state = 'later' AND not_before <= :now
+WHERE tenant = :tenant AND kind = :kind AND state = 'later'
+  AND NOT (not_before > :now AND not_before <= :latest)
   AND record NOT IN (SELECT value FROM json_each(:but))
 ORDER BY not_before LIMIT 1;
 
@@ -50,7 +51,7 @@ WHERE tenant = :tenant AND kind = :kind AND state = 'later';
 -- name: tasks
 SELECT task.record, ifnull(task.id, record.id) AS id, task.attempts FROM json_each(:rows) AS wanted
 CROSS JOIN task ON task.tenant = :tenant AND task.kind = :kind AND task.record = wanted.value
-CROSS JOIN record ON record.row = task.record
+CROSS JOIN record ON record.row = task.record AND +record.tenant = :tenant
 ORDER BY wanted.key;
 
 -- name: finish_task

@@ -220,11 +220,14 @@ SELECT (SELECT count(*) FROM record WHERE tenant = :tenant AND id IN (SELECT val
           WHERE tenant = :tenant AND target IN (SELECT value FROM json_each(:ids)))
        + (SELECT count(*) FROM audit
           WHERE tenant = :tenant AND record_id IN (SELECT value FROM json_each(:ids))) AS references_,
-       (SELECT count(*) FROM vector WHERE record IN (SELECT value FROM json_each(:rows))) AS vectors;
+       (SELECT count(*) FROM vector WHERE record IN (
+           SELECT row FROM json_each(:rows) CROSS JOIN record ON row = value WHERE +tenant = :tenant))
+         AS vectors;
 
 -- name: text_traces
 SELECT count(*) AS found FROM record_text
-WHERE record_text MATCH :match AND +rowid IN (SELECT value FROM json_each(:rows));
+WHERE record_text MATCH :match AND +rowid IN (
+      SELECT row FROM json_each(:rows) CROSS JOIN record ON row = value WHERE +tenant = :tenant);
 
 -- name: has_tombstones
 SELECT EXISTS (SELECT 1 FROM tombstone WHERE tenant = :tenant) AS any, key FROM erasure;
@@ -245,6 +248,13 @@ DELETE FROM tombstone WHERE tenant = :tenant AND digest IN (SELECT value FROM js
 -- name: lift_tombstones_of
 DELETE FROM tombstone
 WHERE tenant = :tenant AND whose = :whose AND (:chosen IS NULL OR chosen = :chosen);
+
+-- name: could_be_chosen
+SELECT CASE WHEN scope IN ('session', 'user') THEN owner ELSE stated_by END AS owner,
+       session_id, folded_topic, id, alias
+FROM record WHERE tenant = :tenant AND retired_why IS NOT 'erased'
+UNION
+SELECT owner, session_id, NULL, NULL, NULL FROM note WHERE tenant = :tenant;
 
 -- name: residue
 SELECT residue FROM erasure;

@@ -1,6 +1,6 @@
 -- name: messages_before
 SELECT record.* FROM record
-WHERE row IN (
+WHERE +tenant = :tenant AND row IN (
     SELECT row FROM record AS earlier INDEXED BY record_standing
     WHERE earlier.tenant = :tenant AND earlier.owner = :owner AND earlier.session_id = :session_id
       AND earlier.kind IN ('chat_message', 'tool_output', 'transcript')

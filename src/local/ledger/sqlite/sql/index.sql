@@ -7,7 +7,7 @@ FROM json_each(:rows) AS wanted
 CROSS JOIN task ON task.tenant = :tenant AND task.kind = :kind AND task.record = wanted.value
 CROSS JOIN record ON record.row = wanted.value
 LEFT JOIN vector ON vector.record = record.row AND vector.embedder = :embedder
-LEFT JOIN record AS before ON before.row = CASE WHEN vector.embedder IS NULL THEN (
+LEFT JOIN record AS before ON +before.tenant = :tenant AND before.row = CASE WHEN vector.embedder IS NULL THEN (
      SELECT earlier.row FROM record AS earlier INDEXED BY record_standing
      WHERE earlier.tenant = record.tenant AND earlier.owner = record.owner
        AND earlier.session_id = record.session_id AND earlier.superseded_by IS NULL
@@ -23,9 +23,12 @@ INSERT INTO vector (record, embedder, data)
 SELECT row, :embedder, :data FROM record WHERE +tenant = :tenant AND row = :row AND id = :id
 ON CONFLICT (record, embedder) DO UPDATE SET data = excluded.data;
 
+-- Of a few of the tenant's own: others' vectors decide nothing.
 -- name: vector_size
 SELECT length(data) AS size FROM vector
-WHERE record = (SELECT max(record) FROM vector) AND embedder = :embedder;
+WHERE embedder = :embedder AND record IN (
+      SELECT row FROM record WHERE tenant = :tenant ORDER BY id DESC LIMIT 100)
+LIMIT 1;
 
 -- name: drop_other_vectors
 DELETE FROM vector
@@ -88,7 +91,7 @@ WHERE tenant = :tenant AND superseded_by IS NULL AND kind != 'transcript' AND me
 SELECT record.id, record.row, record.kind, record.topic, record.label, '' AS content, '[]' AS queries,
        NULL AS before, vector.data AS vector
 FROM record JOIN vector ON vector.record = record.row AND vector.embedder = :embedder
-WHERE record.row IN (
+WHERE +record.tenant = :tenant AND record.row IN (
       SELECT row FROM record
       WHERE tenant = :tenant AND superseded_by IS NULL AND kind != 'transcript' AND memory_type IS NOT 'task' AND NOT EXISTS (
             SELECT 1 FROM task

@@ -5,3 +5,9 @@ INSERT INTO record_text (record_text, rank) VALUES ('integrity-check', 1);
 
 -- name: count_rows
 SELECT count(*) AS there, ifnull(max(row), 0) AS last FROM record NOT INDEXED;
+
+-- name: erasure_key
+SELECT key FROM erasure;
+
+-- name: every_tombstone
+SELECT tenant, digest, chosen, erased_at FROM tombstone;

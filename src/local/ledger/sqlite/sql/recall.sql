@@ -96,7 +96,7 @@ CROSS JOIN record AS near ON near.row IN (
        AND other.kind IN ('chat_message', 'tool_output', 'transcript') AND other.kind != 'transcript'
        AND ifnull(other.stands_at, other.row) > ifnull(here.stands_at, here.row)
      ORDER BY ifnull(other.stands_at, other.row) LIMIT :span)
-WHERE +here.tenant = :tenant
+WHERE +here.tenant = :tenant AND +near.tenant = :tenant
 UNION ALL
 SELECT here.row, near.row, 0 AS behind, ifnull(near.stands_at, near.row) AS stands
 FROM json_each(:rows) AS wanted
@@ -108,7 +108,7 @@ CROSS JOIN record AS near ON near.row IN (
        AND other.kind IN ('chat_message', 'tool_output', 'transcript') AND other.kind != 'transcript'
        AND ifnull(other.stands_at, other.row) < ifnull(here.stands_at, here.row)
      ORDER BY ifnull(other.stands_at, other.row) DESC LIMIT :span)
-WHERE +here.tenant = :tenant
+WHERE +here.tenant = :tenant AND +near.tenant = :tenant
 ORDER BY stands;
 
 -- name: being_asked
@@ -148,6 +148,7 @@ WHERE +record.tenant = :tenant AND record.superseded_by IS NULL
 SELECT EXISTS (
     SELECT 1 FROM task INDEXED BY task_turn CROSS JOIN record ON record.row = task.record
     WHERE task.tenant = :tenant AND task.kind = 'index' AND task.state = 'waits'
+      AND +record.tenant = :tenant
       AND task.place IN (SELECT value FROM json_each(:places))
       AND (:asking IS NULL OR pending IS NOT 1 OR role != 'user'
            OR query_id IS NOT :asking)
@@ -211,7 +212,7 @@ WITH RECURSIVE source (of, id, superseded_by) AS (
 )
 SELECT source.of, record.row, json_extract(echo.metadata, '$.adds') AS adds FROM source
 CROSS JOIN record ON record.tenant = :tenant AND record.id = source.id
-CROSS JOIN record AS echo ON echo.row = source.of
+CROSS JOIN record AS echo ON echo.row = source.of AND +echo.tenant = :tenant
 WHERE source.superseded_by IS NULL;
 
 -- name: texts

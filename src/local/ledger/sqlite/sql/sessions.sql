@@ -39,4 +39,5 @@ CROSS JOIN record ON record.row IN (
            WHERE relation.tenant = :tenant AND relation.target = fact.id
              AND +relation.type = 'supersedes' AND newer.superseded_by IS NULL)
      LIMIT :limit)
+WHERE +record.tenant = :tenant
 ORDER BY record.importance DESC, record.row DESC LIMIT :limit;

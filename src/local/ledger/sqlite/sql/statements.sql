@@ -13,6 +13,9 @@ VALUES (:tenant, :id, :kind, :scope, :owner, :topic, :folded_topic, :label, :rol
                || hex(:owner) || 'x' || hex(:kind) || 'x'))
 ON CONFLICT (tenant, id) DO NOTHING;
 
+-- name: used
+SELECT records, bytes FROM usage WHERE tenant = :tenant;
+
 -- name: keep_features
 INSERT INTO feature (record, stems, length, density, firsthand, timed, wish)
 VALUES (:record, :stems, :length, :density, :firsthand, :timed, :wish)

@@ -14,7 +14,7 @@ WHERE tenant = :tenant
 
 -- name: export_record
 SELECT record.*, vector.embedder, vector.data AS vector FROM record
-LEFT JOIN vector ON :vectors AND vector.rowid = (
+LEFT JOIN vector ON :vectors AND vector.record = record.row AND vector.rowid = (
      SELECT min(rowid) FROM vector WHERE vector.record = record.row)
 WHERE record.row > :after AND record.row <= :until AND +record.tenant = :tenant
   AND (:places IS NULL OR +record.place IN (SELECT value FROM json_each(:places)))
@@ -166,4 +166,4 @@ INSERT INTO access (record, tenant, times, last, weighed)
 SELECT row, tenant, :times, :last, :weighed FROM record WHERE tenant = :tenant AND id = :record
 ON CONFLICT (record) DO UPDATE SET times = max(times, excluded.times), last = max(last, excluded.last),
                                    weighed = max(weighed, excluded.weighed)
-WHERE excluded.times > times OR excluded.last > last;
+WHERE (excluded.times > times OR excluded.last > last);

@@ -26,7 +26,7 @@ SELECT record.row, record.id, record.scope, record.owner, record.folded_topic AS
        ifnull(access.times - access.weighed, 0) AS recalls, access.last AS recalled_at
 FROM json_each(:rows) AS wanted
 CROSS JOIN record ON record.row = wanted.value
-LEFT JOIN access ON access.record = record.row
+LEFT JOIN access ON access.record = record.row AND +access.tenant = :tenant
 WHERE +record.tenant = :tenant AND record.kind = 'fact' AND record.superseded_by IS NULL
 ORDER BY wanted.key;
 
@@ -72,4 +72,4 @@ WHERE tenant = :tenant AND run = :run;
 
 -- name: last_consolidation
 SELECT run, began_at, ended_at, changed, failed FROM consolidation INDEXED BY consolidation_begun
-WHERE tenant = :tenant ORDER BY began_at DESC LIMIT 1;
+WHERE tenant = :tenant AND began_at <= :now ORDER BY began_at DESC LIMIT 1;

@@ -1,0 +1,113 @@
+"""A ledger with a key against one without: storing, searching by words, opening, bytes on disk."""
+
+import itertools
+import tempfile
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from functools import partial
+from pathlib import Path
+
+from client import USER, alternating
+from fill import episodes
+from local.content_key import ContentKey
+from local.ledger.door import Ledger
+from local.ledger.records import Record
+from local.ledger.search import Choice, DetailRequest, Matches, Meaning, Place, Search, WordMatches
+from local.ledger.sqlite import working_sets
+from report import Figure, milliseconds, ratio, run
+from texts import notes
+
+RECORDS = 10_000
+AT_ONCE = 250
+BLOCKS = 15
+OPENED = 7
+QUESTIONS = 5
+
+
+async def measure() -> list[Figure]:
+    working_sets.MOST = -1  # as a large memory is searched: in SQL
+    with tempfile.TemporaryDirectory() as folder:
+        plain = partial(opened, Path(folder, "plain.sqlite3"), None)
+        key = ContentKey.create(Path(folder, "content.key"))
+        secret = partial(opened, Path(folder, "secret.sqlite3"), key)
+        async with plain() as without, secret() as with_key:
+            figures = await while_open(with_key, without)
+        starts = await alternating(OPENED, partial(start, secret), partial(start, plain))
+        figures += compared("start", "opening", *starts)
+        return [*figures, size(Path(folder))]
+
+
+def size(folder: Path) -> Figure:
+    ours, base = ([Path(folder, f"{name}.sqlite3").stat().st_size] for name in ("secret", "plain"))
+    return ratio("size_ratio", "bytes on disk: with a key / without", ours, base)
+
+
+@asynccontextmanager
+async def opened(file: Path, key: ContentKey | None) -> AsyncIterator[Ledger]:
+    async with Ledger.open(file, "default", key=key) as ledger:
+        yield ledger
+
+
+async def while_open(with_key: Ledger, without: Ledger) -> list[Figure]:
+    texts = notes(RECORDS, seed=1)
+    for ledger in (with_key, without):
+        for start_at in range(0, RECORDS, AT_ONCE):
+            await ledger.records.store(episodes(texts[start_at : start_at + AT_ONCE]))
+    found: list[Figure] = []
+    for key, about, work in (("store", "storing 250 records", store), ("search", "search", search)):
+        ours, base = (work(ledger) for ledger in (with_key, without))
+        found += compared(key, about, *await alternating(BLOCKS, ours, base))
+    return found
+
+
+def compared(key: str, about: str, ours: list[float], base: list[float]) -> list[Figure]:
+    return [
+        ratio(f"{key}_ratio", f"{about}: with a key / without", ours, base),
+        milliseconds(f"{key}_ms", f"{about}, with a key", ours),
+    ]
+
+
+def store(ledger: Ledger) -> Callable[[], Awaitable[float]]:
+    seeds = itertools.count(2)
+
+    async def work() -> float:
+        records = episodes(notes(AT_ONCE, seed=next(seeds)))
+        begun = time.perf_counter()
+        await ledger.records.store(records)
+        return time.perf_counter() - begun
+
+    return work
+
+
+def search(ledger: Ledger) -> Callable[[], Awaitable[float]]:
+    words = itertools.cycle(notes(QUESTIONS, seed=99, words=(4, 8)))
+
+    async def unasked(_: int) -> Meaning:
+        return Meaning(waiting=True, problem="Nobody embeds.")
+
+    async def work() -> float:
+        begun = time.perf_counter()
+        for text in itertools.islice(words, QUESTIONS):
+            terms = tuple(text.lower().split())
+            asked = Search(
+                text=text, terms=terms, places=(Place("session", USER, "episode"),), owner=USER
+            )
+            await ledger.searches.find(asked, unasked, lambda worded: worded, everything)
+        return (time.perf_counter() - begun) / QUESTIONS
+
+    return work
+
+
+def everything(found: Matches, _: WordMatches) -> Choice[dict[int, Record]]:
+    return dict((yield DetailRequest(records=found.view.rows)).records)
+
+
+async def start(ledger: Callable[[], AbstractAsyncContextManager[Ledger]]) -> float:
+    begun = time.perf_counter()
+    async with ledger():
+        return time.perf_counter() - begun
+
+
+if __name__ == "__main__":
+    run(__doc__, measure)

@@ -1,0 +1,140 @@
+"""What is written and asked while faults come, and what is there of it afterwards.
+
+Each write is repeated until it is acknowledged: an answer that was lost with a process makes a
+client ask again, and what is asked for again must not be there twice.
+"""
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
+from itertools import count
+from random import Random
+
+import msgspec
+
+from fault_target import WITHIN, FaultTarget
+from local.protocol import subjects
+from target import envelope, turn
+
+USER = "load"
+APART = 0.25
+"""Seconds between the writes of one writer."""
+AGAIN = 0.1
+"""Seconds until what was not acknowledged is asked for again."""
+STORING = 20.0
+"""Seconds that a turn may take from JetStream into the ledger."""
+POLL = 0.1
+
+
+class Balance(msgspec.Struct, frozen=True, kw_only=True):
+    """What was acknowledged, and which of it is not there, or more than once."""
+
+    acknowledged: int
+    lost: frozenset[str]
+    doubled: frozenset[str]
+
+
+class Load:
+    """Three writers and a reader; `running` runs them."""
+
+    def __init__(self, target: FaultTarget, seed: int) -> None:
+        self._target = target
+        self._random = Random(seed)  # noqa: S311 - which note is looked for
+        self._notes: list[str] = []
+        self._acknowledged: dict[str, set[str]] = {"note": set(), "message": set(), "turn": set()}
+        self.answers: Counter[str] = Counter()
+        """Of the reader: `found`, `not found`, or the code of an error."""
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        works = (
+            self._write("note", self._save),
+            self._write("message", self._say),
+            self._write("turn", self._publish),
+            self._read(),
+        )
+        tasks = [asyncio.create_task(work) for work in works]
+        try:
+            yield
+        finally:
+            for task in tasks:
+                task.cancel()
+            for task in tasks:
+                with suppress(asyncio.CancelledError):
+                    await task
+
+    @property
+    def acknowledged(self) -> int:
+        return sum(map(len, self._acknowledged.values()))
+
+    async def balance(self) -> Balance:
+        """Compare with the ledger, once what JetStream acknowledged has had time to get there."""
+        expected = {kind: set(names) for kind, names in self._acknowledged.items()}
+        deadline = asyncio.get_running_loop().time() + STORING
+        while True:
+            there = await self._there()
+            lost = {name for kind, names in expected.items() for name in names - there[kind].keys()}
+            if not lost or asyncio.get_running_loop().time() > deadline:
+                break
+            await asyncio.sleep(POLL)
+        twice = {name for copies in there.values() for name, times in copies.items() if times > 1}
+        return Balance(
+            acknowledged=sum(map(len, expected.values())),
+            lost=frozenset(lost),
+            doubled=frozenset(twice),
+        )
+
+    async def _there(self) -> dict[str, dict[str, int]]:
+        kept = self._target.kept
+        whole, turns = await kept.turns(USER), await kept.copies_of_turns(USER)
+        return {
+            "note": await kept.copies(USER, "episode"),
+            "message": await kept.copies(USER, "chat_message"),
+            "turn": {query_id: times for query_id, times in turns.items() if query_id in whole},
+        }
+
+    async def _write(self, kind: str, store: Callable[[str], Awaitable[bool]]) -> None:
+        for number in count():
+            name = f"{kind} {number} is about w{number}x{self._random.randrange(16**6):06x}"
+            while not await store(name):  # noqa: ASYNC110 - nobody says when it might work
+                await asyncio.sleep(AGAIN)
+            self._acknowledged[kind].add(name)
+            if kind == "note":
+                self._notes.append(name)
+            await asyncio.sleep(APART)
+
+    async def _save(self, text: str) -> bool:
+        return await self._tool("save_memory", content=text) == "ok"
+
+    async def _say(self, text: str) -> bool:
+        return await self._tool("ingest", messages=[{"role": "user", "content": text}]) == "ok"
+
+    async def _publish(self, text: str) -> bool:
+        data = turn(USER, text, f"What is {text}?", f"It is {text}.")
+        subject = subjects.RESPONSE_GENERATION
+        return await self._target.stored(subject, data, within=WITHIN) is not None
+
+    async def _tool(self, tool: str, **args: object) -> str:
+        request, data = subjects.tool_request(tool), envelope(USER, {"args": args})
+        result = await self._target.request(request, data, within=WITHIN)
+        if result is None:
+            return "no answer"
+        return "ok" if result.error is None else result.error.code
+
+    async def _read(self) -> None:
+        """Look for notes: whatever else is wrong, an answer has what was acknowledged before."""
+        while True:
+            if self._notes:
+                self.answers[await self._look(self._random.choice(self._notes))] += 1
+            await asyncio.sleep(APART)
+
+    async def _look(self, note: str) -> str:
+        request = subjects.tool_request("search_memory")
+        data = envelope(USER, {"args": {"query": note}})
+        result = await self._target.request(request, data, within=2 * WITHIN)
+        if result is None:
+            return "no answer"
+        if result.error is not None:
+            return result.error.code
+        return "found" if note in result.content else "not found"

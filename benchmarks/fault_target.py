@@ -1,0 +1,137 @@
+"""The stack that meets faults: on a port that it keeps, with models and a clock that can be set."""
+
+import asyncio
+import os
+import signal
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+import nats.errors
+
+from client import Asker
+from footprint import NATS_SERVER, VECTOR_WORKER
+from hurried_stack import CLOCK
+from local import examination
+from local.protocol import subjects
+from local.settings import load_settings
+from processes import chroma_dir, data_dir, environment_of, running_stack
+from stand_ins.ollama_server import OllamaStandIn
+from target import Target, envelope, free_port, turn
+
+HURRIED = Path(__file__).parent / "hurried_stack.py"
+LEDGER = "ledger.sqlite3"
+POLL = 0.05
+PATIENCE = 90.0
+"""Seconds: who has not recovered by then does not recover by itself."""
+WITHIN = 2.0
+"""Seconds to wait for an answer; one that was lost with a process never comes."""
+
+ProcessName = Literal["stack", "nats-server", "vector worker"]
+CHILDREN: dict[ProcessName, bytes] = {"nats-server": NATS_SERVER, "vector worker": VECTOR_WORKER}
+PROCESSES: tuple[ProcessName, ...] = ("stack", *CHILDREN)
+
+
+class FaultTarget(Target):
+    """Made by `fault_target_in`."""
+
+    def __init__(self, folder: Path, models: OllamaStandIn) -> None:
+        self.port = free_port()
+        super().__init__(folder, self.port, part=1.0)
+        self.folder = folder
+        self.models = models
+        self.chroma = chroma_dir(folder)
+        self.ledger = data_dir(folder) / LEDGER
+        self._clock = folder / "clock"
+        self.set_clock(0)
+        self.environment = {
+            **environment_of(folder),
+            "LOCAL2_BUS__PORT": str(self.port),
+            "LOCAL2_MEMORY__EMBEDDER": "ollama",
+            "LOCAL2_MEMORY__OLLAMA_URL": models.url,
+            "LOCAL2_GENERATOR__CHAT": "ollama",
+            "LOCAL2_GENERATOR__OLLAMA_URL": models.url,
+        }
+        self.settings = load_settings(environment=self.environment)
+
+    async def start(self) -> None:
+        environment = {**self.environment, CLOCK: str(self._clock)}
+        started = running_stack(
+            self.folder, port=self.port, script=HURRIED, environment=environment
+        )
+        await self._stack.enter_async_context(started)
+
+    async def kill(self) -> None:
+        """As a power cut would, with all its processes."""
+        os.kill(self.process(), signal.SIGKILL)
+        await self.stop()
+
+    def pids(self) -> dict[ProcessName, int]:
+        """The processes that there are."""
+        found: dict[ProcessName, int] = {"stack": self.process()}
+        for name, command in CHILDREN.items():
+            if (pid := self.child(command)) is not None:
+                found[name] = pid
+        return found
+
+    async def pid(self, name: ProcessName) -> int:
+        """Of a process that may be starting just now."""
+        while name not in (found := self.pids()):  # noqa: ASYNC110 - another process starts it
+            await asyncio.sleep(POLL)
+        return found[name]
+
+    def set_clock(self, seconds: float) -> None:
+        """Let the stack's clock be so many seconds ahead."""
+        written = self._clock.with_suffix(".new")
+        written.write_text(str(seconds), encoding="ascii")
+        written.replace(self._clock)
+
+    async def recovered(self) -> float:
+        """Seconds until it writes, stores turns and searches by meaning; negative: never."""
+        begun = time.perf_counter()
+        while not await self._is_well():
+            if time.perf_counter() - begun > PATIENCE:
+                return -1.0
+            await asyncio.sleep(POLL)
+        return time.perf_counter() - begun
+
+    async def broken(self) -> list[str]:
+        """What `local2 doctor` finds broken, once it has had time to become well."""
+        until = time.perf_counter() + PATIENCE
+        while True:
+            findings = await examination.examined(self.settings)
+            broken = [f"{f.name}: {f.detail}" for f in findings if f.verdict == "broken"]
+            if not broken or time.perf_counter() > until:
+                return broken
+            await asyncio.sleep(POLL)
+
+    async def _is_well(self) -> bool:
+        try:
+            status = await Asker(self.client).status(within=WITHIN)
+        except (nats.errors.Error, TimeoutError, msgspec.MsgspecError):
+            return False
+        if status.problem or status.turns_problem or not status.vectors_available:
+            return False
+        number = f"{time.monotonic_ns()}"
+        save = envelope("probe", {"args": {"content": f"Probe {number}."}})
+        saved = await self.request(subjects.tool_request("save_memory"), save, within=WITHIN)
+        told = turn("probe", number, "Are you well?", f"I am, {number}.")
+        stored = await self.stored(subjects.RESPONSE_GENERATION, told, within=WITHIN)
+        return saved is not None and saved.ok and stored is not None
+
+
+@asynccontextmanager
+async def fault_target_in(folder: Path) -> AsyncIterator[FaultTarget]:
+    """A running stack, its models, and a client."""
+    with OllamaStandIn() as models:
+        target = FaultTarget(folder, models)
+        await target.start()
+        try:
+            await target.connect()
+            yield target
+            await target.client.close()
+        finally:
+            await target.stop()

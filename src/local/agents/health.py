@@ -1,0 +1,148 @@
+"""Health and readiness, on the bus and as gauges.
+
+The agent answers also while the stack does not serve, as when its lease is lost: then it says why.
+"""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from itertools import chain
+from typing import get_args
+
+from local.agents.status import StatusReader, degradations
+from local.bus.connection import BusMessage, Connection
+from local.bus.participant import Participant
+from local.client.maintenance import count_turns
+from local.errors import BusError, StorageError
+from local.ledger.tasks import TaskKind
+from local.memory.tenant import Memories, Memory
+from local.protocol import subjects
+from local.protocol.envelope import encode, seal, utc_now
+from local.protocol.health import Health, Readiness
+from local.protocol.payloads import MemoryStatus
+from local.telemetry import Reading
+
+NAME = "health"
+OTHERS_FIRST = 0.5
+"""Seconds that a stack which does not serve waits before it says so: another one may serve the bus,
+and whoever asks takes the first answer."""
+PATIENCE = 5.0
+"""Seconds that gauges wait for the vector worker and JetStream: Prometheus waits ten by default."""
+NOT_SERVED = "Nothing is served: the stack starts, or has lost its lease on the bus; see its log."
+
+GAUGES: Mapping[str, str] = {
+    "local2_ready": "1 where tools are served and the ledger can be read.",
+    "local2_degraded": "1 where memory.health names a reason.",
+    "local2_records": "Records in the ledger.",
+    "local2_index_waiting": "Records that wait for their vectors.",
+    "local2_index_lag_seconds": "Since records wait, and none was indexed.",
+    "local2_index_vectors": "Vectors in the index.",
+    "local2_tasks_waiting": "Tasks of the backlog that wait, by kind.",
+    "local2_tasks_set_aside": "Tasks that failed again and again, by kind.",
+    "local2_turns_waiting": "Turns and ratings that are not in the ledger yet.",
+    "local2_dead_letters": "Messages that could not be read.",
+}
+
+
+class HealthAgent(Participant):
+    """Serves `memory.health` and `memory.ready`; `gauges` are the same for Prometheus."""
+
+    def __init__(
+        self,
+        bus: Connection,
+        memories: Memories,
+        *,
+        serves: Callable[[], bool],
+        turns_problem: Callable[[], str | None] = lambda: None,
+    ) -> None:
+        super().__init__(bus, name=NAME, description="Says whether the memory serves, and how.")
+        self._memories = memories
+        self._serves = serves
+        self._turns_problem = turns_problem
+        self.serve(subjects.MEMORY_READY, self._say_ready)
+        self.serve(subjects.MEMORY_HEALTH, self._say_health)
+
+    async def readiness(self, tenant: str) -> Readiness:
+        """Whether the tools of the memory are served, and its ledger can be read."""
+        if not self._serves():
+            return Readiness(ready=False, reasons=[NOT_SERVED])
+        try:
+            await self._memories.tenant(tenant).ledger.counts()
+        except StorageError as error:
+            return Readiness(ready=False, reasons=[str(error)])
+        return Readiness(ready=True)
+
+    async def health(self, tenant: str) -> Health:
+        """How the memory of a tenant is."""
+        readiness = await self.readiness(tenant)
+        if not readiness.ready:
+            return Health(status="unavailable", reasons=readiness.reasons)
+        reasons = degradations(await self._status(self._memories.tenant(tenant)))
+        return Health(status="degraded" if reasons else "ok", reasons=reasons)
+
+    async def gauges(self) -> list[Reading]:
+        """What GAUGES documents, now; of tenants there are as many as the operator made."""
+        return list(chain(*await asyncio.gather(*map(self._gauges_of, self._memories))))
+
+    async def _gauges_of(self, memory: Memory) -> list[Reading]:
+        labels = {"tenant": memory.tenant}
+        ready = (await self.readiness(memory.tenant)).ready
+        readings = [Reading(name="local2_ready", value=ready, labels=labels)]
+        if not ready:
+            return readings
+        readings += await _of_tasks(memory, labels)
+        try:
+            async with asyncio.timeout(PATIENCE):
+                status = await self._status(memory)
+                turns = await count_turns(self.bus, memory.tenant)
+        except (BusError, TimeoutError):
+            return [*readings, Reading(name="local2_degraded", value=1, labels=labels)]
+        return [
+            *readings,
+            *_of_status(status, labels),
+            Reading(name="local2_turns_waiting", value=turns, labels=labels),
+        ]
+
+    async def _status(self, memory: Memory) -> MemoryStatus:
+        return await StatusReader(self.bus, memory, self._turns_problem).read()
+
+    async def _say_ready(self, message: BusMessage) -> None:
+        await self._answer(message, await self.readiness(message.tenant))
+
+    async def _say_health(self, message: BusMessage) -> None:
+        await self._answer(message, await self.health(message.tenant))
+
+    async def _answer(self, message: BusMessage, answer: Readiness | Health) -> None:
+        if not self._serves():
+            await asyncio.sleep(OTHERS_FIRST)
+        if message.reply:
+            await self.bus.publish(message.reply, encode(seal(answer, type="health", source=NAME)))
+
+
+def _of_status(status: MemoryStatus, labels: Mapping[str, str]) -> list[Reading]:
+    since = status.waiting_since
+    values = {
+        "local2_degraded": bool(degradations(status)),
+        "local2_records": status.records,
+        "local2_index_waiting": status.waiting,
+        "local2_index_lag_seconds": (utc_now() - since).total_seconds() if since else 0,
+        "local2_index_vectors": status.in_index,
+        "local2_dead_letters": status.dead_letters,
+    }
+    return [
+        Reading(name=name, value=value, labels=labels)
+        for name, value in values.items()
+        if value is not None
+    ]
+
+
+async def _of_tasks(memory: Memory, labels: Mapping[str, str]) -> list[Reading]:
+    """A reading of each kind, also of those of which there is no task."""
+    tasks = {each.kind: each for each in await memory.ledger.backlog.counts()}
+    return [
+        Reading(name=name, value=value, labels={**labels, "kind": kind})
+        for kind in get_args(TaskKind)
+        for name, value in (
+            ("local2_tasks_waiting", tasks[kind].waiting if kind in tasks else 0),
+            ("local2_tasks_set_aside", tasks[kind].aside if kind in tasks else 0),
+        )
+    ]

@@ -1,0 +1,231 @@
+"""The folder of backups: generations, each of which is whole by itself (decision 0058).
+
+A generation is a folder of pieces of the copied files, and a manifest that says how they go
+together. A piece that an earlier generation has is linked, not written again: its name is a keyed
+hash of its content. A generation gets its name once everything of it is on the disk.
+"""
+
+import os
+import re
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+
+import msgspec
+
+from local.backup.files import digest, private, sync, write
+from local.backup.ledgers import is_ledger
+from local.backup.sealing import Opener
+from local.errors import BackupError, UnwritableError
+from local.ledger.door import refuse_without_room
+
+FORMAT = 1
+MARKER = "local2-backup.json"
+PIECES = "pieces"
+PART = ".part"
+"""Of what is being written or deleted."""
+TIME = "%Y%m%dT%H%M%SZ"
+NAME = re.compile(r"(\d{6,})-\d{8}T\d{6}Z")
+
+
+class Marker(msgspec.Struct, frozen=True, kw_only=True):
+    """Whose backups a folder holds: another ledger's would push them out."""
+
+    format: int
+    ledger: str
+
+
+class CopiedFile(msgspec.Struct, frozen=True, kw_only=True):
+    """A ledger in a generation. `key`: of the hashes by which its pieces are named."""
+
+    path: str
+    size: int
+    schema: int
+    records: int
+    key: bytes
+    pieces: list[str]
+
+
+class Manifest(msgspec.Struct, frozen=True, kw_only=True):
+    """What a generation holds; `turns_waiting`: turns that were published, and are not in it."""
+
+    format: int
+    local2: str
+    at: datetime
+    ledgers: list[CopiedFile]
+    turns_waiting: int = 0
+
+    @property
+    def records(self) -> int:
+        return sum(ledger.records for ledger in self.ledgers)
+
+    @property
+    def size(self) -> int:
+        return sum(ledger.size for ledger in self.ledgers)
+
+
+class BackupFolder:
+    """A folder that holds generations of one ledger's backups, and nothing else."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def claim(self, ledger: bytes) -> None:
+        """Make the folder that of a ledger, which is known by its key.
+
+        Raises:
+            BackupError: It holds something else.
+            UnwritableError: It cannot be made.
+        """
+        own = Marker(format=FORMAT, ledger=digest(b"folder", ledger))
+        try:
+            self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
+            marker = self._marker()
+            if marker is None:
+                if any(self.path.iterdir()):
+                    raise BackupError(
+                        f"{self.path} is no folder of backups, and not empty.",
+                        remedy="Name an empty folder, or one that is not there yet.",
+                    )
+                write(self.path / MARKER, msgspec.json.encode(own))
+            elif marker != own:
+                raise BackupError(
+                    f"{self.path} holds backups of another ledger, or of another version.",
+                    remedy="Name another folder: these would be deleted in time.",
+                )
+            for unfinished in self.path.glob(f"*{PART}"):
+                shutil.rmtree(unfinished)
+        except OSError as error:
+            raise UnwritableError(self.path, error) from error
+
+    def generations(self) -> list["Generation"]:
+        """Those that are whole, the oldest first.
+
+        Raises:
+            BackupError: It is no folder of backups, or cannot be read.
+        """
+        try:
+            found = [entry for entry in self.path.iterdir() if NAME.fullmatch(entry.name)]
+        except OSError as error:
+            raise BackupError(f"{self.path} cannot be read: {error.strerror}.") from error
+        if not found and self._marker() is None:
+            raise BackupError(f"{self.path} is no folder of backups.")
+        return sorted(map(Generation, found), key=lambda one: one.number)
+
+    @contextmanager
+    def new(self, at: datetime) -> Iterator[Path]:
+        """A folder that becomes the newest generation if all goes well, and else is deleted."""
+        earlier = self.generations()
+        number = earlier[-1].number + 1 if earlier else 1
+        name = f"{number:06}-{at.astimezone(UTC):{TIME}}"
+        unfinished = self.path / f"{name}{PART}"
+        try:
+            unfinished.mkdir(mode=0o700)
+            (unfinished / PIECES).mkdir(mode=0o700)
+            yield unfinished
+            for folder in (unfinished / PIECES, unfinished):
+                sync(folder)
+            unfinished.rename(self.path / name)
+            sync(self.path)
+        except OSError as error:
+            raise UnwritableError(self.path, error) from error
+        finally:
+            shutil.rmtree(unfinished, ignore_errors=True)
+
+    def prune(self, keep: int) -> int:
+        """Delete all but the newest; how many those were.
+
+        Raises:
+            UnwritableError: One of them cannot be deleted.
+        """
+        former = self.generations()[:-keep]
+        try:
+            for generation in former:
+                leaving = generation.path.with_name(f"{generation.path.name}{PART}")
+                generation.path.rename(leaving)  # a part of it must not look whole
+                shutil.rmtree(leaving)
+        except OSError as error:
+            raise UnwritableError(self.path, error) from error
+        return len(former)
+
+    def _marker(self) -> Marker | None:
+        try:
+            return msgspec.json.decode((self.path / MARKER).read_bytes(), type=Marker)
+        except FileNotFoundError:
+            return None
+        except msgspec.MsgspecError as error:
+            raise BackupError(f"{self.path / MARKER} is damaged.") from error
+
+
+class Generation:
+    """One whole backup."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    @property
+    def number(self) -> int:
+        found = NAME.fullmatch(self.path.name)
+        return int(found[1]) if found else 0
+
+    @property
+    def at(self) -> datetime:
+        """When it was made, as its name says to the second."""
+        return datetime.strptime(f"{self.path.name.rpartition('-')[2]}+0000", f"{TIME}%z")
+
+    @property
+    def encrypted(self) -> bool:
+        return (self.path / "manifest.age").exists()
+
+    def manifest(self, opener: Opener) -> Manifest:
+        """What it holds.
+
+        Raises:
+            BackupError: It is damaged, of a newer local2, or opens with another key.
+        """
+        name = "manifest.age" if self.encrypted else "manifest.json"
+        data = self._read(self.path / name, opener)
+        try:
+            manifest = msgspec.json.decode(data, type=Manifest)
+        except msgspec.MsgspecError as error:
+            raise BackupError(f"{self.path / name} is damaged.", remedy=EARLIER) from error
+        paths = [ledger.path for ledger in manifest.ledgers]
+        if manifest.format != FORMAT or not all(map(is_ledger, paths)):
+            raise BackupError(f"{self.path} is of a newer local2.", remedy="Update local2.")
+        return manifest
+
+    def extract(self, ledger: CopiedFile, target: Path, opener: Opener) -> None:
+        """Put a file together again, readable by its owner only, and compare all of it.
+
+        Raises:
+            BackupError: A piece is missing or damaged, or opens with another key.
+            UnwritableError: The target cannot be written.
+        """
+        refuse_without_room(target.parent, ledger.size)
+        try:
+            with open(target, "xb", opener=private) as file:
+                for name in ledger.pieces:
+                    piece = self._read(self.path / PIECES / name, opener)
+                    if digest(piece, ledger.key) != name:
+                        raise BackupError(f"{self.path}: a piece is damaged.", remedy=EARLIER)
+                    file.write(piece)
+                file.flush()
+                os.fsync(file.fileno())
+        except OSError as error:
+            raise UnwritableError(target.parent, error) from error
+        if target.stat().st_size != ledger.size:
+            raise BackupError(f"{self.path} is damaged.", remedy=EARLIER)
+
+    def _read(self, file: Path, opener: Opener) -> bytes:
+        try:
+            data = file.read_bytes()
+        except OSError as error:
+            raise BackupError(
+                f"{file} cannot be read: {error.strerror}.", remedy=EARLIER
+            ) from error
+        return opener.open(data) if self.encrypted else data
+
+
+EARLIER = "Restore an earlier one: --generation NAME."

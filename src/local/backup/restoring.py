@@ -1,0 +1,173 @@
+"""Brings a backup back into a data folder, where no stack runs.
+
+It is put together beside what is there, all of it is read, and what was forgotten since is erased
+from it. Only then does it take the place of what is there.
+"""
+
+import asyncio
+import shutil
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+
+import msgspec
+
+from local.backup.generations import BackupFolder, CopiedFile, Generation, Manifest
+from local.backup.ledgers import ledger_files
+from local.backup.replacing import replace_ledgers
+from local.backup.sealing import Opener
+from local.errors import BackupError, StorageError, UnwritableError
+from local.folder import folder_lock
+from local.ledger.door import contents_of, ensure_known, forget_again
+from local.vectors.config import distrust_index
+
+SCRATCH = "restore.part"
+
+
+class Wish(msgspec.Struct, frozen=True, kw_only=True):
+    """What to restore, and where. `generation`: its name; else the newest.
+
+    `chroma_path`: the index of that data folder; None where it is somebody else's. `replace`: move
+    aside what is there. `dry_run`: only read all of the backup.
+    """
+
+    folder: Path
+    data_dir: Path
+    chroma_path: Path | None
+    opener: Opener
+    generation: str | None = None
+    replace: bool = False
+    dry_run: bool = False
+
+
+class Restored(msgspec.Struct, frozen=True, kw_only=True):
+    """`forgotten`: records that were erased since, and are again. `aside`: where the former is."""
+
+    generation: str
+    at: datetime
+    ledgers: int
+    records: int
+    forgotten: int = 0
+    warnings: list[str] = []
+    aside: str | None = None
+
+
+async def restore(wish: Wish) -> Restored:
+    """Restore a backup, all or nothing.
+
+    Raises:
+        BackupError: It is no backup, is damaged, or opens with another key; or there is something.
+        FolderLockedError: A stack runs on the data folder.
+        StorageError: There is no room, or it is of a newer local2.
+    """
+    generation = await asyncio.to_thread(_chosen, wish)
+    manifest = await asyncio.to_thread(generation.manifest, wish.opener)
+    with folder_lock(wish.data_dir):
+        former = ledger_files(wish.data_dir)
+        if former and not (wish.replace or wish.dry_run):
+            raise BackupError(
+                f"{wish.data_dir} holds a memory.",
+                remedy="--replace moves it aside; --data-dir names another folder.",
+            )
+        with _unpacked(wish.data_dir) as scratch:
+            new = await asyncio.to_thread(_extracted, generation, manifest, scratch, wish.opener)
+            forgotten, warnings = 0, _waiting(manifest)
+            aside = None
+            if not wish.dry_run:
+                forgotten, missed = await _forget_again(new, former, manifest.at)
+                warnings += missed
+                aside = replace_ledgers(wish.data_dir, new, former, datetime.now(UTC))
+                distrust_index(wish.chroma_path)
+    return Restored(
+        generation=generation.path.name,
+        at=manifest.at,
+        ledgers=len(manifest.ledgers),
+        records=manifest.records,
+        forgotten=forgotten,
+        warnings=warnings,
+        aside=str(aside) if aside else None,
+    )
+
+
+def _chosen(wish: Wish) -> Generation:
+    generations = BackupFolder(wish.folder).generations()
+    names = [one.path.name for one in generations]
+    if not generations:
+        raise BackupError(f"{wish.folder} holds no whole backup.")
+    if wish.generation is None:
+        return generations[-1]
+    if wish.generation not in names:
+        raise BackupError(
+            f"{wish.folder} holds no backup {wish.generation}.",
+            remedy=f"It holds {', '.join(names)}.",
+        )
+    return generations[names.index(wish.generation)]
+
+
+@contextmanager
+def _unpacked(data_dir: Path) -> Iterator[Path]:
+    """A folder on the same disk, empty at first and gone at the end."""
+    scratch = data_dir / SCRATCH
+    try:
+        shutil.rmtree(scratch, ignore_errors=True)
+        scratch.mkdir(mode=0o700)
+    except OSError as error:
+        raise UnwritableError(data_dir, error) from error
+    try:
+        yield scratch
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+
+
+def _extracted(
+    generation: Generation, manifest: Manifest, scratch: Path, opener: Opener
+) -> dict[str, Path]:
+    """Every ledger of the backup as a file of its own, all of it read."""
+    files: dict[str, Path] = {}
+    for ledger in manifest.ledgers:
+        file = scratch / ledger.path
+        file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        ensure_known(file, ledger.schema)
+        generation.extract(ledger, file, opener)
+        _compare(ledger, file)
+        files[ledger.path] = file
+    return files
+
+
+def _compare(ledger: CopiedFile, file: Path) -> None:
+    found = contents_of(file)
+    if (found.schema, found.records) != (ledger.schema, ledger.records):
+        raise BackupError(
+            f"The backup says that {ledger.path} has {ledger.records} records, and it has "
+            f"{found.records}."
+        )
+
+
+async def _forget_again(
+    new: Mapping[str, Path], former: Mapping[str, Path], at: datetime
+) -> tuple[int, list[str]]:
+    """Erase what was forgotten since; how much that was, and what could not be known."""
+    forgotten, unknown = 0, []
+    for name, file in new.items():
+        why = "There is no ledger that says what."
+        try:
+            if name in former:
+                forgotten += await forget_again(file, former[name])
+                continue
+        except StorageError as error:
+            why = error.message
+        finally:
+            file.with_suffix(".tally").unlink(missing_ok=True)
+        unknown.append(
+            f"What was forgotten after {at:%Y-%m-%d %H:%M} UTC may be back in {name}: forget it "
+            f"again. {why}"
+        )
+    return forgotten, unknown
+
+
+def _waiting(manifest: Manifest) -> list[str]:
+    if not manifest.turns_waiting:
+        return []
+    waiting = f"{manifest.turns_waiting} turns waited to be stored when the backup was made"
+    return [f"{waiting}: they are not in it."]

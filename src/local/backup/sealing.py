@@ -1,0 +1,113 @@
+"""Encryption of a backup in the format of age: no secret is needed where a backup is made.
+
+A key is age's own (age1…) or one of SSH. An identity, the secret key, is read from a file only:
+the arguments of a command are seen by everybody on the machine.
+"""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyrage
+
+from local.errors import BackupError, InvalidArgumentsError
+
+HOW = "It is a public key of age (age1…) or SSH (ssh-…), or a file of such keys, one a line."
+
+
+class Seal:
+    """Encrypts to some public keys; to none, it leaves everything as it is."""
+
+    def __init__(self, recipients: Sequence[str] = ()) -> None:
+        self.recipients = tuple(sorted(set(recipients)))
+        self._keys = [
+            _parsed(each, pyrage.x25519.Recipient, pyrage.ssh.Recipient) for each in self.recipients
+        ]
+
+    @classmethod
+    def of(cls, recipient: str | None) -> "Seal":
+        """As a setting or an option names it.
+
+        Raises:
+            InvalidArgumentsError: It is no public key, nor a file of them.
+        """
+        if not recipient:
+            return cls()
+        try:
+            keys = [recipient] if _is_key(recipient) else _lines(Path(recipient).expanduser())
+            if not keys:
+                raise InvalidArgumentsError(f"{recipient} holds no key.", remedy=HOW)
+            return cls(keys)
+        except OSError as error:
+            raise InvalidArgumentsError(
+                f"The recipient {recipient!r} cannot be read: {error.strerror}.", remedy=HOW
+            ) from error
+        except (UnicodeDecodeError, pyrage.RecipientError) as error:
+            raise InvalidArgumentsError(f"The recipient is no key: {error}.", remedy=HOW) from error
+
+    @property
+    def encrypts(self) -> bool:
+        return bool(self._keys)
+
+    def close(self, data: bytes) -> bytes:
+        return bytes(pyrage.encrypt(data, self._keys)) if self._keys else data
+
+
+class Opener:
+    """Decrypts with the secret keys of a file; without one, what is encrypted stays closed."""
+
+    def __init__(self, identity: Path | None = None) -> None:
+        """Read the keys.
+
+        Raises:
+            InvalidArgumentsError: The file cannot be read, or holds no key.
+        """
+        self._keys: list[Any] = []
+        if identity is None:
+            return
+        try:
+            text = identity.read_text(encoding="utf-8")
+            own = [line for line in text.splitlines() if line.startswith("AGE-SECRET-KEY-")]
+            if own:
+                self._keys = [pyrage.x25519.Identity.from_str(line) for line in own]
+            else:
+                self._keys = [pyrage.ssh.Identity.from_buffer(text.encode())]
+        except OSError as error:
+            raise InvalidArgumentsError(
+                f"The identity {identity} cannot be read: {error.strerror}."
+            ) from error
+        except (UnicodeDecodeError, pyrage.IdentityError) as error:
+            raise InvalidArgumentsError(
+                f"{identity} holds no secret key of age or SSH.",
+                remedy="It is the file that `age-keygen` wrote.",
+            ) from error
+
+    def open(self, data: bytes) -> bytes:
+        """Decrypt.
+
+        Raises:
+            BackupError: It is damaged, or none of the keys opens it.
+        """
+        if not self._keys:
+            raise BackupError("The backup is encrypted.", remedy="Name --identity FILE.")
+        try:
+            return bytes(pyrage.decrypt(data, self._keys))
+        except pyrage.DecryptError as error:
+            raise BackupError(f"The backup cannot be decrypted: {error}.", remedy=OTHER) from error
+
+
+OTHER = "It was encrypted to another key, or is damaged."
+
+
+def _is_key(text: str) -> bool:
+    return text.startswith(("age1", "ssh-"))
+
+
+def _lines(file: Path) -> list[str]:
+    lines = file.read_text(encoding="utf-8").splitlines()
+    return [line.strip() for line in lines if line.strip() and not line.startswith("#")]
+
+
+def _parsed(text: str, of_age: Any, of_ssh: Any) -> Any:
+    parse: Callable[[str], Any] = (of_ssh if text.startswith("ssh-") else of_age).from_str
+    return parse(text)

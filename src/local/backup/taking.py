@@ -1,0 +1,152 @@
+"""One backup, from the copy of each ledger to the generation that holds it. Runs in a thread.
+
+The pages are copied beside the ledger first, and all of the copy is read: what is damaged never
+becomes a generation, nor pushes out one that is whole.
+"""
+
+import shutil
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from datetime import datetime
+from pathlib import Path
+
+import msgspec
+
+from local import __version__
+from local.backup.generations import FORMAT, BackupFolder, CopiedFile, Manifest
+from local.backup.pieces import Pieces
+from local.backup.sealing import Seal
+from local.errors import BackupError, UnwritableError
+from local.ledger.door import Contents, contents_of, copy, counted, ledger_key
+
+SCRATCH = "backup.part"
+"""In the data folder: the copies are as secret as the ledger, wherever the backup lies."""
+PIECE = 64 * 1024
+"""Bytes: 16 pages. Smaller pieces would share more with those before, and cost more files."""
+
+
+class Stopped(Exception):  # noqa: N818 - nothing is wrong
+    """The stack stops; the backup is made at another time."""
+
+
+class Progress:
+    """Bytes that are done, of all; each is copied, and then stored."""
+
+    def __init__(self) -> None:
+        self.done = 0
+        self.total = 0
+        self._stopping = threading.Event()
+
+    def stop(self) -> None:
+        self._stopping.set()
+
+    def advance(self, size: int) -> None:
+        """So many bytes more.
+
+        Raises:
+            Stopped: Somebody wants to stop.
+        """
+        self.done += size
+        if self._stopping.is_set():
+            raise Stopped
+
+
+class Ask(msgspec.Struct, frozen=True, kw_only=True):
+    """What backup to make: of which ledgers, by their paths in the data folder, and where."""
+
+    data_dir: Path
+    ledgers: Mapping[str, Path]
+    folder: Path
+    seal: Seal
+    keep: int
+    at: datetime
+    turns_waiting: int = 0
+
+
+class Taken(msgspec.Struct, frozen=True, kw_only=True):
+    """What was made. `written`: bytes that no generation had; `removed`: generations."""
+
+    generation: str
+    manifest: Manifest
+    written: int
+    removed: int
+
+
+def take(ask: Ask, progress: Progress) -> Taken:
+    """Make a backup.
+
+    Raises:
+        BackupError: The folder holds something else, or a copy lacks records.
+        StorageError: A ledger cannot be read, or the backup not be written.
+        Stopped: As `progress` was asked to.
+    """
+    key = ledger_key(next(iter(ask.ledgers.values())))
+    folder = BackupFolder(ask.folder)
+    folder.claim(key)
+    earlier = folder.generations()
+    progress.total = 2 * sum(path.stat().st_size for path in ask.ledgers.values())
+    with folder.new(ask.at) as generation:
+        pieces = Pieces(generation, earlier[-1] if earlier else None, ask.seal)
+        manifest = Manifest(
+            format=FORMAT,
+            local2=__version__,
+            at=ask.at,
+            ledgers=[
+                _stored(name, path, ask.data_dir, pieces, progress)
+                for name, path in ask.ledgers.items()
+            ],
+            turns_waiting=ask.turns_waiting,
+        )
+        pieces.finish(manifest)
+    name = folder.generations()[-1].path.name
+    removed = folder.prune(ask.keep)
+    return Taken(generation=name, manifest=manifest, written=pieces.written, removed=removed)
+
+
+def _stored(
+    name: str, ledger: Path, data_dir: Path, pieces: Pieces, progress: Progress
+) -> CopiedFile:
+    key = pieces.key_of(ledger_key(ledger))
+    with _scratch(data_dir) as scratch:
+        copied = scratch / "ledger.sqlite3"
+        before = counted(ledger)
+        size = copy(ledger, copied, progress.advance)
+        contents = _checked(copied, before)
+        with copied.open("rb") as file:
+            names = []
+            while piece := file.read(PIECE):
+                names.append(pieces.store(piece, key))
+                progress.advance(len(piece))
+    return CopiedFile(
+        path=name,
+        size=size,
+        schema=contents.schema,
+        records=contents.records,
+        key=key,
+        pieces=names,
+    )
+
+
+def _checked(copied: Path, before: Contents) -> Contents:
+    contents = contents_of(copied)
+    if contents.records < before.records:
+        raise BackupError(
+            f"The copy has {contents.records} records of {before.records}.",
+            remedy="`local2 doctor --deep` reads all of the ledger, while no stack runs.",
+        )
+    return contents
+
+
+@contextmanager
+def _scratch(data_dir: Path) -> Iterator[Path]:
+    """A folder for copies, empty at first and gone at the end."""
+    folder = data_dir / SCRATCH
+    try:
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(mode=0o700)
+        yield folder
+    except OSError as error:
+        raise UnwritableError(folder, error) from error
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)

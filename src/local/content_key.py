@@ -1,0 +1,82 @@
+"""The key that encrypts what a tenant stores: 32 random bytes, in a file that nobody else reads.
+
+The file holds them as 64 hexadecimal digits. It is named in the configuration, never on a command
+line, and no error or log shows what it holds. Without it the content cannot be read, by anybody.
+"""
+
+import hashlib
+import os
+import re
+import secrets
+import stat
+from pathlib import Path
+from typing import Self
+
+from local.errors import LedgerKeyError, UnwritableError
+
+LENGTH = 32
+"""Bytes: a key of AES-256."""
+_DIGITS = re.compile(rb"[0-9a-fA-F]{64}\s*")
+
+
+class ContentKey:
+    """A key; its representation does not show it."""
+
+    __slots__ = ("_bytes",)
+
+    def __init__(self, key: bytes) -> None:
+        self._bytes = key
+
+    @classmethod
+    def read(cls, file: Path) -> Self:
+        """The key of a file.
+
+        Raises:
+            LedgerKeyError: The file is missing, others may read it, or it holds no key.
+        """
+        try:
+            with file.open("rb") as opened:
+                mode = stat.S_IMODE(os.fstat(opened.fileno()).st_mode)
+                content = opened.read(2 * LENGTH + 2)
+        except OSError as error:
+            raise LedgerKeyError(
+                f"The key {file} cannot be read: {error.strerror}.",
+                remedy="Put it back: what it encrypts cannot be read without it.",
+            ) from error
+        if mode & 0o077:
+            raise LedgerKeyError(
+                f"The key {file} may be read by others (mode {mode:04o}).",
+                remedy=f"Run `chmod 600 {file}`; if others may have read it, change the key.",
+            )
+        if not _DIGITS.fullmatch(content):
+            raise LedgerKeyError(
+                f"{file} does not hold a key.",
+                remedy=f"It must hold {2 * LENGTH} hexadecimal digits: put back the one it had.",
+            )
+        return cls(bytes.fromhex(content.decode()))
+
+    @classmethod
+    def create(cls, file: Path) -> Self:
+        """Make a key and store it in a file of its own.
+
+        Raises:
+            UnwritableError: There is such a file already, or it cannot be made.
+        """
+        key = secrets.token_bytes(LENGTH)
+        try:
+            descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+            with open(descriptor, "wb") as opened:  # noqa: PTH123 - a descriptor has no path
+                opened.write(key.hex().encode() + b"\n")
+                opened.flush()
+                os.fsync(descriptor)
+        except OSError as error:
+            raise UnwritableError(file, error) from error
+        return cls(key)
+
+    def hex(self) -> str:
+        return self._bytes.hex()
+
+    def derived(self, purpose: str) -> "ContentKey":
+        """Another key, from which this one cannot be found."""
+        person = purpose.encode()
+        return ContentKey(hashlib.blake2b(key=self._bytes, person=person, digest_size=32).digest())

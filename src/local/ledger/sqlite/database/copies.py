@@ -1,0 +1,97 @@
+"""Copies of a database, as it is at one moment, while others go on writing.
+
+SQLite's own backup copies pages, so that what did not change lies where it lay in an earlier copy.
+"""
+
+import os
+import shutil
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+from local.errors import StorageError, UnwritableError
+from local.ledger.sqlite.database.soundness import as_storage_error
+
+PAGES = 256
+"""Copied at a time, about 1 MB: so often it can be stopped."""
+MEGABYTE = 1_000_000
+RESERVE = 64 * MEGABYTE
+"""What a copy leaves free on a disk: JetStream and the ledger go on writing."""
+
+Copied = Callable[[int], None]
+"""Hears how many bytes more were copied; what it raises stops the copy."""
+
+
+def size_of(connection: sqlite3.Connection) -> int:
+    """Bytes of the database."""
+    (pages,) = connection.execute("PRAGMA page_count").fetchone()
+    (size,) = connection.execute("PRAGMA page_size").fetchone()
+    return int(pages) * int(size)
+
+
+def copy(source: Path, target: Path, copied: Copied = lambda _: None) -> int:
+    """Copy all that is committed now into a file of its own, readable by its owner only.
+
+    Returns its size in bytes. The target is not there yet.
+
+    Raises:
+        StorageError: It cannot be read, or there is no room.
+    """
+    try:
+        os.close(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+    except OSError as error:
+        raise UnwritableError(target.parent, error) from error
+    try:
+        with (
+            closing(sqlite3.connect(source, isolation_level=None)) as reading,
+            closing(sqlite3.connect(target, isolation_level=None)) as writing,
+        ):
+            reading.execute("BEGIN")
+            reading.execute("SELECT count(*) FROM sqlite_master").fetchone()  # from here on
+            size = size_of(reading)
+            refuse_without_room(target.parent, size)
+            _copy_pages(reading, writing, size, copied)
+            writing.execute("PRAGMA journal_mode = DELETE")
+        _sync(target)
+    except sqlite3.Error as error:
+        raise as_storage_error(error, source) from error
+    return size
+
+
+def _copy_pages(
+    reading: sqlite3.Connection, writing: sqlite3.Connection, size: int, copied: Copied
+) -> None:
+    done = 0
+
+    def advanced(_: int, left: int, total: int) -> None:
+        nonlocal done
+        now = size * (total - left) // max(total, 1)
+        copied(now - done)
+        done = now
+
+    writing.execute("PRAGMA synchronous = OFF")  # it is synced once it is whole
+    reading.backup(writing, pages=PAGES, progress=advanced)
+
+
+def refuse_without_room(folder: Path, needed: int) -> None:
+    """Let a disk not become full.
+
+    Raises:
+        StorageError: So much and a reserve is not free.
+    """
+    free = shutil.disk_usage(folder).free
+    if free < needed + RESERVE:
+        wanted = (needed + RESERVE) // MEGABYTE
+        raise StorageError(
+            f"{folder} has {free // MEGABYTE} MB left, and {wanted} MB are needed.",
+            remedy="Make room on its disk.",
+        )
+
+
+def _sync(file: Path) -> None:
+    descriptor = os.open(file, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

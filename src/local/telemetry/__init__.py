@@ -1,0 +1,145 @@
+"""What is traced and measured, if anything: both are switched on by `config/telemetry.yaml`.
+
+`tracer` and `meter` are None while they are off, and their libraries are not imported. What is
+asked of many times a second is wrapped when it is made, or looks at one of the two; everything else
+calls the functions here, which then do nothing.
+
+No span and no metric has what anybody said, or a name that a client chose.
+"""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager, nullcontext
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal
+
+import msgspec
+
+if TYPE_CHECKING:
+    from local.telemetry.instruments import Meter
+    from local.telemetry.spans import Tracer
+
+tracer: "Tracer | None" = None
+meter: "Meter | None" = None
+
+PROVIDER = "local2"
+
+MemoryOperation = Literal[
+    "create_memory", "search_memory", "update_memory", "upsert_memory", "delete_memory"
+]
+"""Names of OpenTelemetry's conventions for generative AI (semantic-conventions-genai, which no
+package has yet)."""
+ModelOperation = Literal["chat", "rerank"]
+
+
+class Reading(msgspec.Struct, frozen=True, kw_only=True):
+    """What a gauge says now; its labels are of tenants and of kinds of tasks."""
+
+    name: str
+    value: float
+    labels: Mapping[str, str] = {}
+
+
+Count = Callable[[int], None]
+CountTokens = Callable[[int, int], None]
+Watch = Callable[["asyncio.Future[Any]"], None]
+
+
+@asynccontextmanager
+async def tracing(service: str, *, on: bool) -> AsyncIterator[None]:
+    """Trace what this process does, while the context lasts; the exporter is that of `OTEL_*`.
+
+    Raises:
+        ConfigError: `OTEL_TRACES_EXPORTER` names one that is not installed.
+    """
+    global tracer  # noqa: PLW0603 - one for the process
+    if not on:
+        yield
+        return
+    from local.telemetry.spans import exporting  # noqa: PLC0415 - it costs a third of a second
+
+    async with exporting(service) as opened:
+        before, tracer = tracer, opened
+        try:
+            yield
+        finally:
+            tracer = before
+
+
+@contextmanager
+def metering(*, on: bool) -> Iterator[None]:
+    """Measure what this process does, while the context lasts."""
+    global meter  # noqa: PLW0603 - one for the process
+    if not on:
+        yield
+        return
+    from local.telemetry.instruments import Meter  # noqa: PLC0415 - it costs a sixth of a second
+
+    before, meter = meter, Meter()
+    try:
+        yield
+    finally:
+        meter = before
+
+
+def watching_lane(name: str) -> tuple[Watch, ...]:
+    """What to call with the future of each piece of work of a lane of the ledger."""
+    return tuple(partial(each.lane, name) for each in (tracer, meter) if each is not None)
+
+
+@contextmanager
+def memory_operation(operation: MemoryOperation, tenant: str) -> Iterator[Count]:
+    """A span of something done with memories; call what it yields with how many were found."""
+    if tracer is None:
+        yield lambda _count: None
+        return
+    about = {
+        "gen_ai.operation.name": operation,
+        "gen_ai.provider.name": PROVIDER,
+        "gen_ai.memory.store.id": tenant,
+    }
+    with tracer.span(f"{operation} {tenant}", about) as span:
+        yield lambda count: span.set_attribute("gen_ai.memory.record.count", count)
+
+
+@contextmanager
+def model_call(operation: ModelOperation, model: str, provider: str) -> Iterator[CountTokens]:
+    """A span and figures of one question to a model; call what it yields with the tokens used."""
+    begun = time.perf_counter()
+    about = {
+        "gen_ai.operation.name": operation,
+        "gen_ai.provider.name": provider,
+        "gen_ai.request.model": model,
+    }
+    spanned = nullcontext() if tracer is None else tracer.call(f"{operation} {model}", about)
+    try:
+        with spanned as span:
+
+            def used(read: int, written: int) -> None:
+                if span is not None:
+                    span.set_attribute("gen_ai.usage.input_tokens", read)
+                    span.set_attribute("gen_ai.usage.output_tokens", written)
+
+            yield used
+    except Exception as error:
+        if meter is not None:
+            meter.model_errors.labels(model, type(error).__name__).inc()
+        raise
+    finally:
+        if meter is not None:
+            meter.model_seconds.labels(model, operation).observe(time.perf_counter() - begun)
+
+
+def tool_failed(tool: str, code: str) -> None:
+    """The request that is being handled is answered with an error."""
+    if tracer is not None:
+        tracer.fail_current(code)
+    if meter is not None:
+        meter.tool_errors.labels(tool, code).inc()
+
+
+def question_embedded(*, cached: bool) -> None:
+    """A question's vector was made, or was known already."""
+    if meter is not None:
+        meter.question_vectors.labels("true" if cached else "false").inc()

@@ -1,0 +1,316 @@
+"""Backups in a folder: whole or not there, sharing what did not change, closed to other keys."""
+
+import os
+import shutil
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from backups import (
+    back_up,
+    bring_back,
+    data_dir,
+    every_row,
+    generations,
+    key_pair,
+    remember,
+    rows,
+)
+from local.backup import taking
+from local.backup.sealing import Opener, Seal
+from local.backup.taking import Progress, Stopped
+from local.errors import BackupError, DamagedError, InvalidArgumentsError, StorageError
+from local.ledger.sqlite.database import copies
+from local.protocol.envelope import utc_now
+
+NOTES = 300
+
+
+@pytest.fixture
+async def folder(tmp_path: Path) -> Path:
+    folder = tmp_path / "stack"
+    folder.mkdir()
+    await remember(folder, 0, NOTES)
+    return folder
+
+
+@pytest.fixture
+def backups(tmp_path: Path) -> Path:
+    return tmp_path / "backups"
+
+
+def files_in(folder: Path) -> list[Path]:
+    return [path for path in folder.rglob("*") if path.is_file()]
+
+
+async def test_what_comes_back_is_row_by_row_what_was_there(
+    folder: Path, backups: Path, tmp_path: Path
+) -> None:
+    taken = back_up(folder, backups)
+    restored = await bring_back(backups, tmp_path)
+
+    assert taken.manifest.records == restored.records == NOTES
+    ledger = "ledger.sqlite3"
+    assert every_row(data_dir(tmp_path) / ledger) == every_row(data_dir(folder) / ledger)
+
+
+async def test_a_second_backup_adds_what_changed_and_each_is_whole_by_itself(
+    folder: Path, backups: Path, tmp_path: Path
+) -> None:
+    first = back_up(folder, backups)
+    await remember(folder, NOTES, NOTES + 1)
+    second = back_up(folder, backups)
+
+    assert second.written < first.written * 0.7
+    for taken, records in ((first, NOTES), (second, NOTES + 1)):
+        there = await bring_back(backups, tmp_path, generation=taken.generation, replace=True)
+        assert there.records == records
+
+
+async def test_one_that_is_copied_alone_comes_back_from_there(
+    folder: Path, backups: Path, tmp_path: Path
+) -> None:
+    back_up(folder, backups)
+    taken = back_up(folder, backups)
+    shutil.copytree(backups / taken.generation, tmp_path / "copy" / taken.generation)
+
+    assert (await bring_back(tmp_path / "copy", tmp_path)).records == NOTES
+
+
+async def test_only_the_newest_are_kept_and_what_they_share_stays(
+    folder: Path, backups: Path, tmp_path: Path
+) -> None:
+    made = [back_up(folder, backups, keep=2) for _ in range(4)]
+
+    assert [taken.removed for taken in made] == [0, 0, 1, 1]
+    assert [one.path.name for one in generations(backups)] == [
+        taken.generation for taken in made[2:]
+    ]
+    assert (await bring_back(backups, tmp_path)).records == NOTES
+
+
+async def test_nobody_else_may_read_any_of_it(folder: Path, backups: Path, tmp_path: Path) -> None:
+    back_up(folder, backups)
+    await bring_back(backups, tmp_path)
+
+    for file in [*files_in(backups), data_dir(tmp_path) / "ledger.sqlite3"]:
+        assert file.stat().st_mode & 0o777 == 0o600, file
+    for entry in backups.rglob("*/"):
+        assert entry.stat().st_mode & 0o777 == 0o700, entry
+    assert not (data_dir(folder) / taking.SCRATCH).exists()
+
+
+async def test_a_backup_that_is_encrypted_opens_with_its_key_only(
+    folder: Path, backups: Path, tmp_path: Path
+) -> None:
+    recipient, identity = key_pair(tmp_path)
+    _, other = key_pair(tmp_path)
+    back_up(folder, backups)  # what is not encrypted is not shared with what is
+    back_up(folder, backups, recipient=recipient)
+    again = back_up(folder, backups, recipient=recipient, keep=2)
+
+    text = b"is about a planet"
+    assert not [file for file in files_in(backups) if text in file.read_bytes()]
+    assert again.written < again.manifest.size / 2
+    for wrong in (None, other):
+        with pytest.raises(BackupError, match=r"encrypted|decrypted"):
+            await bring_back(backups, tmp_path, identity=wrong)
+    assert not (data_dir(tmp_path) / "ledger.sqlite3").exists()
+    assert (await bring_back(backups, tmp_path, identity=identity)).records == NOTES
+
+
+async def test_what_is_encrypted_to_another_key_is_stored_anew(
+    folder: Path, backups: Path, tmp_path: Path
+) -> None:
+    (former, _), (recipient, identity) = key_pair(tmp_path), key_pair(tmp_path)
+    keys = tmp_path / "keys.txt"
+    keys.write_text(f"# the operator's\n{recipient}\n")
+    back_up(folder, backups, recipient=former)
+    back_up(folder, backups, recipient=str(keys))
+
+    assert (await bring_back(backups, tmp_path, identity=identity)).records == NOTES
+
+
+@pytest.mark.parametrize("wrong", ["age1nothing", "nowhere.txt"])
+def test_a_recipient_that_is_no_key_is_refused(wrong: str) -> None:
+    with pytest.raises(InvalidArgumentsError, match="recipient"):
+        Seal.of(wrong)
+
+
+def test_an_identity_that_is_no_key_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "identity.txt"
+    file.write_text("nothing")
+    with pytest.raises(InvalidArgumentsError, match="no secret key"):
+        Opener(file)
+
+
+async def test_a_folder_of_something_else_is_left_alone(folder: Path, backups: Path) -> None:
+    backups.mkdir()
+    (backups / "letters.txt").write_text("Dear Ada")
+
+    with pytest.raises(BackupError, match="no folder of backups, and not empty"):
+        back_up(folder, backups)
+    with pytest.raises(BackupError, match="no folder of backups"):
+        await bring_back(backups, folder, replace=True)
+    assert [file.name for file in files_in(backups)] == ["letters.txt"]
+
+
+async def test_backups_of_another_ledger_are_not_pushed_out(
+    folder: Path, backups: Path, tmp_path: Path
+) -> None:
+    back_up(folder, backups)
+    await remember(tmp_path, 0, 1)
+
+    with pytest.raises(BackupError, match="another ledger"):
+        back_up(tmp_path, backups, keep=1)
+    assert len(generations(backups)) == 1
+
+
+async def test_a_damaged_piece_is_found_stored_anew_and_replaces_nothing(
+    folder: Path, backups: Path, tmp_path: Path
+) -> None:
+    taken = back_up(folder, backups)
+    piece = max((backups / taken.generation / "pieces").iterdir(), key=lambda file: file.name)
+    data = bytearray(piece.read_bytes())
+    data[100] ^= 0xFF
+    piece.write_bytes(data)
+
+    with pytest.raises(BackupError, match="piece is damaged"):
+        await bring_back(backups, folder, replace=True)
+    assert len(rows(data_dir(folder) / "ledger.sqlite3")) == NOTES
+    back_up(folder, backups)
+    assert (await bring_back(backups, tmp_path)).records == NOTES
+
+
+async def test_a_ledger_that_is_damaged_does_not_become_a_backup(
+    folder: Path, backups: Path
+) -> None:
+    back_up(folder, backups)
+    ledger = data_dir(folder) / "ledger.sqlite3"
+    with closing(sqlite3.connect(ledger)) as connection:
+        index = "SELECT rootpage FROM sqlite_master WHERE name = 'record_topic'"
+        (page,) = connection.execute(index).fetchone()
+        (size,) = connection.execute("PRAGMA page_size").fetchone()
+    with ledger.open("r+b") as file:
+        file.seek((page - 1) * size)
+        file.write(os.urandom(size))
+
+    with pytest.raises(DamagedError, match="damaged"):
+        back_up(folder, backups, keep=1)
+    assert len(generations(backups)) == 1
+    assert not list(backups.glob("*.part"))
+
+
+async def test_a_disk_without_room_is_left_as_it_is(
+    folder: Path, backups: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    back_up(folder, backups)
+    monkeypatch.setattr(copies, "RESERVE", 1 << 60)
+
+    with pytest.raises(StorageError, match="MB are needed"):
+        back_up(folder, backups)
+    assert len(generations(backups)) == 1
+    assert not (data_dir(folder) / taking.SCRATCH).exists()
+
+
+async def test_who_stops_a_backup_leaves_none(folder: Path, backups: Path) -> None:
+    progress = Progress()
+    progress.stop()
+    with pytest.raises(Stopped):
+        taking.take(ask_of(folder, backups), progress)
+
+    assert generations(backups) == []
+
+
+def ask_of(folder: Path, backups: Path) -> taking.Ask:
+    data = data_dir(folder)
+    return taking.Ask(
+        data_dir=data,
+        ledgers={"ledger.sqlite3": data / "ledger.sqlite3"},
+        folder=backups,
+        seal=Seal(),
+        keep=3,
+        at=utc_now(),
+    )
+
+
+IN_A_PROCESS = """
+import resource, sys
+from pathlib import Path
+from backups import back_up
+if sys.argv[3]:
+    resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[3]), resource.RLIM_INFINITY))
+for _ in range(1000):
+    back_up(Path(sys.argv[1]), Path(sys.argv[2]))
+"""
+
+
+def in_a_process(folder: Path, backups: Path, limit: str = "") -> "subprocess.Popen[bytes]":
+    """Back up again and again, with files of so many bytes at most."""
+    return subprocess.Popen(
+        [sys.executable, "-c", IN_A_PROCESS, folder, backups, limit],
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])},
+        stderr=subprocess.PIPE,
+    )
+
+
+async def test_a_kill_in_the_middle_leaves_whole_backups_only(
+    folder: Path, backups: Path, tmp_path: Path
+) -> None:
+    for number in range(3):
+        process = in_a_process(folder, backups)
+        deadline = time.monotonic() + 60
+        while len(list(backups.glob("*Z"))) < 2 + number or not list(backups.glob("*.part")):
+            assert process.poll() is None
+            assert time.monotonic() < deadline
+        process.send_signal(signal.SIGKILL)
+        process.communicate()
+
+        for generation in generations(backups):
+            there = await bring_back(
+                backups, tmp_path, generation=generation.path.name, replace=True
+            )
+            assert there.records == NOTES
+    back_up(folder, backups)
+    assert not list(backups.glob("*.part"))
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="The limit is raised as on Linux.")
+async def test_a_disk_that_becomes_full_leaves_no_half_backup(folder: Path, backups: Path) -> None:
+    """A limit of file sizes stands for the full disk: the kernel refuses the same writes."""
+    process = in_a_process(folder, backups, limit="100000")
+    _, errors = process.communicate(timeout=60)
+
+    assert process.returncode == 1
+    assert b"StorageError" in errors or b"UnwritableError" in errors
+    assert generations(backups) == []
+    assert not list(backups.glob("*.part"))
+    assert not (data_dir(folder) / taking.SCRATCH).exists()
+
+
+async def test_tenants_with_ledgers_of_their_own_are_in_it(
+    folder: Path, backups: Path, tmp_path: Path
+) -> None:
+    own = data_dir(folder) / "tenants" / "acme"
+    await remember(tmp_path, 0, 5)
+    own.mkdir(parents=True)
+    (data_dir(tmp_path) / "ledger.sqlite3").rename(own / "ledger.sqlite3")
+    (data_dir(tmp_path) / "ledger.tally").unlink()
+
+    taken = back_up(folder, backups)
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    restored = await bring_back(backups, elsewhere)
+
+    assert (restored.ledgers, restored.records) == (2, NOTES + 5)
+    assert [one.path for one in taken.manifest.ledgers] == [
+        "ledger.sqlite3",
+        "tenants/acme/ledger.sqlite3",
+    ]
+    assert len(rows(data_dir(elsewhere) / "tenants" / "acme" / "ledger.sqlite3")) == 5

@@ -1,0 +1,284 @@
+"""Backups of a running stack, asked for over the bus while others write.
+
+Whatever was acknowledged before a backup began is in it, turns that only JetStream had, too.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator
+from datetime import timedelta
+from itertools import count
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+from backups import bring_back, data_dir, generations, rows
+from local.app import Stack, open_stack
+from local.backup import schedule
+from local.backup.schedule import Backups
+from local.bus import settling
+from local.bus.connection import Connection
+from local.bus.settling import turns_stored
+from local.bus.streams import publish_durably
+from local.client.backups import backup_status, begin_backup
+from local.client.tools import call_tool
+from local.errors import BackupError, StorageError, VectorError
+from local.memory.intake.intake import Intake
+from local.protocol.backups import BackupReport, BackupRequest
+from local.protocol.envelope import utc_now
+from local.settings import Settings
+from stacks import CALLER, all_indexed, contents, in_step, save, search, settings_in
+from turns import GENERATION, turn
+from waiting import eventually
+
+pytestmark = pytest.mark.usefixtures("worker_here")
+
+WRITERS = 4
+LEDGER = "ledger.sqlite3"
+
+
+@pytest.fixture
+async def stack(tmp_path: Path) -> AsyncIterator[Stack]:
+    async with open_stack(settings_in(tmp_path), with_generator=False) as running:
+        yield running
+
+
+async def made(bus: Connection, to: Path) -> BackupReport:
+    await begin_backup(bus, BackupRequest(folder=str(to)))
+
+    async def over() -> bool:
+        return not (await backup_status(bus)).under_way
+
+    await eventually(over, within=60)
+    status = await backup_status(bus)
+    assert status.problem is None
+    assert status.last is not None
+    return status.last
+
+
+async def write(
+    bus: Connection, writer: int, acknowledged: list[str], enough: asyncio.Event
+) -> None:
+    """Save notes and publish turns until it is enough; what was acknowledged is noted."""
+    for number in count():
+        if enough.is_set():
+            return
+        note = f"Writer {writer} noted {number} things."
+        assert (await save(bus, note)).ok
+        acknowledged.append(note)
+        question = f"What is {number} times {writer + 2}?"
+        await publish_durably(bus, GENERATION, turn(query=question, query_id=f"{writer}-{number}"))
+        acknowledged.append(question)
+
+
+def remembered(ledger: Path) -> set[str]:
+    return {str(value) for row in rows(ledger) for value in row if isinstance(value, str)}
+
+
+async def test_a_backup_under_load_has_all_that_was_acknowledged_before(
+    stack: Stack, tmp_path: Path
+) -> None:
+    acknowledged: list[str] = []
+    enough = asyncio.Event()
+    async with asyncio.TaskGroup() as writers:
+        for number in range(WRITERS):
+            writers.create_task(write(stack.bus, number, acknowledged, enough))
+        await eventually(lambda: len(acknowledged) > 100, within=60)
+        before = list(acknowledged)
+        report = await made(stack.bus, tmp_path / "backups")
+        assert len(acknowledged) > len(before)
+        enough.set()
+    assert await turns_stored(stack.bus, "default") == 0
+    restored = await bring_back(tmp_path / "backups", tmp_path / "elsewhere")
+
+    assert restored.records == report.records
+    assert report.turns_waiting == 0
+    there = data_dir(tmp_path / "elsewhere") / LEDGER
+    found = remembered(there)
+    assert [text for text in before if not any(text in one for one in found)] == []
+    everything = {row[0]: row for row in identities(data_dir(tmp_path) / LEDGER)}
+    copied = identities(there)
+    assert [row[0] for row in copied] == list(range(1, report.records + 1))
+    assert [row for row in copied if everything[row[0]] != row] == []
+
+
+def identities(ledger: Path) -> list[tuple[object, ...]]:
+    """Of each record what never changes: row, tenant, id, kind, owner, topic and content."""
+    return sorted((row[:7] for row in rows(ledger)), key=lambda row: int(str(row[0])))
+
+
+async def test_turns_on_their_way_are_waited_for(
+    stack: Stack, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    may_store = asyncio.Event()
+    store_turn, state, looks = Intake.store_turn, settling._state, count()
+    looked = 0
+
+    async def counted(*args: object) -> object:
+        nonlocal looked
+        looked = next(looks)
+        return await state(*args)  # type: ignore[arg-type]
+
+    async def late(self: Intake, *args: object) -> object:
+        await may_store.wait()
+        return await store_turn(self, *args)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(Intake, "store_turn", late)
+    monkeypatch.setattr(settling, "_state", counted)
+    await publish_durably(stack.bus, GENERATION, turn(query="What is the densest metal?"))
+    begun = asyncio.create_task(made(stack.bus, tmp_path / "backups"))
+    await eventually(lambda: looked > 2)
+    assert not (tmp_path / "backups").exists()
+    may_store.set()
+
+    assert (await begun).turns_waiting == 0
+    await bring_back(tmp_path / "backups", tmp_path / "elsewhere")
+    assert "What is the densest metal?" in remembered(data_dir(tmp_path / "elsewhere") / LEDGER)
+
+
+async def test_a_turn_that_cannot_be_stored_is_reported(
+    stack: Stack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    over = asyncio.Event()
+
+    async def late(*_: object) -> None:
+        await over.wait()
+        raise StorageError("Not now.")
+
+    monkeypatch.setattr(Intake, "store_turn", late)
+    await publish_durably(stack.bus, GENERATION, turn(query="What is the densest metal?"))
+
+    assert await turns_stored(stack.bus, "default", within=0.1) == 1
+    over.set()
+
+
+async def test_a_stack_on_a_restored_ledger_finds_what_was_there_then_and_nothing_else(
+    tmp_path: Path,
+) -> None:
+    settings = settings_in(tmp_path)
+    async with open_stack(settings, with_generator=False) as stack:
+        await save(stack.bus, "The observatory opens at nine.")
+        await in_step(stack.bus)
+        await made(stack.bus, tmp_path / "backups")
+        await save(stack.bus, "The telescope was sold later.")
+        await in_step(stack.bus)
+    restored = await bring_back(tmp_path / "backups", tmp_path, replace=True)
+
+    assert restored.warnings == []
+    async with open_stack(settings, with_generator=False) as stack:
+        await all_indexed(stack.bus, records=1)
+        await in_step(stack.bus)
+        found = contents(await search(stack.bus, "observatory or telescope"))
+    assert found == ["The observatory opens at nine."]
+    assert restored.aside is not None
+    assert len(rows(Path(restored.aside) / LEDGER)) == 2
+    assert (Path(restored.aside) / "ledger.tally").exists()
+
+
+async def test_the_index_is_compared_with_a_restored_ledger_even_if_their_counts_agree(
+    tmp_path: Path,
+) -> None:
+    settings = settings_in(tmp_path)
+    async with open_stack(settings, with_generator=False) as stack:
+        await save_topic(stack.bus, "Elixir")
+        await in_step(stack.bus)
+        before = await indexed_ids(stack)
+        await made(stack.bus, tmp_path / "backups")
+        await save_topic(stack.bus, "Gleam")
+        await in_step(stack.bus)
+        assert await indexed_ids(stack) != before
+    await bring_back(tmp_path / "backups", tmp_path, replace=True)
+    async with open_stack(settings, with_generator=False) as stack:
+
+        async def equal() -> bool:
+            return await indexed_ids(stack) == before
+
+        await eventually(equal)
+
+
+async def save_topic(bus: Connection, value: str) -> None:
+    args = {"topic": "user.language", "content": value}
+    assert (await call_tool(bus, "save_topic", args, caller=CALLER)).ok
+
+
+async def indexed_ids(stack: Stack) -> list[str]:
+    try:
+        return await stack.memories.tenant("default").vectors.ids(0, 10, tenant="default")
+    except VectorError:
+        return []
+
+
+async def test_a_second_backup_at_once_is_refused_and_a_relative_folder_too(
+    stack: Stack, tmp_path: Path
+) -> None:
+    with pytest.raises(BackupError, match="full path"):
+        await begin_backup(stack.bus, BackupRequest(folder="here"))
+    await begin_backup(stack.bus, BackupRequest(folder=str(tmp_path / "backups")))
+    with pytest.raises(BackupError, match="at once"):
+        await begin_backup(stack.bus, BackupRequest(folder=str(tmp_path / "backups")))
+
+
+async def test_backups_are_made_when_they_are_due(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(schedule, "SETTLING", 0.0)
+    monkeypatch.setattr(schedule, "LOOK_AGAIN", 0.01)
+    backups = tmp_path / "backups"
+    async with open_stack(scheduled(tmp_path, backups), with_generator=False) as stack:
+
+        async def has_one() -> bool:
+            return (await backup_status(stack.bus)).newest is not None
+
+        await eventually(has_one)
+        status = await backup_status(stack.bus)
+        assert status.scheduled == str(backups)
+    (only,) = generations(backups)
+    later = timedelta(hours=25)
+    monkeypatch.setattr("local.app.utc_now", lambda: only.at + later)
+    async with open_stack(scheduled(tmp_path, backups), with_generator=False):
+        await eventually(lambda: len(generations(backups)) == 2)
+
+
+def scheduled(folder: Path, backups: Path) -> Settings:
+    settings = settings_in(folder)
+    return replace(settings, memory=replace(settings.memory, backup_folder=backups))
+
+
+async def test_who_stops_the_stack_stops_a_backup_and_leaves_nothing_half(
+    tmp_path: Path,
+) -> None:
+    async with open_stack(settings_in(tmp_path), with_generator=False) as stack:
+        await save(stack.bus, "The observatory opens at nine.")
+        await begin_backup(stack.bus, BackupRequest(folder=str(tmp_path / "backups")))
+    assert not list((tmp_path / "backups").glob("*.part"))
+    assert not (data_dir(tmp_path) / "backup.part").exists()
+
+
+async def test_a_stop_does_not_wait_for_turns_that_are_not_stored(tmp_path: Path) -> None:
+    waiting = asyncio.Event()
+
+    async def never() -> int:
+        waiting.set()
+        await asyncio.Event().wait()
+        return 0
+
+    backups = Backups(settings_in(tmp_path).memory, dict, never, utc_now)
+    running = asyncio.create_task(backups.run())
+    backups.begin(BackupRequest(folder=str(tmp_path / "backups")))
+    await waiting.wait()
+    running.cancel()
+    await asyncio.wait((running,), timeout=10)
+
+    assert running.cancelled()
+    assert not (await backups.status()).under_way
+
+
+async def test_a_backup_that_fails_says_why(stack: Stack, tmp_path: Path) -> None:
+    (tmp_path / "backups").mkdir()
+    (tmp_path / "backups" / "letters.txt").write_text("Dear Ada")
+    await begin_backup(stack.bus, BackupRequest(folder=str(tmp_path / "backups")))
+
+    async def failed() -> bool:
+        return "not empty" in ((await backup_status(stack.bus)).problem or "")
+
+    await eventually(failed)

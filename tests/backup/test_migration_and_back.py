@@ -1,0 +1,127 @@
+"""Before a migration the ledger is kept as it was, and one can go back to it."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from backups import rows
+from commands import local2
+from local.errors import StorageError
+from local.ledger.door import Ledger
+from local.ledger.sqlite.database import Database, SqlConnection, copies
+from local.ledger.sqlite.database.migration import kept_files
+from local.ledger.sqlite.sql import migrations
+
+SCHEMA = len(migrations())
+OLD = SCHEMA - 1
+ADD = (
+    "INSERT INTO record (tenant, id, kind, owner, content, event_time)"
+    " VALUES ('default', ?, 'fact', '', 'Osmium', '2026-05-02T14:23:01.000+00:00')"
+)
+
+
+async def write(ledger: Path, *ids: str, schema: int = SCHEMA) -> None:
+    def add(connection: SqlConnection) -> None:
+        for id_ in ids:
+            connection.execute(ADD, (id_,))
+
+    async with Database.open(ledger, migrations()[:schema], counted="record") as database:
+        await database.write(add)
+
+
+@pytest.fixture
+async def ledger(tmp_path: Path) -> Path:
+    """Of the schema before this one."""
+    path = tmp_path / ".local2" / "ledger.sqlite3"
+    path.parent.mkdir()
+    await write(path, "f1", "f2", schema=OLD)
+    return path
+
+
+async def test_the_old_file_is_kept_when_there_is_something_to_migrate(ledger: Path) -> None:
+    assert kept_files(ledger) == {}
+    await write(ledger, "f3")
+    await write(ledger, "f4")
+
+    assert list(kept_files(ledger)) == [OLD]
+    kept = ledger.with_name(f"ledger.schema-{OLD}.sqlite3")
+    assert [row[2] for row in rows(kept)] == ["f1", "f2"]
+    assert kept.stat().st_mode & 0o777 == 0o600
+
+
+async def test_only_the_newest_is_kept(tmp_path: Path) -> None:
+    path = tmp_path / "ledger.sqlite3"
+    for schema in (1, 2, 3):
+        async with Database.open(path, migrations()[:schema]):
+            pass
+
+    assert list(kept_files(path)) == [2]
+
+
+async def test_a_migration_that_fails_changes_nothing(ledger: Path, tmp_path: Path) -> None:
+    broken = tmp_path / "9999_broken.sql"
+    broken.write_text("CREATE TABLE other (a); INSERT INTO nowhere VALUES (1);")
+    with pytest.raises(StorageError, match="nowhere"):
+        async with Database.open(ledger, [*migrations()[:OLD], broken]):
+            pass
+    async with Database.open(ledger, migrations()[:OLD]) as database:
+        names = await database.read(
+            lambda c: [row[0] for row in c.execute("SELECT name FROM sqlite_master")]
+        )
+
+    assert "other" not in names
+
+
+async def test_a_disk_without_room_for_a_copy_refuses_the_migration(
+    ledger: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(copies, "RESERVE", 1 << 60)
+    with pytest.raises(StorageError, match="MB are needed"):
+        await write(ledger, "f3")
+    monkeypatch.undo()
+
+    assert kept_files(ledger) == {}
+    assert [file.name for file in ledger.parent.glob("*.part")] == []
+    await write(ledger, "f3", schema=OLD)
+
+
+async def test_going_back_says_what_is_lost_and_does_it_when_asked_to(
+    ledger: Path, tmp_path: Path
+) -> None:
+    await write(ledger, "f3", "f4", "f5")
+
+    asked = await asyncio.to_thread(local2, tmp_path, "migrate", "--back")
+    assert "3 records are lost" in " ".join(asked.stdout.split())
+    assert asked.returncode == 1
+    assert len(rows(ledger)) == 5
+
+    done = await asyncio.to_thread(local2, tmp_path, "migrate", "--back", "--yes")
+    assert done.returncode == 0, done.stderr
+    await write(ledger, "f6", schema=OLD)  # an older local2 goes on
+    assert [row[2] for row in rows(ledger)] == ["f1", "f2", "f6"]
+    (aside,) = ledger.parent.glob("aside-*")
+    assert len(rows(aside / "ledger.sqlite3")) == 5
+
+
+async def test_what_is_forgotten_is_not_kept_either(ledger: Path) -> None:
+    await write(ledger, "f3")
+    async with Ledger.open(ledger, "default") as opened:
+        await opened.erasures.scrub()
+
+    assert kept_files(ledger) == {}
+
+
+async def test_there_is_no_way_back_without_a_migration(ledger: Path, tmp_path: Path) -> None:
+    back = await asyncio.to_thread(local2, tmp_path, "migrate", "--back", "--yes")
+
+    assert back.returncode == 1
+    assert "no ledger from before a migration" in back.stderr
+    assert len(rows(ledger)) == 2
+
+
+async def test_the_command_migrates_as_a_start_does(ledger: Path, tmp_path: Path) -> None:
+    assert (await asyncio.to_thread(local2, tmp_path, "migrate")).returncode == 0
+
+    assert list(kept_files(ledger)) == [OLD]
+    assert len(rows(ledger)) == 2

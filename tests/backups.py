@@ -1,0 +1,96 @@
+"""Ledgers with notes in them, backups of them, and what is in their files."""
+
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pyrage
+
+from local.backup.generations import BackupFolder, Generation
+from local.backup.ledgers import ledger_files
+from local.backup.restoring import Restored, Wish, restore
+from local.backup.sealing import Opener, Seal
+from local.backup.taking import Ask, Progress, Taken, take
+from local.ledger.records import NewRecord
+from local.opening import open_ledger
+from local.protocol.envelope import utc_now
+from stacks import settings_in
+
+TABLES = ("record", "vector", "feature", "task", "audit", "note", "tombstone", "relation")
+
+
+def data_dir(folder: Path) -> Path:
+    return settings_in(folder).memory.data_dir
+
+
+async def remember(folder: Path, first: int, last: int, *, about: str = "a planet") -> None:
+    """Store notes of these numbers, in one transaction each."""
+    data_dir(folder).mkdir(exist_ok=True)
+    async with open_ledger(settings_in(folder).memory, "default") as ledger:
+        for number in range(first, last):
+            content = f"Note {number} is about {about}. " + f"{number * 7919} " * 100
+            note = NewRecord(
+                id=f"r{number}",
+                kind="episode",
+                content=content,
+                event_time=utc_now(),
+                owner="ada",
+                session_id="s1",
+            )
+            await ledger.records.store([note])
+
+
+def back_up(folder: Path, to: Path, *, recipient: str | None = None, keep: int = 7) -> Taken:
+    data = data_dir(folder)
+    ask = Ask(
+        data_dir=data,
+        ledgers=ledger_files(data),
+        folder=to,
+        seal=Seal.of(recipient),
+        keep=keep,
+        at=utc_now(),
+    )
+    return take(ask, Progress())
+
+
+def generations(of: Path) -> list[Generation]:
+    return BackupFolder(of).generations()
+
+
+async def bring_back(
+    backups: Path,
+    folder: Path,
+    *,
+    identity: Path | None = None,
+    generation: str | None = None,
+    replace: bool = False,
+    dry_run: bool = False,
+) -> Restored:
+    wish = Wish(
+        folder=backups,
+        data_dir=data_dir(folder),
+        chroma_path=settings_in(folder).memory.chroma_path,
+        opener=Opener(identity),
+        generation=generation,
+        replace=replace,
+        dry_run=dry_run,
+    )
+    return await restore(wish)
+
+
+def rows(ledger: Path, table: str = "record") -> list[tuple[object, ...]]:
+    """Every row, as it is stored."""
+    with closing(sqlite3.connect(ledger)) as connection:
+        return sorted(connection.execute(f"SELECT * FROM {table}"), key=repr)  # noqa: S608
+
+
+def every_row(ledger: Path) -> dict[str, list[tuple[object, ...]]]:
+    return {table: rows(ledger, table) for table in TABLES}
+
+
+def key_pair(folder: Path) -> tuple[str, Path]:
+    """A public key, and the file of the secret one, as `age-keygen` writes it."""
+    secret = pyrage.x25519.Identity.generate()
+    file = folder / f"{secret.to_public()}.txt"
+    file.write_text(f"# public key: {secret.to_public()}\n{secret}\n")
+    return str(secret.to_public()), file

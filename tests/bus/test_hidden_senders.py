@@ -1,0 +1,48 @@
+"""On a server with accounts a request says who asks, or is refused: broken headers hide nobody."""
+
+import pytest
+
+from local.bus.connection import BusMessage
+from local.bus.identity import Attested
+from local.errors import ForbiddenError
+from local.protocol.envelope import Envelope
+from local.protocol.payloads import Empty
+from local.settings import RolesSettings
+from local.tenants.directory import Agent, Directory, Entries, TenantEntry
+from local.tenants.roles import Roles
+
+KEY = "UREADER"
+READER = Agent(key=KEY, role="reader")
+ENTRIES = Entries(memory="U", tenants={"acme": TenantEntry(agents={"shell": READER})})
+ENVELOPE = Envelope(payload=Empty())
+
+
+@pytest.fixture
+def identity() -> Attested:
+    return Attested(Directory(ENTRIES, Roles(RolesSettings())))
+
+
+def request(headers: dict[str, str] | None, subject: str = "tool.request.save_topic") -> BusMessage:
+    return BusMessage(subject, b"", headers=headers, tenant="acme")
+
+
+def test_a_reader_stays_one(identity: Attested) -> None:
+    named = request({"Nats-Request-Info": f'{{"user": "{KEY}"}}'})
+
+    caller = identity.caller_of(named, ENVELOPE)
+
+    assert (caller.agent, caller.role) == ("shell", "reader")
+
+
+@pytest.mark.parametrize("headers", [None, {}, {"Description": "a"}])
+def test_a_request_that_hides_who_asks_is_forbidden(
+    identity: Attested, headers: dict[str, str] | None
+) -> None:
+    with pytest.raises(ForbiddenError, match="who asks"):
+        identity.caller_of(request(headers), ENVELOPE)
+
+
+def test_of_what_is_no_request_the_server_says_nothing(identity: Attested) -> None:
+    caller = identity.caller_of(request(None, "response.generation"), ENVELOPE)
+
+    assert (caller.agent, caller.role) == (None, "writer")

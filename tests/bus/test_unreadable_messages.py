@@ -1,0 +1,77 @@
+"""A message that cannot be read as NATS has it costs nobody else an answer."""
+
+import pytest
+
+from local.bus.connection import BusMessage, Connection
+from local.bus.tool_host import LONGEST_HEADER, ToolHost
+from note_tool import Notes
+from wire import NO_RESPONDERS, wired
+
+REQUEST = b'{"payload": {"args": {"text": "x"}}}'
+SUBJECT = b"tool.request.note"
+NOT_UTF_8 = b"\xff\xfe\xff"
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        pytest.param(b"NATS/1.0 \xff\xff\xff\r\n\r\n", id="a status that is not UTF-8"),
+        pytest.param(b"NATS/1.0 200 \xff\r\n\r\n", id="a description that is not UTF-8"),
+        pytest.param(b"\0", id="one byte"),
+        pytest.param(b"NATS/1.0", id="no end"),
+    ],
+)
+async def test_a_request_with_headers_that_cannot_be_read_is_answered_as_without(
+    bus: Connection, notes: Notes, headers: bytes
+) -> None:
+    async with ToolHost(bus, notes.tool()), wired(bus.url) as wire:
+        first = await wire.request(SUBJECT, REQUEST, headers)
+        after = await wire.request(SUBJECT, REQUEST)
+
+        assert await wire.answered(0, within=10)
+        assert [b'"ok":true' in wire.answers[one][0].data for one in (first, after)] == [True, True]
+
+
+@pytest.mark.parametrize(
+    ("subject", "reply"),
+    [
+        pytest.param(b"unreadable." + NOT_UTF_8, b"", id="subject"),
+        pytest.param(SUBJECT, NOT_UTF_8, id="reply"),
+    ],
+)
+async def test_a_message_that_nobody_can_name_is_dropped_and_the_next_one_answered(
+    bus: Connection, notes: Notes, subject: bytes, reply: bytes
+) -> None:
+    async def hear(_: BusMessage) -> None:
+        raise AssertionError
+
+    await bus.subscribe("unreadable.*", hear)
+    async with ToolHost(bus, notes.tool()), wired(bus.url) as wire:
+        await wire.send(subject, REQUEST, reply=reply)
+        number = await wire.request(SUBJECT, REQUEST)
+
+        assert await wire.answered(0, within=10)
+        (answer,) = wire.answers[number]
+        assert b'"ok":true' in answer.data
+
+
+async def test_what_nobody_serves_is_answered_by_the_server(bus: Connection) -> None:
+    async with wired(bus.url) as wire:
+        number = await wire.request(b"tool.request.nobody", REQUEST)
+
+        assert await wire.answered(0, within=10)
+        assert wire.answers[number][0].headers.startswith(NO_RESPONDERS)
+
+
+async def test_a_trace_longer_than_the_bus_carries_is_cut_in_the_answer(
+    bus: Connection, notes: Notes
+) -> None:
+    """With one that was sent back whole no answer would fit, not even an error."""
+    trace = b"0" * (bus.client.max_payload - 1_000)
+    async with ToolHost(bus, notes.tool()), wired(bus.url) as wire:
+        headers = b"NATS/1.0\r\ntraceparent: " + trace + b"\r\n\r\n"
+        number = await wire.request(SUBJECT, REQUEST, headers)
+
+        assert await wire.answered(0, within=10)
+        (answer,) = wire.answers[number]
+        assert b"traceparent: " + b"0" * LONGEST_HEADER + b"\r\n" in answer.headers

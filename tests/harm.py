@@ -1,0 +1,102 @@
+"""Harm that is done to a stack's files and processes, and what stands for it where it cannot be."""
+
+import os
+import resource
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, closing, contextmanager
+from pathlib import Path
+from tempfile import mkdtemp
+
+LOCKING = """
+import sqlite3, sys
+other = sqlite3.connect(sys.argv[1], isolation_level=None, timeout=30)
+other.execute("BEGIN IMMEDIATE")
+print(flush=True)
+sys.stdin.read()
+"""
+
+
+@contextmanager
+def full_disk(*limits: tuple[int, int]) -> Iterator[None]:
+    """Let processes write no further than so many bytes into a file. Linux only.
+
+    The kernel refuses the same writes as on a full disk, to the same processes, and nobody has to
+    be root.
+    """
+
+    def limit(pid: int, size: int) -> None:
+        resource.prlimit(pid, resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
+
+    for pid, size in limits:
+        limit(pid, size)
+    try:
+        yield
+    finally:
+        for pid, _ in limits:
+            try:
+                limit(pid, resource.RLIM_INFINITY)
+            except ProcessLookupError:  # it has been restarted meanwhile
+                continue
+
+
+@contextmanager
+def read_only(folder: Path) -> Iterator[None]:
+    """Let nobody write to a folder; root may write wherever the file system lets it.
+
+    Raises:
+        PermissionError: Root may not mount here.
+    """
+    with ExitStack() as undo:
+        if os.geteuid():
+            folder.chmod(0o555)
+            undo.callback(folder.chmod, 0o755)
+        else:
+            aside = Path(mkdtemp())
+            undo.callback(aside.rmdir)
+            if subprocess.run(["mount", "--bind", folder, aside], check=False).returncode:
+                raise PermissionError(folder)
+            undo.callback(_unmount, aside)
+            subprocess.run(["mount", "-o", "remount,bind,ro", aside], check=True)
+            # Only now in its place, where somebody may have a file open for writing at any moment.
+            subprocess.run(["mount", "--bind", aside, folder], check=True)
+            undo.callback(_unmount, folder)
+        yield
+
+
+def _unmount(place: Path) -> None:
+    subprocess.run(["umount", "--lazy", place], check=True)
+
+
+@contextmanager
+def locked(file: Path) -> Iterator[None]:
+    """Have another process in the middle of a transaction, as a shell of sqlite3."""
+    with closing(sqlite3.connect(file)) as connection:
+        connection.execute("PRAGMA journal_mode = WAL")
+    with subprocess.Popen(
+        [sys.executable, "-c", LOCKING, file], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as holder:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == b"\n"
+        yield
+        holder.communicate()
+
+
+def flip(file: Path, *places: int) -> None:
+    """Turn all bits of these bytes around."""
+    with file.open("r+b") as opened:
+        for place in places:
+            opened.seek(place)
+            (byte,) = opened.read(1)
+            opened.seek(place)
+            opened.write(bytes([byte ^ 0xFF]))
+
+
+def overwrite(folder: Path) -> None:
+    """Fill every file below a folder with noise, in its place and of its size."""
+    for file in folder.rglob("*"):
+        if file.is_file() and (size := file.stat().st_size):
+            with file.open("r+b") as opened:
+                opened.write(os.urandom(size))

@@ -1,0 +1,622 @@
+"""One case of each of the ledger's operations, in an order in which each finds something to do.
+
+Every tenant that plays them uses the same ids, sessions, query ids, keys and topics, and says its
+own word in every text: an answer with another's word in it has that from there.
+"""
+
+from collections.abc import Awaitable, Callable
+from datetime import timedelta
+from typing import Any
+
+import msgspec
+
+from exporting import IMPORTER, lines, parsed
+from ledgers import DAY, EMBEDDER, OWNER, angle, fact, find, message, record, searching
+from local.ledger.door import Ledger
+from local.ledger.erasures import Erased, Lifting, Selection, joined
+from local.ledger.extraction import Bearing, ExtractedFact
+from local.ledger.records import NewRecord, Rating, Record, TripletFact
+from local.ledger.relations import Relation
+from local.ledger.search import Place
+from local.ledger.sessions import Important, Note, SessionOf
+from local.ledger.tasks import Task
+from local.ledger.transfer import ExportFilter
+from local.ledger.upkeep import Access, Actor, Change
+from local.protocol.memories import Triplet
+from local.protocol.payloads import OutputPart
+from local.protocol.portable import RecordLine
+
+Operation = Callable[[Ledger, str], Awaitable[object]]
+OPERATIONS: dict[str, Operation] = {}
+
+KEY = "tout_" + "a" * 24
+SESSION = SessionOf(OWNER, "s1")
+ACTOR = Actor(agent="cli", user=OWNER, run="run1")
+FACTS = Place("user", OWNER, "fact")
+ALL_TASKS = {"index": 99, "unindex": 99, "embed": 99, "extract": 99, "judge": 99}
+LATER = DAY + timedelta(days=200)
+NEXT = "next"
+
+
+def operation(function: Operation) -> Operation:
+    """Play a function `part__method` as the case of this method of this part."""
+    OPERATIONS[function.__name__.replace("__", ".")] = function
+    return function
+
+
+def at(minutes: int) -> Any:
+    return DAY + timedelta(minutes=minutes)
+
+
+async def by_id(ledger: Ledger, *ids: str) -> list[Record]:
+    found = {one.id: one for one in await ledger.records.chain(*ids)}
+    return [found[id_] for id_ in ids]
+
+
+async def tasks(ledger: Ledger, **limits: int) -> list[Task]:
+    return await ledger.backlog.claim(limits or ALL_TASKS, now=LATER)  # type: ignore[arg-type]
+
+
+@operation
+async def records__store(ledger: Ledger, says: str) -> object:
+    return await ledger.records.store(
+        [
+            record(f"Osmium of {says}.", id="e1"),
+            message(f"Osmium, says {says}.", 1, id="m1", tasks=("extract",)),
+            message(f"{says} likes osmium.", 2, id="m2", session_id="s2"),
+            record(f"Eve's osmium of {says}.", id="e2", owner="eve"),
+        ]
+    )
+
+
+@operation
+async def records__at(ledger: Ledger, _: str) -> object:
+    return await ledger.records.at(list(range(1, 200)))
+
+
+@operation
+async def facts__store(ledger: Ledger, says: str) -> object:
+    return [
+        await ledger.facts.store(
+            fact(
+                f"{value} of {says}.", number, id=f"f{number}", topic="user.metal", tasks=("judge",)
+            )
+        )
+        for number, value in enumerate(("Lead", "Gold", "Osmium"))
+    ] + [await ledger.facts.store(fact(f"{says} drinks tea.", 9, id="f9", importance=0.9))]
+
+
+@operation
+async def facts__topic(ledger: Ledger, _: str) -> object:
+    return [await ledger.facts.topic("user", OWNER, "user.metal") for _ in range(2)]
+
+
+@operation
+async def facts__history(ledger: Ledger, _: str) -> object:
+    return await ledger.facts.history("user", OWNER, "user.metal")
+
+
+@operation
+async def records__chain(ledger: Ledger, _: str) -> object:
+    return await ledger.records.chain("f0", "e1", "nothing")
+
+
+@operation
+async def facts__relate(ledger: Ledger, _: str) -> object:
+    await ledger.facts.relate("f9", "contradicts", "f2")
+    await ledger.facts.relate("f2", "derived_from", "m1")
+    return await ledger.counts()
+
+
+@operation
+async def relations__add(ledger: Ledger, says: str) -> object:
+    seen: list[object] = []
+    added = await ledger.relations.add(_supports(says), lambda *both: seen.append(both))
+    return added, seen
+
+
+def _supports(says: str) -> Relation:
+    return Relation(source="f9", type="supports", target="e1", agent=says, user=OWNER, at=DAY)
+
+
+@operation
+async def relations__of(ledger: Ledger, _: str) -> object:
+    return [await ledger.relations.of(id_) for id_ in ("f9", "e1", "f2")]
+
+
+@operation
+async def facts__judge(ledger: Ledger, says: str) -> object:
+    await ledger.facts.store(fact(f"{says} drinks coffee.", 10, id="f10", tasks=("judge",)))
+    newer, older, other = await by_id(ledger, "f10", "f9", "f2")
+    return await ledger.facts.judge(newer, replaces=[older], supports=[other], agent="judge")
+
+
+@operation
+async def turns__store(ledger: Ledger, says: str) -> object:
+    about = {"query_id": "q1", "turn": "t1"}
+    written = []
+    for number, answer in enumerate((f"Lead, {says}.", f"Osmium, {says}.")):
+        turn = [
+            record(f"Q: Densest?\nA: {answer}", number, id=f"te{number}", **about),
+            message("Densest?", number, id="t1", **about),
+            message(answer, number, id=f"ta{number}", role="assistant", **about),
+        ]
+        written.append(await ledger.turns.store(turn, derived_from=["f2"]))
+    return written
+
+
+@operation
+async def turns__rate(ledger: Ledger, says: str) -> object:
+    for query_id, score in (("q1", 0.5), ("q9", -0.5)):
+        rating = Rating(owner=OWNER, query_id=query_id, session_id=None, score=score,
+                        comment=says, event_time=at(5))  # fmt: skip
+        await ledger.turns.rate(rating)
+    return await by_id(ledger, "te1", "ta1")
+
+
+@operation
+async def records__shown(ledger: Ledger, _: str) -> object:
+    return await ledger.records.shown(["te1", "f2", "e2"], but_turn=None, characters=50)
+
+
+@operation
+async def received__store(ledger: Ledger, says: str) -> object:
+    return await ledger.received.store(
+        message(f"Which metal, {says}?", 20, id="r1", pending=True, query_id="q5")
+    )
+
+
+@operation
+async def conversations__store(ledger: Ledger, says: str) -> object:
+    first = message(f"One, {says}.", 30, id="c1", alias="c1*")
+    second = message(f"Two, {says}.", 31, id="c2", alias="c2*")
+    edited = msgspec.structs.replace(second, content=f"Two, edited by {says}.")
+    late = message(f"One and a half, {says}.", 30, id="c1.5", alias="c1.5*")
+    return [
+        await ledger.conversations.store(one)
+        for one in ([first, second], [first, late, edited], [first, late, edited])
+    ]
+
+
+@operation
+async def documents__store(ledger: Ledger, says: str) -> object:
+    fields: dict[str, Any] = {
+        "kind": "document_chunk",
+        "scope": "tenant",
+        "owner": "",
+        "session_id": None,
+    }
+    return [
+        await ledger.documents.store(
+            "metals.md",
+            [
+                record(
+                    f"{text} {n} {says}.", id=f"{text}{n}", source_ref=f"metals.md#{n}", **fields
+                )
+                for n in range(1, count)
+            ],
+        )
+        for text, count in (("Osmium", 4), ("Iridium", 2))
+    ]
+
+
+@operation
+async def knowledge__store(ledger: Ledger, says: str) -> object:
+    told = [
+        Triplet(subject="Ada", predicate="knows", object=f"Grace {says}"),
+        Triplet(subject="ADA", predicate="wrote to", object=f"Grace {says}"),
+        Triplet(subject="Ada", predicate="is also known as", object=f"Countess {says}"),
+    ]
+    return await ledger.knowledge.store(
+        [
+            TripletFact(triplet=one, record=_stated(one, f"k{n}"), alias="known" in one.predicate)
+            for n, one in enumerate(told)
+        ]
+    )
+
+
+def _stated(triplet: Triplet, id_: str) -> NewRecord:
+    return fact(triplet.sentence(), id=id_, metadata={"triplet": msgspec.to_builtins(triplet)})
+
+
+@operation
+async def knowledge__names_in(ledger: Ledger, _: str) -> object:
+    text = "What do ada, Grace A and Grace B do?"
+    return await ledger.knowledge.names_in(text, [("user", OWNER)])
+
+
+@operation
+async def knowledge__aliases_in(ledger: Ledger, _: str) -> object:
+    return await ledger.knowledge.aliases_in("Where is Ada?", [("user", OWNER)])
+
+
+@operation
+async def knowledge__forget_held(ledger: Ledger, _: str) -> object:
+    ledger.knowledge.forget_held()
+    return await ledger.knowledge.aliases_in("Where is Ada?", [("user", OWNER)])
+
+
+@operation
+async def notes__store(ledger: Ledger, says: str) -> object:
+    def merge(notes: Any) -> Note | None:
+        if len(notes) < 2:
+            return None
+        return Note(position=notes[-1].position, role="user", content=f"All of {says}.",
+                    event_time=DAY, merges=2)  # fmt: skip
+
+    return [
+        await ledger.notes.store(SESSION, "user", f"Note {n} of {says}.", at(n), merge=merge)
+        for n in range(4)
+    ]
+
+
+@operation
+async def outputs__store(ledger: Ledger, says: str) -> object:
+    part = OutputPart(key=KEY, offset=0, text=f"Long {says}.")
+    return [
+        await ledger.outputs.store(OWNER, one)
+        for one in (part, msgspec.structs.replace(part, offset=len(part.text), last=True), part)
+    ]
+
+
+@operation
+async def outputs__read(ledger: Ledger, _: str) -> object:
+    return await ledger.outputs.read(OWNER, KEY, 2, 100)
+
+
+@operation
+async def sessions__load(ledger: Ledger, _: str) -> object:
+    important = Important(whose=(("user", OWNER),), types=("fact",), least=0.4, limit=9)
+    return await ledger.sessions.load(SESSION, 4, [important], lambda stored: stored)
+
+
+@operation
+async def sessions__important(ledger: Ledger, _: str) -> object:
+    important = Important(whose=(("user", OWNER), ("tenant", "")), types=(), least=0.0, limit=9)
+    return await ledger.sessions.important([important])
+
+
+@operation
+async def backlog__claim(ledger: Ledger, _: str) -> object:
+    return [await tasks(ledger, **{kind: 5}) for kind in ALL_TASKS for _ in range(3)]
+
+
+@operation
+async def backlog__counts(ledger: Ledger, _: str) -> object:
+    return await ledger.backlog.counts()
+
+
+@operation
+async def backlog__postpone(ledger: Ledger, says: str) -> object:
+    (task, *_) = await tasks(ledger, judge=1)
+    await ledger.backlog.postpone(task, f"{says} is late.", not_before=at(60))
+    return await ledger.backlog.counts()
+
+
+@operation
+async def backlog__next_due(ledger: Ledger, _: str) -> object:
+    return await ledger.backlog.next_due("judge", "index")
+
+
+@operation
+async def backlog__set_aside(ledger: Ledger, says: str) -> object:
+    for task in await tasks(ledger, judge=2):
+        await ledger.backlog.set_aside(task, f"{says} fails.")
+    return await ledger.backlog.counts()
+
+
+@operation
+async def backlog__try_again(ledger: Ledger, _: str) -> object:
+    await ledger.backlog.try_again("judge")
+    return await ledger.backlog.counts(), await tasks(ledger, judge=9)
+
+
+@operation
+async def backlog__finish(ledger: Ledger, _: str) -> object:
+    await ledger.backlog.finish(await tasks(ledger, judge=1))
+    return await ledger.backlog.counts()
+
+
+@operation
+async def extraction__messages(ledger: Ledger, _: str) -> object:
+    return await ledger.extraction.messages(await tasks(ledger, extract=9))
+
+
+@operation
+async def extraction__like(ledger: Ledger, says: str) -> object:
+    return await ledger.extraction.like([fact(f"{says} drinks Osmium tea.", topic="user.metal")])
+
+
+@operation
+async def extraction__store(ledger: Ledger, says: str) -> object:
+    made = fact(f"{says} likes osmium most.", 40, id="x1", metadata={"extracted_from": ["m1"]})
+    bearing = Bearing(type="supports", target="f10")
+    found = ExtractedFact(record=made, sources=["m1"], replaces=["f2"], bearings=[bearing])
+    waiting = await tasks(ledger, extract=9)
+    return await ledger.extraction.store([found], waiting, sources=["m1"])
+
+
+@operation
+async def index__waiting(ledger: Ledger, _: str) -> object:
+    return await ledger.index.waiting(await tasks(ledger, index=99), embedder=EMBEDDER)
+
+
+@operation
+async def index__store_vectors(ledger: Ledger, says: str) -> object:
+    waiting = await ledger.index.waiting(await tasks(ledger, index=99), embedder=EMBEDDER)
+    vectors = [angle(10.0 * n + (45 if says != "A" else 0)) for n in range(len(waiting))]
+    await ledger.index.store_vectors(waiting, vectors, EMBEDDER)
+    return await ledger.counts()
+
+
+@operation
+async def index__sample_indexed(ledger: Ledger, _: str) -> object:
+    sample = await ledger.index.sample_indexed(99, embedder=EMBEDDER)
+    return sorted(sample, key=lambda one: one.row)
+
+
+@operation
+async def index__indexed(ledger: Ledger, _: str) -> object:
+    return await ledger.index.indexed()
+
+
+@operation
+async def index__compared(ledger: Ledger, _: str) -> object:
+    return [sorted(ids) for ids in await ledger.index.compared({"e1", "m2", "nobody's"})]
+
+
+@operation
+async def index__index_again(ledger: Ledger, _: str) -> object:
+    await ledger.index.index_again(["e1", "m1", "nobody's"])
+    await ledger.index.index_again(["e1", "f10"], kind="embed")
+    return await ledger.backlog.counts()
+
+
+@operation
+async def index__to_embed(ledger: Ledger, _: str) -> object:
+    return await ledger.index.to_embed()
+
+
+@operation
+async def index__embed_no_more(ledger: Ledger, _: str) -> object:
+    ledger.index.next = NEXT
+    waiting = await ledger.index.waiting(await tasks(ledger, index=1), embedder=EMBEDDER)
+    await ledger.index.store_vectors(waiting, [], EMBEDDER)
+    embedding = await tasks(ledger, embed=9)
+    await ledger.index.embed_no_more()
+    ledger.index.next = None
+    return embedding, await ledger.backlog.counts()
+
+
+@operation
+async def searches__expect(ledger: Ledger, _: str) -> object:
+    ledger.searches.expect(EMBEDDER)
+    return await ledger.searches.waits(searching("osmium"))
+
+
+@operation
+async def searches__find(ledger: Ledger, _: str) -> object:
+    found = []
+    for terms in (("osmium",), ("drinks", "coffee"), ("densest",)):
+        for fields in ({}, {"only_session": "s1"}, {"as_of": at(9)}, {"topics": ("user.metal",)}):
+            seen = await find(ledger, searching(*terms, **fields))
+            found.append((terms, fields, list(seen.records.values()), seen.found.counts))
+    return found
+
+
+@operation
+async def searches__waits(ledger: Ledger, _: str) -> object:
+    return await ledger.searches.waits(searching("osmium"))
+
+
+@operation
+async def searches__prepare(ledger: Ledger, _: str) -> object:
+    await ledger.searches.prepare(NEXT)
+    return await ledger.counts()
+
+
+@operation
+async def searches__forget_held(ledger: Ledger, _: str) -> object:
+    ledger.searches.forget_held()
+    return list((await find(ledger, searching("osmium"))).records.values())
+
+
+@operation
+async def upkeep__next_place(ledger: Ledger, _: str) -> object:
+    places, place = [], await ledger.upkeep.next_place(None)
+    while place is not None:
+        places.append(place)
+        place = await ledger.upkeep.next_place(place)
+    return places
+
+
+@operation
+async def upkeep__count(ledger: Ledger, _: str) -> object:
+    return await ledger.upkeep.count(FACTS)
+
+
+@operation
+async def upkeep__facts(ledger: Ledger, _: str) -> object:
+    return await ledger.upkeep.facts(FACTS, 0, 99)
+
+
+@operation
+async def upkeep__add_access(ledger: Ledger, _: str) -> object:
+    every = range(1, 500)
+    await ledger.upkeep.add_access([Access(row=row, times=2, last=at(50)) for row in every])
+    return await ledger.upkeep.facts(FACTS, 0, 99)
+
+
+@operation
+async def upkeep__facts_at(ledger: Ledger, _: str) -> object:
+    return await ledger.upkeep.facts_at(list(range(1, 500)))
+
+
+@operation
+async def upkeep__contradictions(ledger: Ledger, _: str) -> object:
+    await ledger.facts.relate("x1", "contradicts", "f10")
+    return await ledger.upkeep.contradictions(await ledger.upkeep.facts(FACTS, 0, 99))
+
+
+@operation
+async def upkeep__cosine(ledger: Ledger, _: str) -> object:
+    one, other = await by_id(ledger, "f10", "k0")
+    return await ledger.upkeep.cosine(one.row, other.row)
+
+
+@operation
+async def upkeep__begin(ledger: Ledger, _: str) -> object:
+    await ledger.upkeep.begin("run1", at(70))
+    return await ledger.counts()
+
+
+@operation
+async def upkeep__carry_out(ledger: Ledger, says: str) -> object:
+    facts = {one.id: one for one in await ledger.upkeep.facts(FACTS, 0, 99)}
+    changes = [
+        Change(action="importance", fact=facts["x1"], reason=says, importance=0.7),
+        Change(action="merged", fact=facts["k0"], reason=says, superseded_by="k1"),
+        Change(action="archived", fact=facts["f10"], reason=says),
+    ]
+    return await ledger.upkeep.carry_out(changes, ACTOR)
+
+
+@operation
+async def upkeep__end(ledger: Ledger, _: str) -> object:
+    await ledger.upkeep.end("run1", at(71), changed=3, failed=0)
+    return await ledger.counts()
+
+
+@operation
+async def upkeep__last_run(ledger: Ledger, _: str) -> object:
+    return await ledger.upkeep.last_run()
+
+
+@operation
+async def audit__page(ledger: Ledger, _: str) -> object:
+    of_run = await ledger.audit.page(lambda _: True, 50, run="run1")
+    of_record = await ledger.audit.page(lambda _: True, 50, record_id="f10")
+    return await ledger.audit.page(lambda _: True, 50), of_run, of_record
+
+
+@operation
+async def audit__undo(ledger: Ledger, _: str) -> object:
+    page = await ledger.audit.page(lambda _: True, 50, run="run1")
+    return await ledger.audit.undo(page.rows, Actor(agent="cli", user=OWNER, run="run2"))
+
+
+@operation
+async def relations__remove(ledger: Ledger, says: str) -> object:
+    return await ledger.relations.remove(_supports(says), lambda *_: None)
+
+
+@operation
+async def exports__count(ledger: Ledger, _: str) -> object:
+    return [await ledger.exports.count(ExportFilter(places=places)) for places in (None, (FACTS,))]
+
+
+@operation
+async def exports__page(ledger: Ledger, _: str) -> object:
+    wanted = (ExportFilter(vectors=True), ExportFilter(places=(FACTS,), owner=OWNER))
+    return [parsed(await lines(ledger, one)) for one in wanted]
+
+
+@operation
+async def imports__store(ledger: Ledger, says: str) -> object:
+    found = parsed(await lines(ledger, ExportFilter(vectors=True)))
+    new = [
+        msgspec.structs.replace(one, id=f"{one.id}!", content=f"{one.content} Imported by {says}.")
+        for one in found
+        if isinstance(one, RecordLine) and one.id in {"e1", "f10"}
+    ]
+    return [await ledger.imports.store(some, IMPORTER) for some in (found, [*new], [*new])]
+
+
+@operation
+async def index__keep_vectors_of(ledger: Ledger, _: str) -> object:
+    await ledger.index.keep_vectors_of(EMBEDDER)
+    before = await ledger.index.sample_indexed(99, embedder=EMBEDDER)
+    await ledger.index.keep_vectors_of("nobody's")
+    return len(before), await ledger.index.sample_indexed(99, embedder=EMBEDDER)
+
+
+@operation
+async def index__index_anew(ledger: Ledger, _: str) -> object:
+    await ledger.index.index_anew()
+    return await ledger.backlog.counts()
+
+
+@operation
+async def erasures__select(ledger: Ledger, _: str) -> object:
+    selections: tuple[dict[str, Any], ...] = (
+        {"session_id": "s1"},
+        {"topic": "user.metal"},
+        {"id": "e1"},
+        {"id": "c2"},
+        {},
+    )
+    return [await ledger.erasures.select(Selection(owner=OWNER, **one)) for one in selections]
+
+
+@operation
+async def erasures__erase(ledger: Ledger, _: str) -> object:
+    erased = await _erase(ledger, Selection(owner=OWNER, session_id="s1"))
+    return len(erased.rows), sorted(erased.ids), sorted(erased.samples)
+
+
+async def _erase(ledger: Ledger, selection: Selection) -> Erased:
+    selected = await ledger.erasures.select(selection)
+    how = Lifting(at=DAY)
+    return joined([part async for part in ledger.erasures.erase(selection, selected.rows, how)])
+
+
+@operation
+async def erasures__traces(ledger: Ledger, _: str) -> object:
+    erased = await _erase(ledger, Selection(owner=OWNER, id="m2"))
+    return await ledger.erasures.traces(erased)
+
+
+@operation
+async def erasures__lift(ledger: Ledger, says: str) -> object:
+    again = message(f"{says} likes osmium.", 2, id="m2", session_id="s2")
+    refused = await ledger.records.store([again])
+    await ledger.erasures.lift([again])
+    return refused, await ledger.records.store([again])
+
+
+@operation
+async def erasures__scrub(ledger: Ledger, _: str) -> object:
+    await ledger.erasures.scrub()
+    return await ledger.counts()
+
+
+@operation
+async def erasures__count_to_anonymise(ledger: Ledger, _: str) -> object:
+    return await ledger.erasures.count_to_anonymise(LATER + timedelta(days=999))
+
+
+@operation
+async def erasures__anonymise(ledger: Ledger, says: str) -> object:
+    before = LATER + timedelta(days=999)
+    return await ledger.erasures.anonymise(before=before, limit=99, agent=says, at=LATER)
+
+
+@operation
+async def records__counts(ledger: Ledger, _: str) -> object:
+    return await ledger.records.counts()
+
+
+@operation
+async def ledger__counts(ledger: Ledger, _: str) -> object:
+    return await ledger.counts()
+
+
+@operation
+async def ledger__unsound(ledger: Ledger, _: str) -> object:
+    return await ledger.unsound()
+
+
+@operation
+async def ledger__backfill(ledger: Ledger, _: str) -> object:
+    await ledger.backfill()
+    return await ledger.counts()

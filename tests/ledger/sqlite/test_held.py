@@ -1,0 +1,43 @@
+"""What is held in memory of a ledger's file is bounded for all its tenants together."""
+
+import pytest
+
+from ledgers import OWNER, fact, find, index, record, searching
+from local.ledger.door import Ledger
+from local.ledger.sqlite.database import Database
+from local.ledger.sqlite.held import Budget, held_of
+
+TENANTS = [f"tenant{n}" for n in range(10)]
+
+
+def test_beyond_the_budget_what_was_used_longest_ago_goes() -> None:
+    budget, gone = Budget(10), list[str]()
+    for name, size in (("a", 4), ("b", 4), ("a", 4), ("c", 4)):
+        budget.use(name, size, lambda name=name: gone.append(name))  # type: ignore[misc]
+
+    assert gone == ["b"]
+    budget.forget("a")
+    budget.use("d", 6, lambda: gone.append("d"))
+    assert gone == ["b"]
+    budget.use("large", 99, lambda: gone.append("large"))
+    assert gone == ["b", "c", "d"]
+
+
+async def test_memories_and_facts_of_many_tenants_share_one_budget(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    held = held_of(database)
+    monkeypatch.setattr(held.records, "most", 30)
+    monkeypatch.setattr(held.topics, "most", 3)
+    ledgers = [Ledger(database, tenant) for tenant in TENANTS]
+    for ledger in ledgers:
+        await ledger.records.store([record(f"Osmium {n}.", id=f"r{n}") for n in range(9)])
+        await ledger.facts.store(fact("Elixir.", topic="user.language"))
+        await index(ledger, {"Elixir.": 0.0})
+        assert await ledger.facts.topic("user", OWNER, "user.language") is not None
+        assert len((await find(ledger, searching("osmium"))).contents) == 10
+
+    sets = [ledger.searches._working_sets._sets for ledger in ledgers]
+    assert sum(len(one.columns) for each in sets for one in each.values()) <= 30
+    assert sum(len(ledger.facts._topics._records) for ledger in ledgers) == 3
+    assert len((await find(ledgers[0], searching("osmium"))).contents) == 10, "read again"

@@ -1,0 +1,118 @@
+"""The tenant filter stands in one place that nothing goes around.
+
+Every named statement demands `:tenant` of each table it reads or writes, or is listed here with the
+reason; `TenantRows` binds it, whatever it is given; and nobody else executes SQL.
+"""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+import local
+from local.ledger.door import Ledger
+from local.ledger.sqlite.database import Database
+from local.ledger.sqlite.rows import TenantRows
+from local.ledger.sqlite.sql import statements
+from statement_scopes import unfiltered
+
+STATEMENTS = statements()
+ROW_NUMBERS = "finds rows by words, and tells nothing of them: `visible` decides who sees them"
+OF_ALL = "of the whole file, and tells numbers only"
+UNFILTERED = {
+    "search_text": ROW_NUMBERS,
+    "search_phrase": ROW_NUMBERS,
+    "count_text": "how many rows have a word; the places of a tenant are words, too",
+    "last_row": OF_ALL,
+    "last_rows": "where an export ends: " + OF_ALL,
+    "count_rows": "whether rows are missing: " + OF_ALL,
+    "lacks_features": "whether an older local2 wrote any of it: " + OF_ALL,
+    "vectors_of_others": "up to where another embedder's vectors are looked for: " + OF_ALL,
+    "check_full_text": "whether the full-text index is whole",
+    "merge_text": "overwrites what was deleted of the full-text index",
+    "keep_features": "of the row that was inserted just before, in the same transaction",
+}
+
+EXECUTING = {"execute", "executemany", "executescript"}
+TENANT_ROWS = {"self._rows", "rows", "self"}
+OTHERS = {
+    "ledger/sqlite/rows.py": "TenantRows itself",
+    "ledger/sqlite/ledger.py": "check_full_text and count_rows, of the whole file",
+    "ledger/sqlite/database/connections.py": "pragmas, migrations, one row of another's file",
+    "ledger/sqlite/database/lanes.py": "the transaction around the work",
+    "ledger/sqlite/database/soundness.py": "pragmas",
+    "ledger/sqlite/database/tally.py": "the count of commits",
+}
+"""Modules that execute SQL on a connection, and which."""
+SOURCE = Path(local.__file__).parent
+
+
+@pytest.mark.parametrize("name", sorted(STATEMENTS))
+def test_a_statement_reads_and_writes_rows_of_the_bound_tenant_only(name: str) -> None:
+    found = unfiltered(STATEMENTS[name])
+
+    assert bool(found) == (name in UNFILTERED), f"{found} of {STATEMENTS[name]}"
+
+
+@pytest.mark.parametrize(
+    ("statement", "tables"),
+    [
+        ("SELECT id FROM record WHERE id = :id", ["record"]),
+        ("SELECT id FROM record WHERE tenant = :tenant OR id = :id", ["record"]),
+        ("SELECT id FROM record WHERE (tenant = :tenant OR id = :id)", ["record"]),
+        ("SELECT tenant = :tenant FROM record", ["record"]),
+        ("UPDATE record SET tenant = :tenant", ["record"]),
+        ("DELETE FROM note WHERE owner = :owner", ["note"]),
+        ("DELETE FROM vector WHERE record IN (SELECT row FROM record)", ["vector", "record"]),
+        ("INSERT INTO note (tenant, owner) VALUES (:owner, :tenant)", ["note"]),
+        (
+            "SELECT 1 FROM record WHERE tenant = :tenant UNION ALL SELECT 1 FROM record AS other",
+            ["other"],
+        ),
+        (
+            "SELECT 1 FROM record JOIN relation ON source = id WHERE record.tenant = :tenant",
+            ["relation"],
+        ),
+        (
+            "SELECT 1 FROM record WHERE tenant = :tenant AND id IN (SELECT source FROM relation)",
+            ["relation"],
+        ),
+        ("SELECT data FROM vector WHERE record = :row", ["vector"]),
+    ],
+)
+def test_a_statement_that_lacks_the_filter_is_found(statement: str, tables: list[str]) -> None:
+    assert unfiltered(statement) == tables
+
+
+async def test_no_value_that_is_given_takes_the_place_of_the_tenant(database: Database) -> None:
+    ledgers = [Ledger(database, name) for name in ("acme", "other")]
+    rows = [TenantRows(database, ledger.tenant) for ledger in ledgers]
+    for each in rows:
+        await each.change_each(
+            "relate",
+            [{"source": each.tenant, "type": "supports", "target": "t", "tenant": "other"}],
+        )
+
+    found = [
+        [
+            row["target"]
+            for row in await each.all("targets_of", id=name, type="supports", tenant=name)
+        ]
+        for each in rows
+        for name in ("acme", "other")
+    ]
+
+    assert found == [["t"], [], [], ["t"]]
+
+
+def test_nobody_executes_sql_but_through_the_rows_of_a_tenant() -> None:
+    executing: dict[str, set[str]] = {}
+    for file in SOURCE.rglob("*.py"):
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Attribute) and node.attr in EXECUTING:
+                receiver = ast.unparse(node.value)
+                if receiver not in TENANT_ROWS:
+                    executing.setdefault(str(file.relative_to(SOURCE)), set()).add(receiver)
+
+    assert {name: whose for name, whose in executing.items() if name not in OTHERS} == {}
+    assert set(executing) == set(OTHERS)

@@ -1,0 +1,151 @@
+"""A tenant stores as much as it may, exact within a batch; reads and forgetting go on."""
+
+import asyncio
+
+import pytest
+
+from exporting import fill, lines, parsed
+from ledgers import DAY, OWNER, fact, find, record, searching
+from local.errors import QuotaError
+from local.ledger.door import Ledger
+from local.ledger.erasures import Lifting, Selection
+from local.ledger.quota import Quota
+from local.ledger.sessions import SessionOf
+from local.ledger.sqlite.database import Database, SqlConnection
+from local.ledger.transfer import Importing
+from local.protocol.payloads import OutputPart
+
+KEY = "tout_" + "a" * 24
+USAGE = """
+SELECT (SELECT count(*) FROM record WHERE tenant = :tenant AND retired_why IS NOT 'erased'),
+       (SELECT ifnull(sum(length(CAST(content AS BLOB))), 0) FROM record WHERE tenant = :tenant)
+       + (SELECT ifnull(sum(length(CAST(content AS BLOB))), 0) FROM note WHERE tenant = :tenant)
+       + (SELECT ifnull(sum(length(CAST(text AS BLOB))), 0) FROM tool_output WHERE tenant = :tenant)
+"""
+
+
+async def used(ledger: Ledger) -> tuple[int, int]:
+    """What is noted, which is what counting finds."""
+
+    def read(connection: SqlConnection) -> tuple[int, int]:
+        noted = ledger._rows.execute(connection, "used").fetchone()
+        counted = connection.execute(USAGE, {"tenant": ledger.tenant}).fetchone()
+        assert tuple(noted) == tuple(counted)
+        return int(noted["records"]), int(noted["bytes"])
+
+    return await ledger._rows.read(read)
+
+
+async def forget_all(ledger: Ledger) -> None:
+    selection = Selection(owner=OWNER)
+    selected = await ledger.erasures.select(selection)
+    async for _ in ledger.erasures.erase(selection, selected.rows, Lifting(at=DAY)):
+        pass
+
+
+async def test_what_is_used_is_known_whatever_is_written_and_forgotten(database: Database) -> None:
+    ledger, other = Ledger(database, "default"), Ledger(database, "other")
+    await other.records.store([record("Theirs.")])
+    await fill(ledger)
+    filled = await used(ledger)
+    assert filled > (1, 1)
+
+    await forget_all(ledger)
+
+    assert await used(ledger) < filled
+    assert await used(other) == (1, len("Theirs."))
+
+
+async def test_records_beyond_the_quota_are_refused_and_say_what_to_do(database: Database) -> None:
+    ledger = Ledger(database, "default", Quota(records=2))
+    await ledger.records.store([record("Osmium 1."), record("Osmium 2.")])
+
+    with pytest.raises(QuotaError, match=r"may store 2 records.*Forget.*tenant_records"):
+        await ledger.records.store([record("Osmium 3.")])
+
+    assert (await find(ledger, searching("osmium"))).contents == {"Osmium 1.", "Osmium 2."}
+    assert await used(ledger) == (2, 18)
+
+
+async def test_a_batch_takes_exactly_what_fits_whoever_else_writes(database: Database) -> None:
+    ledger, other = Ledger(database, "default", Quota(records=5)), Ledger(database, "other")
+    writes = [ledger.records.store([record(f"Mine {n}.")]) for n in range(20)]
+    theirs = [other.records.store([record(f"Theirs {n}.")]) for n in range(20)]
+
+    mine = await asyncio.gather(*writes, return_exceptions=True)
+    await asyncio.gather(*theirs)
+
+    assert sum(isinstance(one, QuotaError) for one in mine) == 15
+    assert (await used(ledger))[0] == 5
+    assert (await used(other))[0] == 20
+
+
+async def test_a_write_that_does_not_fit_is_not_written_in_part(database: Database) -> None:
+    ledger = Ledger(database, "default", Quota(records=2))
+
+    with pytest.raises(QuotaError):
+        await ledger.records.store([record(f"Osmium {n}.") for n in range(3)])
+
+    assert (await ledger.counts()).records == 0
+
+
+async def test_bytes_of_texts_notes_and_outputs_are_limited(database: Database) -> None:
+    ledger = Ledger(database, "default", Quota(bytes=10))
+    await ledger.records.store([record("äöü")])
+    session = SessionOf(OWNER, "s1")
+
+    with pytest.raises(QuotaError, match="10 bytes"):
+        await ledger.records.store([record("12345")])
+    with pytest.raises(QuotaError):
+        await ledger.notes.store(session, "user", "12345", DAY, merge=lambda _: None)
+    with pytest.raises(QuotaError):
+        await ledger.outputs.store(OWNER, OutputPart(key=KEY, offset=0, text="12345"))
+    await ledger.notes.store(session, "user", "1234", DAY, merge=lambda _: None)
+
+    assert await used(ledger) == (1, 10)
+
+
+async def test_what_is_there_already_is_acknowledged_by_a_full_tenant(database: Database) -> None:
+    ledger = Ledger(database, "default", Quota(records=1))
+    mine = record("Osmium.")
+    await ledger.records.store([mine])
+
+    (again,) = await ledger.records.store([mine])
+
+    assert not again.was_new
+
+
+async def test_a_fact_that_does_not_fit_leaves_the_one_that_it_would_replace(
+    database: Database,
+) -> None:
+    ledger = Ledger(database, "default", Quota(records=1))
+    await ledger.facts.store(fact("Elixir.", topic="user.language"))
+
+    with pytest.raises(QuotaError):
+        await ledger.facts.store(fact("Python.", topic="user.language"))
+
+    standing = await ledger.facts.topic("user", OWNER, "user.language")
+    assert standing is not None
+    assert standing.content == "Elixir."
+
+
+async def test_forgetting_makes_room(database: Database) -> None:
+    ledger = Ledger(database, "default", Quota(records=1, bytes=9))
+    await ledger.records.store([record("Osmium 1.")])
+
+    await forget_all(ledger)
+    await ledger.records.store([record("Osmium 2.")])
+
+    assert await used(ledger) == (1, 9)
+
+
+async def test_an_import_ends_where_the_tenant_is_full(database: Database) -> None:
+    source, ledger = Ledger(database, "source"), Ledger(database, "default", Quota(records=3))
+    await fill(source)
+
+    with pytest.raises(QuotaError):
+        await ledger.imports.store(
+            parsed(await lines(source)), Importing(user=OWNER, agent=None, at=DAY)
+        )
+
+    assert (await ledger.counts()).records == 0

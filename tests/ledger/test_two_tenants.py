@@ -1,0 +1,192 @@
+"""Two tenants with equal ids in one file: each operation answers as if the other did not exist.
+
+Nothing of a tenant changes by what the other does. A new operation without a case fails.
+"""
+
+import inspect
+import shutil
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+import ledgers
+from ledger.conftest import LEDGERS, OfTenant
+from ledger.operations import OPERATIONS
+from ledgers import DAY
+from local.ledger.door import Ledger
+from local.ledger.records import stamp
+from local.ledger.sqlite.database import SqlConnection
+from local.ledger.upkeep import AuditPage, AuditRow
+from statement_scopes import WITH_TENANT
+
+Opener = Callable[[Path], AbstractAsyncContextManager[OfTenant]]
+OWN = ("counts", "unsound", "backfill")
+"""Operations of the ledger itself."""
+NOW = DAY + timedelta(days=100)
+"""What is later was taken from the clock."""
+SNAPSHOT = {
+    **{table: f"SELECT * FROM {table} WHERE tenant = :tenant" for table in WITH_TENANT},  # noqa: S608
+    **{
+        table: f"SELECT {table}.* FROM {table} JOIN record ON record.row = {table}.record "  # noqa: S608
+        "WHERE record.tenant = :tenant"
+        for table in ("vector", "feature")
+    },
+}
+
+
+class Played:
+    """A ledger, the ids that it gives, and what it answered."""
+
+    def __init__(self, ledger: Ledger, says: str, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.ledger = ledger
+        self._says = says
+        self._monkeypatch = monkeypatch
+        self._ids: Iterator[str] = (f"id{n}" for n in range(10_000))
+        self.answers: dict[str, object] = {}
+
+    async def play(self, name: str) -> None:
+        self._monkeypatch.setattr(ledgers, "new_id", lambda: next(self._ids))
+        answer = await OPERATIONS[name](self.ledger, self._says)
+        self.answers[name] = Plain(await self._rows("record"), await self._rows("audit")).of(answer)
+
+    async def contents(self) -> dict[str, list[str]]:
+        """Every row that it has in any table."""
+
+        def read(connection: SqlConnection) -> dict[str, list[str]]:
+            return {
+                table: sorted(
+                    repr(tuple(row))
+                    for row in connection.execute(sql, {"tenant": self.ledger.tenant})
+                )
+                for table, sql in SNAPSHOT.items()
+            }
+
+        return await self.ledger._rows.read(read)
+
+    async def _rows(self, table: str) -> list[int]:
+        sql = f"SELECT row FROM {table} WHERE tenant = ? ORDER BY row"  # noqa: S608
+        return await self.ledger._rows.read(
+            lambda c: [row for (row,) in c.execute(sql, (self.ledger.tenant,))]
+        )
+
+
+class Plain:
+    """Answers without what differs from file to file: the numbers of rows, and the clock."""
+
+    def __init__(self, records: list[int], audit: list[int]) -> None:
+        self._records = {row: f"row {number}" for number, row in enumerate(records)}
+        self._audit = {row: f"row {number}" for number, row in enumerate(audit)}
+
+    def of(self, answer: Any) -> Any:
+        if isinstance(answer, msgspec.Struct):
+            rows = self._audit if isinstance(answer, AuditRow | AuditPage) else self._records
+            return type(answer).__name__, {
+                name: self._field(name, getattr(answer, name), rows)
+                for name in answer.__struct_fields__
+            }
+        if isinstance(answer, datetime):
+            return answer if answer < NOW else "now"
+        if isinstance(answer, list | tuple):
+            return [self.of(one) for one in answer]
+        if isinstance(answer, dict):
+            return {key: self.of(value) for key, value in answer.items()}
+        return answer
+
+    def _field(self, name: str, value: Any, rows: dict[int, str]) -> Any:
+        if name in {"row", "next"} and isinstance(value, int):
+            return rows.get(value, value)
+        if name == "rows" and isinstance(value, tuple):
+            return [rows[row] for row in value]
+        if name == "stands_at" and value is not None:
+            return rows.get(int(value)), value % 1
+        if name in {"event_time", "kept_at"} and isinstance(value, str) and value > stamp(NOW):
+            return "now"
+        if name == "detail" and "row" in value:
+            return {**value, "row": self._audit[value["row"]]}
+        return self.of(value)
+
+
+@pytest.fixture(params=LEDGERS)
+def opener(request: pytest.FixtureRequest) -> Opener:
+    chosen: Opener = request.param
+    return chosen
+
+
+@pytest.fixture
+def opened(
+    opener: Opener, tmp_path: Path, empty_ledger: Path
+) -> Callable[[str], AbstractAsyncContextManager[OfTenant]]:
+    @asynccontextmanager
+    async def open_(name: str) -> AsyncIterator[OfTenant]:
+        shutil.copytree(empty_ledger, tmp_path / name)
+        async with opener(tmp_path / name) as of_tenant:
+            yield of_tenant
+
+    return open_
+
+
+def test_every_operation_has_a_case(of_tenant: OfTenant) -> None:
+    ledger = of_tenant("default")
+    parts = {
+        name: part
+        for name, part in vars(ledger).items()
+        if not name.startswith("_") and not isinstance(part, str)
+    }
+    operations = {
+        f"{name}.{method}"
+        for name, part in parts.items()
+        for method, _ in inspect.getmembers(type(part), inspect.isfunction)
+        if not method.startswith("_")
+    }
+    own = {name for name, _ in inspect.getmembers(Ledger, inspect.isfunction) if name[0] != "_"}
+
+    assert own == set(OWN)
+    assert operations | {f"ledger.{name}" for name in own} == set(OPERATIONS)
+
+
+async def test_a_tenant_answers_as_if_there_were_no_other(
+    opened: Callable[[str], AbstractAsyncContextManager[OfTenant]],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with opened("alone") as of_tenant:
+        alone = Played(of_tenant("acme"), "A", monkeypatch)
+        for name in OPERATIONS:
+            await alone.play(name)
+    async with opened("beside") as of_tenant:
+        mine = Played(of_tenant("acme"), "A", monkeypatch)
+        theirs = Played(of_tenant("other"), "B", monkeypatch)
+        for name in OPERATIONS:
+            before = await mine.contents()
+            await theirs.play(name)
+            assert await mine.contents() == before, name
+            await mine.play(name)
+
+    for name, answer in alone.answers.items():
+        assert mine.answers[name] == answer, name
+    assert theirs.answers != alone.answers
+
+
+async def test_what_a_tenant_did_before_does_not_show_where_the_other_begins(
+    opened: Callable[[str], AbstractAsyncContextManager[OfTenant]],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with opened("alone") as of_tenant:
+        alone = Played(of_tenant("acme"), "A", monkeypatch)
+        for name in OPERATIONS:
+            await alone.play(name)
+    async with opened("after") as of_tenant:
+        mine, theirs = (
+            Played(of_tenant(tenant), says, monkeypatch)
+            for tenant, says in (("acme", "A"), ("other", "B"))
+        )
+        for each in (theirs, mine):
+            for name in OPERATIONS:
+                await each.play(name)
+
+    for name, answer in alone.answers.items():
+        assert mine.answers[name] == answer, name

@@ -1,0 +1,47 @@
+"""Spans as they were exported, from every process of a stack that runs in the test's own."""
+
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+import msgspec
+import pytest
+from opentelemetry.sdk.trace import ReadableSpan
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+
+from local.settings import Settings, TelemetrySettings
+from local.telemetry import spans as telemetry_spans
+from stacks import settings_in
+
+Spans = Callable[[], list[ReadableSpan]]
+
+
+@pytest.fixture
+def spans(monkeypatch: pytest.MonkeyPatch) -> Spans:
+    """What was exported so far; each process of a stack has an exporter of its own."""
+    exporters: list[InMemorySpanExporter] = []
+
+    def exporter() -> InMemorySpanExporter:
+        exporters.append(InMemorySpanExporter())
+        return exporters[-1]
+
+    monkeypatch.setattr(telemetry_spans, "span_exporter", exporter)
+    monkeypatch.setenv("OTEL_BSP_SCHEDULE_DELAY", "10")
+    return lambda: [span for one in exporters for span in one.get_finished_spans()]
+
+
+@pytest.fixture
+def traced(tmp_path: Path) -> Settings:
+    return msgspec.structs.replace(settings_in(tmp_path), telemetry=TelemetrySettings(traces=True))
+
+
+def ways(spans: Iterable[ReadableSpan]) -> set[tuple[str, ...]]:
+    """The names from the root of its trace to each span whose parents are all there."""
+    known = {span.context.span_id: span for span in spans if span.context}
+
+    def way(span: ReadableSpan) -> tuple[str, ...]:
+        if span.parent is None:
+            return (span.name,)
+        parent = known.get(span.parent.span_id)
+        return (*(way(parent) if parent else ("(not exported)",)), span.name)
+
+    return {way(span) for span in known.values()}

@@ -1,0 +1,138 @@
+"""`memory.ready` says whether the memory serves, `memory.health` also what is missing."""
+
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from factories import ConnectBus, StartWorker
+from local.agents import health
+from local.agents.health import NOT_SERVED, HealthAgent
+from local.app import open_stack
+from local.bus import lease as leases
+from local.bus.connection import BusMessage, Connection, connect
+from local.bus.lease import Holder, Lease
+from local.bus.server import EmbeddedServer
+from local.ledger.sqlite.database import Database
+from local.memory.tenant import Memories, Memory
+from local.protocol.envelope import decode
+from local.protocol.health import Health, Readiness
+from local.settings import BusSettings
+from stacks import in_step, settings_in
+from waiting import eventually
+
+
+async def health_of(bus: Connection) -> Health:
+    return decode((await bus.request("memory.health", b"", timeout=20)).data, Health).payload
+
+
+async def readiness_of(bus: Connection) -> Readiness:
+    return decode((await bus.request("memory.ready", b"")).data, Readiness).payload
+
+
+def agent(bus: Connection, memory: Memory, *, serves: bool = True) -> HealthAgent:
+    return HealthAgent(bus, Memories(memory), serves=lambda: serves)
+
+
+@pytest.mark.usefixtures("worker_here")
+async def test_a_stack_in_step_is_ready_and_well(tmp_path: Path) -> None:
+    async with open_stack(settings_in(tmp_path), with_generator=False) as stack:
+        await in_step(stack.bus)
+
+        assert await readiness_of(stack.bus) == Readiness(ready=True)
+        assert await health_of(stack.bus) == Health(status="ok")
+
+
+async def test_without_a_vector_worker_the_memory_is_ready_and_degraded(
+    bus: Connection, memory: Memory, start_worker: StartWorker
+) -> None:
+    async with agent(bus, memory):
+        assert await readiness_of(bus) == Readiness(ready=True)
+        now = await health_of(bus)
+        assert now.status == "degraded"
+        assert "vector worker" in now.reasons[0]
+
+        await start_worker()
+
+        async def well() -> bool:
+            return (await health_of(bus)).status == "ok"
+
+        await eventually(well)
+
+
+async def test_gauges_are_read_although_the_vector_worker_hangs(
+    bus: Connection, memory: Memory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def hang(_: BusMessage) -> None: ...
+
+    monkeypatch.setattr(health, "PATIENCE", 0.1)
+    await bus.subscribe("vector.status", hang)
+
+    read = {(one.name, one.value) for one in await agent(bus, memory).gauges()}
+
+    assert {("local2_ready", 1), ("local2_degraded", 1), ("local2_tasks_set_aside", 0)} <= read
+
+
+async def test_turns_that_cannot_be_stored_degrade(
+    bus: Connection, memory: Memory, start_worker: StartWorker
+) -> None:
+    await start_worker()
+    full = "Turns cannot be stored: the disk is full."
+    async with HealthAgent(bus, Memories(memory), serves=lambda: True, turns_problem=lambda: full):
+        assert full in (await health_of(bus)).reasons
+
+
+async def test_a_ledger_that_cannot_be_read_is_not_ready(
+    bus: Connection, memory: Memory, database: Database
+) -> None:
+    async with agent(bus, memory):
+        await database._reader.stop()
+
+        readiness = await readiness_of(bus)
+        now = await health_of(bus)
+
+    assert not readiness.ready
+    assert "closed" in readiness.reasons[0]
+    assert now == Health(status="unavailable", reasons=readiness.reasons)
+
+
+async def test_a_stack_that_does_not_serve_lets_the_one_that_does_answer_first(
+    connect_bus: ConnectBus, memory: Memory
+) -> None:
+    bus, other = await connect_bus(), await connect_bus()
+    async with agent(bus, memory, serves=False):
+        assert await readiness_of(bus) == Readiness(ready=False, reasons=[NOT_SERVED])
+        assert await health_of(bus) == Health(status="unavailable", reasons=[NOT_SERVED])
+        async with agent(other, memory):
+            assert await readiness_of(bus) == Readiness(ready=True)
+
+
+@pytest.mark.usefixtures("worker_here")
+async def test_a_stack_that_lost_its_lease_says_that_it_is_not_ready_until_it_has_it_again(
+    tmp_path: Path, server: EmbeddedServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(leases, "RENEWAL", 0.1)
+    settings = msgspec.structs.replace(settings_in(tmp_path), bus=BusSettings(url=server.url))
+
+    async def ready() -> bool:
+        return (await readiness_of(bus)).ready
+
+    async with (
+        open_stack(settings, with_generator=False),
+        connect(server.url, name="client") as bus,
+    ):
+        assert await ready()
+        bucket = await bus.client.jetstream().key_value(leases.BUCKET)
+        await bucket.purge(leases.KEY)
+        (tmp_path / "other").mkdir()
+        other = Lease(bus, Holder.of(tmp_path / "other"), in_memory=False)
+        await other.take()
+
+        async def unready() -> bool:
+            await other.renew()
+            return not await ready()
+
+        await eventually(unready, within=30)
+        assert (await readiness_of(bus)).reasons == [NOT_SERVED]
+        await other.release()
+        await eventually(ready, within=30)

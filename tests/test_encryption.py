@@ -1,0 +1,326 @@
+"""What a tenant with a key stores can be read with that key only, and says so without it."""
+
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from local import examination
+from local.app import open_stack
+from local.bus.server import EmbeddedServer, embedded_server
+from local.client import connect
+from local.client.tools import call_tool
+from local.content_key import ContentKey
+from local.errors import DamagedError, LedgerKeyError, UnwritableError
+from local.examination.result import CheckResult
+from local.ledger.records import NewRecord
+from local.ledger.sqlite.database.encryption import connect_encrypted
+from local.opening import ledger_path, open_ledger
+from local.protocol.envelope import utc_now
+from local.settings import Settings
+from stacks import CALLER, in_step, save, search, settings_in
+
+MARK = "xylophonemark"
+RECORDS = 200
+OWN = Path("tenants", "default")
+
+
+def with_key(settings: Settings, file: Path | None) -> Settings:
+    memory = msgspec.structs.replace(settings.memory, content_key_file=file)
+    return msgspec.structs.replace(settings, memory=memory)
+
+
+@pytest.fixture
+def key(tmp_path: Path) -> ContentKey:
+    return ContentKey.create(tmp_path / "content.key")
+
+
+@pytest.fixture
+def settings(tmp_path: Path, key: ContentKey) -> Settings:
+    assert key is not None
+    return with_key(settings_in(tmp_path), tmp_path / "content.key")
+
+
+async def fill(settings: Settings, key: ContentKey | None, records: int = RECORDS) -> None:
+    """Add records, one a transaction; what a kill would leave of the folder goes to `killed`."""
+    folder = settings.memory.data_dir
+    folder.mkdir(exist_ok=True)
+    async with open_ledger(settings.memory, "default", key) as ledger:
+        for number in range(records):
+            content = f"Note {number} is about the {MARK} {number * 7}."
+            note = NewRecord(id=f"r{number}", kind="episode", content=content, event_time=utc_now())
+            await ledger.records.store([note])
+        shutil.copytree(folder, folder.parent / "killed")
+
+
+async def records_of(settings: Settings, key: ContentKey | None) -> int:
+    async with open_ledger(settings.memory, "default", key) as ledger:
+        return (await ledger.counts()).records
+
+
+async def examined(settings: Settings) -> dict[str, CheckResult]:
+    return {one.name: one for one in await examination.examined(settings, deep=True)}
+
+
+def files_with(text: bytes, folder: Path) -> list[str]:
+    files = [file for file in folder.rglob("*") if file.is_file()]
+    assert files
+    return [file.name for file in files if text in file.read_bytes()]
+
+
+async def test_no_file_of_a_ledger_with_a_key_has_content(
+    settings: Settings, key: ContentKey, tmp_path: Path
+) -> None:
+    await fill(settings, key)
+
+    for folder in (tmp_path / "killed", settings.memory.data_dir):
+        assert files_with(MARK.encode(), folder) == []
+    assert {file.name for file in (tmp_path / "killed" / OWN).iterdir()} >= {
+        "ledger.sqlite3",
+        "ledger.sqlite3-wal",
+    }
+    assert await records_of(settings, key) == RECORDS
+
+
+async def test_without_a_key_the_content_is_found_by_the_same_means(tmp_path: Path) -> None:
+    """Else the test before this one would prove nothing."""
+    await fill(settings_in(tmp_path), None, 3)
+
+    assert files_with(MARK.encode(), tmp_path / "killed") != []
+
+
+async def test_another_key_is_refused_and_what_is_there_stays(
+    settings: Settings, key: ContentKey, tmp_path: Path
+) -> None:
+    await fill(settings, key, 3)
+
+    with pytest.raises(LedgerKeyError, match="does not decrypt") as refused:
+        await records_of(settings, ContentKey.create(tmp_path / "another.key"))
+
+    assert "put the right one in its place" in str(refused.value.remedy)
+    assert await records_of(settings, key) == 3
+
+
+async def test_a_key_that_is_not_named_is_refused_and_no_empty_memory_is_made(
+    settings: Settings, key: ContentKey
+) -> None:
+    await fill(settings, key, 3)
+
+    with pytest.raises(LedgerKeyError, match="no key is named") as refused:
+        await records_of(settings, None)
+
+    assert "content_key_file" in str(refused.value.remedy)
+    assert not ledger_path(settings.memory, "default").exists()
+
+
+async def test_a_memory_that_is_not_encrypted_is_not_hidden_by_a_key(
+    settings: Settings, key: ContentKey
+) -> None:
+    await fill(settings, None, 3)
+
+    with pytest.raises(LedgerKeyError, match="is not encrypted") as refused:
+        await records_of(settings, key)
+
+    assert "local2 export" in str(refused.value.remedy)
+    assert await records_of(settings, None) == 3
+
+
+def deleted(file: Path) -> None:
+    file.unlink()
+
+
+def readable(file: Path) -> None:
+    file.chmod(0o640)
+
+
+def shortened(file: Path) -> None:
+    file.write_bytes(file.read_bytes()[:40])
+
+
+@pytest.mark.parametrize(
+    ("spoil", "says"),
+    [
+        pytest.param(deleted, "cannot be read", id="deleted"),
+        pytest.param(readable, "may be read by others", id="readable"),
+        pytest.param(shortened, "does not hold a key", id="cut"),
+    ],
+)
+@pytest.mark.usefixtures("worker_here")
+async def test_a_key_that_cannot_be_used_stops_the_start_and_the_doctor_says_so(
+    settings: Settings, key: ContentKey, spoil: Callable[[Path], None], says: str
+) -> None:
+    file = settings.memory.content_key_file
+    assert file is not None
+    spoil(file)
+
+    with pytest.raises(LedgerKeyError, match=says) as refused:
+        async with open_stack(settings, with_generator=False):
+            pass
+    findings = await examined(settings)
+
+    assert refused.value.remedy is not None
+    assert findings["content key"].verdict == "broken"
+    assert key.hex()[:40] not in f"{refused.value} {findings}"
+
+
+def test_a_key_is_private_shown_nowhere_and_never_written_over(
+    key: ContentKey, tmp_path: Path
+) -> None:
+    file = tmp_path / "content.key"
+
+    assert file.stat().st_mode & 0o777 == 0o600
+    assert key.hex() not in f"{key!r} {key}"
+    assert ContentKey.read(file).hex() == key.hex()
+    with pytest.raises(UnwritableError):
+        ContentKey.create(file)
+
+
+async def test_without_sqlcipher_it_says_what_to_install(
+    settings: Settings, key: ContentKey, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "sqlcipher3", None)
+    settings.memory.data_dir.mkdir()
+
+    with pytest.raises(LedgerKeyError, match="SQLCipher is not installed") as refused:
+        await records_of(settings, key)
+
+    assert "local2[encryption]" in str(refused.value.remedy)
+
+
+def test_without_a_key_nothing_of_it_is_imported() -> None:
+    script = "import local.app, local.examination, sys; sys.exit('sqlcipher3' in sys.modules)"
+
+    assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0
+
+
+def flip(file: Path, place: int) -> None:
+    with file.open("r+b") as opened:
+        opened.seek(place)
+        (byte,) = opened.read(1)
+        opened.seek(place)
+        opened.write(bytes([byte ^ 0xFF]))
+
+
+def cut_the_log(folder: Path) -> None:
+    log = folder / "ledger.sqlite3-wal"
+    with log.open("r+b") as opened:
+        opened.truncate(20_000)
+
+
+def flip_the_log(folder: Path) -> None:
+    flip(folder / "ledger.sqlite3-wal", 20_000)
+
+
+def lose_the_ledger(folder: Path) -> None:
+    for file in folder.glob("ledger.sqlite3*"):
+        file.unlink()
+
+
+@pytest.mark.parametrize("damage", [cut_the_log, flip_the_log, lose_the_ledger])
+async def test_an_encrypted_ledger_that_lost_commits_is_refused(
+    settings: Settings, key: ContentKey, tmp_path: Path, damage: Callable[[Path], None]
+) -> None:
+    await fill(settings, key)
+    shutil.rmtree(settings.memory.data_dir)
+    (tmp_path / "killed").rename(settings.memory.data_dir)
+    damage(settings.memory.data_dir / OWN)
+
+    with pytest.raises(DamagedError):
+        await records_of(settings, key)
+    assert (await examined(settings))["ledger"].verdict == "broken"
+
+
+async def test_the_doctor_reads_all_of_an_encrypted_ledger_and_finds_a_flipped_byte(
+    settings: Settings, key: ContentKey
+) -> None:
+    await fill(settings, key)
+    findings = await examined(settings)
+    assert findings["ledger"].detail.startswith(f"{RECORDS} records")
+    assert findings["whole ledger"].verdict == "ok"
+    assert findings["content key"].verdict == "ok"
+
+    file = ledger_path(settings.memory, "default", key)
+    flip(file, file.stat().st_size // 2)
+
+    broken = [one for one in (await examined(settings)).values() if one.verdict == "broken"]
+    assert [one.name for one in broken] in (["ledger"], ["whole ledger"])
+    assert "backup" in str(broken[0].remedy)
+
+
+@pytest.mark.usefixtures("worker_here")
+async def test_a_stack_with_a_key_leaves_no_text_in_any_file(
+    settings: Settings, tmp_path: Path
+) -> None:
+    """In Chroma's either, of which the key encrypts nothing."""
+    async with open_stack(settings, log_folder=tmp_path / "logs") as stack:
+        await save(stack.bus, f"The {MARK} is tuned on Friday.")
+        fact = {"topic": "user.instrument", "content": f"A {MARK}."}
+        assert (await call_tool(stack.bus, "save_topic", fact, caller=CALLER)).ok
+        await in_step(stack.bus, records=2)
+        found = await search(stack.bus, MARK)
+        running = files_with(MARK.encode(), tmp_path)
+    async with open_stack(settings, log_folder=tmp_path / "logs") as stack:
+        again = await search(stack.bus, MARK)
+
+    assert len(found["hits"]) == len(again["hits"]) == 1
+    assert running == files_with(MARK.encode(), tmp_path) == []
+
+
+@pytest.mark.usefixtures("worker_here")
+async def test_deleting_the_key_erases(settings: Settings, tmp_path: Path) -> None:
+    async with open_stack(settings, log_folder=tmp_path / "logs") as stack:
+        await save(stack.bus, f"The {MARK} is tuned on Friday.")
+        await in_step(stack.bus, records=1)
+    assert settings.memory.content_key_file is not None
+    settings.memory.content_key_file.unlink()
+
+    assert files_with(MARK.encode(), tmp_path) == []
+    for without in (settings, with_key(settings, None)):
+        with pytest.raises(LedgerKeyError):
+            async with open_stack(without, with_generator=False):
+                pass
+    another = ContentKey.create(tmp_path / "another.key")
+    with (
+        pytest.raises(LedgerKeyError),
+        closing(connect_encrypted(ledger_path(settings.memory, "default", another), another)),
+    ):
+        pass
+
+
+async def stored(server: EmbeddedServer) -> list[bytes]:
+    async with connect(server.url, name="test") as bus:
+        stream = bus.client.jetstream()
+        info = await stream.stream_info("TURNS")
+        held = [await stream.get_msg("TURNS", seq=n + 1) for n in range(info.state.messages)]
+        return [message.data or b"" for message in held]
+
+
+async def test_turns_on_their_way_are_encrypted_and_another_key_does_not_lose_them(
+    key: ContentKey, tmp_path: Path
+) -> None:
+    """A server with another key would delete them: it is not started."""
+    folder = tmp_path / "nats"
+    another = ContentKey.create(tmp_path / "another.key")
+    async with embedded_server(folder, host="127.0.0.1", port=-1, key=key) as server:
+        async with connect(server.url, name="test") as bus:
+            stream = bus.client.jetstream()
+            await stream.add_stream(name="TURNS", subjects=["turns"])
+            await stream.publish("turns", MARK.encode())
+        command = Path("/proc", str(server.pid), "cmdline")
+        shown = command.read_bytes() if command.exists() else b""
+    for wrong in (another, None):
+        with pytest.raises(LedgerKeyError, match="encrypted with"):
+            async with embedded_server(folder, host="127.0.0.1", port=-1, key=wrong):
+                pass
+    async with embedded_server(folder, host="127.0.0.1", port=-1, key=key) as server:
+        kept = await stored(server)
+
+    assert kept == [MARK.encode()]
+    assert files_with(MARK.encode(), folder) == []
+    assert files_with(key.hex().encode(), folder) == []
+    assert key.hex().encode() not in shown

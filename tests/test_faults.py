@@ -1,0 +1,58 @@
+"""Faults of a live stack under load: what it acknowledged is there once, and it recovers by itself.
+
+Hundreds of them, at other moments: `benchmarks/faults.py`.
+"""
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+if sys.platform != "linux":
+    pytest.skip("Limits and children of other processes are Linux's.", allow_module_level=True)
+
+from fault_kinds import FAULTS
+from fault_target import fault_target_in
+from faults import suffer
+
+PROCESSES = (
+    "vector worker: SIGKILL",
+    "vector worker: SIGSTOP",
+    "nats-server: SIGSTOP",
+    "nats-server: its port taken for a moment",
+    "stack: SIGSTOP",
+    "stack: SIGKILL",
+)
+FILES = (
+    "ledger locked by another process",
+    "disk full for every process",
+    "Chroma folder noise, running",
+    "ledger: flipped bytes",
+    "write-ahead log: flipped bytes",
+)
+MODELS_AND_CLOCK = (
+    "models hang",
+    "models crash",
+    "models answer garbage",
+    "clock an hour back",
+    "clock a year ahead",
+)
+
+
+@pytest.mark.timeout(180)
+@pytest.mark.parametrize("names", [PROCESSES, FILES, MODELS_AND_CLOCK], ids=lambda names: names[-1])
+async def test_nothing_is_lost_or_doubled_and_all_is_well_again_after(
+    names: Sequence[str], tmp_path: Path
+) -> None:
+    """Well: it writes, takes turns and searches by meaning, and `doctor` finds nothing broken."""
+    faults = [fault for fault in FAULTS if fault.name in names]
+    async with fault_target_in(tmp_path) as target:
+        results = await suffer(target, faults, seed=1)
+
+    assert len(results.suffered) == len(names)
+    assert [one for one in results.suffered if one.problems] == []
+    assert [one for one in results.suffered if one.lost or one.doubled] == []
+    assert sum(one.acknowledged for one in results.suffered) > 0
+    assert not results.answers.get("not found"), results.answers
+    assert results.settled, "every record is in the index"

@@ -1,0 +1,330 @@
+"""Secrets stay where they were configured, and files are for nobody else to read.
+
+A whole stack is run with a marked secret in every place that takes one, used in many ways and
+driven into its errors. Then everything that came out of it is searched for the marks.
+"""
+
+import asyncio
+import json
+import os
+import signal
+import stat
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from commands import Running, in_a_process, local2
+from local import app
+from local.app import open_stack
+from local.bus.connection import BusMessage, Connection, connect
+from local.bus.server import find_server
+from local.client.queries import QueryClient
+from local.client.tools import call_tool
+from local.content_key import ContentKey
+from local.errors import without_credentials
+from local.logs import logging_to
+from local.settings import load_settings
+from stacks import CALLER, in_step, recall, save, search
+from stand_ins.ollama_server import OllamaStandIn, Reply
+from stand_ins.rerank_server import Answer, RerankStandIn
+
+MARK = "s3cr3t"
+BUS, RERANKER, RERANKER_KEY, OLLAMA, CHAT, INNER, TYPED = (
+    f"{MARK}-{name}" for name in ("bus", "reranker", "key", "ollama", "chat", "inner", "typed")
+)
+"""Each stands where a secret is configured. A new place for one gets its own here, and is used in
+`configured`; one that is no text of our choice, as a key's digits, joins them in `marks`."""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """What may hold no secret: the folder that the commands run in."""
+    folder = tmp_path / "here"
+    folder.mkdir()
+    return folder
+
+
+@pytest.fixture
+def content_key(tmp_path: Path) -> ContentKey:
+    return ContentKey.create(tmp_path / "content.key")
+
+
+@pytest.fixture
+def bus_url(tmp_path: Path, folder: Path) -> Iterator[str]:
+    """A server of one's own, which asks for a password."""
+    config = tmp_path / "server.conf"
+    config.write_text(
+        f'listen: "127.0.0.1:-1"\nports_file_dir: "{tmp_path}"\nlog_file: "{folder}/server.log"\n'
+        f'jetstream {{ store_dir: "{folder}/jetstream" }}\n'
+        f'authorization {{ user: "memory", password: "{BUS}" }}\n'
+    )
+    server = subprocess.Popen([find_server(), "-c", config])
+    try:
+        ports, deadline = tmp_path / f"nats-server_{server.pid}.ports", time.monotonic() + 10
+        while time.monotonic() < deadline:
+            with suppress(FileNotFoundError, ValueError):
+                port = json.loads(ports.read_text())["nats"][0].rpartition(":")[2]
+                yield f"nats://memory:{BUS}@127.0.0.1:{port}"
+                break
+            time.sleep(0.005)
+    finally:
+        server.terminate()
+        server.wait(10)
+
+
+@pytest.fixture
+def configured(  # noqa: PLR0917 - a fixture for each secret
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    folder: Path,
+    bus_url: str,
+    content_key: ContentKey,
+    ollama: OllamaStandIn,
+    reranking: RerankStandIn,
+) -> list[str]:
+    """Set every secret; what to search for."""
+
+    def with_password(url: str, password: str) -> str:
+        return url.replace("://", f"://user:{password}@")
+
+    for variable, value in {
+        "BUS__URL": bus_url,
+        "MEMORY__DATA_DIR": str(folder / ".local2"),
+        "MEMORY__CHROMA_PATH": str(folder / ".chroma"),
+        "MEMORY__CONTENT_KEY_FILE": str(tmp_path / "content.key"),
+        "MEMORY__RERANKER_URL": with_password(reranking.url, RERANKER),
+        "MEMORY__RERANKER_KEY": RERANKER_KEY,
+        "MEMORY__OLLAMA_URL": with_password(ollama.url, OLLAMA),
+        "GENERATOR__OLLAMA_URL": with_password(ollama.url, CHAT),
+    }.items():
+        monkeypatch.setenv(f"LOCAL2_{variable}", value)
+    monkeypatch.setattr(app, "new_secret", lambda: INNER)
+    digits = content_key.hex()
+    return [MARK, digits, digits.upper(), bytes.fromhex(digits).decode("latin-1")]
+
+
+class Ears:
+    """Everything that goes over the bus, and every command line of the machine meanwhile."""
+
+    def __init__(self) -> None:
+        self.heard: list[str] = []
+
+    async def listen(self, bus: Connection) -> None:
+        async def keep(message: BusMessage) -> None:
+            self.heard.append(repr(message))
+
+        await bus.subscribe(">", keep)
+        await bus.flush()
+
+    def look(self) -> None:
+        for process in Path("/proc").glob("[0-9]*"):
+            with suppress(OSError):
+                self.heard.append(process.joinpath("cmdline").read_bytes().decode("latin-1"))
+
+
+async def use(bus: Connection, folder: Path, ollama: OllamaStandIn) -> list[str]:
+    """Do a bit of everything; what the commands print."""
+    await in_step(bus)
+    await save(bus, "Gold is a metal.")
+    await in_step(bus, records=1)
+    await search(bus, "metal")
+    await recall(bus, "Which metal?")
+    ollama.script(Reply(content="Gold, I think."))
+    async with QueryClient(bus) as asking:
+        await asking.ask("Which metal is it?", caller=CALLER)
+    commands = (
+        ("doctor", "--json"),
+        ("call", "search_memory", "nonsense=1"),
+        ("ask", "Which metal?"),
+        ("export", "exported.jsonl"),
+        ("up",),
+    )
+    return await asyncio.gather(*(printed(folder, *words) for words in commands))
+
+
+async def printed(folder: Path, *words: str) -> str:
+    done = await asyncio.to_thread(in_a_process, folder, *words)
+    return f"{words}: {done.stdout}{done.stderr}"
+
+
+async def fail(bus: Connection, ollama: OllamaStandIn, reranking: RerankStandIn) -> None:
+    """Let everything fail that the stack asks, in several ways."""
+    reranking.script(*(Answer(status=401) for _ in range(2)), Answer(raw=b"nonsense"))
+    for _ in range(4):
+        await recall(bus, "Which metal?")
+    reranking.stop()
+    ollama.fail_next(status=401, error="not you")
+    await call_tool(bus, "save_memory", {"content": "Silver is another."}, caller=CALLER)
+    async with QueryClient(bus) as asking:
+        await asking.ask("Which metal?", caller=CALLER)
+        ollama.stop()
+        await asking.ask("Which metal?", caller=CALLER)
+    await recall(bus, "Which metal is it?")
+    await call_tool(bus, "ingest", {"messages": 7}, caller=CALLER)
+    await bus.publish("tool.request.search_memory", b"not an envelope")
+
+
+MISCONFIGURED = [
+    ("BUS__URL", f"nats://memory:{TYPED}@127.0.0.1:1"),
+    ("BUS__URL", f"memory:{TYPED}@127.0.0.1:1"),
+    ("BUS__URL", f"nats://memory:{TYPED}/x@127.0.0.1:port"),
+    ("BUS__URL", f"[{TYPED}"),
+    ("MEMORY__RERANKER_KEY", f"@{TYPED}"),
+    ("MEMORY__RERANKER_KEY", f"*{TYPED}"),
+    ("MEMORY__RERANKER_KEY", f"!{TYPED}"),
+    ("MEMORY__RERANKER_KEY", f"{{{TYPED}: 1}}"),
+    ("MEMORY__RERANKER_KEY", f"{TYPED}\x7f"),
+    ("MEMORY__RERANKER_URL", f"http://user:{TYPED}@[::1"),
+    ("MEMORY__RERANKER_URL", f"ftp://user:{TYPED}@127.0.0.1"),
+    ("MEMORY__OLLAMA_URL", f"http://user:{TYPED}/x@127.0.0.1:port"),
+    ("GENERATOR__OLLAMA_URL", f"http://user:{TYPED}/x@127.0.0.1:port"),
+    ("GENERATOR__OLLAMA_URL", f"http://user:{TYPED}@[::1"),
+]
+
+
+async def test_no_secret_is_in_anything_that_comes_out_of_a_stack(  # noqa: PLR0917
+    configured: list[str],
+    folder: Path,
+    bus_url: str,
+    ollama: OllamaStandIn,
+    reranking: RerankStandIn,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    ears = Ears()
+    with logging_to(folder / "stack.log", level="debug"):
+        async with (
+            open_stack(load_settings(), log_folder=folder / "logs") as stack,
+            connect(bus_url, name="ears") as listening,
+        ):
+            assert stack.bus.secret == INNER
+            await in_step(stack.bus)
+            await ears.listen(listening)
+            said = await use(stack.bus, folder, ollama)
+            ears.look()
+            await fail(stack.bus, ollama, reranking)
+            said.append(await printed(folder, "doctor"))
+            ears.look()
+    said += capfd.readouterr()
+    files = {str(file): file.read_bytes() for file in folder.rglob("*") if file.is_file()}
+    out = [
+        *said,
+        *ears.heard,
+        *(f"{name}: {data.decode('latin-1')}" for name, data in files.items()),
+    ]
+
+    assert any("tool.result" in message for message in ears.heard)
+    assert any("rerank" in file.decode("latin-1") for file in files.values())
+    assert (folder / "exported.jsonl").stat().st_size > 0
+    assert [text[:200] for mark in configured for text in out if mark in text] == []
+
+
+@pytest.mark.parametrize(("variable", "value"), MISCONFIGURED)
+def test_a_setting_that_is_wrong_is_not_repeated_where_it_may_hold_a_secret(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, variable: str, value: str
+) -> None:
+    monkeypatch.setenv(f"LOCAL2_{variable}", value)
+
+    printed = [
+        f"{done.stdout}{done.stderr}"
+        for done in (local2(folder, "doctor"), local2(folder, "tools"))
+    ]
+
+    assert all(printed)
+    assert [text for text in printed if TYPED in text] == []
+
+
+def test_a_file_of_settings_that_is_no_yaml_is_not_quoted(folder: Path) -> None:
+    config = folder / "config"
+    config.mkdir()
+    (config / "memory.yaml").write_text(f'top_k: 5\nreranker_key: "{TYPED}\nreranker_model: x\n')
+
+    done = local2(folder, "tools")
+
+    assert "memory.yaml" in done.stderr
+    assert "line 4" in done.stderr
+    assert TYPED not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("nats://127.0.0.1:4222", "nats://127.0.0.1:4222"),
+        ("nats://user:pass@host:4222", "nats://host:4222"),
+        ("nats://token@host:4222", "nats://host:4222"),
+        ("user:pass@host", "host"),
+        ("tls://user:p@s/s@host:1", "tls://host:1"),
+        ("http://host:1/api?key=pass", "http://host:1/api"),
+        ("nats://user:pass@[::1]:4222", "nats://[::1]:4222"),
+    ],
+)
+def test_an_address_is_shown_without_its_credentials(url: str, shown: str) -> None:
+    assert without_credentials(url) == shown
+
+
+@pytest.fixture
+def lax() -> Iterator[None]:
+    """As most machines are set up: what a program creates, everybody may read."""
+    before = os.umask(0o022)
+    yield
+    os.umask(before)
+
+
+def exposed(folder: Path) -> list[str]:
+    """What in a folder others may read or write, and the folder itself."""
+    return [
+        f"{stat.filemode(path.lstat().st_mode)} {path}"
+        for path in (folder, *folder.rglob("*"))
+        if path.lstat().st_mode & 0o077
+    ]
+
+
+@pytest.mark.usefixtures("lax")
+def test_whatever_the_command_line_writes_is_for_nobody_else(folder: Path) -> None:
+    running = Running(folder)
+    try:
+        assert in_a_process(folder, "call", "save_memory", "content=Gold is a metal.").stdout
+        assert in_a_process(folder, "export", "exported.jsonl").returncode == 0
+        written = [exposed(folder / name) for name in (".local2", ".chroma", "exported.jsonl")]
+    finally:
+        running.stop(signal.SIGTERM)
+
+    assert (folder / ".local2" / "nats" / "server.conf").exists()
+    assert written == [[], [], []]
+    assert exposed(folder / ".local2") == exposed(folder / ".chroma") == []
+
+
+@pytest.mark.usefixtures("lax", "worker_here")
+async def test_a_library_that_changes_no_umask_keeps_its_folders_private(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(folder)
+    async with open_stack(load_settings(), with_generator=False) as stack:
+        await save(stack.bus, "Gold is a metal.")
+        inside = exposed(folder / ".local2")
+
+    assert [path for path in inside if "models" not in path] == []
+    assert not (folder / ".chroma").stat().st_mode & 0o077
+
+
+def test_the_doctor_says_which_files_others_may_read(folder: Path) -> None:
+    data = folder / ".local2"
+    (data / "nats").mkdir(parents=True)
+    data.chmod(0o755)
+    (data / "ledger.tally").touch(mode=0o600)
+    assert "others may read" not in local2(folder, "doctor", "--json").stdout
+
+    (data / "ledger.tally").chmod(0o644)
+    (finding,) = [
+        one
+        for one in json.loads(local2(folder, "doctor", "--json").stdout)
+        if one["name"] == "folder .local2"
+    ]
+    assert finding["verdict"] == "note"
+    assert finding["remedy"] == "chmod -R go= .local2"
+
+    data.chmod(0o700)
+    assert "others may read" not in local2(folder, "doctor", "--json").stdout
