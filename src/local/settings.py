@@ -240,7 +240,7 @@ def read_yaml(text: str) -> Any:
     """
     try:
         return yaml.safe_load(text)
-    except Exception as error:  # PyYAML lets through whatever int(), datetime() and others raise
+    except Exception as error:  # noqa: BLE001 - PyYAML lets through what int() and others raise
         raise ConfigError(f"It is not YAML{_place(error)}.") from None
 
 

@@ -489,7 +489,7 @@ async def upkeep__end(ledger: Ledger, _: str) -> object:
 
 @operation
 async def upkeep__last_run(ledger: Ledger, _: str) -> object:
-    return await ledger.upkeep.last_run()
+    return await ledger.upkeep.last_run(at(72))
 
 
 @operation

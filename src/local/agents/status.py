@@ -1,5 +1,6 @@
 """How a tenant's memory is: whether ledger and index agree, what waits, what was set aside."""
 
+import asyncio
 from collections.abc import Callable, Sequence
 
 import msgspec
@@ -13,6 +14,9 @@ from local.memory.tenant import Memory
 from local.protocol.payloads import MemoryStatus, NextIndex, TasksSetAside
 from local.protocol.upkeep import ConsolidationStatus
 from local.protocol.vectors import VectorStatus
+
+PATIENCE = 3.0
+"""Seconds for the vector worker's part: whoever asks waits ten, and wants the rest."""
 
 TurnsProblem = Callable[[], str | None]
 """Why JetStream stores no turns, or None."""
