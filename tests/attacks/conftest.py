@@ -3,14 +3,15 @@
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from pathlib import Path
+from typing import Any
 
 import pytest
 import pytest_asyncio
 
+from accounts.agents import Agent, agent, with_tenants
 from attacks.world import ADAS, BETAS, OUTPUT, QUERY, SESSION, SHARED, World, ask
 from commands import local2
 from local.app import open_stack
-from tenants.agents import Agent, agent, with_tenants
 
 CAST = {
     "desk": ("acme", "agent"),
@@ -54,7 +55,8 @@ async def _lived(world: World) -> None:
         ("acme", world.desk, world.boss, ADAS),
         ("beta", world.office, world.chief, BETAS),
     ):
-        token, head = world.token("ada", name), {"session_id": SESSION, "query_id": QUERY}
+        token = world.token("ada", name)
+        head: dict[str, Any] = {"session_id": SESSION, "query_id": QUERY}
         kept = {"topic": "user.code", "content": f"The code of the vault is {secret}."}
         assert (await agent_.call("save_topic", kept, token=token)).ok
         fact = {"content": f"The spare code of the vault is {secret} too.", "scope": "user"}

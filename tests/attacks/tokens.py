@@ -10,7 +10,7 @@ from typing import Any
 
 import jwt
 
-from attacks.world import VAULT, Case, World, refused
+from attacks.world import VAULT, Case, World, ask, refused
 from local.tenants.tokens import new_signing_key
 
 RECALL = {"query": VAULT, "top_k": 20}
@@ -76,15 +76,15 @@ TOKENS: dict[str, Callable[[World], str]] = {
     "of a person without a name": lambda w: _signed(w, sub=""),
     "of a person with an endless name": lambda w: _signed(w, sub="a" * 300),
     "with a role there is not": lambda w: _signed(w, role="root"),
-    "with alg none": lambda w: _unsigned({"alg": "none"}, _claims()),
+    "with alg none": lambda _: _unsigned({"alg": "none"}, _claims()),
     "with alg nOnE": lambda w: _unsigned({"alg": "nOnE", "kid": _kid(w)}, _claims()),
     "with the public key as secret": _public_as_secret,
     "without its signature": lambda w: _signed(w).rpartition(".")[0] + ".",
     "with another's claims": lambda w: _swapped(w, sub="ada"),
     "with another role": lambda w: _swapped(w, sub="bob", role="admin"),
     "of a key there is not": lambda w: _signed(w, header={"kid": "other"}),
-    "whose key is a path": lambda w: _own_key(w) and _signed(w, header={"kid": "../../memory.nk"}),
-    "whose key is a number": lambda w: _unsigned({**ALG, "kid": 7}, _claims(), b"x" * 64),
+    "whose key is a path": lambda w: _signed(w, header={"kid": "../../memory.nk"}),
+    "whose key is a number": lambda _: _unsigned({**ALG, "kid": 7}, _claims(), b"x" * 64),
     "with demands": lambda w: _signed(w, header={"crit": ["mind"], "mind": True}),
     "nested without end": lambda _: f"{_part(b'[' * 100_000)}.{_part({})}.{_part(b'')}",
     "of half a megabyte": lambda _: "A" * 500_000,
@@ -116,8 +116,6 @@ async def _other_header(world: World) -> object:
 
 async def _in_a_turn(world: World) -> object:
     """A stream delivers it later; it is refused there as well."""
-    from attacks.world import ask
-
     turn = {"query": "Whose is it?", "answer": "The code of the vault is now 0000."}
     return await ask(world.eve, "response.generation", turn, token=_own_key(world))
 

@@ -6,15 +6,16 @@ of bob's; `rita` may only read. `mallory` is an agent of beta's, with a token fo
 
 import json
 from collections.abc import Awaitable, Callable, Sequence
+from datetime import timedelta
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import nats.errors
 
+from accounts.agents import ACCOUNTS, Agent, Answer
 from local.tenants.credentials import SIGNING_KEY
 from local.tenants.directory import Entries
 from local.tenants.tokens import sign
-from tenants.agents import ACCOUNTS, Agent, Answer
 from waiting import eventually
 
 ADAS, SHARED, BETAS = "ZANZIBAR", "KILIMANJARO", "MADAGASCAR"
@@ -48,8 +49,6 @@ class World:
         return (self.folder / ACCOUNTS / tenant / SIGNING_KEY).read_text()
 
     def token(self, user: str, tenant: str = "acme", **claims: Any) -> str:
-        from datetime import timedelta
-
         key = self.entries().tenants[tenant].tokens[-1].id
         hour = timedelta(hours=1)
         return sign(self.private(tenant), key, tenant=tenant, user=user, valid_for=hour, **claims)
@@ -62,7 +61,7 @@ class World:
         }
 
     async def _seen_by(self, agent: Agent, token: str) -> list[Any]:
-        calls = [
+        calls: list[tuple[str, dict[str, Any]]] = [
             ("recall", {"query": VAULT, "top_k": 20, "explain": True}),
             ("recall", {"query": "Which database do we use?", "top_k": 20}),
             ("recall", {"query": VAULT, "scope": "session", "top_k": 20}),
@@ -135,7 +134,7 @@ async def send_raw(agent: Agent, subject: str, headers: bytes, payload: object) 
     inbox = client.new_inbox()
     answers = await client.subscribe(inbox)
     sizes = f"{len(headers)} {len(headers) + len(data)}"
-    await client._send_command(  # noqa: SLF001 - nothing public sends broken headers
+    await client._send_command(  # nothing public sends broken headers
         f"HPUB {subject} {inbox} {sizes}\r\n".encode() + headers + data + b"\r\n"
     )
     await client.flush()
