@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, ExitStack, asynccontextmanager
 from functools import partial
-from ipaddress import ip_address
 from pathlib import Path
 from signal import SIGABRT, SIGALRM, SIGBUS, SIGFPE, SIGILL, SIGSEGV
 
@@ -23,38 +22,27 @@ from local.agents.shared_tools import SharedTools
 from local.agents.stream_keeper import StreamKeeper
 from local.backup.ledgers import ledger_files
 from local.backup.schedule import Backups
-from local.bus.connection import Connection, connect
-from local.bus.identity import Attested, new_secret
-from local.bus.lease import Holder, Lease, Serving
+from local.bus.connection import Connection
+from local.bus.lease import Serving
 from local.bus.participant import Participant
-from local.bus.server import EmbeddedServer, embedded_server
 from local.bus.settling import turns_stored
 from local.bus.tool_host import ToolHost
 from local.bus.vector_client import VectorClient
-from local.content_key import ContentKey
-from local.errors import ConfigError, FolderLockedError
+from local.errors import FolderLockedError
 from local.folder import folder_lock
+from local.joining import join
 from local.ledger.quota import Quota
 from local.llm.choice import choose_chat_model
 from local.llm.models import ChatModel
 from local.memory.tenant import Memories, Models
 from local.models import open_models
-from local.opening import KeyOf, configured_key, open_ledgers, usable_key
-from local.protocol.envelope import DEFAULT_TENANT, utc_now
+from local.opening import open_ledgers
+from local.protocol.envelope import utc_now
 from local.runtime import is_alive, runtime_file
 from local.settings import Settings, TelemetrySettings
 from local.supervisor import Child, supervised
-from local.tenancy import Parts, Tenancy, in_background
-from local.tenants.accounts import accounts
-from local.tenants.credentials import (
-    CONTENT_KEY,
-    JETSTREAM_KEY,
-    Credentials,
-    memory_credentials,
-)
-from local.tenants.directory import Register
-from local.tenants.roles import Roles
-from local.tools.catalog import TOOL_NAMES, memory_tools
+from local.tenancy import Parts, Tenancy, content_keys, in_background
+from local.tools.catalog import memory_tools
 from local.vectors.config import EXIT_SOFTWARE, WorkerConfig
 
 VECTOR_WORKER = "local.agents.vector_worker"
@@ -108,37 +96,33 @@ async def open_stack(
     async with AsyncExitStack() as resources:
         lock = await resources.enter_async_context(_locked(data_dir))
         await _observed(resources, settings.telemetry)
-        register = _register(settings)
-        server = await _embedded(resources, settings, lock, register)
-        url = server.url if server else str(settings.bus.url)
-        bus, lease = await _leased_bus(resources, settings, url, register, owned=server is not None)
+        joined = await join(resources, settings, lock)
+        bus, register = joined.bus, joined.register
         quota = Quota(records=settings.limits.tenant_records, bytes=settings.limits.tenant_bytes)
         ledgers = await resources.enter_async_context(
-            open_ledgers(settings.memory, _key_of(settings, register), quota)
+            open_ledgers(settings.memory, content_keys(settings.memory, register), quota)
         )
         chat = await _chat_model(resources, settings) if with_generator else None
         vectors = VectorClient(bus, search_timeout=settings.memory.vector_timeout)
         parts = Parts(
-            bus=bus,
-            url=url,
+            joined=joined,
             settings=settings,
             ledgers=ledgers,
             vectors=vectors,
             models=await open_models(resources, settings) if with_models else Models(),
-            register=register,
-            server=server,
             chat=chat,
         )
         memories = Memories(roles=register.directory.roles if register else None)
         tenancy = Tenancy(parts, memories)
         await resources.enter_async_context(tenancy.opened())
-        who = _credentials(register)
-        config = WorkerConfig.of(settings, url, bus.secret, log_folder, who).to_line()
+        config = WorkerConfig.of(
+            settings, joined.url, bus.secret, log_folder, joined.credentials
+        ).to_line()
         worker = await _vector_worker(resources, memories, vectors, config, lock)
-        keeper = StreamKeeper(bus, server, lambda: tenancy.names)
+        keeper = StreamKeeper(bus, joined.server, lambda: tenancy.names)
         await resources.enter_async_context(keeper)
         backups = _backups(settings, bus, memories)
-        serving = Serving(lease, partial(_participants, parts, memories, keeper, backups))
+        serving = Serving(joined.lease, partial(_participants, parts, memories, keeper, backups))
         health = HealthAgent(
             bus, memories, serves=lambda: serving.serves, turns_problem=lambda: keeper.problem
         )
@@ -153,90 +137,16 @@ async def open_stack(
             await resources.enter_async_context(
                 telemetry.meter.served(settings.telemetry, GAUGES, health.gauges)
             )
-        resources.enter_context(runtime_file(data_dir, url))
+        resources.enter_context(runtime_file(data_dir, joined.url))
         log.info("stack_ready", url=bus.url, data=str(data_dir))
         resources.callback(log.info, "stack_stopping")
-        yield Stack(bus=bus, url=url, memories=memories, model=chat, vector_worker=worker)
-
-
-def _register(settings: Settings) -> Register | None:
-    """The tenants, if there are accounts; without them nobody from outside may ask.
-
-    Raises:
-        ConfigError: The server would listen to others without knowing who they are.
-    """
-    register = Register.open(settings.bus.accounts, Roles(settings.roles))
-    if register is None and settings.bus.url is None and not _is_loopback(settings.bus.host):
-        raise ConfigError(
-            f"Without accounts nobody knows who asks, and {settings.bus.host} is not loopback.",
-            remedy="Make accounts with `local2 tenants init`, or set `host: 127.0.0.1` in "
-            "config/bus.yaml.",
-        )
-    return register
-
-
-def _key_of(settings: Settings, register: Register | None) -> KeyOf:
-    """Where the keys of the tenants' content are."""
-
-    def key_of(tenant: str) -> ContentKey | None:
-        if register is None:
-            return configured_key(settings.memory)
-        file = register.folder / tenant / CONTENT_KEY
-        return ContentKey.read(file) if file.exists() else None
-
-    return key_of
-
-
-def _jetstream_key(settings: Settings, register: Register | None) -> ContentKey | None:
-    """What the embedded server encrypts with, once it has decrypted what is there."""
-    if register is None:
-        return usable_key(settings.memory, DEFAULT_TENANT)
-    file = register.folder / JETSTREAM_KEY
-    return ContentKey.read(file) if file.exists() else None
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
+        yield Stack(bus=bus, url=joined.url, memories=memories, model=chat, vector_worker=worker)
 
 
 async def _observed(resources: AsyncExitStack, settings: TelemetrySettings) -> None:
     """Switch traces and metrics on, as far as they are wanted, before anything is made."""
     await resources.enter_async_context(telemetry.tracing("local2", on=settings.traces))
     resources.enter_context(telemetry.metering(on=settings.metrics_port > 0))
-
-
-async def _leased_bus(
-    resources: AsyncExitStack,
-    settings: Settings,
-    url: str,
-    register: Register | None,
-    *,
-    owned: bool,
-) -> tuple[Connection, Lease]:
-    """Connect to the bus, and take the lease on serving it."""
-    bus = await resources.enter_async_context(
-        connect(
-            url,
-            name="local2",
-            request_timeout=settings.bus.request_timeout,
-            secret=new_secret(),
-            credentials=_credentials(register),
-            identity=Attested(register.directory) if register else None,
-            by_tenant=register is not None,
-        )
-    )
-    lease = Lease(bus, Holder.of(settings.memory.data_dir), in_memory=owned)
-    await lease.take()
-    resources.push_async_callback(lease.release)
-    return bus, lease
-
-
-def _credentials(register: Register | None) -> Credentials | None:
-    """The memory's own, if there are accounts."""
-    return memory_credentials(register.folder) if register else None
 
 
 async def _vector_worker(
@@ -256,30 +166,6 @@ async def _vector_worker(
     )
 
 
-async def _embedded(
-    resources: AsyncExitStack, settings: Settings, lock: int, register: Register | None
-) -> EmbeddedServer | None:
-    """Start a NATS server of our own unless there is one."""
-    if settings.bus.url is not None:
-        return None
-
-    def configured() -> str:
-        return accounts(register.entries, TOOL_NAMES) if register else ""
-
-    folder = settings.memory.data_dir / "nats"
-    key = await asyncio.to_thread(_jetstream_key, settings, register)
-    return await resources.enter_async_context(
-        embedded_server(
-            folder,
-            host=settings.bus.host,
-            port=settings.bus.port,
-            inherit=(lock,),
-            accounts=configured,
-            key=key.derived("jetstream") if key else None,
-        )
-    )
-
-
 def _backups(settings: Settings, bus: Connection, memories: Memories) -> Backups:
     """Backups of every tenant's memories."""
 
@@ -295,7 +181,7 @@ async def _participants(
     parts: Parts, memories: Memories, keeper: StreamKeeper, backups: Backups
 ) -> list[Participant]:
     """Whatever serves the memory on the bus."""
-    bus, register = parts.bus, parts.register
+    bus, register = parts.joined.bus, parts.joined.register
     admission = Admission(parts.settings.limits)
     tools = [ToolHost(bus, tool, admission=admission) for tool in memory_tools(memories)]
     for memory in memories:

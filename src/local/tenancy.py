@@ -16,21 +16,22 @@ from local.agents.memory_agent import deliver_turns
 from local.bus.connection import Connection, connect
 from local.bus.erasure import StreamErasure
 from local.bus.identity import Attested
-from local.bus.server import EmbeddedServer
 from local.bus.vector_client import VectorClient
 from local.client.tools import Toolbox
+from local.content_key import ContentKey
 from local.errors import Local2Error
 from local.fair_slots import FairSlots
 from local.generator.agent import GeneratorAgent
+from local.joining import Joined
 from local.llm.models import ChatModel
 from local.memory.changes import Announce
 from local.memory.recall.recaller import SEARCHES
 from local.memory.tenant import Memories, Memory, Models
-from local.opening import Ledgers
+from local.opening import KeyOf, Ledgers, configured_key
 from local.protocol.envelope import DEFAULT_TENANT, encode, seal
 from local.protocol.payloads import MemoryChange
-from local.settings import Settings
-from local.tenants.credentials import GENERATOR, read_credentials
+from local.settings import MemorySettings, Settings
+from local.tenants.credentials import CONTENT_KEY, GENERATOR, read_credentials
 from local.tenants.directory import Register
 from local.tools.catalog import TOOL_NAMES
 
@@ -43,14 +44,11 @@ log = structlog.get_logger()
 class Parts(msgspec.Struct, frozen=True, kw_only=True):
     """What all tenants share. `chat`: None where nobody answers queries."""
 
-    bus: Connection
-    url: str
+    joined: Joined
     settings: Settings
     ledgers: Ledgers
     vectors: VectorClient
     models: Models
-    register: Register | None
-    server: EmbeddedServer | None
     chat: ChatModel | None
 
 
@@ -66,7 +64,7 @@ class Tenancy:
 
     @property
     def names(self) -> list[str]:
-        register = self._parts.register
+        register = self._parts.joined.register
         return list(register.entries.tenants) if register else [DEFAULT_TENANT]
 
     @asynccontextmanager
@@ -92,7 +90,7 @@ class Tenancy:
 
     async def follow(self) -> None:
         """Open and close tenants as the directory's file changes, until cancelled."""
-        if (register := self._parts.register) is None:
+        if (register := self._parts.joined.register) is None:
             return
         while True:
             await asyncio.sleep(LOOK)
@@ -103,8 +101,8 @@ class Tenancy:
                 log.error("tenants_not_changed", reason=str(error))  # noqa: TRY400
 
     async def _change(self) -> None:
-        if self._parts.server is not None:
-            await self._parts.server.reload()
+        if self._parts.joined.server is not None:
+            await self._parts.joined.server.reload()
         now = set(self.names)
         for tenant in set(self._opened) - now:
             self._memories.remove(tenant)
@@ -113,7 +111,7 @@ class Tenancy:
             log.info("tenant_closed", tenant=tenant)
         for tenant in now - set(self._opened):
             memory = await self._open(tenant)
-            await deliver_turns(self._parts.bus, tenant)
+            await deliver_turns(self._parts.joined.bus, tenant)
             await self._start(memory)
             log.info("tenant_opened", tenant=tenant)
 
@@ -121,17 +119,17 @@ class Tenancy:
         parts = self._parts
         async with AsyncExitStack() as resources:
             ledger = await resources.enter_async_context(parts.ledgers.opened(tenant))
-            toolbox = Toolbox(parts.bus, source="memory", tenant=tenant)
+            toolbox = Toolbox(parts.joined.bus, source="memory", tenant=tenant)
             await resources.enter_async_context(toolbox)
             memory = Memory(
                 ledger,
                 parts.vectors,
                 parts.settings.memory,
-                announce=announcer(parts.bus, tenant),
+                announce=announcer(parts.joined.bus, tenant),
                 own_tools=TOOL_NAMES,
                 announced=toolbox.get,
                 models=parts.models,
-                streams=StreamErasure(parts.bus, tenant),
+                streams=StreamErasure(parts.joined.bus, tenant),
                 searches=self._searches,
             )
             self._opened[tenant] = resources.pop_all()
@@ -154,14 +152,14 @@ class Tenancy:
 
     async def _generate(self, resources: AsyncExitStack, tenant: str, chat: ChatModel) -> None:
         """Have the tenant's queries answered: by an agent of its own account, if it has one."""
-        bus, register = self._parts.bus, self._parts.register
+        bus, register = self._parts.joined.bus, self._parts.joined.register
         if register is not None:
             credentials = read_credentials(register.folder, tenant, GENERATOR)
             if credentials is None:
                 return
             bus = await resources.enter_async_context(
                 connect(
-                    self._parts.url,
+                    self._parts.joined.url,
                     name=f"local2 generator of {tenant}",
                     secret=bus.secret,
                     credentials=credentials,
@@ -171,6 +169,18 @@ class Tenancy:
         await resources.enter_async_context(
             GeneratorAgent(bus, chat, self._parts.settings.generator)
         )
+
+
+def content_keys(settings: MemorySettings, register: Register | None) -> KeyOf:
+    """Where the keys of the tenants' content are."""
+
+    def key_of(tenant: str) -> ContentKey | None:
+        if register is None:
+            return configured_key(settings)
+        file = register.folder / tenant / CONTENT_KEY
+        return ContentKey.read(file) if file.exists() else None
+
+    return key_of
 
 
 def announcer(bus: Connection, tenant: str) -> Announce:

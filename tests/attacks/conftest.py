@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from accounts.agents import Agent, agent, with_tenants
+from tenant_agents import Agent, agent, with_tenants
 from attacks.world import ADAS, BETAS, OUTPUT, QUERY, SESSION, SHARED, World, ask
 from commands import local2
 from local.app import open_stack

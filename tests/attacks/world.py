@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import nats.errors
 
-from accounts.agents import ACCOUNTS, Agent, Answer
+from tenant_agents import ACCOUNTS, Agent, Answer
 from local.tenants.credentials import SIGNING_KEY
 from local.tenants.directory import Entries
 from local.tenants.tokens import sign

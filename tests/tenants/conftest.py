@@ -7,7 +7,7 @@ import pytest
 import pytest_asyncio
 
 from local.app import Stack, open_stack
-from tenants.agents import Agent, agent, token_for, with_tenants
+from tenant_agents import Agent, agent, token_for, with_tenants
 
 
 @pytest.fixture(scope="module")

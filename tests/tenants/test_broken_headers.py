@@ -5,7 +5,7 @@ import asyncio
 import pytest
 from nats.aio.msg import Msg
 
-from tenants.agents import Agent, Answer
+from tenant_agents import Agent, Answer
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

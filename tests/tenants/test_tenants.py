@@ -10,7 +10,7 @@ from nats.aio.msg import Msg
 
 from commands import in_a_process, local2
 from local.app import Stack
-from tenants.agents import Agent, Answer, agent, settled, token_for
+from tenant_agents import Agent, Answer, agent, settled, token_for
 from waiting import eventually
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -48,6 +48,22 @@ async def test_people_of_one_tenant_have_their_own(acme: Agent, ada: str, bob: s
     assert "Miso" in (await acme.call("recall", asked, token=ada)).content
     assert "Miso" not in (await acme.call("recall", asked, token=bob)).content
     assert "Miso" not in (await acme.call("recall", asked, user="ada")).content
+
+
+async def test_memories_are_found_by_meaning_in_each_tenant(
+    acme: Agent, beta: Agent, folder: Path, ada: str
+) -> None:
+    said = {"content": "Everybody is given a fortnight of paid holidays."}
+    await acme.call("save_memory", said, token=ada)
+    asked = {"query": "How much vacation do employees get?"}
+
+    async def found() -> bool:
+        answer = await acme.call("search_memory", asked, token=ada)
+        return "fortnight" in answer.content and not answer.data["degraded"]
+
+    await eventually(found)
+    elsewhere = await beta.call("search_memory", asked, token=token_for(folder, "beta", "ada"))
+    assert "fortnight" not in elsewhere.content
 
 
 async def test_a_turn_is_remembered_for_the_person_of_its_token(

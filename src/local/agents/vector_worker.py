@@ -24,7 +24,7 @@ from local.errors import Local2Error, VectorError, VectorFaultError
 from local.folder import PRIVATE
 from local.logs import logging_to
 from local.protocol import subjects
-from local.protocol.envelope import DEFAULT_TENANT, decode, encode, seal
+from local.protocol.envelope import decode, encode, seal
 from local.protocol.vectors import (
     TenantOnly,
     VectorCheck,
@@ -123,9 +123,8 @@ async def work(config: WorkerConfig, guard: Guard = nullcontext) -> None:
         await resources.enter_async_context(tracing("local2.vector_worker", on=config.traces))
         index = await asyncio.to_thread(VectorIndex.open, config.chroma_path, config.collection)
         resources.callback(index.close)
-        embedder = await asyncio.to_thread(
-            _embedder, config, index.recorded_embedder(DEFAULT_TENANT)
-        )
+        recorded = next(filter(None, map(index.recorded_embedder, index.tenants())), None)
+        embedder = await asyncio.to_thread(_embedder, config, recorded)
         store = VectorStore(index, embedder, partial(_another, config), guard)
         resources.callback(store.close)
         if stop.is_set():

@@ -1,0 +1,123 @@
+"""The bus of a stack: its accounts, the server that it starts, its connection, its lease."""
+
+import asyncio
+from contextlib import AsyncExitStack
+from ipaddress import ip_address
+
+import msgspec
+
+from local.bus.connection import Connection, connect
+from local.bus.identity import Attested, new_secret
+from local.bus.lease import Holder, Lease
+from local.bus.server import EmbeddedServer, embedded_server
+from local.content_key import ContentKey
+from local.errors import ConfigError
+from local.opening import usable_key
+from local.protocol.envelope import DEFAULT_TENANT
+from local.settings import Settings
+from local.tenants.accounts import accounts
+from local.tenants.credentials import JETSTREAM_KEY, Credentials, memory_credentials
+from local.tenants.directory import Register
+from local.tenants.roles import Roles
+from local.tools.catalog import TOOL_NAMES
+
+
+class Joined(msgspec.Struct, frozen=True, kw_only=True):
+    """The bus as one stack has joined it.
+
+    `register`: the tenants, None without accounts. `server`: the one that the stack has started.
+    """
+
+    bus: Connection
+    url: str
+    lease: Lease
+    register: Register | None
+    server: EmbeddedServer | None
+    credentials: Credentials | None
+
+
+async def join(resources: AsyncExitStack, settings: Settings, lock: int) -> Joined:
+    """Join the bus that is configured, or start a server; take the lease on serving it.
+
+    Raises:
+        ConfigError: The server would listen to others without knowing who they are.
+        BusError: The server did not start, or has no JetStream.
+        LeaseHeldError: Another stack serves the bus.
+        LedgerKeyError: What is stored is encrypted, and its key is missing or another's.
+    """
+    register = _register(settings)
+    server = await _embedded(resources, settings, lock, register)
+    url = server.url if server else str(settings.bus.url)
+    credentials = memory_credentials(register.folder) if register else None
+    bus = await resources.enter_async_context(
+        connect(
+            url,
+            name="local2",
+            request_timeout=settings.bus.request_timeout,
+            secret=new_secret(),
+            credentials=credentials,
+            identity=Attested(register.directory) if register else None,
+            by_tenant=register is not None,
+        )
+    )
+    lease = Lease(bus, Holder.of(settings.memory.data_dir), in_memory=server is not None)
+    await lease.take()
+    resources.push_async_callback(lease.release)
+    return Joined(
+        bus=bus, url=url, lease=lease, register=register, server=server, credentials=credentials
+    )
+
+
+def _register(settings: Settings) -> Register | None:
+    """The tenants, if there are accounts; without them nobody from outside may ask.
+
+    Raises:
+        ConfigError: The server would listen to others without knowing who they are.
+    """
+    register = Register.open(settings.bus.accounts, Roles(settings.roles))
+    if register is None and settings.bus.url is None and not _is_loopback(settings.bus.host):
+        raise ConfigError(
+            f"Without accounts nobody knows who asks, and {settings.bus.host} is not loopback.",
+            remedy="Make accounts with `local2 tenants init`, or set `host: 127.0.0.1` in "
+            "config/bus.yaml.",
+        )
+    return register
+
+
+def _jetstream_key(settings: Settings, register: Register | None) -> ContentKey | None:
+    """What the embedded server encrypts with, once it has decrypted what is there."""
+    if register is None:
+        return usable_key(settings.memory, DEFAULT_TENANT)
+    file = register.folder / JETSTREAM_KEY
+    return ContentKey.read(file) if file.exists() else None
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+async def _embedded(
+    resources: AsyncExitStack, settings: Settings, lock: int, register: Register | None
+) -> EmbeddedServer | None:
+    """Start a NATS server of our own unless there is one."""
+    if settings.bus.url is not None:
+        return None
+
+    def configured() -> str:
+        return accounts(register.entries, TOOL_NAMES) if register else ""
+
+    folder = settings.memory.data_dir / "nats"
+    key = await asyncio.to_thread(_jetstream_key, settings, register)
+    return await resources.enter_async_context(
+        embedded_server(
+            folder,
+            host=settings.bus.host,
+            port=settings.bus.port,
+            inherit=(lock,),
+            accounts=configured,
+            key=key.derived("jetstream") if key else None,
+        )
+    )
