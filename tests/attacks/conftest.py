@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from tenant_agents import Agent, agent, with_tenants
+from attacks.listening import life
 from attacks.world import ADAS, BETAS, OUTPUT, QUERY, SESSION, SHARED, World, ask
 from commands import local2
 from local.app import open_stack
+from tenant_agents import Agent, agent, with_tenants
 
 CAST = {
     "desk": ("acme", "agent"),
@@ -46,6 +47,7 @@ async def world(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[World
             agents[who] = await resources.enter_async_context(connected)
         world = World(folder, stack.url, agents)
         await _lived(world)
+        await life(world)
         yield world
 
 

@@ -12,10 +12,11 @@ from typing import Any, NamedTuple
 
 import nats.errors
 
-from tenant_agents import ACCOUNTS, Agent, Answer
+from local.protocol.envelope import utc_now
 from local.tenants.credentials import SIGNING_KEY
 from local.tenants.directory import Entries
 from local.tenants.tokens import sign
+from tenant_agents import ACCOUNTS, Agent, Answer
 from waiting import eventually
 
 ADAS, SHARED, BETAS = "ZANZIBAR", "KILIMANJARO", "MADAGASCAR"
@@ -36,6 +37,7 @@ class World:
         self.url = url
         self.agents = agents
         self.ids: dict[str, str] = {}
+        self.tomorrow = (utc_now() + timedelta(days=1)).isoformat()
 
     def __getattr__(self, name: str) -> Agent:
         return self.agents[name]
@@ -62,10 +64,9 @@ class World:
 
     async def _seen_by(self, agent: Agent, token: str) -> list[Any]:
         calls: list[tuple[str, dict[str, Any]]] = [
-            ("recall", {"query": VAULT, "top_k": 20, "explain": True}),
-            ("recall", {"query": "Which database do we use?", "top_k": 20}),
-            ("recall", {"query": VAULT, "scope": "session", "top_k": 20}),
-            ("search_memory", {"query": VAULT}),
+            ("recall", {"query": VAULT, "explain": True, **self._all}),
+            ("recall", {"query": "Which database do we use?", **self._all}),
+            ("recall", {"query": VAULT, "scope": "session", **self._all}),
             ("recall_topic", {"topic": "user.code"}),
             ("recall_topic", {"topic": "project.database"}),
             ("memory_history", {"topic_or_id": "user.code"}),
@@ -77,7 +78,12 @@ class World:
         answers = [
             await agent.call(tool, args, token=token, session_id=SESSION) for tool, args in calls
         ]
-        return [(one.code, one.content, _rounded(one.data)) for one in answers]
+        return [(one.code, one.content, one.data) for one in answers]
+
+    @property
+    def _all(self) -> dict[str, Any]:
+        """Of one moment, since what is recalled weighs less as time goes by."""
+        return {"top_k": 20, "as_of": self.tomorrow}
 
     async def at_rest(self) -> None:
         """Wait until all that was sent is stored, read for facts and indexed."""
@@ -89,15 +95,6 @@ class World:
                 return not (status.get("waiting") or status.get("unread"))
 
             await eventually(done, within=60)
-
-
-def _rounded(data: Any) -> Any:
-    """Without what changes from one moment to the next though nothing has happened."""
-    if isinstance(data, dict):
-        return {key: _rounded(value) for key, value in data.items()}
-    if isinstance(data, list):
-        return [_rounded(value) for value in data]
-    return round(data, 3) if isinstance(data, float) else data
 
 
 class Case(NamedTuple):
