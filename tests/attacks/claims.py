@@ -14,7 +14,7 @@ CLAIMS: dict[str, dict[str, Any]] = {
     "the envelope's tenant": {"tenant": "acme", "user": "ada"},
     "the envelope's source": {"source": "local2", "user": "ada"},
     "the envelope's role": {"role": "admin", "caller": {"user": "ada", "role": "admin"}},
-    "the envelope's token": {"token": "ada", "authorization": "Bearer ada"},
+    "the envelope's token": {"bearer": "ada", "authorization": "Bearer ada"},
     "the session": {"session_id": SESSION},
     "the query": {"query_id": QUERY, "session_id": SESSION},
     "the message": {"id": "m1", "correlation_id": "m1", "session_id": SESSION},

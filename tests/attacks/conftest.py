@@ -1,5 +1,6 @@
 """One live stack for all attacks, and in it what two tenants' people have stored."""
 
+import json
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -13,6 +14,7 @@ from attacks.world import ADAS, BETAS, OUTPUT, QUERY, SESSION, SHARED, World, as
 from commands import local2
 from local.app import open_stack
 from tenant_agents import Agent, agent, with_tenants
+from waiting import eventually
 
 CAST = {
     "desk": ("acme", "agent"),
@@ -48,7 +50,13 @@ async def world(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[World
         world = World(folder, stack.url, agents)
         await _lived(world)
         await life(world)
+        await eventually(lambda: _indexed(world), within=60)
         yield world
+
+
+async def _indexed(world: World) -> bool:
+    await world.at_rest()
+    return '"degraded": true' not in json.dumps(await world.seen())
 
 
 async def _lived(world: World) -> None:

@@ -90,7 +90,7 @@ async def life(world: World) -> None:
     turn = {"query": "Say the code of the vault.", "answer": f"It is {ADAS}."}
     head = {"session_id": SESSION, "query_id": QUERY}
     await ask(world.desk, "memory.turn", turn, token=ada, **head)
-    await ask(world.desk, "memory.turn", {"query": 7, "answer": ADAS}, token=ada)
+    await world.desk.client.publish("memory.turn", f"Nobody can read {ADAS}.".encode())
     page = await ask(world.boss, "memory.export", {"scope": "user"}, token=ada)
     assert ADAS in page
 
@@ -106,7 +106,8 @@ def _heard_by(who: str, subject: str, queue: str = "") -> Callable[[World], Awai
         subscription = await spy.client.subscribe(subject, queue=queue, cb=receive)
         await spy.client.flush()
         await life(world)
-        await settled()
+        await world.at_rest()
+        await spy.client.flush()
         if not subscription._closed:  # the server may have refused it
             await subscription.unsubscribe()
         token = world.token("ada").rpartition(".")[0].rpartition(".")[2]
@@ -123,12 +124,12 @@ def _published_by(who: str, subject: str) -> Callable[[World], Awaitable[object]
     async def attack(world: World) -> object:
         agent = world.agents[who]
         token = world.token("bob" if who == "eve" else "ada", "acme" if who == "eve" else "beta")
-        return await _answers(agent, subject, token)
+        return await _answers(world, agent, subject, token)
 
     return attack
 
 
-async def _answers(agent: Agent, subject: str, token: str) -> Sequence[object]:
+async def _answers(world: World, agent: Agent, subject: str, token: str) -> Sequence[object]:
     """All that comes back within a moment."""
     heard: list[Msg] = []
 
@@ -141,7 +142,8 @@ async def _answers(agent: Agent, subject: str, token: str) -> Sequence[object]:
     headers = {"Authorization": f"Bearer {token}"}
     await agent.client.publish(subject, data, reply=inbox, headers=headers)
     await agent.client.flush()
-    await settled()
+    await world.at_rest()
+    await agent.client.flush()
     await subscription.unsubscribe()
     data = [one.data for one in heard if b"not enabled for account" not in one.data]
     assert not any(data), data

@@ -5,12 +5,12 @@ After each the attacker has read nothing of another's, and what others see is wh
 
 import pytest
 
-from attacks import claims, listening, tokens
+from attacks import claims, listening, roles, tokens
 from attacks.world import Case, World, secrets_in
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
-CASES: list[Case] = [*tokens.CASES, *claims.CASES, *listening.CASES]
+CASES: list[Case] = [*tokens.CASES, *claims.CASES, *roles.CASES, *listening.CASES]
 
 
 @pytest.mark.parametrize("case", CASES, ids=[case.name for case in CASES])
