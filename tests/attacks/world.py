@@ -4,6 +4,7 @@
 of bob's; `rita` may only read. `mallory` is an agent of beta's, with a token for beta's own ada.
 """
 
+import asyncio
 import json
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import timedelta
@@ -37,6 +38,7 @@ class World:
         self.url = url
         self.agents = agents
         self.ids: dict[str, str] = {}
+        self.known: dict[str, Any] = {}
         self.tomorrow = (utc_now() + timedelta(days=1)).isoformat()
 
     def __getattr__(self, name: str) -> Agent:
@@ -57,10 +59,11 @@ class World:
 
     async def seen(self) -> dict[str, Any]:
         """Everything that the two adas may know, as their answers say it."""
-        return {
-            "acme": await self._seen_by(self.desk, self.token("ada")),
-            "beta": await self._seen_by(self.office, self.token("ada", "beta")),
-        }
+        acme, beta = await asyncio.gather(
+            self._seen_by(self.desk, self.token("ada")),
+            self._seen_by(self.office, self.token("ada", "beta")),
+        )
+        return {"acme": acme, "beta": beta}
 
     async def _seen_by(self, agent: Agent, token: str) -> list[Any]:
         calls: list[tuple[str, dict[str, Any]]] = [
@@ -75,9 +78,9 @@ class World:
             ("top_memories", {}),
             ("read_tool_output", {"tool_output_key": OUTPUT}),
         ]
-        answers = [
-            await agent.call(tool, args, token=token, session_id=SESSION) for tool, args in calls
-        ]
+        answers = await asyncio.gather(
+            *(agent.call(tool, args, token=token, session_id=SESSION) for tool, args in calls)
+        )
         return [(one.code, one.content, one.data) for one in answers]
 
     @property
