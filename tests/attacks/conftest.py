@@ -6,6 +6,7 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 import pytest_asyncio
 
@@ -38,6 +39,8 @@ HIRED = (
 async def world(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[World]:
     folder: Path = tmp_path_factory.mktemp("attacks")
     settings = with_tenants(folder, "acme", "beta")
+    quiet = msgspec.structs.replace(settings.memory, consolidation_hours=0)
+    settings = msgspec.structs.replace(settings, memory=quiet)
     for tenant, name, role in HIRED:
         done = local2(folder, "tenants", "add", tenant, "--agent", name, "--role", role)
         assert done.returncode == 0, done.stderr

@@ -36,7 +36,21 @@ OF_ANYBODY = (
     "out.>",
 )
 """What an agent of the same tenant tries to hear."""
-OF_A_STRANGER = (*OF_ANYBODY, "tenant.acme.>", "out.acme.>", "response.>", "tool.schema.request")
+OF_A_STRANGER = (
+    ">",
+    "tool.>",
+    "tool.schema.request",
+    "memory.>",
+    "query.received",
+    "response.>",
+    "session.>",
+    "_INBOX.>",
+    "_INBOX_agent.>",
+    "_R_.>",
+    "letters.>",
+    "tenant.acme.>",
+    "out.acme.>",
+)
 """What an agent of another tenant does."""
 PUBLISHED = (
     "tenant.acme.tool.request.recall",
@@ -88,7 +102,7 @@ async def life(world: World) -> None:
     part = {"key": OUTPUT, "offset": 0, "text": f"Vault report: {ADAS}", "last": True}
     await ask(world.desk, "memory.output.keep", part, token=ada)
     turn = {"query": "Say the code of the vault.", "answer": f"It is {ADAS}."}
-    head = {"session_id": SESSION, "query_id": QUERY}
+    head: dict[str, Any] = {"session_id": SESSION, "query_id": QUERY}
     await ask(world.desk, "memory.turn", turn, token=ada, **head)
     await world.desk.client.publish("memory.turn", f"Nobody can read {ADAS}.".encode())
     page = await ask(world.boss, "memory.export", {"scope": "user"}, token=ada)
@@ -145,8 +159,8 @@ async def _answers(world: World, agent: Agent, subject: str, token: str) -> Sequ
     await world.at_rest()
     await agent.client.flush()
     await subscription.unsubscribe()
-    data = [one.data for one in heard if b"not enabled for account" not in one.data]
-    assert not any(data), data
+    told = [one.data for one in heard if b"not enabled for account" not in one.data]
+    assert not any(told), told
     return heard
 
 

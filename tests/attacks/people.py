@@ -42,7 +42,7 @@ def _reading(who: str, what: str) -> Callable[[World], Awaitable[object]]:
     async def attack(world: World) -> object:
         tool, args = _reads(world.ids["acme"])[what]
         tenant = OF_TENANT[who]
-        head = {"session_id": SESSION, "query_id": QUERY, "correlation_id": QUERY}
+        head: dict[str, Any] = {"session_id": SESSION, "query_id": QUERY, "correlation_id": QUERY}
         token = world.token("bob", tenant)
         found = await world.agents[who].call(tool, args, token=token, headers=None, **head)
         assert BETAS not in str(found)
@@ -84,7 +84,8 @@ async def _rate(world: World) -> object:
 
 async def _same_ids(world: World) -> object:
     """Bob's own session, query, message, topic and output of the ids that ada's have."""
-    bob, head = world.token("bob"), {"session_id": SESSION, "query_id": QUERY}
+    bob = world.token("bob")
+    head: dict[str, Any] = {"session_id": SESSION, "query_id": QUERY}
     turn = {"query": "Say the code of the vault.", "answer": "It is 0000."}
     said = [{"role": "user", "content": "The code is 0000.", "id": "m1"}]
     known = {"topic": "user.code", "content": "The code of the vault is 0000."}
@@ -116,31 +117,35 @@ async def _erase(world: World) -> object:
     return told
 
 
-async def _keep_in_order(world: World) -> object:
-    """A curator consolidates for bob, sees what was done, and takes it back."""
-    bob = world.token("bob")
-    report = await world.curator.call("consolidate", {}, token=bob)
-    assert report.ok
-    trail = await world.curator.call("audit", {"limit": 1000}, token=bob)
+async def _undo(world: World) -> object:
+    """A curator looks for bob at what was done for ada, and would take it back."""
+    ada, bob = world.token("ada"), world.token("bob")
+    hers = await world.curator.call("audit", {"limit": 1000}, token=ada)
+    runs = {one["run"] for one in hers.data["entries"] if one.get("run")} | {world.ids["acme"]}
+    undone = [await world.curator.call("undo", {"run": run}, token=bob) for run in runs]
+    assert not [one for one in undone if one.ok and one.data["undone"]]
     of_fact = await world.curator.call("audit", {"id": world.ids["acme"]}, token=bob)
     assert of_fact.data["entries"] == []
-    runs = {one["run"] for one in trail.data["entries"] if one.get("run")}
-    undone = [await world.curator.call("undo", {"run": run}, token=bob) for run in runs]
-    return report, trail, undone
+    planned = await world.curator.call("consolidate", {"dry_run": True}, token=bob)
+    assert planned.ok
+    return undone, of_fact, planned, await world.curator.call("audit", {}, token=bob)
 
 
 async def _other_turns_id(world: World) -> object:
     """Beta uses the id of a message first; acme's message of that id is stored."""
-    head = {"Nats-Msg-Id": "the-same"}
+    head: dict[str, Any] = {"Nats-Msg-Id": "the-same"}
     beta, cleo = world.token("ada", "beta"), world.token("cleo")
     first = {"query": "Who was first?", "answer": "Mallory was.", "query_id": "same"}
     await ask(world.mallory, "memory.turn", first, token=world.token("bob", "beta"), headers=head)
     mine = {"query": "Where is the ladder?", "answer": "Behind the shed.", "query_id": "same"}
     stored = await ask(world.desk, "memory.turn", mine, token=cleo, headers=head)
     assert "duplicate" not in stored
-    await world.at_rest()
     asked = {"query": "Where is the ladder?"}
-    assert "shed" in (await world.desk.call("recall", asked, token=cleo)).content
+
+    async def remembered() -> bool:
+        return "shed" in (await world.desk.call("recall", asked, token=cleo)).content
+
+    await eventually(remembered)
     theirs = await world.office.call("recall", asked, token=beta)
     assert "shed" not in theirs.content
     return stored
@@ -176,7 +181,7 @@ async def _a_tenant_over(world: World) -> object:
         await world.chief.call("forget", {"topic": "user.code"}, token=cleo),
         await world.chief.call("forget", {"session_id": SESSION}, token=cleo),
         await world.chief.call("forget", {"everything": True}, token=cleo),
-        await world.chief.call("consolidate", {}, token=cleo),
+        await world.chief.call("consolidate", {"dry_run": True}, token=cleo),
         await world.chief.call("audit", {"limit": 1000}, token=cleo),
         await world.chief.call("forget", {"id": world.ids["acme"]}, token=cleo),
         await world.chief.call("undo", {"run": world.ids["acme"]}, token=cleo),
@@ -215,7 +220,7 @@ CASES = [
     Case("ratings of another's answer", _rate),
     Case("another's ids for one's own", _same_ids),
     Case("erasing by another's ids", _erase),
-    Case("consolidating, and undoing what others did", _keep_in_order),
+    Case("consolidating, and undoing what others did", _undo),
     Case("the id of another tenant's message", _other_turns_id),
     Case("much of the same from the same tenant", _flood("eve")),
     Case("much of the same from another tenant", _flood("mallory"), "beta"),

@@ -83,7 +83,7 @@ def _silenced(subject: str, payload: object) -> Callable[[World], Awaitable[obje
     """What a reader says is not remembered, however it is said."""
 
     async def attack(world: World) -> object:
-        head = {"session_id": SESSION, "query_id": QUERY}
+        head: dict[str, Any] = {"session_id": SESSION, "query_id": QUERY}
         return await ask(world.rita, subject, payload, token=world.token("ada"), **head)
 
     return attack
@@ -96,8 +96,8 @@ async def _as_a_reading_person(world: World) -> object:
         refused(await world.eve.call(tool, args, token=token, session_id=SESSION))
         for tool, args in WRITES.items()
     ]
-    head = {"session_id": SESSION, "query_id": QUERY}
-    told += [await ask(world.eve, "memory.turn", TURN, token=token, **head)]  # type: ignore[list-item]
+    head: dict[str, Any] = {"session_id": SESSION, "query_id": QUERY}
+    told += [await ask(world.eve, "memory.turn", TURN, token=token, **head)]
     rating = {"query_id": QUERY, "score": -1}
     return told, await ask(world.eve, "response.feedback", rating, token=token, **head)
 

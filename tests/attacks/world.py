@@ -90,14 +90,15 @@ class World:
 
     async def at_rest(self) -> None:
         """Wait until all that was sent is stored, read for facts and indexed."""
-        for agent in (self.boss, self.chief):
 
-            async def done(agent: Agent = agent) -> bool:
-                told = json.loads((await agent.client.request("memory.status", b"")).data)
-                status = told["payload"]
-                return not (status.get("waiting") or status.get("unread"))
+        async def done() -> bool:
+            told = await asyncio.gather(
+                *(one.client.request("memory.status", b"") for one in (self.boss, self.chief))
+            )
+            statuses = [json.loads(one.data)["payload"] for one in told]
+            return not any(one.get("waiting") or one.get("unread") for one in statuses)
 
-            await eventually(done, within=60)
+        await eventually(done, within=60)
 
 
 class Case(NamedTuple):
