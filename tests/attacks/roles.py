@@ -92,7 +92,7 @@ def _silenced(subject: str, payload: object) -> Callable[[World], Awaitable[obje
 async def _as_a_reading_person(world: World) -> object:
     """The token says that the person may only read, whatever the agent may."""
     token = world.token("ada", role="reader")
-    told = [
+    told: list[object] = [
         refused(await world.eve.call(tool, args, token=token, session_id=SESSION))
         for tool, args in WRITES.items()
     ]

@@ -20,3 +20,7 @@ async def test_nothing_is_read_and_nothing_changes(world: World, case: Case) -> 
     assert secrets_in(loot, case.tenant) == []
     before, world.known = world.known, await world.seen()
     assert world.known == before
+
+
+async def test_there_are_sixty_cases_each_with_a_name_of_its_own() -> None:
+    assert len({case.name for case in CASES}) == len(CASES) >= 60

@@ -42,6 +42,7 @@ ever."""
 DEAD_LETTER_BYTES = 64 * 1024 * 1024
 """JetStream reserves them when the stream is made, so more would raise LEAST_FREE."""
 UNSAID = "Why, and what it was, only who runs the memory may read."
+"""With accounts all agents of a tenant hear that there is a letter."""
 LEAST_FREE = 100
 """Megabytes of free disk that a start needs: JetStream uses at most three quarters of what is free,
 and DEAD_LETTER_BYTES must fit into that (decision 0036)."""
@@ -59,7 +60,7 @@ def dead_letters_stream(tenant: str) -> str:
     return f"local2-dead-letters-{tenant}"
 
 
-def dead_letters_subject(bus: Connection, tenant: str) -> str:
+def _dead_letters_subject(bus: Connection, tenant: str) -> str:
     """Where letters are stored; with accounts no agent hears them, whoever they are from."""
     return subjects.dead_letters_of(tenant) if bus.by_tenant else subjects.MEMORY_DEAD_LETTER
 
@@ -113,7 +114,7 @@ def _streams_of(bus: Connection, tenant: str) -> tuple[StreamConfig, StreamConfi
     )
     dead_letters = StreamConfig(
         name=dead_letters_stream(tenant),
-        subjects=[dead_letters_subject(bus, tenant)],
+        subjects=[_dead_letters_subject(bus, tenant)],
         storage=StorageType.FILE,
         max_age=DEAD_LETTER_AGE,
         max_bytes=DEAD_LETTER_BYTES,
@@ -232,7 +233,7 @@ async def store_dead_letter(
         data = encode(seal(letter, type="dead_letter", source=source))
         try:
             await publish_durably(
-                bus, dead_letters_subject(bus, tenant), data, message_id=message_id
+                bus, _dead_letters_subject(bus, tenant), data, message_id=message_id
             )
         except TooLargeError:
             if not letter.message:

@@ -12,7 +12,6 @@ from nats.js.api import RawStreamMsg
 from local.bus.connection import Connection
 from local.bus.streams import (
     dead_letters_stream,
-    dead_letters_subject,
     publish_durably,
     turns_stream,
 )
@@ -51,7 +50,7 @@ async def letters(bus: Connection, tenant: str) -> AsyncIterator[StoredLetter]:
                 bus.client.jsm().get_msg(
                     dead_letters_stream(tenant),
                     seq=sequence,
-                    subject=dead_letters_subject(bus, tenant),
+                    subject=">",
                     next=True,
                 )
             )
