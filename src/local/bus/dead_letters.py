@@ -11,7 +11,6 @@ from nats.js.api import RawStreamMsg
 from local.bus.connection import Connection
 from local.bus.streams import dead_letters_stream
 from local.errors import BadRequestError, BusError, InvalidArgumentsError
-from local.protocol import subjects
 from local.protocol.envelope import decode
 from local.protocol.payloads import DeadLetter, StoredLetter
 
@@ -41,7 +40,7 @@ async def next_letter(bus: Connection, sequence: int, tenant: str) -> StoredLett
             bus.client.jsm().get_msg(
                 dead_letters_stream(tenant),
                 seq=sequence,
-                subject=bus.sent_on(subjects.MEMORY_DEAD_LETTER, tenant),
+                subject=">",
                 next=True,
             )
         )
