@@ -66,15 +66,17 @@ class Tenants:
 
     async def recall(self, memory: Memory, query: str, user: str = USER) -> None:
         caller = Caller(tenant=memory.tenant, user=user, session_id="s9")
-        with self._admission.admitted(caller.principal, query.encode()):
-            async with self._admission.slot(caller.principal):
+        data = query.encode()
+        with self._admission.admitted(caller.principal, data):
+            async with self._admission.slot(caller.principal, data):
                 await memory.of(caller).recall(RecallRequest(query=query, top_k=5))
 
     async def ingest(self, memory: Memory, texts: list[str], user: str) -> None:
         caller = Caller(tenant=memory.tenant, user=user)
         told = [ConversationMessage(role="user", content=text) for text in texts]
-        with self._admission.admitted(caller.principal, "".join(texts).encode()):
-            async with self._admission.slot(caller.principal):
+        data = "".join(texts).encode()
+        with self._admission.admitted(caller.principal, data):
+            async with self._admission.slot(caller.principal, data):
                 await memory.of(caller).intake.store_conversation(told, "s1")
 
     @asynccontextmanager

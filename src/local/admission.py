@@ -7,6 +7,7 @@ import re
 import time
 from collections import OrderedDict
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
+from dataclasses import replace
 
 import numpy as np
 
@@ -14,6 +15,11 @@ from local.errors import BadRequestError, OverloadedError, TooLargeError
 from local.fair_slots import FairSlots, Owner, SlotLimits
 from local.settings import LimitSettings
 
+BULK = 4_096
+"""Bytes from which a request is bulk: a conversation or a document. Its work takes milliseconds of
+the event loop and of the interpreter, in which nobody else is served."""
+BULK_AT_ONCE = SlotLimits(running=8, running_tenant=4, running_user=4)
+"""More would make everybody wait, and nothing faster: they take turns anyway (decision 0067)."""
 BUCKETS = 10_000
 """Owners whose rate is known; of more, who asked longest ago begins anew, with a whole burst."""
 STRINGS = re.compile(rb'"(?:[^"\\]|\\.)*+"', re.DOTALL)
@@ -28,6 +34,7 @@ class Admission:
     def __init__(self, limits: LimitSettings | None = None) -> None:
         self._limits = limits = limits or LimitSettings()
         self._slots = FairSlots(slots_of(limits))
+        self._bulk = FairSlots(bulk_slots_of(limits))
         self._rates = _Rates(limits.tenant_rate, limits.tenant_burst)
         self._user_rates = _Rates(limits.user_rate, limits.user_burst)
 
@@ -51,11 +58,25 @@ class Admission:
             )
         self._user_rates.take(owner)
         self._rates.take(owner[0])
-        return self._slots.admitted(owner, len(data))
+        return self._slots_for(data).admitted(owner, len(data))
 
-    def slot(self, owner: Owner) -> AbstractAsyncContextManager[None]:
+    def slot(self, owner: Owner, data: bytes) -> AbstractAsyncContextManager[None]:
         """Hold a slot while the context lasts; entering waits for it. For admitted work only."""
-        return self._slots.slot(owner)
+        return self._slots_for(data).slot(owner)
+
+    def _slots_for(self, data: bytes) -> FairSlots:
+        return self._bulk if len(data) >= BULK else self._slots
+
+
+def bulk_slots_of(limits: LimitSettings) -> SlotLimits:
+    """Those of bulk: as much may wait."""
+    few = BULK_AT_ONCE
+    return replace(
+        slots_of(limits),
+        running=few.running,
+        running_tenant=few.running_tenant,
+        running_user=few.running_user,
+    )
 
 
 def slots_of(limits: LimitSettings) -> SlotLimits:

@@ -99,7 +99,7 @@ class OutputKeeper(Participant):
             caller = self.bus.identity.caller_of(message, envelope)
             owner = caller.principal
             with self._admission.admitted(owner, message.data):
-                async with self._admission.slot(owner):
+                async with self._admission.slot(owner, message.data):
                     memory = await self._memories.admitted(caller, "turn")
                     await memory.outputs.store_part(envelope.payload)
         except Local2Error as error:

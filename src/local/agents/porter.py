@@ -56,7 +56,7 @@ class Porter(Participant):
             envelope = decode(message.data, payload)
             caller = self.bus.identity.caller_of(message, envelope)
             with self._admission.admitted(caller.principal, message.data):
-                async with self._admission.slot(caller.principal):
+                async with self._admission.slot(caller.principal, message.data):
                     memory = await self._memories.admitted(caller, action)
                     return await function(memory, envelope.payload)
 

@@ -238,8 +238,7 @@ async def store_dead_letter(
         except TooLargeError:
             if not letter.message:
                 raise
-            length = len(letter.message) * bus.client.max_payload // len(data) * 9 // 10
-            letter = msgspec.structs.replace(letter, message=letter.message[:length], cut=True)
+            letter = shortened(letter, bus.client.max_payload / len(data))
         else:
             break
     if bus.by_tenant:
@@ -251,3 +250,37 @@ async def _announce(bus: Connection, letter: DeadLetter, *, source: str, tenant:
     told = DeadLetter(subject=letter.subject, reason=UNSAID, message="", cut=True)
     data = encode(seal(told, type="dead_letter", source=source))
     await bus.publish(subjects.MEMORY_DEAD_LETTER, data, tenant=tenant)
+
+
+def shortened(letter: DeadLetter, share: float) -> DeadLetter:
+    """As much of a letter as fits into less than this share of its bytes."""
+    length = int(len(letter.message) * share * 0.9)
+    return msgspec.structs.replace(letter, message=letter.message[:length], cut=True)
+
+
+async def count_letters(bus: Connection, tenant: str) -> int:
+    """The number of letters.
+
+    Raises:
+        BusError: The server does not answer.
+    """
+    return await _count(bus, dead_letters_stream(tenant))
+
+
+async def count_turns(bus: Connection, tenant: str) -> int:
+    """The number of turns and ratings that are not in the ledger yet.
+
+    Raises:
+        BusError: The server does not answer.
+    """
+    return await _count(bus, turns_stream(tenant))
+
+
+async def _count(bus: Connection, stream: str) -> int:
+    try:
+        info = await bus.client.jsm().stream_info(stream)
+    except nats.js.errors.NotFoundError:
+        return 0
+    except (nats.js.errors.Error, nats.errors.Error, TimeoutError) as error:
+        raise BusError(f"JetStream does not tell of {stream}: {error!r}.") from error
+    return int(info.state.messages)

@@ -4,7 +4,6 @@ The commands change the folder of accounts; a running stack takes over what has 
 """
 
 import asyncio
-import shutil
 from collections.abc import Sequence
 from datetime import timedelta
 from pathlib import Path
@@ -16,6 +15,7 @@ from local.cli.output import Output, run_async, shown
 from local.client import connect
 from local.client.access import credentials_of
 from local.client.tools import Toolbox
+from local.content_key import ContentKey
 from local.errors import (
     BusError,
     ForbiddenError,
@@ -28,7 +28,9 @@ from local.protocol.subjects import checked_tenant_name, checked_tool_name
 from local.runtime import running_url
 from local.settings import Settings
 from local.tenants.credentials import (
+    CONTENT_KEY,
     GENERATOR,
+    JETSTREAM_KEY,
     MEMORY,
     OPERATOR,
     SIGNING_KEY,
@@ -45,6 +47,10 @@ AGENT = "agent"
 OWN_AGENTS = {OPERATOR: Agent(key="", role="admin"), GENERATOR: Agent(key="", answers=True)}
 KEYS_KEPT = 2
 """Of a tenant's tokens: those that the key before has signed are valid until they expire."""
+EXAMPLE = """\
+An agent connects with them, in Python for example, to the `url` in .local2/runtime.json:
+
+    await nats.connect(url, nkeys_seed="{file}", inbox_prefix="{inbox}")"""
 TAKEN_OVER_WITHIN = 10.0
 """Seconds for a running stack to serve a new tenant."""
 
@@ -59,7 +65,7 @@ class AgentSummary(msgspec.Struct, frozen=True, kw_only=True):
     credentials: str
 
 
-def init(settings: Settings, output: Output) -> None:
+def init(settings: Settings, output: Output, *, encrypt: bool = False) -> None:
     """Make accounts: from now on nobody connects without credentials."""
     folder = settings.bus.accounts
     if Entries.read(folder) is not None:
@@ -68,6 +74,8 @@ def init(settings: Settings, output: Output) -> None:
         )
     pair = new_key_pair()
     write_secret(folder / MEMORY, f"{pair.seed}\n")
+    if encrypt:
+        ContentKey.create(folder / JETSTREAM_KEY)
     Entries(memory=pair.public).write(folder)
     output.data({"folder": str(folder)})
     output.text(f"Accounts are in {folder}. Add a tenant: `local2 tenants add NAME`.")
@@ -75,14 +83,29 @@ def init(settings: Settings, output: Output) -> None:
         output.text("The running stack has none yet: start it again.")
 
 
-def add(settings: Settings, output: Output, tenant: str, agent: str, role: Role) -> None:
+def add(  # noqa: PLR0913 - what an operator says
+    settings: Settings,
+    output: Output,
+    tenant: str,
+    agent: str,
+    role: Role,
+    *,
+    encrypt: bool = False,
+) -> None:
     """Add a tenant with its own agents, or an agent to a tenant."""
     folder, entries = settings.bus.accounts, _entries(settings)
     checked_tool_name(agent)
     entry = entries.tenants.get(checked_tenant_name(tenant))
     if entry is None:
         entry = TenantEntry(tokens=[_new_token_key(folder, tenant)])
+        if encrypt and not (folder / tenant / CONTENT_KEY).exists():
+            ContentKey.create(folder / tenant / CONTENT_KEY)
         wanted = {**OWN_AGENTS, agent: Agent(key="", role=role)}
+    elif encrypt:
+        raise InvalidArgumentsError(
+            f"The tenant {tenant} is there already, and what it remembers is as it is.",
+            remedy="Only a new tenant can be encrypted: export, add another, and import.",
+        )
     elif agent in entry.agents:
         raise InvalidArgumentsError(f"The tenant {tenant} has an agent {agent} already.")
     else:
@@ -92,6 +115,9 @@ def add(settings: Settings, output: Output, tenant: str, agent: str, role: Role)
     _write(settings, entries, tenant, entry)
     _wait(settings, output, tenant)
     _show(settings, output, tenant, [agent])
+    if not output.json:
+        example = EXAMPLE.format(file=file_of(folder, tenant, agent), inbox=inbox_of(agent))
+        output.console.print(example, soft_wrap=True, markup=False)
 
 
 def remove(settings: Settings, output: Output, tenant: str, agent: str | None) -> None:
@@ -101,7 +127,9 @@ def remove(settings: Settings, output: Output, tenant: str, agent: str | None) -
     if agent is None:
         rest = {name: one for name, one in entries.tenants.items() if name != tenant}
         msgspec.structs.replace(entries, tenants=rest).write(folder)
-        shutil.rmtree(folder / tenant, ignore_errors=True)
+        seeds = [file_of(folder, tenant, name) for name in entry.agents]
+        for file in (*seeds, folder / tenant / SIGNING_KEY):
+            file.unlink(missing_ok=True)
         output.text(f"{tenant} is removed. What it remembers stays until it is added again.")
     else:
         _agent(entry, tenant, agent)

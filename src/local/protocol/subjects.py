@@ -27,6 +27,7 @@ MEMORY_RESTORED = "memory.restored"
 MEMORY_ANONYMIZED = "memory.anonymized"
 MEMORY_FORGOTTEN = "memory.forgotten"
 MEMORY_DEAD_LETTER = "memory.dead_letter"
+MEMORY_DEAD_LETTERS = "memory.dead_letters"
 MEMORY_TURN = "memory.turn"
 MEMORY_PROBE = "memory.probe"
 MEMORY_STATUS = "memory.status"
@@ -59,6 +60,7 @@ ASKED = (
     MEMORY_REINDEX,
     MEMORY_EXPORT,
     MEMORY_IMPORT,
+    MEMORY_DEAD_LETTERS,
     MEMORY_OUTPUT_KEEP,
 )
 """What a tenant asks the memory: one answer each. The server writes who asks."""

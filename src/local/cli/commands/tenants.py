@@ -15,27 +15,36 @@ OneAgent = Annotated[str | None, typer.Option("--agent", help="One of its agents
 
 
 @group.command()
-def init(context: typer.Context, json: Json = False) -> None:
+def init(
+    context: typer.Context,
+    encrypt: Annotated[
+        bool, typer.Option("--encrypt", help="What JetStream stores is encrypted.")
+    ] = False,
+    json: Json = False,
+) -> None:
     """Make accounts: from then on nobody connects without credentials."""
     with command(context.obj, json=json) as (settings, output):
         from local.cli.tenants import init as run
 
-        run(settings, output)
+        run(settings, output, encrypt=encrypt)
 
 
 @group.command()
-def add(
+def add(  # noqa: PLR0913, PLR0917 - one parameter an option
     context: typer.Context,
     tenant: Tenant,
     agent: Annotated[str, typer.Option(help="What its agent is called.")] = "agent",
     role: Annotated[Role, typer.Option(help="What that agent may do.")] = "writer",
+    encrypt: Annotated[
+        bool, typer.Option("--encrypt", help="What a new tenant remembers is encrypted.")
+    ] = False,
     json: Json = False,
 ) -> None:
     """Add a tenant, or another agent to it; prints where the credentials are."""
     with command(context.obj, json=json) as (settings, output):
         from local.cli.tenants import add as run
 
-        run(settings, output, tenant, agent, role)
+        run(settings, output, tenant, agent, role, encrypt=encrypt)
 
 
 @group.command("list")

@@ -9,7 +9,7 @@ from weakref import WeakKeyDictionary
 
 from local.ledger.sqlite.database import Database
 
-RECORDS = 60_000
+RECORDS = 120_000
 """Records of memories that are searched whole, at about 2 KB each."""
 ROWS = 2_000_000
 """Rows of places, 8 bytes each."""
