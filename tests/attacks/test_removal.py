@@ -40,7 +40,7 @@ async def test_a_connected_agent_whose_key_is_gone(world: World, change: str) ->
         try:
             async with agent(world.folder, world.url, "acme", f"temp-{change}"):
                 return True
-        except nats.errors.Error:
+        except (nats.errors.Error, OSError, TimeoutError):
             return False
 
     await eventually(admitted, within=20)
