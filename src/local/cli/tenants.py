@@ -13,7 +13,6 @@ import msgspec
 from local.cli.output import Output, run_async
 from local.cli.tenant_agents import show, summaries_of
 from local.client import connect
-from local.client.access import credentials_of
 from local.client.tools import Toolbox
 from local.content_key import ContentKey
 from local.errors import (
@@ -37,6 +36,7 @@ from local.tenants.credentials import (
     file_of,
     inbox_of,
     new_key_pair,
+    read_credentials,
     write_seed,
 )
 from local.tenants.directory import Agent, Entries, TenantEntry, write_secret
@@ -103,7 +103,7 @@ def add(  # noqa: PLR0913 - what an operator says
     made = {name: _with_key(folder, tenant, name, one) for name, one in wanted.items()}
     entry = msgspec.structs.replace(entry, agents={**entry.agents, **made})
     _write(settings, entries, tenant, entry)
-    _wait(settings, output, tenant)
+    _wait(settings, output, tenant, agent)
     _show(settings, output, tenant, agent)
     if not output.json:
         example = EXAMPLE.format(file=file_of(folder, tenant, agent), inbox=inbox_of(agent))
@@ -269,15 +269,14 @@ def _is_running(settings: Settings) -> bool:
     return True
 
 
-def _wait(settings: Settings, output: Output, tenant: str) -> None:
-    """Return once a running stack serves the tenant."""
+def _wait(settings: Settings, output: Output, tenant: str, agent: str) -> None:
+    """Return once a running stack serves the tenant's agent."""
     if settings.bus.url is not None:
         output.text("Give your NATS server what `local2 tenants server-config` prints.")
         return
     if not _is_running(settings):
         return
-    bus = msgspec.structs.replace(settings.bus, tenant=tenant)
-    credentials = credentials_of(bus, None)
+    credentials = read_credentials(settings.bus.accounts, tenant, agent)
 
     async def served() -> bool:
         deadline = asyncio.get_running_loop().time() + TAKEN_OVER_WITHIN
