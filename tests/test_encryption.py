@@ -249,7 +249,7 @@ async def test_the_doctor_reads_all_of_an_encrypted_ledger_and_finds_a_flipped_b
 
     broken = [one for one in (await examined(settings)).values() if one.verdict == "broken"]
     assert [one.name for one in broken] in (["ledger"], ["whole ledger"])
-    assert "local2 restore" in str(broken[0].remedy)
+    assert "restore" in str(broken[0].remedy)
 
 
 @pytest.mark.usefixtures("worker_here")

@@ -15,6 +15,7 @@ from local.admission import Admission
 from local.agents.archivist import Archivist
 from local.agents.health import GAUGES, HealthAgent
 from local.agents.housekeeper import Housekeeper, OutputKeeper
+from local.agents.letter_keeper import LetterKeeper
 from local.agents.listener import Listener
 from local.agents.memory_agent import MemoryAgent, deliver_turns
 from local.agents.porter import Porter
@@ -102,6 +103,7 @@ async def open_stack(
         key_of = content_keys(settings)
         quota = Quota(records=settings.limits.tenant_records, bytes=settings.limits.tenant_bytes)
         ledgers = await resources.enter_async_context(open_ledgers(settings.memory, key_of, quota))
+        await ledgers.prepare(joined.tenants)
         chat = await _chat_model(resources, settings) if with_generator else None
         vectors = VectorClient(bus, search_timeout=settings.memory.vector_timeout)
         parts = Parts(
@@ -191,6 +193,7 @@ async def _participants(
         *sharing,
         Housekeeper(bus, memories, lambda: keeper.problem),
         OutputKeeper(bus, memories, admission),
+        LetterKeeper(bus, memories),
         Listener(bus, memories),
         Porter(bus, memories, admission),
         MemoryAgent(bus, memories, turn_timeout=parts.settings.memory.turn_timeout),

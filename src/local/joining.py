@@ -15,11 +15,14 @@ from local.errors import ConfigError
 from local.opening import usable_key
 from local.protocol.envelope import DEFAULT_TENANT
 from local.settings import Settings
-from local.tenants.accounts import accounts
+from local.tenants.accounts import MEMORY, accounts
 from local.tenants.credentials import JETSTREAM_KEY, Credentials, memory_credentials
 from local.tenants.directory import Register
 from local.tenants.roles import Roles
 from local.tools.catalog import TOOL_NAMES
+
+USER_INFO = "$SYS.REQ.USER.INFO"
+"""Answered by the server itself."""
 
 
 class Joined(msgspec.Struct, frozen=True, kw_only=True):
@@ -35,12 +38,17 @@ class Joined(msgspec.Struct, frozen=True, kw_only=True):
     server: EmbeddedServer | None
     credentials: Credentials | None
 
+    @property
+    def tenants(self) -> list[str]:
+        """Whom the stack serves: without accounts the one that there is."""
+        return list(self.register.entries.tenants) if self.register else [DEFAULT_TENANT]
+
 
 async def join(resources: AsyncExitStack, settings: Settings, lock: int) -> Joined:
     """Join the bus that is configured, or start a server; take the lease on serving it.
 
     Raises:
-        ConfigError: The server would listen to others without knowing who they are.
+        ConfigError: The server does not know who asks, or would not, and listens to others.
         BusError: The server did not start, or has no JetStream.
         LeaseHeldError: Another stack serves the bus.
         LedgerKeyError: What is stored is encrypted, and its key is missing or another's.
@@ -60,12 +68,40 @@ async def join(resources: AsyncExitStack, settings: Settings, lock: int) -> Join
             by_tenant=register is not None,
         )
     )
+    if register is not None:
+        await _check_account(bus)
     lease = Lease(bus, Holder.of(settings.memory.data_dir), in_memory=server is not None)
     await lease.take()
     resources.push_async_callback(lease.release)
     return Joined(
         bus=bus, url=url, lease=lease, register=register, server=server, credentials=credentials
     )
+
+
+class _User(msgspec.Struct, frozen=True):
+    account: str = ""
+
+
+class _UserInfo(msgspec.Struct, frozen=True):
+    """What the server says of whoever is connected."""
+
+    data: _User
+
+
+async def _check_account(bus: Connection) -> None:
+    """Make sure that the server keeps accounts apart; without them anybody could be any tenant.
+
+    Raises:
+        ConfigError: The memory is in another account than its own.
+    """
+    answer = await bus.request(USER_INFO, b"")
+    account = msgspec.json.decode(answer.data, type=_UserInfo).data.account
+    if account != MEMORY:
+        raise ConfigError(
+            f"The NATS server at {bus.url} does not have the accounts: it takes the memory into "
+            f"{account}, not into {MEMORY}.",
+            remedy="Give it what `local2 tenants server-config` prints.",
+        )
 
 
 def _register(settings: Settings) -> Register | None:

@@ -1,7 +1,7 @@
 """Opening the ledger where it and what lies beside it say that it is the right one."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
@@ -95,13 +95,23 @@ class Ledgers:
                 not.
             StorageError: It cannot be opened.
         """
-        key = await self._key(tenant)
-        async with AsyncExitStack() as own:
-            if key is not None or self._database is None:
-                database = await self._open(tenant, key, self._shared if key is None else own)
-            else:
-                database = self._database
+        key = await self._checked(tenant)
+        if key is None:
+            yield Ledger(await self._open_shared(tenant), tenant, self._quota)
+            return
+        path = ledger_path(self._settings, tenant, key)
+        _make(path.parent)
+        async with Database.open(path, migrations(), counted=COUNTED, key=key) as database:
             yield Ledger(database, tenant, self._quota)
+
+    async def prepare(self, tenants: Iterable[str]) -> None:
+        """Fail now where one of them could not be opened, and open the file that most share.
+
+        Raises what `opened` raises.
+        """
+        for tenant in tenants:
+            if await self._checked(tenant) is None:
+                await self._open_shared(tenant)
 
     async def found(self, tenant: str) -> Path | None:
         """Where a tenant's ledger is; None if nothing is remembered yet.
@@ -110,24 +120,21 @@ class Ledgers:
             DamagedError: It is missing beside what was made of it.
             LedgerKeyError: It is encrypted and there is no key, or it is not.
         """
-        path = ledger_path(self._settings, tenant, await self._key(tenant))
+        path = ledger_path(self._settings, tenant, await self._checked(tenant))
         return path if has_content(path) else None
 
-    async def _key(self, tenant: str) -> ContentKey | None:
+    async def _checked(self, tenant: str) -> ContentKey | None:
+        """The tenant's key, where its ledger is not missing."""
         key = await asyncio.to_thread(self._key_of, tenant)
         await asyncio.to_thread(refuse_a_missing_ledger, self._settings, tenant, key)
         return key
 
-    async def _open(self, tenant: str, key: ContentKey | None, until: AsyncExitStack) -> Database:
-        path = ledger_path(self._settings, tenant, key)
-        if key is not None:
-            _make(path.parent)
-        database = await until.enter_async_context(
-            Database.open(path, migrations(), counted=COUNTED, key=key)
-        )
-        if key is None:
-            self._database = database
-        return database
+    async def _open_shared(self, tenant: str) -> Database:
+        if self._database is None:
+            self._database = await self._shared.enter_async_context(
+                Database.open(ledger_path(self._settings, tenant), migrations(), counted=COUNTED)
+            )
+        return self._database
 
 
 @asynccontextmanager

@@ -27,7 +27,7 @@ from local.memory.changes import Announce
 from local.memory.recall.recaller import SEARCHES
 from local.memory.tenant import Memories, Memory, Models
 from local.opening import Ledgers
-from local.protocol.envelope import DEFAULT_TENANT, encode, seal
+from local.protocol.envelope import encode, seal
 from local.protocol.payloads import MemoryChange
 from local.settings import Settings
 from local.tenants.credentials import GENERATOR, read_credentials
@@ -35,6 +35,8 @@ from local.tools.catalog import TOOL_NAMES
 
 LOOK = 0.5
 """Seconds between two looks at the directory's file."""
+AGAIN = 3.0
+"""Seconds until a tenant is tried again that could not be served."""
 
 log = structlog.get_logger()
 
@@ -59,11 +61,11 @@ class Tenancy:
         self._searches = FairSlots(SEARCHES)
         self._opened: dict[str, AsyncExitStack] = {}
         self._running: dict[str, AsyncExitStack] = {}
+        self._not_before: dict[str, float] = {}
 
     @property
     def names(self) -> list[str]:
-        register = self._parts.joined.register
-        return list(register.entries.tenants) if register else [DEFAULT_TENANT]
+        return self._parts.joined.tenants
 
     @asynccontextmanager
     async def opened(self) -> AsyncIterator[None]:
@@ -95,6 +97,8 @@ class Tenancy:
             try:
                 if await asyncio.to_thread(register.changed):
                     await self._change()
+                for tenant in self._waiting():
+                    await self._admit(tenant)
             except (Local2Error, OSError) as error:  # what was read before stays in force
                 log.error("tenants_not_changed", reason=str(error))  # noqa: TRY400
 
@@ -107,17 +111,28 @@ class Tenancy:
             await self._running.pop(tenant).aclose()
             await self._opened.pop(tenant).aclose()
             log.info("tenant_closed", tenant=tenant)
-        for tenant in now - set(self._opened):
-            await self._admit(tenant)
+
+    def _waiting(self) -> list[str]:
+        """Tenants that are not served yet, and may be tried."""
+        now = asyncio.get_running_loop().time()
+        missing = set(self.names) - set(self._running)
+        return [tenant for tenant in missing if self._not_before.get(tenant, now) <= now]
 
     async def _admit(self, tenant: str) -> None:
-        """Serve a tenant that was added; one that cannot be served keeps no other waiting."""
+        """Serve a tenant that was added; one that cannot be served yet keeps no other waiting.
+
+        It is tried again: a server that the stack does not run may hear of the tenant later.
+        """
         try:
             memory = await self._open(tenant)
             await deliver_turns(self._parts.joined.bus, tenant)
             await self._start(memory)
         except Local2Error as error:
             log.error("tenant_not_opened", tenant=tenant, reason=str(error))  # noqa: TRY400
+            self._not_before[tenant] = asyncio.get_running_loop().time() + AGAIN
+            self._memories.remove(tenant)
+            if tenant in self._opened:
+                await self._opened.pop(tenant).aclose()
         else:
             log.info("tenant_opened", tenant=tenant)
 

@@ -8,8 +8,9 @@ import pytest
 
 from local.agents.memory_agent import MemoryAgent
 from local.bus.connection import BusMessage, Connection
+from local.bus.dead_letters import letters
 from local.bus.streams import publish_durably
-from local.client.maintenance import letters, publish_again
+from local.client.maintenance import publish_again
 from local.client.queries import QueryClient
 from local.errors import BusError
 from local.ledger.sqlite.database import Database
@@ -118,11 +119,10 @@ async def test_a_dead_letter_that_is_published_again_is_remembered_where_it_can_
     assert (letter.letter.source, letter.letter.cut) == ("generator_agent", False)
     assert await episodes(database) == []
 
-    await publish_again(bus, letter, "default")
+    await publish_again(bus, letter)
     await all_done(bus)
 
     assert [row["query_id"] for row in await episodes(database)] == ["q1"]
-    assert [letter async for letter in letters(bus, "default")] == []
     assert memory.of(Caller(tenant="default")) is not None
 
 

@@ -10,8 +10,9 @@ from agents.remembering import remembering
 from factories import Listen
 from local.bus import streams
 from local.bus.connection import Connection
+from local.bus.dead_letters import letters
 from local.bus.streams import publish_durably
-from local.client.maintenance import letters, publish_again
+from local.client.maintenance import publish_again
 from local.errors import StorageError
 from local.ledger.sqlite.database import Database, SqlConnection
 from local.memory.intake.intake import Intake
@@ -227,7 +228,7 @@ async def test_a_turn_that_is_never_handled_in_its_time_is_set_aside(
     assert "not handled within 1e-09 s" in letter.letter.reason
 
     async with remembering(bus, memories):
-        await publish_again(bus, letter, "default")
+        await publish_again(bus, letter)
         await all_done(bus)
 
     assert len(await episodes(database)) == 1

@@ -6,8 +6,9 @@ import msgspec
 import pytest
 
 from local.bus.connection import Connection
-from local.bus.streams import publish_durably, store_dead_letter, turns_stream
-from local.client.maintenance import count_letters, drop, letter_at, letters, publish_again
+from local.bus.dead_letters import drop, letter_at, letters
+from local.bus.streams import count_letters, publish_durably, store_dead_letter, turns_stream
+from local.client.maintenance import publish_again
 from local.errors import MAX_ECHOED, BadRequestError, BusError, InvalidArgumentsError
 from local.protocol.payloads import DeadLetter
 from turns import in_stream
@@ -54,14 +55,14 @@ async def test_a_letter_fits_the_bus_whatever_it_is_about(bus: Connection, text:
     assert len(stored.letter.message) > 100_000
 
 
-async def test_a_message_is_published_again_as_it_was_and_its_letter_dropped(
+async def test_a_message_is_published_again_as_it_was(
     bus: Connection,
 ) -> None:
     await buried(bus, {})
 
-    await publish_again(bus, await letter_at(bus, 1, "default"), "default")
+    await publish_again(bus, await letter_at(bus, 1, "default"))
 
-    assert (await in_stream(bus), await count_letters(bus, "default")) == (1, 0)
+    assert (await in_stream(bus), await count_letters(bus, "default")) == (1, 1)
     kept = await bus.client.jetstream().get_msg(turns_stream("default"), seq=1)
     assert (kept.subject, kept.data) == (LETTER.subject, LETTER.message.encode())
 
@@ -83,7 +84,7 @@ async def test_what_should_not_be_published_again_is_not(
     await buried(bus, change)
 
     with pytest.raises(BadRequestError, match=reason):
-        await publish_again(bus, await letter_at(bus, 1, "default"), "default")
+        await publish_again(bus, await letter_at(bus, 1, "default"))
 
     assert (await in_stream(bus), await count_letters(bus, "default")) == (0, 1)
 
@@ -93,7 +94,7 @@ async def test_a_letter_stays_where_its_message_could_not_be_published(bus: Conn
     await bus.client.jsm().delete_stream(turns_stream("default"))
 
     with pytest.raises(BusError):
-        await publish_again(bus, await letter_at(bus, 1, "default"), "default")
+        await publish_again(bus, await letter_at(bus, 1, "default"))
 
     assert await count_letters(bus, "default") == 1
 

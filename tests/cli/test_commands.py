@@ -53,7 +53,7 @@ def test_any_nats_client_can_call_a_tool_with_nothing_but_a_payload(running: Run
 
 
 def test_the_example_of_the_readme_works(running: Running) -> None:
-    (example,) = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+    example = re.findall(r"```python\n(.*?)```", README, re.DOTALL)[0]
     done = subprocess.run(
         [sys.executable, "-c", example],
         cwd=running.folder,

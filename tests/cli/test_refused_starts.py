@@ -136,8 +136,8 @@ def cut(file: Path) -> None:
     ("make", "error", "remedy"),
     [
         pytest.param(newer, "has schema 999", "Update local2", id="newer"),
-        pytest.param(garbage, "is damaged: file is not a database", "from a backup", id="garbage"),
-        pytest.param(cut, "is damaged: ", "from a backup", id="cut"),
+        pytest.param(garbage, "is damaged: file is not a database", "local2 restore", id="garbage"),
+        pytest.param(cut, "is damaged: ", "local2 restore", id="cut"),
         pytest.param(of_another_program, "already exists", "another data folder", id="another's"),
     ],
 )

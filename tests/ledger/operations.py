@@ -22,6 +22,7 @@ from local.ledger.sessions import Important, Note, SessionOf
 from local.ledger.tasks import Task
 from local.ledger.transfer import ExportFilter
 from local.ledger.upkeep import Access, Actor, Change
+from local.protocol.envelope import Caller
 from local.protocol.memories import Triplet
 from local.protocol.payloads import OutputPart
 from local.protocol.portable import RecordLine
@@ -493,6 +494,13 @@ async def upkeep__last_run(ledger: Ledger, _: str) -> object:
 
 
 @operation
+async def audit__deny(ledger: Ledger, says: str) -> object:
+    caller = Caller(tenant=ledger.tenant, user=OWNER, agent="cli")
+    await ledger.audit.deny("forget", caller, f"A reader may not ({says}).", at(73))
+    return await ledger.audit.page(lambda row: row.action == "denied", 50)
+
+
+@operation
 async def audit__page(ledger: Ledger, _: str) -> object:
     of_run = await ledger.audit.page(lambda _: True, 50, run="run1")
     of_record = await ledger.audit.page(lambda _: True, 50, record_id="f10")
@@ -574,6 +582,11 @@ async def _erase(ledger: Ledger, selection: Selection) -> Erased:
 async def erasures__traces(ledger: Ledger, _: str) -> object:
     erased = await _erase(ledger, Selection(owner=OWNER, id="m2"))
     return await ledger.erasures.traces(erased)
+
+
+@operation
+async def erasures__chosen_among(ledger: Ledger, _: str) -> object:
+    return sorted(s.session_id or "" for s, _ in await ledger.erasures.chosen_among({"none"}))
 
 
 @operation

@@ -201,7 +201,7 @@ def test_a_mistake_is_named_with_its_file_and_field(
             WHOLE.replace("name: A story", 'name: "\\ud800"'), "surrogates", id="half a character"
         ),
         pytest.param("name: " + "[" * 2_000, "not YAML", id="nested too deeply"),
-        pytest.param(f"{WHOLE}    whole: &a [*a]", "whole", id="within itself"),
+        pytest.param(f"{WHOLE}    whole: &a [*a]", "not YAML (line", id="within itself"),
         pytest.param("", "Expected `object`, got `null`", id="empty"),
         pytest.param("- a\n- b", "Expected `object`, got `array`", id="a list"),
         pytest.param("name: n\ndescription: d", "missing required field `sessions`", id="no turns"),

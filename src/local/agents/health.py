@@ -11,7 +11,7 @@ from typing import get_args
 from local.agents.status import StatusReader, degradations
 from local.bus.connection import BusMessage, Connection
 from local.bus.participant import Participant
-from local.client.maintenance import count_turns
+from local.bus.streams import count_turns
 from local.errors import BusError, StorageError
 from local.ledger.tasks import TaskKind
 from local.memory.tenant import Memories, Memory

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from local.bus.connection import Connection
-from local.client.maintenance import count_letters
+from local.bus.streams import count_letters
 from local.errors import BusError, IndexDamagedError, StorageError, VectorError
 from local.ledger.records import Counts
 from local.ledger.tasks import TaskCounts

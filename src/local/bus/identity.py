@@ -17,7 +17,7 @@ from local.bus.subscription import BusMessage, Headers
 from local.errors import ForbiddenError
 from local.protocol.envelope import DEFAULT_TENANT, Caller, Envelope
 from local.protocol.subjects import says_who_asks
-from local.tenants.directory import Directory
+from local.tenants.directory import Directory, Tenant
 
 AUTHORIZATION = "Authorization"
 BEARER = "Bearer "
@@ -79,7 +79,7 @@ class Attested:
         self, message: BusMessage, envelope: Envelope[Any], at: datetime | None = None
     ) -> Caller:
         tenant = self._directory.tenant(self._within or message.tenant)
-        agent = tenant.agent_of(self._key(message))
+        agent = self._agent(message, tenant)
         token = token_of(message)
         person = tenant.person_of(token, at) if token else None
         return Caller(
@@ -92,14 +92,24 @@ class Attested:
             role=tenant.role_of(agent, person),
         )
 
-    def _key(self, message: BusMessage) -> str | None:
-        """The nkey of the user that sent a request; the server knows none of what it delivers."""
+    def _agent(self, message: BusMessage, tenant: Tenant) -> str | None:
+        """Who sent a message, as the server says; it knows nobody of what a stream delivers.
+
+        Raises:
+            ForbiddenError: It should say so and does not, or it is no agent of the tenant any more.
+        """
         if self._within is not None or not says_who_asks(message.subject):
             return None
         info = (message.headers or {}).get(REQUEST_INFO)
         if info is None:  # headers that are none hide it, and nobody is more by what is hidden
             raise ForbiddenError("The server does not say who asks: the headers are broken.")
-        return msgspec.json.decode(info, type=RequestInfo).user
+        agent = tenant.agent_of(msgspec.json.decode(info, type=RequestInfo).user)
+        if agent is None:
+            raise ForbiddenError(
+                "Who asks is no agent of the tenant any more.",
+                remedy="Connect with the agent's present key; `local2 tenants list` shows them.",
+            )
+        return agent
 
 
 def token_of(message: BusMessage) -> str | None:

@@ -41,6 +41,8 @@ DEAD_LETTER_AGE = 30 * 24 * 3600.0
 ever."""
 DEAD_LETTER_BYTES = 64 * 1024 * 1024
 """JetStream reserves them when the stream is made, so more would raise LEAST_FREE."""
+UNSAID = "Why, and what it was, only who runs the memory may read."
+"""With accounts all agents of a tenant hear that there is a letter."""
 LEAST_FREE = 100
 """Megabytes of free disk that a start needs: JetStream uses at most three quarters of what is free,
 and DEAD_LETTER_BYTES must fit into that (decision 0036)."""
@@ -56,6 +58,11 @@ def turns_stream(tenant: str) -> str:
 
 def dead_letters_stream(tenant: str) -> str:
     return f"local2-dead-letters-{tenant}"
+
+
+def _dead_letters_subject(bus: Connection, tenant: str) -> str:
+    """Where letters are stored; with accounts no agent hears them, whoever they are from."""
+    return subjects.dead_letters_of(tenant) if bus.by_tenant else subjects.MEMORY_DEAD_LETTER
 
 
 class Delivery(NamedTuple):
@@ -107,7 +114,7 @@ def _streams_of(bus: Connection, tenant: str) -> tuple[StreamConfig, StreamConfi
     )
     dead_letters = StreamConfig(
         name=dead_letters_stream(tenant),
-        subjects=[bus.sent_on(subjects.MEMORY_DEAD_LETTER, tenant)],
+        subjects=[_dead_letters_subject(bus, tenant)],
         storage=StorageType.FILE,
         max_age=DEAD_LETTER_AGE,
         max_bytes=DEAD_LETTER_BYTES,
@@ -226,12 +233,54 @@ async def store_dead_letter(
         data = encode(seal(letter, type="dead_letter", source=source))
         try:
             await publish_durably(
-                bus, subjects.MEMORY_DEAD_LETTER, data, message_id=message_id, tenant=tenant
+                bus, _dead_letters_subject(bus, tenant), data, message_id=message_id
             )
         except TooLargeError:
             if not letter.message:
                 raise
-            length = len(letter.message) * bus.client.max_payload // len(data) * 9 // 10
-            letter = msgspec.structs.replace(letter, message=letter.message[:length], cut=True)
+            letter = shortened(letter, bus.client.max_payload / len(data))
         else:
-            return
+            break
+    if bus.by_tenant:
+        await _announce(bus, letter, source=source, tenant=tenant)
+
+
+async def _announce(bus: Connection, letter: DeadLetter, *, source: str, tenant: str) -> None:
+    """Say to a tenant that there is a letter, and nothing of what a person wrote in it."""
+    told = DeadLetter(subject=letter.subject, reason=UNSAID, message="", cut=True)
+    data = encode(seal(told, type="dead_letter", source=source))
+    await bus.publish(subjects.MEMORY_DEAD_LETTER, data, tenant=tenant)
+
+
+def shortened(letter: DeadLetter, share: float) -> DeadLetter:
+    """As much of a letter as fits into less than this share of its bytes."""
+    length = int(len(letter.message) * share * 0.9)
+    return msgspec.structs.replace(letter, message=letter.message[:length], cut=True)
+
+
+async def count_letters(bus: Connection, tenant: str) -> int:
+    """The number of letters.
+
+    Raises:
+        BusError: The server does not answer.
+    """
+    return await _count(bus, dead_letters_stream(tenant))
+
+
+async def count_turns(bus: Connection, tenant: str) -> int:
+    """The number of turns and ratings that are not in the ledger yet.
+
+    Raises:
+        BusError: The server does not answer.
+    """
+    return await _count(bus, turns_stream(tenant))
+
+
+async def _count(bus: Connection, stream: str) -> int:
+    try:
+        info = await bus.client.jsm().stream_info(stream)
+    except nats.js.errors.NotFoundError:
+        return 0
+    except (nats.js.errors.Error, nats.errors.Error, TimeoutError) as error:
+        raise BusError(f"JetStream does not tell of {stream}: {error!r}.") from error
+    return int(info.state.messages)

@@ -170,7 +170,8 @@ class ToolHost(Participant):
             return await self._reply(message, request, ToolResult.failed(Local2Error(FAULT)))
         if message.reply:
             await self.bus.publish(message.reply, data, headers=headers)
-        await self.bus.publish(self._result_subject, data, headers=headers, tenant=message.tenant)
+        if not self.bus.by_tenant:  # what one person recalls is not for all agents of the tenant
+            await self.bus.publish(self._result_subject, data, headers=headers)
         return result
 
     def _encoded(

@@ -52,7 +52,7 @@ def consolidate(settings: Settings, output: Output, caller: Sender, *, dry_run: 
 async def _consolidate(
     settings: Settings, output: Output, caller: Sender, *, dry_run: bool
 ) -> ToolResult:
-    async with connected(settings, name=NAME) as bus:
+    async with connected(settings, name=NAME, user=caller.user) as bus:
         following = asyncio.create_task(_follow(bus, output))
         try:
             args = {"dry_run": dry_run}
@@ -144,7 +144,7 @@ async def _trail(
     """As many entries as are asked for, page by page."""
     entries: list[AuditEntry] = []
     before: int | None = None
-    async with connected(settings, name=NAME) as bus:
+    async with connected(settings, name=NAME, user=caller.user) as bus:
         while True:
             page = {**args, "limit": min(limit - len(entries), PAGE), "before": before}
             trail = data_of(await answer_on(bus, "audit", page, caller), AuditTrail, output)

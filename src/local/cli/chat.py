@@ -34,16 +34,22 @@ def ask(
 
 
 async def _ask(settings: Settings, text: str, caller: Sender) -> Generation:
-    async with connected(settings, name=NAME) as bus, QueryClient(bus) as queries:
+    async with (
+        connected(settings, name=NAME, user=caller.user) as bus,
+        QueryClient(bus) as queries,
+    ):
         return await queries.ask(text, caller=caller)
 
 
 def chat(settings: Settings, *, session: str | None, user: str | None) -> None:
-    run_async(_chat(settings, session=session, user=user))
+    run_async(chatting(settings, session=session, user=user))
 
 
-async def _chat(settings: Settings, *, session: str | None, user: str | None) -> None:
-    async with connected(settings, name=NAME) as bus:
+async def chatting(
+    settings: Settings, *, session: str | None = None, user: str | None = None
+) -> None:
+    """Connect as the settings say, and chat."""
+    async with connected(settings, name=NAME, user=user) as bus:
         await converse(bus, Output(), session=session, user=user)
 
 

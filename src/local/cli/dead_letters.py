@@ -11,10 +11,10 @@ from local.cli.answers import NAME, shown_time
 from local.cli.output import FAILED, Output, run_async, shown
 from local.client import Connection
 from local.client.access import connected
-from local.client.maintenance import StoredLetter, letter_at, letters, publish_again
 from local.client.maintenance import drop as drop_letter
+from local.client.maintenance import letter_at, letters, publish_again
 from local.errors import InvalidArgumentsError, RequestError
-from local.protocol.envelope import DEFAULT_TENANT
+from local.protocol.payloads import StoredLetter
 from local.settings import Settings
 
 
@@ -52,7 +52,7 @@ class LetterOutcome(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
 def list_letters(settings: Settings, output: Output) -> None:
     async def read() -> list[LetterSummary]:
         async with connected(settings, name=NAME) as bus:
-            return [LetterSummary.of(stored) async for stored in letters(bus, DEFAULT_TENANT)]
+            return [LetterSummary.of(stored) async for stored in letters(bus)]
 
     summaries = run_async(read())
     output.data(summaries)
@@ -78,7 +78,7 @@ def list_letters(settings: Settings, output: Output) -> None:
 def show(settings: Settings, output: Output, number: int) -> None:
     async def read() -> StoredLetter:
         async with connected(settings, name=NAME) as bus:
-            return await letter_at(bus, number, DEFAULT_TENANT)
+            return await letter_at(bus, number)
 
     stored = run_async(read())
     letter = stored.letter
@@ -91,16 +91,21 @@ def show(settings: Settings, output: Output, number: int) -> None:
         output.text("\n(Cut: only the beginning was kept.)")
 
 
-def retry(settings: Settings, output: Output, numbers: Sequence[int], *, every: bool) -> None:
+def retry(
+    settings: Settings, output: Output, numbers: Sequence[int], user: str | None, *, every: bool
+) -> None:
     async def publish(bus: Connection, stored: StoredLetter) -> None:
-        await publish_again(bus, stored, DEFAULT_TENANT)
+        await publish_again(bus, stored)
+        await drop_letter(bus, stored.sequence)
 
-    _apply(settings, output, numbers, every=every, action=publish, done="published again")
+    _apply(
+        settings, output, numbers, every=every, action=publish, done="published again", user=user
+    )
 
 
 def drop(settings: Settings, output: Output, numbers: Sequence[int], *, every: bool) -> None:
     async def remove(bus: Connection, stored: StoredLetter) -> None:
-        await drop_letter(bus, stored.sequence, DEFAULT_TENANT)
+        await drop_letter(bus, stored.sequence)
 
     _apply(settings, output, numbers, every=every, action=remove, done="dropped")
 
@@ -113,6 +118,7 @@ def _apply(  # noqa: PLR0913 - what both commands have in common
     every: bool,
     action: Callable[[Connection, StoredLetter], Awaitable[None]],
     done: str,
+    user: str | None = None,
 ) -> None:
     """Apply the action to each letter, even if one fails; then end with exit code 1."""
     if every == bool(numbers):
@@ -120,18 +126,14 @@ def _apply(  # noqa: PLR0913 - what both commands have in common
 
     async def apply_to(bus: Connection, number: int) -> LetterOutcome:
         try:
-            await action(bus, await letter_at(bus, number, DEFAULT_TENANT))
+            await action(bus, await letter_at(bus, number))
         except RequestError as error:
             return LetterOutcome(number=number, error=str(error))
         return LetterOutcome(number=number, done=done)
 
     async def apply() -> list[LetterOutcome]:
-        async with connected(settings, name=NAME) as bus:
-            chosen = (
-                [stored.sequence async for stored in letters(bus, DEFAULT_TENANT)]
-                if every
-                else numbers
-            )
+        async with connected(settings, name=NAME, user=user) as bus:
+            chosen = [stored.sequence async for stored in letters(bus)] if every else numbers
             return [await apply_to(bus, number) for number in chosen]
 
     _report(output, run_async(apply()))

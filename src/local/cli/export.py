@@ -73,7 +73,7 @@ async def _export(
 ) -> dict[str, int]:
     """Write the lines of every page; returns how many there are of each type."""
     counts: Counter[str] = Counter()
-    async with connected(settings, name=NAME) as bus:
+    async with connected(settings, name=NAME, user=caller.user) as bus:
         page = await export_page(bus, ask, caller)
         _write(target, _header(page, ask, caller))
         with progress(output) as bar:

@@ -48,7 +48,7 @@ def forget(  # noqa: PLR0913 - one parameter an option
 
 def _ask(settings: Settings, args: Json, caller: Sender) -> ToolResult:
     async def ask() -> ToolResult:
-        async with connected(settings, name=NAME) as bus:
+        async with connected(settings, name=NAME, user=caller.user) as bus:
             return await answer_on(bus, "forget", args, caller, patience=PATIENCE)
 
     return run_async(ask())

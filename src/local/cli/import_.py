@@ -163,7 +163,7 @@ async def _import(
         task = bar.add_task("Checking", total=None)
         total = None if file == STANDARD_INPUT else _checked(file, bar, task)
         bar.update(task, description="Importing", completed=0, total=total)
-        async with connected(settings, name=NAME) as bus:
+        async with connected(settings, name=NAME, user=caller.user) as bus:
             for ask in _requests(_lines(file), dry_run=imported.dry_run):
                 imported.add(await import_lines(bus, ask, caller))
                 bar.update(task, advance=len(ask.lines) or (not ask.cut))

@@ -199,7 +199,7 @@ async def _send_all(
 ) -> None:
     """Send file after file, and keep `outcomes` up to date for an interruption."""
     total = sum(len(session.messages) for file in files for session in file.sessions)
-    async with connected(settings, name=NAME) as bus:
+    async with connected(settings, name=NAME, user=caller.user) as bus:
         with progress(output) as bar:
             task = bar.add_task("", total=total)
             for file in files:

@@ -4,7 +4,6 @@ The commands change the folder of accounts; a running stack takes over what has 
 """
 
 import asyncio
-import shutil
 from collections.abc import Sequence
 from datetime import timedelta
 from pathlib import Path
@@ -48,6 +47,10 @@ AGENT = "agent"
 OWN_AGENTS = {OPERATOR: Agent(key="", role="admin"), GENERATOR: Agent(key="", answers=True)}
 KEYS_KEPT = 2
 """Of a tenant's tokens: those that the key before has signed are valid until they expire."""
+EXAMPLE = """\
+An agent connects with them, in Python for example, to the `url` in .local2/runtime.json:
+
+    await nats.connect(url, nkeys_seed="{file}", inbox_prefix="{inbox}")"""
 TAKEN_OVER_WITHIN = 10.0
 """Seconds for a running stack to serve a new tenant."""
 
@@ -112,6 +115,9 @@ def add(  # noqa: PLR0913 - what an operator says
     _write(settings, entries, tenant, entry)
     _wait(settings, output, tenant)
     _show(settings, output, tenant, [agent])
+    if not output.json:
+        example = EXAMPLE.format(file=file_of(folder, tenant, agent), inbox=inbox_of(agent))
+        output.console.print(example, soft_wrap=True, markup=False)
 
 
 def remove(settings: Settings, output: Output, tenant: str, agent: str | None) -> None:
@@ -121,7 +127,9 @@ def remove(settings: Settings, output: Output, tenant: str, agent: str | None) -
     if agent is None:
         rest = {name: one for name, one in entries.tenants.items() if name != tenant}
         msgspec.structs.replace(entries, tenants=rest).write(folder)
-        shutil.rmtree(folder / tenant, ignore_errors=True)
+        seeds = [file_of(folder, tenant, name) for name in entry.agents]
+        for file in (*seeds, folder / tenant / SIGNING_KEY):
+            file.unlink(missing_ok=True)
         output.text(f"{tenant} is removed. What it remembers stays until it is added again.")
     else:
         _agent(entry, tenant, agent)

@@ -48,7 +48,7 @@ def call(
 async def _call(
     settings: Settings, tool: str, arguments: Sequence[str], caller: Sender
 ) -> ToolResult:
-    async with connected(settings, name=NAME) as bus:
+    async with connected(settings, name=NAME, user=caller.user) as bus:
         async with Toolbox(bus, source=NAME) as box:
             schema = await box.find(tool, within=SCHEMA_SECONDS)
         parameters = schema.tool_schema.function.parameters if schema is not None else {}

@@ -23,6 +23,10 @@ from local.settings import Settings
 SWITCH_INTERVAL = 0.0005
 """Seconds that a thread may go on while the loop waits for the interpreter; Python's default is 5
 ms. Less would cost more in switching."""
+ACCOUNTS = (
+    "There are accounts, so a chat is a tenant's: `local2 --tenant NAME chat` in another terminal. "
+    "[dim]Ctrl-C stops the stack.[/]"
+)
 
 
 def up(settings: Settings) -> None:
@@ -50,8 +54,6 @@ async def _interactive(settings: Settings) -> None:
 
 
 async def _with_chat(settings: Settings) -> None:
-    from local.cli.chat import converse  # noqa: PLC0415 - a service needs no line editor
-
     output = Output()
     async with AsyncExitStack() as resources:
         with output.console.status("Starting …"):
@@ -59,8 +61,23 @@ async def _with_chat(settings: Settings) -> None:
             stack = await resources.enter_async_context(open_stack(settings, log_folder=logs))
             gc.freeze()
         _greet(output, settings, stack)
+        try:
+            await _converse(settings, stack, output)
+        finally:
+            output.console.print("[dim]Stopping …[/]")
+
+
+async def _converse(settings: Settings, stack: Stack, output: Output) -> None:
+    """Chat as the tenant that the settings name, if there are accounts: the memory is none."""
+    from local.cli.chat import chatting, converse  # noqa: PLC0415 - a service needs no line editor
+
+    if not stack.bus.by_tenant:
         await converse(stack.bus, output)
-        output.console.print("[dim]Stopping …[/]")
+    elif settings.bus.tenant is not None or settings.bus.credentials is not None:
+        await chatting(settings)
+    else:
+        output.console.print(ACCOUNTS)
+        await asyncio.Event().wait()
 
 
 def _greet(output: Output, settings: Settings, stack: Stack) -> None:

@@ -10,7 +10,14 @@ from local.backup.ledgers import ledger_files
 from local.client.access import connected
 from local.client.backups import backup_status
 from local.client.maintenance import memory_status
-from local.errors import RESTORE, BusError, ConfigError, FolderLockedError, StorageError
+from local.errors import (
+    RESTORE,
+    BusError,
+    ConfigError,
+    FolderLockedError,
+    ForbiddenError,
+    StorageError,
+)
 from local.examination.memory import (
     backups,
     consolidation,
@@ -60,6 +67,8 @@ async def check_stack(settings: Settings, *, deep: bool) -> AsyncIterator[CheckR
             yield dead_letters(status)
             if deep:
                 yield CheckResult(name=WHOLE, verdict="note", detail="not read", remedy=STOP_FIRST)
+    except ForbiddenError as error:
+        yield CheckResult(name="stack", verdict="note", detail=error.message, remedy=error.remedy)
     except BusError as error:
         yield CheckResult(name="stack", verdict="note", detail=error.message, remedy=error.remedy)
         async for finding in _ledgers(settings, deep=deep):

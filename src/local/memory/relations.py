@@ -7,7 +7,7 @@ from local.errors import InvalidArgumentsError
 from local.ledger.door import Ledger
 from local.ledger.records import TENANT_OWNED, Record, principal_of
 from local.ledger.relations import RelatedRecord, Relation
-from local.memory.scopes import may_retire, may_see
+from local.memory.scopes import check_may_write, may_retire, may_see, may_write
 from local.protocol.envelope import Caller
 from local.protocol.memories import RelationType
 
@@ -26,6 +26,7 @@ class Relations:
         Raises:
             InvalidArgumentsError: They are one, the caller may not see both, one has too many
                 relations, or it is not for him to say that the one supersedes the other.
+            ForbiddenError: The caller's role may write to the scope of neither.
         """
         relation = self._relation(source, type_, target)
         return await self._ledger.relations.add(relation, self._permit(type_))
@@ -54,6 +55,8 @@ class Relations:
             newer, older = self._visible(source, "source"), self._visible(target, "target")
             if newer.id == older.id:
                 raise InvalidArgumentsError("target: it is the same memory as source.")
+            if not may_write(newer.scope, self._caller):  # it would lift what others find, too
+                check_may_write(older.scope, self._caller)
             if type_ == "supersedes" and not self._may_supersede(newer, older):
                 raise InvalidArgumentsError(
                     "type: what supersedes a memory is stated by the same user, who says so, and "

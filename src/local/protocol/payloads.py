@@ -196,6 +196,30 @@ class DeadLetter(msgspec.Struct, kw_only=True):
     cut: bool = False
 
 
+class StoredLetter(msgspec.Struct, frozen=True, kw_only=True):
+    """A dead letter, with its number in the stream."""
+
+    sequence: int
+    at: datetime
+    letter: DeadLetter
+
+
+LetterAction = Literal["next", "show", "drop"]
+
+
+class LetterRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """`memory.dead_letters`: one letter, the next from a number on, or one to be dropped."""
+
+    action: LetterAction = "next"
+    number: int = 1
+
+
+class LetterFound(msgspec.Struct, frozen=True, kw_only=True):
+    """The letter that was asked for, or dropped; None where there is no next one."""
+
+    found: StoredLetter | None = None
+
+
 class MemoryChange(msgspec.Struct, kw_only=True, omit_defaults=True):
     """`memory.saved`, `memory.superseded`, …: ids and kinds, never content.
 

@@ -27,6 +27,7 @@ MEMORY_RESTORED = "memory.restored"
 MEMORY_ANONYMIZED = "memory.anonymized"
 MEMORY_FORGOTTEN = "memory.forgotten"
 MEMORY_DEAD_LETTER = "memory.dead_letter"
+MEMORY_DEAD_LETTERS = "memory.dead_letters"
 MEMORY_TURN = "memory.turn"
 MEMORY_PROBE = "memory.probe"
 MEMORY_STATUS = "memory.status"
@@ -59,19 +60,18 @@ ASKED = (
     MEMORY_REINDEX,
     MEMORY_EXPORT,
     MEMORY_IMPORT,
+    MEMORY_DEAD_LETTERS,
     MEMORY_OUTPUT_KEEP,
 )
 """What a tenant asks the memory: one answer each. The server writes who asks."""
-ASKED_OF_MANY = (TOOL_SCHEMA_REQUEST, "$SRV.>")
-"""What is asked of everybody, the memory included: many answers."""
+ASKED_OF_MANY = (TOOL_SCHEMA_REQUEST, "$SRV.PING", "$SRV.PING.>", "$SRV.INFO", "$SRV.INFO.>")
+"""What is asked of everybody, the memory included: many answers. Not `$SRV.STATS`, whose figures
+are of all tenants together."""
 STORED = (RESPONSE_GENERATION, RESPONSE_FEEDBACK, MEMORY_TURN)
 """What a stream stores for the memory, and acknowledges."""
 HEARD = (TOOL_RESULTS, TOOL_SCHEMA, QUERY_RECEIVED)
 """What the memory hears of what agents say to each other."""
-SENT = (
-    TOOL_RESULTS,
-    TOOL_SCHEMA,
-    TOOL_SCHEMA_REQUEST,
+EVENTS = (
     MEMORY_SAVED,
     MEMORY_SUPERSEDED,
     MEMORY_RETIRED,
@@ -80,10 +80,14 @@ SENT = (
     MEMORY_FORGOTTEN,
     MEMORY_DEAD_LETTER,
 )
+"""What only the memory says."""
+SENT = (TOOL_SCHEMA, TOOL_SCHEMA_REQUEST, *EVENTS)
 """What the memory sends to one tenant."""
 SENT_TO_ALL = (TOOL_SCHEMA,)
-OPEN = ("tool.>", "response.>", "session.>", "memory.>", "agents.>", "$SRV.>", "_R_.>")
+OPEN = ("tool.>", "response.>", "session.>", "memory.>", "agents.>", "$SRV.>")
 """What every agent of a tenant may hear, besides what is denied to it by name."""
+UNHEARD = (*(subject for subject in ASKED if not subject.endswith(">")), MEMORY_TURN)
+"""What carries tokens and contents to the memory, and to nobody else."""
 
 FROM_TENANT = "tenant"
 TO_TENANT = "out"
@@ -113,7 +117,7 @@ def discovery(verb: str, *address: str) -> str:
 
 def says_who_asks(subject: str) -> bool:
     """Whether the server writes who sends it; on other subjects anybody could pretend that."""
-    return subject.startswith("tool.request.") or subject in ASKED
+    return subject.startswith(("tool.request.", "tool.result.")) or subject in {*ASKED, *HEARD}
 
 
 class Address(NamedTuple):
@@ -131,6 +135,11 @@ def from_tenant(tenant: str, subject: str) -> str:
 def to_tenant(tenant: str, subject: str) -> str:
     """Where the memory sends what a tenant receives."""
     return f"{TO_TENANT}.{tenant}.{subject}"
+
+
+def dead_letters_of(tenant: str) -> str:
+    """Where the memory stores what of a tenant nobody could read; no tenant imports it."""
+    return f"letters.{checked_tenant_name(tenant)}"
 
 
 def address_of(subject: str) -> Address | None:

@@ -25,8 +25,8 @@ def accounts(entries: Entries, own_tools: Iterable[str]) -> str:
 
     `own_tools`: names of the memory's own, whose requests carry tokens that nobody else may hear.
     """
-    denied = [subjects.tool_request(tool) for tool in own_tools]
-    blocks = [_memory(entries), *(_tenant(name, entries, denied) for name in entries.tenants)]
+    own = tuple(own_tools)
+    blocks = [_memory(entries), *(_tenant(name, entries, own) for name in entries.tenants)]
     return "accounts {\n" + "\n".join(blocks) + "\n}\n"
 
 
@@ -56,7 +56,7 @@ def _sent(subject: str) -> Line:
     return f'{{ stream: "{subjects.to_tenant(subjects.ANY, subject)}", account_token_position: 2 }}'
 
 
-def _tenant(name: str, entries: Entries, denied: Sequence[str]) -> str:
+def _tenant(name: str, entries: Entries, own_tools: Sequence[str]) -> str:
     entry = entries.tenants[name]
     asked = (*subjects.ASKED, *subjects.ASKED_OF_MANY, *subjects.STORED, *subjects.HEARD)
     imports = [
@@ -65,7 +65,7 @@ def _tenant(name: str, entries: Entries, denied: Sequence[str]) -> str:
         *(_heard(subject, subject) for subject in subjects.SENT_TO_ALL),
         *_shared_with(name, entries),
     ]
-    users = [_user(agent, one, denied) for agent, one in entry.agents.items()]
+    users = [_user(agent, one, own_tools) for agent, one in entry.agents.items()]
     return _account(name, users, _shared_by(entry), imports)
 
 
@@ -78,15 +78,21 @@ def _heard(there: str, here: str) -> Line:
     return f'{{ stream: {{ account: {MEMORY}, subject: "{there}" }}, to: "{here}" }}'
 
 
-def _user(name: str, agent: Agent, denied: Sequence[str]) -> Line:
-    """Nobody hears another's inbox or requests; who only reads stores no turns."""
+def _user(name: str, agent: Agent, own_tools: Sequence[str]) -> Line:
+    """Nobody hears another's inbox or requests, or speaks as the memory.
+
+    Who only reads says nothing that is remembered.
+    """
     heard = [f"{inbox_of(name)}.>", *subjects.OPEN]
     if agent.answers:
         heard.append(subjects.QUERY_RECEIVED)
-    unsent = subjects.STORED if agent.role == "reader" else ()
+    unheard = [*subjects.UNHEARD, *map(subjects.tool_request, own_tools)]
+    unsent = [*subjects.EVENTS, *map(subjects.tool_result, own_tools)]
+    if agent.role == "reader":
+        unsent += [*subjects.STORED, subjects.QUERY_RECEIVED, subjects.TOOL_RESULTS]
     permissions = {
         "publish": {"deny": unsent},
-        "subscribe": {"allow": heard, "deny": denied},
+        "subscribe": {"allow": heard, "deny": unheard},
     }
     return f"{{ nkey: {agent.key}, permissions: {json.dumps(permissions)} }}"
 

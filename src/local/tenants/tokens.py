@@ -8,7 +8,7 @@ replaced while tokens of the other are still in use.
 from collections import OrderedDict
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import jwt
 import msgspec
@@ -50,7 +50,7 @@ class Person(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Claims(msgspec.Struct, frozen=True, kw_only=True):
-    sub: Name
+    sub: Annotated[Name, msgspec.Meta(min_length=1)]
     exp: float
     nbf: float | None = None
     role: Role | None = None
@@ -77,9 +77,9 @@ class Verifier:
             if len(self._known) > KEPT:
                 self._known.popitem(last=False)
         moment, slack = at or utc_now(), timedelta(seconds=LEEWAY)
-        if moment > person.until + slack:
+        if moment - slack > person.until:
             raise _refused("it has expired")
-        if person.since is not None and moment < person.since - slack:
+        if person.since is not None and moment + slack < person.since:
             raise _refused("it is not valid yet")
         return person
 
@@ -88,7 +88,7 @@ class Verifier:
         for key in self._candidates(token):
             try:
                 return self._read(token, key)
-            except (jwt.InvalidTokenError, msgspec.ValidationError, ValueError) as error:
+            except (jwt.InvalidTokenError, ValueError, OverflowError, RecursionError) as error:
                 problem = f"{error}".rstrip(".") or type(error).__name__
         raise _refused(problem)
 
@@ -96,7 +96,7 @@ class Verifier:
         """The key that the token names, or all."""
         try:
             named = jwt.get_unverified_header(token).get("kid")
-        except jwt.InvalidTokenError:
+        except (jwt.InvalidTokenError, RecursionError):
             raise _refused("it is not a JWT") from None
         return [key for key in self._keys if key.id == named] if named else self._keys
 

@@ -26,8 +26,9 @@ TABLES = {
     "access": "record",
     "feature": "record",
 }
-NOT_CARRIED = {"task", "tombstone", "erasure", "consolidation", "tally"}
-"""Tasks are made anew; what was erased, consolidated and committed is a ledger's own business."""
+NOT_CARRIED = {"task", "tombstone", "erasure", "consolidation", "tally", "usage"}
+"""Tasks are made anew; what was erased, consolidated, committed and counted is a ledger's own
+business."""
 
 
 @pytest.fixture

@@ -28,6 +28,7 @@ UNFILTERED = {
     "count_rows": "whether rows are missing: " + OF_ALL,
     "lacks_features": "whether an older local2 wrote any of it: " + OF_ALL,
     "vectors_of_others": "up to where another embedder's vectors are looked for: " + OF_ALL,
+    "every_tombstone": "of two copies of a whole ledger, which are compared",
     "check_full_text": "whether the full-text index is whole",
     "merge_text": "overwrites what was deleted of the full-text index",
     "keep_features": "of the row that was inserted just before, in the same transaction",
@@ -42,6 +43,10 @@ OTHERS = {
     "ledger/sqlite/database/lanes.py": "the transaction around the work",
     "ledger/sqlite/database/soundness.py": "pragmas",
     "ledger/sqlite/database/tally.py": "the count of commits",
+    "ledger/sqlite/database/encryption.py": "the key, before anything is read",
+    "ledger/sqlite/database/migration.py": "migrations, of the whole file",
+    "ledger/sqlite/database/copies.py": "pages of the whole file",
+    "ledger/sqlite/copies.py": "what a copy of the whole file holds",
 }
 """Modules that execute SQL on a connection, and which."""
 SOURCE = Path(local.__file__).parent

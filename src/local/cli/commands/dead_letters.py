@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from local.cli.commands.options import Json
+from local.cli.commands.options import Json, User
 from local.cli.output import command
 
 group = typer.Typer(
@@ -40,13 +40,20 @@ def show_dead_letter(
 
 @group.command("retry")
 def retry_dead_letters(
-    context: typer.Context, numbers: Numbers = None, every: All = False, json: Json = False
+    context: typer.Context,
+    numbers: Numbers = None,
+    every: All = False,
+    user: User = None,
+    json: Json = False,
 ) -> None:
-    """Publish messages again, and drop their letters once JetStream has them."""
+    """Publish messages again, and drop their letters once JetStream has them.
+
+    Where there are accounts, for the user that is named: no token is stored with a letter.
+    """
     with command(context.obj, json=json) as (settings, output):
         from local.cli.dead_letters import retry
 
-        retry(settings, output, numbers or [], every=every)
+        retry(settings, output, numbers or [], user, every=every)
 
 
 @group.command("drop")

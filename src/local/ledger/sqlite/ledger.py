@@ -18,7 +18,7 @@ from local.ledger.records import Counts
 from local.ledger.sqlite.audit import Audit
 from local.ledger.sqlite.backlog import TaskQueue
 from local.ledger.sqlite.conversations import Conversations
-from local.ledger.sqlite.database import Database, Row, SqlConnection, damages
+from local.ledger.sqlite.database import Database, Row, SqlConnection
 from local.ledger.sqlite.documents import Documents
 from local.ledger.sqlite.erasures import Erasures
 from local.ledger.sqlite.exports import Exports
@@ -145,7 +145,7 @@ def _read(page: list[Row]) -> list[Parameters]:
 
 async def unsound(database: Database) -> list[str]:
     """What is wrong with the ledger, all of which is read; nothing where it is whole."""
-    found = await database.read(damages)
+    found = await database.damages()
     try:
         await database.write(_check_full_text)
     except StorageError as error:

@@ -19,6 +19,7 @@ from local.ledger.sqlite.database.connections import (
     SqlConnection,
     connect,
     connect_to_write,
+    damages_of,
     data_version,
     holds,
     read_only,
@@ -132,3 +133,11 @@ class Database:
             StorageError: Somebody else reads the file for longer than one waits.
         """
         await asyncio.to_thread(truncate, self._path, self._key, vacuum=vacuum)
+
+    async def damages(self) -> list[str]:
+        """Everything that SQLite finds wrong in the whole file.
+
+        A connection of its own looks: one that has read a full-text index before it was changed
+        takes what it remembers of it for the index (seen in SQLite 3.53).
+        """
+        return await asyncio.to_thread(damages_of, self._path, self._key)

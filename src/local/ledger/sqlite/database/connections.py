@@ -11,7 +11,7 @@ from local.content_key import ContentKey
 from local.errors import StorageError
 from local.ledger.sqlite.database.files import open_file, open_to_read
 from local.ledger.sqlite.database.migration import migrate
-from local.ledger.sqlite.database.soundness import as_storage_error, refuse_damage
+from local.ledger.sqlite.database.soundness import as_storage_error, damages, refuse_damage
 from local.ledger.sqlite.database.tally import Tally
 
 SqlConnection = sqlite3.Connection
@@ -106,6 +106,12 @@ def truncate(path: Path, key: ContentKey | None, *, vacuum: bool) -> None:
             f"The write-ahead log of {path} could not be emptied: somebody else reads it.",
             remedy="Close that, as a shell of sqlite3 or a backup, and ask again.",
         )
+
+
+def damages_of(path: Path, key: ContentKey | None) -> list[str]:
+    """What is wrong with a file that others may have open; see `Database.damages`."""
+    with closing(connect(path, key)) as connection:
+        return damages(connection)
 
 
 def connect_to_write(

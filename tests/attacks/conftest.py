@@ -1,0 +1,89 @@
+"""One live stack for all attacks, and in it what two tenants' people have stored."""
+
+import json
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+import pytest_asyncio
+
+from attacks.listening import life
+from attacks.world import ADAS, BETAS, OUTPUT, QUERY, SESSION, SHARED, World, ask
+from commands import local2
+from local.app import open_stack
+from tenant_agents import Agent, agent, with_tenants
+from waiting import eventually
+
+CAST = {
+    "desk": ("acme", "agent"),
+    "boss": ("acme", "local2"),
+    "curator": ("acme", "curt"),
+    "eve": ("acme", "eve"),
+    "rita": ("acme", "rita"),
+    "office": ("beta", "agent"),
+    "chief": ("beta", "local2"),
+    "mallory": ("beta", "mallory"),
+}
+HIRED = (
+    ("acme", "curt", "curator"),
+    ("acme", "eve", "writer"),
+    ("acme", "rita", "reader"),
+    ("beta", "mallory", "writer"),
+)
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def world(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[World]:
+    folder: Path = tmp_path_factory.mktemp("attacks")
+    settings = with_tenants(folder, "acme", "beta")
+    quiet = msgspec.structs.replace(settings.memory, consolidation_hours=0)
+    settings = msgspec.structs.replace(settings, memory=quiet)
+    for tenant, name, role in HIRED:
+        done = local2(folder, "tenants", "add", tenant, "--agent", name, "--role", role)
+        assert done.returncode == 0, done.stderr
+    async with AsyncExitStack() as resources:
+        stack = await resources.enter_async_context(open_stack(settings, log_folder=folder))
+        agents: dict[str, Agent] = {}
+        for who, (tenant, name) in CAST.items():
+            connected = agent(folder, stack.url, tenant, name)
+            agents[who] = await resources.enter_async_context(connected)
+        world = World(folder, stack.url, agents)
+        await _lived(world)
+        await life(world)
+        await eventually(lambda: _indexed(world), within=60)
+        yield world
+
+
+async def _indexed(world: World) -> bool:
+    await world.at_rest()
+    world.known = await world.seen()
+    return '"degraded": true' not in json.dumps(world.known)
+
+
+async def _lived(world: World) -> None:
+    """What ada of either tenant says and stores, with the same ids, and what everybody may know."""
+    for name, agent_, admin, secret in (
+        ("acme", world.desk, world.boss, ADAS),
+        ("beta", world.office, world.chief, BETAS),
+    ):
+        token = world.token("ada", name)
+        head: dict[str, Any] = {"session_id": SESSION, "query_id": QUERY}
+        kept = {"topic": "user.code", "content": f"The code of the vault is {secret}."}
+        assert (await agent_.call("save_topic", kept, token=token)).ok
+        fact = {"content": f"The spare code of the vault is {secret} too.", "scope": "user"}
+        stored = await agent_.call("remember_fact", fact, token=token)
+        world.ids[name] = stored.data["id"]
+        turn = {"query": "Say the code of the vault.", "answer": f"It is {secret}."}
+        await ask(agent_, "memory.turn", turn, token=token, headers={"Nats-Msg-Id": "m1"}, **head)
+        note = await agent_.call("note", {"content": f"Vault: {secret}"}, token=token, **head)
+        assert note.ok
+        part = {"key": OUTPUT, "offset": 0, "text": f"Vault report: {secret}", "last": True}
+        assert "Kept" in await ask(agent_, "memory.output.keep", part, token=token)
+        database = {"topic": "project.database", "content": f"{name} uses PostgreSQL."}
+        assert (await admin.call("save_topic", database, token=token)).ok
+        guide = {"title": "Guide", "content": f"{name} climbs. {SHARED if name == 'acme' else ''}"}
+        assert (await admin.call("add_document", guide, token=token)).ok
+    await world.at_rest()

@@ -1,0 +1,229 @@
+"""What somebody of the same tenant, or of another, makes of ids that he knows or guesses."""
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from attacks.world import ADAS, BETAS, OUTPUT, QUERY, SESSION, VAULT, Case, World, ask, refused
+from waiting import eventually
+
+Call = tuple[str, dict[str, Any]]
+NEVER, ALWAYS = "2000-01-01", "2100-01-01"
+
+
+def _reads(fact: str) -> dict[str, Call]:
+    return {
+        "the history of a fact, by its id": ("memory_history", {"topic_or_id": fact}),
+        "the history of a topic": ("memory_history", {"topic_or_id": "user.code"}),
+        "the relations of a fact": ("relations", {"id": fact}),
+        "an output, by its key": ("read_tool_output", {"tool_output_key": OUTPUT}),
+        "a session, by its id": ("load_session", {"session_id": SESSION, "limit": 50}),
+        "what matters most": ("top_memories", {}),
+        "a topic": ("recall_topic", {"topic": "user.code"}),
+        "a topic in capitals": ("recall_topic", {"topic": "USER.CODE"}),
+        "episodes": ("search_memory", {"query": VAULT, "top_k": 20}),
+        "all, as of tomorrow": ("recall", {"query": VAULT, "top_k": 20, "as_of": ALWAYS}),
+        "all, as of long ago": ("recall", {"query": VAULT, "top_k": 20, "as_of": NEVER}),
+        "all, explained": ("recall", {"query": VAULT, "top_k": 20, "explain": True}),
+        "all, as one answer": ("recall", {"query": VAULT, "top_k": 20, "synthesize": True}),
+        "the session": ("recall", {"query": VAULT, "top_k": 20, "scope": "session"}),
+        "the history": ("recall", {"query": VAULT, "top_k": 20, "scope": "history"}),
+        "the agent's facts": ("recall", {"query": VAULT, "top_k": 20, "scope": "agent"}),
+        "the id itself": ("recall", {"query": fact, "top_k": 20}),
+    }
+
+
+READS = tuple(_reads(""))
+OF_TENANT = {"eve": "acme", "mallory": "beta"}
+
+
+def _reading(who: str, what: str) -> Callable[[World], Awaitable[object]]:
+    """In the session of ada's, and with the ids of her query."""
+
+    async def attack(world: World) -> object:
+        tool, args = _reads(world.ids["acme"])[what]
+        tenant = OF_TENANT[who]
+        head: dict[str, Any] = {"session_id": SESSION, "query_id": QUERY, "correlation_id": QUERY}
+        token = world.token("bob", tenant)
+        found = await world.agents[who].call(tool, args, token=token, headers=None, **head)
+        assert BETAS not in str(found)
+        return found
+
+    return attack
+
+
+async def _relate(world: World) -> object:
+    bob = world.token("bob")
+    own = await world.eve.call(
+        "remember_fact", {"content": "The vault is bob's.", "scope": "user"}, token=bob
+    )
+    told = []
+    for source, target in (
+        (own.data["id"], world.ids["acme"]),
+        (world.ids["acme"], own.data["id"]),
+        (own.data["id"], world.ids["beta"]),
+    ):
+        for kind in ("supersedes", "contradicts"):
+            args = {"source": source, "type": kind, "target": target}
+            told.append(
+                refused(await world.eve.call("relate", args, token=bob), "invalid_arguments")
+            )
+    return told
+
+
+async def _rate(world: World) -> object:
+    """Ratings count for the answers of whoever rates."""
+    told = []
+    for who, tenant in OF_TENANT.items():
+        token = world.token("bob", tenant)
+        for head in ({"session_id": SESSION}, {}):
+            rating = {"query_id": QUERY, "score": -1, "comment": "0000", **head}
+            agent = world.agents[who]
+            told.append(await ask(agent, "response.feedback", rating, token=token, user="ada"))
+    return told
+
+
+async def _same_ids(world: World) -> object:
+    """Bob's own session, query, message, topic and output of the ids that ada's have."""
+    bob = world.token("bob")
+    head: dict[str, Any] = {"session_id": SESSION, "query_id": QUERY}
+    turn = {"query": "Say the code of the vault.", "answer": "It is 0000."}
+    said = [{"role": "user", "content": "The code is 0000.", "id": "m1"}]
+    known = {"topic": "user.code", "content": "The code of the vault is 0000."}
+    calls: list[Call] = [
+        ("note", {"content": "Vault: 0000"}),
+        ("ingest", {"messages": said, "session_id": SESSION, "allow_again": True}),
+        ("save_topic", known),
+        ("save_memory", {"content": "The code of the vault is 0000."}),
+    ]
+    told = [await world.eve.call(tool, args, token=bob, **head) for tool, args in calls]
+    return told, await ask(world.eve, "memory.turn", turn, token=bob, **head)
+
+
+async def _erase(world: World) -> object:
+    """An admin's agent, that serves bob, erases what is bob's."""
+    bob = world.token("bob")
+    told = [
+        await world.boss.call("forget", what, token=bob, session_id=SESSION)
+        for what in (
+            {"id": world.ids["acme"]},
+            {"id": world.ids["beta"]},
+            {"topic": "user.code"},
+            {"session_id": SESSION},
+            {"everything": True, "allow_again": True},
+        )
+    ]
+    assert not told[0].ok, told[0]
+    assert not told[1].ok, told[1]
+    return told
+
+
+async def _undo(world: World) -> object:
+    """A curator looks for bob at what was done for ada, and would take it back."""
+    ada, bob = world.token("ada"), world.token("bob")
+    hers = await world.curator.call("audit", {"limit": 1000}, token=ada)
+    runs = {one["run"] for one in hers.data["entries"] if one.get("run")} | {world.ids["acme"]}
+    undone = [await world.curator.call("undo", {"run": run}, token=bob) for run in runs]
+    assert not [one for one in undone if one.ok and one.data["undone"]]
+    of_fact = await world.curator.call("audit", {"id": world.ids["acme"]}, token=bob)
+    assert of_fact.data["entries"] == []
+    planned = await world.curator.call("consolidate", {"dry_run": True}, token=bob)
+    assert planned.ok
+    return undone, of_fact, planned, await world.curator.call("audit", {}, token=bob)
+
+
+async def _other_turns_id(world: World) -> object:
+    """Beta uses the id of a message first; acme's message of that id is stored."""
+    head: dict[str, Any] = {"Nats-Msg-Id": "the-same"}
+    beta, cleo = world.token("ada", "beta"), world.token("cleo")
+    first = {"query": "Who was first?", "answer": "Mallory was.", "query_id": "same"}
+    await ask(world.mallory, "memory.turn", first, token=world.token("bob", "beta"), headers=head)
+    mine = {"query": "Where is the ladder?", "answer": "Behind the shed.", "query_id": "same"}
+    stored = await ask(world.desk, "memory.turn", mine, token=cleo, headers=head)
+    assert "duplicate" not in stored
+    asked = {"query": "Where is the ladder?"}
+
+    async def remembered() -> bool:
+        return "shed" in (await world.desk.call("recall", asked, token=cleo)).content
+
+    await eventually(remembered)
+    theirs = await world.office.call("recall", asked, token=beta)
+    assert "shed" not in theirs.content
+    return stored
+
+
+def _flood(who: str) -> Callable[[World], Awaitable[object]]:
+    """Much that resembles what ada looks for, in all places that the attacker may write to."""
+
+    async def attack(world: World) -> object:
+        token = world.token("bob", OF_TENANT[who])
+        agent = world.agents[who]
+        told: list[object] = []
+        for number in range(20):
+            text = f"What is the code of the vault? The code of the vault is {number:04}."
+            fact = {"content": text, "scope": "user", "importance": 1, "durability": "core"}
+            told += [
+                await agent.call("remember_fact", fact, token=token),
+                await agent.call("save_memory", {"content": text}, token=token, session_id=SESSION),
+            ]
+        own = {**fact, "scope": "agent"}
+        return told, await agent.call("remember_fact", own, token=token)
+
+    return attack
+
+
+async def _a_tenant_over(world: World) -> object:
+    """Beta's admin does everything there is for an admin, with the ids that acme has as well."""
+    cleo = world.token("cleo", "beta")
+    exported = await ask(world.chief, "memory.export", {}, token=cleo)
+    told: list[object] = [exported]
+    assert ADAS not in exported
+    told += [
+        await world.chief.call("forget", {"topic": "user.code"}, token=cleo),
+        await world.chief.call("forget", {"session_id": SESSION}, token=cleo),
+        await world.chief.call("forget", {"everything": True}, token=cleo),
+        await world.chief.call("consolidate", {"dry_run": True}, token=cleo),
+        await world.chief.call("audit", {"limit": 1000}, token=cleo),
+        await world.chief.call("forget", {"id": world.ids["acme"]}, token=cleo),
+        await world.chief.call("undo", {"run": world.ids["acme"]}, token=cleo),
+        await ask(world.chief, "memory.reindex", {}, token=cleo),
+    ]
+
+    async def searched_whole() -> bool:
+        found = await world.office.call("recall", {"query": VAULT}, token=cleo)
+        return not found.data["degraded"]
+
+    await eventually(searched_whole, within=30)
+    return told
+
+
+async def _dead_letters(world: World) -> object:
+    """What ada's agents sent and nobody could read is not read out to others."""
+    heard = await world.eve.heard("memory.dead_letter")
+    turn = {"query": "Say the code.", "answer": f"It is {ADAS}."}
+    used_up = world.token("ada").rpartition(".")[0] + ".AAAA"
+    await ask(world.desk, "memory.turn", turn, token=used_up, user="ada")
+    await world.desk.client.publish("memory.turn", f"Not JSON: {ADAS}".encode())
+    await world.at_rest()
+    status = await ask(world.eve, "memory.status", {}, token=world.token("bob"))
+    await world.eve.client.flush()
+    assert len(heard) == 2
+    return status, [one.data for one in heard]
+
+
+CASES = [
+    *(
+        Case(f"{who} of {tenant} reads {what}", _reading(who, what), tenant)
+        for who, tenant in OF_TENANT.items()
+        for what in READS
+    ),
+    Case("relations with another's facts", _relate),
+    Case("ratings of another's answer", _rate),
+    Case("another's ids for one's own", _same_ids),
+    Case("erasing by another's ids", _erase),
+    Case("consolidating, and undoing what others did", _undo),
+    Case("the id of another tenant's message", _other_turns_id),
+    Case("much of the same from the same tenant", _flood("eve")),
+    Case("much of the same from another tenant", _flood("mallory"), "beta"),
+    Case("an admin of another tenant", _a_tenant_over, "beta"),
+    Case("letters that nobody could read", _dead_letters),
+]

@@ -1,0 +1,156 @@
+"""A stack with two tenants, people who trust it, and others who have credentials and mean harm.
+
+`desk` and `boss` are agents of acme's that serve ada; `eve` is another of acme's, who holds a token
+of bob's; `rita` may only read. `mallory` is an agent of beta's, with a token for beta's own ada.
+"""
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable, Sequence
+from datetime import timedelta
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import nats.errors
+
+from local.protocol.envelope import utc_now
+from local.tenants.credentials import SIGNING_KEY
+from local.tenants.directory import Entries
+from local.tenants.tokens import sign
+from tenant_agents import ACCOUNTS, Agent, Answer
+from waiting import eventually
+
+ADAS, SHARED, BETAS = "ZANZIBAR", "KILIMANJARO", "MADAGASCAR"
+"""What only acme's ada may read, what everybody of acme may, and what only beta's ada may."""
+SECRETS = {"acme": (ADAS, BETAS), "beta": (ADAS, SHARED)}
+"""What nobody else of a tenant may read."""
+SESSION, QUERY, OUTPUT = "s1", "q1", "tout_" + "a1" * 12
+VAULT = "What is the code of the vault?"
+PATIENCE = 1.0
+"""Seconds for an answer that should not come."""
+
+
+class World:
+    """Who is connected, and the tokens that the tenants' own keys sign."""
+
+    def __init__(self, folder: Path, url: str, agents: dict[str, Agent]) -> None:
+        self.folder = folder
+        self.url = url
+        self.agents = agents
+        self.ids: dict[str, str] = {}
+        self.known: dict[str, Any] = {}
+        self.tomorrow = (utc_now() + timedelta(days=1)).isoformat()
+
+    def __getattr__(self, name: str) -> Agent:
+        return self.agents[name]
+
+    def entries(self) -> Entries:
+        read = Entries.read(self.folder / ACCOUNTS)
+        assert read is not None
+        return read
+
+    def private(self, tenant: str) -> str:
+        return (self.folder / ACCOUNTS / tenant / SIGNING_KEY).read_text()
+
+    def token(self, user: str, tenant: str = "acme", **claims: Any) -> str:
+        key = self.entries().tenants[tenant].tokens[-1].id
+        hour = timedelta(hours=1)
+        return sign(self.private(tenant), key, tenant=tenant, user=user, valid_for=hour, **claims)
+
+    async def seen(self) -> dict[str, Any]:
+        """Everything that the two adas may know, as their answers say it."""
+        acme, beta = await asyncio.gather(
+            self._seen_by(self.desk, self.token("ada")),
+            self._seen_by(self.office, self.token("ada", "beta")),
+        )
+        return {"acme": acme, "beta": beta}
+
+    async def _seen_by(self, agent: Agent, token: str) -> list[Any]:
+        calls: list[tuple[str, dict[str, Any]]] = [
+            ("recall", {"query": VAULT, "explain": True, **self._all}),
+            ("recall", {"query": "Which database do we use?", **self._all}),
+            ("recall", {"query": VAULT, "scope": "session", **self._all}),
+            ("recall_topic", {"topic": "user.code"}),
+            ("recall_topic", {"topic": "project.database"}),
+            ("memory_history", {"topic_or_id": "user.code"}),
+            ("memory_history", {"topic_or_id": "project.database"}),
+            ("load_session", {"session_id": SESSION}),
+            ("top_memories", {}),
+            ("read_tool_output", {"tool_output_key": OUTPUT}),
+        ]
+        answers = await asyncio.gather(
+            *(agent.call(tool, args, token=token, session_id=SESSION) for tool, args in calls)
+        )
+        return [(one.code, one.content, one.data) for one in answers]
+
+    @property
+    def _all(self) -> dict[str, Any]:
+        """Of one moment, since what is recalled weighs less as time goes by."""
+        return {"top_k": 20, "as_of": self.tomorrow}
+
+    async def at_rest(self) -> None:
+        """Wait until all that was sent is stored, read for facts and indexed."""
+
+        async def done() -> bool:
+            told = await asyncio.gather(
+                *(one.client.request("memory.status", b"") for one in (self.boss, self.chief))
+            )
+            statuses = [json.loads(one.data)["payload"] for one in told]
+            return not any(one.get("waiting") or one.get("unread") for one in statuses)
+
+        await eventually(done, within=60)
+
+
+class Case(NamedTuple):
+    """One attack, by somebody of a tenant; it returns all that the attacker got out of it."""
+
+    name: str
+    attack: Callable[[World], Awaitable[object]]
+    tenant: str = "acme"
+
+
+async def ask(
+    agent: Agent,
+    subject: str,
+    payload: object,
+    *,
+    token: str | None = None,
+    headers: dict[str, str] | None = None,
+    **claims: Any,
+) -> str:
+    """What comes back for any message, or what the server says of it."""
+    sent = {**(headers or {}), **({"Authorization": f"Bearer {token}"} if token else {})}
+    data = json.dumps({"payload": payload, **claims}).encode()
+    try:
+        answer = await agent.client.request(subject, data, timeout=PATIENCE, headers=sent or None)
+    except (nats.errors.Error, TimeoutError) as error:
+        return f"{type(error).__name__} {agent.errors[-1:]}"
+    return f"{answer.headers} {answer.data.decode()}"
+
+
+async def send_raw(agent: Agent, subject: str, headers: bytes, payload: object) -> Answer:
+    """Ask with a header block byte by byte, as no well-behaved client would write it."""
+    client = agent.client
+    data = json.dumps(payload).encode()
+    inbox = client.new_inbox()
+    answers = await client.subscribe(inbox)
+    sizes = f"{len(headers)} {len(headers) + len(data)}"
+    await client._send_command(  # nothing public sends broken headers
+        f"HPUB {subject} {inbox} {sizes}\r\n".encode() + headers + data + b"\r\n"
+    )
+    await client.flush()
+    answer = await answers.next_msg(timeout=5)
+    await answers.unsubscribe()
+    return Answer.of(answer)
+
+
+def refused(answer: Answer, *codes: str) -> Answer:
+    """The answer, which has to be a refusal."""
+    assert not answer.ok, answer
+    assert answer.code in (codes or ("forbidden",)), answer
+    return answer
+
+
+def secrets_in(loot: object, tenant: str) -> Sequence[str]:
+    text = str(loot)
+    return [secret for secret in SECRETS[tenant] if secret in text]

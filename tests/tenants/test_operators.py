@@ -1,0 +1,122 @@
+"""What an operator does for one tenant of several: status, dead letters, asking as a user."""
+
+import asyncio
+import json
+import os
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from commands import ROOT, in_a_process
+from local.app import Stack
+from tenant_agents import Agent, agent
+from waiting import eventually
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+UNREADABLE = {"source": "critic", "payload": {"query": "What is gold?", "answer": None}}
+
+
+async def commanded(folder: Path, *words: str) -> Any:
+    """What a command prints with --json; the stack runs in this process, so it has its own."""
+    done = await asyncio.to_thread(in_a_process, folder, *words, "--json")
+    return json.loads(done.stdout)
+
+
+async def asked(one: Agent, subject: str, payload: dict[str, Any]) -> dict[str, Any]:
+    message = await one.client.request(subject, json.dumps({"payload": payload}).encode())
+    read: dict[str, Any] = json.loads(message.data)["payload"]
+    return read
+
+
+async def asked_again(operator: Agent, number: int) -> bool:
+    """Whether what was published again could not be read again, either."""
+    wanted = {"action": "next", "number": number + 1}
+    return (await asked(operator, "memory.dead_letters", wanted))["found"] is not None
+
+
+async def test_what_a_tenant_stores_gets_into_the_vector_index(
+    stack: Stack, folder: Path, acme: Agent, ada: str
+) -> None:
+    said = {"content": "The lighthouse was painted in April.", "scope": "user"}
+    assert (await acme.call("remember_fact", said, token=ada)).ok
+    async with agent(folder, stack.url, "acme", "local2") as operator:
+
+        async def indexed() -> bool:
+            status = await asked(operator, "memory.status", {})
+            return not status["waiting"] and 0 < status["indexed"] == status["in_index"]
+
+        await eventually(indexed, within=30)
+
+
+@pytest.mark.usefixtures("stack")
+async def test_a_command_asks_for_the_user_that_it_names(folder: Path) -> None:
+    acme = ("--tenant", "acme", "call")
+    await commanded(folder, *acme, "save_topic", "topic=user.ship", "content=Lark", "--user", "ada")
+    mine = await commanded(folder, *acme, "recall_topic", "topic=user.ship", "--user", "ada")
+    other = await commanded(folder, *acme, "recall_topic", "topic=user.ship", "--user", "bob")
+    assert (mine["data"]["content"], other["data"]["found"]) == ("Lark", False)
+
+
+async def test_dead_letters_are_for_admins_of_their_tenant(
+    stack: Stack, folder: Path, acme: Agent, beta: Agent
+) -> None:
+    await acme.client.publish("response.generation", json.dumps(UNREADABLE).encode())
+    wanted = {"action": "next", "number": 1}
+    async with (
+        agent(folder, stack.url, "acme", "local2") as operator,
+        agent(folder, stack.url, "beta", "local2") as stranger,
+    ):
+
+        async def letter() -> Any:
+            return (await asked(operator, "memory.dead_letters", wanted))["found"]
+
+        await eventually(letter)
+        found = await letter()
+        assert json.loads(found["letter"]["message"]) == UNREADABLE
+        assert (await asked(stranger, "memory.dead_letters", wanted))["found"] is None
+    for one in (acme, beta):
+        assert (await asked(one, "memory.dead_letters", wanted))["code"] == "forbidden"
+
+    number = str(found["sequence"])
+    commands = ("--tenant", "acme", "dead-letters")
+    (listed,) = await commanded(folder, *commands, "list")
+    assert (str(listed["number"]), listed["source"]) == (number, "critic")
+    (retried,) = await commanded(folder, *commands, "retry", number, "--user", "ada")
+    assert retried["done"] == "published again"
+    async with agent(folder, stack.url, "acme", "local2") as operator:
+        await eventually(lambda: asked_again(operator, int(number)))
+    (dropped,) = await commanded(folder, *commands, "drop", "--all")
+    assert (dropped["number"] > int(number), dropped["done"]) == (True, "dropped")
+    assert await commanded(folder, *commands, "list") == []
+
+
+@pytest.mark.usefixtures("stack")
+async def test_doctor_without_a_tenant_says_to_name_one(folder: Path) -> None:
+    findings = {one["name"]: one for one in await commanded(folder, "doctor")}
+    assert findings["stack"]["verdict"] == "note"
+    assert "--tenant" in findings["stack"]["remedy"]
+
+
+@pytest.mark.usefixtures("stack")
+async def test_the_example_of_the_readme_works_for_its_tenant_only(folder: Path, ada: str) -> None:
+    """As a process of its own, in the folder of the stack."""
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    example = re.findall(r"```python\n(.*?)```", readme, re.DOTALL)[1]
+    (folder / "example.py").write_text(example, encoding="utf-8")
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        "example.py",
+        cwd=folder,
+        env={**os.environ, "TOKEN": ada},
+        stdout=asyncio.subprocess.PIPE,
+    )
+    printed, _ = await process.communicate()
+    assert printed == b"Memory saved: user.city\n"
+    asked_for = ("recall_topic", "topic=user.city", "--user", "ada")
+    mine = await commanded(folder, "--tenant", "acme", "call", *asked_for)
+    theirs = await commanded(folder, "--tenant", "beta", "call", *asked_for)
+    assert (mine["data"]["content"], theirs["data"]["found"]) == ("Oslo", False)

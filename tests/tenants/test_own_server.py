@@ -1,0 +1,71 @@
+"""A server that the stack does not run: it must have the accounts, and may hear of them late."""
+
+import asyncio
+from pathlib import Path
+
+import msgspec
+import nats.errors
+import pytest
+
+from commands import in_a_process
+from local.app import open_stack
+from local.bus.server import embedded_server
+from local.errors import ConfigError
+from local.logs import logging_to
+from local.settings import BusSettings
+from local.tenants.accounts import accounts
+from local.tenants.directory import Entries
+from local.tools.catalog import TOOL_NAMES
+from tenant_agents import ACCOUNTS, agent, with_tenants
+from waiting import eventually
+
+HELLO = b'{"query": "Hello"}'
+
+pytestmark = pytest.mark.usefixtures("worker_here")
+
+
+def configured(folder: Path) -> str:
+    entries = Entries.read(folder / ACCOUNTS)
+    assert entries is not None
+    return accounts(entries, TOOL_NAMES)
+
+
+async def test_a_server_without_the_accounts_is_refused(tmp_path: Path) -> None:
+    settings = with_tenants(tmp_path, "acme")
+    async with embedded_server(tmp_path / "bus", host="127.0.0.1", port=-1) as server:
+        own = msgspec.structs.replace(settings.bus, url=server.url)
+        with pytest.raises(ConfigError, match="does not have the accounts") as refused:
+            async with open_stack(msgspec.structs.replace(settings, bus=own)):
+                pass
+    assert "server-config" in str(refused.value)
+
+
+async def test_a_tenant_that_the_server_hears_of_later_is_served_then(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = with_tenants(tmp_path, "acme")
+    known, log = configured(tmp_path), tmp_path / "log"
+    async with embedded_server(
+        tmp_path / "bus", host="127.0.0.1", port=-1, accounts=lambda: known
+    ) as server:
+        monkeypatch.setenv("LOCAL2_BUS__URL", server.url)
+        own = BusSettings(url=server.url, accounts=tmp_path / ACCOUNTS)
+        stack = open_stack(msgspec.structs.replace(settings, bus=own))
+        with logging_to(log):
+            async with stack:
+                await asyncio.to_thread(in_a_process, tmp_path, "tenants", "add", "beta")
+                await eventually(lambda: "tenant_not_opened" in log.read_text())
+                known = configured(tmp_path)
+                await server.reload()
+                async with agent(tmp_path, server.url, "beta") as newcomer:
+
+                    async def generated() -> bool:
+                        try:
+                            answer = await newcomer.client.request(
+                                "query.received", HELLO, timeout=5
+                            )
+                        except nats.errors.Error:
+                            return False
+                        return b'"ok":true' in answer.data
+
+                    await eventually(generated, within=20)

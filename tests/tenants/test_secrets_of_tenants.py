@@ -1,0 +1,64 @@
+"""Seeds, signing keys and tokens stay where they were put: in no log, answer or other file."""
+
+import json
+from pathlib import Path
+
+from local.app import open_stack
+from local.logs import logging_to
+from tenant_agents import ACCOUNTS, agent, token_for, with_tenants
+from waiting import eventually
+
+
+async def test_keys_and_tokens_are_in_no_other_file_and_no_answer(tmp_path: Path) -> None:
+    settings = with_tenants(tmp_path, "acme")
+    accounts = tmp_path / ACCOUNTS
+    token = token_for(tmp_path, "acme", "ada")
+    expired = token_for(tmp_path, "acme", "ada", "--days", "0")
+    fact = {"topic": "user.city", "content": "Oslo"}
+    with logging_to(tmp_path / "local2.log", level="debug"):
+        async with (
+            open_stack(settings, log_folder=tmp_path) as stack,
+            agent(tmp_path, stack.url, "acme") as connected,
+        ):
+            everything = await connected.heard("tool.result.>")
+            events = await connected.heard("memory.>")
+            turns = await connected.heard("response.>")
+            answers = [
+                await connected.call("save_topic", fact, token=token),
+                await connected.call("save_topic", {"topic": 1}, token=token),
+                await connected.call("recall", {"query": "city"}, token=expired),
+                await connected.call("recall", {"query": "city"}, token=f"{token}x"),
+            ]
+            await connected.client.request(
+                "query.received",
+                json.dumps({"payload": {"query": "Remember that my boat is Lark."}}).encode(),
+                headers={"Authorization": f"Bearer {token}"},
+                timeout=10,
+            )
+            await eventually(lambda: any(one.subject == "response.generation" for one in turns))
+            await eventually(lambda: any(one.subject == "memory.saved" for one in events))
+    said = [*(repr(one) for one in answers), *(f"{m.headers} {m.data!r}" for m in everything)]
+    said += [f"{m.headers} {m.data!r}" for m in (*events, *turns)]
+
+    kept = [one.read_text().strip() for one in accounts.rglob("*.nk")]
+    (signing,) = accounts.rglob("*.pem")
+    secrets = [*kept, "".join(signing.read_text().splitlines()[1:-1])]
+    files = [one for one in tmp_path.rglob("*") if one.is_file() and accounts not in one.parents]
+    assert len(kept) == 4
+    for secret in secrets:
+        assert [one for one in files if secret.encode() in one.read_bytes()] == []
+        assert [one for one in said if secret in one] == []
+    for shown in (token, expired):
+        # JetStream holds a turn as it came until the memory has it; its files are not compared.
+        plain = [one for one in files if "jetstream" not in one.parts]
+        assert [one for one in plain if shown.encode() in one.read_bytes()] == []
+        assert [one for one in said if shown in one] == []
+
+
+async def test_files_with_keys_are_their_owners_only(tmp_path: Path) -> None:
+    with_tenants(tmp_path, "acme")
+    accounts = tmp_path / ACCOUNTS
+    modes = {one.name: one.stat().st_mode & 0o777 for one in accounts.rglob("*")}
+    assert {mode for name, mode in modes.items() if "." in name} == {0o600}
+    assert {mode for name, mode in modes.items() if "." not in name} == {0o700}
+    assert accounts.stat().st_mode & 0o777 == 0o700

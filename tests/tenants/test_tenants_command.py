@@ -1,0 +1,61 @@
+"""`local2 tenants` without a stack: what it writes, what it leaves, what it refuses."""
+
+from pathlib import Path
+
+import pytest
+
+from commands import local2
+from tenant_agents import ACCOUNTS
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    assert local2(tmp_path, "tenants", "init").returncode == 0
+    return tmp_path
+
+
+def test_adding_a_tenant_prints_how_its_agent_connects(folder: Path) -> None:
+    printed = local2(folder, "tenants", "add", "acme").stdout
+    seed = ACCOUNTS / "acme" / "agent.nk"
+    assert f'nkeys_seed="{seed}", inbox_prefix="_INBOX_agent"' in printed
+    assert (folder / seed).stat().st_mode & 0o777 == 0o600
+    assert (folder / seed).read_text().strip() not in printed
+
+
+def test_a_removed_tenant_keeps_the_key_of_what_it_remembers(folder: Path) -> None:
+    local2(folder, "tenants", "add", "acme")
+    content_key = folder / ACCOUNTS / "acme" / "content.key"
+    content_key.write_text("00" * 32)
+    assert local2(folder, "tenants", "remove", "acme").returncode == 0
+    assert [file.name for file in content_key.parent.iterdir()] == [content_key.name]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        pytest.param(["add", "acme"], "has an agent agent already", id="added twice"),
+        pytest.param(["add", "Acme"], "is not a tenant's name", id="capitals"),
+        pytest.param(["add", "a.*"], "is not a tenant's name", id="wildcard"),
+        pytest.param(["remove", "beta"], "There is no tenant 'beta'", id="unknown"),
+        pytest.param(["rotate", "acme", "--agent", "x"], "has no agent 'x'", id="no such agent"),
+        pytest.param(["share", "acme", "t", "beta"], "There is no tenant 'beta'", id="shared"),
+        pytest.param(["token", "beta", "--user", "ada"], "There is no tenant 'beta'", id="token"),
+        pytest.param(["init"], "There are accounts in", id="made twice"),
+    ],
+)
+def test_wrong_input_is_said_and_changes_nothing(folder: Path, words: list[str], said: str) -> None:
+    local2(folder, "tenants", "add", "acme")
+    before = (folder / ACCOUNTS / "tenants.yaml").read_bytes()
+    failed = local2(folder, "tenants", *words)
+    assert failed.returncode == 1
+    assert said in failed.stderr.replace("\n", " ")
+    assert (folder / ACCOUNTS / "tenants.yaml").read_bytes() == before
+
+
+@pytest.mark.parametrize("words", [["list"], ["add", "acme"], ["server-config"]])
+def test_without_accounts_each_command_says_how_to_make_them(
+    tmp_path: Path, words: list[str]
+) -> None:
+    failed = local2(tmp_path, "tenants", *words)
+    assert failed.returncode == 1
+    assert "local2 tenants init" in failed.stderr
