@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar, get_args
 
 import msgspec
-import yaml
 
 from local.errors import ConfigError
+from local.yaml_files import read_yaml, read_yaml_file
 
 ENVIRONMENT_PREFIX = "LOCAL2_"
 TOOL_OUTPUT_LIMIT = 8_192
@@ -232,35 +232,6 @@ def load_settings(
     )
 
 
-def read_yaml(text: str) -> Any:
-    """The value of a YAML text.
-
-    Raises:
-        ConfigError: It is not YAML, or a number or a date in it is none.
-    """
-    try:
-        return yaml.safe_load(text)
-    except Exception as error:  # noqa: BLE001 - PyYAML lets through what int() and others raise
-        raise ConfigError(f"It is not YAML{_place(error)}.") from None
-
-
-def read_yaml_file(path: Path) -> Any:
-    """The value of a YAML file.
-
-    Raises:
-        ConfigError: It cannot be read, or is not YAML; the error names the file.
-        FileNotFoundError: It is not there.
-    """
-    try:
-        return read_yaml(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise
-    except ConfigError as error:
-        raise ConfigError(f"Cannot read {path}: {error.message}") from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"Cannot read {path}: {error}") from error
-
-
 def _read_file(path: Path) -> dict[str, Any]:
     try:
         content = read_yaml_file(path)
@@ -285,13 +256,6 @@ def _override(sections: dict[str, dict[str, Any]], variable: str, value: str) ->
             f"{variable}: {error.message}",
             remedy="Put a text with special characters in quotes of its own: '\"…\"'.",
         ) from None
-
-
-def _place(error: Exception) -> str:
-    """Where or why. What YAML says itself quotes what stands there: perhaps a password."""
-    if isinstance(error, yaml.MarkedYAMLError) and error.problem_mark is not None:
-        return f" (line {error.problem_mark.line + 1}, column {error.problem_mark.column + 1})"
-    return "" if isinstance(error, yaml.YAMLError) else f": {str(error).partition(':')[0]}"
 
 
 def _without_empty(section: dict[str, Any], into: type[msgspec.Struct]) -> dict[str, Any]:

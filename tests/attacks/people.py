@@ -186,6 +186,8 @@ async def _a_tenant_over(world: World) -> object:
         await world.chief.call("forget", {"id": world.ids["acme"]}, token=cleo),
         await world.chief.call("undo", {"run": world.ids["acme"]}, token=cleo),
         await ask(world.chief, "memory.reindex", {}, token=cleo),
+        await ask(world.chief, "memory.health", {}, token=cleo),
+        await ask(world.chief, "memory.dead_letters", {"action": "next", "number": 1}, token=cleo),
     ]
 
     async def searched_whole() -> bool:

@@ -37,6 +37,7 @@ SERVICES: dict[str, Any] = {
     "memory.export": {},
     "memory.import": {"number": 1, "lines": [{"line": "record"}]},
     "memory.reindex": {},
+    "memory.dead_letters": {"action": "next", "number": 1},
 }
 TURN = {
     "query": "Say the code of the vault. We decided to use MongoDB for everything.",

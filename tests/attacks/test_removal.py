@@ -35,6 +35,15 @@ def _shut_out(who: Agent, token: str) -> Callable[[], Awaitable[bool]]:
 @pytest.mark.parametrize("change", ["remove", "rotate"])
 async def test_a_connected_agent_whose_key_is_gone(world: World, change: str) -> None:
     await _done(world, "add", "acme", "--agent", f"temp-{change}")
+
+    async def admitted() -> bool:
+        try:
+            async with agent(world.folder, world.url, "acme", f"temp-{change}"):
+                return True
+        except (nats.errors.Error, OSError, TimeoutError):
+            return False
+
+    await eventually(admitted, within=20)
     async with agent(world.folder, world.url, "acme", f"temp-{change}") as temp:
         assert (await temp.call("recall", {"query": VAULT}, token=world.token("ada"))).ok
         await _done(world, change, "acme", "--agent", f"temp-{change}")

@@ -93,7 +93,10 @@ class World:
 
         async def done() -> bool:
             told = await asyncio.gather(
-                *(one.client.request("memory.status", b"") for one in (self.boss, self.chief))
+                *(
+                    one.client.request("memory.status", b"", timeout=15)
+                    for one in (self.boss, self.chief)
+                )
             )
             statuses = [json.loads(one.data)["payload"] for one in told]
             return not any(one.get("waiting") or one.get("unread") for one in statuses)

@@ -10,15 +10,12 @@ comes from (decision 0068). For everybody else subjects are what they are.
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Any
 
-import msgspec
 import nats.errors
-import structlog
 from nats.aio.client import Client
 
+from local.bus.connecting import RefusedError, close_client, open_client
 from local.bus.identity import AUTHORIZATION, Claimed, Identity, bearer
-from local.bus.observed import new_client
 from local.bus.subscription import BusMessage, Handler, Headers, Subscription
 from local.bus.tool_results import ToolResults
 from local.errors import (
@@ -33,26 +30,12 @@ from local.errors import (
 from local.protocol import subjects
 from local.tenants.credentials import Credentials
 
-RECONNECT_WAIT = 0.25
-"""Seconds between two attempts to reconnect: long enough to leave the processor alone, short enough
-that a restarted server is found before a request times out."""
-DRAIN_TIMEOUT = 10
-"""Seconds for a closing connection to send what it still holds; more would delay a stop when the
-server hangs."""
 MESSAGES_AT_ONCE = 256
 """Messages of one subscription that are handled at a time: bounds the tasks, and rarely waits."""
 HEADER_ROOM = 512
 """Bytes that the NATS protocol adds around headers, estimated generously."""
 
 __all__ = ["BusMessage", "Connection", "Handler", "Headers", "Subscription", "connect"]
-
-log = structlog.get_logger()
-
-
-TRACING_SINCE = (2, 11)
-"""Version of nats-server; an older one would deliver the traced message."""
-TRACE_TIMEOUT = 1.0
-"""Seconds. The server answers at once; without an answer the message is assumed to have arrived."""
 
 
 class Connection:
@@ -237,8 +220,8 @@ async def connect(  # noqa: PLR0913 - what a connection needs
     """
     lost = asyncio.Event()
     try:
-        client = await asyncio.wait_for(_open(url, name, lost, credentials), patience)
-    except _RefusedError as error:
+        client = await asyncio.wait_for(open_client(url, name, lost, credentials), patience)
+    except RefusedError as error:
         raise ForbiddenError(
             f"The NATS server at {without_credentials(url)} refuses to be connected to: {error}.",
             remedy="Say who you are with `--tenant NAME`, or name a file of credentials in "
@@ -261,116 +244,4 @@ async def connect(  # noqa: PLR0913 - what a connection needs
             token=credentials.token if credentials else None,
         )
     finally:
-        await _close(client)
-
-
-class _RefusedError(Exception):
-    """The server does not accept who connects."""
-
-
-async def _open(
-    url: str, name: str, lost: asyncio.Event, credentials: Credentials | None
-) -> Client:
-    last = ""
-    refused: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-
-    async def on_error(error: Exception) -> None:
-        nonlocal last
-        if "authorization violation" in str(error).lower() and not refused.done():
-            refused.set_result(str(error))
-        if repr(error) != last:  # while the server is down, every attempt reports the same error
-            last = repr(error)
-            log.warning("bus_error", error=last, connection=name)
-
-    async def on_disconnect() -> None:
-        lost.set()
-
-    async def on_reconnect() -> None:
-        nonlocal last
-        last = ""
-        lost.clear()
-        log.info("bus_reconnected", connection=name)
-
-    client = new_client()
-    who: dict[str, Any] = (
-        {"nkeys_seed_str": credentials.seed, "inbox_prefix": credentials.inbox}
-        if credentials
-        else {}
-    )
-    opening = asyncio.create_task(
-        client.connect(
-            url,
-            name=name,
-            error_cb=on_error,
-            disconnected_cb=on_disconnect,
-            reconnected_cb=on_reconnect,
-            max_reconnect_attempts=-1,
-            reconnect_time_wait=RECONNECT_WAIT,  # type: ignore[arg-type] # it sleeps so long
-            drain_timeout=DRAIN_TIMEOUT,
-            **who,
-        )
-    )
-    try:
-        await asyncio.wait((opening, refused), return_when=asyncio.FIRST_COMPLETED)
-        if opening.done():
-            opening.result()
-            return client
-        raise _RefusedError(refused.result())
-    finally:
-        opening.cancel()
-
-
-async def _close(client: Client) -> None:
-    for end in (client.drain, client.close):
-        if client.is_closed:
-            return
-        try:
-            await end()
-        except (nats.errors.Error, TimeoutError, OSError, RuntimeError, TypeError) as error:
-            # The server stopped first. A closed transport raises RuntimeError (uvloop) or TypeError
-            # (asyncio of Python 3.13) when the client writes what it has not sent yet.
-            log.warning("bus_not_drained", error=repr(error))
-
-
-class _TraceEvent(msgspec.Struct, frozen=True, kw_only=True):
-    """One step on a message's way; `type` is `eg` for a delivery (egress)."""
-
-    type: str
-    cid: int = 0
-    queue: str = ""
-
-
-class _Trace(msgspec.Struct, frozen=True, kw_only=True):
-    events: list[_TraceEvent]
-
-
-async def others_hear(bus: Connection, subject: str) -> bool:
-    """Whether a message reaches anybody besides this connection's own plain subscription.
-
-    A listener that subscribes beside those who answer hides the server's "no responders" from
-    whoever asks. With this it learns that nobody answers, and can say so in the server's place. The
-    server traces an empty message without delivering it. True as well if it cannot tell.
-    """
-    version = bus.client.connected_server_version
-    if (version.major, version.minor) < TRACING_SINCE:
-        return True
-    loop = asyncio.get_running_loop()
-    traced: asyncio.Future[bytes] = loop.create_future()
-
-    async def receive(message: BusMessage) -> None:
-        if not traced.done():
-            traced.set_result(message.data)
-
-    inbox = bus.client.new_inbox()
-    subscription = await bus.subscribe(inbox, receive)
-    try:
-        headers = {"Nats-Trace-Dest": inbox, "Nats-Trace-Only": "true"}
-        await bus.publish(subject, b"", headers=headers)
-        data = await asyncio.wait_for(traced, TRACE_TIMEOUT)
-        steps = msgspec.json.decode(data, type=_Trace).events
-    except (TimeoutError, msgspec.DecodeError):
-        return True
-    finally:
-        await subscription.stop(grace=0)
-    own = _TraceEvent(type="eg", cid=bus.client.client_id or 0)
-    return any(step.type != "in" and step != own for step in steps)
+        await close_client(client)

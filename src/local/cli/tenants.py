@@ -9,11 +9,10 @@ from datetime import timedelta
 from pathlib import Path
 
 import msgspec
-from rich.table import Table
 
-from local.cli.output import Output, run_async, shown
+from local.cli.output import Output, run_async
+from local.cli.tenant_agents import show, summaries_of
 from local.client import connect
-from local.client.access import credentials_of
 from local.client.tools import Toolbox
 from local.content_key import ContentKey
 from local.errors import (
@@ -37,6 +36,7 @@ from local.tenants.credentials import (
     file_of,
     inbox_of,
     new_key_pair,
+    read_credentials,
     write_seed,
 )
 from local.tenants.directory import Agent, Entries, TenantEntry, write_secret
@@ -53,16 +53,6 @@ An agent connects with them, in Python for example, to the `url` in .local2/runt
     await nats.connect(url, nkeys_seed="{file}", inbox_prefix="{inbox}")"""
 TAKEN_OVER_WITHIN = 10.0
 """Seconds for a running stack to serve a new tenant."""
-
-
-class AgentSummary(msgspec.Struct, frozen=True, kw_only=True):
-    """An agent as it is listed; `credentials`: the file of its seed."""
-
-    tenant: str
-    agent: str
-    role: Role
-    inbox: str
-    credentials: str
 
 
 def init(settings: Settings, output: Output, *, encrypt: bool = False) -> None:
@@ -113,8 +103,8 @@ def add(  # noqa: PLR0913 - what an operator says
     made = {name: _with_key(folder, tenant, name, one) for name, one in wanted.items()}
     entry = msgspec.structs.replace(entry, agents={**entry.agents, **made})
     _write(settings, entries, tenant, entry)
-    _wait(settings, output, tenant)
-    _show(settings, output, tenant, [agent])
+    _wait(settings, output, tenant, agent)
+    _show(settings, output, tenant, agent)
     if not output.json:
         example = EXAMPLE.format(file=file_of(folder, tenant, agent), inbox=inbox_of(agent))
         output.console.print(example, soft_wrap=True, markup=False)
@@ -154,7 +144,7 @@ def rotate(settings: Settings, output: Output, tenant: str, agent: str | None) -
     changed = _with_key(folder, tenant, agent, _agent(entry, tenant, agent))
     entry = msgspec.structs.replace(entry, agents={**entry.agents, agent: changed})
     _write(settings, entries, tenant, entry)
-    _show(settings, output, tenant, [agent])
+    _show(settings, output, tenant, agent)
 
 
 def share(
@@ -199,12 +189,10 @@ def token(  # noqa: PLR0913 - one parameter an option
 def list_tenants(settings: Settings, output: Output) -> None:
     """Print every tenant with its agents."""
     entries = _entries(settings)
-    summaries = [one for name in entries.tenants for one in _summaries(settings, entries, name)]
-    output.data(summaries)
+    summaries = [one for name in entries.tenants for one in summaries_of(settings, entries, name)]
     if not summaries:
         output.text("There are no tenants yet: `local2 tenants add NAME`.")
-        return
-    output.table(_table(summaries))
+    show(output, summaries)
 
 
 def server_config(settings: Settings, output: Output) -> None:
@@ -268,6 +256,11 @@ def _write(settings: Settings, entries: Entries, tenant: str, entry: TenantEntry
     changed.write(settings.bus.accounts)
 
 
+def _show(settings: Settings, output: Output, tenant: str, agent: str) -> None:
+    agents = summaries_of(settings, _entries(settings), tenant)
+    show(output, [one for one in agents if one.agent == agent])
+
+
 def _is_running(settings: Settings) -> bool:
     try:
         running_url(settings)
@@ -276,15 +269,14 @@ def _is_running(settings: Settings) -> bool:
     return True
 
 
-def _wait(settings: Settings, output: Output, tenant: str) -> None:
-    """Return once a running stack serves the tenant."""
+def _wait(settings: Settings, output: Output, tenant: str, agent: str) -> None:
+    """Return once a running stack serves the tenant's agent."""
     if settings.bus.url is not None:
         output.text("Give your NATS server what `local2 tenants server-config` prints.")
         return
     if not _is_running(settings):
         return
-    bus = msgspec.structs.replace(settings.bus, tenant=tenant)
-    credentials = credentials_of(bus, None)
+    credentials = read_credentials(settings.bus.accounts, tenant, agent)
 
     async def served() -> bool:
         deadline = asyncio.get_running_loop().time() + TAKEN_OVER_WITHIN
@@ -302,32 +294,3 @@ def _wait(settings: Settings, output: Output, tenant: str) -> None:
 
     if not run_async(served()):
         output.failure(f"The running stack does not serve {tenant} yet: see its log.")
-
-
-def _summaries(settings: Settings, entries: Entries, tenant: str) -> list[AgentSummary]:
-    return [
-        AgentSummary(
-            tenant=tenant,
-            agent=name,
-            role=agent.role,
-            inbox=inbox_of(name),
-            credentials=str(file_of(settings.bus.accounts, tenant, name)),
-        )
-        for name, agent in entries.tenants[tenant].agents.items()
-    ]
-
-
-def _show(settings: Settings, output: Output, tenant: str, agents: Sequence[str]) -> None:
-    found = _summaries(settings, _entries(settings), tenant)
-    chosen = [one for one in found if one.agent in agents]
-    output.data(chosen)
-    output.table(_table(chosen))
-
-
-def _table(summaries: Sequence[AgentSummary]) -> Table:
-    table = Table()
-    for column in ("Tenant", "Agent", "Role", "Inbox prefix", "Credentials"):
-        table.add_column(column, overflow="fold")
-    for one in summaries:
-        table.add_row(*map(shown, (one.tenant, one.agent, one.role, one.inbox, one.credentials)))
-    return table

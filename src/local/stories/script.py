@@ -32,10 +32,10 @@ from msgspec.structs import replace
 
 from local.errors import ConfigError
 from local.protocol.payloads import Json
-from local.settings import read_yaml_file
 from local.stories import checks
 from local.stories.checks import Check, Text, filled, names_in, text_of
 from local.stories.hosting import StoryTool
+from local.yaml_files import read_yaml_file
 
 KIND = "<kind>"
 """The field that names the Struct of a step; nobody would write such a key."""

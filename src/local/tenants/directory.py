@@ -17,9 +17,9 @@ import yaml
 from local.errors import ConfigError, ForbiddenError
 from local.protocol.envelope import Role
 from local.protocol.subjects import checked_tenant_name
-from local.settings import read_yaml_file
 from local.tenants.roles import Roles, lesser
 from local.tenants.tokens import Person, TokenKey, Verifier
+from local.yaml_files import read_yaml_file
 
 FILE = "tenants.yaml"
 
