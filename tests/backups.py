@@ -7,10 +7,11 @@ from pathlib import Path
 import pyrage
 
 from local.backup.generations import BackupFolder, Generation
-from local.backup.ledgers import ledger_files
+from local.backup.ledgers import with_keys
 from local.backup.restoring import Restored, Wish, restore
 from local.backup.sealing import Opener, Seal
 from local.backup.taking import Ask, Progress, Taken, take
+from local.content_key import ContentKey, KeyOf
 from local.ledger.records import NewRecord
 from local.opening import open_ledger
 from local.protocol.envelope import utc_now
@@ -23,10 +24,22 @@ def data_dir(folder: Path) -> Path:
     return settings_in(folder).memory.data_dir
 
 
-async def remember(folder: Path, first: int, last: int, *, about: str = "a planet") -> None:
+def plain(_: str) -> None:
+    """No tenant has a key."""
+
+
+async def remember(
+    folder: Path,
+    first: int,
+    last: int,
+    *,
+    about: str = "a planet",
+    tenant: str = "default",
+    key: ContentKey | None = None,
+) -> None:
     """Store notes of these numbers, in one transaction each."""
     data_dir(folder).mkdir(exist_ok=True)
-    async with open_ledger(settings_in(folder).memory, "default") as ledger:
+    async with open_ledger(settings_in(folder).memory, tenant, key) as ledger:
         for number in range(first, last):
             content = f"Note {number} is about {about}. " + f"{number * 7919} " * 100
             note = NewRecord(
@@ -40,11 +53,18 @@ async def remember(folder: Path, first: int, last: int, *, about: str = "a plane
             await ledger.records.store([note])
 
 
-def back_up(folder: Path, to: Path, *, recipient: str | None = None, keep: int = 7) -> Taken:
+def back_up(
+    folder: Path,
+    to: Path,
+    *,
+    recipient: str | None = None,
+    keep: int = 7,
+    key_of: KeyOf = plain,
+) -> Taken:
     data = data_dir(folder)
     ask = Ask(
         data_dir=data,
-        ledgers=ledger_files(data),
+        ledgers=with_keys(data, key_of),
         folder=to,
         seal=Seal.of(recipient),
         keep=keep,
@@ -65,12 +85,14 @@ async def bring_back(
     generation: str | None = None,
     replace: bool = False,
     dry_run: bool = False,
+    key_of: KeyOf = plain,
 ) -> Restored:
     wish = Wish(
         folder=backups,
         data_dir=data_dir(folder),
         chroma_path=settings_in(folder).memory.chroma_path,
         opener=Opener(identity),
+        key_of=key_of,
         generation=generation,
         replace=replace,
         dry_run=dry_run,

@@ -21,7 +21,7 @@ from local.agents.memory_agent import MemoryAgent, deliver_turns
 from local.agents.porter import Porter
 from local.agents.shared_tools import SharedTools
 from local.agents.stream_keeper import StreamKeeper
-from local.backup.ledgers import ledger_files
+from local.backup.ledgers import with_keys
 from local.backup.schedule import Backups
 from local.bus.connection import Connection
 from local.bus.lease import Serving
@@ -29,6 +29,7 @@ from local.bus.participant import Participant
 from local.bus.settling import turns_stored
 from local.bus.tool_host import ToolHost
 from local.bus.vector_client import VectorClient
+from local.content_key import KeyOf
 from local.errors import FolderLockedError
 from local.folder import folder_lock
 from local.joining import join
@@ -37,12 +38,12 @@ from local.llm.choice import choose_chat_model
 from local.llm.models import ChatModel
 from local.memory.tenant import Memories, Models
 from local.models import open_models
-from local.opening import open_ledgers
+from local.opening import content_keys, open_ledgers
 from local.protocol.envelope import utc_now
 from local.runtime import is_alive, runtime_file
 from local.settings import Settings, TelemetrySettings
 from local.supervisor import Child, supervised
-from local.tenancy import Parts, Tenancy, content_keys, in_background
+from local.tenancy import Parts, Tenancy, in_background
 from local.tools.catalog import memory_tools
 from local.vectors.config import EXIT_SOFTWARE, WorkerConfig
 
@@ -99,10 +100,9 @@ async def open_stack(
         await _observed(resources, settings.telemetry)
         joined = await join(resources, settings, lock)
         bus, register = joined.bus, joined.register
+        key_of = content_keys(settings)
         quota = Quota(records=settings.limits.tenant_records, bytes=settings.limits.tenant_bytes)
-        ledgers = await resources.enter_async_context(
-            open_ledgers(settings.memory, content_keys(settings.memory, register), quota)
-        )
+        ledgers = await resources.enter_async_context(open_ledgers(settings.memory, key_of, quota))
         await ledgers.prepare(joined.tenants)
         chat = await _chat_model(resources, settings) if with_generator else None
         vectors = VectorClient(bus, search_timeout=settings.memory.vector_timeout)
@@ -123,7 +123,7 @@ async def open_stack(
         worker = await _vector_worker(resources, memories, vectors, config, lock)
         keeper = StreamKeeper(bus, joined.server, lambda: tenancy.names)
         await resources.enter_async_context(keeper)
-        backups = _backups(settings, bus, memories)
+        backups = _backups(settings, key_of, bus, memories)
         serving = Serving(joined.lease, partial(_participants, parts, memories, keeper, backups))
         health = HealthAgent(
             bus, memories, serves=lambda: serving.serves, turns_problem=lambda: keeper.problem
@@ -168,15 +168,14 @@ async def _vector_worker(
     )
 
 
-def _backups(settings: Settings, bus: Connection, memories: Memories) -> Backups:
+def _backups(settings: Settings, key_of: KeyOf, bus: Connection, memories: Memories) -> Backups:
     """Backups of every tenant's memories."""
 
     async def settled() -> int:
         return await turns_stored(bus, *(memory.tenant for memory in memories))
 
-    return Backups(
-        settings.memory, partial(ledger_files, settings.memory.data_dir), settled, utc_now
-    )
+    ledgers = partial(with_keys, settings.memory.data_dir, key_of)
+    return Backups(settings.memory, ledgers, settled, utc_now)
 
 
 async def _participants(

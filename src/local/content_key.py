@@ -9,6 +9,7 @@ import os
 import re
 import secrets
 import stat
+from collections.abc import Callable
 from pathlib import Path
 from typing import Self
 
@@ -80,3 +81,7 @@ class ContentKey:
         """Another key, from which this one cannot be found."""
         person = purpose.encode()
         return ContentKey(hashlib.blake2b(key=self._bytes, person=person, digest_size=32).digest())
+
+
+KeyOf = Callable[[str], ContentKey | None]
+"""The key of a tenant's content, if it has one. Raises a LedgerKeyError if it cannot be used."""

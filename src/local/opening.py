@@ -1,11 +1,12 @@
 """Opening the ledger where it and what lies beside it say that it is the right one."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Iterable
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
-from local.content_key import ContentKey
+from local.backup.ledgers import MAIN, ledger_files
+from local.content_key import ContentKey, KeyOf
 from local.errors import DamagedError, LedgerKeyError, UnwritableError
 from local.ledger.quota import UNLIMITED, Quota
 from local.ledger.sqlite.database import Database, has_content, holds
@@ -13,7 +14,10 @@ from local.ledger.sqlite.database.encryption import connect_encrypted
 from local.ledger.sqlite.database.tally import Tally
 from local.ledger.sqlite.ledger import COUNTED, Ledger
 from local.ledger.sqlite.sql import migrations
-from local.settings import MemorySettings
+from local.protocol.envelope import DEFAULT_TENANT
+from local.settings import MemorySettings, Settings
+from local.tenants.credentials import CONTENT_KEY
+from local.tenants.directory import FILE, Entries
 from local.vectors.config import count_vectors
 from local.vectors.names import name_of
 
@@ -41,8 +45,31 @@ def configured_key(settings: MemorySettings) -> ContentKey | None:
     return ContentKey.read(file) if file is not None else None
 
 
-KeyOf = Callable[[str], ContentKey | None]
-"""The key of a tenant's content, if it has one. Raises a LedgerKeyError if it cannot be used."""
+def content_keys(settings: Settings) -> KeyOf:
+    """Where the keys of tenants' content are; without accounts there is one tenant."""
+    accounts = settings.bus.accounts
+    has_accounts = (accounts / FILE).exists()
+
+    def key_of(tenant: str) -> ContentKey | None:
+        if not has_accounts:
+            return configured_key(settings.memory) if tenant == DEFAULT_TENANT else None
+        file = accounts / tenant / CONTENT_KEY
+        return ContentKey.read(file) if file.exists() else None
+
+    return key_of
+
+
+def tenants_of(settings: Settings) -> list[str]:
+    """The default tenant, those of the directory, and whose ledgers are there all the same.
+
+    Raises:
+        ConfigError: The directory of tenants cannot be read.
+    """
+    entries = Entries.read(settings.bus.accounts)
+    named = entries.tenants if entries else ()
+    files = ledger_files(settings.memory.data_dir)
+    own = [path.parent.name for name, path in files.items() if name != MAIN]
+    return list(dict.fromkeys((DEFAULT_TENANT, *named, *own)))
 
 
 class Ledgers:
@@ -85,6 +112,16 @@ class Ledgers:
         for tenant in tenants:
             if await self._checked(tenant) is None:
                 await self._open_shared(tenant)
+
+    async def found(self, tenant: str) -> Path | None:
+        """Where a tenant's ledger is; None if nothing is remembered yet.
+
+        Raises:
+            DamagedError: It is missing beside what was made of it.
+            LedgerKeyError: It is encrypted and there is no key, or it is not.
+        """
+        path = ledger_path(self._settings, tenant, await self._checked(tenant))
+        return path if has_content(path) else None
 
     async def _checked(self, tenant: str) -> ContentKey | None:
         """The tenant's key, where its ledger is not missing."""

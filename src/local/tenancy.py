@@ -18,7 +18,6 @@ from local.bus.erasure import StreamErasure
 from local.bus.identity import Attested
 from local.bus.vector_client import VectorClient
 from local.client.tools import Toolbox
-from local.content_key import ContentKey
 from local.errors import Local2Error
 from local.fair_slots import FairSlots
 from local.generator.agent import GeneratorAgent
@@ -27,12 +26,11 @@ from local.llm.models import ChatModel
 from local.memory.changes import Announce
 from local.memory.recall.recaller import SEARCHES
 from local.memory.tenant import Memories, Memory, Models
-from local.opening import KeyOf, Ledgers, configured_key
+from local.opening import Ledgers
 from local.protocol.envelope import encode, seal
 from local.protocol.payloads import MemoryChange
-from local.settings import MemorySettings, Settings
-from local.tenants.credentials import CONTENT_KEY, GENERATOR, read_credentials
-from local.tenants.directory import Register
+from local.settings import Settings
+from local.tenants.credentials import GENERATOR, read_credentials
 from local.tools.catalog import TOOL_NAMES
 
 LOOK = 0.5
@@ -192,18 +190,6 @@ class Tenancy:
         await resources.enter_async_context(
             GeneratorAgent(bus, chat, self._parts.settings.generator)
         )
-
-
-def content_keys(settings: MemorySettings, register: Register | None) -> KeyOf:
-    """Where the keys of the tenants' content are."""
-
-    def key_of(tenant: str) -> ContentKey | None:
-        if register is None:
-            return configured_key(settings)
-        file = register.folder / tenant / CONTENT_KEY
-        return ContentKey.read(file) if file.exists() else None
-
-    return key_of
 
 
 def announcer(bus: Connection, tenant: str) -> Announce:

@@ -19,10 +19,12 @@ from backups import (
     every_row,
     generations,
     key_pair,
+    plain,
     remember,
     rows,
 )
 from local.backup import taking
+from local.backup.ledgers import with_keys
 from local.backup.sealing import Opener, Seal
 from local.backup.taking import Progress, Stopped
 from local.errors import BackupError, DamagedError, InvalidArgumentsError, StorageError
@@ -232,7 +234,7 @@ def ask_of(folder: Path, backups: Path) -> taking.Ask:
     data = data_dir(folder)
     return taking.Ask(
         data_dir=data,
-        ledgers={"ledger.sqlite3": data / "ledger.sqlite3"},
+        ledgers=with_keys(data, plain),
         folder=backups,
         seal=Seal(),
         keep=3,
@@ -292,25 +294,3 @@ async def test_a_disk_that_becomes_full_leaves_no_half_backup(folder: Path, back
     assert generations(backups) == []
     assert not list(backups.glob("*.part"))
     assert not (data_dir(folder) / taking.SCRATCH).exists()
-
-
-async def test_tenants_with_ledgers_of_their_own_are_in_it(
-    folder: Path, backups: Path, tmp_path: Path
-) -> None:
-    own = data_dir(folder) / "tenants" / "acme"
-    await remember(tmp_path, 0, 5)
-    own.mkdir(parents=True)
-    (data_dir(tmp_path) / "ledger.sqlite3").rename(own / "ledger.sqlite3")
-    (data_dir(tmp_path) / "ledger.tally").unlink()
-
-    taken = back_up(folder, backups)
-    elsewhere = tmp_path / "elsewhere"
-    elsewhere.mkdir()
-    restored = await bring_back(backups, elsewhere)
-
-    assert (restored.ledgers, restored.records) == (2, NOTES + 5)
-    assert [one.path for one in taken.manifest.ledgers] == [
-        "ledger.sqlite3",
-        "tenants/acme/ledger.sqlite3",
-    ]
-    assert len(rows(data_dir(elsewhere) / "tenants" / "acme" / "ledger.sqlite3")) == 5

@@ -8,7 +8,7 @@ hash of its content. A generation gets its name once everything of it is on the 
 import os
 import re
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -31,7 +31,10 @@ NAME = re.compile(r"(\d{6,})-\d{8}T\d{6}Z")
 
 
 class Marker(msgspec.Struct, frozen=True, kw_only=True):
-    """Whose backups a folder holds: another ledger's would push them out."""
+    """Whose backups a folder holds: another ledger's would push them out.
+
+    `ledger`: the first one of the data folder when the first backup was made.
+    """
 
     format: int
     ledger: str
@@ -72,14 +75,14 @@ class BackupFolder:
     def __init__(self, path: Path) -> None:
         self.path = path
 
-    def claim(self, ledger: bytes) -> None:
-        """Make the folder that of a ledger, which is known by its key.
+    def claim(self, ledgers: Sequence[bytes]) -> None:
+        """Make the folder that of a data folder, whose ledgers are known by their keys.
 
         Raises:
             BackupError: It holds something else.
             UnwritableError: It cannot be made.
         """
-        own = Marker(format=FORMAT, ledger=digest(b"folder", ledger))
+        own = [Marker(format=FORMAT, ledger=digest(b"folder", ledger)) for ledger in ledgers]
         try:
             self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
             marker = self._marker()
@@ -89,8 +92,8 @@ class BackupFolder:
                         f"{self.path} is no folder of backups, and not empty.",
                         remedy="Name an empty folder, or one that is not there yet.",
                     )
-                write(self.path / MARKER, msgspec.json.encode(own))
-            elif marker != own:
+                write(self.path / MARKER, msgspec.json.encode(own[0]))
+            elif marker not in own:
                 raise BackupError(
                     f"{self.path} holds backups of another ledger, or of another version.",
                     remedy="Name another folder: these would be deleted in time.",

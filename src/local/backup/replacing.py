@@ -32,7 +32,7 @@ def replace_ledgers(
             for ending in ("", "-wal", "-shm"):
                 _move(data_dir / f"{name}{ending}", aside / f"{name}{ending}")
         for name in (name for name in every if name in new):
-            (data_dir / name).parent.mkdir(parents=True, exist_ok=True)
+            (data_dir / name).parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             new[name].rename(data_dir / name)
             sync((data_dir / name).parent)
         for name in every:

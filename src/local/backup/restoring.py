@@ -14,12 +14,13 @@ from pathlib import Path
 import msgspec
 
 from local.backup.generations import BackupFolder, CopiedFile, Generation, Manifest
-from local.backup.ledgers import ledger_files
+from local.backup.ledgers import key_of_ledger, ledger_files
 from local.backup.replacing import replace_ledgers
 from local.backup.sealing import Opener
-from local.errors import BackupError, StorageError, UnwritableError
+from local.content_key import ContentKey, KeyOf
+from local.errors import BackupError, LedgerKeyError, StorageError, UnwritableError
 from local.folder import folder_lock
-from local.ledger.door import contents_of, ensure_known, forget_again
+from local.ledger.door import Contents, contents_of, ensure_known, forget_again
 from local.vectors.config import distrust_index
 
 SCRATCH = "restore.part"
@@ -28,14 +29,16 @@ SCRATCH = "restore.part"
 class Wish(msgspec.Struct, frozen=True, kw_only=True):
     """What to restore, and where. `generation`: its name; else the newest.
 
-    `chroma_path`: the index of that data folder; None where it is somebody else's. `replace`: move
-    aside what is there. `dry_run`: only read all of the backup.
+    `key_of`: the keys of encrypted ledgers. `chroma_path`: the index of that data folder; None
+    where it is somebody else's. `replace`: move aside what is there. `dry_run`: only read all of
+    the backup.
     """
 
     folder: Path
     data_dir: Path
     chroma_path: Path | None
     opener: Opener
+    key_of: KeyOf
     generation: str | None = None
     replace: bool = False
     dry_run: bool = False
@@ -58,11 +61,13 @@ async def restore(wish: Wish) -> Restored:
 
     Raises:
         BackupError: It is no backup, is damaged, or opens with another key; or there is something.
+        LedgerKeyError: A ledger in it is encrypted with another key than the one that is there.
         FolderLockedError: A stack runs on the data folder.
         StorageError: There is no room, or it is of a newer local2.
     """
     generation = await asyncio.to_thread(_chosen, wish)
     manifest = await asyncio.to_thread(generation.manifest, wish.opener)
+    keys, unread = _keys(manifest, wish.key_of)
     with folder_lock(wish.data_dir):
         former = ledger_files(wish.data_dir)
         if former and not (wish.replace or wish.dry_run):
@@ -71,11 +76,13 @@ async def restore(wish: Wish) -> Restored:
                 remedy="--replace moves it aside; --data-dir names another folder.",
             )
         with _unpacked(wish.data_dir) as scratch:
-            new = await asyncio.to_thread(_extracted, generation, manifest, scratch, wish.opener)
-            forgotten, warnings = 0, _waiting(manifest)
+            new = await asyncio.to_thread(
+                _extracted, generation, manifest, scratch, wish.opener, keys
+            )
+            forgotten, warnings = 0, [*_waiting(manifest), *unread]
             aside = None
             if not wish.dry_run:
-                forgotten, missed = await _forget_again(new, former, manifest.at)
+                forgotten, missed = await _forget_again(new, former, keys, manifest.at)
                 warnings += missed
                 aside = replace_ledgers(wish.data_dir, new, former, datetime.now(UTC))
                 distrust_index(wish.chroma_path)
@@ -120,23 +127,41 @@ def _unpacked(data_dir: Path) -> Iterator[Path]:
         shutil.rmtree(scratch, ignore_errors=True)
 
 
+Keys = Mapping[str, ContentKey | None]
+"""By paths of ledgers; one that is encrypted, and whose key is not there, is missing."""
+
+
+def _keys(manifest: Manifest, key_of: KeyOf) -> tuple[Keys, list[str]]:
+    """The keys of the ledgers, and what cannot be read: a key may be put back later."""
+    keys, unread = {}, []
+    for ledger in manifest.ledgers:
+        try:
+            keys[ledger.path] = key_of_ledger(ledger.path, key_of)
+        except LedgerKeyError as error:
+            unread.append(
+                f"{ledger.path} is as it was stored, but its pages and records were not read: "
+                f"{error.message}"
+            )
+    return keys, unread
+
+
 def _extracted(
-    generation: Generation, manifest: Manifest, scratch: Path, opener: Opener
+    generation: Generation, manifest: Manifest, scratch: Path, opener: Opener, keys: Keys
 ) -> dict[str, Path]:
-    """Every ledger of the backup as a file of its own, all of it read."""
+    """Every ledger of the backup as a file of its own, all of it read if there is its key."""
     files: dict[str, Path] = {}
     for ledger in manifest.ledgers:
         file = scratch / ledger.path
         file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         ensure_known(file, ledger.schema)
         generation.extract(ledger, file, opener)
-        _compare(ledger, file)
+        if ledger.path in keys:
+            _compare(ledger, contents_of(file, keys[ledger.path]))
         files[ledger.path] = file
     return files
 
 
-def _compare(ledger: CopiedFile, file: Path) -> None:
-    found = contents_of(file)
+def _compare(ledger: CopiedFile, found: Contents) -> None:
     if (found.schema, found.records) != (ledger.schema, ledger.records):
         raise BackupError(
             f"The backup says that {ledger.path} has {ledger.records} records, and it has "
@@ -145,16 +170,18 @@ def _compare(ledger: CopiedFile, file: Path) -> None:
 
 
 async def _forget_again(
-    new: Mapping[str, Path], former: Mapping[str, Path], at: datetime
+    new: Mapping[str, Path], former: Mapping[str, Path], keys: Keys, at: datetime
 ) -> tuple[int, list[str]]:
     """Erase what was forgotten since; how much that was, and what could not be known."""
     forgotten, unknown = 0, []
     for name, file in new.items():
         why = "There is no ledger that says what."
         try:
-            if name in former:
-                forgotten += await forget_again(file, former[name])
+            if name in former and name in keys:
+                forgotten += await forget_again(file, former[name], keys[name])
                 continue
+            if name in former:
+                why = "It cannot be read without its key."
         except StorageError as error:
             why = error.message
         finally:

@@ -5,8 +5,9 @@ from pathlib import Path
 
 import msgspec
 
-from local.backup.ledgers import ledger_files
+from local.backup.ledgers import LedgerFile, key_of_ledger, ledger_files
 from local.backup.replacing import replace_ledgers
+from local.content_key import KeyOf
 from local.errors import BackupError, StorageError
 from local.ledger.door import Contents, contents_of, counted, kept_files
 from local.vectors.config import distrust_index
@@ -26,18 +27,20 @@ class WayBack(msgspec.Struct, frozen=True, kw_only=True):
     lost: int | None
 
 
-def ways_back(data_dir: Path) -> list[WayBack]:
+def ways_back(data_dir: Path, key_of: KeyOf) -> list[WayBack]:
     """What there is to go back to, all of it read; the lock on the folder is the caller's.
 
     Raises:
         BackupError: Nothing was kept.
+        LedgerKeyError: It is encrypted, and its key is missing or another's.
         StorageError: What was kept is damaged.
     """
     found = []
     for name, ledger in ledger_files(data_dir).items():
         if kept := kept_files(ledger):
             schema, file = max(kept.items())
-            found.append(_way_back(name, ledger, schema, file))
+            now = LedgerFile(ledger, key_of_ledger(name, key_of))
+            found.append(_way_back(name, now, schema, file))
     if not found:
         raise BackupError(
             f"{data_dir} holds no ledger from before a migration.",
@@ -58,10 +61,10 @@ def go_back(data_dir: Path, chroma_path: Path, ways: list[WayBack]) -> Path | No
     return aside
 
 
-def _way_back(name: str, ledger: Path, schema: int, file: Path) -> WayBack:
-    there = contents_of(file)
+def _way_back(name: str, ledger: LedgerFile, schema: int, file: Path) -> WayBack:
+    there = contents_of(file, ledger.key)
     try:
-        now: Contents | None = counted(ledger)
+        now: Contents | None = counted(*ledger)
     except StorageError:
         now = None
     return WayBack(

@@ -10,6 +10,7 @@ from pathlib import Path
 import structlog
 
 from local.backup.generations import BackupFolder
+from local.backup.ledgers import LedgerFile
 from local.backup.sealing import Seal
 from local.backup.taking import Ask, Progress, Taken, take
 from local.errors import BackupError, InvalidArgumentsError, Local2Error, OverloadedError
@@ -31,7 +32,7 @@ class Backups:
     def __init__(
         self,
         settings: MemorySettings,
-        ledgers: Callable[[], dict[str, Path]],
+        ledgers: Callable[[], dict[str, LedgerFile]],
         settled: Callable[[], Awaitable[int]],
         clock: Callable[[], datetime],
     ) -> None:

@@ -15,6 +15,7 @@ import msgspec
 
 from local import __version__
 from local.backup.generations import FORMAT, BackupFolder, CopiedFile, Manifest
+from local.backup.ledgers import LedgerFile
 from local.backup.pieces import Pieces
 from local.backup.sealing import Seal
 from local.errors import BackupError, UnwritableError
@@ -56,7 +57,7 @@ class Ask(msgspec.Struct, frozen=True, kw_only=True):
     """What backup to make: of which ledgers, by their paths in the data folder, and where."""
 
     data_dir: Path
-    ledgers: Mapping[str, Path]
+    ledgers: Mapping[str, LedgerFile]
     folder: Path
     seal: Seal
     keep: int
@@ -77,15 +78,17 @@ def take(ask: Ask, progress: Progress) -> Taken:
     """Make a backup.
 
     Raises:
-        BackupError: The folder holds something else, or a copy lacks records.
+        BackupError: The folder holds something else, or a copy lacks records; or there is nothing.
+        LedgerKeyError: A ledger is encrypted with another key.
         StorageError: A ledger cannot be read, or the backup not be written.
         Stopped: As `progress` was asked to.
     """
-    key = ledger_key(next(iter(ask.ledgers.values())))
+    if not ask.ledgers:
+        raise BackupError(f"{ask.data_dir} holds no ledger: nothing is remembered yet.")
     folder = BackupFolder(ask.folder)
-    folder.claim(key)
+    folder.claim([ledger_key(*ledger) for ledger in ask.ledgers.values()])
     earlier = folder.generations()
-    progress.total = 2 * sum(path.stat().st_size for path in ask.ledgers.values())
+    progress.total = 2 * sum(ledger.path.stat().st_size for ledger in ask.ledgers.values())
     with folder.new(ask.at) as generation:
         pieces = Pieces(generation, earlier[-1] if earlier else None, ask.seal)
         manifest = Manifest(
@@ -93,8 +96,8 @@ def take(ask: Ask, progress: Progress) -> Taken:
             local2=__version__,
             at=ask.at,
             ledgers=[
-                _stored(name, path, ask.data_dir, pieces, progress)
-                for name, path in ask.ledgers.items()
+                _stored(name, ledger, ask.data_dir, pieces, progress)
+                for name, ledger in ask.ledgers.items()
             ],
             turns_waiting=ask.turns_waiting,
         )
@@ -105,14 +108,14 @@ def take(ask: Ask, progress: Progress) -> Taken:
 
 
 def _stored(
-    name: str, ledger: Path, data_dir: Path, pieces: Pieces, progress: Progress
+    name: str, ledger: LedgerFile, data_dir: Path, pieces: Pieces, progress: Progress
 ) -> CopiedFile:
-    key = pieces.key_of(ledger_key(ledger))
+    key = pieces.key_of(ledger_key(*ledger))
     with _scratch(data_dir) as scratch:
         copied = scratch / "ledger.sqlite3"
-        before = counted(ledger)
-        size = copy(ledger, copied, progress.advance)
-        contents = _checked(copied, before)
+        before = counted(*ledger)
+        size = copy(ledger.path, copied, ledger.key, progress.advance)
+        contents = _checked(LedgerFile(copied, ledger.key), before)
         with copied.open("rb") as file:
             names = []
             while piece := file.read(PIECE):
@@ -128,8 +131,8 @@ def _stored(
     )
 
 
-def _checked(copied: Path, before: Contents) -> Contents:
-    contents = contents_of(copied)
+def _checked(copied: LedgerFile, before: Contents) -> Contents:
+    contents = contents_of(*copied)
     if contents.records < before.records:
         raise BackupError(
             f"The copy has {contents.records} records of {before.records}.",

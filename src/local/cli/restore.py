@@ -12,9 +12,8 @@ from local.cli.output import FAILED, Output, run_async
 from local.errors import InvalidArgumentsError
 from local.folder import folder_lock
 from local.logs import logging_to
-from local.opening import open_ledger
-from local.protocol.envelope import DEFAULT_TENANT
-from local.settings import MemorySettings, Settings
+from local.opening import content_keys, open_ledgers, tenants_of
+from local.settings import Settings
 
 
 def restore(  # noqa: PLR0913 - one parameter an option
@@ -35,6 +34,7 @@ def restore(  # noqa: PLR0913 - one parameter an option
         data_dir=data_dir or memory.data_dir,
         chroma_path=memory.chroma_path if own else None,
         opener=Opener(identity),
+        key_of=content_keys(settings),
         generation=generation,
         replace=replace,
         dry_run=dry_run,
@@ -63,19 +63,23 @@ def migrate(settings: Settings, output: Output, *, back: bool, yes: bool) -> Non
         folder_lock(settings.memory.data_dir),
     ):
         if back:
-            _go_back(settings.memory, output, yes=yes)
+            _go_back(settings, output, yes=yes)
         else:
-            run_async(_migrated(settings.memory))
+            run_async(_migrated(settings))
             output.text("The ledger has the schema of this local2.")
 
 
-async def _migrated(memory: MemorySettings) -> None:
-    async with open_ledger(memory, DEFAULT_TENANT):
-        pass
+async def _migrated(settings: Settings) -> None:
+    async with open_ledgers(settings.memory, content_keys(settings)) as ledgers:
+        for tenant in tenants_of(settings):
+            if await ledgers.found(tenant):
+                async with ledgers.opened(tenant):
+                    pass
 
 
-def _go_back(memory: MemorySettings, output: Output, *, yes: bool) -> None:
-    ways = ways_back(memory.data_dir)
+def _go_back(settings: Settings, output: Output, *, yes: bool) -> None:
+    memory = settings.memory
+    ways = ways_back(memory.data_dir, content_keys(settings))
     for way in ways:
         output.text(_said(way))
     if not yes:

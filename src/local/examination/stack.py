@@ -1,11 +1,23 @@
 """Asks the running stack, or reads the ledger itself where none runs."""
 
 from collections.abc import AsyncIterator
+from contextlib import nullcontext
+from pathlib import Path
 
+import msgspec
+
+from local.backup.ledgers import ledger_files
 from local.client.access import connected
 from local.client.backups import backup_status
 from local.client.maintenance import memory_status
-from local.errors import RESTORE, BusError, FolderLockedError, ForbiddenError, StorageError
+from local.errors import (
+    RESTORE,
+    BusError,
+    ConfigError,
+    FolderLockedError,
+    ForbiddenError,
+    StorageError,
+)
 from local.examination.memory import (
     backups,
     consolidation,
@@ -20,10 +32,11 @@ from local.examination.memory import (
 from local.examination.result import CheckResult, broken
 from local.folder import folder_lock
 from local.ledger.records import Counts
-from local.opening import configured_key, has_ledger, open_ledger, refuse_a_missing_ledger
+from local.opening import Ledgers, content_keys, open_ledgers, tenants_of
 from local.protocol.envelope import DEFAULT_TENANT
 from local.settings import MemorySettings, Settings
 from local.vectors.config import count_vectors
+from local.vectors.names import name_of
 
 PATIENCE = 2.0
 """Seconds to wait for a stack; one that runs answers at once."""
@@ -58,34 +71,56 @@ async def check_stack(settings: Settings, *, deep: bool) -> AsyncIterator[CheckR
         yield CheckResult(name="stack", verdict="note", detail=error.message, remedy=error.remedy)
     except BusError as error:
         yield CheckResult(name="stack", verdict="note", detail=error.message, remedy=error.remedy)
-        async for finding in _ledger(settings.memory, deep=deep):
+        async for finding in _ledgers(settings, deep=deep):
             yield finding
 
 
-async def _ledger(memory: MemorySettings, *, deep: bool) -> AsyncIterator[CheckResult]:
-    """Without a stack, the ledger is read; its index is compared at the next start."""
+async def _ledgers(settings: Settings, *, deep: bool) -> AsyncIterator[CheckResult]:
+    """Without a stack every ledger is read; its index is compared at the next start."""
+    memory = settings.memory
+    if memory.data_dir.is_file():  # the check of the folder reports it
+        return
+    whole: set[Path] = set()
     try:
-        key = configured_key(memory)
-        refuse_a_missing_ledger(memory, DEFAULT_TENANT, key)
-        if memory.data_dir.is_file():  # the check of the folder reports it
-            return
-        if not has_ledger(memory, DEFAULT_TENANT, key):
-            yield CheckResult(name="ledger", verdict="ok", detail="nothing is remembered yet")
-            return
-        with folder_lock(memory.data_dir):
-            async with open_ledger(memory, DEFAULT_TENANT, key) as ledger:
-                counts = await ledger.counts()
-                yield CheckResult(name="ledger", verdict="ok", detail=counted(counts))
-                yield tasks(await ledger.backlog.counts())
-                if deep:
-                    vectors = count_vectors(memory.chroma_path, memory.collection)
-                    yield _whole(await ledger.unsound())
-                    yield _compared(counts, vectors)
+        with folder_lock(memory.data_dir) if ledger_files(memory.data_dir) else nullcontext():
+            async with open_ledgers(memory, content_keys(settings)) as ledgers:
+                for tenant in tenants_of(settings):
+                    async for finding in _ledger(memory, ledgers, tenant, whole if deep else None):
+                        yield _of(tenant, finding)
     except FolderLockedError as error:
         detail = f"Not read: process {error.holder} works on it, and does not answer on the bus."
         yield CheckResult(name="ledger", verdict="broken", detail=detail, remedy=UNANSWERED)
+    except (StorageError, ConfigError) as error:
+        yield broken("ledger", error)
+
+
+async def _ledger(
+    memory: MemorySettings, ledgers: Ledgers, tenant: str, whole: set[Path] | None
+) -> AsyncIterator[CheckResult]:
+    """Of one tenant; `whole`: files of which all was read, None where that is not wanted."""
+    try:
+        path = await ledgers.found(tenant)
+        if path is None:
+            yield CheckResult(name="ledger", verdict="ok", detail="nothing is remembered yet")
+            return
+        async with ledgers.opened(tenant) as ledger:
+            counts = await ledger.counts()
+            yield CheckResult(name="ledger", verdict="ok", detail=counted(counts))
+            yield tasks(await ledger.backlog.counts())
+            if whole is None:
+                return
+            if path not in whole:  # tenants without a key share one
+                whole.add(path)
+                yield _whole(await ledger.unsound())
+            collection = name_of(memory.collection, tenant, "serving")
+            yield _compared(counts, count_vectors(memory.chroma_path, collection))
     except StorageError as error:
         yield broken("ledger", error)
+
+
+def _of(tenant: str, finding: CheckResult) -> CheckResult:
+    name = finding.name if tenant == DEFAULT_TENANT else f"{finding.name} of {tenant}"
+    return msgspec.structs.replace(finding, name=name)
 
 
 def _whole(problems: list[str]) -> CheckResult:

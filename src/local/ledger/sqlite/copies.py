@@ -1,4 +1,4 @@
-"""What a copy of a ledger holds, read from a file that nobody has open."""
+"""What a ledger or a copy of one holds, read from its file, an encrypted one with its key."""
 
 import sqlite3
 from collections.abc import Iterator
@@ -7,9 +7,11 @@ from pathlib import Path
 
 import msgspec
 
+from local.content_key import ContentKey
 from local.errors import DamagedError, StorageError
 from local.ledger.sqlite.database import damages
 from local.ledger.sqlite.database.copies import copy, refuse_without_room
+from local.ledger.sqlite.database.files import open_to_read
 from local.ledger.sqlite.database.migration import kept_files
 from local.ledger.sqlite.database.soundness import as_storage_error
 from local.ledger.sqlite.rows import SQL
@@ -35,14 +37,15 @@ class Contents(msgspec.Struct, frozen=True, kw_only=True):
     records: int
 
 
-def contents_of(file: Path) -> Contents:
-    """Read all of a copy.
+def contents_of(file: Path, key: ContentKey | None) -> Contents:
+    """Read all of a copy that nobody has open.
 
     Raises:
         DamagedError: A page or a record of it is missing or damaged.
+        LedgerKeyError: The key is another's.
         StorageError: It is no ledger, or of a newer local2.
     """
-    with _read(file) as connection:
+    with _read(file, key, immutable=True) as connection:
         if found := damages(connection):
             raise DamagedError(f"{file} is damaged: {found[0]}.")
         contents, last = _counted(connection)
@@ -52,13 +55,13 @@ def contents_of(file: Path) -> Contents:
     return contents
 
 
-def counted(file: Path) -> Contents:
+def counted(file: Path, key: ContentKey | None) -> Contents:
     """What a ledger holds now, without reading the rest of it.
 
     Raises:
         StorageError: It cannot be read.
     """
-    with _read(file, immutable=False) as connection:
+    with _read(file, key) as connection:
         return _counted(connection)[0]
 
 
@@ -75,24 +78,23 @@ def ensure_known(file: Path, schema: int) -> None:
         )
 
 
-def ledger_key(file: Path) -> bytes:
-    """The random key of a ledger, by which its copies are known.
+def ledger_key(file: Path, key: ContentKey | None) -> bytes:
+    """The random key of a ledger, by which its copies are known; `key` decrypts it.
 
     Raises:
         StorageError: It cannot be read.
     """
-    (row,) = rows_of(file, "erasure_key")
+    (row,) = rows_of(file, "erasure_key", key)
     return bytes(row["key"])
 
 
-def rows_of(file: Path, statement: str) -> list[sqlite3.Row]:
+def rows_of(file: Path, statement: str, key: ContentKey | None) -> list[sqlite3.Row]:
     """The rows of a named statement about the whole ledger.
 
     Raises:
         StorageError: It cannot be read.
     """
-    with _read(file, immutable=False) as connection:
-        connection.row_factory = sqlite3.Row
+    with _read(file, key) as connection:
         return connection.execute(SQL[statement]).fetchall()
 
 
@@ -103,11 +105,11 @@ def _counted(connection: sqlite3.Connection) -> tuple[Contents, int]:
 
 
 @contextmanager
-def _read(file: Path, *, immutable: bool = True) -> Iterator[sqlite3.Connection]:
-    """`immutable`: nobody has it open, and no file is made beside it."""
-    only = "immutable=1" if immutable else "mode=ro"
-    try:
-        with closing(sqlite3.connect(f"{file.resolve().as_uri()}?{only}", uri=True)) as connection:
+def _read(
+    file: Path, key: ContentKey | None, *, immutable: bool = False
+) -> Iterator[sqlite3.Connection]:
+    with closing(open_to_read(file, key, immutable=immutable)) as connection:
+        try:
             yield connection
-    except sqlite3.Error as error:
-        raise as_storage_error(error, file) from error
+        except connection.Error as error:
+            raise as_storage_error(error, file) from error

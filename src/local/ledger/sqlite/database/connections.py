@@ -9,7 +9,7 @@ from typing import Any
 
 from local.content_key import ContentKey
 from local.errors import StorageError
-from local.ledger.sqlite.database.encryption import connect_encrypted
+from local.ledger.sqlite.database.files import open_file, open_to_read
 from local.ledger.sqlite.database.migration import migrate
 from local.ledger.sqlite.database.soundness import as_storage_error, damages, refuse_damage
 from local.ledger.sqlite.database.tally import Tally
@@ -61,7 +61,7 @@ def holds(path: Path, statement: str, values: Mapping[str, Any]) -> bool:
 
 def _first_row(path: Path, statement: str, values: Mapping[str, Any]) -> Row | None:
     try:
-        with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)) as connection:
+        with closing(open_to_read(path)) as connection:
             row: Row | None = connection.execute(statement, values).fetchone()
     except sqlite3.Error as error:
         raise as_storage_error(error, path) from error
@@ -77,26 +77,18 @@ def connect(
         LedgerKeyError: The key is another's, or there is nothing to decrypt with.
         StorageError: It cannot be opened.
     """
-    options = {"isolation_level": None, "cached_statements": 256, "timeout": patience}
-    if key is None:
-        connection = _connect_plain(path, **options)
-    else:
-        connection = connect_encrypted(path, key, **options)
+    options: dict[str, Any] = {
+        "isolation_level": None,
+        "cached_statements": 256,
+        "timeout": patience,
+    }
+    connection = open_file(path, key, **options)
     try:
         for pragma in PRAGMAS:
             connection.execute(f"PRAGMA {pragma}")
     except connection.Error as error:
         connection.close()
         raise as_storage_error(error, path) from error
-    return connection
-
-
-def _connect_plain(path: Path, **options: Any) -> SqlConnection:
-    try:
-        connection: SqlConnection = sqlite3.connect(path, **options)
-    except sqlite3.Error as error:
-        raise as_storage_error(error, path) from error
-    connection.row_factory = sqlite3.Row
     return connection
 
 
@@ -132,7 +124,7 @@ def connect_to_write(
     connection = connect(path, key, OPEN_PATIENCE)
     try:
         refuse_damage(connection, path)
-        migrate(connection, path, migrations)
+        migrate(connection, path, migrations, key)
         tally.open(connection)
         connection.execute(f"PRAGMA busy_timeout = {BUSY_PATIENCE * 1000:.0f}")
     except connection.Error as error:

@@ -1,6 +1,7 @@
 """Copies of a database, as it is at one moment, while others go on writing.
 
 SQLite's own backup copies pages, so that what did not change lies where it lay in an earlier copy.
+Pages of an encrypted database are encrypted anew, with the same key.
 """
 
 import os
@@ -10,7 +11,9 @@ from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
+from local.content_key import ContentKey
 from local.errors import StorageError, UnwritableError
+from local.ledger.sqlite.database.files import open_file
 from local.ledger.sqlite.database.soundness import as_storage_error
 
 PAGES = 256
@@ -30,32 +33,35 @@ def size_of(connection: sqlite3.Connection) -> int:
     return int(pages) * int(size)
 
 
-def copy(source: Path, target: Path, copied: Copied = lambda _: None) -> int:
+def copy(
+    source: Path, target: Path, key: ContentKey | None, copied: Copied = lambda _: None
+) -> int:
     """Copy all that is committed now into a file of its own, readable by its owner only.
 
-    Returns its size in bytes. The target is not there yet.
+    Returns its size in bytes. The target is not there yet; the key is that of both.
 
     Raises:
+        LedgerKeyError: The key is another's.
         StorageError: It cannot be read, or there is no room.
     """
     try:
         os.close(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
     except OSError as error:
         raise UnwritableError(target.parent, error) from error
-    try:
-        with (
-            closing(sqlite3.connect(source, isolation_level=None)) as reading,
-            closing(sqlite3.connect(target, isolation_level=None)) as writing,
-        ):
+    with (
+        closing(open_file(source, key, isolation_level=None)) as reading,
+        closing(open_file(target, key, isolation_level=None)) as writing,
+    ):
+        try:
             reading.execute("BEGIN")
             reading.execute("SELECT count(*) FROM sqlite_master").fetchone()  # from here on
             size = size_of(reading)
             refuse_without_room(target.parent, size)
             _copy_pages(reading, writing, size, copied)
             writing.execute("PRAGMA journal_mode = DELETE")
-        _sync(target)
-    except sqlite3.Error as error:
-        raise as_storage_error(error, source) from error
+        except reading.Error as error:
+            raise as_storage_error(error, source) from error
+    _sync(target)
     return size
 
 

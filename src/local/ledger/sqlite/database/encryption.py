@@ -13,8 +13,16 @@ from local.errors import LedgerKeyError
 from local.ledger.sqlite.database.soundness import as_storage_error, primary_code
 
 
-def connect_encrypted(path: Path, key: ContentKey, **options: Any) -> sqlite3.Connection:
+def connect_encrypted(
+    path: Path, key: ContentKey, *, name: str | Path | None = None, **options: Any
+) -> sqlite3.Connection:
     """Open a file that is encrypted with this key, or make one.
+
+    Args:
+        path: Where it is.
+        key: Decrypts it.
+        name: What SQLite opens, where that is a URI of the path.
+        options: Of `sqlite3.connect`.
 
     Raises:
         LedgerKeyError: The key is another's, or SQLCipher is not installed.
@@ -22,7 +30,7 @@ def connect_encrypted(path: Path, key: ContentKey, **options: Any) -> sqlite3.Co
     """
     driver = _driver(path)
     try:
-        connection: sqlite3.Connection = driver.connect(path, **options)
+        connection: sqlite3.Connection = driver.connect(name or path, **options)
     except driver.Error as error:
         raise as_storage_error(error, path) from error
     connection.row_factory = driver.Row

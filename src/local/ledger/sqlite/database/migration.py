@@ -10,14 +10,20 @@ from pathlib import Path
 
 import structlog
 
+from local.content_key import ContentKey
 from local.errors import StorageError, UnwritableError
 from local.ledger.sqlite.database.copies import copy
 
 log = structlog.get_logger()
 
 
-def migrate(connection: sqlite3.Connection, path: Path, migrations: Sequence[Traversable]) -> None:
-    """Execute the migrations that the database lacks, all or none.
+def migrate(
+    connection: sqlite3.Connection,
+    path: Path,
+    migrations: Sequence[Traversable],
+    key: ContentKey | None,
+) -> None:
+    """Execute the migrations that the database lacks, all or none; `key` encrypts the copy, too.
 
     Raises:
         StorageError: It is newer than they are, or there is no room for a copy.
@@ -30,7 +36,7 @@ def migrate(connection: sqlite3.Connection, path: Path, migrations: Sequence[Tra
         )
     if version == len(migrations):
         return
-    kept = _keep(path, version) if version else None
+    kept = _keep(path, version, key) if version else None
     script = "\n".join(file.read_text(encoding="utf-8") for file in migrations[version:])
     connection.executescript(f"BEGIN; {script}\nPRAGMA user_version = {len(migrations)}; COMMIT;")
     for file in kept_files(path).values() if kept else ():
@@ -62,12 +68,12 @@ def drop_kept(path: Path) -> None:
         log.info("kept_before_migration_deleted", path=str(file))
 
 
-def _keep(path: Path, version: int) -> Path:
+def _keep(path: Path, version: int, key: ContentKey | None) -> Path:
     kept = path.with_name(f"{path.stem}.schema-{version}{path.suffix}")
     unfinished = kept.with_suffix(".part")
     unfinished.unlink(missing_ok=True)
     try:
-        copy(path, unfinished)
+        copy(path, unfinished, key)
     except StorageError:
         unfinished.unlink(missing_ok=True)
         raise

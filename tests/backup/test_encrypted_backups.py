@@ -1,0 +1,219 @@
+"""Backups, restores and migrations of tenants with a key: encrypted all the way, and checked."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+from backups import back_up, bring_back, data_dir, generations, remember
+from commands import answer, local2
+from local.app import open_stack
+from local.content_key import ContentKey, KeyOf
+from local.errors import LedgerKeyError
+from local.ledger.door import Ledger
+from local.ledger.erasures import Lifting, Selection
+from local.ledger.sqlite.database import Database
+from local.ledger.sqlite.database.migration import kept_files
+from local.ledger.sqlite.sql import migrations
+from local.opening import content_keys, open_ledger
+from local.protocol.envelope import utc_now
+from stacks import settings_in
+from tenant_agents import ACCOUNTS, agent, token_for, with_tenants
+
+pytest.importorskip("sqlcipher3")
+DENSEST = "Osmium is the densest metal."
+OPEN = "Gallium melts in a hand."
+OWN = "tenants/acme/ledger.sqlite3"
+SCHEMA = len(migrations())
+
+
+def files_with(text: str, folder: Path) -> list[Path]:
+    files = [file for file in folder.rglob("*") if file.is_file()]
+    return [file for file in files if text.encode() in file.read_bytes()]
+
+
+def key_in(folder: Path) -> ContentKey:
+    return ContentKey.read(folder / ACCOUNTS / "acme" / "content.key")
+
+
+async def count(folder: Path, key: ContentKey) -> int:
+    async with open_ledger(settings_in(folder).memory, "acme", key) as ledger:
+        return (await ledger.counts()).records
+
+
+@pytest.fixture
+async def key(tmp_path: Path) -> ContentKey:
+    """Of acme, which has three records in a file of its own; there is no other ledger."""
+    key = ContentKey.create(tmp_path / "acme.key")
+    await remember(tmp_path, 0, 3, tenant="acme", key=key)
+    return key
+
+
+@pytest.fixture
+def key_of(key: ContentKey) -> KeyOf:
+    return {"acme": key}.get
+
+
+@pytest.mark.usefixtures("worker_here")
+async def test_an_encrypted_tenant_beside_a_plain_one_is_backed_up_while_the_stack_runs(
+    tmp_path: Path,
+) -> None:
+    settings = with_tenants(tmp_path, "beta")
+    assert local2(tmp_path, "tenants", "add", "acme", "--encrypt").returncode == 0
+    async with open_stack(settings, log_folder=tmp_path, with_generator=False) as stack:
+        for tenant, said in (("acme", DENSEST), ("beta", OPEN)):
+            token = token_for(tmp_path, tenant, "ada")
+            async with agent(tmp_path, stack.url, tenant) as connected:
+                args = {"content": said, "scope": "user"}
+                assert (await connected.call("remember_fact", args, token=token)).ok
+        made = await asyncio.to_thread(answer, tmp_path, "backup", "backups")
+        assert (made["ledgers"], made["records"]) == (2, 2)
+    backups, elsewhere = tmp_path / "backups", tmp_path / "elsewhere"
+    assert files_with("Gallium", backups) != []
+    assert files_with("Osmium", backups) == []
+
+    restored = await asyncio.to_thread(
+        local2, tmp_path, "restore", "backups", "--data-dir", str(data_dir(elsewhere))
+    )
+    assert restored.returncode == 0, restored.stderr
+    assert "not read" not in restored.stderr
+    assert files_with("Osmium", elsewhere) == []
+    there = replace(settings, memory=settings_in(elsewhere).memory)
+    async with (
+        open_stack(there, log_folder=elsewhere, with_generator=False) as stack,
+        agent(tmp_path, stack.url, "acme") as connected,
+    ):
+        token = token_for(tmp_path, "acme", "ada")
+        found = await connected.call("recall", {"query": "the densest metal"}, token=token)
+    assert DENSEST in found.content
+
+
+@pytest.mark.usefixtures("worker_here")
+async def test_without_the_key_there_is_no_backup_and_it_is_said_why(tmp_path: Path) -> None:
+    settings = with_tenants(tmp_path)
+    assert local2(tmp_path, "tenants", "add", "acme", "--encrypt").returncode == 0
+    async with open_stack(settings, log_folder=tmp_path, with_generator=False):
+        (tmp_path / ACCOUNTS / "acme" / "content.key").unlink()
+        failed = await asyncio.to_thread(local2, tmp_path, "backup", "backups")
+
+    assert failed.returncode == 1
+    assert "no key of the tenant acme" in " ".join(failed.stderr.split())
+    assert not (tmp_path / "backups").exists()
+
+
+async def test_the_only_ledger_may_be_an_encrypted_one_and_others_may_come(
+    tmp_path: Path, key_of: KeyOf
+) -> None:
+    first = back_up(tmp_path, tmp_path / "backups", key_of=key_of)
+    await remember(tmp_path, 0, 2)
+    second = back_up(tmp_path, tmp_path / "backups", key_of=key_of)
+
+    found = [[one.path for one in taken.manifest.ledgers] for taken in (first, second)]
+    assert found == [[OWN], ["ledger.sqlite3", OWN]]
+    assert len(generations(tmp_path / "backups")) == 2
+
+
+async def test_who_restores_without_the_key_learns_what_was_not_read_and_may_add_it_later(
+    tmp_path: Path, key: ContentKey, key_of: KeyOf
+) -> None:
+    back_up(tmp_path, tmp_path / "backups", key_of=key_of)
+    elsewhere = tmp_path / "elsewhere"
+    unread, forgotten = (await bring_back(tmp_path / "backups", elsewhere)).warnings
+
+    assert unread.startswith(f"{OWN} is as it was stored")
+    assert "no key of the tenant acme" in unread
+    assert "may be back" in forgotten
+    assert await count(elsewhere, key) == 3
+
+
+async def test_another_key_restores_nothing(tmp_path: Path, key_of: KeyOf) -> None:
+    back_up(tmp_path, tmp_path / "backups", key_of=key_of)
+    another = ContentKey.create(tmp_path / "another.key")
+
+    with pytest.raises(LedgerKeyError, match="does not decrypt"):
+        await bring_back(tmp_path / "backups", tmp_path / "elsewhere", key_of={"acme": another}.get)
+    assert not (data_dir(tmp_path / "elsewhere") / OWN).exists()
+
+
+async def test_what_an_encrypted_tenant_forgot_since_is_forgotten_again(
+    tmp_path: Path, key: ContentKey, key_of: KeyOf
+) -> None:
+    back_up(tmp_path, tmp_path / "backups", key_of=key_of)
+    async with open_ledger(settings_in(tmp_path).memory, "acme", key) as ledger:
+        chosen = Selection(owner="ada", id="r1")
+        selected = await ledger.erasures.select(chosen)
+        async for _ in ledger.erasures.erase(chosen, selected.rows, Lifting(at=utc_now())):
+            pass
+    restored = await bring_back(tmp_path / "backups", tmp_path, replace=True, key_of=key_of)
+
+    assert (restored.forgotten, restored.warnings) == (1, [])
+    assert await count(tmp_path, key) == 2
+
+
+@pytest.fixture
+async def old(tmp_path: Path) -> Path:
+    """An encrypted ledger of the schema before this one, of a tenant of accounts."""
+    await asyncio.to_thread(with_tenants, tmp_path)
+    await asyncio.to_thread(local2, tmp_path, "tenants", "add", "acme", "--encrypt")
+    path = data_dir(tmp_path) / OWN
+    path.parent.mkdir(parents=True)
+    async with Database.open(
+        path, migrations()[: SCHEMA - 1], counted="record", key=key_in(tmp_path)
+    ):
+        pass
+    return path
+
+
+async def test_an_encrypted_ledger_is_migrated_and_the_way_back_is_encrypted_too(
+    tmp_path: Path, old: Path
+) -> None:
+    done = await asyncio.to_thread(local2, tmp_path, "migrate")
+    assert done.returncode == 0, done.stderr
+    kept = kept_files(old)
+    assert list(kept) == [SCHEMA - 1]
+    assert not kept[SCHEMA - 1].read_bytes().startswith(b"SQLite format 3")
+    async with Ledger.open(old, "acme", key=key_in(tmp_path)):
+        pass
+    await remember(tmp_path, 0, 2, tenant="acme", key=key_in(tmp_path))
+
+    back = await asyncio.to_thread(local2, tmp_path, "migrate", "--back", "--yes")
+    assert back.returncode == 0, back.stderr
+    assert "2 records are lost" in " ".join(back.stdout.split())
+    async with Database.open(old, migrations()[: SCHEMA - 1], key=key_in(tmp_path)) as database:
+        found = await database.read(lambda c: c.execute("SELECT * FROM record").fetchall())
+    assert found == []
+
+
+async def test_without_the_key_nothing_is_migrated(tmp_path: Path, old: Path) -> None:
+    before = old.read_bytes()
+    (tmp_path / ACCOUNTS / "acme" / "content.key").unlink()
+    failed = await asyncio.to_thread(local2, tmp_path, "migrate")
+
+    assert failed.returncode == 1
+    assert "encrypted" in failed.stderr
+    assert old.read_bytes() == before
+
+
+async def test_the_doctor_reads_every_ledger_and_names_the_one_without_its_key(
+    tmp_path: Path,
+) -> None:
+    settings = await asyncio.to_thread(with_tenants, tmp_path, "beta")
+    for tenant in ("acme", "gone"):
+        await asyncio.to_thread(local2, tmp_path, "tenants", "add", tenant, "--encrypt")
+    key_of = content_keys(settings)
+    for tenant, notes in (("acme", 3), ("beta", 2), ("gone", 1)):
+        await remember(tmp_path, 0, notes, tenant=tenant, key=key_of(tenant))
+    (tmp_path / ACCOUNTS / "gone" / "content.key").unlink()
+
+    found = {one["name"]: one for one in await asyncio.to_thread(checks, tmp_path)}
+    assert found["ledger of acme"]["detail"].startswith("3 records")
+    assert found["ledger of beta"]["detail"].startswith("2 records")
+    assert found["ledger of gone"]["verdict"] == "broken"
+    assert [found[f"whole ledger{of}"]["verdict"] for of in ("", " of acme")] == ["ok", "ok"]
+    assert "whole ledger of beta" not in found  # it is in the one that all share
+
+
+def checks(folder: Path) -> list[dict[str, str]]:
+    found: list[dict[str, str]] = answer(folder, "doctor", "--deep")
+    return found
