@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from local.admission import BULK, BULK_AT_ONCE, Admission, is_deeper
+from local.admission import BULK, BULK_AT_ONCE, Admission, bulk_slots_of, is_deeper
 from local.bus.connection import Connection
 from local.bus.participant import RETRY_AFTER
 from local.bus.tool_host import ToolHost
@@ -172,3 +172,9 @@ def test_bulk_that_is_too_much_is_refused_and_small_requests_are_not() -> None:
             pass
         with admission.admitted(BOB, DATA):
             pass
+
+
+def test_bulk_has_no_more_slots_than_other_requests() -> None:
+    bulk = bulk_slots_of(LimitSettings(requests=5, tenant_requests=3, user_requests=1))
+
+    assert (bulk.running, bulk.running_tenant, bulk.running_user) == (5, 3, 1)
