@@ -5,7 +5,7 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 import nats
@@ -13,9 +13,12 @@ import nats.errors
 from nats.aio.client import Client
 
 from echo import ECHO, INSERT, MESSAGES
+from local.bus.connection import Headers
+from local.bus.identity import bearer
 from local.protocol import subjects
 from local.protocol.envelope import decode, encode, new_id, seal
 from local.protocol.payloads import Empty, MemoryStatus, ToolRequest, ToolResult
+from local.tenants.credentials import Credentials
 from processes import running_echo, running_stack
 from report import percentile
 
@@ -31,12 +34,15 @@ T = TypeVar("T", bound=msgspec.Struct)
 class Asker:
     """Requests to the stack and to the echo responder; an answer that is no success raises."""
 
-    def __init__(self, client: Client) -> None:
+    def __init__(self, client: Client, headers: Headers | None = None) -> None:
         self._client = client
+        self._headers = headers
 
     async def tool(self, name: str, data: bytes) -> bytes:
         """Ask a tool, with the bytes that `request_of` made."""
-        answer = await self._client.request(subjects.tool_request(name), data, timeout=TIMEOUT)
+        answer = await self._client.request(
+            subjects.tool_request(name), data, timeout=TIMEOUT, headers=self._headers
+        )
         if b'"ok":true' not in answer.data:
             raise AssertionError(answer.data.decode())
         return answer.data
@@ -65,7 +71,9 @@ class Asker:
 
     async def status(self, *, within: float = TIMEOUT) -> MemoryStatus:
         data = encode(seal(Empty(), type="request", source="benchmark"))
-        answer = await self._client.request(subjects.MEMORY_STATUS, data, timeout=within)
+        answer = await self._client.request(
+            subjects.MEMORY_STATUS, data, timeout=within, headers=self._headers
+        )
         return decode(answer.data, MemoryStatus).payload
 
     async def all_indexed(self, watch: Callable[[int], None] = lambda _: None) -> None:
@@ -104,10 +112,14 @@ async def stack_and_echo(folder: Path) -> AsyncIterator[Asker]:
 
 
 @asynccontextmanager
-async def asking(url: str) -> AsyncIterator[Asker]:
-    client = await nats.connect(url)
+async def asking(url: str, credentials: Credentials | None = None) -> AsyncIterator[Asker]:
+    """Connect; with credentials for the person of their token."""
+    who: dict[str, Any] = {}
+    if credentials is not None:
+        who = {"nkeys_seed_str": credentials.seed, "inbox_prefix": credentials.inbox}
+    client = await nats.connect(url, **who)
     try:
-        yield Asker(client)
+        yield Asker(client, bearer(credentials.token) if credentials else None)
     finally:
         await client.close()
 

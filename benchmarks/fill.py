@@ -4,7 +4,7 @@ The stack may be running or not: SQLite takes rows from a second process as well
 makes the stack's indexer look at them. Only `fill_index` needs a folder that no stack runs on.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -28,7 +28,11 @@ NOISE = 0.5
 
 
 async def write_records(
-    data_dir: Path, records: Sequence[NewRecord], vectors: FloatMatrix | None = None
+    data_dir: Path,
+    records: Sequence[NewRecord],
+    vectors: FloatMatrix | None = None,
+    *,
+    tenant: str = DEFAULT_TENANT,
 ) -> None:
     """Add records, each with an id of its own.
 
@@ -36,9 +40,10 @@ async def write_records(
         data_dir: The data folder of a stack; the ledger in it is made if it is missing.
         records: What to add.
         vectors: Their vectors, a row a record, so that the indexer has nothing to embed.
+        tenant: Whose they are.
     """
     async with Database.open(data_dir / "ledger.sqlite3", migrations()) as database:
-        ledger = Ledger(database, DEFAULT_TENANT)
+        ledger = Ledger(database, tenant)
         for start in range(0, len(records), TOGETHER):
             piece = slice(start, start + TOGETHER)
             await ledger.records.store(records[piece])
@@ -48,9 +53,17 @@ async def write_records(
 
 def fill_index(chroma_path: Path, ids: Sequence[str], vectors: FloatMatrix) -> None:
     """Put records' vectors into a stack's index, so that it need not when it starts."""
+    fill_indexes(chroma_path, {DEFAULT_TENANT: ids}, vectors)
+
+
+def fill_indexes(
+    chroma_path: Path, tenants: Mapping[str, Sequence[str]], vectors: FloatMatrix
+) -> None:
+    """The same for several tenants, which have the same vectors under other ids."""
     with VectorIndex.open(chroma_path, MemorySettings().collection) as index:
-        index.ensure(DEFAULT_TENANT, MODEL, vectors.shape[1])
-        index.upsert(DEFAULT_TENANT, ids, vectors)
+        for tenant, ids in tenants.items():
+            index.ensure(tenant, MODEL, vectors.shape[1])
+            index.upsert(tenant, ids, vectors)
 
 
 def episodes(texts: Sequence[str]) -> list[NewRecord]:

@@ -1,177 +1,221 @@
-"""What tenants cost each other: a quiet one beside a flood, many beside one, and memory meanwhile.
+"""What accounts cost, and tenants each other: many beside one, a quiet one beside a flood.
 
-Each tenant has a memory of its own over one ledger in this process, found by words alone, and takes
-its turn as requests of the bus do. `--minutes N` prolongs the flood whose memory is measured.
+Over the bus, each stack in a process of its own, and so is the flood. `--minutes N` prolongs the
+flood whose memory is measured.
 """
 
 import asyncio
 import itertools
-import os
+import multiprocessing
 import tempfile
 import time
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from pathlib import Path
-from unittest.mock import AsyncMock
 
+from accounts import as_user, make_accounts
 from chat import messages, questions
-from client import alternating, latency
+from client import USER, Ask, Asker, alternating, asking, latency, request_of
 from fairness import said
-from footprint import resident
-from local.admission import Admission
-from local.errors import OverloadedError, VectorError
-from local.fair_slots import FairSlots
-from local.ledger.door import Ledger
-from local.ledger.sqlite.database import Database
-from local.ledger.sqlite.sql import migrations
-from local.memory.recall.recaller import SEARCHES, RecallRequest
-from local.memory.tenant import Memory
-from local.protocol.conversation import ConversationMessage
-from local.protocol.envelope import Caller
-from local.settings import MemorySettings
+from fill import fill_indexes, made_up_vectors, write_records
+from flooding import CLIENTS, Flood, flooding
+from footprint import stack_memory
+from local.ledger.records import NewRecord
+from local.tenants.credentials import Credentials
+from local.vectors.matrix import FloatMatrix
+from local.vectors.minilm import MiniLM
+from processes import chroma_dir, data_dir, running_stack
 from report import Figure, milliseconds, percentile, ratio, run
 
 TENANTS = 100
 RECORDS = 1_000
-CLIENTS = 200
 USERS = 50
-INGESTED = 20
-BLOCKS = 5
-RECALLS = 40
-FLOOD_SECONDS = 15.0
+BLOCKS = 9
+REQUESTS = 100
+FLOOD_BLOCKS = 5
+FLOOD_RECALLS = 20
+FLOOD_SECONDS = 30.0
 POLL = 0.25
-USER, FLOODING = "ada", "flooding"
+FLOODING = "flooding"
+TOPIC = "user.language_preference"
 
-
-class Tenants:
-    """Memories over one ledger, behind one admission."""
-
-    def __init__(self, database: Database) -> None:
-        vectors = AsyncMock()
-        vectors.search.side_effect = VectorError("Nobody embeds here.")
-        searches = FairSlots(SEARCHES)
-        self._admission = Admission()
-        self.memories = [
-            Memory(
-                Ledger(database, name),
-                vectors,
-                MemorySettings(starting_timeout=0),
-                announce=AsyncMock(),
-                searches=searches,
-            )
-            for name in (FLOODING, *(f"tenant{n}" for n in range(TENANTS)))
-        ]
-        self.refused = 0
-
-    async def recall(self, memory: Memory, query: str, user: str = USER) -> None:
-        caller = Caller(tenant=memory.tenant, user=user, session_id="s9")
-        data = query.encode()
-        with self._admission.admitted(caller.principal, data):
-            async with self._admission.slot(caller.principal, data):
-                await memory.of(caller).recall(RecallRequest(query=query, top_k=5))
-
-    async def ingest(self, memory: Memory, texts: list[str], user: str) -> None:
-        caller = Caller(tenant=memory.tenant, user=user)
-        told = [ConversationMessage(role="user", content=text) for text in texts]
-        data = "".join(texts).encode()
-        with self._admission.admitted(caller.principal, data):
-            async with self._admission.slot(caller.principal, data):
-                await memory.of(caller).intake.store_conversation(told, "s1")
-
-    @asynccontextmanager
-    async def flood(self) -> AsyncIterator[None]:
-        """Half of the clients recall, the others ingest, without a pause, for one tenant."""
-        ending, number = False, itertools.count()
-
-        async def ask(client: int) -> None:
-            user, asked = f"user{client % USERS}", asking(client)
-            while not ending:
-                try:
-                    if client % 2:
-                        await self.recall(self.memories[0], next(asked), user)
-                    else:
-                        texts = [f"Number {next(number)}: {next(asked)}" for _ in range(INGESTED)]
-                        await self.ingest(self.memories[0], texts, user)
-                except OverloadedError as error:
-                    self.refused += 1
-                    await asyncio.sleep(error.retry_after or POLL)
-
-        clients = [asyncio.create_task(ask(n)) for n in range(CLIENTS)]
-        try:
-            yield
-        finally:
-            ending = True
-            await asyncio.gather(*clients)
+Filled = Mapping[str, Sequence[NewRecord]]
+"""What each tenant has."""
 
 
 async def measure(minutes: int = 0) -> list[Figure]:
+    embedder = MiniLM.load(Path("models"))
+    texts = messages(RECORDS, seed=1)
+    vectors = made_up_vectors(embedder, texts)
+    names = [f"tenant{n}" for n in range(TENANTS)]
     with tempfile.TemporaryDirectory() as name:
-        file = Path(name) / "ledger.sqlite3"
-        async with Database.open(file, migrations(), counted="record") as database:
-            tenants = Tenants(database)
-            for seed, memory in enumerate(tenants.memories):
-                await memory.ledger.records.store(said(USER, messages(RECORDS, seed=seed)))
+        folder = Path(name)
+        few, many = names[:1], [*names, FLOODING]
+        await fill(folder / "plain", {"default": said(USER, texts)}, vectors)
+        await fill(folder / "few", {tenant: said(USER, texts) for tenant in few}, vectors)
+        figures = await of_accounts(folder, few[0])
+        await fill(folder / "many", {tenant: said(USER, texts) for tenant in many}, vectors)
+        async with Stack.running(folder / "many", many) as stack:
             return [
-                *await among_many(tenants),
-                *await beside_a_flood(tenants),
-                *await memory_held(tenants, 60.0 * minutes or FLOOD_SECONDS),
+                *figures,
+                *await among_many(stack, names),
+                *await beside_a_flood(stack, names[0], 60.0 * minutes or FLOOD_SECONDS),
             ]
 
 
-def asking(seed: int) -> Iterator[str]:
-    return itertools.cycle(questions(100, seed=seed))
+class Stack:
+    """A stack with accounts, and an agent of each of its tenants, which asks for one user."""
+
+    def __init__(
+        self, folder: Path, url: str, agents: Mapping[str, Credentials], askers: Mapping[str, Asker]
+    ) -> None:
+        self.folder = folder
+        self.askers = askers
+        self._url = url
+        self._agents = agents
+
+    @classmethod
+    @asynccontextmanager
+    async def running(cls, folder: Path, tenants: Sequence[str]) -> AsyncIterator["Stack"]:
+        """Run it on the folder, until the index has been compared with the ledger."""
+        accounts = folder / "accounts"
+        agents = make_accounts(accounts, tenants)
+        environment = {"LOCAL2_BUS__ACCOUNTS": str(accounts)}
+        async with AsyncExitStack() as resources:
+            url = await resources.enter_async_context(
+                running_stack(folder, environment=environment)
+            )
+            askers = {}
+            for tenant, agent in agents.items():
+                user = as_user(accounts, tenant, agent, USER)
+                askers[tenant] = await resources.enter_async_context(asking(url, user))
+                await askers[tenant].all_indexed()
+            yield cls(folder, url, agents, askers)
+
+    @asynccontextmanager
+    async def flood(self) -> AsyncIterator[list[Flood]]:
+        """One tenant's users flood it, while the context lasts."""
+        agent, accounts = self._agents[FLOODING], self.folder / "accounts"
+        users = [as_user(accounts, FLOODING, agent, f"user{n}") for n in range(USERS)]
+        async with flooding(self._url, users, self.folder) as ended:
+            yield ended
 
 
-async def among_many(tenants: Tenants) -> list[Figure]:
+async def fill(folder: Path, tenants: Filled, vectors: FloatMatrix) -> None:
+    """Ledger and index as a stack would have left them; Chroma gets a process of its own."""
+    ids = {tenant: [one.id for one in records] for tenant, records in tenants.items()}
+    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as other:
+        indexes = asyncio.get_running_loop().run_in_executor(
+            other, fill_indexes, chroma_dir(folder), ids, vectors
+        )
+        for tenant, records in tenants.items():
+            await write_records(data_dir(folder), records, vectors, tenant=tenant)
+        await indexes
+
+
+async def of_accounts(folder: Path, tenant: str) -> list[Figure]:
+    """The same requests to a stack with accounts and to one without."""
+    async with (
+        Stack.running(folder / "few", [tenant]) as stack,
+        running_stack(folder / "plain") as url,
+        asking(url) as plain,
+    ):
+        await plain.all_indexed()
+        ours = stack.askers[tenant]
+        for asker in (ours, plain):
+            await asker.tool("save_topic", request_of(topic=TOPIC, content="Elixir"))
+        topic = partial(Asker.tool, name="recall_topic", data=request_of(topic=TOPIC))
+        return [
+            *await p50("recall_topic", partial(topic, ours), partial(topic, plain)),
+            *await p50("recall", recalls(ours), recalls(plain)),
+        ]
+
+
+async def p50(tool: str, ours: Ask, plain: Ask) -> list[Figure]:
+    with_accounts, without = await alternating(
+        BLOCKS, partial(latency, ours, REQUESTS), partial(latency, plain, REQUESTS)
+    )
+    about = f"p50 of {tool}: with accounts / without"
+    return [
+        ratio(f"{tool}_p50_ratio", about, with_accounts, without, at_most=1.5),
+        milliseconds(f"{tool}_p50_ms", "with accounts", with_accounts),
+        milliseconds(f"{tool}_plain_p50_ms", "without", without),
+    ]
+
+
+def recalls(*askers: Asker) -> Ask:
+    """Recall of these in turn, each time with another question."""
+    turns, asked = itertools.cycle(askers), requests()
+
+    def ask() -> Awaitable[bytes]:
+        return next(turns).tool("recall", next(asked))
+
+    return ask
+
+
+def requests() -> Iterator[bytes]:
+    return itertools.cycle([request_of(query=text) for text in questions(500, seed=2)])
+
+
+async def among_many(stack: Stack, tenants: Sequence[str]) -> list[Figure]:
     """One question after the other: of one tenant, and of all of them in turn."""
-    asked, quiet = asking(1), tenants.memories[1]
-    turns = itertools.cycle(tenants.memories[1:])
-    for memory in tenants.memories[1:]:
-        await tenants.recall(memory, next(asked))
-
-    one = partial(latency, lambda: tenants.recall(quiet, next(asked)), TENANTS, 0.95)
-    many = partial(latency, lambda: tenants.recall(next(turns), next(asked)), TENANTS, 0.95)
-    alone, among = await alternating(BLOCKS, one, many)
+    askers = [stack.askers[tenant] for tenant in tenants]
+    alone, among = await alternating(
+        BLOCKS,
+        partial(latency, recalls(askers[0]), TENANTS, 0.95),
+        partial(latency, recalls(*askers), TENANTS, 0.95),
+    )
     about = f"p95: recall of {TENANTS} tenants of {RECORDS:,} records in turn / of one"
     return [
         ratio("tenants_p95_ratio", about, among, alone, at_most=1.5),
         milliseconds("tenants_p95_ms", "of them in turn", among),
+        milliseconds("tenant_p95_ms", "of one", alone),
     ]
 
 
-async def beside_a_flood(tenants: Tenants) -> list[Figure]:
-    asked, quiet = asking(2), tenants.memories[1]
-    ask = partial(latency, lambda: tenants.recall(quiet, next(asked)), RECALLS, 0.95)
-
-    async def beside() -> float:
-        async with tenants.flood():
-            return await ask()
-
-    alone, flooded = await alternating(BLOCKS, ask, beside)
+async def beside_a_flood(stack: Stack, tenant: str, seconds: float) -> list[Figure]:
+    """One flood: what it indexes goes on when it has ended, so there are no turns."""
+    ask = partial(latency, recalls(stack.askers[tenant]), FLOOD_RECALLS, 0.95)
+    await ask()
+    alone = [await ask() for _ in range(FLOOD_BLOCKS)]
+    async with stack.flood() as ended:
+        watching = asyncio.create_task(memory_over(stack, seconds))
+        await ask()
+        beside = [await ask() for _ in range(FLOOD_BLOCKS)]
+        held = await watching
     about = f"p95: recall beside {CLIENTS} clients of another tenant / alone"
     return [
-        ratio("flood_p95_ratio", about, flooded, alone, at_most=3.0),
-        milliseconds("flood_p95_ms", "beside them", flooded),
+        ratio("flood_p95_ratio", about, beside, alone, at_most=3.0),
+        milliseconds("flood_p95_ms", "beside them", beside),
         milliseconds("quiet_p95_ms", "alone", alone),
+        *memory_figures(held, seconds),
+        *(
+            Figure(key=f"flood_{outcome.replace(' ', '_')}", about=outcome, blocks=[float(count)])
+            for outcome, count in sorted(ended[0].answers.items())
+        ),
     ]
 
 
-async def memory_held(tenants: Tenants, seconds: float) -> list[Figure]:
-    """The second half of a flood over its first: what grows with time would show."""
+async def memory_over(stack: Stack, seconds: float) -> list[float]:
+    """Bytes that the stack's process holds, time after time."""
     held: list[float] = []
-    async with tenants.flood():
-        until = time.monotonic() + seconds
-        while time.monotonic() < until:
-            held.append(float(resident(os.getpid())))
-            await asyncio.sleep(POLL)
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        held.append(float(stack_memory(data_dir(stack.folder)).main))
+        await asyncio.sleep(POLL)
+    return held
+
+
+def memory_figures(held: Sequence[float], seconds: float) -> list[Figure]:
+    """The second half over the first: what grows with time would show."""
     half = len(held) // 2
     first, second = (percentile(part, 0.95) for part in (held[:half], held[half:]))
     about = f"memory in the second half of {seconds:g} s of flood / in the first"
     return [
         Figure(key="flood_memory_ratio", about=about, blocks=[second / first], at_most=1.2),
         Figure(key="flood_memory_mb", about="at most", blocks=[max(held) / 2**20], unit="MB"),
-        Figure(key="flood_refused", about="requests refused", blocks=[float(tenants.refused)]),
     ]
 
 

@@ -70,12 +70,12 @@ class Admission:
 
 def bulk_slots_of(limits: LimitSettings) -> SlotLimits:
     """Those of bulk: as much may wait."""
-    few = BULK_AT_ONCE
+    slots, few = slots_of(limits), BULK_AT_ONCE
     return replace(
-        slots_of(limits),
-        running=few.running,
-        running_tenant=few.running_tenant,
-        running_user=few.running_user,
+        slots,
+        running=min(few.running, slots.running),
+        running_tenant=min(few.running_tenant, slots.running_tenant),
+        running_user=min(few.running_user, slots.running_user),
     )
 
 

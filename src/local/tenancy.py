@@ -24,7 +24,7 @@ from local.generator.agent import GeneratorAgent
 from local.joining import Joined
 from local.llm.models import ChatModel
 from local.memory.changes import Announce
-from local.memory.recall.recaller import SEARCHES
+from local.memory.recall.recaller import SEARCHES, SEARCHES_OF_TENANTS
 from local.memory.tenant import Memories, Memory, Models
 from local.opening import Ledgers
 from local.protocol.envelope import encode, seal
@@ -58,7 +58,8 @@ class Tenancy:
     def __init__(self, parts: Parts, memories: Memories) -> None:
         self._parts = parts
         self._memories = memories
-        self._searches = FairSlots(SEARCHES)
+        alone = parts.joined.register is None
+        self._searches = FairSlots(SEARCHES if alone else SEARCHES_OF_TENANTS)
         self._opened: dict[str, AsyncExitStack] = {}
         self._running: dict[str, AsyncExitStack] = {}
         self._not_before: dict[str, float] = {}

@@ -28,6 +28,9 @@ RECALLED_KINDS: tuple[Kind, ...] = ("chat_message", "tool_output", "document_chu
 """Episodes hold what messages hold, and have a search of their own."""
 SEARCHES = SlotLimits(running=20, running_tenant=16, running_user=2)
 """More of them at once make no more of them a second, and each slower."""
+SEARCHES_OF_TENANTS = SlotLimits(running=20, running_tenant=4, running_user=2)
+"""Where tenants share a stack: one waits while a batch of another's questions is embedded, and 16
+take long (decision 0067)."""
 RERANKED = 20
 NOT_INDEXED = "Some memories are not indexed yet."
 
