@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 from commands import Running, in_a_process, local2
-from local import app
+from local import joining
 from local.app import open_stack
 from local.bus.connection import BusMessage, Connection, connect
 from local.bus.server import find_server
@@ -102,7 +102,7 @@ def configured(  # noqa: PLR0917 - a fixture for each secret
         "GENERATOR__OLLAMA_URL": with_password(ollama.url, CHAT),
     }.items():
         monkeypatch.setenv(f"LOCAL2_{variable}", value)
-    monkeypatch.setattr(app, "new_secret", lambda: INNER)
+    monkeypatch.setattr(joining, "new_secret", lambda: INNER)
     digits = content_key.hex()
     return [MARK, digits, digits.upper(), bytes.fromhex(digits).decode("latin-1")]
 
