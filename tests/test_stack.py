@@ -145,7 +145,8 @@ async def test_every_participant_can_be_discovered(client: Connection) -> None:
     await client.publish("$SRV.PING", b"", reply="test.pings")
 
     of_the_memory = {"housekeeper", "memory_agent", "listener", "output_keeper", "stream_keeper"}
-    others = {"archivist", "porter", "health", "vector_worker", "generator_agent"}
+    of_the_memory |= {"archivist", "porter", "health", "letter_keeper"}
+    others = {"vector_worker", "generator_agent"}
     expected = {tool.name for tool in TOOLS} | of_the_memory | others
     await eventually(lambda: len(names) >= len(expected))
     assert names == expected

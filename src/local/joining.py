@@ -53,10 +53,10 @@ async def join(resources: AsyncExitStack, settings: Settings, lock: int) -> Join
         LeaseHeldError: Another stack serves the bus.
         LedgerKeyError: What is stored is encrypted, and its key is missing or another's.
     """
-    register = _register(settings)
+    register = await asyncio.to_thread(_register, settings)
     server = await _embedded(resources, settings, lock, register)
     url = server.url if server else str(settings.bus.url)
-    credentials = memory_credentials(register.folder) if register else None
+    credentials = await asyncio.to_thread(memory_credentials, register.folder) if register else None
     bus = await resources.enter_async_context(
         connect(
             url,

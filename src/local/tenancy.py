@@ -176,7 +176,9 @@ class Tenancy:
         """Have the tenant's queries answered: by an agent of its own account, if it has one."""
         bus, register = self._parts.joined.bus, self._parts.joined.register
         if register is not None:
-            credentials = read_credentials(register.folder, tenant, GENERATOR)
+            credentials = await asyncio.to_thread(
+                read_credentials, register.folder, tenant, GENERATOR
+            )
             if credentials is None:
                 return
             bus = await resources.enter_async_context(

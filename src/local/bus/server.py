@@ -170,7 +170,7 @@ class EmbeddedServer:
     async def _reload(self) -> None:
         if self._process is None or self._process.returncode is not None:
             return  # a server that starts reads them by itself
-        before = self._log_file.stat().st_size
+        before = (await asyncio.to_thread(self._log_file.stat)).st_size
         await asyncio.to_thread(self._write_config)
         self._process.send_signal(signal.SIGHUP)
         deadline = asyncio.get_running_loop().time() + START_PATIENCE
