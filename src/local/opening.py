@@ -48,10 +48,9 @@ def configured_key(settings: MemorySettings) -> ContentKey | None:
 def content_keys(settings: Settings) -> KeyOf:
     """Where the keys of tenants' content are; without accounts there is one tenant."""
     accounts = settings.bus.accounts
-    has_accounts = (accounts / FILE).exists()
 
     def key_of(tenant: str) -> ContentKey | None:
-        if not has_accounts:
+        if not (accounts / FILE).exists():
             return configured_key(settings.memory) if tenant == DEFAULT_TENANT else None
         file = accounts / tenant / CONTENT_KEY
         return ContentKey.read(file) if file.exists() else None
