@@ -202,3 +202,22 @@ async def test_a_tool_that_is_shared_is_announced_and_answers(
         return not await answers()
 
     await eventually(refused)
+
+
+async def test_refused_messages_of_a_person_are_erased_with_the_person(
+    acme: Agent, folder: Path, stack: Stack, ada: str, bob: str
+) -> None:
+    for token in (ada, bob):
+        await acme.client.jetstream().publish(
+            "response.generation", b"{no turn", headers={"Authorization": f"Bearer {token}"}
+        )
+
+    async def letters(count: int) -> bool:
+        stream = await stack.bus.client.jsm().stream_info("local2-dead-letters-acme")
+        return bool(stream.state.messages == count)
+
+    await eventually(lambda: letters(2))
+    async with agent(folder, stack.url, "acme", "local2") as operator:
+        forgotten = await operator.call("forget", {"everything": True}, token=ada)
+        assert forgotten.ok, forgotten.content
+    assert await letters(1)

@@ -13,6 +13,7 @@ from typing import Any
 import structlog
 
 from local.bus.connection import BusMessage, Connection
+from local.bus.identity import user_of
 from local.bus.participant import Participant
 from local.bus.streams import (
     acknowledge,
@@ -162,6 +163,7 @@ class MemoryAgent(Participant):
             message=text,
             source=source_of(message.data),
             cut=text.encode() != message.data,
+            user=user_of(self.bus.identity, message, None, delivery.at if delivery else None),
         )
         message_id = f"{delivery.sequence}" if delivery else None
         await store_dead_letter(

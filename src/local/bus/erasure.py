@@ -9,11 +9,13 @@ import re
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
 
+import msgspec
 import nats.errors
 import nats.js.errors
 from nats.js.api import RawStreamMsg
 
-from local.bus.connection import Connection
+from local.bus.connection import BusMessage, Connection
+from local.bus.identity import user_of
 from local.bus.streams import dead_letters_stream, turns_stream
 from local.errors import BadRequestError, BusError, InvalidArgumentsError
 from local.protocol import subjects
@@ -100,19 +102,32 @@ class StreamErasure:
             turns = self._messages(self._turns)
             letters = self._messages(self._letters)
             return [
-                *[(self._turns, number) async for number, data in turns if _is_of(data, whose)],
                 *[
-                    (self._letters, number)
-                    async for number, data in letters
-                    if _is_of(_told_of(data), whose)
+                    (self._turns, raw.seq or 0)
+                    async for raw in turns
+                    if _is_of(self._sent(raw), whose)
+                ],
+                *[
+                    (self._letters, raw.seq or 0)
+                    async for raw in letters
+                    if _is_of(_told_of(raw), whose)
                 ],
             ]
 
-    async def _messages(self, stream: str) -> AsyncIterator[tuple[int, bytes]]:
+    def _sent(self, raw: RawStreamMsg) -> Sender:
+        """Who sent a message: where there are accounts, whom its token names."""
+        claimed = _claimed(raw.data or b"")
+        message = BusMessage(
+            subjects.RESPONSE_GENERATION, raw.data or b"", headers=raw.headers, tenant=self._tenant
+        )
+        user = user_of(self._bus.identity, message, claimed.user, raw.time)
+        return msgspec.structs.replace(claimed, user=user)
+
+    async def _messages(self, stream: str) -> AsyncIterator[RawStreamMsg]:
         sequence = 1
         while (raw := await self._next(stream, sequence)) is not None:
             sequence = int(raw.seq or sequence) + 1
-            yield sequence - 1, raw.data or b""
+            yield raw
 
     async def _next(self, stream: str, sequence: int) -> RawStreamMsg | None:
         with _jetstream_errors():
@@ -132,21 +147,28 @@ def _jetstream_errors() -> Iterator[None]:
         raise BusError(f"JetStream does not erase: {error!r}.") from error
 
 
-def _told_of(data: bytes) -> bytes:
-    """The message that a dead letter is about."""
+def _told_of(raw: RawStreamMsg) -> Sender:
+    """Whose message a dead letter is about."""
+    data = raw.data or b""
     try:
-        return decode(data, DeadLetter).payload.message.encode()
+        letter = decode(data, DeadLetter).payload
     except (BadRequestError, InvalidArgumentsError):
-        return data
+        return _claimed(data)
+    claimed = _claimed(letter.message.encode())
+    return msgspec.structs.replace(claimed, user=letter.user or claimed.user)
 
 
-def _is_of(data: bytes, whose: Sender) -> bool:
+def _claimed(data: bytes) -> Sender:
+    """Who a message says that it is of, also one that is no JSON."""
     try:
-        sender = sender_of(data)
+        return sender_of(data)
     except BadRequestError:
         text = data.decode("utf-8", "replace")
         found = ((name, value_of(value)) for name, value in _FIELD.findall(text))
         fields = {name: value for name, value in found if value is not None}
-        sender = Sender(user=fields.get("user"), session_id=fields.get("session_id"))
+        return Sender(user=fields.get("user"), session_id=fields.get("session_id"))
+
+
+def _is_of(sender: Sender, whose: Sender) -> bool:
     of_session = whose.session_id is None or sender.session_id == whose.session_id
     return sender.user == whose.user and of_session

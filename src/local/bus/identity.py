@@ -112,6 +112,16 @@ class Attested:
         return agent
 
 
+def user_of(
+    identity: Identity, message: BusMessage, claimed: str | None, at: datetime | None = None
+) -> str | None:
+    """Whose message it is; who cannot be known is whom it claims."""
+    try:
+        return identity.caller_of(message, Envelope(payload=None, user=claimed), at).user
+    except ForbiddenError:
+        return claimed
+
+
 def token_of(message: BusMessage) -> str | None:
     """The token that a message carries.
 

@@ -186,7 +186,8 @@ class OutputPart(msgspec.Struct, kw_only=True, omit_defaults=True):
 class DeadLetter(msgspec.Struct, kw_only=True):
     """`memory.dead_letter`: a message that can never become a memory, and why.
 
-    `cut`: the message is not complete, because it was not UTF-8, or too long for a letter.
+    `cut`: the message is not complete, because it was not UTF-8, or too long for a letter. `user`:
+    whose it is, as far as that is known of more than what it claims.
     """
 
     subject: str
@@ -194,6 +195,7 @@ class DeadLetter(msgspec.Struct, kw_only=True):
     message: str
     source: str = ""
     cut: bool = False
+    user: str | None = None
 
 
 class StoredLetter(msgspec.Struct, frozen=True, kw_only=True):
