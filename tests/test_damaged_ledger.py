@@ -178,6 +178,21 @@ async def test_zeroed_pages_are_found_at_the_start(folder: Path) -> None:
         await records_of(folder)
 
 
+async def test_a_schema_whose_bytes_are_no_text_is_refused_at_the_start(tmp_path: Path) -> None:
+    settings = settings_in(tmp_path)
+    await fill(settings, 0, 1)
+    file = tmp_path / LEDGER
+    content = file.read_bytes()
+    assert b"CREATE TABLE tombstone" in content
+    file.write_bytes(content.replace(b"CREATE TABLE tombstone", b"CRE\xdfTE TABLE tombstone"))
+
+    with pytest.raises(DamagedError) as refused:
+        async with open_ledger(settings.memory, "default"):
+            pass
+    assert "is damaged" in refused.value.message
+    assert "restore" in str(refused.value.remedy)
+
+
 async def test_a_flipped_letter_of_a_record_is_found_by_the_deep_check(folder: Path) -> None:
     assert await records_of(folder) == RECORDS
     data = (folder / LEDGER).read_bytes()

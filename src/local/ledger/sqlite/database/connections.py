@@ -86,7 +86,7 @@ def connect(
     try:
         for pragma in PRAGMAS:
             connection.execute(f"PRAGMA {pragma}")
-    except connection.Error as error:
+    except (connection.Error, UnicodeDecodeError) as error:
         connection.close()
         raise as_storage_error(error, path) from error
     return connection
@@ -127,7 +127,7 @@ def connect_to_write(
         migrate(connection, path, migrations, key)
         tally.open(connection)
         connection.execute(f"PRAGMA busy_timeout = {BUSY_PATIENCE * 1000:.0f}")
-    except connection.Error as error:
+    except (connection.Error, UnicodeDecodeError) as error:
         connection.close()
         raise as_storage_error(error, path) from error
     except BaseException:

@@ -89,7 +89,7 @@ class Lane:
         connection = None
         try:
             connection = self._connect()
-        except StorageError as error:
+        except Exception as error:  # noqa: BLE001 - whoever waits for the start raises it
             self._deliver([_Outcome(self._ready, None, error)])
         else:
             self._deliver([_Outcome(self._ready, None, None)])
@@ -188,7 +188,7 @@ def commit_together(
                 outcomes.append(_attempt_in_savepoint(connection, job))
         count = tally.add(connection) if connection.total_changes != before else None
         connection.execute("COMMIT")
-    except (connection.Error, StorageError) as error:
+    except (connection.Error, StorageError, UnicodeDecodeError) as error:
         if connection.in_transaction:
             with suppress(
                 connection.Error
@@ -227,7 +227,7 @@ def _attempt_in_savepoint(connection: SqlConnection, job: _Job[Any]) -> _Outcome
 def _attempt(connection: SqlConnection, job: _Job[Any]) -> _Outcome:
     try:
         return _Outcome(job.future, job.work(connection), None)
-    except connection.Error as error:
+    except (connection.Error, UnicodeDecodeError) as error:
         return _Outcome(job.future, None, as_storage_error(error))
     except Exception as error:  # noqa: BLE001 - it is the caller's, and goes back to the caller
         return _Outcome(job.future, None, error)

@@ -39,6 +39,8 @@ def as_storage_error(error: Exception, path: Path | None = None) -> Exception:
 
 def primary_code(error: Exception) -> str:
     """As `IOERR` of SQLITE_IOERR_WRITE; errors of Python's own module have none."""
+    if isinstance(error, UnicodeDecodeError):  # SQLite quotes bytes of a damaged schema
+        return "CORRUPT"
     code = getattr(error, "sqlite_errorname", "")
     return code.split("_")[1] if code else ""
 
@@ -74,7 +76,7 @@ def damages(connection: sqlite3.Connection) -> list[str]:
     """Everything that SQLite finds in the whole file; takes seconds a gigabyte."""
     try:
         return _problems(connection, "integrity_check", MOST)
-    except connection.DatabaseError as error:
+    except (connection.DatabaseError, UnicodeDecodeError) as error:
         return [str(error)]
 
 
