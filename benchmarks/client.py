@@ -15,8 +15,9 @@ from nats.aio.client import Client
 from echo import ECHO, INSERT, MESSAGES
 from local.bus.connection import Headers
 from local.bus.identity import bearer
+from local.bus.streams import turns_stream
 from local.protocol import subjects
-from local.protocol.envelope import decode, encode, new_id, seal
+from local.protocol.envelope import DEFAULT_TENANT, decode, encode, new_id, seal
 from local.protocol.payloads import Empty, MemoryStatus, ToolRequest, ToolResult
 from local.tenants.credentials import Credentials
 from processes import running_echo, running_stack
@@ -84,6 +85,14 @@ class Asker:
             done = status.waiting == status.unread == 0
             whole = done and status.in_index == status.indexed
             if whole and status.vectors_available:
+                return
+            await asyncio.sleep(POLL)
+
+    async def turns_stored(self) -> None:
+        """Return when every turn and rating that JetStream took is in the ledger, or refused."""
+        stream = turns_stream(DEFAULT_TENANT)
+        while True:
+            if not (await self._client.jsm().stream_info(stream)).state.messages:
                 return
             await asyncio.sleep(POLL)
 

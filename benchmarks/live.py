@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from broken import Breaker, random_of
-from client import asking
+from client import Asker, asking
 from local.bus.participant import ERROR_CODE
 from local.errors import CODES
 from local.protocol import subjects
@@ -147,14 +147,21 @@ async def fuzz_bus(url: str, ledger: Path, numbers: range, *, seed: int) -> Live
         refused = _judged(wire, asked, live)
         again: list[Request] = []
         while len(again) != len(refused):  # else some of it was not refused this time
-            await asyncio.wait_for(asker.all_indexed(), PATIENCE)
+            await _settled(asker)
             before = rows(ledger)
             again, asked = refused, await _send(wire, refused)
             refused = _judged(wire, asked, live)
-        await asyncio.wait_for(asker.all_indexed(), PATIENCE)
+        await _settled(asker)
         live.written = rows(ledger) - before
         live.problems = await _problems(wire, ledger)
     return live
+
+
+async def _settled(asker: Asker) -> None:
+    """What was accepted is in the ledger and read, so that whatever comes later is not of it."""
+    async with asyncio.timeout(PATIENCE):
+        await asker.turns_stored()
+        await asker.all_indexed()
 
 
 async def _send(wire: Wire, requests: Sequence[Request]) -> dict[int, Request]:
