@@ -12,6 +12,7 @@ from local.errors import IndexDamagedError, StorageError
 from local.ledger.sqlite.database import read_only
 from local.settings import EmbedderChoice, Settings
 from local.tenants.credentials import Credentials
+from local.vectors.known_models import KnownModel, known
 
 DIRTY = ".dirty"
 """A file in Chroma's folder: its last owner did not close it, or the ledger is another one."""
@@ -42,6 +43,8 @@ class WorkerConfig(msgspec.Struct, frozen=True, kw_only=True):
     models_dir: Path
     embedder: EmbedderChoice
     embedding_model: str
+    document_prefix: str = "auto"
+    query_prefix: str = "auto"
     ollama_url: str
     secret: str = ""
     credentials: Credentials | None = None
@@ -69,9 +72,20 @@ class WorkerConfig(msgspec.Struct, frozen=True, kw_only=True):
             models_dir=memory.data_dir / "models",
             embedder=memory.embedder,
             embedding_model=memory.embedding_model,
+            document_prefix=memory.document_prefix,
+            query_prefix=memory.query_prefix,
             ollama_url=memory.ollama_url,
             log_file=log_folder / "vector_worker.log" if log_folder else None,
         )
+
+    def form_of(self, model: str) -> KnownModel:
+        """What a model wants before its texts: as it is known, but for what the settings say."""
+        form = known(model)
+        if model.removesuffix(":latest") != self.embedding_model.removesuffix(":latest"):
+            return form
+        prefixes = {"document_prefix": self.document_prefix, "query_prefix": self.query_prefix}
+        configured = {name: prefix for name, prefix in prefixes.items() if prefix != "auto"}
+        return msgspec.structs.replace(form, **configured)
 
     def to_line(self) -> bytes:
         return msgspec.json.encode(self, enc_hook=str)
