@@ -38,6 +38,7 @@ class MiniLM:
     dimensions = 384
     min_score = known(MODEL).min_score
     """Cosine: unrelated short texts are below it, paraphrased answers above."""
+    floor = known(MODEL).floor
 
     def __init__(
         self, encode: Callable[[TokenMatrix, TokenMatrix], FloatMatrix], tokenizer: Tokenizer
