@@ -170,13 +170,13 @@ NoneOrMore = Annotated[int, msgspec.Meta(ge=0)]
 Rate = Annotated[float, msgspec.Meta(ge=0)]
 
 
-class LimitSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    request_bytes: Count = 8_000_000
-    nesting: Annotated[int, msgspec.Meta(ge=8)] = 64
-    tenant_rate: Rate = 20_000
-    tenant_burst: Count = 40_000
-    user_rate: Rate = 10_000
-    user_burst: Count = 20_000
+class SlotLimits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How many requests run at once; how many may wait or run, and how many bytes they have.
+
+    Each altogether, of one tenant, and of one user. The defaults leave a fifth of everything to
+    other tenants, and a part of their tenant's to other users, whatever one of them does.
+    """
+
     requests: Count = 320
     tenant_requests: Count = 256
     user_requests: Count = 192
@@ -186,6 +186,15 @@ class LimitSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     waiting_bytes: Count = 80 * 1024 * 1024
     tenant_waiting_bytes: Count = 64 * 1024 * 1024
     user_waiting_bytes: Count = 32 * 1024 * 1024
+
+
+class LimitSettings(SlotLimits, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    request_bytes: Count = 8_000_000
+    nesting: Annotated[int, msgspec.Meta(ge=8)] = 64
+    tenant_rate: Rate = 20_000
+    tenant_burst: Count = 40_000
+    user_rate: Rate = 10_000
+    user_burst: Count = 20_000
     tenant_records: NoneOrMore = 10_000_000
     tenant_bytes: NoneOrMore = 20_000_000_000
 
