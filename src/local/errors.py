@@ -29,6 +29,7 @@ Local2Error
 │   └── VectorFaultError      internal           a fault of its own, perhaps over what it was given
 ├── ConversationError         a conversation's messages, or the file they were saved in
 ├── RerankError               unavailable        the reranker: its server, or what it answered
+├── EndpointError             unavailable        an OpenAI-compatible endpoint, for who asks it
 └── ModelError                unavailable        the chat model
     └── ModelRefusedError
         └── PromptTooLargeError          more than the model takes at once
@@ -250,6 +251,32 @@ class ConversationError(Local2Error):
 
 class RerankError(Local2Error):
     code: ClassVar[ErrorCode] = "unavailable"
+
+
+EndpointFailure = Literal["unreachable", "silent", "key", "model", "limited", "refused", "failed"]
+
+
+class EndpointError(Local2Error):
+    """A request that came to nothing; `said` is what the endpoint said of it, for no log."""
+
+    code: ClassVar[ErrorCode] = "unavailable"
+
+    def __init__(
+        self,
+        kind: EndpointFailure,
+        message: str,
+        *,
+        remedy: str | None = None,
+        said: str = "",
+        again: bool = False,
+    ) -> None:
+        super().__init__(
+            f"{message[:-1]}: {echoed(said)}" if said else message, remedy=remedy, logged=message
+        )
+        self.kind = kind
+        self.said = said
+        self.again = again
+        """It may succeed if it is sent again."""
 
 
 class ModelError(Local2Error):
