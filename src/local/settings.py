@@ -93,6 +93,8 @@ class MemorySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     collection: str = "local2.memory"
     embedder: EmbedderChoice = "auto"
     embedding_model: str = "nomic-embed-text"
+    document_prefix: str = "auto"
+    query_prefix: str = "auto"
     ollama_url: str = "http://127.0.0.1:11434"
     openai_url: str | None = None
     openai_key: str | None = None
