@@ -2,8 +2,6 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from typing import Any, Self
 
 import httpx
@@ -56,24 +54,15 @@ class AsyncEndpointClient:
         request = self._request(path, body)
         return (await self._answer(request, body["model"], within, attempts=attempts)).content
 
-    @asynccontextmanager
-    async def lines(
-        self, path: str, body: Json, *, within: float
-    ) -> AsyncIterator[AsyncIterator[str]]:
-        """The lines of an answer that comes in pieces; leaving it early hangs up.
+    async def begin(self, path: str, body: Json, *, within: float) -> httpx.Response:
+        """Send a body that names a model; the answer comes in pieces. Close it: that hangs up.
 
         Raises:
-            EndpointError: The answer did not begin within so many seconds, has an error status, or
-                broke off.
+            EndpointError: It did not begin in time, however often it was asked for, or has an error
+                status.
         """
         request = self._request(path, body)
-        response = await self._answer(request, body["model"], within, whole=False)
-        try:
-            yield response.aiter_lines()
-        except httpx.HTTPError as error:
-            raise unreachable(self.endpoint, error) from error
-        finally:
-            await response.aclose()
+        return await self._answer(request, body["model"], within, whole=False)
 
     async def close(self) -> None:
         await self._client.aclose()
