@@ -202,14 +202,7 @@ async def _participants(
 
 
 async def _chat_model(resources: AsyncExitStack, settings: Settings) -> ChatModel:
-    wanted = settings.generator
-    model = await choose_chat_model(
-        wanted.chat,
-        model=wanted.model,
-        temperature=wanted.temperature,
-        context_size=wanted.context_size,
-        ollama_url=wanted.ollama_url,
-    )
+    model = await choose_chat_model(settings.generator)
     resources.push_async_callback(model.close)
     return model
 
