@@ -115,6 +115,16 @@ def test_doctor_finds_ledger_and_index_in_agreement(running: Running) -> None:
     assert findings["index"]["verdict"] != "broken"
 
 
+def test_a_health_check_asks_whether_the_stack_serves(running: Running, tmp_path: Path) -> None:
+    serving = local2(running.folder, "doctor", "--ready")
+    nowhere = local2(tmp_path, "doctor", "--ready")
+
+    assert (serving.returncode, serving.stdout) == (0, "ready\n")
+    assert answer(running.folder, "doctor", "--ready") == {"ready": True, "reasons": []}
+    assert nowhere.returncode == 1
+    assert "No stack is running" in nowhere.stderr
+
+
 def test_a_second_stack_on_the_same_folder_is_refused_by_name(running: Running) -> None:
     second = in_a_process(running.folder, "up")
     assert second.returncode == 1

@@ -12,6 +12,8 @@ import pytest
 
 from commands import ROOT, in_a_process
 from local.app import Stack
+from local.errors import StorageError
+from local.ledger.door import Ledger
 from tenant_agents import Agent, agent
 from waiting import eventually
 
@@ -92,6 +94,20 @@ async def test_dead_letters_are_for_admins_of_their_tenant(
     (dropped,) = await commanded(folder, *commands, "drop", "--all")
     assert (dropped["number"] > int(number), dropped["done"]) == (True, "dropped")
     assert await commanded(folder, *commands, "list") == []
+
+
+@pytest.mark.usefixtures("stack")
+async def test_a_health_check_needs_no_tenant_and_asks_for_all(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert await commanded(folder, "doctor", "--ready") == {"ready": True, "reasons": []}
+
+    async def counts(_: Ledger) -> None:
+        raise StorageError("The disk is gone.")
+
+    monkeypatch.setattr(Ledger, "counts", counts)
+    refused = await commanded(folder, "doctor", "--ready")
+    assert refused == {"ready": False, "reasons": ["The disk is gone."] * 2}
 
 
 @pytest.mark.usefixtures("stack")
