@@ -16,6 +16,7 @@ RUN useradd --uid 10001 --home-dir /data --no-create-home --shell /usr/sbin/nolo
 COPY --from=build /opt/local2 /opt/local2
 ENV PATH="/opt/local2/bin:$PATH" \
     HOME=/data \
+    LOCAL2_HOME=/data \
     LOCAL2_BUS__PORT=4222
 USER 10001
 # Settings, accounts and their keys, the memory and its index: all that has to be kept.

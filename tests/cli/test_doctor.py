@@ -235,6 +235,18 @@ def test_it_says_how_the_last_consolidation_went(
     assert bool(finding.remedy) == (verdict != "ok")
 
 
+def test_doctor_says_where_other_ways_in_would_remember(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LOCAL2_HOME", str(tmp_path / "own"))
+    monkeypatch.chdir(tmp_path)
+    (elsewhere,) = package.check_home()
+    (tmp_path / ".local2").mkdir()
+
+    assert str(tmp_path / "own") in elsewhere.detail
+    assert list(package.check_home()) == []
+
+
 def test_weights_that_are_not_there_are_announced_with_their_size_and_place(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

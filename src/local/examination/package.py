@@ -3,6 +3,7 @@
 import json
 import platform
 import sys
+from collections.abc import Iterator
 from importlib.metadata import distribution
 from importlib.util import find_spec
 from pathlib import Path
@@ -10,6 +11,7 @@ from urllib.parse import unquote, urlsplit
 
 from local import __version__
 from local.examination.result import CheckResult
+from local.home import home_of
 from local.settings import MemorySettings
 from local.vectors import weights
 
@@ -22,6 +24,15 @@ def check_package() -> CheckResult:
     how = f"from {folder}" if folder else f"installed by {installer} in {sys.prefix}"
     detail = f"{__version__}, {how}; Python {platform.python_version()}"
     return CheckResult(name=NAME, verdict="ok", detail=detail)
+
+
+def check_home() -> Iterator[CheckResult]:
+    """Whether MCP, hooks and the Python client, started here, remember elsewhere."""
+    home = home_of()
+    if home != Path.cwd():
+        detail = f"MCP, hooks and the Python client that are started here remember in {home}"
+        remedy = f"`cd {home} && local2 doctor` examines that; `--home .` makes one here."
+        yield CheckResult(name="home", verdict="ok", detail=detail, remedy=remedy)
 
 
 def check_minilm(settings: MemorySettings) -> CheckResult:
