@@ -116,7 +116,7 @@ def tried(local2: Installed, *, with_weights: bool) -> None:
         say(f"health check: {local2('doctor', '--ready').strip()}")
         say(f"tools: {len(local2.json('tools'))}")
         local2("call", "save_topic", "topic=user.name", "content=Richard")
-        local2("call", "save_memory", f"content={FACT}")
+        local2("call", "remember_fact", f"content={FACT}", "scope=tenant")
         recalled(local2, with_weights=with_weights)
 
     with local2.up():
