@@ -121,7 +121,7 @@ async def open_stack(
             settings, joined.url, bus.secret, log_folder, joined.credentials
         ).to_line()
         worker = await _vector_worker(resources, memories, vectors, config, lock)
-        keeper = StreamKeeper(bus, joined.server, lambda: tenancy.names)
+        keeper = StreamKeeper(bus, joined.server, lambda: joined.tenants)
         await resources.enter_async_context(keeper)
         backups = _backups(settings, key_of, bus, memories)
         serving = Serving(joined.lease, partial(_participants, parts, memories, keeper, backups))

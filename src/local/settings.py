@@ -95,6 +95,9 @@ class MemorySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     collection: str = "local2.memory"
     embedder: EmbedderChoice = "auto"
     embedding_model: str = "nomic-embed-text"
+    document_prefix: str = "auto"
+    query_prefix: str = "auto"
+    cosine_floor: Annotated[float, msgspec.Meta(ge=0, lt=1)] | None = None
     ollama_url: str = "http://127.0.0.1:11434"
     top_k: Annotated[int, msgspec.Meta(ge=1, le=20)] = 5
     min_score: Annotated[float, msgspec.Meta(ge=-1, le=1)] | None = None

@@ -2,10 +2,12 @@
 
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from local.errors import VectorError
-from local.settings import EmbedderChoice
+from local.settings import EmbedderChoice, MemorySettings, Settings
+from local.vectors.config import WorkerConfig
 from local.vectors.embedder import Embedder, choose_embedder
 from local.vectors.minilm import MiniLM
 from local.vectors.ollama import OllamaEmbedder
@@ -18,9 +20,9 @@ MINILM = "all-MiniLM-L6-v2"
 def choose(
     preference: EmbedderChoice, recorded: str | None, ollama: OllamaStandIn, models_dir: Path
 ) -> Embedder:
-    return choose_embedder(
-        preference, recorded=recorded, model=NOMIC, ollama_url=ollama.url, models_dir=models_dir
-    )
+    memory = MemorySettings(embedder=preference, embedding_model=NOMIC, ollama_url=ollama.url)
+    config = WorkerConfig.of(Settings(memory=memory), "nats://127.0.0.1", "", None)
+    return choose_embedder(msgspec.structs.replace(config, models_dir=models_dir), recorded)
 
 
 @pytest.mark.parametrize(

@@ -127,13 +127,7 @@ async def work(config: WorkerConfig, guard: Guard = nullcontext) -> None:
 
 def _embedder(config: WorkerConfig, recorded: str | None) -> Embedder:
     try:
-        return choose_embedder(
-            config.embedder,
-            recorded=recorded,
-            model=config.embedding_model,
-            ollama_url=config.ollama_url,
-            models_dir=config.models_dir,
-        )
+        return choose_embedder(config, recorded)
     except VectorError as error:
         log.warning("embedder_missing", reason=str(error))
         return MissingEmbedder(recorded or config.embedder, error)
@@ -141,7 +135,7 @@ def _embedder(config: WorkerConfig, recorded: str | None) -> Embedder:
 
 def _another(config: WorkerConfig, name: str) -> Embedder:
     """The embedder of another index, if a start would take it then."""
-    embedder = named_embedder(name, ollama_url=config.ollama_url, models_dir=config.models_dir)
+    embedder = named_embedder(config, name)
     fixed = {"ollama": config.embedding_model.removesuffix(":latest"), "minilm": MINILM}
     wanted = fixed.get(config.embedder, embedder.name)
     if embedder.name != wanted:

@@ -12,6 +12,7 @@ from local.errors import IndexDamagedError, StorageError
 from local.ledger.sqlite.database import read_only
 from local.settings import EmbedderChoice, Settings
 from local.tenants.credentials import Credentials
+from local.vectors.known_models import KnownModel, known
 
 DIRTY = ".dirty"
 """A file in Chroma's folder: its last owner did not close it, or the ledger is another one."""
@@ -42,6 +43,9 @@ class WorkerConfig(msgspec.Struct, frozen=True, kw_only=True):
     models_dir: Path
     embedder: EmbedderChoice
     embedding_model: str
+    document_prefix: str = "auto"
+    query_prefix: str = "auto"
+    cosine_floor: float | None = None
     ollama_url: str
     secret: str = ""
     credentials: Credentials | None = None
@@ -69,8 +73,23 @@ class WorkerConfig(msgspec.Struct, frozen=True, kw_only=True):
             models_dir=memory.data_dir / "models",
             embedder=memory.embedder,
             embedding_model=memory.embedding_model,
+            document_prefix=memory.document_prefix,
+            query_prefix=memory.query_prefix,
+            cosine_floor=memory.cosine_floor,
             ollama_url=memory.ollama_url,
             log_file=log_folder / "vector_worker.log" if log_folder else None,
+        )
+
+    def form_of(self, model: str) -> KnownModel:
+        """What a model wants before its texts: as it is known, but for what the settings say."""
+        form = known(model)
+        if model.removesuffix(":latest") != self.embedding_model.removesuffix(":latest"):
+            return form
+        return msgspec.structs.replace(
+            form,
+            document_prefix=_unless_auto(self.document_prefix, form.document_prefix),
+            query_prefix=_unless_auto(self.query_prefix, form.query_prefix),
+            floor=form.floor if self.cosine_floor is None else self.cosine_floor,
         )
 
     def to_line(self) -> bytes:
@@ -79,6 +98,10 @@ class WorkerConfig(msgspec.Struct, frozen=True, kw_only=True):
     @classmethod
     def from_line(cls, line: str) -> Self:
         return msgspec.json.decode(line, type=cls, dec_hook=lambda kind, value: kind(value))
+
+
+def _unless_auto(configured: str, known_: str) -> str:
+    return known_ if configured == "auto" else configured
 
 
 def count_vectors(folder: Path, collection: str) -> int:
