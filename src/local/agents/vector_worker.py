@@ -19,8 +19,8 @@ import structlog
 
 from local.bus.connection import BusMessage, Connection, connect
 from local.bus.identity import signed
-from local.bus.participant import Participant, error_answer
-from local.errors import Local2Error, VectorError, VectorFaultError
+from local.bus.participant import Participant
+from local.errors import Local2Error, VectorError
 from local.folder import PRIVATE
 from local.logs import logging_to
 from local.protocol import subjects
@@ -38,9 +38,14 @@ from local.protocol.vectors import (
 )
 from local.telemetry import tracing
 from local.vectors.config import WorkerConfig
-from local.vectors.embedder import Embedder, MissingEmbedder, choose_embedder, named_embedder
+from local.vectors.embedder import (
+    Embedder,
+    MissingEmbedder,
+    choose_embedder,
+    fixed_embedder,
+    named_embedder,
+)
 from local.vectors.index import VectorIndex
-from local.vectors.minilm import MODEL as MINILM
 from local.vectors.store import Guard, VectorStore
 
 NAME = "vector_worker"
@@ -81,25 +86,10 @@ class VectorWorker(Participant):
         payload: type[Any],
         function: Callable[[Any], Awaitable[msgspec.Struct]],
     ) -> None:
-        async def handle(message: BusMessage) -> None:
-            if not message.reply:  # the memory waits for every answer, so this is not its request
-                return
-            headers: dict[str, str] | None = None
-            try:
-                answer = await function(decode(message.data, payload).payload)
-                data = encode(seal(answer, type="answer", source=NAME))
-                self.bus.check_size(data)
-            except Local2Error as error:
-                data, headers = error_answer(error, source=NAME)
-            except Exception as error:
-                log.exception("vector_request_failed", subject=subject)
-                fault = VectorFaultError(
-                    f"The vector worker failed: {type(error).__name__}.", remedy="See its log."
-                )
-                data, headers = error_answer(fault, source=NAME)
-            await self.bus.publish(message.reply, data, headers=headers)
+        async def answered(message: BusMessage) -> msgspec.Struct:
+            return await function(decode(message.data, payload).payload)
 
-        self.serve(subject, handle, queue=NAME, inner=True)
+        self.answer(subject, answered, inner=True)
 
 
 @contextmanager
@@ -151,9 +141,8 @@ def _embedder(config: WorkerConfig, recorded: str | None) -> Embedder:
 def _another(config: WorkerConfig, name: str) -> Embedder:
     """The embedder of another index, if a start would take it then."""
     embedder = named_embedder(config, name)
-    fixed = {"ollama": config.embedding_model.removesuffix(":latest"), "minilm": MINILM}
-    wanted = fixed.get(config.embedder, embedder.name)
-    if embedder.name != wanted:
+    wanted = fixed_embedder(config)
+    if wanted not in {None, embedder.name}:
         embedder.close()
         raise VectorError(
             f"config/memory.yaml demands `embedder: {config.embedder}`, which is {wanted}: the "
