@@ -232,6 +232,13 @@ def test_what_an_answer_takes_up_is_extracted_together() -> None:
     assert item.confidence < items("I live in Porto.")[0].confidence
 
 
+def test_lines_of_a_foreign_text_are_no_talk_however_many_pairs_an_answer_takes_up() -> None:
+    lines = "I show my lines.\n予算策定とコスト管理\n新入社員の育成と指導"
+    passage = Passage(messages=[said(lines), said(lines, id_="2", role="assistant")])
+
+    assert extract(passage) == []
+
+
 def test_without_an_answer_no_form_means_no_item() -> None:
     assert items(STATUS) == []
 
