@@ -12,7 +12,10 @@ from local.errors import (
     ForbiddenError,
     InvalidArgumentsError,
     Local2Error,
+    OverloadedError,
+    QuotaError,
     StorageError,
+    TooLargeError,
 )
 from local.protocol.envelope import Sender, decode, encode, seal
 from local.protocol.payloads import ErrorReply
@@ -54,5 +57,13 @@ async def ask(  # noqa: PLR0913 - what a request consists of
 
 _ERRORS: dict[str, type[Local2Error]] = {
     error.code: error
-    for error in (BadRequestError, InvalidArgumentsError, ForbiddenError, StorageError)
+    for error in (
+        BadRequestError,
+        InvalidArgumentsError,
+        ForbiddenError,
+        OverloadedError,
+        QuotaError,
+        StorageError,
+        TooLargeError,
+    )
 }

@@ -46,6 +46,7 @@ class WorkerConfig(msgspec.Struct, frozen=True, kw_only=True):
     embedding_model: str
     document_prefix: str = "auto"
     query_prefix: str = "auto"
+    cosine_floor: float | None = None
     ollama_url: str
     openai: Endpoint | None = None
     embedding_batch: int = 32
@@ -82,6 +83,7 @@ class WorkerConfig(msgspec.Struct, frozen=True, kw_only=True):
             embedding_model=memory.embedding_model,
             document_prefix=memory.document_prefix,
             query_prefix=memory.query_prefix,
+            cosine_floor=memory.cosine_floor,
             ollama_url=memory.ollama_url,
             openai=embeddings_endpoint(memory) if wanted else None,
             embedding_batch=memory.embedding_batch,
@@ -93,9 +95,12 @@ class WorkerConfig(msgspec.Struct, frozen=True, kw_only=True):
         form = known(model)
         if model.removesuffix(":latest") != self.embedding_model.removesuffix(":latest"):
             return form
-        prefixes = {"document_prefix": self.document_prefix, "query_prefix": self.query_prefix}
-        configured = {name: prefix for name, prefix in prefixes.items() if prefix != "auto"}
-        return msgspec.structs.replace(form, **configured)
+        return msgspec.structs.replace(
+            form,
+            document_prefix=_unless_auto(self.document_prefix, form.document_prefix),
+            query_prefix=_unless_auto(self.query_prefix, form.query_prefix),
+            floor=form.floor if self.cosine_floor is None else self.cosine_floor,
+        )
 
     def to_line(self) -> bytes:
         return msgspec.json.encode(self, enc_hook=str)
@@ -103,6 +108,10 @@ class WorkerConfig(msgspec.Struct, frozen=True, kw_only=True):
     @classmethod
     def from_line(cls, line: str) -> Self:
         return msgspec.json.decode(line, type=cls, dec_hook=lambda kind, value: kind(value))
+
+
+def _unless_auto(configured: str, known_: str) -> str:
+    return known_ if configured == "auto" else configured
 
 
 def embeddings_endpoint(memory: MemorySettings) -> Endpoint:

@@ -28,7 +28,11 @@ class Embedder(Protocol):
 
     @property
     def min_score(self) -> float:
-        """The cosine below which a hit is noise."""
+        """The cosine below which a hit is noise, above the floor."""
+
+    @property
+    def floor(self) -> float:
+        """The cosine of unrelated texts, from which on cosines count; 0 with most embedders."""
 
     def embed_queries(self, texts: Sequence[str]) -> FloatMatrix:
         """Return one unit vector for each text, in their order."""
@@ -45,7 +49,7 @@ class Embedder(Protocol):
 class MissingEmbedder:
     """Takes the place of an embedder that could not be loaded; every call raises the reason."""
 
-    min_score = 0.0
+    min_score = floor = 0.0
 
     def __init__(self, name: str, error: VectorError) -> None:
         self.name = name

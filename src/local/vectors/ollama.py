@@ -38,6 +38,10 @@ class OllamaEmbedder:
         return self._form.min_score
 
     @property
+    def floor(self) -> float:
+        return self._form.floor
+
+    @property
     def dimensions(self) -> int:
         """The length of a vector, which is asked of the model once.
 
