@@ -35,6 +35,11 @@ class Calls:
     async def bus(self) -> Connection:
         return await self._following.bus()
 
+    async def proven(self) -> Sender:
+        """The caller, with a token where one can be made here."""
+        token = self.caller.token or await self._following.tokens.of(self.caller.user)
+        return msgspec.structs.replace(self.caller, token=token)
+
     async def call(self, tool: str, args: Json, within: float | None = None) -> ToolResult:
         """Call a tool.
 
@@ -42,7 +47,8 @@ class Calls:
             Local2Error: It failed, or could not be asked; its class is that of the code.
         """
         seconds = self._timeout if within is None else within
-        result = await ask_tool(await self.bus(), tool, args, caller=self.caller, timeout=seconds)
+        caller = await self.proven()
+        result = await ask_tool(await self.bus(), tool, args, caller=caller, timeout=seconds)
         if result.error is not None:
             raise error_of(result.error.code, result.error.message, result.error.retry_after)
         if not result.ok:

@@ -5,7 +5,7 @@ from contextlib import AsyncExitStack
 from typing import Self
 
 from local.bus.connection import Connection
-from local.client.access import connected
+from local.client.access import OwnTokens, connected
 from local.client.embedded import ensure_stack, is_elsewhere
 from local.runtime import running_url
 from local.settings import Settings
@@ -22,6 +22,7 @@ class Following:
         self._connection = AsyncExitStack()
         self._bus: Connection | None = None
         self._url = ""
+        self.tokens = OwnTokens(settings.bus)
 
     async def __aenter__(self) -> Self:
         await self.bus()
