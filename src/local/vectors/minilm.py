@@ -17,6 +17,7 @@ from chromadb.utils.embedding_functions import ONNXMiniLM_L6_V2
 from tokenizers import Encoding, Tokenizer
 
 from local.errors import VectorError
+from local.vectors.known_models import known
 from local.vectors.matrix import FloatMatrix, unit_rows
 from local.vectors.minilm_graph import MAX_TOKENS, SentenceEncoder, TokenMatrix, session_options
 
@@ -35,8 +36,9 @@ class MiniLM:
 
     name = MODEL
     dimensions = 384
-    min_score = 0.2
+    min_score = known(MODEL).min_score
     """Cosine: unrelated short texts are below it, paraphrased answers above."""
+    floor = known(MODEL).floor
 
     def __init__(
         self, encode: Callable[[TokenMatrix, TokenMatrix], FloatMatrix], tokenizer: Tokenizer
