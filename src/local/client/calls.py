@@ -7,7 +7,13 @@ import msgspec
 from local.bus.connection import Connection
 from local.client.following import Following
 from local.client.tools import ask_tool
-from local.errors import ToolFailedError, error_of, quoted
+from local.errors import (
+    StackNotRunningError,
+    ToolFailedError,
+    UnknownToolError,
+    error_of,
+    quoted,
+)
 from local.protocol.envelope import Sender
 from local.protocol.erasure import Receipt
 from local.protocol.payloads import Json, ToolResult
@@ -48,7 +54,14 @@ class Calls:
         """
         seconds = self._timeout if within is None else within
         caller = await self.proven()
-        result = await ask_tool(await self.bus(), tool, args, caller=caller, timeout=seconds)
+        try:
+            result = await ask_tool(await self.bus(), tool, args, caller=caller, timeout=seconds)
+        except UnknownToolError as error:
+            if not self._following.has_ended:
+                raise
+            raise StackNotRunningError(
+                "The stack has just ended.", remedy="Ask again: another one is started."
+            ) from error
         if result.error is not None:
             raise error_of(result.error.code, result.error.message, result.error.retry_after)
         if not result.ok:
