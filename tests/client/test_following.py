@@ -71,6 +71,21 @@ async def test_another_stack_that_somebody_starts_meanwhile_is_followed(tmp_path
         first.process.kill()
 
 
+async def test_a_stack_that_somebody_starts_takes_the_place_of_the_clients_one(
+    tmp_path: Path,
+) -> None:
+    async with local2.connect(home=tmp_path, user="ada", timeout=2) as memory:
+        await memory.topics["user.name"].set("Ada")
+        first = stack_of(tmp_path)
+        second = Running(tmp_path)
+        try:
+            await eventually(lambda: not is_alive(first.pid), within=30)
+            assert await answered(memory) == "Ada"
+            assert stack_of(tmp_path).pid == second.process.pid
+        finally:
+            second.stop(signal.SIGTERM)
+
+
 async def test_a_tool_that_nobody_serves_any_more_is_a_stack_that_has_ended(
     tmp_path: Path, nats_url: str
 ) -> None:

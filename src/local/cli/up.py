@@ -115,7 +115,7 @@ async def _while_used(settings: Settings, linger: float) -> None:
 
         while wanted():
             with suppress(FolderLockedError):  # by one that starts, serves or stops
-                async with open_stack(settings):
+                async with open_stack(settings, for_clients=True):
                     gc.freeze()
                     while wanted():
                         await _at_most(stop, LOOK)
