@@ -10,6 +10,7 @@ import pytest
 from hatchling.builders.sdist import SdistBuilder
 from hatchling.builders.wheel import WheelBuilder
 
+from local import __version__
 from local.vectors import weights
 
 ROOT = Path(__file__).parents[1]
@@ -57,6 +58,10 @@ def test_the_wheel_has_both_licences_and_a_command(wheel: ZipFile) -> None:
 
     assert {"licenses/LICENSE", "licenses/NOTICE"} <= about.keys()
     assert b"local2 = local.cli:main" in wheel.read(about["entry_points.txt"])
+
+
+def test_the_version_is_the_same_wherever_it_stands() -> None:
+    assert PROJECT["version"] == __version__
 
 
 def test_the_notice_names_the_weights_that_the_code_takes() -> None:
