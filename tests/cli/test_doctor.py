@@ -21,6 +21,7 @@ from local.protocol.upkeep import ConsolidationStatus
 from local.settings import GeneratorSettings, MemorySettings, Settings
 from local.vectors import weights
 from stand_ins.ollama_server import OllamaStandIn
+from stand_ins.openai_server import OpenAIStandIn
 from stand_ins.rerank_server import Answer, RerankStandIn
 
 Embedder = Literal["auto", "ollama", "minilm"]
@@ -233,6 +234,54 @@ def test_it_says_how_the_last_consolidation_went(
     assert finding.verdict == verdict
     assert detail in finding.detail
     assert bool(finding.remedy) == (verdict != "ok")
+
+
+def with_endpoint(folder: Path, openai: OpenAIStandIn, key: str | None = None) -> Settings:
+    """Everything by the endpoint; the settings name the variable of its key."""
+    return Settings(
+        memory=MemorySettings(
+            data_dir=folder / ".local2",
+            chroma_path=folder / ".chroma",
+            embedder="openai",
+            openai_url=openai.url,
+            openai_key=key,
+        ),
+        generator=GeneratorSettings(chat="openai", openai_url=openai.url, openai_key=key),
+    )
+
+
+async def test_an_endpoint_is_asked_for_key_and_models(
+    tmp_path: Path, openai: OpenAIStandIn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SOME_KEY", "sk-mark")
+    openai.key = "sk-mark"
+    settings = with_endpoint(tmp_path, openai, "SOME_KEY")
+    names = ("chat model", "embedding model", "judge")
+
+    async def found() -> list[CheckResult]:
+        findings = await examination.examined(settings)
+        return [one for name in names for one in findings if one.name == name]
+
+    there = await found()
+    openai.key = "another"
+    refused = await found()
+    openai.key = "sk-mark"
+    openai.models.clear()
+    missing = await found()
+    monkeypatch.delenv("SOME_KEY")
+    unnamed = await found()
+    openai.stop()
+
+    assert [one.verdict for one in there] == ["ok"] * 3
+    assert "256 dimensions" in there[1].detail
+    for findings, says in (
+        (refused, "refused the key (401)"),
+        (missing, "does not have the model"),
+        (unnamed, "names no environment variable and no file"),
+    ):
+        assert [one.verdict for one in findings[:2]] == ["broken"] * 2
+        assert all(says in one.detail and one.remedy for one in findings)
+        assert "sk-mark" not in str(findings)
 
 
 def test_doctor_says_where_other_ways_in_would_remember(

@@ -38,9 +38,14 @@ from local.protocol.vectors import (
 )
 from local.telemetry import tracing
 from local.vectors.config import WorkerConfig
-from local.vectors.embedder import Embedder, MissingEmbedder, choose_embedder, named_embedder
+from local.vectors.embedder import (
+    Embedder,
+    MissingEmbedder,
+    choose_embedder,
+    fixed_embedder,
+    named_embedder,
+)
 from local.vectors.index import VectorIndex
-from local.vectors.minilm import MODEL as MINILM
 from local.vectors.store import Guard, VectorStore
 
 NAME = "vector_worker"
@@ -136,9 +141,8 @@ def _embedder(config: WorkerConfig, recorded: str | None) -> Embedder:
 def _another(config: WorkerConfig, name: str) -> Embedder:
     """The embedder of another index, if a start would take it then."""
     embedder = named_embedder(config, name)
-    fixed = {"ollama": config.embedding_model.removesuffix(":latest"), "minilm": MINILM}
-    wanted = fixed.get(config.embedder, embedder.name)
-    if embedder.name != wanted:
+    wanted = fixed_embedder(config)
+    if wanted not in {None, embedder.name}:
         embedder.close()
         raise VectorError(
             f"config/memory.yaml demands `embedder: {config.embedder}`, which is {wanted}: the "

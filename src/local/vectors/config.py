@@ -8,9 +8,10 @@ from typing import Self
 
 import msgspec
 
+from local.endpoint.address import Endpoint, endpoint_of
 from local.errors import IndexDamagedError, StorageError
 from local.ledger.sqlite.database import read_only
-from local.settings import EmbedderChoice, Settings
+from local.settings import EmbedderChoice, MemorySettings, Settings
 from local.tenants.credentials import Credentials
 from local.vectors.known_models import KnownModel, known
 
@@ -47,6 +48,8 @@ class WorkerConfig(msgspec.Struct, frozen=True, kw_only=True):
     query_prefix: str = "auto"
     cosine_floor: float | None = None
     ollama_url: str
+    openai: Endpoint | None = None
+    embedding_batch: int = 32
     secret: str = ""
     credentials: Credentials | None = None
     traces: bool = False
@@ -61,8 +64,13 @@ class WorkerConfig(msgspec.Struct, frozen=True, kw_only=True):
         log_folder: Path | None,
         credentials: Credentials | None = None,
     ) -> Self:
-        """What the settings say; without a folder the worker logs to standard error."""
+        """What the settings say; without a folder the worker logs to standard error.
+
+        Raises:
+            ConfigError: They name no endpoint where one is wanted, or one that cannot be used.
+        """
         memory = settings.memory
+        wanted = memory.embedder == "openai" or memory.openai_url is not None
         return cls(
             bus_url=bus_url,
             secret=secret,
@@ -77,6 +85,8 @@ class WorkerConfig(msgspec.Struct, frozen=True, kw_only=True):
             query_prefix=memory.query_prefix,
             cosine_floor=memory.cosine_floor,
             ollama_url=memory.ollama_url,
+            openai=embeddings_endpoint(memory) if wanted else None,
+            embedding_batch=memory.embedding_batch,
             log_file=log_folder / "vector_worker.log" if log_folder else None,
         )
 
@@ -102,6 +112,15 @@ class WorkerConfig(msgspec.Struct, frozen=True, kw_only=True):
 
 def _unless_auto(configured: str, known_: str) -> str:
     return known_ if configured == "auto" else configured
+
+
+def embeddings_endpoint(memory: MemorySettings) -> Endpoint:
+    """The endpoint that the settings name for embeddings.
+
+    Raises:
+        ConfigError: They name none, or one that cannot be used.
+    """
+    return endpoint_of(memory.openai_url, memory.openai_key, "config/memory.yaml")
 
 
 def count_vectors(folder: Path, collection: str) -> int:

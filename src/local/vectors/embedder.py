@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from typing import Protocol
 
 from local.errors import VectorError
-from local.vectors import minilm, ollama
+from local.vectors import minilm, ollama, openai
 from local.vectors.config import WorkerConfig
 from local.vectors.matrix import FloatMatrix
 
@@ -73,33 +73,57 @@ class MissingEmbedder:
 
 
 def named_embedder(config: WorkerConfig, name: str) -> Embedder:
-    """The embedder of a name: MiniLM's, or that of a model of Ollama's.
+    """The embedder of a name: MiniLM's, that of an endpoint's model, or of one of Ollama's.
 
     Raises:
-        VectorError: MiniLM cannot be loaded. Ollama is not asked yet.
+        VectorError: MiniLM cannot be loaded, or no endpoint is configured. Nobody is asked yet.
     """
     if name in {minilm.MODEL, "minilm"}:
         return minilm.MiniLM.load(config.models_dir)
-    return ollama.OllamaEmbedder(config.ollama_url, name, config.form_of(name))
+    if not name.startswith(openai.PREFIX):
+        return ollama.OllamaEmbedder(config.ollama_url, name, config.form_of(name))
+    if config.openai is None:
+        raise VectorError(
+            f"{name} is a model of an endpoint, and none is configured.",
+            remedy="Set openai_url in config/memory.yaml.",
+        )
+    model = name.removeprefix(openai.PREFIX)
+    return openai.OpenAIEmbedder(
+        config.openai, model, config.form_of(model), batch=config.embedding_batch
+    )
+
+
+def fixed_embedder(config: WorkerConfig) -> str | None:
+    """The name of the one embedder that the settings allow; None with `auto`."""
+    model = config.embedding_model
+    names = {
+        "minilm": minilm.MODEL,
+        "ollama": model.removesuffix(":latest"),
+        "openai": openai.PREFIX + model,
+    }
+    return names.get(config.embedder)
 
 
 def choose_embedder(config: WorkerConfig, recorded: str | None) -> Embedder:
     """Choose the embedder, but never another one than a collection was built with.
 
-    `embedder: auto` takes the recorded one; for a new collection Ollama if it answers and has
-    `embedding_model`, else MiniLM. Ollama has to answer now only if `auto` has to choose.
+    `embedder: auto` takes the recorded one; for a new collection that of the endpoint if one is
+    configured, else Ollama if it answers and has `embedding_model`, else MiniLM. Ollama has to
+    answer now only if `auto` has to choose.
 
     Args:
         config: says which is wanted, and where each is found.
         recorded: the name of the embedder that the collection was built with, None for a new one.
 
     Raises:
-        VectorError: MiniLM was chosen and cannot be loaded.
+        VectorError: MiniLM was chosen and cannot be loaded, or an endpoint that is not configured.
     """
-    preference = config.embedder
-    if preference == "auto" and recorded is not None:
+    fixed = fixed_embedder(config)
+    if fixed is None and recorded is not None:
         return named_embedder(config, recorded)
-    if preference == "auto":
+    if fixed is None and config.openai is not None:
+        fixed = openai.PREFIX + config.embedding_model
+    if fixed is None:
         answers = ollama.probe(config.ollama_url, config.embedding_model)
-        preference = "ollama" if answers else "minilm"
-    return named_embedder(config, "minilm" if preference == "minilm" else config.embedding_model)
+        fixed = config.embedding_model if answers else minilm.MODEL
+    return named_embedder(config, fixed)

@@ -58,8 +58,8 @@ def reindex(
     embedder: Annotated[
         str | None,
         typer.Option(
-            help="Change to another embedder, while the present one serves: minilm, or a model "
-            "of Ollama's; the present one gives that up."
+            help="Change to another embedder, while the present one serves: minilm, a model of "
+            "Ollama's, or openai:MODEL of an endpoint; the present one gives that up."
         ),
     ] = None,
     wait: Annotated[
