@@ -93,7 +93,9 @@ def test_the_image_installs_the_weights_that_the_code_takes() -> None:
 def test_the_image_is_built_from_what_the_wheel_needs_and_nothing_else() -> None:
     let_in = (ROOT / ".dockerignore").read_text(encoding="utf-8").split("!")[1:]
     copied = re.findall(
-        r"^COPY (?!--from)(.+) \S+$", (ROOT / "Dockerfile").read_text(encoding="utf-8"), re.M
+        r"^COPY (?!--from)(.+) \S+$",
+        (ROOT / "Dockerfile").read_text(encoding="utf-8"),
+        re.MULTILINE,
     )
     needed = {"pyproject.toml", "src", PROJECT["readme"], *PROJECT["license-files"]}
 
