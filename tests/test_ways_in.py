@@ -23,9 +23,7 @@ from pages import python_in
             "We deploy on Tuesdays, never on Fridays.\n",
             id="the client",
         ),
-        pytest.param(
-            "docs/ways-in.md", "LocalStore", "A window seat, please.\n", id="a framework"
-        ),
+        pytest.param("docs/ways-in.md", "LocalStore", "A window seat, please.\n", id="a framework"),
     ],
 )
 def test_an_example_in_python_prints_what_it_remembers(
