@@ -177,3 +177,19 @@ async def test_of_a_pruned_thread_a_delta_channel_keeps_its_value(saver: LocalSa
         assert (await graph.aget_state(thread("delta"))).values["said"] == before
         assert len([one async for one in saver.alist(thread("delta"))]) <= len(checkpoints)
     assert len([one async for one in saver.alist(thread("delta"))]) < 9
+
+
+async def test_a_graph_runs_synchronously_in_another_thread(saver: LocalSaver) -> None:
+    builder = StateGraph(Delta)
+    builder.add_node("answer", lambda state: {"said": [f"answer {len(state['said'])}"]})
+    builder.add_edge(START, "answer")
+    graph = builder.compile(checkpointer=saver)
+
+    def run() -> list[str]:
+        for number in range(2):
+            done = graph.invoke({"said": [f"question {number}"]}, thread("sync"))
+        return list(done["said"])
+
+    said = await asyncio.to_thread(run)
+
+    assert said == ["question 0", "answer 1", "question 1", "answer 3"]
