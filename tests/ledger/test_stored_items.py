@@ -53,7 +53,7 @@ async def test_a_text_of_another_session_is_a_record_of_its_own(ledger: Ledger) 
 
     assert selected.counts == {"episodes": 1}
     assert await found(ledger, "osmium") == ["Osmium."]
-    assert [one.record for one in await ledger.items.within(ITEMS, Within())] == ["s2"]
+    assert [one.record for one in await ledger.items.keys(ITEMS, Within())] == ["s2"]
 
 
 async def test_an_item_goes_with_the_record_that_is_forgotten_by_its_id(ledger: Ledger) -> None:
@@ -65,7 +65,7 @@ async def test_an_item_goes_with_the_record_that_is_forgotten_by_its_id(ledger: 
         pass
 
     assert selected.counts == {"episodes": 1, "items": 1}
-    assert [one.item.key for one in await ledger.items.within(ITEMS, Within())] == ["b"]
+    assert [one.key for one in await ledger.items.keys(ITEMS, Within())] == ["b"]
 
 
 async def test_what_is_to_be_kept_is_not_overwritten(ledger: Ledger) -> None:
@@ -73,8 +73,8 @@ async def test_what_is_to_be_kept_is_not_overwritten(ledger: Ledger) -> None:
         put = ItemPut(namespace=("n",), key="k", value=msgspec.Raw(value), keep=True)
         await ledger.items.put(ITEMS, [NewItem(put=put)], STORING)
 
-    (one,) = await ledger.items.within(ITEMS, Within())
-    assert bytes(one.item.value) == b"1"
+    (one,) = (await ledger.items.within(ITEMS, Within())).items
+    assert bytes(one.value) == b"1"
 
 
 async def test_pages_of_one_namespace_go_by_their_keys_and_not_by_their_times(
@@ -89,8 +89,8 @@ async def test_pages_of_one_namespace_go_by_their_keys_and_not_by_their_times(
     exact = Within(namespace=("metals",), exact=True, before="c", limit=9)
     everything = Within(namespace=("metals",), limit=9)
 
-    assert [one.item.key for one in await ledger.items.within(ITEMS, exact)] == ["b", "a"]
-    assert [one.item.key for one in await ledger.items.within(ITEMS, everything)] == [
+    assert [one.key for one in await ledger.items.keys(ITEMS, exact)] == ["b", "a"]
+    assert [one.key for one in await ledger.items.keys(ITEMS, everything)] == [
         "b",
         "a",
         "z",
@@ -109,4 +109,4 @@ async def test_items_beyond_the_quota_are_refused_and_none_of_them_stored(
     await ledger.items.put(ITEMS, [item("a")], STORING)
     await ledger.items.put(ITEMS, [item("c", "x" * 60)], STORING)
 
-    assert [one.item.key for one in await ledger.items.within(ITEMS, Within())] == ["c"]
+    assert [one.key for one in await ledger.items.keys(ITEMS, Within())] == ["c"]

@@ -418,9 +418,7 @@ async def test_of_two_items_of_a_key_the_newer_stands_and_only_its_text_is_found
 
     first, again = await copy(ledger, other), await copy(ledger, other)
 
-    found = {
-        one.item.key: bytes(one.item.value) for one in await other.items.within(ITEMS, Within())
-    }
+    found = {one.key: bytes(one.value) for one in (await other.items.within(ITEMS, Within())).items}
     assert found == {"a": b'{"of":"them"}', "b": b'{"of":"us"}'}
     search = searching("osmium", places=(Place("user", OWNER, "episode"),))
     assert set((await find(other, search)).contents) == {"Osmium a of them.", "Osmium b of us."}
@@ -442,5 +440,5 @@ async def test_items_that_were_forgotten_do_not_come_back_by_an_import(
 
     report = await copy(ledger, other)
 
-    assert [one.item.key for one in await other.items.within(ITEMS, Within())] == ["stays"]
+    assert [one.key for one in await other.items.keys(ITEMS, Within())] == ["stays"]
     assert (report.erased, report.new) == (1, {})
