@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Self
 
 from local.errors import StackNotRunningError, UnwritableError
+from local.runtime import USED
 
-NAME = "clients.lock"
 POLL = 0.05
 """Seconds between two attempts to share the lock while a stack stops."""
 
@@ -22,7 +22,7 @@ class Usage:
     """The lock, for a client or for the stack; given back when the context ends."""
 
     def __init__(self, data_dir: Path) -> None:
-        self._path = data_dir / NAME
+        self._path = data_dir / USED
         self._lock = -1
         self._last = time.time()
 

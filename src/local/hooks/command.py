@@ -5,25 +5,40 @@ import signal
 import sys
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from types import FrameType
 from typing import NoReturn
 
-BEGAN = time.monotonic()
+import msgspec
+
+from local.folder import PRIVATE
+from local.home import MARK
+from local.hooks import BEGAN
+from local.hooks.acting import Hooks
+from local.hooks.clients import CLIENTS
+from local.hooks.events import Prompted
+from local.hooks.log import log_problem
+from local.hooks.situation import Situation
+
 LONGEST = 2.0
 """Seconds after which a hook ends, whatever it is doing."""
 LONGEST_PROMPT = 0.28
 
 
 def main(arguments: Sequence[str]) -> NoReturn:
-    """Run a hook: CLIENT EVENT [--home DIR] [--user NAME]. Exits with 0, and writes all or nothing."""
+    """Run a hook: CLIENT EVENT [--home DIR] [--user NAME], with what happened on standard input.
+
+    It exits with 0, and writes all of its answer or nothing.
+    """
+    os.umask(PRIVATE)
     signal.signal(signal.SIGALRM, _give_up)
     signal.setitimer(signal.ITIMER_REAL, LONGEST)
     try:
         output = _run(arguments)
         signal.setitimer(signal.ITIMER_REAL, 0)
         while output:
-            output = output[os.write(1, output) :]
+            output = output[os.write(sys.stdout.fileno(), output) :]
     finally:
         os._exit(0)
 
@@ -34,12 +49,23 @@ def _give_up(_: int, __: FrameType | None) -> None:
 
 def _run(arguments: Sequence[str]) -> bytes:
     """What the hook writes; problems go to its log."""
-    from local.hooks.log import log_problem
-
-    data_dir = Path(".local2")
-    where = " ".join(arguments[:2])
+    data_dir, where = Path(MARK), " ".join(arguments[:2])
     try:
-        ...
-    except Exception as error:
+        name, event, *rest = arguments
+        client, options = CLIENTS[name], dict(zip(rest[::2], rest[1::2], strict=True))
+        happened = client.read(sys.stdin.buffer.read())
+        if happened is None:
+            return b""
+        if isinstance(happened, Prompted):
+            left = BEGAN + LONGEST_PROMPT - time.monotonic()
+            signal.setitimer(signal.ITIMER_REAL, max(left, 0.001))
+        if happened.project is not None:
+            with suppress(OSError):
+                os.chdir(happened.project)
+        situation = Situation.of(options.get("--home"), options.get("--user"))
+        data_dir = situation.settings.memory.data_dir
+        context = Hooks(client, situation).act(happened)
+    except Exception as error:  # noqa: BLE001 - whatever it is, it is not the client's concern
         log_problem(data_dir, where, error)
         return b""
+    return msgspec.json.encode(client.answer(event, context)) if context else b""

@@ -47,12 +47,10 @@ def without_contexts(text: str) -> str:
 
 def what_matters(result: ToolResult) -> str:
     """The section of `top_memories`."""
-    return "" if not result.ok or is_nothing(result.content) else result.content
+    return "" if is_nothing(result.content) else result.content
 
 
 def notes_in(result: ToolResult) -> str:
-    if not result.ok:
-        return ""
     notes = msgspec.convert(result.data, Notes).notes
     lines = [note_line(note.role, note.content, merged=note.merges > 0) for note in notes]
     return section("notes", lines) if lines else ""
@@ -60,8 +58,6 @@ def notes_in(result: ToolResult) -> str:
 
 def recalled(result: ToolResult, session_id: str, session: Session) -> str:
     """What was found, without what the model has in its conversation, and what does not hold."""
-    if not result.ok:
-        return ""
     found = msgspec.convert(result.data, RecalledItems).items
     lines = [
         _line(item)

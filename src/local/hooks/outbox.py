@@ -6,7 +6,7 @@ the next one.
 
 import fcntl
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
 
@@ -30,6 +30,8 @@ class FinishedTurn(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Outbox:
+    """The folder of them. One that is `.taken` is being delivered, or was when that failed."""
+
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
@@ -40,18 +42,29 @@ class Outbox:
 
     @property
     def is_empty(self) -> bool:
-        return next(self._folder.glob("*.json"), None) is None
+        return not any(file.suffix in {".json", ".taken"} for file in self._folder.glob("*"))
 
     @contextmanager
-    def delivering(self) -> Iterator[None]:
-        """Deliver while nobody else does."""
+    def delivering(self) -> Iterator[bool]:
+        """Deliver while nobody else does; yields False if somebody does."""
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         with (self._folder / "lock").open("wb") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
-            yield
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                yield False
+            else:
+                yield True
 
-    def waiting(self) -> Iterator[tuple[Path, FinishedTurn]]:
-        """The turns, each with its file."""
-        for file in sorted(self._folder.glob("*.json")):
-            with suppress(FileNotFoundError):
+    def take(self) -> Iterator[tuple[Path, FinishedTurn]]:
+        """Every turn with its file, which whoever delivers it removes.
+
+        What is put meanwhile has a file of its own. One that holds no turn is put aside.
+        """
+        for file in self._folder.glob("*.json"):
+            file.replace(file.with_suffix(".taken"))
+        for file in sorted(self._folder.glob("*.taken"), key=lambda one: one.stat().st_mtime_ns):
+            try:
                 yield file, msgspec.json.decode(file.read_bytes(), type=FinishedTurn)
+            except msgspec.MsgspecError:
+                file.replace(file.with_suffix(".unreadable"))

@@ -5,7 +5,7 @@ protocol is little: say who connects, publish, and read what comes to the inbox.
 """
 
 import base64
-import secrets
+import os
 import socket
 import time
 from collections.abc import Sequence
@@ -15,7 +15,13 @@ from urllib.parse import SplitResult, unquote, urlsplit
 
 import msgspec
 
-from local.errors import BusError, BusTimeoutError, StackNotRunningError, without_credentials
+from local.errors import (
+    BusError,
+    BusTimeoutError,
+    NoRespondersError,
+    StackNotRunningError,
+    without_credentials,
+)
 
 if TYPE_CHECKING:  # without accounts nobody needs it, and it takes long to import
     from local.tenants.credentials import Credentials
@@ -43,7 +49,7 @@ class Wire:
         self._credentials = credentials
         self._ends = time.monotonic() + within
         inbox = credentials.inbox if credentials else INBOX
-        self._inbox = f"{inbox}.{secrets.token_hex(11)}"
+        self._inbox = f"{inbox}.{os.urandom(11).hex()}"
 
     def __enter__(self) -> Self:
         address = self._url.hostname or "127.0.0.1", self._url.port or PORT
@@ -64,27 +70,29 @@ class Wire:
         self._socket.close()
 
     def ask(self, requests: Sequence[Request]) -> list[bytes | None]:
-        """Send all, and return their answers in their order; None where nobody serves it.
+        """Send all, and return their answers in their order; None for one that did not come.
 
         Raises:
-            BusTimeoutError: Not all answers came in time.
-            BusError: The server refuses something.
+            BusTimeoutError: None came in time.
+            NoRespondersError: Nobody serves any of them.
+            BusError: The server refuses something, or the connection is lost.
         """
         headers = self._headers()
-        for number, (subject, data) in enumerate(requests):
-            self._publish(subject, f"{self._inbox}.{number}", headers, data)
         answers: dict[int, bytes | None] = {}
         try:
+            for number, (subject, data) in enumerate(requests):
+                self._publish(subject, f"{self._inbox}.{number}", headers, data)
             while len(answers) < len(requests):
                 number, answer = self._next()
                 answers[number] = answer
         except TimeoutError as error:
-            raise BusTimeoutError(
-                f"{len(requests) - len(answers)} of {len(requests)} answers did not come in time."
-            ) from error
+            if not answers:
+                raise BusTimeoutError("No answer came in time.") from error
         except OSError as error:
             raise BusError(f"The connection was lost: {error}.") from error
-        return [answers[number] for number in range(len(requests))]
+        if not any(answers.values()):
+            raise NoRespondersError("The memory does not serve its tools yet.")
+        return [answers.get(number) for number in range(len(requests))]
 
     def _left(self) -> float:
         """Seconds; raises a TimeoutError if there are none."""

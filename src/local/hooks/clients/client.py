@@ -42,9 +42,7 @@ class Output(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 def addition(event: str, context: str) -> Output:
-    return Output(
-        hook_specific_output=Addition(hook_event_name=event, additional_context=context)
-    )
+    return Output(hook_specific_output=Addition(hook_event_name=event, additional_context=context))
 
 
 def group(command: str, seconds: int) -> Json:

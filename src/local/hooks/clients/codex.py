@@ -21,47 +21,64 @@ class Input(msgspec.Struct, frozen=True, kw_only=True, tag_field="hook_event_nam
     turn_id: str | None = None
     agent_id: str | None = None
 
+    @property
+    def event(self) -> events.Event:
+        raise NotImplementedError
+
 
 class SessionStart(Input, frozen=True, kw_only=True, tag=True):
     source: str | None = None
+
+    @property
+    def event(self) -> events.Event:
+        return events.SessionStarted(
+            session=self.session_id, project=self.cwd, compacted=self.source == "compact"
+        )
 
 
 class UserPromptSubmit(Input, frozen=True, kw_only=True, tag=True):
     prompt: str
 
+    @property
+    def event(self) -> events.Event:
+        return events.Prompted(
+            session=self.session_id, project=self.cwd, text=self.prompt, turn=self.turn_id
+        )
+
 
 class Stop(Input, frozen=True, kw_only=True, tag=True):
     last_assistant_message: str | None = None
 
+    @property
+    def event(self) -> events.Event:
+        return events.TurnEnded(
+            session=self.session_id,
+            project=self.cwd,
+            text=self.last_assistant_message,
+            turn=self.turn_id,
+        )
+
 
 class PreCompact(Input, frozen=True, kw_only=True, tag=True):
-    pass
+    @property
+    def event(self) -> events.Event:
+        return events.Compacting(session=self.session_id, project=self.cwd)
 
 
 class SessionEnd(Input, frozen=True, kw_only=True, tag=True):
-    pass
+    @property
+    def event(self) -> events.Event:
+        return events.SessionEnded(session=self.session_id, project=self.cwd)
 
 
-_decoder = msgspec.json.Decoder(SessionStart | UserPromptSubmit | Stop | PreCompact | SessionEnd)
+_decoder: msgspec.json.Decoder[Input] = msgspec.json.Decoder(
+    SessionStart | UserPromptSubmit | Stop | PreCompact | SessionEnd  # type: ignore[arg-type]
+)
 
 
 def read(data: bytes) -> events.Event | None:
     given = _decoder.decode(data)
-    session, project, turn = given.session_id, given.cwd, given.turn_id
-    if given.agent_id is not None:
-        return None
-    match given:
-        case SessionStart(source=source):
-            compacted = source == "compact"
-            return events.SessionStarted(session=session, project=project, compacted=compacted)
-        case UserPromptSubmit(prompt=prompt):
-            return events.Prompted(session=session, project=project, text=prompt, turn=turn)
-        case Stop(last_assistant_message=text):
-            return events.TurnEnded(session=session, project=project, text=text, turn=turn)
-        case PreCompact():
-            return events.Compacting(session=session, project=project)
-        case SessionEnd():
-            return events.SessionEnded(session=session, project=project)
+    return None if given.agent_id is not None else given.event
 
 
 def settings_file(scope: Scope) -> Path:

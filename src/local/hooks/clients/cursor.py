@@ -14,52 +14,80 @@ from local.hooks.clients.client import Client, Json, Scope
 
 
 class Input(msgspec.Struct, frozen=True, kw_only=True, tag_field="hook_event_name"):
+    """`generation_id` changes with every prompt."""
+
     conversation_id: str
     generation_id: str | None = None
     workspace_roots: list[str] = []
 
+    @property
+    def project(self) -> str | None:
+        return next(iter(self.workspace_roots), None)
+
+    @property
+    def event(self) -> events.Event | None:
+        raise NotImplementedError
+
 
 class SessionStart(Input, frozen=True, kw_only=True, tag="sessionStart"):
-    pass
+    @property
+    def event(self) -> events.Event | None:
+        return events.SessionStarted(session=self.conversation_id, project=self.project)
 
 
 class BeforeSubmitPrompt(Input, frozen=True, kw_only=True, tag="beforeSubmitPrompt"):
     prompt: str
 
+    @property
+    def event(self) -> events.Event | None:
+        return events.Prompted(
+            session=self.conversation_id,
+            project=self.project,
+            text=self.prompt,
+            turn=self.generation_id,
+        )
+
 
 class AfterAgentResponse(Input, frozen=True, kw_only=True, tag="afterAgentResponse"):
     text: str
 
+    @property
+    def event(self) -> events.Event | None:
+        return events.Answered(
+            session=self.conversation_id,
+            project=self.project,
+            text=self.text,
+            turn=self.generation_id,
+        )
+
 
 class Stop(Input, frozen=True, kw_only=True, tag="stop"):
+    """`status`: completed, aborted or error; only what is complete is a turn."""
+
     status: str = "completed"
+
+    @property
+    def event(self) -> events.Event | None:
+        if self.status != "completed":
+            return None
+        return events.TurnEnded(
+            session=self.conversation_id, project=self.project, turn=self.generation_id
+        )
 
 
 class SessionEnd(Input, frozen=True, kw_only=True, tag="sessionEnd"):
-    pass
+    @property
+    def event(self) -> events.Event | None:
+        return events.SessionEnded(session=self.conversation_id, project=self.project)
 
 
-_decoder = msgspec.json.Decoder(
-    SessionStart | BeforeSubmitPrompt | AfterAgentResponse | Stop | SessionEnd
+_decoder: msgspec.json.Decoder[Input] = msgspec.json.Decoder(
+    SessionStart | BeforeSubmitPrompt | AfterAgentResponse | Stop | SessionEnd  # type: ignore[arg-type]
 )
 
 
 def read(data: bytes) -> events.Event | None:
-    given = _decoder.decode(data)
-    session, turn = given.conversation_id, given.generation_id
-    project = next(iter(given.workspace_roots), None)
-    match given:
-        case SessionStart():
-            return events.SessionStarted(session=session, project=project)
-        case BeforeSubmitPrompt(prompt=prompt):
-            return events.Prompted(session=session, project=project, text=prompt, turn=turn)
-        case AfterAgentResponse(text=text):
-            return events.Answered(session=session, project=project, text=text, turn=turn)
-        case Stop(status="completed"):
-            return events.TurnEnded(session=session, project=project, turn=turn)
-        case SessionEnd():
-            return events.SessionEnded(session=session, project=project)
-    return None
+    return _decoder.decode(data).event
 
 
 class Output(msgspec.Struct, frozen=True, kw_only=True):
