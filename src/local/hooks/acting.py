@@ -34,9 +34,13 @@ POLL = 0.02
 class Hooks:
     """The hooks of one client."""
 
-    def __init__(self, client: Client, situation: Situation) -> None:
+    def __init__(
+        self, client: Client, situation: Situation, deliver: Callable[[Situation], None]
+    ) -> None:
+        """`deliver` has a stack started, and turns delivered; it returns at once."""
         self._client = client
         self._situation = situation
+        self._deliver = deliver
         self._sessions = Sessions(situation.folder / "sessions", client.name)
         self._outbox = Outbox(situation.turns)
 
@@ -62,7 +66,7 @@ class Hooks:
             case SessionEnded():
                 self._sessions.end(event.session)
                 if not self._outbox.is_empty:
-                    self._in_background()
+                    self._deliver(self._situation)
         return None
 
     def _start(self, event: SessionStarted) -> str | None:
@@ -71,7 +75,7 @@ class Hooks:
         session.reminded = False
         session.compacted = session.compacted or event.compacted
         self._sessions.save(event.session, session)
-        self._in_background()
+        self._deliver(self._situation)
         ends = BEGAN + START_SECONDS
         while True:
             try:
@@ -92,7 +96,7 @@ class Hooks:
         try:
             return self._remind(event, session, query, within=within)
         except StackNotRunningError:
-            self._in_background()
+            self._deliver(self._situation)
             raise
 
     def _remind(
@@ -125,25 +129,26 @@ class Hooks:
                 project=event.project,
             )
         )
-        self._in_background()
+        self._deliver(self._situation)
 
     def _change(self, event: Event, change: Callable[[Session], None]) -> None:
         session = self._sessions.load(event.session)
         change(session)
         self._sessions.save(event.session, session)
 
-    def _in_background(self) -> None:
-        """Start the process that starts a stack and delivers turns; nobody waits for it."""
-        import subprocess  # noqa: PLC0415 - few hooks need it
 
-        command = [sys.executable, "-P", "-m", "local.hooks.delivery", str(self._situation.home)]
-        subprocess.Popen(  # noqa: S603 - the interpreter that runs
-            command,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            start_new_session=True,
-        )
+def start_delivery(situation: Situation) -> None:
+    """Start the process that starts a stack and delivers turns; nobody waits for it."""
+    import subprocess  # noqa: PLC0415 - few hooks need it
+
+    command = [sys.executable, "-P", "-m", "local.hooks.delivery", str(situation.home)]
+    subprocess.Popen(  # noqa: S603 - the interpreter that runs
+        command,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
 
 
 def _begin(session: Session, query: str | None, turn: str | None) -> None:

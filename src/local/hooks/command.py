@@ -15,7 +15,7 @@ import msgspec
 from local.folder import PRIVATE
 from local.home import MARK
 from local.hooks import BEGAN
-from local.hooks.acting import Hooks
+from local.hooks.acting import Hooks, start_delivery
 from local.hooks.clients import CLIENTS
 from local.hooks.events import Prompted
 from local.hooks.log import log_problem
@@ -64,7 +64,7 @@ def _run(arguments: Sequence[str]) -> bytes:
                 os.chdir(happened.project)
         situation = Situation.of(options.get("--home"), options.get("--user"))
         data_dir = situation.settings.memory.data_dir
-        context = Hooks(client, situation).act(happened)
+        context = Hooks(client, situation, start_delivery).act(happened)
     except Exception as error:  # noqa: BLE001 - whatever it is, it is not the client's concern
         log_problem(data_dir, where, error)
         return b""

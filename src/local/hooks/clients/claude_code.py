@@ -77,7 +77,7 @@ class SessionEnd(Input, frozen=True, kw_only=True, tag=True):
 
 
 _decoder: msgspec.json.Decoder[Input] = msgspec.json.Decoder(
-    SessionStart | UserPromptSubmit | Stop | PreCompact | SessionEnd  # type: ignore[arg-type]
+    SessionStart | UserPromptSubmit | Stop | PreCompact | SessionEnd
 )
 
 

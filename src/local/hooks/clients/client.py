@@ -26,6 +26,8 @@ class Client(NamedTuple):
     """What a hook writes to give the model a context, by the name of the event."""
     prompts_take_contexts: bool = True
     """Whether a hook of a prompt may add to it."""
+    afterwards: str = "It reads them when it starts the next time."
+    """What a user has to know once they are registered."""
     new_file: Mapping[str, Any] = {}
     """What a file of settings needs besides `hooks`."""
 

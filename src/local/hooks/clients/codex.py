@@ -72,7 +72,7 @@ class SessionEnd(Input, frozen=True, kw_only=True, tag=True):
 
 
 _decoder: msgspec.json.Decoder[Input] = msgspec.json.Decoder(
-    SessionStart | UserPromptSubmit | Stop | PreCompact | SessionEnd  # type: ignore[arg-type]
+    SessionStart | UserPromptSubmit | Stop | PreCompact | SessionEnd
 )
 
 
@@ -100,4 +100,5 @@ CODEX = Client(
     entry=group,
     read=read,
     answer=addition,
+    afterwards="Start it and trust them with /hooks: until then it runs none.",
 )

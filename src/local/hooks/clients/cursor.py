@@ -82,7 +82,7 @@ class SessionEnd(Input, frozen=True, kw_only=True, tag="sessionEnd"):
 
 
 _decoder: msgspec.json.Decoder[Input] = msgspec.json.Decoder(
-    SessionStart | BeforeSubmitPrompt | AfterAgentResponse | Stop | SessionEnd  # type: ignore[arg-type]
+    SessionStart | BeforeSubmitPrompt | AfterAgentResponse | Stop | SessionEnd
 )
 
 

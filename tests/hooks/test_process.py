@@ -1,0 +1,167 @@
+"""A hook as a client runs it: whatever goes wrong, it ends with 0, writes nothing, and its problem
+is in its log; and nobody waits for what it leaves to the background."""
+
+import asyncio
+import json
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from local.app import open_stack
+from local.client.tools import call_tool
+from local.protocol.envelope import Sender
+from recorded import CLIENT_NAMES, first, payloads
+from stacks import settings_in
+from waiting import eventually
+
+LOG = Path(".local2", "logs", "hooks.log")
+NOWHERE = "nats://127.0.0.1:1"
+LONGEST = 60.0
+"""Seconds for a process on a busy machine; hooks end by themselves long before."""
+
+
+def command(folder: Path, client: str, event: str) -> list[str]:
+    return [sys.executable, "-P", "-m", "local.hooks", client, event, "--home", str(folder)]
+
+
+def run(
+    folder: Path, client: str, event: str, given: bytes, *, url: str = NOWHERE
+) -> subprocess.CompletedProcess[bytes]:
+    """Run a hook to its end; without a stack to start, since the address is another's."""
+    return subprocess.run(
+        command(folder, client, event),
+        input=given,
+        capture_output=True,
+        timeout=LONGEST,
+        env={**os.environ, "LOCAL2_BUS__URL": url},
+        check=False,
+    )
+
+
+def as_sent(payload: dict[str, Any]) -> bytes:
+    return json.dumps(payload).encode()
+
+
+@pytest.fixture
+def silent() -> Iterator[socket.socket]:
+    """A server that accepts a connection and says nothing."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        yield server
+
+
+def url_of(server: socket.socket) -> str:
+    return f"nats://127.0.0.1:{server.getsockname()[1]}"
+
+
+@pytest.mark.parametrize("client", CLIENT_NAMES)
+def test_without_a_stack_every_hook_ends_well(client: str, tmp_path: Path) -> None:
+    for payload in payloads(client, tmp_path):
+        done = run(tmp_path, client, payload["hook_event_name"], as_sent(payload))
+        assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
+    assert "No NATS server answers" in (tmp_path / LOG).read_text()
+
+
+@pytest.mark.parametrize(
+    "given",
+    [b"", b"[]", b"{", b'{"hook_event_name": "Other"}', b"\xff", b'{"hook_event_name": "Stop"}'],
+)
+def test_what_cannot_be_read_ends_well(given: bytes, tmp_path: Path) -> None:
+    done = run(tmp_path, "claude-code", "Stop", given)
+
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
+
+
+@pytest.mark.parametrize("client", ["another", ""])
+def test_an_unknown_client_ends_well(client: str, tmp_path: Path) -> None:
+    done = run(tmp_path, client, "Stop", b"{}")
+
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
+
+
+def test_broken_settings_end_well_and_are_logged_without_what_was_said(tmp_path: Path) -> None:
+    (tmp_path / "config").mkdir()
+    (tmp_path / "config" / "memory.yaml").write_text("top_k: many")
+    (tmp_path / ".local2").mkdir()
+    prompt = first("codex", tmp_path, "UserPromptSubmit")
+
+    done = run(tmp_path, "codex", "UserPromptSubmit", as_sent(prompt))
+
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
+    assert "top_k" in (tmp_path / LOG).read_text()
+    assert prompt["prompt"] not in (tmp_path / LOG).read_text()
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_a_folder_that_cannot_be_written_to_ends_well(tmp_path: Path) -> None:
+    tmp_path.chmod(0o500)
+    prompt = first("codex", tmp_path, "UserPromptSubmit")
+
+    done = run(tmp_path, "codex", "UserPromptSubmit", as_sent(prompt))
+
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
+
+
+@pytest.mark.parametrize("event", ["SessionStart", "UserPromptSubmit", "Stop"])
+def test_a_server_that_says_nothing_is_not_waited_for(
+    event: str, silent: socket.socket, tmp_path: Path
+) -> None:
+    payload = first("claude-code", tmp_path, event)
+
+    done = run(tmp_path, "claude-code", event, as_sent(payload), url=url_of(silent))
+
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
+
+
+def test_a_client_that_never_closes_its_side_is_not_waited_for(tmp_path: Path) -> None:
+    waiting = subprocess.Popen(
+        command(tmp_path, "codex", "Stop"), stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    with waiting:
+        assert waiting.wait(LONGEST) == 0
+        assert waiting.stdout is not None
+        assert waiting.stdout.read() == b""
+
+
+def test_the_client_does_not_wait_for_the_delivery_of_a_turn(
+    silent: socket.socket, tmp_path: Path
+) -> None:
+    for event in ("UserPromptSubmit", "Stop"):
+        payload = first("claude-code", tmp_path, event)
+        run(tmp_path, "claude-code", event, as_sent(payload), url=url_of(silent))
+
+    silent.settimeout(LONGEST)
+    prompt, _ = silent.accept()
+    delivery, _ = silent.accept()  # which goes on, though the hook has ended
+    prompt.close()
+    delivery.close()
+
+
+@pytest.mark.parametrize("event", ["SessionStart", "UserPromptSubmit"])
+@pytest.mark.usefixtures("worker_here")
+async def test_what_is_known_is_written_as_the_client_reads_it(event: str, tmp_path: Path) -> None:
+    """On a machine that is too busy an answer is left out, so the hook is called until it is not."""
+    payload = first("claude-code", tmp_path, event)
+    fact = {"content": "The invoice worker consumes from RabbitMQ.", "scope": "tenant"}
+    async with open_stack(settings_in(tmp_path), with_generator=False) as stack:
+        known = {**fact, "importance": 0.9}
+        await call_tool(stack.bus, "remember_fact", known, caller=Sender(agent="test"))
+
+        outputs: list[bytes] = []
+
+        async def written() -> bytes:
+            arguments = (tmp_path, "claude-code", event, as_sent(payload))
+            done = await asyncio.to_thread(run, *arguments, url=stack.url)
+            assert (done.returncode, done.stderr) == (0, b"")
+            outputs.append(done.stdout)
+            return done.stdout
+
+        await eventually(written, within=LONGEST)
+    added = json.loads(outputs[-1])["hookSpecificOutput"]
+    assert added["hookEventName"] == event
+    assert fact["content"] in added["additionalContext"]
