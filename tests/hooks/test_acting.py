@@ -1,5 +1,8 @@
-"""A session of each client, over a live stack: what matters and what is found reach the model, and
-every finished turn becomes a memory, once, without what the model was given."""
+"""A session of each client, over a live stack.
+
+What matters and what is found reach the model, and every finished turn becomes a memory, once,
+without what the model was given.
+"""
 
 import asyncio
 import json
@@ -19,7 +22,7 @@ from local.hooks.delivery import deliver
 from local.hooks.outbox import Outbox
 from local.hooks.situation import Situation
 from local.protocol.envelope import Sender
-from recorded import CLIENT_NAMES, first, payloads
+from recorded_hooks import CLIENT_NAMES, first, payloads
 from stacks import settings_in
 from waiting import eventually
 
@@ -38,7 +41,8 @@ Happen = Callable[[dict[str, Any]], Awaitable[str | None]]
 
 
 @pytest.fixture
-async def stack(tmp_path: Path, worker_here: None) -> AsyncIterator[Stack]:
+async def stack(tmp_path: Path, request: pytest.FixtureRequest) -> AsyncIterator[Stack]:
+    request.getfixturevalue("worker_here")
     async with open_stack(settings_in(tmp_path), with_generator=False) as running:
         yield running
 
@@ -107,8 +111,9 @@ async def test_a_session_begins_with_what_matters(
     assert KNOWN in context
 
 
+@pytest.mark.usefixtures("stack")
 async def test_a_session_without_memories_begins_with_nothing(
-    stack: Stack, happen: Happen, client: str, tmp_path: Path
+    happen: Happen, client: str, tmp_path: Path
 ) -> None:
     assert await happen(payloads(client, tmp_path)[0]) is None
 
@@ -237,9 +242,10 @@ async def test_a_prompt_that_was_interrupted_is_not_answered_by_another_turn(
     assert "Ada" not in turn["content"]
 
 
+@pytest.mark.usefixtures("stack")
 @pytest.mark.parametrize("client", ["claude-code"])
 async def test_a_session_that_ended_leaves_nothing(
-    stack: Stack, happen: Happen, client: str, tmp_path: Path
+    happen: Happen, client: str, tmp_path: Path
 ) -> None:
     for payload in payloads(client, tmp_path):
         await happen(payload)

@@ -11,13 +11,14 @@ from local.hooks.clients import CLIENTS
 from local.hooks.events import (
     Answered,
     Compacting,
+    Event,
     Interjected,
     Prompted,
     SessionEnded,
     SessionStarted,
     TurnEnded,
 )
-from recorded import CLIENT_NAMES, first, payloads
+from recorded_hooks import CLIENT_NAMES, first, payloads
 
 HAPPENED = {
     "claude-code": [
@@ -35,17 +36,17 @@ HAPPENED = {
 }
 
 
-def read(client: str, payload: dict[str, Any]) -> object:
+def read(client: str, payload: dict[str, Any]) -> Event | None:
     return CLIENTS[client].read(json.dumps(payload).encode())
 
 
 @pytest.mark.parametrize("client", CLIENT_NAMES)
 def test_a_session_is_read(client: str, tmp_path: Path) -> None:
-    events = [read(client, one) for one in payloads(client, tmp_path)]
+    events = [event for one in payloads(client, tmp_path) if (event := read(client, one))]
 
     assert [type(event) for event in events] == HAPPENED[client]
-    assert {getattr(event, "project") for event in events} == {str(tmp_path)}
-    assert len({getattr(event, "session") for event in events}) == 1
+    assert {event.project for event in events} == {str(tmp_path)}
+    assert len({event.session for event in events}) == 1
 
 
 @pytest.mark.parametrize("client", CLIENT_NAMES)

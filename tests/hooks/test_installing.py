@@ -1,5 +1,7 @@
-"""`local2 hooks`: what is written into a client's settings is shown first, and taken back exactly;
-nothing else of them changes, whatever they hold."""
+"""`local2 hooks`: what is written is shown first, and taken back exactly.
+
+Nothing else of a client's settings changes, whatever they hold.
+"""
 
 import json
 import os
@@ -10,7 +12,7 @@ import pytest
 
 from commands import answer, local2
 from local.hooks.clients import CLIENTS
-from recorded import CLIENT_NAMES
+from recorded_hooks import CLIENT_NAMES
 
 FILES = {
     "claude-code": Path(".claude", "settings.json"),

@@ -1,5 +1,7 @@
-"""A hook as a client runs it: whatever goes wrong, it ends with 0, writes nothing, and its problem
-is in its log; and nobody waits for what it leaves to the background."""
+"""A hook as a client runs it: whatever goes wrong, it ends with 0 and writes nothing.
+
+Its problem is in its log, and nobody waits for what it leaves to the background.
+"""
 
 import asyncio
 import json
@@ -16,11 +18,17 @@ import pytest
 from local.app import open_stack
 from local.client.tools import call_tool
 from local.protocol.envelope import Sender
-from recorded import CLIENT_NAMES, first, payloads
+from recorded_hooks import CLIENT_NAMES, first, payloads
 from stacks import settings_in
-from waiting import eventually
 
 LOG = Path(".local2", "logs", "hooks.log")
+UNHURRIED = """
+import sys
+from local.hooks import acting, command
+acting.PROMPT_SECONDS = acting.START_SECONDS = command.LONGEST = 60.0
+command.main(sys.argv[1:])
+"""
+"""The same without its deadlines: how fast this machine is, is not what is tested."""
 NOWHERE = "nats://127.0.0.1:1"
 LONGEST = 60.0
 """Seconds for a process on a busy machine; hooks end by themselves long before."""
@@ -31,11 +39,17 @@ def command(folder: Path, client: str, event: str) -> list[str]:
 
 
 def run(
-    folder: Path, client: str, event: str, given: bytes, *, url: str = NOWHERE
+    folder: Path,
+    client: str,
+    event: str,
+    given: bytes,
+    *,
+    url: str = NOWHERE,
+    words: list[str] | None = None,
 ) -> subprocess.CompletedProcess[bytes]:
     """Run a hook to its end; without a stack to start, since the address is another's."""
     return subprocess.run(
-        command(folder, client, event),
+        words or command(folder, client, event),
         input=given,
         capture_output=True,
         timeout=LONGEST,
@@ -131,37 +145,47 @@ def test_a_client_that_never_closes_its_side_is_not_waited_for(tmp_path: Path) -
 def test_the_client_does_not_wait_for_the_delivery_of_a_turn(
     silent: socket.socket, tmp_path: Path
 ) -> None:
-    for event in ("UserPromptSubmit", "Stop"):
-        payload = first("claude-code", tmp_path, event)
-        run(tmp_path, "claude-code", event, as_sent(payload), url=url_of(silent))
+    for payload in payloads("cursor", tmp_path)[1:5]:  # until the turn has ended
+        event = payload["hook_event_name"]
+        run(tmp_path, "cursor", event, as_sent(payload), url=url_of(silent))
 
     silent.settimeout(LONGEST)
-    prompt, _ = silent.accept()
-    delivery, _ = silent.accept()  # which goes on, though the hook has ended
-    prompt.close()
+    delivery, _ = silent.accept()  # by a process that goes on, though the hook has ended
     delivery.close()
 
 
 @pytest.mark.parametrize("event", ["SessionStart", "UserPromptSubmit"])
 @pytest.mark.usefixtures("worker_here")
 async def test_what_is_known_is_written_as_the_client_reads_it(event: str, tmp_path: Path) -> None:
-    """On a machine that is too busy an answer is left out, so the hook is called until it is not."""
     payload = first("claude-code", tmp_path, event)
     fact = {"content": "The invoice worker consumes from RabbitMQ.", "scope": "tenant"}
     async with open_stack(settings_in(tmp_path), with_generator=False) as stack:
         known = {**fact, "importance": 0.9}
         await call_tool(stack.bus, "remember_fact", known, caller=Sender(agent="test"))
-
-        outputs: list[bytes] = []
-
-        async def written() -> bytes:
-            arguments = (tmp_path, "claude-code", event, as_sent(payload))
-            done = await asyncio.to_thread(run, *arguments, url=stack.url)
-            assert (done.returncode, done.stderr) == (0, b"")
-            outputs.append(done.stdout)
-            return done.stdout
-
-        await eventually(written, within=LONGEST)
-    added = json.loads(outputs[-1])["hookSpecificOutput"]
+        hook = [sys.executable, "-c", UNHURRIED, *command(tmp_path, "claude-code", event)[4:]]
+        done = await asyncio.to_thread(
+            run, tmp_path, "claude-code", event, as_sent(payload), url=stack.url, words=hook
+        )
+    assert (done.returncode, done.stderr) == (0, b"")
+    added = json.loads(done.stdout)["hookSpecificOutput"]
     assert added["hookEventName"] == event
     assert fact["content"] in added["additionalContext"]
+
+
+def test_a_problem_makes_no_memory_of_the_folder_that_is_worked_in(tmp_path: Path) -> None:
+    project, own = tmp_path / "project", tmp_path / "own"
+    project.mkdir()
+
+    done = subprocess.run(
+        command(own, "codex", "Stop")[:-2],
+        input=b"{",
+        cwd=project,
+        capture_output=True,
+        timeout=LONGEST,
+        env={**os.environ, "LOCAL2_HOME": str(own)},
+        check=False,
+    )
+
+    assert done.returncode == 0
+    assert (own / LOG).exists()
+    assert list(project.iterdir()) == []

@@ -3,27 +3,22 @@
 import os
 import signal
 import sys
-import time
 from collections.abc import Sequence
 from contextlib import suppress
-from pathlib import Path
 from types import FrameType
 from typing import NoReturn
 
 import msgspec
 
 from local.folder import PRIVATE
-from local.home import MARK
-from local.hooks import BEGAN
+from local.home import MARK, home_of
 from local.hooks.acting import Hooks, start_delivery
 from local.hooks.clients import CLIENTS
-from local.hooks.events import Prompted
 from local.hooks.log import log_problem
 from local.hooks.situation import Situation
 
 LONGEST = 2.0
-"""Seconds after which a hook ends, whatever it is doing."""
-LONGEST_PROMPT = 0.28
+"""Seconds after which a hook ends, whatever it is doing: a disk may hang, too."""
 
 
 def main(arguments: Sequence[str]) -> NoReturn:
@@ -48,24 +43,22 @@ def _give_up(_: int, __: FrameType | None) -> None:
 
 
 def _run(arguments: Sequence[str]) -> bytes:
-    """What the hook writes; problems go to its log."""
-    data_dir, where = Path(MARK), " ".join(arguments[:2])
+    """What the hook writes; problems go to the log of the memory that it is about."""
+    name, event, *rest = arguments
+    options = dict(zip(rest[::2], rest[1::2], strict=True))
+    home = home_of(options.get("--home"))
     try:
-        name, event, *rest = arguments
-        client, options = CLIENTS[name], dict(zip(rest[::2], rest[1::2], strict=True))
+        client = CLIENTS[name]
         happened = client.read(sys.stdin.buffer.read())
         if happened is None:
             return b""
-        if isinstance(happened, Prompted):
-            left = BEGAN + LONGEST_PROMPT - time.monotonic()
-            signal.setitimer(signal.ITIMER_REAL, max(left, 0.001))
         if happened.project is not None:
             with suppress(OSError):
                 os.chdir(happened.project)
-        situation = Situation.of(options.get("--home"), options.get("--user"))
-        data_dir = situation.settings.memory.data_dir
+        home = home_of(options.get("--home"))
+        situation = Situation.of(home, options.get("--user"))
         context = Hooks(client, situation, start_delivery).act(happened)
     except Exception as error:  # noqa: BLE001 - whatever it is, it is not the client's concern
-        log_problem(data_dir, where, error)
+        log_problem(home / MARK, f"{name} {event}", error)
         return b""
     return msgspec.json.encode(client.answer(event, context)) if context else b""

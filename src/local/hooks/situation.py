@@ -3,7 +3,6 @@
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, Self
 
-from local.home import home_of
 from local.settings import Settings, load_settings
 
 if TYPE_CHECKING:  # without accounts nobody needs it, and it takes long to import
@@ -16,14 +15,13 @@ class Situation(NamedTuple):
     user: str | None
 
     @classmethod
-    def of(cls, home: str | Path | None, user: str | None) -> Self:
-        """The memory of that home, else of the project in the current folder, else the user's own.
+    def of(cls, home: Path, user: str | None) -> Self:
+        """The memory of that home.
 
         Raises:
             ConfigError: Its settings cannot be read.
         """
-        where = home_of(home)
-        return cls(where, load_settings(home=where), user)
+        return cls(home, load_settings(home=home), user)
 
     @property
     def folder(self) -> Path:

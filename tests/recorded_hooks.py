@@ -1,12 +1,17 @@
-"""Sessions of the clients, as their hooks receive them: see README.md."""
+"""Sessions of the clients, as their hooks receive them: see hooks/README.md."""
 
 import json
 from pathlib import Path
 from typing import Any
 
-FOLDER = Path(__file__).parent / "sessions"
+FOLDER = Path(__file__).parent / "hooks" / "sessions"
 CLIENT_NAMES = ("claude-code", "codex", "cursor")
 EVENT = "hook_event_name"
+IN_CURSOR = {
+    "SessionStart": "sessionStart",
+    "UserPromptSubmit": "beforeSubmitPrompt",
+    "Stop": "stop",
+}
 
 
 def payloads(client: str, project: Path) -> list[dict[str, Any]]:
@@ -17,6 +22,6 @@ def payloads(client: str, project: Path) -> list[dict[str, Any]]:
 
 
 def first(client: str, project: Path, event: str) -> dict[str, Any]:
-    """The first payload of an event, whatever its client calls it."""
-    names = {event, event[0].lower() + event[1:], {"UserPromptSubmit": "beforeSubmitPrompt"}.get(event)}
+    """The first payload of an event, by its name in Claude Code."""
+    names = {event, IN_CURSOR.get(event)}
     return next(one for one in payloads(client, project) if one[EVENT] in names)
