@@ -15,6 +15,7 @@ from local.admission import Admission
 from local.agents.archivist import Archivist
 from local.agents.health import GAUGES, HealthAgent
 from local.agents.housekeeper import Housekeeper, OutputKeeper
+from local.agents.item_keeper import ItemKeeper
 from local.agents.letter_keeper import LetterKeeper
 from local.agents.listener import Listener
 from local.agents.memory_agent import MemoryAgent, deliver_turns
@@ -121,7 +122,7 @@ async def open_stack(
             settings, joined.url, bus.secret, log_folder, joined.credentials
         ).to_line()
         worker = await _vector_worker(resources, memories, vectors, config, lock)
-        keeper = StreamKeeper(bus, joined.server, lambda: tenancy.names)
+        keeper = StreamKeeper(bus, joined.server, lambda: joined.tenants)
         await resources.enter_async_context(keeper)
         backups = _backups(settings, key_of, bus, memories)
         serving = Serving(joined.lease, partial(_participants, parts, memories, keeper, backups))
@@ -196,20 +197,14 @@ async def _participants(
         LetterKeeper(bus, memories),
         Listener(bus, memories),
         Porter(bus, memories, admission),
+        ItemKeeper(bus, memories, admission),
         MemoryAgent(bus, memories, turn_timeout=parts.settings.memory.turn_timeout),
         Archivist(bus, backups),
     ]
 
 
 async def _chat_model(resources: AsyncExitStack, settings: Settings) -> ChatModel:
-    wanted = settings.generator
-    model = await choose_chat_model(
-        wanted.chat,
-        model=wanted.model,
-        temperature=wanted.temperature,
-        context_size=wanted.context_size,
-        ollama_url=wanted.ollama_url,
-    )
+    model = await choose_chat_model(settings.generator)
     resources.push_async_callback(model.close)
     return model
 
