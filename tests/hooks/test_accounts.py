@@ -34,8 +34,9 @@ async def stack(
 
 
 @pytest.fixture(params=["a file of credentials and a token", "a tenant whose keys lie here"])
-def home(stack: Stack, request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+def home(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     """Its hooks ask as an agent of acme's, for Ada."""
+    request.getfixturevalue("stack")
     if request.param.startswith("a file"):
         token = token_for(tmp_path, "acme", "ada")
         settings = f"credentials: config/nats/acme/agent.nk\ntoken: {token}\n"

@@ -155,6 +155,7 @@ async def test_a_finished_turn_is_remembered_once(
     (turn,) = await delivered(stack.bus, tmp_path, ANSWERS[client])
     assert ANSWERS[client] in turn["content"]
     assert turn["metadata"]["agent"] == client
+    assert turn["metadata"]["project"] == str(tmp_path)
 
 
 @pytest.mark.parametrize("client", ["claude-code"])

@@ -48,7 +48,11 @@ async def deliver(situation: Situation) -> None:
 async def _publish(situation: Situation, turn: FinishedTurn) -> None:
     """Give JetStream a turn. One that the bus does not carry is logged, and waits no more."""
     generation = Generation(
-        query=turn.query, answer=turn.answer, session_id=turn.session_id, query_id=turn.query_id
+        query=turn.query,
+        answer=turn.answer,
+        session_id=turn.session_id,
+        query_id=turn.query_id,
+        metadata={"project": turn.project} if turn.project else {},
     )
     envelope = seal(
         generation,
