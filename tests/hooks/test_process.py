@@ -6,6 +6,7 @@ Its problem is in its log, and nobody waits for what it leaves to the background
 import asyncio
 import json
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -13,13 +14,19 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from local.app import open_stack
+from local.client.access import connected
 from local.client.tools import call_tool
+from local.hooks.outbox import Outbox
 from local.protocol.envelope import Sender
+from local.runtime import NAME, Runtime, is_alive, is_running
+from local.settings import load_settings
 from recorded_hooks import CLIENT_NAMES, first, payloads
 from stacks import settings_in
+from waiting import eventually
 
 LOG = Path(".local2", "logs", "hooks.log")
 UNHURRIED = """
@@ -189,3 +196,36 @@ def test_a_problem_makes_no_memory_of_the_folder_that_is_worked_in(tmp_path: Pat
     assert done.returncode == 0
     assert (own / LOG).exists()
     assert list(project.iterdir()) == []
+
+
+async def test_the_first_session_starts_a_stack_which_takes_its_turn(tmp_path: Path) -> None:
+    environment = {
+        **os.environ,
+        "LOCAL2_MEMORY__EMBEDDER": "minilm",
+        "LOCAL2_GENERATOR__CHAT": "rules",
+    }
+    for payload in payloads("cursor", tmp_path)[:5]:  # until the turn has ended
+        hook = command(tmp_path, "cursor", payload["hook_event_name"])
+        given = as_sent(payload)
+        await asyncio.to_thread(
+            subprocess.run, hook, input=given, timeout=LONGEST, env=environment, check=True
+        )
+
+    settings = load_settings(home=tmp_path)
+    try:
+        await eventually(lambda: is_running(settings), within=LONGEST)
+        outbox = Outbox(tmp_path / ".local2" / "hooks" / "turns")
+        await eventually(lambda: outbox.is_empty, within=LONGEST)
+
+        async with connected(settings, name="test") as bus:
+
+            async def known() -> bool:
+                sought = {"query": "feature flags of the shop"}
+                found = await call_tool(bus, "search_memory", sought, caller=Sender(agent="test"))
+                return "Consul" in found.content
+
+            await eventually(known, within=LONGEST)
+    finally:
+        runtime = msgspec.json.decode((tmp_path / ".local2" / NAME).read_bytes(), type=Runtime)
+        os.kill(runtime.pid, signal.SIGTERM)
+        await eventually(lambda: not is_alive(runtime.pid), within=LONGEST)
