@@ -198,6 +198,28 @@ def test_a_problem_makes_no_memory_of_the_folder_that_is_worked_in(tmp_path: Pat
     assert list(project.iterdir()) == []
 
 
+@pytest.mark.parametrize(("mode", "used"), [(0o700, True), (0o755, False)])
+def test_a_memory_that_came_with_a_project_is_not_asked(
+    mode: int, used: bool, tmp_path: Path
+) -> None:
+    """Only one that is private, as a stack makes it: a repository could bring any other."""
+    project, own = tmp_path / "project", tmp_path / "own"
+    (project / ".local2").mkdir(parents=True)
+    (project / ".local2").chmod(mode)
+    prompt = first("cursor", project, "UserPromptSubmit")
+
+    subprocess.run(
+        command(own, "cursor", "beforeSubmitPrompt")[:-2],
+        input=as_sent(prompt),
+        timeout=LONGEST,
+        env={**os.environ, "LOCAL2_HOME": str(own)},
+        check=True,
+    )
+
+    assert (project / ".local2" / "hooks").exists() == used
+    assert (own / ".local2" / "hooks").exists() != used
+
+
 async def test_the_first_session_starts_a_stack_which_takes_its_turn(tmp_path: Path) -> None:
     environment = {
         **os.environ,

@@ -11,11 +11,11 @@ from typing import NoReturn
 import msgspec
 
 from local.folder import PRIVATE
-from local.home import MARK, home_of
+from local.home import MARK, own_home
 from local.hooks.acting import Hooks, start_delivery
 from local.hooks.clients import CLIENTS
 from local.hooks.log import log_problem
-from local.hooks.situation import Situation
+from local.hooks.situation import Situation, trusted_home
 
 LONGEST = 2.0
 """Seconds after which a hook ends, whatever it is doing: a disk may hang, too."""
@@ -46,8 +46,9 @@ def _run(arguments: Sequence[str]) -> bytes:
     """What the hook writes; problems go to the log of the memory that it is about."""
     name, event, *rest = arguments
     options = dict(zip(rest[::2], rest[1::2], strict=True))
-    home = home_of(options.get("--home"))
+    home = own_home()
     try:
+        home = trusted_home(options.get("--home"))
         client = CLIENTS[name]
         happened = client.read(sys.stdin.buffer.read())
         if happened is None:
@@ -55,7 +56,7 @@ def _run(arguments: Sequence[str]) -> bytes:
         if happened.project is not None:
             with suppress(OSError):
                 os.chdir(happened.project)
-        home = home_of(options.get("--home"))
+        home = trusted_home(options.get("--home"))
         situation = Situation.of(home, options.get("--user"))
         context = Hooks(client, situation, start_delivery).act(happened)
     except Exception as error:  # noqa: BLE001 - whatever it is, it is not the client's concern
