@@ -174,6 +174,25 @@ async def test_a_later_answer_takes_the_place_of_the_earlier_one(
     await eventually(revised, within=DELIVERED)
 
 
+@pytest.mark.parametrize("client", ["cursor"])
+async def test_an_answer_is_of_its_own_turn(
+    stack: Stack, happen: Happen, client: str, tmp_path: Path
+) -> None:
+    _, prompt, *said, stop, _ = payloads(client, tmp_path)
+    for payload in (prompt, *said, stop):
+        await happen(payload)
+    later = {"generation_id": "later"}
+    await happen({**prompt, **later, "prompt": "Which port does the shop listen on?"})
+    await happen({**said[0], **later, "text": "It listens on 8443."})
+    await happen({**said[0], "text": "This is of the turn before."})
+    await happen({**stop, **later})
+
+    turns = await delivered(stack.bus, tmp_path, "the shop listens on port 8443")
+
+    answer = next(one["content"] for one in turns if "8443" in one["content"])
+    assert answer == "Q: Which port does the shop listen on?\nA: It listens on 8443."
+
+
 @pytest.mark.parametrize("client", ["claude-code", "codex"])
 async def test_what_the_model_was_given_never_becomes_a_memory(
     stack: Stack, happen: Happen, client: str, tmp_path: Path
