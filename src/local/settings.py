@@ -165,6 +165,17 @@ class TelemetrySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknow
     metrics_beyond_loopback: bool = False
 
 
+class McpSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    user: str | None = None
+    agent: str | None = None
+    session: str | None = None
+    profile: tuple[str, ...] = ("default",)
+    result_limit: Annotated[int, msgspec.Meta(ge=1_000)] = 30_000
+    tool_timeout: Seconds = 60.0
+    port: Annotated[int, msgspec.Meta(ge=0, le=65_535)] = 8642
+    token: str | None = None
+
+
 Count = Annotated[int, msgspec.Meta(ge=1)]
 NoneOrMore = Annotated[int, msgspec.Meta(ge=0)]
 Rate = Annotated[float, msgspec.Meta(ge=0)]
@@ -199,6 +210,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     generator: GeneratorSettings = msgspec.field(default_factory=GeneratorSettings)
     telemetry: TelemetrySettings = msgspec.field(default_factory=TelemetrySettings)
     limits: LimitSettings = msgspec.field(default_factory=LimitSettings)
+    mcp: McpSettings = msgspec.field(default_factory=McpSettings)
 
 
 def load_settings(
@@ -229,6 +241,7 @@ def load_settings(
         generator=_convert(sections, "generator", GeneratorSettings),
         telemetry=_convert(sections, "telemetry", TelemetrySettings),
         limits=_convert(sections, "limits", LimitSettings),
+        mcp=_convert(sections, "mcp", McpSettings),
     )
 
 

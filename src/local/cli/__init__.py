@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from local.cli.commands import dead_letters, memory, talk, tenants, upkeep
+from local.cli.commands import dead_letters, memory, reach, talk, tenants, upkeep
 from local.cli.output import Chosen
 from local.folder import PRIVATE
 
@@ -16,7 +16,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     add_completion=False,
 )
-for each in (talk, memory, upkeep):
+for each in (talk, memory, reach, upkeep):
     app.add_typer(each.group)
 app.add_typer(dead_letters.group, name="dead-letters")
 app.add_typer(tenants.group, name="tenants")

@@ -5,9 +5,10 @@ at any time.
 """
 
 import asyncio
-from contextlib import suppress
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from datetime import timedelta
-from typing import Self
+from typing import Any, Self
 
 import msgspec
 import structlog
@@ -19,12 +20,22 @@ from local.errors import (
     BusTimeoutError,
     Local2Error,
     NoRespondersError,
+    RequestError,
     UnknownToolError,
     quoted,
 )
 from local.protocol import subjects
-from local.protocol.envelope import DEFAULT_TENANT, Sender, encode, header_of, seal, utc_now
-from local.protocol.payloads import Empty, Json, ToolRequest, ToolResult, ToolSchema
+from local.protocol.envelope import (
+    DEFAULT_TENANT,
+    Envelope,
+    Sender,
+    decode,
+    encode,
+    header_of,
+    seal,
+    utc_now,
+)
+from local.protocol.payloads import Empty, Json, ToolProgress, ToolRequest, ToolResult, ToolSchema
 from local.protocol.tool_messages import read_schema
 
 MOST_TOOLS = 10_000
@@ -38,6 +49,8 @@ once, or within `tool_host.ASKED_TOGETHER`."""
 SETTLED_AFTER = 2.0
 """Seconds to wait for announcements at most, since new tools may go on coming."""
 
+OnProgress = Callable[[ToolProgress], Awaitable[None]]
+
 log = structlog.get_logger()
 
 
@@ -49,8 +62,11 @@ async def call_tool(  # noqa: PLR0913 - one keyword a field of the envelope
     caller: Sender,
     query_id: str | None = None,
     timeout: float = 10.0,  # noqa: ASYNC109 - it becomes the request's deadline
+    on_progress: OnProgress | None = None,
 ) -> ToolResult:
     """Call a tool and return its result; a failure is a result, too, with its code.
+
+    Where the caller is cancelled, the tool is.
 
     Args:
         bus: The connection to use.
@@ -59,8 +75,9 @@ async def call_tool(  # noqa: PLR0913 - one keyword a field of the envelope
         caller: Who the envelope says is calling; the server decides the tenant.
         query_id: The turn this call belongs to.
         timeout: Seconds to wait; the tool does not begin after them.
+        on_progress: Called with what the tool says of how far it is.
     """
-    request = seal(
+    request: Envelope[Any] = seal(
         ToolRequest(args=args),
         type="request",
         source=caller.agent or "client",
@@ -72,7 +89,13 @@ async def call_tool(  # noqa: PLR0913 - one keyword a field of the envelope
     # Some tools answer with the id of the request as correlation_id, others copy the field.
     request = msgspec.structs.replace(request, correlation_id=request.id)
     try:
-        return await bus.tool_results.ask(tool, request, timeout, bearer(caller.token))
+        async with AsyncExitStack() as listening:
+            if on_progress is not None:
+                await listening.enter_async_context(_progress(bus, tool, request.id, on_progress))
+            return await bus.tool_results.ask(tool, request, timeout, bearer(caller.token))
+    except asyncio.CancelledError:
+        await _cancel(bus, tool, request, caller)
+        raise
     except NoRespondersError:
         return ToolResult.failed(_unknown(tool))
     except BusTimeoutError as error:
@@ -80,6 +103,40 @@ async def call_tool(  # noqa: PLR0913 - one keyword a field of the envelope
         return ToolResult.failed(BusTimeoutError(message, remedy=error.remedy))
     except Local2Error as error:
         return ToolResult.failed(error)
+
+
+@asynccontextmanager
+async def _progress(
+    bus: Connection, tool: str, request_id: str, on_progress: OnProgress
+) -> AsyncIterator[None]:
+    """Hear how far a call is, in the order in which the tool says it."""
+
+    async def receive(message: BusMessage) -> None:
+        with suppress(RequestError):
+            said = decode(message.data, ToolProgress)
+            if said.correlation_id == request_id:
+                await on_progress(said.payload)
+
+    hearing = await bus.subscribe(subjects.tool_progress(tool), receive, limit=1)
+    try:
+        yield
+    finally:
+        await hearing.leave()
+
+
+async def _cancel(bus: Connection, tool: str, request: Envelope[Any], caller: Sender) -> None:
+    """Say that the answer is not wanted any more; nobody replies to it."""
+    taken_back = seal(
+        Empty(),
+        type="cancel",
+        source=request.source,
+        user=request.user,
+        session_id=request.session_id,
+        correlation_id=request.id,
+    )
+    with suppress(Local2Error):
+        subject = subjects.tool_cancel(tool)
+        await bus.publish(subject, encode(taken_back), headers=bearer(caller.token))
 
 
 def _unknown(tool: str) -> UnknownToolError:
@@ -91,13 +148,22 @@ def _unknown(tool: str) -> UnknownToolError:
 class Toolbox:
     """The tools on the bus, while its context lasts; at its start, tools are asked to announce.
 
-    `tenant`: whose, for the memory of several.
+    `tenant`: whose, for the memory of several. `on_change` is called when a tool is new, or says
+    something else than before.
     """
 
-    def __init__(self, bus: Connection, *, source: str, tenant: str = DEFAULT_TENANT) -> None:
+    def __init__(
+        self,
+        bus: Connection,
+        *,
+        source: str,
+        tenant: str = DEFAULT_TENANT,
+        on_change: Callable[[], None] = lambda: None,
+    ) -> None:
         self._bus = bus
         self._tenant = tenant
         self._source = source
+        self._on_change = on_change
         self._schemas: dict[str, ToolSchema] = {}
         self._own: set[str] = set()
         self._refused: set[tuple[str, str]] = set()
@@ -174,8 +240,10 @@ class Toolbox:
         elif schema.name not in self._schemas and len(self._schemas) >= MOST_TOOLS:
             self._refuse(message, f"More than {MOST_TOOLS:,} tools were announced.")
             return
-        self._schemas[schema.name] = schema
+        before, self._schemas[schema.name] = self._schemas.get(schema.name), schema
         self._changed.set()
+        if schema != before:
+            self._on_change()
 
     def _is_own(self, schema: ToolSchema, message: BusMessage) -> bool:
         """Whether it is the memory's own; only the stack can check the signature."""

@@ -11,7 +11,7 @@ from local.memory.service import MemoryService
 from local.memory.sessions.history import SessionContent, SessionMessage, from_answered
 from local.protocol.envelope import Name
 from local.protocol.tool import ToolOutput
-from local.tools.base import TEXT_BYTES, Args, MemoryTool, shortened
+from local.tools.base import READS, TEXT_BYTES, Args, MemoryTool, shortened
 
 DESCRIPTION = (
     "Load a session to go on with it: its newest messages in their order, with the tools called "
@@ -93,7 +93,9 @@ def _shown(data: SessionContent) -> list[str]:
 
 TOOL = MemoryTool[LoadSession](
     name="load_session",
+    title="Load a session",
     description=DESCRIPTION,
+    annotations=READS,
     args=LoadSession,
     function=load_session,
     shows=_shown,

@@ -12,6 +12,7 @@ from local.protocol.tool import ToolOutput
 from local.tools.base import (
     DATA_BYTES,
     MAX_QUERY,
+    READS,
     TEXT_BYTES,
     Args,
     Entry,
@@ -88,7 +89,9 @@ def _shown(data: FoundMemories) -> list[str]:
 
 TOOL = MemoryTool[SearchMemory](
     name="search_memory",
+    title="Search questions, answers and notes",
     description=DESCRIPTION,
+    annotations=READS,
     args=SearchMemory,
     function=search_memory,
     shows=_shown,

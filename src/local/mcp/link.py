@@ -1,0 +1,125 @@
+"""The way to the stack: found, or made again, for as long as clients are served."""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from typing import NamedTuple, Self, TypeVar
+
+import structlog
+
+from local.client import Connection
+from local.client.access import connected, credentials_of
+from local.client.tools import Toolbox
+from local.errors import Local2Error, StackNotRunningError
+from local.settings import Settings
+
+T = TypeVar("T")
+
+NAME = "mcp"
+STARTING = 45.0
+"""Seconds that a call waits for the stack: clients give a server a minute."""
+RETRY = 0.5
+"""Seconds between two attempts to reach it."""
+RENEWED_AFTER = 1_800.0
+"""Seconds after which a token of one's own is made anew; it is valid for an hour."""
+
+log = structlog.get_logger()
+
+
+class Reached(NamedTuple):
+    """The stack's bus, and the tools on it."""
+
+    bus: Connection
+    tools: Toolbox
+
+
+class Link:
+    """Keeps a connection to the stack while its context lasts.
+
+    `on_change` is called when the stack is reached, and when a tool on its bus is new or another.
+    """
+
+    def __init__(self, settings: Settings, *, user: str, on_change: Callable[[], None]) -> None:
+        self._settings = settings
+        self._user = user
+        self._on_change = on_change
+        self._reached: asyncio.Future[Reached] = asyncio.get_running_loop().create_future()
+        self._token: tuple[float, str | None] | None = None
+
+    async def __aenter__(self) -> Self:
+        self._keeping = asyncio.create_task(self._keep())
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self._keeping.cancel()
+        with suppress(asyncio.CancelledError):
+            await self._keeping
+
+    @property
+    def token(self) -> str | None:
+        """What proves who the user is, where there are accounts."""
+        now = time.monotonic()
+        if self._token is None or now - self._token[0] > RENEWED_AFTER:
+            credentials = credentials_of(self._settings.bus, self._user)
+            self._token = now, credentials.token if credentials else None
+        return self._token[1]
+
+    async def reached(self) -> Reached:
+        """The stack, as soon as it is reached.
+
+        Raises:
+            Local2Error: It could not be, the last time that it was tried.
+        """
+        try:
+            async with asyncio.timeout(STARTING):
+                return await asyncio.shield(self._reached)
+        except TimeoutError as error:
+            raise StackNotRunningError(
+                f"The memory did not start within {STARTING:g} s.", remedy="`local2 doctor` looks."
+            ) from error
+
+    async def run(self, work: Callable[[Reached], Awaitable[T]]) -> T:
+        """Do something over the bus; it ends with the connection.
+
+        Raises:
+            Local2Error: The stack is not reached, or was lost meanwhile.
+        """
+        stack = await self.reached()
+        working = asyncio.ensure_future(work(stack))
+        lost = asyncio.ensure_future(stack.bus.lost.wait())
+        try:
+            await asyncio.wait({working, lost}, return_when=asyncio.FIRST_COMPLETED)
+            if working.done():
+                return working.result()
+            raise StackNotRunningError(
+                "The memory stopped before it answered.",
+                remedy="Ask again in a few seconds; repeating a request changes nothing twice.",
+            )
+        finally:
+            working.cancel()
+            lost.cancel()
+            await asyncio.gather(working, lost, return_exceptions=True)
+
+    async def _keep(self) -> None:
+        while True:
+            try:
+                await self._hold()
+            except Local2Error as error:
+                log.warning("stack_not_reached", reason=str(error))
+                self._reached.set_exception(error)
+                self._reached.exception()  # it is seen by whoever asks meanwhile, or by nobody
+                await asyncio.sleep(RETRY)
+            self._reached = asyncio.get_running_loop().create_future()
+
+    async def _hold(self) -> None:
+        """Reach the stack, and return when it is lost."""
+        async with (
+            connected(self._settings, name=NAME, user=self._user) as bus,
+            Toolbox(bus, source=NAME, on_change=self._on_change) as tools,
+        ):
+            await tools.settle()
+            self._reached.set_result(Reached(bus, tools))
+            self._on_change()
+            await bus.lost.wait()
+            self._reached = asyncio.get_running_loop().create_future()
