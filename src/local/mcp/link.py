@@ -10,6 +10,7 @@ import structlog
 
 from local.client import Connection
 from local.client.access import connected, credentials_of
+from local.client.embedded import stack_running
 from local.client.tools import Toolbox
 from local.errors import Local2Error, StackNotRunningError
 from local.settings import Settings
@@ -115,6 +116,7 @@ class Link:
     async def _hold(self) -> None:
         """Reach the stack, and return when it is lost."""
         async with (
+            stack_running(self._settings),
             connected(self._settings, name=NAME, user=self._user) as bus,
             Toolbox(bus, source=NAME, on_change=self._on_change) as tools,
         ):
