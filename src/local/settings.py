@@ -61,6 +61,7 @@ class RolesSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
             "search_memory",
             "memory_history",
             "read_tool_output",
+            "read_document",
             "load_session",
             "top_memories",
             "relations",

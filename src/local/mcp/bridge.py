@@ -1,13 +1,20 @@
 """The tools on the bus as a client of the protocol sees them, and calls of them."""
 
+from collections.abc import Awaitable, Callable
+
 from local.client.outputs import READS_ON, fitting
 from local.client.tools import OnProgress, call_tool
-from local.errors import Local2Error
+from local.errors import Local2Error, RequestError
 from local.mcp.link import Link, Reached
 from local.mcp.profiles import profile_of
 from local.protocol.envelope import Sender
 from local.protocol.payloads import Json, ToolResult, ToolSchema
 from local.settings import McpSettings
+
+REFUSED = frozenset({"bad_request", "invalid_arguments", "too_large", "forbidden"})
+
+Ask = Callable[[str, Json], Awaitable[ToolResult]]
+"""A tool and its arguments, for somebody."""
 
 
 class Bridge:
@@ -59,3 +66,16 @@ class Bridge:
             return await self._link.run(work)
         except Local2Error as error:
             return ToolResult.failed(error)
+
+    async def ask(self, name: str, args: Json, caller: Sender) -> ToolResult:
+        """Call a tool of the memory, offered or not, for what is no tool to the client.
+
+        Raises:
+            RequestError: It refuses what it is asked for.
+            Local2Error: It failed.
+        """
+        result = await self.call(name, args, caller)
+        if result.error is None:
+            return result
+        refused = result.error.code in REFUSED
+        raise (RequestError if refused else Local2Error)(result.error.message)

@@ -6,6 +6,7 @@ The request is then given to the SDK as well, which answers it again; that answe
 
 import json
 import os
+from functools import cache
 from typing import Any, NamedTuple
 
 from local.mcp import about
@@ -25,8 +26,9 @@ class Opening(NamedTuple):
     answered: str | int | None
 
 
+@cache
 def opened() -> Opening:
-    """Take over standard input and output, and answer the client's first request.
+    """Take over standard input and output, and answer the client's first request; once.
 
     From then on whatever else reads or prints meets an empty input, and standard error.
     """

@@ -14,7 +14,7 @@ group = typer.Typer()
 
 
 @group.command()
-def mcp(
+def mcp(  # noqa: PLR0913, PLR0917 - one parameter an option
     context: typer.Context,
     profile: Annotated[
         list[str] | None,
