@@ -121,7 +121,7 @@ async def _progress(
     try:
         yield
     finally:
-        await hearing.leave()
+        await hearing.stop(grace=1.0)
 
 
 async def _cancel(bus: Connection, tool: str, request: Envelope[Any], caller: Sender) -> None:

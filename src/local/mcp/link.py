@@ -4,7 +4,7 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from typing import NamedTuple, Self, TypeVar
+from typing import Any, NamedTuple, Self, TypeVar
 
 import structlog
 
@@ -46,6 +46,7 @@ class Link:
         self._user = user
         self._on_change = on_change
         self._reached: asyncio.Future[Reached] = asyncio.get_running_loop().create_future()
+        self._closing = asyncio.Event()
         self._token: tuple[float, str | None] | None = None
 
     async def __aenter__(self) -> Self:
@@ -53,6 +54,7 @@ class Link:
         return self
 
     async def __aexit__(self, *_: object) -> None:
+        self._closing.set()  # nats-py may lose a cancellation while it sends
         self._keeping.cancel()
         with suppress(asyncio.CancelledError):
             await self._keeping
@@ -98,12 +100,10 @@ class Link:
                 remedy="Ask again in a few seconds; repeating a request changes nothing twice.",
             )
         finally:
-            working.cancel()
-            lost.cancel()
-            await asyncio.gather(working, lost, return_exceptions=True)
+            await _end(working, lost)
 
     async def _keep(self) -> None:
-        while True:
+        while not self._closing.is_set():
             try:
                 await self._hold()
             except Local2Error as error:
@@ -123,5 +123,20 @@ class Link:
             await tools.settle()
             self._reached.set_result(Reached(bus, tools))
             self._on_change()
-            await bus.lost.wait()
+            await _first(bus.lost, self._closing)
             self._reached = asyncio.get_running_loop().create_future()
+
+
+async def _first(*events: asyncio.Event) -> None:
+    """Return when one of them is set."""
+    waiting = [asyncio.ensure_future(event.wait()) for event in events]
+    try:
+        await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        await _end(*waiting)
+
+
+async def _end(*futures: asyncio.Future[Any]) -> None:
+    for future in futures:
+        future.cancel()
+    await asyncio.gather(*futures, return_exceptions=True)

@@ -75,7 +75,7 @@ class MemoryServer(Server[Any]):
 
         if not await self._offered(params.name):
             raise MCPError(types.INVALID_PARAMS, f"No tool {quoted(params.name)} is offered.")
-        wanted = ctx.meta is not None and "progress_token" in ctx.meta
+        wanted = "progress_token" in (ctx.meta or {})
         result = await self._bridge.call(
             params.name,
             params.arguments or {},
