@@ -1,14 +1,13 @@
 """Commands by which other agents reach the memory."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import msgspec
 import typer
 
 from local.cli.output import Chosen, command
 from local.home import home_of
-from local.settings import McpSettings
 
 group = typer.Typer()
 
@@ -16,6 +15,10 @@ group = typer.Typer()
 @group.command()
 def mcp(  # noqa: PLR0913, PLR0917 - one parameter an option
     context: typer.Context,
+    http: Annotated[
+        bool, typer.Option("--http", help="Serve on this machine over HTTP instead, with a token.")
+    ] = False,
+    port: Annotated[int | None, typer.Option(help="Of --http; 0 for any that is free.")] = None,
     profile: Annotated[
         list[str] | None,
         typer.Option(help="default, full, read-only, or a tool's name; several names are fine."),
@@ -31,14 +34,17 @@ def mcp(  # noqa: PLR0913, PLR0917 - one parameter an option
     """Serve the memory over MCP to the client that starts this, by standard input and output."""
     from local.mcp.opening import opened
 
-    opening = opened()
+    opening = None if http else opened()
     chosen: Chosen = context.obj
-    with command(chosen._replace(home=home_of(home))) as (settings, _):
-        from local.cli.mcp import serve_stdio
+    with command(chosen._replace(home=home_of(home))) as (settings, output):
+        from local.cli.mcp import serve_http, serve_stdio
 
-        whose = {"user": user, "agent": agent, "session": session}
-        given = {name: value for name, value in whose.items() if value is not None}
-        own: McpSettings = msgspec.structs.replace(settings.mcp, **given)
-        if profile:
-            own = msgspec.structs.replace(own, profile=tuple(profile))
-        serve_stdio(msgspec.structs.replace(settings, mcp=own), opening)
+        options = {"user": user, "agent": agent, "session": session, "port": port}
+        given: dict[str, Any] = {k: v for k, v in options.items() if v is not None}
+        given |= {"profile": tuple(profile)} if profile else {}
+        own = msgspec.structs.replace(settings.mcp, **given)
+        chosen_settings = msgspec.structs.replace(settings, mcp=own)
+        if opening is None:
+            serve_http(chosen_settings, output)
+        else:
+            serve_stdio(chosen_settings, opening)
