@@ -8,8 +8,9 @@ import argparse
 import asyncio
 import json
 import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
@@ -46,41 +47,41 @@ server.wait()
 """
 STAGES = ("started", "initialized", "listing", "listed", "calling")
 AT_ONCE = 4
-GONE = 60.0
-"""Seconds for a server to notice; one that is killed while it imports goes on until it reads."""
+GONE = 240.0
+"""Seconds for a server to end. One that is killed while it imports goes on until it reads, which on
+a machine with much else to do takes a minute."""
 
 
-async def _kill(home: Path, stage: str, turn: asyncio.Semaphore) -> int:
-    """Kill a client at a stage; the process id of its server."""
-    async with turn:
-        client = await asyncio.create_subprocess_exec(
-            sys.executable, "-c", CLIENT, home, stage, stdout=asyncio.subprocess.PIPE
-        )
-        assert client.stdout is not None
-        said: dict[str, Any] = json.loads(await client.stdout.readline())
+@asynccontextmanager
+async def _client(home: Path, stage: str) -> AsyncIterator[int]:
+    """A client that has got as far as its stage, and is killed; the process id of its server."""
+    client = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", CLIENT, home, stage, stdout=asyncio.subprocess.PIPE
+    )
+    assert client.stdout is not None
+    try:
+        yield json.loads(await client.stdout.readline())["server"]
+    finally:
         client.kill()
         await client.wait()
-        server = int(said["server"])
+
+
+async def _kill(home: Path, stage: str, turn: asyncio.Semaphore) -> None:
+    async with turn:
+        async with _client(home, stage) as server:
+            pass
         await eventually(lambda: not is_alive(server), within=GONE)
-        return server
 
 
 async def kill_clients(count: int, home: Path) -> None:
     """Kill so many clients; fail if a server, or in the end the stack, stays behind."""
     turn = asyncio.Semaphore(AT_ONCE)
-    keeper = await asyncio.create_subprocess_exec(
-        sys.executable, "-c", CLIENT, home, "listed", stdout=asyncio.subprocess.PIPE
-    )
-    assert keeper.stdout is not None
-    await keeper.stdout.readline()
-    runtime = (home / ".local2" / NAME).read_bytes()
-    stack = msgspec.json.decode(runtime, type=Runtime).pid
-    await asyncio.gather(
-        *(_kill(home, STAGES[number % len(STAGES)], turn) for number in range(count))
-    )
-    assert is_alive(stack)
-    keeper.kill()
-    await keeper.wait()
+    async with _client(home, "listed"):
+        stack = msgspec.json.decode((home / ".local2" / NAME).read_bytes(), type=Runtime).pid
+        async with asyncio.TaskGroup() as killing:
+            for number in range(count):
+                killing.create_task(_kill(home, STAGES[number % len(STAGES)], turn))
+        assert is_alive(stack)
     await eventually(lambda: not is_alive(stack), within=GONE)
 
 

@@ -12,7 +12,7 @@ from local.client import Connection
 from local.client.access import connected, credentials_of
 from local.client.embedded import stack_running
 from local.client.tools import Toolbox
-from local.errors import Local2Error, StackNotRunningError
+from local.errors import BusError, Local2Error, StackNotRunningError
 from local.settings import Settings
 
 T = TypeVar("T")
@@ -108,10 +108,17 @@ class Link:
                 await self._hold()
             except Local2Error as error:
                 log.warning("stack_not_reached", reason=str(error))
-                self._reached.set_exception(error)
-                self._reached.exception()  # it is seen by whoever asks meanwhile, or by nobody
-                await asyncio.sleep(RETRY)
-            self._reached = asyncio.get_running_loop().create_future()
+                await self._fail(error)
+            except Exception:
+                log.exception("stack_not_reached")
+                await self._fail(BusError("The memory cannot be reached; the log says why."))
+
+    async def _fail(self, error: Local2Error) -> None:
+        """Whoever asks gets this error, until the next attempt."""
+        self._reached.set_exception(error)
+        self._reached.exception()  # perhaps nobody asks
+        await asyncio.sleep(RETRY)
+        self._reached = asyncio.get_running_loop().create_future()
 
     async def _hold(self) -> None:
         """Reach the stack, and return when it is lost."""
