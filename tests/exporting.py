@@ -6,11 +6,13 @@ from typing import Any
 
 import msgspec
 
-from ledgers import DAY, fact, index, message, record
+from ledgers import DAY, ITEMS, fact, index, item, message, record
 from local.ledger.door import Ledger
+from local.ledger.items import NewItem, Storing
 from local.ledger.records import NewRecord, Rating, TripletFact
-from local.ledger.sessions import Note, SessionOf
+from local.ledger.sessions import SessionOf
 from local.ledger.transfer import ExportCursor, ExportFilter, Importing
+from local.protocol.answers import Note
 from local.protocol.memories import Triplet
 from local.protocol.payloads import OutputPart
 from local.protocol.portable import ExportPage, ImportReport, Stored, stored_line
@@ -48,7 +50,7 @@ async def fill(ledger: Ledger) -> None:
         "queries": ("What does nobody own?",),
         "confidence": 0.75,
     }
-    await ledger.facts.store(fact("Nobody's.", owner="", topic="user.Language", **whole))
+    await ledger.facts.store(fact("Nobody's. 没有人的。", owner="", topic="user.Language", **whole))
     await ledger.knowledge.store(
         [
             TripletFact(triplet=triplet, record=fact(triplet.sentence(), id=triplet.object))
@@ -70,10 +72,14 @@ async def fill(ledger: Ledger) -> None:
         await ledger.documents.store(
             "metals.md", [record(version, source_ref="metals.md#1", label="Metals", **chunk)]
         )
-    await index(ledger, {"Gleam": 10.0, "user.language: Gleam": 10.0, "Nobody's.": 20.0})
+    await index(ledger, {"Gleam": 10.0, "user.language: Gleam": 10.0, "Nobody's. 没有人的。": 20.0})
     part = OutputPart(key="tout_" + "a" * 24, offset=0, text="Teapots.")
     await ledger.outputs.store("richard", part)
     await ledger.outputs.store("richard", msgspec.structs.replace(part, offset=8, last=True))
+    storing = Storing(at=DAY, agent="shell", user="richard", session_id="s1")
+    kept = item("lead", {"nested": [1, None, 1e5, "Ő\0"]}, "Heavy.", id="i1")
+    data = msgspec.structs.replace(item("gold").put, data=bytes(range(256)))
+    await ledger.items.put(ITEMS, [kept, NewItem(put=data)], storing)
     for number in range(3):
         merge = _merged if number == 2 else _kept
         await ledger.notes.store(SESSION, "user", f"Note {number}.", DAY, merge=merge)

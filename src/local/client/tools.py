@@ -5,8 +5,8 @@ at any time.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from datetime import timedelta
 from typing import Any, Self
 
@@ -15,12 +15,12 @@ import structlog
 
 from local.bus.connection import BusMessage, Connection, Subscription
 from local.bus.identity import bearer, is_genuine
+from local.client.under_way import OnProgress, hearing, take_back
 from local.errors import (
     BadRequestError,
     BusTimeoutError,
     Local2Error,
     NoRespondersError,
-    RequestError,
     UnknownToolError,
     quoted,
 )
@@ -29,13 +29,12 @@ from local.protocol.envelope import (
     DEFAULT_TENANT,
     Envelope,
     Sender,
-    decode,
     encode,
     header_of,
     seal,
     utc_now,
 )
-from local.protocol.payloads import Empty, Json, ToolProgress, ToolRequest, ToolResult, ToolSchema
+from local.protocol.payloads import Empty, Json, ToolRequest, ToolResult, ToolSchema
 from local.protocol.tool_messages import read_schema
 
 MOST_TOOLS = 10_000
@@ -48,8 +47,6 @@ QUIET = 0.2
 once, or within `tool_host.ASKED_TOGETHER`."""
 SETTLED_AFTER = 2.0
 """Seconds to wait for announcements at most, since new tools may go on coming."""
-
-OnProgress = Callable[[ToolProgress], Awaitable[None]]
 
 log = structlog.get_logger()
 
@@ -66,7 +63,33 @@ async def call_tool(  # noqa: PLR0913 - one keyword a field of the envelope
 ) -> ToolResult:
     """Call a tool and return its result; a failure is a result, too, with its code.
 
-    Where the caller is cancelled, the tool is.
+    The arguments are those of `ask_tool`.
+    """
+    try:
+        return await ask_tool(
+            bus,
+            tool,
+            args,
+            caller=caller,
+            query_id=query_id,
+            timeout=timeout,
+            on_progress=on_progress,
+        )
+    except Local2Error as error:
+        return ToolResult.failed(error)
+
+
+async def ask_tool(  # noqa: PLR0913 - one keyword a field of the envelope
+    bus: Connection,
+    tool: str,
+    args: Json,
+    *,
+    caller: Sender,
+    query_id: str | None = None,
+    timeout: float = 10.0,  # noqa: ASYNC109 - it becomes the request's deadline
+    on_progress: OnProgress | None = None,
+) -> ToolResult:
+    """Call a tool and return the result that it answers with; who is cancelled cancels the tool.
 
     Args:
         bus: The connection to use.
@@ -76,6 +99,12 @@ async def call_tool(  # noqa: PLR0913 - one keyword a field of the envelope
         query_id: The turn this call belongs to.
         timeout: Seconds to wait; the tool does not begin after them.
         on_progress: Called with what the tool says of how far it is.
+
+    Raises:
+        UnknownToolError: Nobody serves it.
+        BusTimeoutError: It did not answer in time.
+        BusError: It cannot be asked.
+        RequestError: It was not asked, because the arguments cannot be sent.
     """
     request: Envelope[Any] = seal(
         ToolRequest(args=args),
@@ -89,54 +118,16 @@ async def call_tool(  # noqa: PLR0913 - one keyword a field of the envelope
     # Some tools answer with the id of the request as correlation_id, others copy the field.
     request = msgspec.structs.replace(request, correlation_id=request.id)
     try:
-        async with AsyncExitStack() as listening:
-            if on_progress is not None:
-                await listening.enter_async_context(_progress(bus, tool, request.id, on_progress))
+        async with hearing(bus, tool, request.id, on_progress):
             return await bus.tool_results.ask(tool, request, timeout, bearer(caller.token))
     except asyncio.CancelledError:
-        await _cancel(bus, tool, request, caller)
+        await take_back(bus, tool, request, caller)
         raise
-    except NoRespondersError:
-        return ToolResult.failed(_unknown(tool))
+    except NoRespondersError as error:
+        raise _unknown(tool) from error
     except BusTimeoutError as error:
         message = f"The tool {quoted(tool)} did not answer within {timeout:g} s."
-        return ToolResult.failed(BusTimeoutError(message, remedy=error.remedy))
-    except Local2Error as error:
-        return ToolResult.failed(error)
-
-
-@asynccontextmanager
-async def _progress(
-    bus: Connection, tool: str, request_id: str, on_progress: OnProgress
-) -> AsyncIterator[None]:
-    """Hear how far a call is, in the order in which the tool says it."""
-
-    async def receive(message: BusMessage) -> None:
-        with suppress(RequestError):
-            said = decode(message.data, ToolProgress)
-            if said.correlation_id == request_id:
-                await on_progress(said.payload)
-
-    hearing = await bus.subscribe(subjects.tool_progress(tool), receive, limit=1)
-    try:
-        yield
-    finally:
-        await hearing.stop(grace=1.0)
-
-
-async def _cancel(bus: Connection, tool: str, request: Envelope[Any], caller: Sender) -> None:
-    """Say that the answer is not wanted any more; nobody replies to it."""
-    taken_back = seal(
-        Empty(),
-        type="cancel",
-        source=request.source,
-        user=request.user,
-        session_id=request.session_id,
-        correlation_id=request.id,
-    )
-    with suppress(Local2Error):
-        subject = subjects.tool_cancel(tool)
-        await bus.publish(subject, encode(taken_back), headers=bearer(caller.token))
+        raise BusTimeoutError(message, remedy=error.remedy) from error
 
 
 def _unknown(tool: str) -> UnknownToolError:

@@ -32,6 +32,7 @@ class Search(msgspec.Struct, frozen=True, kw_only=True):
 
     Of what belongs to sessions, `only_session` is the one to search, and `but_session` the one not
     to. `since`, `until` and `as_of` are in UTC; what was retired after `as_of` is found as well.
+    Of what has ids of its senders, only what begins with `source`.
     `asking` is the query id of the turn in which `owner` asks: its own question is no memory yet.
     """
 
@@ -45,6 +46,7 @@ class Search(msgspec.Struct, frozen=True, kw_only=True):
     since: datetime | None = None
     until: datetime | None = None
     as_of: datetime | None = None
+    source: str | None = None
     owner: str = TENANT_OWNED
     asking: str | None = None
 
@@ -101,12 +103,14 @@ class Matches(WordMatches, frozen=True, kw_only=True):
     """What all channels say.
 
     `question` is the query's vector, float32, empty where there is none, and `embedder` made it.
+    Unrelated texts have a cosine of about `floor`.
     `problem` says why the vectors could not be asked, `waiting` that some records have none yet.
     """
 
     question: bytes
     embedder: str
     min_score: float
+    floor: float
     waiting: bool
     problem: str | None
 
@@ -121,6 +125,7 @@ class Matches(WordMatches, frozen=True, kw_only=True):
             question=hits.question if hits else b"",
             embedder=hits.embedder if hits else "",
             min_score=hits.min_score if hits else 0.0,
+            floor=hits.floor if hits else 0.0,
             waiting=meaning.waiting,
             problem=meaning.problem,
         )
@@ -132,8 +137,11 @@ class Matches(WordMatches, frozen=True, kw_only=True):
         return self.view.compared(self.embedder)
 
     def cosines(self) -> Array:
-        """Of the question with each record; 0 where they cannot be compared."""
-        return self.view.cosines(self.question, self.embedder)
+        """Of the question with each record, above the floor; 0 where they cannot be compared."""
+        cosines = self.view.cosines(self.question, self.embedder)
+        if not self.floor:
+            return cosines
+        return np.where(self.compared(), (cosines - self.floor) / (1 - self.floor), 0.0)
 
 
 class Related(NamedTuple):

@@ -3,15 +3,14 @@
 from collections.abc import Awaitable, Callable
 
 from local.client.outputs import READS_ON, fitting
-from local.client.tools import OnProgress, call_tool
-from local.errors import Local2Error, RequestError
+from local.client.tools import call_tool
+from local.client.under_way import OnProgress
+from local.errors import Local2Error, error_of
 from local.mcp.link import Link, Reached
 from local.mcp.profiles import profile_of
 from local.protocol.envelope import Sender
 from local.protocol.payloads import Json, ToolResult, ToolSchema
 from local.settings import McpSettings
-
-REFUSED = frozenset({"bad_request", "invalid_arguments", "too_large", "forbidden"})
 
 Ask = Callable[[str, Json], Awaitable[ToolResult]]
 """A tool and its arguments, for somebody."""
@@ -71,11 +70,9 @@ class Bridge:
         """Call a tool of the memory, offered or not, for what is no tool to the client.
 
         Raises:
-            RequestError: It refuses what it is asked for.
-            Local2Error: It failed.
+            Local2Error: It failed; its class is that of the code.
         """
         result = await self.call(name, args, caller)
         if result.error is None:
             return result
-        refused = result.error.code in REFUSED
-        raise (RequestError if refused else Local2Error)(result.error.message)
+        raise error_of(result.error.code, result.error.message)

@@ -22,14 +22,14 @@ class Callers:
         self._user = user_of(settings)
         self._session = new_id()
 
-    def of(self, ctx: ServerRequestContext[Any, Any]) -> Sender:
+    async def of(self, ctx: ServerRequestContext[Any, Any]) -> Sender:
         """Who asks. Without a session of their own, requests over HTTP have none."""
         client = ctx.session.client_params
         return Sender(
             user=self._user,
             agent=agent_of(self._settings, client.client_info.name if client else None),
             session_id=self._settings.session or self._session_of(ctx),
-            token=self._link.token,
+            token=await self._link.tokens.of(self._user),
         )
 
     def _session_of(self, ctx: ServerRequestContext[Any, Any]) -> str | None:

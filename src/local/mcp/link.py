@@ -1,7 +1,6 @@
 """The way to the stack: found, or made again, for as long as clients are served."""
 
 import asyncio
-import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import Any, NamedTuple, Self, TypeVar
@@ -9,7 +8,7 @@ from typing import Any, NamedTuple, Self, TypeVar
 import structlog
 
 from local.client import Connection
-from local.client.access import connected, credentials_of
+from local.client.access import OwnTokens, connected
 from local.client.embedded import stack_running
 from local.client.tools import Toolbox
 from local.errors import BusError, Local2Error, StackNotRunningError
@@ -22,8 +21,6 @@ STARTING = 45.0
 """Seconds that a call waits for the stack: clients give a server a minute."""
 RETRY = 0.5
 """Seconds between two attempts to reach it."""
-RENEWED_AFTER = 1_800.0
-"""Seconds after which a token of one's own is made anew; it is valid for an hour."""
 
 log = structlog.get_logger()
 
@@ -47,7 +44,7 @@ class Link:
         self._on_change = on_change
         self._reached: asyncio.Future[Reached] = asyncio.get_running_loop().create_future()
         self._closing = asyncio.Event()
-        self._token: tuple[float, str | None] | None = None
+        self.tokens = OwnTokens(settings.bus)
 
     async def __aenter__(self) -> Self:
         self._keeping = asyncio.create_task(self._keep())
@@ -58,15 +55,6 @@ class Link:
         self._keeping.cancel()
         with suppress(asyncio.CancelledError):
             await self._keeping
-
-    @property
-    def token(self) -> str | None:
-        """What proves who the user is, where there are accounts."""
-        now = time.monotonic()
-        if self._token is None or now - self._token[0] > RENEWED_AFTER:
-            credentials = credentials_of(self._settings.bus, self._user)
-            self._token = now, credentials.token if credentials else None
-        return self._token[1]
 
     async def reached(self) -> Reached:
         """The stack, as soon as it is reached.

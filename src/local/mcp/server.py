@@ -79,7 +79,7 @@ class MemoryServer(Server[Any]):
         result = await self._bridge.call(
             params.name,
             params.arguments or {},
-            self._callers.of(ctx),
+            await self._callers.of(ctx),
             report if wanted else None,
         )
         return as_result(result)
@@ -114,10 +114,9 @@ class MemoryServer(Server[Any]):
 
     def _ask(self, ctx: Context) -> Ask:
         """Tools of the memory for this request, whether the profile offers them or not."""
-        caller = self._callers.of(ctx)
 
         async def ask(tool: str, args: Json) -> ToolResult:
-            return await self._bridge.ask(tool, args, caller)
+            return await self._bridge.ask(tool, args, await self._callers.of(ctx))
 
         return ask
 

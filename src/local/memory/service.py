@@ -1,6 +1,6 @@
 """The memory as tools, agents and Python programs use it: everything as one caller may see it.
 
-It has rooms: `facts`, `relations`, `intake`, `documents`, `sessions`, `outputs`, `audit`,
+It has rooms: `facts`, `relations`, `intake`, `documents`, `items`, `sessions`, `outputs`, `audit`,
 `portability` and `erasure`. Beside them it recalls, consolidates, and has the four operations that
 the reference names.
 """
@@ -20,6 +20,7 @@ from local.memory.intake.documents import Documents
 from local.memory.intake.echoes import UNANSWERED
 from local.memory.intake.episodes import EPISODE
 from local.memory.intake.intake import Intake
+from local.memory.items import Items
 from local.memory.portability import Portability
 from local.memory.recall.items import RecallItem
 from local.memory.recall.recaller import Recaller, RecallRequest, RecallResult
@@ -32,24 +33,15 @@ from local.memory.sessions.tool_outputs import ToolOutputs
 from local.memory.sessions.top import TopMemories
 from local.memory.upkeep.access import AccessLog
 from local.memory.upkeep.consolidation import Consolidated, Consolidation
+from local.protocol.answers import Hit
 from local.protocol.envelope import Caller, new_id
-from local.protocol.memories import Answer, Scope, SourceClass
+from local.protocol.memories import Answer, Scope
 from local.protocol.payloads import Json
 
 RESULTS, CANDIDATES = 6, 2
 """Of a search of one scope so many are wanted, and a reranker selects from so many times more."""
 STRONG = 0.3
 """An episode with this share of the question's words stands by itself, near in meaning or not."""
-
-
-class Hit(msgspec.Struct, frozen=True, kw_only=True):
-    """An episode that was found. `score` runs from 0 to 1."""
-
-    id: str
-    content: str
-    score: float
-    metadata: Json
-    source_class: SourceClass
 
 
 class SearchResult(msgspec.Struct, frozen=True, kw_only=True):
@@ -68,6 +60,7 @@ class MemoryService(msgspec.Struct, frozen=True, kw_only=True):
     relations: Relations
     intake: Intake
     documents: Documents
+    items: Items
     sessions: Sessions
     outputs: ToolOutputs
     portability: Portability
