@@ -7,19 +7,13 @@ import re
 import time
 from collections import OrderedDict
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
-from dataclasses import replace
 
 import numpy as np
 
 from local.errors import BadRequestError, OverloadedError, TooLargeError
-from local.fair_slots import FairSlots, Owner, SlotLimits
+from local.fair_slots import FairSlots, Owner
 from local.settings import LimitSettings
 
-BULK = 4_096
-"""Bytes from which a request is bulk: a conversation or a document. Its work takes milliseconds of
-the event loop and of the interpreter, in which nobody else is served."""
-BULK_AT_ONCE = SlotLimits(running=8, running_tenant=4, running_user=4)
-"""More would make everybody wait, and nothing faster: they take turns anyway (decision 0067)."""
 BUCKETS = 10_000
 """Owners whose rate is known; of more, who asked longest ago begins anew, with a whole burst."""
 STRINGS = re.compile(rb'"(?:[^"\\]|\\.)*+"', re.DOTALL)
@@ -33,8 +27,7 @@ class Admission:
 
     def __init__(self, limits: LimitSettings | None = None) -> None:
         self._limits = limits = limits or LimitSettings()
-        self._slots = FairSlots(slots_of(limits))
-        self._bulk = FairSlots(bulk_slots_of(limits))
+        self._slots = FairSlots(limits)
         self._rates = _Rates(limits.tenant_rate, limits.tenant_burst)
         self._user_rates = _Rates(limits.user_rate, limits.user_burst)
 
@@ -58,39 +51,11 @@ class Admission:
             )
         self._user_rates.take(owner)
         self._rates.take(owner[0])
-        return self._slots_for(data).admitted(owner, len(data))
+        return self._slots.admitted(owner, len(data))
 
-    def slot(self, owner: Owner, data: bytes) -> AbstractAsyncContextManager[None]:
+    def slot(self, owner: Owner) -> AbstractAsyncContextManager[None]:
         """Hold a slot while the context lasts; entering waits for it. For admitted work only."""
-        return self._slots_for(data).slot(owner)
-
-    def _slots_for(self, data: bytes) -> FairSlots:
-        return self._bulk if len(data) >= BULK else self._slots
-
-
-def bulk_slots_of(limits: LimitSettings) -> SlotLimits:
-    """Those of bulk: as much may wait."""
-    slots, few = slots_of(limits), BULK_AT_ONCE
-    return replace(
-        slots,
-        running=min(few.running, slots.running),
-        running_tenant=min(few.running_tenant, slots.running_tenant),
-        running_user=min(few.running_user, slots.running_user),
-    )
-
-
-def slots_of(limits: LimitSettings) -> SlotLimits:
-    return SlotLimits(
-        running=limits.requests,
-        running_tenant=limits.tenant_requests,
-        running_user=limits.user_requests,
-        admitted=limits.waiting,
-        admitted_tenant=limits.tenant_waiting,
-        admitted_user=limits.user_waiting,
-        size=limits.waiting_bytes,
-        size_tenant=limits.tenant_waiting_bytes,
-        size_user=limits.user_waiting_bytes,
-    )
+        return self._slots.slot(owner)
 
 
 def is_deeper(data: bytes, most: int) -> bool:

@@ -13,6 +13,7 @@ from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from dataclasses import dataclass, field
 
 from local.errors import OverloadedError
+from local.settings import SlotLimits
 
 Owner = tuple[str, str | None]
 """A tenant and a user of it."""
@@ -21,25 +22,6 @@ SOONEST, LATEST = 0.1, 30.0
 """Seconds after which somebody who is refused is asked to come back."""
 INERTIA = 0.9
 """Of the pace at which work gets done, at every piece of it."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SlotLimits:
-    """How many run at once, how many pieces of work may wait or run, and how many bytes they have.
-
-    Each altogether, of one tenant, and of one user. The defaults leave a fifth of everything to
-    other tenants, and a part of their tenant's to other users, whatever one of them does.
-    """
-
-    running: int = 320
-    running_tenant: int = 256
-    running_user: int = 192
-    admitted: int = 10_240
-    admitted_tenant: int = 8_192
-    admitted_user: int = 4_096
-    size: int = 80 * 1024 * 1024
-    size_tenant: int = 64 * 1024 * 1024
-    size_user: int = 32 * 1024 * 1024
 
 
 DEFAULT = SlotLimits()
@@ -100,11 +82,11 @@ class FairSlots:
         limits = self._limits
         tenant = self._tenants.get(owner[0]) or _Tenant()
         user = tenant.users.get(owner[1]) or _User()
-        if user.is_full(limits.admitted_user, limits.size_user, size):
+        if user.is_full(limits.user_waiting, limits.user_waiting_bytes, size):
             raise OverloadedError(retry_after=self._soon(user))
-        if tenant.is_full(limits.admitted_tenant, limits.size_tenant, size):
+        if tenant.is_full(limits.tenant_waiting, limits.tenant_waiting_bytes, size):
             raise OverloadedError(retry_after=self._soon(tenant))
-        if self._all.is_full(limits.admitted, limits.size, size):
+        if self._all.is_full(limits.waiting, limits.waiting_bytes, size):
             raise OverloadedError(retry_after=self._soon(self._all))
         self._tenants[owner[0]] = tenant
         tenant.users[owner[1]] = user
@@ -150,11 +132,11 @@ class FairSlots:
             raise
 
     def _is_free(self) -> bool:
-        return self._all.running < self._limits.running
+        return self._all.running < self._limits.requests
 
     def _may_begin(self, tenant: _Tenant, user: _User) -> bool:
         limits = self._limits
-        return tenant.running < limits.running_tenant and user.running < limits.running_user
+        return tenant.running < limits.tenant_requests and user.running < limits.user_requests
 
     def _begin(self, tenant: _Tenant, user: _User) -> None:
         for share in (user, tenant, self._all):
@@ -172,9 +154,9 @@ class FairSlots:
             (
                 (tenant_name, tenant, user_name, user)
                 for tenant_name, tenant in self._waiting.items()
-                if tenant.running < self._limits.running_tenant
+                if tenant.running < self._limits.tenant_requests
                 for user_name, user in tenant.waiting.items()
-                if user.running < self._limits.running_user
+                if user.running < self._limits.user_requests
             ),
             None,
         )

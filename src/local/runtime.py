@@ -67,6 +67,15 @@ def running_url(settings: Settings) -> str:
     return runtime.url
 
 
+def is_running(settings: Settings) -> bool:
+    """Whether `running_url` has an address."""
+    try:
+        running_url(settings)
+    except StackNotRunningError:
+        return False
+    return True
+
+
 def is_alive(pid: int | None) -> bool:
     """Whether there is such a process, no matter whose."""
     if pid is None:

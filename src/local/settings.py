@@ -17,6 +17,8 @@ from local.errors import ConfigError
 from local.yaml_files import read_yaml, read_yaml_file
 
 ENVIRONMENT_PREFIX = "LOCAL2_"
+HOME_VARIABLE = "LOCAL2_HOME"
+"""Names a folder and no setting: see `home`."""
 TOOL_OUTPUT_LIMIT = 8_192
 """Characters of a tool's result that a model is given. About 2,000 tokens, a quarter of the default
 context; the rest is read on with `read_tool_output`."""
@@ -170,13 +172,13 @@ NoneOrMore = Annotated[int, msgspec.Meta(ge=0)]
 Rate = Annotated[float, msgspec.Meta(ge=0)]
 
 
-class LimitSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    request_bytes: Count = 8_000_000
-    nesting: Annotated[int, msgspec.Meta(ge=8)] = 64
-    tenant_rate: Rate = 20_000
-    tenant_burst: Count = 40_000
-    user_rate: Rate = 10_000
-    user_burst: Count = 20_000
+class SlotLimits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How many requests run at once; how many may wait or run, and how many bytes they have.
+
+    Each altogether, of one tenant, and of one user. The defaults leave a fifth of everything to
+    other tenants, and a part of their tenant's to other users, whatever one of them does.
+    """
+
     requests: Count = 320
     tenant_requests: Count = 256
     user_requests: Count = 192
@@ -186,6 +188,15 @@ class LimitSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     waiting_bytes: Count = 80 * 1024 * 1024
     tenant_waiting_bytes: Count = 64 * 1024 * 1024
     user_waiting_bytes: Count = 32 * 1024 * 1024
+
+
+class LimitSettings(SlotLimits, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    request_bytes: Count = 8_000_000
+    nesting: Annotated[int, msgspec.Meta(ge=8)] = 64
+    tenant_rate: Rate = 20_000
+    tenant_burst: Count = 40_000
+    user_rate: Rate = 10_000
+    user_burst: Count = 20_000
     tenant_records: NoneOrMore = 10_000_000
     tenant_bytes: NoneOrMore = 20_000_000_000
 
@@ -202,13 +213,18 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
 
 def load_settings(
-    folder: Path | None = None, environment: Mapping[str, str] = os.environ
+    folder: Path | None = None,
+    environment: Mapping[str, str] = os.environ,
+    *,
+    home: Path = Path(),
 ) -> Settings:
     """Read the settings.
 
     Args:
-        folder: Holds the YAML files. None means `./config` if it exists, else only defaults.
+        folder: Holds the YAML files. None means `config` in `home` if it exists, else only
+            defaults.
         environment: Overrides, such as `LOCAL2_MEMORY__TOP_K=10`; values are read as YAML.
+        home: Where relative paths begin; by default that is the current folder.
 
     Raises:
         ConfigError: A file cannot be read, or a key or value does not match the Structs.
@@ -216,19 +232,19 @@ def load_settings(
     if folder is not None and not folder.is_dir():
         raise ConfigError(f"There is no folder {folder}.", remedy="Name one that holds bus.yaml.")
     sections = {
-        name: _read_file((folder or Path("config")) / f"{name}.yaml")
+        name: _read_file((folder or home / "config") / f"{name}.yaml")
         for name in Settings.__struct_fields__
     }
     for variable, value in environment.items():
-        if variable.startswith(ENVIRONMENT_PREFIX):
+        if variable.startswith(ENVIRONMENT_PREFIX) and variable != HOME_VARIABLE:
             _override(sections, variable, value)
     return Settings(
-        bus=_convert(sections, "bus", BusSettings),
-        memory=_convert(sections, "memory", MemorySettings),
-        roles=_convert(sections, "roles", RolesSettings),
-        generator=_convert(sections, "generator", GeneratorSettings),
-        telemetry=_convert(sections, "telemetry", TelemetrySettings),
-        limits=_convert(sections, "limits", LimitSettings),
+        bus=_convert(sections, "bus", BusSettings, home),
+        memory=_convert(sections, "memory", MemorySettings, home),
+        roles=_convert(sections, "roles", RolesSettings, home),
+        generator=_convert(sections, "generator", GeneratorSettings, home),
+        telemetry=_convert(sections, "telemetry", TelemetrySettings, home),
+        limits=_convert(sections, "limits", LimitSettings, home),
     )
 
 
@@ -286,10 +302,17 @@ def _as_path(kind: type, value: Any) -> Path:
     raise msgspec.ValidationError(f"Expected a path, got `{value!r}`")
 
 
-def _convert(sections: Mapping[str, dict[str, Any]], name: str, into: type[T]) -> T:
+def _beginning(home: Path, section: T) -> T:
+    """The section with its relative paths beginning at home."""
+    values = ((name, getattr(section, name)) for name in section.__struct_fields__)
+    paths = {name: home / value for name, value in values if isinstance(value, Path)}
+    return msgspec.structs.replace(section, **paths)
+
+
+def _convert(sections: Mapping[str, dict[str, Any]], name: str, into: type[T], home: Path) -> T:
     try:
         section = _with_switches(_without_empty(sections[name], into), into)
-        return msgspec.convert(section, into, dec_hook=_as_path)
+        return _beginning(home, msgspec.convert(section, into, dec_hook=_as_path))
     except (msgspec.ValidationError, UnicodeEncodeError) as error:
         raise ConfigError(
             f"config/{name}.yaml or {ENVIRONMENT_PREFIX}{name.upper()}__*: {error}.",

@@ -1,4 +1,4 @@
-"""Reading YAML that others wrote, with errors that say where, and not what stands there."""
+"""YAML: reading what others wrote, with errors that say where, and not what stands there."""
 
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,11 @@ def read_yaml(text: str) -> Any:
         return yaml.safe_load(text)
     except Exception as error:  # noqa: BLE001 - PyYAML lets through what int() and others raise
         raise ConfigError(f"It is not YAML{_place(error)}.") from None
+
+
+def to_yaml(value: Any) -> str:
+    """The YAML text, in a line, that `read_yaml` makes the value of."""
+    return yaml.safe_dump(value, default_flow_style=True, width=float("inf")).partition("\n...")[0]
 
 
 def read_yaml_file(path: Path) -> Any:

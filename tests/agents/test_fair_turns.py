@@ -2,9 +2,9 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from factories import Listen
 from local.bus import participant
@@ -138,7 +138,7 @@ async def test_a_stop_ends_every_query_with_an_error(
 async def test_queries_over_what_is_taken_are_refused(
     agent: GeneratorAgent, bus: Connection, client: QueryClient
 ) -> None:
-    agent._turns._limits = replace(agent._turns._limits, admitted_user=3)
+    agent._turns._limits = replace(agent._turns._limits, user_waiting=3)
     for number in range(3):
         assert (await publish(bus, f"hang {number}", eve(number))).ok
 

@@ -137,7 +137,7 @@ async def test_a_record_that_the_embedder_fails_at_is_set_aside_and_the_others_a
     await indexed(memory)
     now = await status(bus)
     assert (now.indexed, now.in_index, now.waiting, now.problem) == (19, 19, 0, None)
-    failed = "The vector worker failed: RuntimeError. See its log."
+    failed = "The vector_worker failed: RuntimeError; its log says where."
     assert now.set_aside == [TasksSetAside(kind="index", aside=1, errors=[failed])]
     found = await memory.of(Caller(tenant="default")).search_episodic("Note 7.")
     assert found.hits[0].content == "Note 7.", "it is found by its words"

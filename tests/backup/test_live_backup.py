@@ -20,9 +20,9 @@ from local.bus import settling
 from local.bus.connection import Connection
 from local.bus.settling import turns_stored
 from local.bus.streams import publish_durably
-from local.client.backups import backup_status, begin_backup
+from local.client.maintenance import backup_status, begin_backup
 from local.client.tools import call_tool
-from local.errors import BackupError, StorageError, VectorError
+from local.errors import InvalidArgumentsError, OverloadedError, StorageError, VectorError
 from local.memory.intake.intake import Intake
 from local.protocol.backups import BackupReport, BackupRequest
 from local.protocol.envelope import utc_now
@@ -211,10 +211,10 @@ async def indexed_ids(stack: Stack) -> list[str]:
 async def test_a_second_backup_at_once_is_refused_and_a_relative_folder_too(
     stack: Stack, tmp_path: Path
 ) -> None:
-    with pytest.raises(BackupError, match="full path"):
+    with pytest.raises(InvalidArgumentsError, match="full path"):
         await begin_backup(stack.bus, BackupRequest(folder="here"))
     await begin_backup(stack.bus, BackupRequest(folder=str(tmp_path / "backups")))
-    with pytest.raises(BackupError, match="at once"):
+    with pytest.raises(OverloadedError, match="at once"):
         await begin_backup(stack.bus, BackupRequest(folder=str(tmp_path / "backups")))
 
 

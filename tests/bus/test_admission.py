@@ -1,30 +1,25 @@
 """What is too large, too deep, too fast or too much is refused at once, and says when to return."""
 
-import asyncio
-
 import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from local.admission import BULK, BULK_AT_ONCE, Admission, bulk_slots_of, is_deeper
+from local.admission import Admission, is_deeper
 from local.bus.connection import Connection
 from local.bus.participant import RETRY_AFTER
 from local.bus.tool_host import ToolHost
 from local.client.tools import call_tool
 from local.errors import BadRequestError, OverloadedError, TooLargeError
-from local.fair_slots import Owner
 from local.protocol import subjects
 from local.protocol.envelope import Caller, decode, encode, seal
 from local.protocol.payloads import ToolRequest, ToolResult
 from local.protocol.tool_messages import read_result
 from local.settings import LimitSettings
 from note_tool import Notes
-from waiting import eventually
 
 ADA, BOB, EVE = ("acme", "ada"), ("acme", "bob"), ("other", "eve")
 DATA = b"{}"
-CONVERSATION = b"x" * BULK
 
 
 class Clock:
@@ -134,47 +129,3 @@ def test_when_to_come_back_is_read_from_other_teams_tools_too() -> None:
 
     assert error is not None
     assert (error.code, error.retry_after) == ("overloaded", 3.0)
-
-
-async def test_bulk_waits_while_as_much_of_its_tenant_runs_and_nothing_else_waits_behind_it() -> (
-    None
-):
-    admission = Admission()
-    begun: list[str] = []
-    done = asyncio.Event()
-
-    async def run(what: str, owner: Owner, data: bytes) -> None:
-        with admission.admitted(owner, data):
-            async with admission.slot(owner, data):
-                begun.append(what)
-                await done.wait()
-
-    async with asyncio.TaskGroup() as running:
-        for number in range(BULK_AT_ONCE.running_tenant + 1):
-            running.create_task(run(f"bulk {number}", ADA, CONVERSATION))
-        running.create_task(run("small", ADA, DATA))
-        running.create_task(run("another's bulk", EVE, CONVERSATION))
-        await eventually(lambda: "another's bulk" in begun)
-        before = [*begun]
-        done.set()
-
-    last = f"bulk {BULK_AT_ONCE.running_tenant}"
-    assert "small" in before
-    assert last not in before
-    assert begun[-1] == last
-
-
-def test_bulk_that_is_too_much_is_refused_and_small_requests_are_not() -> None:
-    admission = Admission(LimitSettings(tenant_waiting=1))
-
-    with admission.admitted(ADA, CONVERSATION):
-        with pytest.raises(OverloadedError), admission.admitted(BOB, CONVERSATION):
-            pass
-        with admission.admitted(BOB, DATA):
-            pass
-
-
-def test_bulk_has_no_more_slots_than_other_requests() -> None:
-    bulk = bulk_slots_of(LimitSettings(requests=5, tenant_requests=3, user_requests=1))
-
-    assert (bulk.running, bulk.running_tenant, bulk.running_user) == (5, 3, 1)

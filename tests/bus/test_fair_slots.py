@@ -11,9 +11,9 @@ from local.bus.connection import Connection
 from local.bus.tool_host import ToolHost
 from local.client.tools import call_tool
 from local.errors import OverloadedError
-from local.fair_slots import FairSlots, Owner, SlotLimits
+from local.fair_slots import FairSlots, Owner
 from local.protocol.envelope import Caller
-from local.settings import LimitSettings
+from local.settings import LimitSettings, SlotLimits
 from note_tool import Notes
 from waiting import eventually
 
@@ -60,7 +60,7 @@ def _owner(name: str) -> Owner:
 
 @pytest.fixture
 async def one_at_a_time() -> AsyncIterator[Work]:
-    work = Work(FairSlots(SlotLimits(running=1)))
+    work = Work(FairSlots(SlotLimits(requests=1)))
     yield work
     await work.cancel()
 
@@ -96,7 +96,7 @@ async def test_200_users_of_a_tenant_delay_another_tenants_only_user_by_one(
 
 
 async def test_one_tenant_leaves_slots_to_the_others() -> None:
-    work = Work(FairSlots(SlotLimits(running=4, running_tenant=3)))
+    work = Work(FairSlots(SlotLimits(requests=4, tenant_requests=3)))
     await work.submit("Aa1", "Ab1", "Ac1", "Ad1", "Ba1")
 
     assert work.begun == ["Aa1", "Ab1", "Ac1", "Ba1"]
@@ -108,8 +108,8 @@ async def test_one_tenant_leaves_slots_to_the_others() -> None:
 @pytest.mark.parametrize(
     "bounds",
     [
-        pytest.param(SlotLimits(admitted_tenant=3), id="messages"),
-        pytest.param(SlotLimits(size_tenant=30), id="bytes"),
+        pytest.param(SlotLimits(tenant_waiting=3), id="messages"),
+        pytest.param(SlotLimits(tenant_waiting_bytes=30), id="bytes"),
     ],
 )
 def test_the_users_of_a_tenant_together_leave_room_to_other_tenants(bounds: SlotLimits) -> None:
@@ -126,7 +126,7 @@ def test_the_users_of_a_tenant_together_leave_room_to_other_tenants(bounds: Slot
 
 
 async def test_one_owner_leaves_slots_to_the_others() -> None:
-    work = Work(FairSlots(SlotLimits(running=4, running_user=3)))
+    work = Work(FairSlots(SlotLimits(requests=4, user_requests=3)))
     await work.submit("a1", "a2", "a3", "a4", "b1")
 
     assert work.begun == ["a1", "a2", "a3", "b1"]
@@ -159,8 +159,8 @@ async def test_what_is_cancelled_in_the_moment_it_gets_a_slot_leaves_it(
 @pytest.mark.parametrize(
     ("bounds", "sizes"),
     [
-        pytest.param(SlotLimits(admitted_user=2, admitted=4), [0, 0], id="messages"),
-        pytest.param(SlotLimits(size_user=20, size=40), [10, 10], id="bytes"),
+        pytest.param(SlotLimits(user_waiting=2, waiting=4), [0, 0], id="messages"),
+        pytest.param(SlotLimits(user_waiting_bytes=20, waiting_bytes=40), [10, 10], id="bytes"),
     ],
 )
 def test_a_user_may_have_a_part_of_what_is_admitted(bounds: SlotLimits, sizes: list[int]) -> None:
@@ -176,7 +176,7 @@ def test_a_user_may_have_a_part_of_what_is_admitted(bounds: SlotLimits, sizes: l
 
 
 def test_what_is_done_makes_room_again() -> None:
-    slots = FairSlots(SlotLimits(admitted=2))
+    slots = FairSlots(SlotLimits(waiting=2))
     for _ in range(3):
         with slots.admitted(("acme", "a")):
             pass

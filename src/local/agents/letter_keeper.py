@@ -7,9 +7,8 @@ import msgspec
 
 from local.bus import dead_letters
 from local.bus.connection import BusMessage, Connection
-from local.bus.participant import Participant, error_answer
+from local.bus.participant import Participant
 from local.bus.streams import shortened
-from local.errors import Local2Error
 from local.memory.tenant import Memories
 from local.protocol import subjects
 from local.protocol.envelope import decode, encode, seal
@@ -26,18 +25,12 @@ class LetterKeeper(Participant):
     def __init__(self, bus: Connection, memories: Memories) -> None:
         super().__init__(bus, name=NAME, description="Shows what nobody could read.")
         self._memories = memories
-        self.serve(subjects.MEMORY_DEAD_LETTERS, self._receive, queue=NAME)
+        self.answer(subjects.MEMORY_DEAD_LETTERS, self._found)
 
-    async def _receive(self, message: BusMessage) -> None:
-        headers: dict[str, str] | None = None
-        try:
-            data = self._encoded(await self._answer(message))
-        except Local2Error as error:
-            data, headers = error_answer(error, source=NAME)
-        if message.reply:
-            await self.bus.publish(message.reply, data, headers=headers)
+    async def _found(self, message: BusMessage) -> LetterFound:
+        return self._fitting(LetterFound(found=await self._letter(message)))
 
-    async def _answer(self, message: BusMessage) -> StoredLetter | None:
+    async def _letter(self, message: BusMessage) -> StoredLetter | None:
         envelope = decode(message.data, LetterRequest)
         caller = self.bus.identity.caller_of(message, envelope)
         await self._memories.admitted(caller, ACTION)
@@ -49,12 +42,13 @@ class LetterKeeper(Participant):
             await dead_letters.drop(self.bus, number, tenant)
         return stored
 
-    def _encoded(self, found: StoredLetter | None) -> bytes:
-        """The answer; of a letter that the bus does not carry with its number, the beginning."""
+    def _fitting(self, answer: LetterFound) -> LetterFound:
+        """Of a letter that the bus does not carry with its number, the beginning."""
         most = self.bus.client.max_payload
-        data = encode(seal(LetterFound(found=found), type="answer", source=NAME))
-        while found is not None and len(data) > most:
-            letter = shortened(found.letter, most / len(data))
-            found = msgspec.structs.replace(found, letter=letter)
-            data = encode(seal(LetterFound(found=found), type="answer", source=NAME))
-        return data
+        while answer.found is not None and (size := self._size(answer)) > most:
+            letter = shortened(answer.found.letter, most / size)
+            answer = LetterFound(found=msgspec.structs.replace(answer.found, letter=letter))
+        return answer
+
+    def _size(self, answer: LetterFound) -> int:
+        return len(encode(seal(answer, type="answer", source=self.name)))

@@ -8,16 +8,15 @@ from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 import msgspec
-import structlog
 
 from local.admission import Admission
 from local.bus.connection import BusMessage, Connection
-from local.bus.participant import Participant, error_answer
-from local.errors import BadRequestError, Local2Error, TooLargeError
+from local.bus.participant import Participant
+from local.errors import BadRequestError, TooLargeError
 from local.memory.service import MemoryService
 from local.memory.tenant import Memories
 from local.protocol import subjects
-from local.protocol.envelope import Caller, decode, encode, seal
+from local.protocol.envelope import Caller, decode
 from local.protocol.portable import ExportPage, ExportRequest, ImportReport, ImportRequest
 
 NAME = "porter"
@@ -25,11 +24,8 @@ LONGEST_LINE = 32_000_000
 """Bytes of a line that comes in pieces."""
 TRANSFERS = 4
 """Lines that come in pieces at once; beyond, the one that began longest ago is given up."""
-FAULT = "It failed; the server's log says where."
 
 P = TypeVar("P")
-
-log = structlog.get_logger()
 
 
 class Porter(Participant):
@@ -56,23 +52,11 @@ class Porter(Participant):
             envelope = decode(message.data, payload)
             caller = self.bus.identity.caller_of(message, envelope)
             with self._admission.admitted(caller.principal, message.data):
-                async with self._admission.slot(caller.principal, message.data):
+                async with self._admission.slot(caller.principal):
                     memory = await self._memories.admitted(caller, action)
                     return await function(memory, envelope.payload)
 
-        async def handle(message: BusMessage) -> None:
-            headers: dict[str, str] | None = None
-            try:
-                data = encode(seal(await answered(message), type="answer", source=NAME))
-            except Local2Error as error:
-                data, headers = error_answer(error, source=NAME)
-            except Exception:
-                log.exception("transfer_failed", subject=subject)
-                data, headers = error_answer(Local2Error(FAULT), source=NAME)
-            if message.reply:
-                await self.bus.publish(message.reply, data, headers=headers)
-
-        self.serve(subject, handle, queue=NAME, limit=None)
+        self.answer(subject, answered, limit=None)
 
     async def _import(self, memory: MemoryService, ask: ImportRequest) -> ImportReport:
         lines = [bytes(line) for line in ask.lines]

@@ -19,8 +19,8 @@ import structlog
 
 from local.bus.connection import BusMessage, Connection, connect
 from local.bus.identity import signed
-from local.bus.participant import Participant, error_answer
-from local.errors import Local2Error, VectorError, VectorFaultError
+from local.bus.participant import Participant
+from local.errors import Local2Error, VectorError
 from local.folder import PRIVATE
 from local.logs import logging_to
 from local.protocol import subjects
@@ -81,25 +81,10 @@ class VectorWorker(Participant):
         payload: type[Any],
         function: Callable[[Any], Awaitable[msgspec.Struct]],
     ) -> None:
-        async def handle(message: BusMessage) -> None:
-            if not message.reply:  # the memory waits for every answer, so this is not its request
-                return
-            headers: dict[str, str] | None = None
-            try:
-                answer = await function(decode(message.data, payload).payload)
-                data = encode(seal(answer, type="answer", source=NAME))
-                self.bus.check_size(data)
-            except Local2Error as error:
-                data, headers = error_answer(error, source=NAME)
-            except Exception as error:
-                log.exception("vector_request_failed", subject=subject)
-                fault = VectorFaultError(
-                    f"The vector worker failed: {type(error).__name__}.", remedy="See its log."
-                )
-                data, headers = error_answer(fault, source=NAME)
-            await self.bus.publish(message.reply, data, headers=headers)
+        async def answered(message: BusMessage) -> msgspec.Struct:
+            return await function(decode(message.data, payload).payload)
 
-        self.serve(subject, handle, queue=NAME, inner=True)
+        self.answer(subject, answered, inner=True)
 
 
 @contextmanager

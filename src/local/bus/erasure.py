@@ -16,6 +16,7 @@ from nats.js.api import RawStreamMsg
 
 from local.bus.connection import BusMessage, Connection
 from local.bus.identity import user_of
+from local.bus.settling import turns_stored
 from local.bus.streams import dead_letters_stream, turns_stream
 from local.errors import BadRequestError, BusError, InvalidArgumentsError
 from local.protocol import subjects
@@ -26,7 +27,6 @@ from local.protocol.reading import value_of
 
 SETTLED_WITHIN = 3.0
 """Seconds for turns on their way to be stored, before they are erased where they are."""
-LOOKS = 100
 _FIELD = re.compile(r'"(user|session_id)"\s*:\s*("(?:[^"\\]|\\.)*")')
 """In what is no JSON, as a message that was cut."""
 
@@ -48,11 +48,7 @@ class StreamErasure:
         Raises:
             BusError: The server does not answer.
         """
-        for _ in range(LOOKS):
-            if not await self._waiting():
-                break
-            await asyncio.sleep(SETTLED_WITHIN / LOOKS)
-        return await self._waiting()
+        return await turns_stored(self._bus, self._tenant, within=SETTLED_WITHIN)
 
     async def count(self, whose: Sender) -> int:
         """How many messages there are of a user, or of one of the user's sessions.
@@ -88,14 +84,6 @@ class StreamErasure:
             session_id=whose.session_id,
         )
         await self._bus.publish(subjects.MEMORY_FORGOTTEN, encode(event), tenant=self._tenant)
-
-    async def _waiting(self) -> int:
-        with _jetstream_errors():
-            try:
-                info = await self._bus.client.jsm().stream_info(self._turns)
-            except nats.js.errors.NotFoundError:
-                return 0
-        return int(info.state.messages)
 
     async def _of(self, whose: Sender) -> list[tuple[str, int]]:
         async with self._reading:

@@ -7,11 +7,12 @@ lists it like any other service. See decision 0002 for why nats-py's own service
 import asyncio
 import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import AsyncExitStack
 from typing import Self
 
 import msgspec
+import structlog
 
 from local import __version__
 from local.bus.connection import (
@@ -37,6 +38,11 @@ a stop should not make anybody wait."""
 ERROR_CODE = "Nats-Service-Error-Code"
 RETRY_AFTER = "Retry-After"
 """Whole seconds, as in HTTP; the error itself has the fraction."""
+
+Answer = Callable[[BusMessage], Awaitable[msgspec.Struct]]
+"""Makes the payload that answers a request, or raises why there is none."""
+
+log = structlog.get_logger()
 
 
 class Endpoint(msgspec.Struct, kw_only=True):
@@ -101,6 +107,36 @@ class Participant:
         self._endpoints.append(endpoint)
         return endpoint
 
+    def answer(  # noqa: PLR0913 - what an endpoint is
+        self,
+        subject: str,
+        answer: Answer,
+        *,
+        type: str = "answer",  # noqa: A002 - the envelope's name for it
+        limit: int | None = MESSAGES_AT_ONCE,
+        tenant: str | None = subjects.ANY,
+        inner: bool = False,
+    ) -> None:
+        """Add an endpoint that answers every request, with a payload or with an error."""
+
+        async def handle(message: BusMessage) -> None:
+            headers: Headers | None = None
+            try:
+                data = encode(seal(await answer(message), type=type, source=self.name))
+                self.bus.check_size(data)
+            except Local2Error as error:
+                data, headers = self._failed(endpoint, error)
+            except Exception as error:
+                log.exception("request_failed", subject=subject)
+                fault = f"The {self.name} failed: {error.__class__.__name__}; its log says where."
+                data, headers = self._failed(endpoint, Local2Error(fault))
+            if message.reply:
+                await self.bus.publish(message.reply, data, headers=headers)
+
+        endpoint = self.serve(
+            subject, handle, queue=self.name, limit=limit, tenant=tenant, inner=inner
+        )
+
     async def started(self) -> None:
         """Called once every endpoint is being served."""
 
@@ -156,11 +192,16 @@ class Participant:
 
     async def _refuse(self, endpoint: Endpoint, message: BusMessage) -> None:
         error = ForbiddenError(f"{endpoint.subject} is for the stack's own processes.")
+        data, headers = self._failed(endpoint, error)
+        if message.reply:
+            await self.bus.publish(message.reply, data, headers=headers)
+
+    def _failed(self, endpoint: Endpoint, error: Local2Error) -> tuple[bytes, Headers]:
+        """The answer that says so; the statistics have it, too."""
         endpoint.errors += 1
         endpoint.last_error = error.code
-        if message.reply:
-            data, headers = error_answer(error, source=self.name)
-            await self.bus.publish(message.reply, data, headers=headers)
+        reply = ErrorReply.of(error)
+        return encode(seal(reply, type="error", source=self.name)), error_headers(reply)
 
     def _discovery(self) -> Iterator[tuple[str, Handler]]:
         """The subjects of ADR-32, with the handler of each."""
@@ -240,12 +281,6 @@ class ServiceAnswer(msgspec.Struct, kw_only=True, omit_defaults=True):
     description: str | None = None
     started: str | None = None
     endpoints: list[EndpointAnswer] | None = None
-
-
-def error_answer(error: Local2Error, *, source: str) -> tuple[bytes, Headers]:
-    """Data and headers of an answer that is an error, from a participant that is no tool."""
-    reply = ErrorReply.of(error)
-    return encode(seal(reply, type="error", source=source)), error_headers(reply)
 
 
 def error_headers(error: ErrorReply) -> Headers:

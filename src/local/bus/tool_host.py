@@ -142,7 +142,7 @@ class ToolHost(Participant):
     ) -> ToolResult:
         owner = caller.principal
         with self._admission.admitted(owner, data):
-            async with self._admission.slot(owner, data):
+            async with self._admission.slot(owner):
                 if is_past(request.deadline_utc):
                     raise DeadlineError(
                         f"The deadline {request.deadline_utc} has passed; nothing was done."

@@ -7,7 +7,7 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn
 
 from local.cli.offline import stack_bus
 from local.cli.output import Output, run_async
-from local.client.backups import backup_status, begin_backup
+from local.client.maintenance import backup_status, begin_backup
 from local.errors import BackupError, InvalidArgumentsError
 from local.logs import logging_to
 from local.protocol.backups import BackupReport, BackupRequest

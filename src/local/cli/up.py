@@ -17,20 +17,28 @@ from rich.markup import escape
 
 from local.app import Stack, open_stack
 from local.cli.output import Output, run_async
+from local.client.usage import Usage
+from local.errors import FolderLockedError
 from local.logs import logging_to
+from local.runtime import is_running
 from local.settings import Settings
 
 SWITCH_INTERVAL = 0.0005
 """Seconds that a thread may go on while the loop waits for the interpreter; Python's default is 5
 ms. Less would cost more in switching."""
+LOOK = 0.2
+"""Seconds between two looks whether a stack is still used, or still wanted."""
 ACCOUNTS = (
     "There are accounts, so a chat is a tenant's: `local2 --tenant NAME chat` in another terminal. "
     "[dim]Ctrl-C stops the stack.[/]"
 )
 
 
-def up(settings: Settings) -> None:
-    if sys.stdin.isatty() and sys.stdout.isatty():
+def up(settings: Settings, *, while_used: float | None = None) -> None:
+    if while_used is not None:
+        with logging_to():
+            run_async(_while_used(settings, while_used))
+    elif sys.stdin.isatty() and sys.stdout.isatty():
         with logging_to(settings.memory.data_dir / "logs" / "local2.log"):
             run_async(_interactive(settings))
     else:
@@ -90,9 +98,37 @@ def _greet(output: Output, settings: Settings, stack: Stack) -> None:
 
 async def _service(settings: Settings) -> None:
     _favour_event_loop()
-    stop = asyncio.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    stop = _stopping()
     async with open_stack(settings):
         gc.freeze()
         await stop.wait()
+
+
+async def _while_used(settings: Settings, linger: float) -> None:
+    """Serve until nobody has used the stack for `linger` seconds, unless another one serves."""
+    _favour_event_loop()
+    stop = _stopping()
+    with Usage(settings.memory.data_dir) as usage:
+
+        async def wanted() -> bool:
+            with suppress(TimeoutError):
+                await asyncio.wait_for(stop.wait(), LOOK)
+            return not (stop.is_set() or usage.over(linger))
+
+        while True:
+            with suppress(FolderLockedError):  # by one that starts, serves or stops
+                async with open_stack(settings):
+                    gc.freeze()
+                    while await wanted():
+                        pass
+                return
+            if is_running(settings) or not await wanted():
+                return
+
+
+def _stopping() -> asyncio.Event:
+    """Set by SIGTERM and Ctrl-C."""
+    stop = asyncio.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    return stop

@@ -12,6 +12,7 @@ from local.errors import (
     ForbiddenError,
     InvalidArgumentsError,
     Local2Error,
+    OverloadedError,
     StorageError,
 )
 from local.protocol.envelope import Sender, decode, encode, seal
@@ -54,5 +55,11 @@ async def ask(  # noqa: PLR0913 - what a request consists of
 
 _ERRORS: dict[str, type[Local2Error]] = {
     error.code: error
-    for error in (BadRequestError, InvalidArgumentsError, ForbiddenError, StorageError)
+    for error in (
+        BadRequestError,
+        InvalidArgumentsError,
+        ForbiddenError,
+        OverloadedError,
+        StorageError,
+    )
 }

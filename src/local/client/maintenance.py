@@ -1,4 +1,4 @@
-"""What an operator does over the bus: status, reindex, and dead letters."""
+"""What an operator does over the bus: status, reindex, backups and dead letters."""
 
 from collections.abc import AsyncIterator
 
@@ -7,6 +7,7 @@ from local.bus.streams import publish_durably
 from local.client.asking import ask
 from local.errors import BadRequestError, InvalidArgumentsError, quoted
 from local.protocol import subjects
+from local.protocol.backups import BackupRequest, BackupStatus
 from local.protocol.payloads import (
     Empty,
     LetterAction,
@@ -98,3 +99,20 @@ async def start_reindex(bus: Connection, embedder: str | None = None) -> MemoryS
     """
     wanted = Reindex(embedder=embedder)
     return await ask(bus, subjects.MEMORY_REINDEX, wanted, MemoryStatus, timeout=REINDEX_TIMEOUT)
+
+
+async def begin_backup(bus: Connection, request: BackupRequest) -> BackupStatus:
+    """Begin one; without a folder, only ask how far it is.
+
+    Raises:
+        ForbiddenError: Whoever asks may not.
+        InvalidArgumentsError: The folder, or how many to keep.
+        OverloadedError: One is under way.
+        BusError: Nobody answers.
+    """
+    return await ask(bus, subjects.MEMORY_BACKUP, request, BackupStatus)
+
+
+async def backup_status(bus: Connection) -> BackupStatus:
+    """How far the one under way is, and what became of the one before."""
+    return await begin_backup(bus, BackupRequest())

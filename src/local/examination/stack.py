@@ -8,8 +8,7 @@ import msgspec
 
 from local.backup.ledgers import ledger_files
 from local.client.access import connected
-from local.client.backups import backup_status
-from local.client.maintenance import memory_status
+from local.client.maintenance import backup_status, memory_status
 from local.errors import (
     RESTORE,
     BusError,

@@ -17,7 +17,7 @@ from local.bus.participant import Participant
 from local.client.tools import Toolbox, call_tool
 from local.conversation.knowledge_graph import KGMemory
 from local.errors import InvalidArgumentsError, ModelError, OverloadedError, RequestError
-from local.fair_slots import FairSlots, SlotLimits
+from local.fair_slots import FairSlots
 from local.generator.publication import TurnPublisher
 from local.generator.session import GeneratorSession, SessionEvents
 from local.generator.toolset import RecentTools
@@ -27,7 +27,7 @@ from local.protocol import subjects
 from local.protocol.envelope import Caller, Envelope, Sender, decode, encode, new_id, seal
 from local.protocol.generation import read_query
 from local.protocol.payloads import ClearSession, Empty, Query, ToolResult, ToolSchema
-from local.settings import GeneratorSettings
+from local.settings import GeneratorSettings, SlotLimits
 
 SESSIONS_KEPT = 1_000
 """Sessions kept besides those in use. A session that is dropped costs its next turn one
@@ -56,12 +56,12 @@ class GeneratorAgent(Participant):
         self._settings = settings
         self._turns = FairSlots(
             SlotLimits(
-                running=TURNS,
-                running_tenant=TURNS,
-                running_user=settings.turns_per_user,
-                admitted=TURNS_ADMITTED,
-                admitted_tenant=TURNS_ADMITTED,
-                admitted_user=TURNS_ADMITTED // 2,
+                requests=TURNS,
+                tenant_requests=TURNS,
+                user_requests=settings.turns_per_user,
+                waiting=TURNS_ADMITTED,
+                tenant_waiting=TURNS_ADMITTED,
+                user_waiting=TURNS_ADMITTED // 2,
             )
         )
         self._sessions = WeakValueDictionary[SessionKey, GeneratorSession]()

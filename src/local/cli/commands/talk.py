@@ -11,13 +11,21 @@ from local.protocol.envelope import Sender
 group = typer.Typer()
 
 
+WhileUsed = Annotated[
+    float | None,
+    typer.Option(
+        metavar="SECONDS", min=0, help="No chat; stop once no client has used it for so long."
+    ),
+]
+
+
 @group.command()
-def up(context: typer.Context) -> None:
+def up(context: typer.Context, while_used: WhileUsed = None) -> None:
     """Start everything: a chat in a terminal, else a quiet service. Ctrl-C stops it."""
     with command(context.obj) as (settings, _):
         from local.cli.up import up as run
 
-        run(settings)
+        run(settings, while_used=while_used)
 
 
 @group.command()

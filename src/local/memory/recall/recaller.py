@@ -11,7 +11,7 @@ import msgspec
 import structlog
 
 from local.errors import InvalidArgumentsError, RerankError
-from local.fair_slots import FairSlots, SlotLimits
+from local.fair_slots import FairSlots
 from local.ledger.records import TENANT_OWNED, checked_text
 from local.ledger.search import Choice, Matches, Search
 from local.memory.recall.items import RecallItem, as_said, first_items, with_relations
@@ -23,12 +23,13 @@ from local.memory.scopes import Reach, Weights, reach
 from local.protocol.envelope import Caller
 from local.protocol.memories import Kind, Scope
 from local.protocol.reading import in_utc
+from local.settings import SlotLimits
 
 RECALLED_KINDS: tuple[Kind, ...] = ("chat_message", "tool_output", "document_chunk", "fact")
 """Episodes hold what messages hold, and have a search of their own."""
-SEARCHES = SlotLimits(running=20, running_tenant=16, running_user=2)
+SEARCHES = SlotLimits(requests=20, tenant_requests=16, user_requests=2)
 """More of them at once make no more of them a second, and each slower."""
-SEARCHES_OF_TENANTS = SlotLimits(running=20, running_tenant=4, running_user=2)
+SEARCHES_OF_TENANTS = SlotLimits(requests=20, tenant_requests=4, user_requests=2)
 """Where tenants share a stack: one waits while a batch of another's questions is embedded, and 16
 take long (decision 0067)."""
 RERANKED = 20

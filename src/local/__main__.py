@@ -1,0 +1,5 @@
+"""`python -m local`: the command `local2`, by the interpreter that has the package."""
+
+from local.cli import main
+
+main()

@@ -1,0 +1,40 @@
+"""Where the memory of whoever asks lies: a project's own, else the user's.
+
+A home holds `.local2/`, `.chroma/` and `config/`, as the current folder does for commands.
+"""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from local.settings import HOME_VARIABLE
+
+MARK = ".local2"
+"""The folder by which a project's memory is known."""
+
+
+def home_of(
+    explicit: Path | str | None = None, environment: Mapping[str, str] = os.environ
+) -> Path:
+    """The folder whose memory is meant, as an absolute path; it need not exist.
+
+    That is `explicit`; else the nearest folder upwards from the current one that has a memory;
+    else $LOCAL2_HOME; else the user's folder for data.
+    """
+    if explicit is not None:
+        return Path(explicit).expanduser().absolute()
+    if (project := _project(Path.cwd())) is not None:
+        return project
+    if named := environment.get(HOME_VARIABLE):
+        return Path(named).expanduser().absolute()
+    data = environment.get("XDG_DATA_HOME") or "~/.local/share"
+    return (Path(data).expanduser() / "local2").absolute()
+
+
+def _project(folder: Path) -> Path | None:
+    """The nearest folder with a memory of this user: in another's he would leave his own."""
+    for candidate in (folder, *folder.parents):
+        mark = candidate / MARK
+        if mark.is_dir() and mark.stat().st_uid == os.getuid():
+            return candidate
+    return None

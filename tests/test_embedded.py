@@ -1,0 +1,238 @@
+"""A stack for whoever needs one: one for all of them, for as long as there is one of them."""
+
+import asyncio
+import os
+import signal
+import socket
+import sys
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import msgspec
+import pytest
+
+from commands import Running
+from local.client import embedded
+from local.client.access import connected
+from local.client.embedded import stack_running
+from local.client.tools import call_tool
+from local.client.usage import Usage
+from local.errors import StackNotRunningError, UnwritableError
+from local.runtime import NAME, Runtime, is_alive, is_running, running_url
+from local.settings import BusSettings, Settings, load_settings
+from stacks import CALLER, settings_in
+from waiting import eventually
+
+CLIENT = """
+import asyncio, sys
+from pathlib import Path
+from local.client.embedded import stack_running
+from stacks import settings_in
+
+async def use():
+    async with stack_running(settings_in(Path(sys.argv[1]))):
+        print("ready", flush=True)
+        await asyncio.Event().wait()
+
+asyncio.run(use())
+"""
+STOPPED = 30.0
+"""Seconds for a stack to notice that nobody uses it, and to stop."""
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    return settings_in(tmp_path)
+
+
+def pid_of(settings: Settings) -> int:
+    runtime = msgspec.json.decode((settings.memory.data_dir / NAME).read_bytes(), type=Runtime)
+    return runtime.pid
+
+
+def answers(url: str) -> bool:
+    address = urlsplit(url)
+    try:
+        socket.create_connection((address.hostname, address.port), timeout=1).close()
+    except OSError:
+        return False
+    return True
+
+
+@asynccontextmanager
+async def client(folder: Path) -> AsyncIterator[asyncio.subprocess.Process]:
+    """A program of its own that uses the stack of a folder."""
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-c",
+        CLIENT,
+        folder,
+        stdout=asyncio.subprocess.PIPE,
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parent)},
+    )
+    try:
+        yield process
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+
+
+async def ready(process: asyncio.subprocess.Process) -> None:
+    assert process.stdout is not None
+    assert await process.stdout.readline() == b"ready\n"
+
+
+async def test_a_stack_is_started_used_and_gone(settings: Settings) -> None:
+    async with stack_running(settings), connected(settings, name="test") as bus:
+        stack = pid_of(settings)
+        saved = await call_tool(bus, "save_memory", {"content": "Gold is Au."}, caller=CALLER)
+        assert saved.ok
+        assert stack != os.getpid()
+
+    await eventually(lambda: not is_alive(stack), within=STOPPED)
+    assert not is_running(settings)
+
+
+async def test_clients_that_come_at_once_share_one_stack_until_the_last_was_killed(
+    tmp_path: Path, settings: Settings
+) -> None:
+    async with client(tmp_path) as one, client(tmp_path) as two:
+        await asyncio.gather(ready(one), ready(two))
+        stack = pid_of(settings)
+        one.send_signal(signal.SIGKILL)
+        await one.wait()
+        async with stack_running(settings):
+            assert pid_of(settings) == stack
+            two.send_signal(signal.SIGKILL)
+            await two.wait()
+            async with connected(settings, name="test"):
+                assert is_alive(stack)
+
+    await eventually(lambda: not is_alive(stack), within=STOPPED)
+
+
+async def test_who_comes_again_and_again_is_served_whether_the_stack_stops_or_not(
+    settings: Settings,
+) -> None:
+    for pause in (0.0, 0.3, 0.6, 0.9):
+        async with stack_running(settings), connected(settings, name="test") as bus:
+            found = await call_tool(bus, "recall_topic", {"topic": "user.name"}, caller=CALLER)
+            assert found.ok
+        await asyncio.sleep(pause)  # whatever the stack has got to
+
+    await eventually(lambda: not is_running(settings), within=STOPPED)
+
+
+async def test_a_stack_that_was_killed_is_started_again_though_its_file_names_another_process(
+    settings: Settings,
+) -> None:
+    async with stack_running(settings):
+        url, stack = running_url(settings), pid_of(settings)
+        os.kill(stack, signal.SIGKILL)
+        await eventually(lambda: not is_running(settings))
+        left = msgspec.json.encode(Runtime(url=url, pid=os.getpid()))
+        (settings.memory.data_dir / NAME).write_bytes(left)
+        await eventually(lambda: not answers(url))  # the server ends after its stack
+
+        async with stack_running(settings), connected(settings, name="test"):
+            assert pid_of(settings) not in {stack, os.getpid()}
+
+
+async def test_a_stack_that_somebody_started_is_used_and_left_alone(tmp_path: Path) -> None:
+    running = Running(tmp_path, LOCAL2_MEMORY__EMBEDDER="minilm")
+    settings = settings_in(tmp_path)
+    try:
+        async with stack_running(settings):
+            assert running_url(settings) == running.url
+        with Usage(settings.memory.data_dir) as anybody:
+            assert anybody.over(0)
+
+        assert running.process.poll() is None
+        assert not (settings.memory.data_dir / embedded.LOG).exists()
+    finally:
+        running.stop(signal.SIGTERM)
+
+
+async def test_a_stack_that_does_not_start_says_why_and_what_to_do(settings: Settings) -> None:
+    no_model = msgspec.structs.replace(
+        settings,
+        generator=msgspec.structs.replace(
+            settings.generator, chat="ollama", ollama_url="http://127.0.0.1:1"
+        ),
+    )
+
+    with pytest.raises(StackNotRunningError) as caught:
+        async with stack_running(no_model):
+            pass
+
+    assert "did not start (exit code 1)" in caught.value.message
+    assert "Error: " in caught.value.message
+    assert "http://127.0.0.1:1" in caught.value.message
+    assert str(embedded.LOG) in str(caught.value.remedy)
+
+
+async def test_a_folder_that_cannot_be_written_is_said_so(tmp_path: Path) -> None:
+    (tmp_path / ".local2").write_text("a file")
+
+    with pytest.raises(UnwritableError):
+        async with stack_running(settings_in(tmp_path)):
+            pass
+
+
+@pytest.mark.parametrize(
+    "bus", [BusSettings(url="nats://127.0.0.1:1"), BusSettings(credentials=Path("richard.creds"))]
+)
+async def test_nothing_is_started_for_a_stack_elsewhere(
+    settings: Settings, bus: BusSettings
+) -> None:
+    elsewhere = msgspec.structs.replace(settings, bus=bus)
+
+    async with stack_running(elsewhere):
+        assert not elsewhere.memory.data_dir.exists()
+
+
+def test_a_stack_has_the_settings_of_who_starts_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not those of files where it runs, or of variables that the client did not go by."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("LOCAL2_MEMORY__TOP_K", "19")
+    given = msgspec.structs.replace(
+        settings_in(tmp_path), bus=BusSettings(tenant="acme", request_timeout=1e-07)
+    )
+    memory = msgspec.structs.replace(given.memory, anonymise="on", reranker_model="a: b #c\n\"'é")
+
+    given = msgspec.structs.replace(given, memory=memory)
+    environment = embedded._environment(given)
+
+    accounts = msgspec.structs.replace(given.bus, accounts=tmp_path / "config" / "nats")
+    expected = msgspec.structs.replace(given, bus=accounts)
+    assert load_settings(environment=environment) == expected
+
+
+def test_a_stack_stays_for_as_long_as_it_was_used_lately(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = time.time()
+    with Usage(tmp_path) as stack, Usage(tmp_path) as client:
+        client.touch()
+        monkeypatch.setattr(time, "time", lambda: now + 50)
+        assert not stack.over(60)
+        monkeypatch.setattr(time, "time", lambda: now + 70)
+        assert stack.over(60)
+
+
+async def test_nobody_begins_to_use_a_stack_that_stops(tmp_path: Path) -> None:
+    with Usage(tmp_path) as late:
+        with Usage(tmp_path) as stack:
+            assert stack.over(0)
+            with pytest.raises(StackNotRunningError, match="is stopping"):
+                await late.begin(within=0)
+
+        await late.begin(within=0)
+        with Usage(tmp_path) as stack:
+            assert not stack.over(0)

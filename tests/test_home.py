@@ -1,0 +1,76 @@
+"""Which folder's memory is meant: a project's, else the user's own; and paths begin there."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from local.home import home_of
+from local.settings import Settings, load_settings
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with a memory; the current one is further down in it."""
+    (tmp_path / ".local2").mkdir()
+    inside = tmp_path / "src" / "deep"
+    inside.mkdir(parents=True)
+    monkeypatch.chdir(inside)
+    return tmp_path
+
+
+def test_a_projects_memory_is_found_from_anywhere_inside(project: Path) -> None:
+    assert home_of(environment={"LOCAL2_HOME": "/elsewhere"}) == project
+
+
+def test_what_is_named_comes_first(project: Path) -> None:
+    assert home_of("mine", {}) == project / "src" / "deep" / "mine"
+    assert home_of(Path("~/mine"), {}) == Path.home() / "mine"
+
+
+@pytest.mark.usefixtures("project")
+def test_another_users_memory_is_nobodys_home(monkeypatch: pytest.MonkeyPatch) -> None:
+    other = os.getuid() + 1
+    monkeypatch.setattr(os, "getuid", lambda: other)
+
+    assert home_of(environment={"LOCAL2_HOME": "/mine"}) == Path("/mine")
+
+
+@pytest.mark.parametrize(
+    ("environment", "expected"),
+    [
+        ({"LOCAL2_HOME": "/one", "XDG_DATA_HOME": "/two"}, Path("/one")),
+        ({"XDG_DATA_HOME": "/two"}, Path("/two/local2")),
+        ({}, Path.home() / ".local" / "share" / "local2"),
+    ],
+)
+def test_without_a_project_it_is_the_users_own(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    environment: dict[str, str],
+    expected: Path,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+
+    assert home_of(environment=environment) == expected
+
+
+def test_settings_and_relative_paths_are_those_of_the_home(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "config").mkdir()
+    (tmp_path / "config" / "memory.yaml").write_text("top_k: 9\n")
+    there = tmp_path / "there"
+    (there / "config").mkdir(parents=True)
+    (there / "config" / "memory.yaml").write_text("chroma_path: vectors\n")
+
+    found = load_settings(
+        environment={"LOCAL2_MEMORY__BACKUP_FOLDER": "/backups", "LOCAL2_HOME": "x"}, home=there
+    )
+
+    assert found.memory.data_dir == there / ".local2"
+    assert found.memory.chroma_path == there / "vectors"
+    assert found.memory.backup_folder == Path("/backups")
+    assert found.bus.accounts == there / "config" / "nats"
+    assert found.memory.top_k == Settings().memory.top_k
