@@ -15,6 +15,7 @@ from local.admission import Admission
 from local.agents.archivist import Archivist
 from local.agents.health import GAUGES, HealthAgent
 from local.agents.housekeeper import Housekeeper, OutputKeeper
+from local.agents.item_keeper import ItemKeeper
 from local.agents.letter_keeper import LetterKeeper
 from local.agents.listener import Listener
 from local.agents.memory_agent import MemoryAgent, deliver_turns
@@ -196,6 +197,7 @@ async def _participants(
         LetterKeeper(bus, memories),
         Listener(bus, memories),
         Porter(bus, memories, admission),
+        ItemKeeper(bus, memories, admission),
         MemoryAgent(bus, memories, turn_timeout=parts.settings.memory.turn_timeout),
         Archivist(bus, backups),
     ]

@@ -64,6 +64,7 @@ class RolesSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
             "load_session",
             "top_memories",
             "relations",
+            "read_items",
             "status",
         )
     )
@@ -76,6 +77,7 @@ class RolesSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
             "note",
             "ingest",
             "relate",
+            "write_items",
             "turn",
         ),
         writes=("session", "user", "agent"),

@@ -32,6 +32,7 @@ class Search(msgspec.Struct, frozen=True, kw_only=True):
 
     Of what belongs to sessions, `only_session` is the one to search, and `but_session` the one not
     to. `since`, `until` and `as_of` are in UTC; what was retired after `as_of` is found as well.
+    Of what has ids of its senders, only what begins with `source`.
     `asking` is the query id of the turn in which `owner` asks: its own question is no memory yet.
     """
 
@@ -45,6 +46,7 @@ class Search(msgspec.Struct, frozen=True, kw_only=True):
     since: datetime | None = None
     until: datetime | None = None
     as_of: datetime | None = None
+    source: str | None = None
     owner: str = TENANT_OWNED
     asking: str | None = None
 

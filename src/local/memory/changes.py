@@ -11,6 +11,7 @@ from local.ledger.tasks import TaskKind
 from local.ledger.upkeep import AuditRow, Change
 from local.memory.upkeep.backlog import Backlog
 from local.protocol import subjects
+from local.protocol.memories import Kind
 from local.protocol.payloads import MemoryChange
 
 AT_ONCE = 50
@@ -90,6 +91,14 @@ class Changes:
                 for change in changes
             ],
         )
+
+    async def deleted(self, ids: Sequence[str], kind: Kind) -> None:
+        """Records were retired with nothing in their place."""
+        if not ids:
+            return
+        self._backlog.wake("unindex")
+        changes = [MemoryChange(id=id_, kind=kind, why="archived") for id_ in ids]
+        await self._tell_each(subjects.MEMORY_RETIRED, changes)
 
     async def restored(self, changes: Sequence[AuditRow]) -> None:
         """Facts that had been retired are active again."""

@@ -194,6 +194,7 @@ class Erasure:
     ) -> AsyncIterator[ErasureCheck]:
         left = await self._ledger.erasures.select(selection)
         yield ErasureCheck(name="records", found=len(left.rows))
+        yield ErasureCheck(name="items", found=left.counts.get("items", 0))
         traces = await self._ledger.erasures.traces(erased)
         yield ErasureCheck(name="by id and in histories", found=traces.ids + traces.references)
         yield ErasureCheck(name="full text", found=traces.texts)

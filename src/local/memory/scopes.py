@@ -30,7 +30,7 @@ NO_SESSION = "\x00"
 
 KINDS: dict[Owning, tuple[Kind, ...]] = {
     "session": ("chat_message", "tool_output", "episode", "fact"),
-    "user": ("fact",),
+    "user": ("fact", "episode"),
     "agent": ("fact",),
     "tenant": ("fact", "document_chunk"),
 }

@@ -1,6 +1,6 @@
 """The memory as tools, agents and Python programs use it: everything as one caller may see it.
 
-It has rooms: `facts`, `relations`, `intake`, `documents`, `sessions`, `outputs`, `audit`,
+It has rooms: `facts`, `relations`, `intake`, `documents`, `items`, `sessions`, `outputs`, `audit`,
 `portability` and `erasure`. Beside them it recalls, consolidates, and has the four operations that
 the reference names.
 """
@@ -20,6 +20,7 @@ from local.memory.intake.documents import Documents
 from local.memory.intake.echoes import UNANSWERED
 from local.memory.intake.episodes import EPISODE
 from local.memory.intake.intake import Intake
+from local.memory.items import Items
 from local.memory.portability import Portability
 from local.memory.recall.items import RecallItem
 from local.memory.recall.recaller import Recaller, RecallRequest, RecallResult
@@ -68,6 +69,7 @@ class MemoryService(msgspec.Struct, frozen=True, kw_only=True):
     relations: Relations
     intake: Intake
     documents: Documents
+    items: Items
     sessions: Sessions
     outputs: ToolOutputs
     portability: Portability

@@ -19,6 +19,7 @@ from local.memory.intake.documents import Documents
 from local.memory.intake.echoes import Echoes
 from local.memory.intake.intake import Intake
 from local.memory.intake.own_tools import Announced, AnswerLog, KnownTools
+from local.memory.items import Items
 from local.memory.portability import Portability
 from local.memory.recall.recaller import Recaller, RecallModels
 from local.memory.recall.retrieval import Closeness, Retrieval
@@ -132,6 +133,7 @@ class Memory:
             relations=Relations(ledger, caller, clock),
             intake=Intake(ledger, changes, self.echoes, caller, clock),
             documents=Documents(ledger, changes, caller=caller, clock=clock),
+            items=Items(ledger, changes, self.recaller, caller, clock),
             sessions=Sessions(ledger, caller, self.settings, clock),
             outputs=ToolOutputs(ledger, caller.user or TENANT_OWNED),
             portability=Portability(ledger, self.backlog, caller, clock),

@@ -11,10 +11,11 @@ from typing import Annotated, ClassVar, Final, TypeVar
 import msgspec
 
 from local.errors import BadRequestError, echoed, quoted
+from local.protocol.items import NOTHING, Collection, Key, Namespace
 from local.protocol.memories import Durability, Kind, Owning, RetiredWhy, SourceClass
 from local.protocol.payloads import Json
 
-FORMAT = 1
+FORMAT = 2
 """Of the file; raised with every field or type that an older local2 would refuse."""
 LINE_BYTES = 500_000
 """Of the lines in one message, and of the pieces of a longer line; the bus carries 1 MB."""
@@ -187,6 +188,22 @@ class AccessLine(StampedLine, frozen=True):
     weighed: Count
 
 
+class ItemLine(StampedLine, frozen=True):
+    """What a framework stored; `record` is the id of the one by which it is found."""
+
+    stamp = "updated_at"
+    owner: str
+    collection: Collection
+    namespace: Namespace
+    key: Key
+    created_at: Stamp
+    updated_at: Stamp
+    value: msgspec.Raw = NOTHING
+    data: bytes | None = None
+    record: str | None = None
+    session_id: str | None = None
+
+
 class EndLine(Line, frozen=True):
     """The last line: a file without it was cut short. `counts` are of the lines, by type."""
 
@@ -202,6 +219,7 @@ Stored = (
     | OutputLine
     | AuditLine
     | AccessLine
+    | ItemLine
 )
 """What a line says of the memory."""
 AnyLine = HeaderLine | Stored | EndLine
@@ -214,6 +232,7 @@ SECTIONS: Final = (
     "output",
     "audit",
     "access",
+    "item",
 )
 """In the order of the file: what a line refers to comes before it, wherever that can be."""
 

@@ -38,6 +38,11 @@ MEMORY_EXPORT = "memory.export"
 MEMORY_IMPORT = "memory.import"
 MEMORY_BACKUP = "memory.backup"
 MEMORY_OUTPUT_KEEP = "memory.output.keep"
+MEMORY_ITEMS_PUT = "memory.items.put"
+MEMORY_ITEMS_GET = "memory.items.get"
+MEMORY_ITEMS_SEARCH = "memory.items.search"
+MEMORY_ITEMS_LIST = "memory.items.list"
+MEMORY_ITEMS_DELETE = "memory.items.delete"
 SESSION_COMPACTION = "session.compaction"
 SESSION_CLEAR = "session.clear"
 SESSION_RESET = "session.reset"
@@ -62,6 +67,11 @@ ASKED = (
     MEMORY_IMPORT,
     MEMORY_DEAD_LETTERS,
     MEMORY_OUTPUT_KEEP,
+    MEMORY_ITEMS_PUT,
+    MEMORY_ITEMS_GET,
+    MEMORY_ITEMS_SEARCH,
+    MEMORY_ITEMS_LIST,
+    MEMORY_ITEMS_DELETE,
 )
 """What a tenant asks the memory: one answer each. The server writes who asks."""
 ASKED_OF_MANY = (TOOL_SCHEMA_REQUEST, "$SRV.PING", "$SRV.PING.>", "$SRV.INFO", "$SRV.INFO.>")

@@ -4,6 +4,7 @@ Channels find records by their words or their vectors alone, whoever owns them. 
 passes the statement `visible` before anybody looks at it.
 """
 
+import sys
 from collections.abc import Iterable, Sequence
 from operator import itemgetter
 from typing import Any, Self
@@ -39,6 +40,9 @@ class Filter(msgspec.Struct, frozen=True, kw_only=True):
     since: str | None
     until: str | None
     as_of: str | None
+    source: str | None
+    beyond: str | None
+    """The first text behind those that begin with `source`."""
     owner: str
     asking: str | None
     embedder: str
@@ -52,7 +56,8 @@ class Filter(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def is_open(self) -> bool:
         """Whether everything in the places is asked for."""
-        return not self.in_time and self.only_session is None and self.but_session is None
+        in_session = self.only_session is not None or self.but_session is not None
+        return not self.in_time and not in_session and self.source is None
 
     @classmethod
     def of(cls, tenant: str, search: Search, embedder: str = "") -> Self:
@@ -66,6 +71,8 @@ class Filter(msgspec.Struct, frozen=True, kw_only=True):
             since=stamp(search.since) if search.since else None,
             until=stamp(search.until) if search.until else None,
             as_of=stamp(search.as_of) if search.as_of else None,
+            source=search.source,
+            beyond=f"{search.source}{chr(sys.maxunicode)}" if search.source else None,
             owner=search.owner,
             asking=search.asking,
             embedder=embedder,

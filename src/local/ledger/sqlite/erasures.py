@@ -42,6 +42,8 @@ MERGES = 10_000
 """At most: others may go on writing meanwhile."""
 REDACTED = "[REDACTED]"
 OWNED: tuple[Kind, ...] = ("chat_message", "tool_output", "transcript", "episode", "fact")
+OWN: tuple[Kind, ...] = ("fact", "episode")
+"""What belongs to an owner himself, and to none of his sessions."""
 NAMES: dict[str, str] = {
     "chat_message": "messages",
     "transcript": "messages",
@@ -158,7 +160,7 @@ class Erasures:
         else:
             tenant = self._rows.tenant
             places = [place_word(tenant, Place("session", owner, kind)) for kind in OWNED]
-            places.append(place_word(tenant, Place("user", owner, "fact")))
+            places += [place_word(tenant, Place("user", owner, kind)) for kind in OWN]
             asked = {"places": _json(places), "session_id": selection.session_id}
             found = execute(connection, "rows_of_owner", owner=owner, **asked)
         return [row["row"] for row in found]
@@ -190,11 +192,9 @@ class Erasures:
         counts = {"long tool outputs": int(outputs.fetchone()["outputs"])}
         if selection.by_session:
             asked = {"owner": owner, "session_id": selection.session_id}
-            beside = execute(connection, "count_others", **asked).fetchone()
-            return counts | {"notes": beside["notes"], "ratings": beside["ratings"]}
+            return counts | dict(execute(connection, "count_others", **asked).fetchone())
         ids = _json([row["id"] for row in found])
-        ratings = execute(connection, "count_ratings", ids=ids).fetchone()
-        return counts | {"ratings": ratings["ratings"]}
+        return counts | dict(execute(connection, "count_beside", ids=ids).fetchone())
 
     def _erase(
         self, selection: Selection, rows: Sequence[int], how: Lifting, connection: SqlConnection
@@ -207,6 +207,7 @@ class Erasures:
         self._forget_sources(connection, ids)
         self._clear(connection, rows, ids)
         gone = {"ids": _json(ids)}
+        self._rows.execute(connection, "drop_items_found_by", **gone)
         merged = self._rows.execute(connection, "merged_into", **gone).fetchall()
         for statement in ("audit_of_replaced", "replaced_by_nothing", "drop_audit"):
             self._rows.execute(connection, statement, **gone)
@@ -265,6 +266,7 @@ class Erasures:
             asked = {"owner": owner, "session_id": selection.session_id}
             self._rows.execute(connection, "drop_notes", **asked)
             self._rows.execute(connection, "drop_ratings_of", **asked)
+            self._rows.execute(connection, "drop_items_of", **asked)
         if selection.whole_owner:
             self._rows.execute(connection, "drop_outputs_of", owner=owner)
         cause = Cause(agent=None, superseded_by="", at=how.at, why="erased")

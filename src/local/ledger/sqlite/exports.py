@@ -12,6 +12,7 @@ from local.ledger.sqlite.database import Row, SqlConnection
 from local.ledger.sqlite.rows import TenantRows, record_of
 from local.ledger.sqlite.working_sets import place_word
 from local.ledger.transfer import ExportCursor, ExportFilter
+from local.protocol.items import NOTHING, path_of
 from local.protocol.portable import (
     LINE_BYTES,
     SECTIONS,
@@ -19,6 +20,7 @@ from local.protocol.portable import (
     AuditLine,
     ExportPage,
     FeedbackLine,
+    ItemLine,
     Line,
     NoteLine,
     OutputLine,
@@ -32,7 +34,7 @@ SCANNED = 2_000
 """Rows of a table that one page reads."""
 ROWS_OF = {"place": "record", "access": "record"}
 """Sections that are read by the rows of another table than their own."""
-OF_TALKS = frozenset({"feedback", "note", "output"})
+OF_TALKS = frozenset({"feedback", "note", "output", "item"})
 FIRST_RELATION = ("", "", "")
 
 Key = int | tuple[str, str, str]
@@ -189,6 +191,11 @@ def _record(row: Row) -> Line:
     return RecordLine(**{name: getattr(record, name) for name in names}, vector=vector)
 
 
+def _item(row: Row) -> Line:
+    value = msgspec.Raw(row["value"]) if row["value"] is not None else NOTHING
+    return _of(ItemLine, row, namespace=path_of(row["namespace"]), value=value)
+
+
 MAKERS: dict[str, Callable[[Row], Line]] = {
     "record": _record,
     "feedback": lambda row: _of(FeedbackLine, row),
@@ -196,4 +203,5 @@ MAKERS: dict[str, Callable[[Row], Line]] = {
     "output": lambda row: _of(OutputLine, row, last=bool(row["last"])),
     "audit": lambda row: _of(AuditLine, row, detail=msgspec.json.decode(row["detail"])),
     "access": lambda row: _of(AccessLine, row),
+    "item": _item,
 }

@@ -15,12 +15,14 @@ from local.ledger.sqlite.database import SqlConnection
 from local.ledger.sqlite.rows import Cause, RecordRows, TenantRows, record_of
 from local.ledger.sqlite.tombstones import Tombstones
 from local.ledger.transfer import Importing
+from local.protocol.items import NOTHING, path_text
 from local.protocol.portable import (
     AccessLine,
     AuditLine,
     Conflict,
     FeedbackLine,
     ImportReport,
+    ItemLine,
     Line,
     NoteLine,
     OutputLine,
@@ -115,13 +117,14 @@ class _Page:
             OutputLine: lambda line: self._changed("import_output", line),
             AuditLine: self._audit,
             AccessLine: self._access,
+            ItemLine: self._item,
         }
 
     def store(self, line: Stored, records: dict[str, Record]) -> None:
         """Store a line, and count what became of it."""
         if isinstance(line, RecordLine):
             was_new = self._record(line, records[line.id])
-        elif isinstance(line, FeedbackLine | NoteLine | OutputLine) and (
+        elif isinstance(line, FeedbackLine | NoteLine | OutputLine | ItemLine) and (
             self._tombstones.stand_beside(self._connection, line)
         ):
             self.report.erased += 1
@@ -241,6 +244,20 @@ class _Page:
         if self._changed("import_access", line):
             return True
         return False if self._is_here(line.record) else None
+
+    def _item(self, line: ItemLine) -> bool:
+        """The newer of two items of one key stays, and the record of the other is retired."""
+        place = {"namespace": path_text(line.namespace), "key": line.key}
+        known = self._one("item_state", owner=line.owner, collection=line.collection, **place)
+        record = line.record if line.record and self._is_here(line.record) else None
+        is_newer = known is None or line.updated_at > known["updated_at"]
+        if is_newer:
+            value = None if bytes(line.value) == bytes(NOTHING) else bytes(line.value)
+            self._changed("import_item", line, **place, record=record, value=value)
+        older, newer = (known and known["record"], record)[:: 1 if is_newer else -1]
+        if older and older != newer:
+            self._records.supersede(self._connection, older, self._cause(newer or ""))
+        return is_newer
 
     def _is_here(self, record_id: str) -> bool:
         return self._one("record_state", id=record_id) is not None

@@ -27,6 +27,7 @@ from local.ledger.sqlite.facts import Facts, RecentTopics
 from local.ledger.sqlite.held import held_of
 from local.ledger.sqlite.imports import Imports
 from local.ledger.sqlite.index import IndexedRecords
+from local.ledger.sqlite.items import Items
 from local.ledger.sqlite.knowledge import Knowledge
 from local.ledger.sqlite.received import Received
 from local.ledger.sqlite.records import Records
@@ -64,6 +65,7 @@ class Ledger:
         self.conversations = Conversations(rows, written)
         self.received = Received(rows, written)
         self.documents = Documents(rows, written)
+        self.items = Items(rows, written)
         self.sessions = Sessions(rows)
         self.notes = Notes(rows)
         self.outputs = Outputs(rows)

@@ -23,7 +23,7 @@ from local.ledger.records import (
 )
 from local.ledger.sqlite.database import Row, SqlConnection
 from local.ledger.sqlite.rows import TenantRows
-from local.protocol.portable import FeedbackLine, NoteLine, OutputLine
+from local.protocol.portable import FeedbackLine, ItemLine, NoteLine, OutputLine
 
 LEAST = 25
 """Characters of a message that is known by its text: a shorter one is said again by chance."""
@@ -52,7 +52,7 @@ class Tombstones:
         return self._stand(connection, list(self._digests(record)))
 
     def stand_beside(
-        self, connection: SqlConnection, line: NoteLine | FeedbackLine | OutputLine
+        self, connection: SqlConnection, line: NoteLine | FeedbackLine | OutputLine | ItemLine
     ) -> bool:
         """Whether a line of an export is older than what was erased of its owner or session."""
         if not self._are_there(connection):
@@ -66,6 +66,10 @@ class Tombstones:
                 since = line.event_time
                 of_session = Selection(owner=line.owner, session_id=line.session_id)
                 digests.append(self._chosen(of_session))
+            case ItemLine():
+                since = line.updated_at
+                of_session = Selection(owner=line.owner, session_id=line.session_id)
+                digests += [self._chosen(of_session)] if line.session_id else []
         return self._stand(connection, digests, since=since)
 
     def _stand(self, connection: SqlConnection, digests: Sequence[str], *, since: str = "") -> bool:

@@ -61,6 +61,8 @@ class RecallRequest(msgspec.Struct, frozen=True, kw_only=True):
     """Whether texts that say the same are all wanted."""
     weights: Weights | None = None
     """Instead of the configured ones."""
+    source: str | None = None
+    """How the ids begin that their senders gave to what is wanted; None for any."""
 
 
 class RecallResult(msgspec.Struct, frozen=True, kw_only=True):
@@ -123,6 +125,7 @@ class Recaller:
         query = await self._analysed(checked_text(ask.query, "query"), now)
         query = query.expanded(await self._retrieval.aliases(query.text, caller), ())
         search = _search(query, within, since, until, now if ask.as_of else None)
+        search = msgspec.structs.replace(search, source=ask.source)
         draft = partial(Draft, query, within, now, self._feedback_weight)
         choose = partial(self._choose, ask)
         with self._slots.admitted(caller.principal):

@@ -195,16 +195,22 @@ SELECT (SELECT count(*) FROM note
          AS notes,
        (SELECT count(*) FROM feedback
         WHERE tenant = :tenant AND owner = :owner AND (:session_id IS NULL OR session_id = :session_id))
-         AS ratings;
+         AS ratings,
+       (SELECT count(*) FROM item
+        WHERE tenant = :tenant AND owner = :owner AND (:session_id IS NULL OR session_id = :session_id))
+         AS items;
 
 -- name: count_outputs
 SELECT count(DISTINCT key) AS outputs FROM tool_output
 WHERE tenant = :tenant AND owner = :owner
   AND (:every OR key IN (SELECT value FROM json_each(:keys)));
 
--- name: count_ratings
-SELECT count(*) AS ratings FROM feedback
-WHERE tenant = :tenant AND answer IN (SELECT value FROM json_each(:ids));
+-- name: count_beside
+SELECT (SELECT count(*) FROM feedback
+        WHERE tenant = :tenant AND answer IN (SELECT value FROM json_each(:ids))) AS ratings,
+       (SELECT count(*) FROM item
+        WHERE tenant = :tenant AND record IS NOT NULL
+          AND record IN (SELECT value FROM json_each(:ids))) AS items;
 
 -- name: traces
 SELECT (SELECT count(*) FROM record WHERE tenant = :tenant AND id IN (SELECT value FROM json_each(:ids)))
@@ -254,7 +260,9 @@ SELECT CASE WHEN scope IN ('session', 'user') THEN owner ELSE stated_by END AS o
        session_id, folded_topic, id, alias
 FROM record WHERE tenant = :tenant AND retired_why IS NOT 'erased'
 UNION
-SELECT owner, session_id, NULL, NULL, NULL FROM note WHERE tenant = :tenant;
+SELECT owner, session_id, NULL, NULL, NULL FROM note WHERE tenant = :tenant
+UNION
+SELECT owner, session_id, NULL, NULL, NULL FROM item WHERE tenant = :tenant;
 
 -- name: residue
 SELECT residue FROM erasure;

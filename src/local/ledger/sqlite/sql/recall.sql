@@ -53,6 +53,7 @@ WHERE +record.tenant = :tenant AND (record.superseded_by IS NULL OR record.retir
        AND (:but_session IS NULL OR record.session_id IS NOT :but_session)))
   AND (:asking IS NULL OR record.pending IS NOT 1 OR record.role != 'user'
        OR record.query_id IS NOT :asking)
+  AND (:source IS NULL OR (record.source_ref >= :source AND record.source_ref < :beyond))
   AND (:since IS NULL OR record.event_time >= :since)
   AND (:until IS NULL OR record.event_time <= :until)
 LIMIT :limit;
@@ -123,6 +124,7 @@ WHERE tenant = :tenant AND place IN (SELECT value FROM json_each(:places))
   AND (scope != 'session' OR (
        (:only_session IS NULL OR session_id = :only_session)
        AND (:but_session IS NULL OR session_id IS NOT :but_session)))
+  AND (:source IS NULL OR (source_ref >= :source AND source_ref < :beyond))
 LIMIT :limit;
 
 -- name: retired_since
@@ -141,6 +143,7 @@ WHERE +record.tenant = :tenant AND record.superseded_by IS NULL
   AND (record.scope != 'session' OR (
        (:only_session IS NULL OR record.session_id = :only_session)
        AND (:but_session IS NULL OR record.session_id IS NOT :but_session)))
+  AND (:source IS NULL OR (record.source_ref >= :source AND record.source_ref < :beyond))
   AND (:since IS NULL OR record.event_time >= :since)
   AND (:until IS NULL OR record.event_time <= :until);
 

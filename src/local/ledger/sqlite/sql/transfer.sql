@@ -4,7 +4,7 @@
 -- name: last_rows
 SELECT (SELECT max(row) FROM record) AS record, (SELECT max(row) FROM feedback) AS feedback,
        (SELECT max(row) FROM note) AS note, (SELECT max(rowid) FROM tool_output) AS output,
-       (SELECT max(row) FROM audit) AS audit;
+       (SELECT max(row) FROM audit) AS audit, (SELECT max(row) FROM item) AS item;
 
 -- name: count_exported
 SELECT count(*) AS records FROM record INDEXED BY record_revision
@@ -103,6 +103,14 @@ WHERE access.record > :after AND access.record <= :until AND +access.tenant = :t
   AND (:session_id IS NULL OR record.session_id = :session_id)
 ORDER BY access.record;
 
+-- name: export_item
+SELECT row, owner, collection, namespace, key, value, data, record, session_id, created_at, updated_at
+FROM item
+WHERE row > :after AND row <= :until AND +tenant = :tenant
+  AND (:places IS NULL OR owner = :owner)
+  AND (:session_id IS NULL OR session_id = :session_id)
+ORDER BY row;
+
 -- name: active_chunk
 SELECT record.* FROM record INDEXED BY record_chunk
 WHERE tenant = :tenant AND source_ref = :source_ref AND kind = 'document_chunk'
@@ -167,3 +175,13 @@ SELECT row, tenant, :times, :last, :weighed FROM record WHERE tenant = :tenant A
 ON CONFLICT (record) DO UPDATE SET times = max(times, excluded.times), last = max(last, excluded.last),
                                    weighed = max(weighed, excluded.weighed)
 WHERE (excluded.times > times OR excluded.last > last);
+
+-- name: import_item
+INSERT INTO item (tenant, owner, collection, namespace, key, value, data, record, session_id,
+                  created_at, updated_at)
+VALUES (:tenant, :owner, :collection, :namespace, :key, :value, :data, :record, :session_id,
+        :created_at, :updated_at)
+ON CONFLICT (tenant, owner, collection, namespace, key) DO UPDATE
+SET value = excluded.value, data = excluded.data, record = excluded.record,
+    session_id = excluded.session_id, created_at = min(created_at, excluded.created_at),
+    updated_at = excluded.updated_at;

@@ -1,0 +1,64 @@
+"""What crosses the ledger's door with items."""
+
+from collections.abc import Callable
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from local.ledger.records import NewRecord, Written
+from local.protocol.items import ItemPut, StoredItem
+
+Wanted = Callable[[Any], bool]
+"""Whether an item of this value is wanted; called off the event loop."""
+
+
+class ItemsOf(msgspec.Struct, frozen=True, kw_only=True):
+    """One owner's items in a collection."""
+
+    owner: str
+    collection: str
+
+
+class NewItem(msgspec.Struct, frozen=True, kw_only=True):
+    """An item to be stored or deleted, with the record by which it is found."""
+
+    put: ItemPut
+    record: NewRecord | None = None
+
+
+class Storing(msgspec.Struct, frozen=True, kw_only=True):
+    """Who stores items, when, and in which session."""
+
+    at: datetime
+    agent: str | None = None
+    user: str | None = None
+    session_id: str | None = None
+
+
+class ItemsWritten(msgspec.Struct, kw_only=True):
+    """What a write came to: with `records` that are new, and the ids of those retired for good."""
+
+    stored: int = 0
+    deleted: int = 0
+    records: list[NewRecord] = []
+    written: list[Written] = []
+    retired: list[str] = []
+
+
+class Within(msgspec.Struct, frozen=True, kw_only=True):
+    """Which items are wanted: of a namespace and within it, or `exact` of it alone."""
+
+    namespace: tuple[str, ...] = ()
+    exact: bool = False
+    before: str | None = None
+    wanted: Wanted | None = None
+    limit: int = 10
+    offset: int = 0
+
+
+class FoundItem(msgspec.Struct, frozen=True, kw_only=True):
+    """An item, and the id of its record."""
+
+    item: StoredItem
+    record: str | None

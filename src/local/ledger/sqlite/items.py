@@ -1,0 +1,230 @@
+"""Items: what frameworks store exactly, and the records by which some of it is found."""
+
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from itertools import islice
+from typing import Any, TypeVar
+
+import msgspec
+
+from local.ledger.items import FoundItem, ItemsOf, ItemsWritten, NewItem, Storing, Within
+from local.ledger.records import NewRecord
+from local.ledger.sqlite.database import Row, SqlConnection
+from local.ledger.sqlite.rows import Cause, RecordRows, TenantRows
+from local.protocol.items import NOTHING, ItemKey, StoredItem, path_of, path_text
+
+DELETED = "the item was deleted"
+NO_TEXT = "the item has no text to be found by"
+
+Path = tuple[str, ...]
+T = TypeVar("T")
+
+
+class Items:
+    """One tenant's items."""
+
+    def __init__(self, rows: TenantRows, records: RecordRows) -> None:
+        self._rows = rows
+        self._records = records
+
+    async def put(self, of: ItemsOf, items: Sequence[NewItem], by: Storing) -> ItemsWritten:
+        """Store items, and delete those without a value, all or none.
+
+        An item whose text is what it was keeps its record.
+
+        Raises:
+            QuotaError: They are more than the tenant may store.
+        """
+
+        def put(connection: SqlConnection) -> ItemsWritten:
+            writing = _Writing(self._rows, self._records, connection, of, by)
+            for item in items:
+                writing.put(item)
+            return writing.result
+
+        return await self._rows.write(put)
+
+    async def delete(
+        self, of: ItemsOf, keys: Sequence[ItemKey], namespaces: Sequence[Path], by: Storing
+    ) -> ItemsWritten:
+        """Delete items by their keys, and all of some namespaces and within them, at once."""
+
+        def delete(connection: SqlConnection) -> ItemsWritten:
+            writing = _Writing(self._rows, self._records, connection, of, by)
+            for key in keys:
+                writing.delete(key)
+            for namespace in namespaces:
+                writing.delete_within(namespace)
+            return writing.result
+
+        return await self._rows.write(delete)
+
+    async def get(self, of: ItemsOf, keys: Sequence[ItemKey]) -> list[StoredItem | None]:
+        """The items under these keys, exactly; None where there is none."""
+
+        def get(connection: SqlConnection) -> list[StoredItem | None]:
+            found = (
+                self._rows.execute(connection, "item_at", **_asked(of), **_place(key)).fetchone()
+                for key in keys
+            )
+            return [None if row is None else _item(row) for row in found]
+
+        return await self._rows.read(get)
+
+    async def within(self, of: ItemsOf, within: Within) -> list[FoundItem]:
+        """The items of a namespace and within it, the newest first; or as Within says."""
+        asked = _asked(of) | _bounds(within.namespace)
+
+        def find(connection: SqlConnection) -> list[FoundItem]:
+            name = "items_in" if within.exact else "items_within"
+            found = self._rows.execute(connection, name, **asked, before=within.before)
+            matching = (row for row in found if _is_wanted(row, within))
+            chosen = islice(matching, within.offset, within.offset + within.limit)
+            return [FoundItem(item=_item(row), record=row["record"]) for row in chosen]
+
+        return await self._rows.read(find)
+
+    async def of_records(
+        self, of: ItemsOf, ids: Sequence[str], within: Within
+    ) -> dict[str, StoredItem]:
+        """By the ids of their records, those of the items that are wanted."""
+        listed = msgspec.json.encode(ids).decode()
+
+        def find(connection: SqlConnection) -> dict[str, StoredItem]:
+            found = self._rows.execute(connection, "items_of_records", **_asked(of), ids=listed)
+            return {row["record"]: _item(row) for row in found if _is_wanted(row, within)}
+
+        return await self._rows.read(find)
+
+    async def namespaces(
+        self, of: ItemsOf, prefix: Path, choose: Callable[[Sequence[Path]], T]
+    ) -> T:
+        """What is chosen, off the event loop, of the namespaces with items that begin like this."""
+        asked = _asked(of) | _bounds(prefix)
+
+        def find(connection: SqlConnection) -> T:
+            found = self._rows.execute(connection, "item_namespaces", **asked)
+            return choose([path_of(row["namespace"]) for row in found])
+
+        return await self._rows.read(find)
+
+
+class _Writing:
+    """Items that are written inside one transaction."""
+
+    def __init__(
+        self,
+        rows: TenantRows,
+        records: RecordRows,
+        connection: SqlConnection,
+        of: ItemsOf,
+        by: Storing,
+    ) -> None:
+        self._rows = rows
+        self._records = records
+        self._connection = connection
+        self._of = _asked(of)
+        self._by = by
+        self.result = ItemsWritten()
+
+    def put(self, new: NewItem) -> None:
+        if new.put.deletes:
+            self.delete(new.put)
+            return
+        known = self._state(new.put)
+        if known is not None and new.put.keep:
+            return
+        value = bytes(new.put.value)
+        self._execute(
+            "put_item",
+            **_place(new.put),
+            value=None if value == bytes(NOTHING) else value,
+            data=new.put.data,
+            record=self._recorded(known, new.record),
+            session_id=self._by.session_id,
+            at=self._by.at.isoformat(timespec="microseconds"),
+        )
+        self._rows.refuse_excess(self._connection)
+        self.result.stored += 1
+
+    def delete(self, key: ItemKey) -> None:
+        known = self._state(key)
+        if known is None:
+            return
+        self._execute("drop_item", **_place(key))
+        self._retire(known["record"], DELETED)
+        self.result.deleted += 1
+
+    def delete_within(self, namespace: Path) -> None:
+        bounds = _bounds(namespace)
+        recorded = self._execute("records_of_items", **bounds).fetchall()
+        self.result.deleted += self._execute("drop_items_within", **bounds).rowcount
+        for row in recorded:
+            self._retire(row["record"], DELETED)
+
+    def _recorded(self, known: Row | None, record: NewRecord | None) -> str | None:
+        """The id of the record of an item as it will be."""
+        former = known["record"] if known is not None else None
+        if record is None:
+            self._retire(former, NO_TEXT)
+            return None
+        text = record.content, record.session_id  # another session's is forgotten with that
+        if known is not None and (known["text"], known["session_id"]) == text:
+            return str(former)
+        replaced = former is not None and self._records.supersede(
+            self._connection, former, Cause.of(record)
+        )
+        written = self._records.store(self._connection, record)
+        self.result.records.append(record)
+        self.result.written.append(
+            msgspec.structs.replace(written, replaced=(former,) if replaced else ())
+        )
+        return record.id
+
+    def _retire(self, record_id: str | None, reason: str) -> None:
+        if record_id is None:
+            return
+        by = self._by
+        cause = Cause(
+            agent=by.agent, superseded_by="", at=by.at, user=by.user, why="archived", reason=reason
+        )
+        if self._records.supersede(self._connection, record_id, cause):
+            self.result.retired.append(record_id)
+
+    def _state(self, key: ItemKey) -> Row | None:
+        row: Row | None = self._execute("item_state", **_place(key)).fetchone()
+        return row
+
+    def _execute(self, statement: str, **values: Any) -> Any:
+        return self._rows.execute(self._connection, statement, **self._of, **values)
+
+
+def _asked(of: ItemsOf) -> dict[str, Any]:
+    return msgspec.structs.asdict(of)
+
+
+def _place(key: ItemKey) -> dict[str, str]:
+    return {"namespace": path_text(key.namespace), "key": key.key}
+
+
+def _bounds(namespace: Path) -> dict[str, str]:
+    """From a namespace's text up to the first that does not begin with it."""
+    text = path_text(namespace)
+    return {"namespace": text, "beyond": f"{text[:-1]}-" if text else "#"}
+
+
+def _is_wanted(row: Row, within: Within) -> bool:
+    if within.wanted is None:
+        return True
+    return within.wanted(msgspec.json.decode(row["value"] or bytes(NOTHING)))
+
+
+def _item(row: Row) -> StoredItem:
+    return StoredItem(
+        namespace=path_of(row["namespace"]),
+        key=row["key"],
+        value=msgspec.Raw(row["value"] or bytes(NOTHING)),
+        data=row["data"],
+        created_at=datetime.fromisoformat(row["created_at"]),
+        updated_at=datetime.fromisoformat(row["updated_at"]),
+    )

@@ -1,0 +1,208 @@
+"""Items: what frameworks store exactly, and find again by key, by value, by meaning and by words.
+
+An item with a text has a record beside it, an episode that belongs to its owner: so it is indexed,
+searched, exported and forgotten as every memory is.
+"""
+
+from collections.abc import Callable, Sequence
+from datetime import datetime
+
+import msgspec
+
+from local.ledger.door import Ledger
+from local.ledger.items import ItemsOf, ItemsWritten, NewItem, Storing, Within
+from local.ledger.records import TENANT_OWNED, NewRecord
+from local.memory.changes import Changes
+from local.memory.intake.episodes import EPISODE
+from local.memory.item_filter import beginning, chosen, wanted_by
+from local.memory.recall.recaller import Recaller, RecallRequest, RecallResult
+from local.memory.scopes import Weights, check_may_write
+from local.protocol.envelope import Caller, new_id
+from local.protocol.items import (
+    INDEXED,
+    DeleteItems,
+    GetItems,
+    ItemPut,
+    ItemsChanged,
+    ItemsFound,
+    ItemsGot,
+    ListNamespaces,
+    NamespacesFound,
+    PutItems,
+    SearchItems,
+    StoredItem,
+    check_size,
+    fitting,
+    path_text,
+)
+
+OWN = Weights(session=0, history=0, user=1, agent=0, tenant=0)
+"""Items belong to their owner: no session's episodes are among them."""
+RECALLED = 100
+"""Records recalled at first; while a filter leaves too few of them, four times as many."""
+MOST_RECALLED = 10_000
+
+
+class Items:
+    """One caller's items."""
+
+    def __init__(
+        self,
+        ledger: Ledger,
+        changes: Changes,
+        recaller: Recaller,
+        caller: Caller,
+        clock: Callable[[], datetime],
+    ) -> None:
+        self._ledger = ledger
+        self._changes = changes
+        self._recaller = recaller
+        self._caller = caller
+        self._clock = clock
+
+    async def put(self, ask: PutItems) -> ItemsChanged:
+        """Store items, and delete those without a value, all or none.
+
+        Raises:
+            TooLargeError: One is larger than a message returns.
+            ForbiddenError: The caller's role may not write what is a user's own.
+            QuotaError: They are more than the tenant may store.
+        """
+        check_may_write("user", self._caller)
+        for item in ask.items:
+            check_size(item)
+        new = [NewItem(put=item, record=self._record(ask.collection, item)) for item in ask.items]
+        of = self._of(ask.collection)
+        return await self._written(await self._ledger.items.put(of, new, self._by()))
+
+    async def delete(self, ask: DeleteItems) -> ItemsChanged:
+        """Delete items by key, and all of some namespaces, at once.
+
+        Raises:
+            ForbiddenError: The caller's role may not write what is a user's own.
+        """
+        check_may_write("user", self._caller)
+        of = self._of(ask.collection)
+        return await self._written(
+            await self._ledger.items.delete(of, ask.keys, ask.namespaces, self._by())
+        )
+
+    async def get(self, ask: GetItems) -> ItemsGot:
+        """The items under some keys, as many as an answer holds."""
+        items = await self._ledger.items.get(self._of(ask.collection), ask.keys)
+        return ItemsGot(items=items[: fitting([item.size if item else 0 for item in items])])
+
+    async def search(self, ask: SearchItems) -> ItemsFound:
+        """The items that are asked for, as many as an answer holds.
+
+        Raises:
+            InvalidArgumentsError: The filter asks for an operator that there is none of.
+            OverloadedError: Too many searches wait.
+        """
+        within = Within(
+            namespace=ask.namespace,
+            exact=ask.exact,
+            before=ask.before,
+            wanted=wanted_by(ask.filter),
+            limit=ask.limit,
+            offset=ask.offset,
+        )
+        of = self._of(ask.collection)
+        if ask.query is None or not ask.query.strip() or not ask.limit:
+            found = [one.item for one in await self._ledger.items.within(of, within)]
+            return _answer(found)
+        return await self._meant(ask, ask.query, of, within)
+
+    async def namespaces(self, ask: ListNamespaces) -> NamespacesFound:
+        """The namespaces that hold items and match."""
+        found = await self._ledger.items.namespaces(
+            self._of(ask.collection), beginning(ask.matches), lambda every: chosen(ask, every)
+        )
+        return NamespacesFound(namespaces=found)
+
+    async def _meant(self, ask: SearchItems, query: str, of: ItemsOf, within: Within) -> ItemsFound:
+        """What the query means, best first, and behind it the others that are wanted."""
+        wanted = ask.offset + ask.limit
+        recalled, items = await self._recalled(ask, query, of, within)
+        rest = Within(namespace=ask.namespace, wanted=within.wanted, limit=wanted)
+        others = [
+            one.item for one in await self._ledger.items.within(of, rest) if one.record not in items
+        ]
+        return _answer(
+            [*items.values(), *others][ask.offset : wanted],
+            degraded=recalled.degraded,
+            reason=recalled.reason,
+        )
+
+    async def _recalled(
+        self, ask: SearchItems, query: str, of: ItemsOf, within: Within
+    ) -> tuple[RecallResult, dict[str, StoredItem]]:
+        """What recall finds of the namespace, and by the ids of records the items that it is of."""
+        wanted, top_k = ask.offset + ask.limit, RECALLED
+        while True:
+            request = RecallRequest(
+                query=query,
+                top_k=max(top_k, wanted),
+                kinds=(EPISODE,),
+                weights=OWN,
+                repetitions=True,
+                source=path_text((ask.collection, *ask.namespace)),
+            )
+            recalled = await self._recaller.recall(self._caller, request)
+            scores = {item.record.id: item.score for item in recalled.items}
+            found = await self._ledger.items.of_records(of, list(scores), within)
+            all_of_it = len(recalled.items) < request.top_k or request.top_k >= MOST_RECALLED
+            if all_of_it or len(found) >= wanted:
+                ranked = {
+                    id_: _scored(found[id_], score) for id_, score in scores.items() if id_ in found
+                }
+                return recalled, ranked
+            top_k *= 4
+
+    async def _written(self, written: ItemsWritten) -> ItemsChanged:
+        await self._changes.written(written.written, written.records)
+        await self._changes.deleted(written.retired, EPISODE)
+        return ItemsChanged(stored=written.stored, deleted=written.deleted)
+
+    def _record(self, collection: str, item: ItemPut) -> NewRecord | None:
+        """By which an item is found, if it has a text."""
+        if item.deletes or item.text is None or not item.text.strip():
+            return None
+        return NewRecord(
+            id=new_id(),
+            kind=EPISODE,
+            scope="user",
+            owner=self._owner,
+            content=item.text[:INDEXED],
+            source_ref=path_text((collection, *item.namespace, item.key)),
+            event_time=self._clock(),
+            agent=self._caller.agent,
+            session_id=self._caller.session_id,
+            metadata={"namespace": list(item.namespace), "key": item.key},
+        )
+
+    def _of(self, collection: str) -> ItemsOf:
+        return ItemsOf(owner=self._owner, collection=collection)
+
+    def _by(self) -> Storing:
+        caller = self._caller
+        return Storing(
+            at=self._clock(), agent=caller.agent, user=caller.user, session_id=caller.session_id
+        )
+
+    @property
+    def _owner(self) -> str:
+        return self._caller.user or TENANT_OWNED
+
+
+def _scored(item: StoredItem, score: float) -> StoredItem:
+    return msgspec.structs.replace(item, score=score)
+
+
+def _answer(
+    items: Sequence[StoredItem], *, degraded: bool = False, reason: str | None = None
+) -> ItemsFound:
+    fits = fitting([item.size for item in items])
+    return ItemsFound(
+        items=list(items[:fits]), cut=fits < len(items), degraded=degraded, reason=reason
+    )
