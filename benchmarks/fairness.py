@@ -17,8 +17,8 @@ from client import USER, Asker, alternating, data_of, latency, request_as, reque
 from client import asking as asking_at
 from fill import EVENT_TIME, write_records
 from local.ledger.records import NewRecord
+from local.protocol.answers import FoundMemories
 from local.protocol.envelope import new_id
-from local.tools.search_memory import FoundMemories
 from processes import data_dir, running_stack
 from report import Figure, milliseconds, ratio, run
 from texts import notes

@@ -13,8 +13,7 @@ import msgspec
 from client import Asker, data_of, request_of, stack_and_echo
 from local.memory.recall.likeness import COVERAGE, WORDS
 from local.memory.recall.ranking import DENSITY, FIRSTHAND, FULL_SCORE, NEW, TIME, TIMED
-from local.tools.save_memory import SavedMemory
-from local.tools.search_memory import FoundMemories
+from local.protocol.answers import FoundMemories, SavedMemory
 from report import Figure, milliseconds, percentile, run
 from texts import notes
 

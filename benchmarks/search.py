@@ -13,7 +13,7 @@ from pathlib import Path
 from baselines import PlainChroma, plain_chroma
 from client import Ask, Asker, alternating, data_of, latency, request_of, stack_and_echo
 from fill import episodes, made_up_vectors, write_records
-from local.tools.search_memory import FoundMemories
+from local.protocol.answers import FoundMemories
 from local.vectors.minilm import MiniLM
 from processes import data_dir
 from report import Figure, milliseconds, ratio, run

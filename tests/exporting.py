@@ -9,8 +9,9 @@ import msgspec
 from ledgers import DAY, fact, index, message, record
 from local.ledger.door import Ledger
 from local.ledger.records import NewRecord, Rating, TripletFact
-from local.ledger.sessions import Note, SessionOf
+from local.ledger.sessions import SessionOf
 from local.ledger.transfer import ExportCursor, ExportFilter, Importing
+from local.protocol.answers import Note
 from local.protocol.memories import Triplet
 from local.protocol.payloads import OutputPart
 from local.protocol.portable import ExportPage, ImportReport, Stored, stored_line

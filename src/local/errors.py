@@ -10,28 +10,29 @@ Local2Error
 │   ├── QuotaError            quota_exceeded     the tenant has stored as much as it may
 │   └── ForbiddenError        forbidden          a subject of the stack's own processes
 ├── ConfigError               a file in config/ or an environment override
-├── BusError                  unavailable        the bus, or who should answer on it
-│   ├── NoRespondersError
-│   ├── BusTimeoutError
-│   ├── LeaseHeldError                           another stack serves the bus
-│   └── StackNotRunningError
+├── UnavailableError          unavailable        it may succeed later
+│   ├── BusError                                 the bus, or who should answer on it
+│   │   ├── NoRespondersError
+│   │   ├── BusTimeoutError
+│   │   ├── LeaseHeldError                       another stack serves the bus
+│   │   └── StackNotRunningError
+│   ├── StorageError                             the ledger or its folder
+│   │   ├── DamagedError                 damaged, missing or older than what was acknowledged
+│   │   ├── LedgerKeyError               the key of an encrypted ledger is missing or another's
+│   │   ├── UnwritableError
+│   │   ├── BackupError                  no backup, damaged, or of another key
+│   │   └── FolderLockedError
+│   ├── VectorError                              the vector index or its embedder
+│   │   ├── EmbedderMismatchError embedder_mismatch
+│   │   ├── IndexDamagedError     index_damaged  used inside the stack, which rebuilds it
+│   │   └── VectorFaultError      internal       a fault of its own, perhaps over what it was given
+│   ├── RerankError                              the reranker: its server, or what it answered
+│   └── ModelError                               the chat model
+│       └── ModelRefusedError
+│           └── PromptTooLargeError              more than the model takes at once
 ├── OverloadedError           overloaded         more is asked at once than is admitted
 ├── ToolFailedError           tool_failed        a tool of another team reports a failure
-├── StorageError              unavailable        the ledger or its folder
-│   ├── DamagedError                     damaged, missing or older than what was acknowledged
-│   ├── LedgerKeyError                   the key of an encrypted ledger is missing or another's
-│   ├── UnwritableError
-│   ├── BackupError                      no backup, damaged, or of another key
-│   └── FolderLockedError
-├── VectorError               unavailable        the vector index or its embedder
-│   ├── EmbedderMismatchError embedder_mismatch
-│   ├── IndexDamagedError     index_damaged      used inside the stack, which rebuilds it
-│   └── VectorFaultError      internal           a fault of its own, perhaps over what it was given
-├── ConversationError         a conversation's messages, or the file they were saved in
-├── RerankError               unavailable        the reranker: its server, or what it answered
-└── ModelError                unavailable        the chat model
-    └── ModelRefusedError
-        └── PromptTooLargeError          more than the model takes at once
+└── ConversationError         a conversation's messages, or the file they were saved in
 """
 
 import errno
@@ -146,8 +147,12 @@ class ConfigError(Local2Error):
     pass
 
 
-class BusError(Local2Error):
+class UnavailableError(Local2Error):
     code: ClassVar[ErrorCode] = "unavailable"
+
+
+class BusError(UnavailableError):
+    pass
 
 
 class NoRespondersError(BusError):
@@ -186,8 +191,8 @@ class ToolFailedError(Local2Error):
     code: ClassVar[ErrorCode] = "tool_failed"
 
 
-class StorageError(Local2Error):
-    code: ClassVar[ErrorCode] = "unavailable"
+class StorageError(UnavailableError):
+    pass
 
 
 RESTORE = (
@@ -228,8 +233,8 @@ class FolderLockedError(StorageError):
         self.holder = holder
 
 
-class VectorError(Local2Error):
-    code: ClassVar[ErrorCode] = "unavailable"
+class VectorError(UnavailableError):
+    pass
 
 
 class EmbedderMismatchError(VectorError):
@@ -248,12 +253,12 @@ class ConversationError(Local2Error):
     pass
 
 
-class RerankError(Local2Error):
-    code: ClassVar[ErrorCode] = "unavailable"
+class RerankError(UnavailableError):
+    pass
 
 
-class ModelError(Local2Error):
-    code: ClassVar[ErrorCode] = "unavailable"
+class ModelError(UnavailableError):
+    pass
 
 
 class ModelRefusedError(ModelError):
@@ -262,3 +267,32 @@ class ModelRefusedError(ModelError):
 
 class PromptTooLargeError(ModelRefusedError):
     pass
+
+
+_BY_CODE: Final[Mapping[str, type[Local2Error]]] = {
+    kind.code: kind
+    for kind in (
+        BadRequestError,
+        InvalidArgumentsError,
+        UnknownToolError,
+        TooLargeError,
+        DeadlineError,
+        ForbiddenError,
+        UnavailableError,
+        OverloadedError,
+        QuotaError,
+        EmbedderMismatchError,
+        IndexDamagedError,
+        ToolFailedError,
+        Local2Error,
+    )
+}
+
+
+def error_of(code: str, message: str, retry_after: float | None = None) -> Local2Error:
+    """The error that arrived as a code and a message, which has the remedy in it."""
+    kind = _BY_CODE.get(code, ToolFailedError)
+    error = kind.__new__(kind)
+    Local2Error.__init__(error, message)
+    error.retry_after = retry_after
+    return error

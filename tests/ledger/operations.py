@@ -18,10 +18,11 @@ from local.ledger.extraction import Bearing, ExtractedFact
 from local.ledger.records import NewRecord, Rating, Record, TripletFact
 from local.ledger.relations import Relation
 from local.ledger.search import Place
-from local.ledger.sessions import Important, Note, SessionOf
+from local.ledger.sessions import Important, SessionOf
 from local.ledger.tasks import Task
 from local.ledger.transfer import ExportFilter
 from local.ledger.upkeep import Access, Actor, Change
+from local.protocol.answers import Note
 from local.protocol.envelope import Caller
 from local.protocol.memories import Triplet
 from local.protocol.payloads import OutputPart

@@ -9,12 +9,13 @@ import pytest
 
 from local.errors import InvalidArgumentsError
 from local.ledger.door import Ledger
-from local.ledger.sessions import Note, SessionOf, StoredNote
+from local.ledger.sessions import SessionOf, StoredNote
 from local.ledger.sqlite.database import Database, SqlConnection
 from local.ledger.sqlite.sql import migrations
 from local.memory.service import MemoryService
 from local.memory.sessions.notes import EARLIER, MERGED_SIZE, MOST, Notes, merged
 from local.memory.tenant import Memory
+from local.protocol.answers import Note
 from local.protocol.envelope import Caller
 from recalling import DAY
 

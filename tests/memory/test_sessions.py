@@ -15,8 +15,9 @@ from local.ledger.sqlite.database import Database, SqlConnection
 from local.ledger.sqlite.sql import statements
 from local.memory.intake.turns import Turn
 from local.memory.service import MemoryService
-from local.memory.sessions.history import SessionContent, SessionMessage, Sessions
+from local.memory.sessions.history import Sessions
 from local.memory.tenant import Memory
+from local.protocol.answers import SessionContent, SessionMessage
 from local.protocol.envelope import Caller
 from local.protocol.payloads import ToolCallRecord
 from local.settings import MemorySettings

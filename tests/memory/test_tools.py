@@ -11,8 +11,8 @@ from local.bus.connection import Connection
 from local.bus.tool_host import ToolHost
 from local.client.tools import call_tool
 from local.errors import InvalidArgumentsError
-from local.memory.service import Hit
 from local.memory.tenant import Memories, Memory
+from local.protocol.answers import Hit
 from local.protocol.envelope import Caller, decode
 from local.protocol.payloads import Json, ToolRequest
 from local.protocol.tool import Tool, ToolOutput

@@ -52,6 +52,25 @@ async def call_tool(  # noqa: PLR0913 - one keyword a field of the envelope
 ) -> ToolResult:
     """Call a tool and return its result; a failure is a result, too, with its code.
 
+    The arguments are those of `ask_tool`.
+    """
+    try:
+        return await ask_tool(bus, tool, args, caller=caller, query_id=query_id, timeout=timeout)
+    except Local2Error as error:
+        return ToolResult.failed(error)
+
+
+async def ask_tool(  # noqa: PLR0913 - one keyword a field of the envelope
+    bus: Connection,
+    tool: str,
+    args: Json,
+    *,
+    caller: Sender,
+    query_id: str | None = None,
+    timeout: float = 10.0,  # noqa: ASYNC109 - it becomes the request's deadline
+) -> ToolResult:
+    """Call a tool and return the result that it answers with.
+
     Args:
         bus: The connection to use.
         tool: The tool's name.
@@ -59,6 +78,12 @@ async def call_tool(  # noqa: PLR0913 - one keyword a field of the envelope
         caller: Who the envelope says is calling; the server decides the tenant.
         query_id: The turn this call belongs to.
         timeout: Seconds to wait; the tool does not begin after them.
+
+    Raises:
+        UnknownToolError: Nobody serves it.
+        BusTimeoutError: It did not answer in time.
+        BusError: It cannot be asked.
+        RequestError: It was not asked, because the arguments cannot be sent.
     """
     request = seal(
         ToolRequest(args=args),
@@ -73,13 +98,11 @@ async def call_tool(  # noqa: PLR0913 - one keyword a field of the envelope
     request = msgspec.structs.replace(request, correlation_id=request.id)
     try:
         return await bus.tool_results.ask(tool, request, timeout, bearer(caller.token))
-    except NoRespondersError:
-        return ToolResult.failed(_unknown(tool))
+    except NoRespondersError as error:
+        raise _unknown(tool) from error
     except BusTimeoutError as error:
         message = f"The tool {quoted(tool)} did not answer within {timeout:g} s."
-        return ToolResult.failed(BusTimeoutError(message, remedy=error.remedy))
-    except Local2Error as error:
-        return ToolResult.failed(error)
+        raise BusTimeoutError(message, remedy=error.remedy) from error
 
 
 def _unknown(tool: str) -> UnknownToolError:

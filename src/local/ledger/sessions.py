@@ -6,6 +6,7 @@ from datetime import datetime
 import msgspec
 
 from local.ledger.records import Record
+from local.protocol.answers import Note
 from local.protocol.memories import MemoryType, Owning
 from local.protocol.payloads import Json
 
@@ -34,16 +35,6 @@ class StoredMessage(msgspec.Struct, frozen=True, kw_only=True):
     query_id: str | None
     turn: str | None
     metadata: Json
-
-
-class Note(msgspec.Struct, frozen=True, kw_only=True):
-    """`merges` is how many notes it stands for; 0: it is one itself."""
-
-    position: int
-    role: str
-    content: str
-    event_time: datetime
-    merges: int = 0
 
 
 class StoredNote(msgspec.Struct, frozen=True, kw_only=True):

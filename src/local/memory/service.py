@@ -33,24 +33,15 @@ from local.memory.sessions.tool_outputs import ToolOutputs
 from local.memory.sessions.top import TopMemories
 from local.memory.upkeep.access import AccessLog
 from local.memory.upkeep.consolidation import Consolidated, Consolidation
+from local.protocol.answers import Hit
 from local.protocol.envelope import Caller, new_id
-from local.protocol.memories import Answer, Scope, SourceClass
+from local.protocol.memories import Answer, Scope
 from local.protocol.payloads import Json
 
 RESULTS, CANDIDATES = 6, 2
 """Of a search of one scope so many are wanted, and a reranker selects from so many times more."""
 STRONG = 0.3
 """An episode with this share of the question's words stands by itself, near in meaning or not."""
-
-
-class Hit(msgspec.Struct, frozen=True, kw_only=True):
-    """An episode that was found. `score` runs from 0 to 1."""
-
-    id: str
-    content: str
-    score: float
-    metadata: Json
-    source_class: SourceClass
 
 
 class SearchResult(msgspec.Struct, frozen=True, kw_only=True):

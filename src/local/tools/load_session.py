@@ -8,7 +8,8 @@ import msgspec
 from local.ledger.sessions import LONGEST
 from local.llm.framing import fact_line, inset, line, note_line
 from local.memory.service import MemoryService
-from local.memory.sessions.history import SessionContent, SessionMessage, from_answered
+from local.memory.sessions.history import from_answered
+from local.protocol.answers import SessionContent, SessionMessage
 from local.protocol.envelope import Name
 from local.protocol.tool import ToolOutput
 from local.tools.base import TEXT_BYTES, Args, MemoryTool, shortened

@@ -4,9 +4,9 @@ from typing import Annotated
 
 import msgspec
 
-from local.ledger.sessions import Note
 from local.llm.framing import note_line
 from local.memory.service import MemoryService
+from local.protocol.answers import SessionNotes
 from local.protocol.tool import ToolOutput
 from local.tools.base import TEXT_BYTES, Args, MemoryTool, shortened
 
@@ -29,14 +29,6 @@ class MakeNote(Args, frozen=True):
         Annotated[str, msgspec.Meta(min_length=1, max_length=MAX_ROLE)] | None,
         msgspec.Meta(description="In which role it is noted, e.g. 'planner'; else who calls."),
     ] = None
-
-
-class SessionNotes(msgspec.Struct, frozen=True, kw_only=True):
-    """The session's notes in their order; `merged` of them were just made one."""
-
-    notes: list[Note]
-    was_new: bool
-    merged: int
 
 
 async def note(memory: MemoryService, args: MakeNote) -> ToolOutput:

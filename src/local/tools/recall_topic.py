@@ -1,12 +1,11 @@
 """Tool `recall_topic`: look a standing fact up by its exact key."""
 
-import msgspec
-
 from local.ledger.records import class_of
 from local.llm.framing import inset
 from local.memory.scopes import by
 from local.memory.service import MemoryService
-from local.protocol.memories import NOTHING_FOUND, By, SourceClass
+from local.protocol.answers import RecalledTopic
+from local.protocol.memories import NOTHING_FOUND
 from local.protocol.tool import ToolOutput
 from local.tools.base import Args, MemoryTool, TopicKey
 
@@ -19,17 +18,6 @@ DESCRIPTION = (
 
 class RecallTopic(Args, frozen=True):
     topic: TopicKey
-
-
-class RecalledTopic(msgspec.Struct, frozen=True, kw_only=True):
-    """`by` says whether the user who asks stated it, `source_class` in which capacity."""
-
-    topic: str
-    found: bool
-    content: str | None
-    id: str | None = None
-    by: By | None = None
-    source_class: SourceClass | None = None
 
 
 async def recall_topic(memory: MemoryService, args: RecallTopic) -> ToolOutput:

@@ -6,6 +6,7 @@ import msgspec
 
 from local.ledger.records import Fact
 from local.memory.service import MemoryService
+from local.protocol.answers import RememberedFact
 from local.protocol.memories import Durability, MemoryType
 from local.protocol.tool import ToolOutput
 from local.tools.base import MAX_CONTENT, Args, MemoryTool, TopicKey
@@ -41,11 +42,6 @@ class RememberFact(Args, frozen=True):
     importance: Annotated[
         float, msgspec.Meta(ge=0, le=1, description="How much it matters, 0 to 1.")
     ] = 0.5
-
-
-class RememberedFact(msgspec.Struct, frozen=True, kw_only=True):
-    id: str
-    was_new: bool
 
 
 async def remember_fact(memory: MemoryService, args: RememberFact) -> ToolOutput:

@@ -7,6 +7,7 @@ import msgspec
 from local.errors import InvalidArgumentsError
 from local.memory.scopes import how_to_send
 from local.memory.service import MemoryService
+from local.protocol.answers import SavedMemory
 from local.protocol.payloads import Json
 from local.protocol.tool import ToolOutput
 from local.tools.base import MAX_CONTENT, Args, MemoryTool
@@ -35,11 +36,6 @@ class SaveMemory(Args, frozen=True):
             "{'source': 'code review'}. timestamp_utc: when it happened."
         ),
     ] = None
-
-
-class SavedMemory(msgspec.Struct, frozen=True, kw_only=True):
-    id: str
-    was_new: bool
 
 
 async def save_memory(memory: MemoryService, args: SaveMemory) -> ToolOutput:

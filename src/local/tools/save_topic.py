@@ -5,6 +5,7 @@ from typing import Annotated
 import msgspec
 
 from local.memory.service import MemoryService
+from local.protocol.answers import SavedTopic
 from local.protocol.tool import ToolOutput
 from local.tools.base import MAX_CONTENT, Args, MemoryTool, TopicKey
 
@@ -23,15 +24,6 @@ class SaveTopic(Args, frozen=True):
         str,
         msgspec.Meta(min_length=1, max_length=MAX_CONTENT, description="The value, e.g. 'Elixir'."),
     ]
-
-
-class SavedTopic(msgspec.Struct, frozen=True, kw_only=True):
-    """`topic` is the key as it was first written, `superseded` the id of the version replaced."""
-
-    id: str
-    topic: str
-    was_new: bool
-    superseded: str | None
 
 
 async def save_topic(memory: MemoryService, args: SaveTopic) -> ToolOutput:

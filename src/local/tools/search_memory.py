@@ -6,7 +6,8 @@ from typing import Annotated
 
 import msgspec
 
-from local.memory.service import Hit, MemoryService, SearchResult
+from local.memory.service import MemoryService, SearchResult
+from local.protocol.answers import FoundMemories, Hit
 from local.protocol.memories import nothing_found
 from local.protocol.tool import ToolOutput
 from local.tools.base import (
@@ -39,14 +40,6 @@ class SearchMemory(Args, frozen=True):
         Annotated[int, msgspec.Meta(ge=1, le=20)] | None,
         msgspec.Meta(description="How many memories to return at most."),
     ] = None
-
-
-class FoundMemories(msgspec.Struct, frozen=True, kw_only=True):
-    """`degraded`: some memories could only be found by their words; `reason` says why."""
-
-    hits: list[Hit]
-    degraded: bool
-    reason: str | None
 
 
 async def search_memory(memory: MemoryService, args: SearchMemory) -> ToolOutput:

@@ -16,7 +16,6 @@ from local.ledger.sessions import (
     LONGEST,
     Important,
     Merge,
-    Note,
     SessionOf,
     StoredMessage,
     StoredNote,
@@ -25,6 +24,7 @@ from local.ledger.sessions import (
 from local.ledger.sqlite.database import Row, SqlConnection
 from local.ledger.sqlite.rows import TenantRows, record_of
 from local.ledger.sqlite.working_sets import place_word
+from local.protocol.answers import Note
 from local.protocol.payloads import OutputPart
 
 T = TypeVar("T")

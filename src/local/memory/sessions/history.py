@@ -4,72 +4,23 @@ from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 from functools import partial
 from itertools import groupby
-from typing import Self
 
 import msgspec
 
 from local.errors import InvalidArgumentsError
 from local.ledger.door import Ledger
 from local.ledger.records import TENANT_OWNED, checked_text
-from local.ledger.sessions import Note, SessionOf, StoredMessage, StoredNote, StoredSession
+from local.ledger.sessions import SessionOf, StoredMessage, StoredNote, StoredSession
 from local.memory.scopes import how_to_send
 from local.memory.sessions.notes import Notes
-from local.memory.sessions.top import Selection, TopMemories, TopMemory
+from local.memory.sessions.top import Selection, TopMemories
+from local.protocol.answers import SessionCall, SessionContent, SessionMessage
 from local.protocol.envelope import Caller, content_id
 from local.protocol.payloads import Json
 from local.settings import MemorySettings
 
 ARGS_BYTES = 4_000
 """Of a call's arguments, as JSON; longer ones are left out."""
-
-
-class SessionCall(msgspec.Struct, frozen=True, kw_only=True):
-    """A tool call; `args` is empty where they are not known, or too long."""
-
-    id: str
-    name: str
-    args: Json
-
-
-class SessionMessage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A message as chat models take it.
-
-    `name` is who said it or which tool answered, `source_ref` the id that who stored it gave it.
-    """
-
-    role: str
-    content: str
-    id: str
-    event_time: datetime
-    name: str | None = None
-    source_ref: str | None = None
-    query_id: str | None = None
-    tool_calls: list[SessionCall] = []
-    tool_call_id: str | None = None
-
-    @classmethod
-    def of(cls, stored: StoredMessage) -> Self:
-        return cls(
-            role=stored.role,
-            content=stored.content,
-            id=stored.id,
-            event_time=stored.event_time,
-            name=stored.label,
-            source_ref=stored.source_ref,
-            query_id=stored.query_id,
-            tool_calls=[_short(**call) for call in stored.metadata.get("tool_calls", ())],
-            tool_call_id=_call_id(stored) if stored.role == "tool" else None,
-        )
-
-
-class SessionContent(msgspec.Struct, frozen=True, kw_only=True):
-    """Messages in the order in which they were told; `earlier`: there are more before them."""
-
-    session_id: str
-    messages: list[SessionMessage]
-    earlier: bool
-    notes: list[Note]
-    memories: list[TopMemory]
 
 
 class Sessions:
@@ -155,9 +106,9 @@ def conversation(stored: Sequence[StoredMessage]) -> list[SessionMessage]:
         if answers:
             results = list(group)
             messages[-1:] = _asking(messages[-1:], results)
-            messages += map(SessionMessage.of, results)
+            messages += map(_message, results)
         else:
-            messages += map(SessionMessage.of, group)
+            messages += map(_message, group)
     return messages
 
 
@@ -188,7 +139,7 @@ def _asking(
         yield msgspec.structs.replace(before[0], tool_calls=[*calls, *waiting])
         return
     yield from before
-    first = SessionMessage.of(results[0])
+    first = _message(results[0])
     yield SessionMessage(
         role="assistant",
         content="",
@@ -196,6 +147,20 @@ def _asking(
         event_time=first.event_time,
         query_id=first.query_id,
         tool_calls=calls,
+    )
+
+
+def _message(stored: StoredMessage) -> SessionMessage:
+    return SessionMessage(
+        role=stored.role,
+        content=stored.content,
+        id=stored.id,
+        event_time=stored.event_time,
+        name=stored.label,
+        source_ref=stored.source_ref,
+        query_id=stored.query_id,
+        tool_calls=[_short(**call) for call in stored.metadata.get("tool_calls", ())],
+        tool_call_id=_call_id(stored) if stored.role == "tool" else None,
     )
 
 

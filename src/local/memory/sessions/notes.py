@@ -7,7 +7,8 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime
 
 from local.ledger.door import Ledger
-from local.ledger.sessions import Note, SessionOf, StoredNote
+from local.ledger.sessions import SessionOf, StoredNote
+from local.protocol.answers import Note
 from local.text.sentences import excerpt
 
 MOST = 15

@@ -5,9 +5,7 @@ That is facts, instructions and preferences, standing ones too, that are importa
 
 import math
 from collections.abc import Sequence
-from datetime import datetime
 from itertools import chain
-from typing import Self
 
 import msgspec
 
@@ -15,40 +13,15 @@ from local.ledger.records import Record, class_of
 from local.ledger.sessions import Important
 from local.llm.framing import fact_line, section
 from local.memory.scopes import by, own_places
+from local.protocol.answers import TopMemory
 from local.protocol.envelope import Caller
-from local.protocol.memories import By, MemoryType, Owning, SourceClass
+from local.protocol.memories import MemoryType
 from local.settings import MemorySettings
 
 TYPES: tuple[MemoryType, ...] = ("fact", "instruction", "preference")
 SHARED_PART = 2
 """Half of them may be those of an agent or of everybody."""
 SECTION = "pre-seeded-memories"
-
-
-class TopMemory(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """`by`: stated by the user who asks, or by another."""
-
-    id: str
-    content: str
-    importance: float
-    event_time: datetime
-    scope: Owning
-    by: By
-    source_class: SourceClass
-    topic: str | None = None
-
-    @classmethod
-    def of(cls, record: Record, caller: Caller) -> Self:
-        return cls(
-            id=record.id,
-            content=record.content,
-            importance=record.importance,
-            event_time=record.event_time,
-            scope=record.scope,
-            by=by(record, caller),
-            source_class=class_of(record),
-            topic=record.topic,
-        )
 
 
 class TopMemories(msgspec.Struct, frozen=True, kw_only=True):
@@ -87,4 +60,17 @@ class Selection:
     def chosen(self, facts: Sequence[Sequence[Record]]) -> list[TopMemory]:
         """As many of what was found as are wanted."""
         found = chain.from_iterable(facts)
-        return [TopMemory.of(one, self._caller) for one in found][: self._settings.preseed_count]
+        return [_shown(one, self._caller) for one in found][: self._settings.preseed_count]
+
+
+def _shown(record: Record, caller: Caller) -> TopMemory:
+    return TopMemory(
+        id=record.id,
+        content=record.content,
+        importance=record.importance,
+        event_time=record.event_time,
+        scope=record.scope,
+        by=by(record, caller),
+        source_class=class_of(record),
+        topic=record.topic,
+    )

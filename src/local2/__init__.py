@@ -1,0 +1,150 @@
+"""local2, a memory for agents, as programs in Python use it: `local2.connect()`.
+
+Errors are here at once; what is behind the other names is imported when one is first used, so that
+`import local2` costs next to nothing.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from local import __version__
+from local.errors import (
+    BadRequestError,
+    BusError,
+    BusTimeoutError,
+    ConfigError,
+    DamagedError,
+    DeadlineError,
+    EmbedderMismatchError,
+    FolderLockedError,
+    ForbiddenError,
+    IndexDamagedError,
+    InvalidArgumentsError,
+    LedgerKeyError,
+    Local2Error,
+    ModelError,
+    NoRespondersError,
+    OverloadedError,
+    QuotaError,
+    RequestError,
+    StackNotRunningError,
+    StorageError,
+    TooLargeError,
+    ToolFailedError,
+    UnavailableError,
+    UnknownToolError,
+    UnwritableError,
+    VectorError,
+)
+
+if TYPE_CHECKING:
+    from local.client.memory import Memory, connect
+    from local.client.topics import Topic, Topics
+    from local.library import Caller, Memories, MemoryService, open_memory
+    from local.memory.service import SearchResult
+    from local.protocol.answers import (
+        FoundMemories,
+        Hit,
+        Note,
+        RememberedFact,
+        SavedMemory,
+        SavedTopic,
+        SessionContent,
+        SessionMessage,
+        SessionNotes,
+        TopMemory,
+    )
+    from local.protocol.conversation import IngestReport
+    from local.protocol.erasure import Receipt
+    from local.protocol.memories import RecalledItem, RecalledItems, Version
+    from local.protocol.payloads import ToolResult
+
+__all__ = [
+    "BadRequestError",
+    "BusError",
+    "BusTimeoutError",
+    "Caller",
+    "ConfigError",
+    "DamagedError",
+    "DeadlineError",
+    "EmbedderMismatchError",
+    "FolderLockedError",
+    "ForbiddenError",
+    "FoundMemories",
+    "Hit",
+    "IndexDamagedError",
+    "IngestReport",
+    "InvalidArgumentsError",
+    "LedgerKeyError",
+    "Local2Error",
+    "Memories",
+    "Memory",
+    "MemoryService",
+    "ModelError",
+    "NoRespondersError",
+    "Note",
+    "OverloadedError",
+    "QuotaError",
+    "RecalledItem",
+    "RecalledItems",
+    "Receipt",
+    "RememberedFact",
+    "RequestError",
+    "SavedMemory",
+    "SavedTopic",
+    "SearchResult",
+    "SessionContent",
+    "SessionMessage",
+    "SessionNotes",
+    "StackNotRunningError",
+    "StorageError",
+    "TooLargeError",
+    "ToolFailedError",
+    "ToolResult",
+    "TopMemory",
+    "Topic",
+    "Topics",
+    "UnavailableError",
+    "UnknownToolError",
+    "UnwritableError",
+    "VectorError",
+    "Version",
+    "__version__",
+    "connect",
+    "open_memory",
+]
+
+_LAZY = {
+    "local.client.memory": ("Memory", "connect"),
+    "local.client.topics": ("Topic", "Topics"),
+    "local.library": ("Caller", "Memories", "MemoryService", "open_memory"),
+    "local.memory.service": ("SearchResult",),
+    "local.protocol.answers": (
+        "FoundMemories",
+        "Hit",
+        "Note",
+        "RememberedFact",
+        "SavedMemory",
+        "SavedTopic",
+        "SessionContent",
+        "SessionMessage",
+        "SessionNotes",
+        "TopMemory",
+    ),
+    "local.protocol.conversation": ("IngestReport",),
+    "local.protocol.erasure": ("Receipt",),
+    "local.protocol.memories": ("RecalledItem", "RecalledItems", "Version"),
+    "local.protocol.payloads": ("ToolResult",),
+}
+_MODULES = {name: module for module, names in _LAZY.items() for name in names}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = globals()[name] = getattr(import_module(_MODULES[name]), name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(globals().keys() | _MODULES.keys())
