@@ -6,8 +6,9 @@ from typing import Any
 
 import msgspec
 
-from ledgers import DAY, fact, index, message, record
+from ledgers import DAY, ITEMS, fact, index, item, message, record
 from local.ledger.door import Ledger
+from local.ledger.items import NewItem, Storing
 from local.ledger.records import NewRecord, Rating, TripletFact
 from local.ledger.sessions import SessionOf
 from local.ledger.transfer import ExportCursor, ExportFilter, Importing
@@ -75,6 +76,10 @@ async def fill(ledger: Ledger) -> None:
     part = OutputPart(key="tout_" + "a" * 24, offset=0, text="Teapots.")
     await ledger.outputs.store("richard", part)
     await ledger.outputs.store("richard", msgspec.structs.replace(part, offset=8, last=True))
+    storing = Storing(at=DAY, agent="shell", user="richard", session_id="s1")
+    kept = item("lead", {"nested": [1, None, 1e5, "Ő\0"]}, "Heavy.", id="i1")
+    data = msgspec.structs.replace(item("gold").put, data=bytes(range(256)))
+    await ledger.items.put(ITEMS, [kept, NewItem(put=data)], storing)
     for number in range(3):
         merge = _merged if number == 2 else _kept
         await ledger.notes.store(SESSION, "user", f"Note {number}.", DAY, merge=merge)

@@ -6,17 +6,22 @@ from typing import Any
 
 import msgspec
 import numpy as np
+from msgspec import Raw
+from msgspec.json import encode
 
 from local.ledger.door import Ledger
 from local.ledger.index import Waiting
+from local.ledger.items import ItemsOf, NewItem
 from local.ledger.records import NewRecord, Record
 from local.ledger.search import Choice, DetailRequest, Matches, Meaning, Place, Search, WordMatches
 from local.ledger.tasks import Task
 from local.protocol.envelope import new_id, utc_now
+from local.protocol.items import ItemPut, path_text
 from local.protocol.vectors import VectorHit, VectorHits
 
 DAY = datetime(2026, 5, 1, 12, tzinfo=UTC)
 OWNER = "richard"
+ITEMS = ItemsOf(owner=OWNER, collection="test")
 EMBEDDER = "plane"
 """Of two dimensions: a text's vector is an angle."""
 
@@ -35,6 +40,15 @@ def message(content: str, number: Any = 0, **columns: Any) -> NewRecord:
 def fact(content: str, number: Any = 0, **columns: Any) -> NewRecord:
     fields = {"kind": "fact", "scope": "user", "session_id": None}
     return record(content, number, **{**fields, **columns})
+
+
+def item(key: str, value: object = None, text: str | None = None, **columns: Any) -> NewItem:
+    """An item of Richard's in `metals`, found by its text if it has one; without a value: none."""
+    put = ItemPut(namespace=("metals",), key=key, value=Raw(encode(value)))
+    if text is None:
+        return NewItem(put=put)
+    fields = {"scope": "user", "source_ref": path_text((ITEMS.collection, "metals", key))}
+    return NewItem(put=put, record=record(text, **{**fields, **columns}))
 
 
 def searching(*terms: str, **fields: Any) -> Search:

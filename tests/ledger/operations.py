@@ -11,10 +11,11 @@ from typing import Any
 import msgspec
 
 from exporting import IMPORTER, lines, parsed
-from ledgers import DAY, EMBEDDER, OWNER, angle, fact, find, message, record, searching
+from ledgers import DAY, EMBEDDER, ITEMS, OWNER, angle, fact, find, item, message, record, searching
 from local.ledger.door import Ledger
 from local.ledger.erasures import Erased, Lifting, Selection, joined
 from local.ledger.extraction import Bearing, ExtractedFact
+from local.ledger.items import Storing, Within
 from local.ledger.records import NewRecord, Rating, Record, TripletFact
 from local.ledger.relations import Relation
 from local.ledger.search import Place
@@ -33,6 +34,7 @@ OPERATIONS: dict[str, Operation] = {}
 
 KEY = "tout_" + "a" * 24
 SESSION = SessionOf(OWNER, "s1")
+STORING = Storing(at=DAY, agent="test", user=OWNER, session_id="s1")
 ACTOR = Actor(agent="cli", user=OWNER, run="run1")
 FACTS = Place("user", OWNER, "fact")
 ALL_TASKS = {"index": 99, "unindex": 99, "embed": 99, "extract": 99, "judge": 99}
@@ -200,6 +202,46 @@ async def documents__store(ledger: Ledger, says: str) -> object:
         )
         for text, count in (("Osmium", 4), ("Iridium", 2))
     ]
+
+
+@operation
+async def items__put(ledger: Ledger, says: str) -> object:
+    puts = [
+        item("osmium", {"says": says}, f"Dense, says {says}.", id="i1"),
+        item("lead", {"says": says}, f"Soft, says {says}.", id="i2"),
+        item("gold", {"says": says}),
+    ]
+    first = await ledger.items.put(ITEMS, puts, STORING)
+    again = [item("osmium", {"says": f"{says}!"}, f"Denser, says {says}.", id="i3"), item("gold")]
+    return first, await ledger.items.put(ITEMS, again, STORING)
+
+
+@operation
+async def items__get(ledger: Ledger, _: str) -> object:
+    keys = [item(key).put for key in ("osmium", "gold", "nothing")]
+    return await ledger.items.get(ITEMS, keys)
+
+
+@operation
+async def items__within(ledger: Ledger, _: str) -> object:
+    exact = Within(namespace=("metals",), exact=True)
+    return [await ledger.items.within(ITEMS, one) for one in (Within(), exact)]
+
+
+@operation
+async def items__of_records(ledger: Ledger, _: str) -> object:
+    return await ledger.items.of_records(ITEMS, ["i1", "i2", "i3"], Within())
+
+
+@operation
+async def items__namespaces(ledger: Ledger, _: str) -> object:
+    return await ledger.items.namespaces(ITEMS, (), list)
+
+
+@operation
+async def items__delete(ledger: Ledger, _: str) -> object:
+    one = await ledger.items.delete(ITEMS, [item("lead").put], [], STORING)
+    return one, await ledger.items.delete(ITEMS, [], [("metals",)], STORING)
 
 
 @operation

@@ -7,26 +7,21 @@ from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 import msgspec
-import structlog
 
 from local.admission import Admission
 from local.bus.connection import BusMessage, Connection
-from local.bus.participant import Participant, error_answer
-from local.errors import Local2Error
+from local.bus.participant import Participant
 from local.memory.items import Items
 from local.memory.tenant import Memories
 from local.protocol import subjects
-from local.protocol.envelope import decode, encode, seal
+from local.protocol.envelope import decode
 from local.protocol.items import DeleteItems, GetItems, ListNamespaces, PutItems, SearchItems
 
 NAME = "item_keeper"
 READS, WRITES = "read_items", "write_items"
 """What roles are asked for."""
-FAULT = "It failed; the server's log says where."
 
 P = TypeVar("P")
-
-log = structlog.get_logger()
 
 
 class ItemKeeper(Participant):
@@ -55,20 +50,8 @@ class ItemKeeper(Participant):
             envelope = decode(message.data, payload)
             caller = self.bus.identity.caller_of(message, envelope)
             with self._admission.admitted(caller.principal, message.data):
-                async with self._admission.slot(caller.principal, message.data):
+                async with self._admission.slot(caller.principal):
                     memory = await self._memories.admitted(caller, action)
                     return await function(memory.items, envelope.payload)
 
-        async def handle(message: BusMessage) -> None:
-            headers: dict[str, str] | None = None
-            try:
-                data = encode(seal(await answered(message), type="answer", source=NAME))
-            except Local2Error as error:
-                data, headers = error_answer(error, source=NAME)
-            except Exception:
-                log.exception("item_request_failed", subject=subject)
-                data, headers = error_answer(Local2Error(FAULT), source=NAME)
-            if message.reply:
-                await self.bus.publish(message.reply, data, headers=headers)
-
-        self.serve(subject, handle, queue=NAME, limit=None)
+        self.answer(subject, answered, limit=None)

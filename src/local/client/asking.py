@@ -13,7 +13,9 @@ from local.errors import (
     InvalidArgumentsError,
     Local2Error,
     OverloadedError,
+    QuotaError,
     StorageError,
+    TooLargeError,
 )
 from local.protocol.envelope import Sender, decode, encode, seal
 from local.protocol.payloads import ErrorReply
@@ -60,6 +62,8 @@ _ERRORS: dict[str, type[Local2Error]] = {
         InvalidArgumentsError,
         ForbiddenError,
         OverloadedError,
+        QuotaError,
         StorageError,
+        TooLargeError,
     )
 }

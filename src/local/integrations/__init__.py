@@ -1,1 +1,4 @@
-"""Adapters: what frameworks call a store, a session or a memory, over the bus; a module each."""
+"""Adapters: what frameworks for agents ask of a store, asked of the memory over the bus.
+
+Each is a module of its own, and the only one to import its framework, an optional extra.
+"""

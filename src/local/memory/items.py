@@ -90,7 +90,7 @@ class Items:
     async def get(self, ask: GetItems) -> ItemsGot:
         """The items under some keys, as many as an answer holds."""
         items = await self._ledger.items.get(self._of(ask.collection), ask.keys)
-        return ItemsGot(items=items[: fitting([item.size if item else 0 for item in items])])
+        return ItemsGot(items=items[: fitting(items)])
 
     async def search(self, ask: SearchItems) -> ItemsFound:
         """The items that are asked for, as many as an answer holds.
@@ -202,7 +202,7 @@ def _scored(item: StoredItem, score: float) -> StoredItem:
 def _answer(
     items: Sequence[StoredItem], *, degraded: bool = False, reason: str | None = None
 ) -> ItemsFound:
-    fits = fitting([item.size for item in items])
+    fits = fitting(items)
     return ItemsFound(
         items=list(items[:fits]), cut=fits < len(items), degraded=degraded, reason=reason
     )

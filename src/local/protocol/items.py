@@ -17,6 +17,8 @@ ITEM_BYTES = 600_000
 """Of an item as JSON: with its envelope it fits into a message of 1 MB, as does an answer of it."""
 ANSWER_BYTES = ITEM_BYTES
 """Of the items of one answer, but for the first."""
+PLACE_BYTES = 500
+"""Of an item's namespace, key and times, about."""
 AT_ONCE = 1_000
 """Items in one request: they are stored in one transaction, behind which others' saves wait."""
 MOST = 10_000
@@ -66,11 +68,6 @@ class StoredItem(ItemKey, frozen=True, kw_only=True, omit_defaults=True):
     value: msgspec.Raw = NOTHING
     data: bytes | None = None
     score: float | None = None
-
-    @property
-    def size(self) -> int:
-        """Its bytes in a message, about."""
-        return len(bytes(self.value)) + len(self.data or b"") * 4 // 3 + 1_000
 
 
 class PutItems(msgspec.Struct, kw_only=True):
@@ -178,14 +175,19 @@ def path_of(text: str) -> tuple[str, ...]:
     return msgspec.json.decode(f"[{text.removesuffix(',')}]", type=tuple[str, ...])
 
 
-def fitting(sizes: Sequence[int]) -> int:
-    """How many of some things, in their order, one answer holds."""
+def size_of(item: ItemPut | StoredItem) -> int:
+    """Its bytes as JSON, but for where it is."""
+    return len(bytes(item.value)) + len(item.data or b"") * 4 // 3
+
+
+def fitting(items: Sequence[StoredItem | None]) -> int:
+    """How many of the items, in their order, one answer holds: one at least."""
     total = 0
-    for number, size in enumerate(sizes):
-        total += size
+    for number, item in enumerate(items):
+        total += PLACE_BYTES + (size_of(item) if item else 0)
         if number and total > ANSWER_BYTES:
             return number
-    return len(sizes)
+    return len(items)
 
 
 def check_size(item: ItemPut) -> None:
@@ -194,8 +196,7 @@ def check_size(item: ItemPut) -> None:
     Raises:
         TooLargeError: It is larger than ITEM_BYTES.
     """
-    size = len(bytes(item.value)) + len(item.data or b"") * 4 // 3
-    if size > ITEM_BYTES:
+    if (size := size_of(item)) > ITEM_BYTES:
         raise TooLargeError(
             f"The item has {size:,} bytes as JSON; {ITEM_BYTES:,} are taken.",
             remedy="Store it in parts, under a key each.",

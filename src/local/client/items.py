@@ -1,0 +1,162 @@
+"""Storing and finding items over the bus, in as many messages as they need."""
+
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Self, TypeVar
+
+import msgspec
+
+from local.bus.connection import Connection
+from local.client.access import connected
+from local.client.asking import ask
+from local.client.embedded import stack_running
+from local.home import home_of
+from local.protocol import subjects
+from local.protocol.envelope import Sender
+from local.protocol.items import (
+    AT_ONCE,
+    DeleteItems,
+    GetItems,
+    ItemKey,
+    ItemPut,
+    ItemsChanged,
+    ItemsFound,
+    ItemsGot,
+    ListNamespaces,
+    NamespacesFound,
+    PutItems,
+    SearchItems,
+    StoredItem,
+    check_size,
+    size_of,
+)
+from local.settings import Settings, load_settings
+
+MESSAGE_BYTES = 800_000
+"""Of the items in one message; the bus carries 1 MB."""
+PATIENCE = 30.0
+"""Seconds for an answer, which may wait behind other work."""
+
+T = TypeVar("T")
+
+
+class Items:
+    """One application's items, as one user has them."""
+
+    def __init__(self, bus: Connection, collection: str, caller: Sender) -> None:
+        self.collection = collection
+        self._bus = bus
+        self._caller = caller
+
+    def in_session(self, session_id: str) -> Self:
+        """The same; what is stored belongs to a session, and is forgotten with it."""
+        caller = msgspec.structs.replace(self._caller, session_id=session_id)
+        return type(self)(self._bus, self.collection, caller)
+
+    async def put(self, items: Sequence[ItemPut]) -> None:
+        """Store items, and delete those without a value; what fits into a message, all or none.
+
+        Raises:
+            TooLargeError: One is larger than a message; nothing was stored.
+            Local2Error: They were refused, or nobody answers.
+        """
+        for item in items:
+            check_size(item)
+        for part in _parts(items):
+            request = PutItems(collection=self.collection, items=part)
+            await self._ask(subjects.MEMORY_ITEMS_PUT, request, ItemsChanged)
+
+    async def get(self, keys: Sequence[ItemKey]) -> list[StoredItem | None]:
+        """The items under these keys; None where there is none."""
+        found: list[StoredItem | None] = []
+        while len(found) < len(keys):
+            wanted = list(keys[len(found) : len(found) + AT_ONCE])
+            request = GetItems(collection=self.collection, keys=wanted)
+            found += (await self._ask(subjects.MEMORY_ITEMS_GET, request, ItemsGot)).items
+        return found
+
+    async def search(self, wanted: SearchItems) -> list[StoredItem]:
+        """The items that are wanted, in as many messages as they need."""
+        found: list[StoredItem] = []
+        while True:
+            rest, seen = wanted.limit - len(found), wanted.offset + len(found)
+            request = msgspec.structs.replace(wanted, limit=rest, offset=seen)
+            answer = await self._ask(subjects.MEMORY_ITEMS_SEARCH, request, ItemsFound)
+            found += answer.items
+            if not answer.cut:
+                return found
+
+    async def each_in(
+        self, namespace: tuple[str, ...], *, before: str | None = None, at_once: int = AT_ONCE
+    ) -> AsyncIterator[StoredItem]:
+        """The items of a namespace itself, by their keys, the last first, read as they are used."""
+        while True:
+            wanted = SearchItems(
+                collection=self.collection,
+                namespace=namespace,
+                exact=True,
+                before=before,
+                limit=at_once,
+            )
+            found = await self._ask(subjects.MEMORY_ITEMS_SEARCH, wanted, ItemsFound)
+            for item in found.items:
+                yield item
+                before = item.key
+            if not found.cut and len(found.items) < at_once:
+                return
+
+    async def namespaces(self, wanted: ListNamespaces) -> list[tuple[str, ...]]:
+        """The namespaces that hold items and match."""
+        found = await self._ask(subjects.MEMORY_ITEMS_LIST, wanted, NamespacesFound)
+        return found.namespaces
+
+    async def delete(
+        self, *, keys: Sequence[ItemKey] = (), namespaces: Sequence[tuple[str, ...]] = ()
+    ) -> None:
+        """Delete items, and all of some namespaces and within them, at once."""
+        request = DeleteItems(
+            collection=self.collection, keys=list(keys), namespaces=list(namespaces)
+        )
+        await self._ask(subjects.MEMORY_ITEMS_DELETE, request, ItemsChanged)
+
+    async def _ask(self, subject: str, request: msgspec.Struct, into: type[T]) -> T:
+        return await ask(self._bus, subject, request, into, self._caller, timeout=PATIENCE)
+
+
+@asynccontextmanager
+async def connected_items(
+    collection: str,
+    *,
+    caller: Sender,
+    home: Path | str | None = None,
+    settings: Settings | None = None,
+) -> AsyncIterator[Items]:
+    """A collection of the stack that runs at home, which is started where none does.
+
+    Raises:
+        ConfigError: The settings cannot be read.
+        StackNotRunningError: The stack did not start.
+    """
+    settings = settings or load_settings(home=home_of(home))
+    name = caller.agent or collection
+    async with (
+        stack_running(settings),
+        connected(settings, name=name, user=caller.user) as bus,
+    ):
+        yield Items(bus, collection, caller)
+
+
+def _parts(items: Sequence[ItemPut]) -> Iterator[list[ItemPut]]:
+    """As many as fit into a message, each time."""
+    part: list[ItemPut] = []
+    size = 0
+    for item in items:
+        more = size_of(item) + len(item.text or "") + 1_000
+        if part and (size + more > MESSAGE_BYTES or len(part) == AT_ONCE):
+            yield part
+            part, size = [], 0
+        part.append(item)
+        size += more
+    if part:
+        yield part

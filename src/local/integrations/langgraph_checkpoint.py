@@ -1,0 +1,300 @@
+"""LangGraph's checkpoint saver over the bus: what it acknowledged is on disk.
+
+It answers as AsyncPostgresSaver does: the methods whose names begin with `a` belong to the event
+loop in which it was opened, and the others to any other thread.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Coroutine, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import Any, Self, TypeVar
+
+from langchain_core.runnables import RunnableConfig
+from langgraph.checkpoint.base import (
+    WRITES_IDX_MAP,
+    BaseCheckpointSaver,
+    ChannelVersions,
+    Checkpoint,
+    CheckpointMetadata,
+    CheckpointTuple,
+    DeltaChannelHistory,
+    get_checkpoint_id,
+    get_checkpoint_metadata,
+)
+from langgraph.checkpoint.serde.base import SerializerProtocol
+
+from local.client.items import Items, connected_items
+from local.errors import InvalidArgumentsError
+from local.integrations.langgraph_threads import (
+    AT_ONCE,
+    Head,
+    Thread,
+    Write,
+    all_threads,
+    copy_thread,
+    drop_run,
+)
+from local.protocol.envelope import Sender
+from local.settings import Settings
+
+COLLECTION = "langgraph.checkpoints"
+AGENT = "langgraph"
+DELTAS = "counters_since_delta_snapshot"
+"""In the metadata: the channels whose value is made of what was written before."""
+
+T = TypeVar("T")
+
+
+class LocalSaver(BaseCheckpointSaver[int]):
+    """One user's checkpoints. A thread is a session of his: `forget` of the session forgets it."""
+
+    def __init__(self, items: Items, *, serde: SerializerProtocol | None = None) -> None:
+        """Made by `connect`."""
+        super().__init__(serde=serde)
+        self._items = items
+        self._loop = asyncio.get_running_loop()
+
+    @classmethod
+    @asynccontextmanager
+    async def connect(
+        cls,
+        *,
+        user: str | None = None,
+        agent: str = AGENT,
+        serde: SerializerProtocol | None = None,
+        home: Path | str | None = None,
+        settings: Settings | None = None,
+    ) -> AsyncIterator[Self]:
+        """Open a saver on the memory at home; a stack is started where none runs.
+
+        Args:
+            user: Whose checkpoints they are. Without one they are the tenant's own, which everybody
+                who names no user has together.
+            agent: Who stores, for the audit.
+            serde: Instead of LangGraph's own serializer, as one that encrypts.
+            home: Where the memory lies; by default the project's, else the user's own.
+            settings: Instead of those at home.
+        """
+        caller = Sender(user=user, agent=agent)
+        async with connected_items(
+            COLLECTION, caller=caller, home=home, settings=settings
+        ) as items:
+            yield cls(items, serde=serde)
+
+    async def aput(
+        self,
+        config: RunnableConfig,
+        checkpoint: Checkpoint,
+        metadata: CheckpointMetadata,
+        new_versions: ChannelVersions,
+    ) -> RunnableConfig:
+        """Store a checkpoint whole, at once; it is on disk when this returns."""
+        del new_versions
+        thread = self._thread(config)
+        about = get_checkpoint_metadata(config, metadata)
+        type_, data = self.serde.dumps_typed({"checkpoint": checkpoint, "metadata": about})
+        head = Head(type=type_, parent=get_checkpoint_id(config), run=about.get("run_id"))
+        await thread.put(checkpoint["id"], head, data)
+        return thread.config(checkpoint["id"])
+
+    async def aput_writes(
+        self,
+        config: RunnableConfig,
+        writes: Sequence[tuple[str, Any]],
+        task_id: str,
+        task_path: str = "",
+    ) -> None:
+        """Store what a task wrote; a write that is there already stays, but for special ones."""
+        put = []
+        for number, (channel, value) in enumerate(writes):
+            type_, data = self.serde.dumps_typed(value)
+            place = WRITES_IDX_MAP.get(channel, number)
+            write = Write(type=type_, channel=channel, task=task_id, path=task_path, number=place)
+            put.append((write, data))
+        await self._thread(config).put_writes(_id_of(config), put)
+
+    async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
+        """The checkpoint that is named, or the thread's last one."""
+        thread = self._thread(config)
+        async for found in self._tuples(thread, get_checkpoint_id(config), None, at_once=1):
+            return found
+        return None
+
+    async def alist(
+        self,
+        config: RunnableConfig | None,
+        *,
+        filter: dict[str, Any] | None = None,  # noqa: A002 - LangGraph's name for it
+        before: RunnableConfig | None = None,
+        limit: int | None = None,
+    ) -> AsyncIterator[CheckpointTuple]:
+        """The checkpoints of a thread, or of all, the last first in each namespace."""
+        id_ = get_checkpoint_id(config) if config else None
+        end = get_checkpoint_id(before) if before else None
+        left = limit
+        for thread in await self._threads(config):
+            async for found in self._tuples(thread, id_, end):
+                about: dict[str, Any] = dict(found.metadata)
+                if any(about.get(name) != value for name, value in (filter or {}).items()):
+                    continue
+                if left is not None:
+                    if left <= 0:
+                        return
+                    left -= 1
+                yield found
+
+    async def adelete_thread(self, thread_id: str) -> None:
+        """Delete a thread, with everything that was written in it."""
+        await self._items.delete(namespaces=[(str(thread_id),)])
+
+    async def adelete_for_runs(self, run_ids: Sequence[str]) -> None:
+        """Delete the checkpoints that these runs made, with what was written at them."""
+        for run_id in run_ids:
+            await drop_run(self._items, str(run_id))
+
+    async def acopy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
+        """Copy all of a thread: every checkpoint, with what was written at it."""
+        await copy_thread(self._items, str(source_thread_id), str(target_thread_id))
+
+    async def aprune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
+        """Delete all but the last checkpoint of each namespace, or with `delete` all.
+
+        Those before it stay that a delta channel's value is made of.
+        """
+        if strategy not in {"keep_latest", "delete"}:
+            raise InvalidArgumentsError(
+                f"strategy: {strategy!r} is neither keep_latest nor delete."
+            )
+        for thread_id in thread_ids:
+            if strategy == "delete":
+                await self.adelete_thread(thread_id)
+                continue
+            for thread in await all_threads(self._items, str(thread_id)):
+                await thread.drop([id_ async for id_ in self._before_the_last(thread)])
+
+    async def _before_the_last(self, thread: Thread) -> AsyncIterator[str]:
+        """The ids of the checkpoints that the last one can do without."""
+        needed: set[str] | None = None
+        wanted: str | None = None
+        async for one in thread.heads():
+            if needed is not None and (one.id != wanted or not needed):
+                yield one.id
+                continue
+            saved = self.serde.loads_typed((one.kept.type, await thread.data(one)))
+            if needed is None:
+                needed = set(saved["metadata"].get(DELTAS) or ())
+            needed -= set(saved["checkpoint"]["channel_values"])
+            wanted = one.kept.parent
+
+    async def _tuples(
+        self, thread: Thread, id_: str | None, before: str | None, *, at_once: int = AT_ONCE
+    ) -> AsyncIterator[CheckpointTuple]:
+        async for one in thread.heads(id_=id_, before=before, at_once=at_once):
+            saved = self.serde.loads_typed((one.kept.type, await thread.data(one)))
+            parent = one.kept.parent
+            yield CheckpointTuple(
+                config=thread.config(one.id),
+                checkpoint=saved["checkpoint"],
+                metadata=saved["metadata"],
+                parent_config=thread.config(parent) if parent else None,
+                pending_writes=[
+                    (write.task, write.channel, self.serde.loads_typed((write.type, data)))
+                    for write, data in await thread.writes(one.id)
+                ],
+            )
+
+    def _thread(self, config: RunnableConfig) -> Thread:
+        where = config["configurable"]
+        return Thread(self._items, str(where["thread_id"]), where.get("checkpoint_ns", ""))
+
+    async def _threads(self, config: RunnableConfig | None) -> list[Thread]:
+        if config is None:
+            return await all_threads(self._items)
+        if config["configurable"].get("checkpoint_ns") is None:
+            return await all_threads(self._items, str(config["configurable"]["thread_id"]))
+        return [self._thread(config)]
+
+    def get_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
+        """`aget_tuple`, from another thread."""
+        return self._from_thread(self.aget_tuple(config))
+
+    def list(
+        self,
+        config: RunnableConfig | None,
+        *,
+        filter: dict[str, Any] | None = None,  # noqa: A002 - LangGraph's name for it
+        before: RunnableConfig | None = None,
+        limit: int | None = None,
+    ) -> Iterator[CheckpointTuple]:
+        """`alist`, from another thread."""
+        found = self.alist(config, filter=filter, before=before, limit=limit)
+        with suppress(StopAsyncIteration):
+            while True:
+                yield self._from_thread(_next(found))
+
+    def put(
+        self,
+        config: RunnableConfig,
+        checkpoint: Checkpoint,
+        metadata: CheckpointMetadata,
+        new_versions: ChannelVersions,
+    ) -> RunnableConfig:
+        """`aput`, from another thread."""
+        return self._from_thread(self.aput(config, checkpoint, metadata, new_versions))
+
+    def put_writes(
+        self,
+        config: RunnableConfig,
+        writes: Sequence[tuple[str, Any]],
+        task_id: str,
+        task_path: str = "",
+    ) -> None:
+        """`aput_writes`, from another thread."""
+        self._from_thread(self.aput_writes(config, writes, task_id, task_path))
+
+    def delete_thread(self, thread_id: str) -> None:
+        """`adelete_thread`, from another thread."""
+        self._from_thread(self.adelete_thread(thread_id))
+
+    def delete_for_runs(self, run_ids: Sequence[str]) -> None:
+        """`adelete_for_runs`, from another thread."""
+        self._from_thread(self.adelete_for_runs(run_ids))
+
+    def copy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
+        """`acopy_thread`, from another thread."""
+        self._from_thread(self.acopy_thread(source_thread_id, target_thread_id))
+
+    def prune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
+        """`aprune`, from another thread."""
+        self._from_thread(self.aprune(thread_ids, strategy=strategy))
+
+    def get_delta_channel_history(
+        self, *, config: RunnableConfig, channels: Sequence[str]
+    ) -> Mapping[str, DeltaChannelHistory]:
+        """`aget_delta_channel_history`, from another thread."""
+        history = self.aget_delta_channel_history(config=config, channels=channels)
+        return self._from_thread(history)
+
+    def _from_thread(self, work: Coroutine[Any, Any, T]) -> T:
+        """Do it on the loop in which this was opened, from a thread that is not the loop's.
+
+        Raises:
+            asyncio.InvalidStateError: It is: waiting here would wait for ever.
+        """
+        with suppress(RuntimeError):
+            if asyncio.get_running_loop() is self._loop:
+                work.close()
+                raise asyncio.InvalidStateError(
+                    "LocalSaver was called synchronously in its own event loop; await the method "
+                    "of the same name with an `a` before it, or graph.ainvoke instead of invoke."
+                )
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+
+
+def _id_of(config: RunnableConfig) -> str:
+    return str(config["configurable"]["checkpoint_id"])
+
+
+async def _next(found: AsyncIterator[CheckpointTuple]) -> CheckpointTuple:
+    return await anext(found)

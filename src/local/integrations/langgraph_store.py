@@ -1,0 +1,214 @@
+"""LangGraph's `BaseStore` over the bus: exact by namespace and key, searched by the memory."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import Any, Literal, Self
+
+import msgspec
+from langgraph.store.base import (
+    NOT_PROVIDED,
+    GetOp,
+    Item,
+    ListNamespacesOp,
+    NotProvided,
+    Op,
+    PutOp,
+    Result,
+    SearchItem,
+    SearchOp,
+    get_text_at_path,
+    validate_op_namespace,
+)
+from langgraph.store.base.batch import AsyncBatchedBaseStore
+
+from local.client.items import Items, connected_items
+from local.errors import InvalidArgumentsError
+from local.protocol.envelope import Sender
+from local.protocol.items import (
+    INDEXED,
+    ItemKey,
+    ItemPut,
+    ListNamespaces,
+    NamespaceMatch,
+    SearchItems,
+    StoredItem,
+)
+from local.settings import Settings
+
+COLLECTION = "langgraph.store"
+AGENT = "langgraph"
+WHOLE = "$"
+
+Fields = Sequence[str] | Literal[False]
+
+
+class LocalStore(AsyncBatchedBaseStore):
+    """One user's items; operations that come at once travel together, as AsyncPostgresStore's do.
+
+    Each batch reads what was there before it, and what it puts is on disk when it returns. There
+    is no time to live: who asks for one is refused.
+    """
+
+    def __init__(self, items: Items, *, index: Fields = (WHOLE,)) -> None:
+        """Made by `connect`; `index` are the fields by whose text an item is found."""
+        super().__init__()
+        self._items = items
+        self._index = index
+
+    @classmethod
+    @asynccontextmanager
+    async def connect(  # noqa: PLR0913 - who asks, where, and what is found
+        cls,
+        *,
+        user: str | None = None,
+        session: str | None = None,
+        agent: str = AGENT,
+        index: Fields = (WHOLE,),
+        home: Path | str | None = None,
+        settings: Settings | None = None,
+    ) -> AsyncIterator[Self]:
+        """Open a store on the memory at home; a stack is started where none runs.
+
+        Args:
+            user: Whose items they are. Without one they are the tenant's own, which everybody who
+                names no user has together.
+            session: What is stored belongs to it, and is forgotten with it.
+            agent: Who stores, for the audit.
+            index: Fields by whose text items are found, `$` for all of them; False for none.
+                `put(…, index=…)` says otherwise for one item.
+            home: Where the memory lies; by default the project's, else the user's own.
+            settings: Instead of those at home.
+        """
+        caller = Sender(user=user, session_id=session, agent=agent)
+        async with connected_items(
+            COLLECTION, caller=caller, home=home, settings=settings
+        ) as items:
+            store = cls(items, index=index)
+            try:
+                yield store
+            finally:
+                await store.aclose()
+
+    async def aclose(self) -> None:
+        """Take no more operations."""
+        if self._task is not None:
+            self._task.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._task
+
+    async def aput(
+        self,
+        namespace: tuple[str, ...],
+        key: str,
+        value: Mapping[str, Any],
+        index: Literal[False] | list[str] | None = None,
+        *,
+        ttl: float | NotProvided | None = NOT_PROVIDED,
+    ) -> None:
+        """Store an item; what cannot be stored is refused before it joins a batch of others."""
+        if ttl not in {NOT_PROVIDED, None}:
+            raise NotImplementedError("LocalStore has no time to live; delete what has expired.")
+        self._put(PutOp(namespace, str(key), value, index))
+        await super().aput(namespace, str(key), value, index)
+
+    async def abatch(self, ops: Iterable[Op]) -> list[Result]:
+        """Read what is there, then store what is put: the last value of each key, at once."""
+        every = list(ops)
+        for op in every:
+            validate_op_namespace(op)
+        puts = {(op.namespace, op.key): self._put(op) for op in every if isinstance(op, PutOp)}
+        gets = [
+            ItemKey(namespace=op.namespace, key=op.key) for op in every if isinstance(op, GetOp)
+        ]
+        got = iter(await self._items.get(gets))
+        results: list[Result] = []
+        for op in every:
+            match op:
+                case GetOp():
+                    item = next(got)
+                    results.append(Item(**_columns(item)) if item else None)
+                case SearchOp():
+                    results.append(await self._search(op))
+                case ListNamespacesOp():
+                    results.append(await self._items.namespaces(self._listing(op)))
+                case _:
+                    results.append(None)
+        await self._items.put(list(puts.values()))
+        return results
+
+    async def _search(self, op: SearchOp) -> list[SearchItem]:
+        wanted = SearchItems(
+            collection=COLLECTION,
+            namespace=op.namespace_prefix,
+            query=op.query,
+            filter=op.filter,
+            limit=op.limit,
+            offset=op.offset,
+        )
+        found = await self._items.search(wanted)
+        return [SearchItem(**_columns(item), score=item.score) for item in found]
+
+    def _listing(self, op: ListNamespacesOp) -> ListNamespaces:
+        return ListNamespaces(
+            collection=COLLECTION,
+            matches=tuple(
+                NamespaceMatch(type=one.match_type, path=tuple(one.path))
+                for one in op.match_conditions or ()
+            ),
+            depth=op.max_depth,
+            limit=op.limit,
+            offset=op.offset,
+        )
+
+    def _put(self, op: PutOp) -> ItemPut:
+        if op.ttl is not None:
+            raise NotImplementedError("LocalStore has no time to live; delete what has expired.")
+        if op.value is None:
+            return ItemPut(namespace=op.namespace, key=op.key)
+        value = dict(op.value)
+        fields = self._index if op.index is None else op.index
+        return ItemPut(
+            namespace=op.namespace, key=op.key, value=_json(value), text=_text(value, fields or ())
+        )
+
+
+def _json(value: dict[str, Any]) -> msgspec.Raw:
+    try:
+        return msgspec.Raw(json.dumps(value, allow_nan=False).encode())
+    except (TypeError, ValueError) as error:
+        raise InvalidArgumentsError(
+            f"value: {error}.",
+            remedy="Put values that JSON can say: text, numbers, lists, objects.",
+        ) from error
+
+
+def _columns(item: StoredItem) -> dict[str, Any]:
+    return {
+        "namespace": item.namespace,
+        "key": item.key,
+        "value": json.loads(bytes(item.value)),
+        "created_at": item.created_at,
+        "updated_at": item.updated_at,
+    }
+
+
+def _text(value: dict[str, Any], fields: Sequence[str]) -> str | None:
+    """What an item says in some fields, a line each; of the whole item each with its name."""
+    lines: list[str] = []
+    for field in fields:
+        lines += _said(value) if field == WHOLE else get_text_at_path(value, field)
+    return "\n".join(lines)[:INDEXED] or None
+
+
+def _said(value: Any, name: str = "") -> Iterator[str]:
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            yield from _said(inner, str(key))
+    elif isinstance(value, list | tuple):
+        for inner in value:
+            yield from _said(inner, name)
+    elif value is not None:
+        yield f"{name}: {value}"
