@@ -113,12 +113,13 @@ class Items:
 
     async def delete(
         self, *, keys: Sequence[ItemKey] = (), namespaces: Sequence[tuple[str, ...]] = ()
-    ) -> None:
-        """Delete items, and all of some namespaces and within them, at once."""
+    ) -> int:
+        """Delete items, and all of some namespaces and within them, at once; returns how many."""
         request = DeleteItems(
             collection=self.collection, keys=list(keys), namespaces=list(namespaces)
         )
-        await self._ask(subjects.MEMORY_ITEMS_DELETE, request, ItemsChanged)
+        changed = await self._ask(subjects.MEMORY_ITEMS_DELETE, request, ItemsChanged)
+        return changed.deleted
 
     async def _ask(self, subject: str, request: msgspec.Struct, into: type[T]) -> T:
         return await ask(self._bus, subject, request, into, self._caller, timeout=PATIENCE)

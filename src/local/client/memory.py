@@ -16,6 +16,7 @@ from local.bus.streams import publish_durably
 from local.client.calls import Calls
 from local.client.embedded import stack_running
 from local.client.following import Following
+from local.client.items import Items
 from local.client.topics import Topics
 from local.home import home_of
 from local.logs import logging_to
@@ -276,6 +277,10 @@ class Memory:
             encode(message),
             headers=bearer(self._calls.caller.token),
         )
+
+    async def items(self, collection: str) -> Items:
+        """What an application stores exactly, under namespaces and keys."""
+        return Items(await self._calls.bus(), collection, self._calls.caller)
 
     async def call(self, tool: str, /, **args: Any) -> ToolResult:
         """Call any tool on the bus: `content` of the result is text, `data` is structured."""
