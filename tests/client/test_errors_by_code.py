@@ -1,0 +1,125 @@
+"""Every code of the protocol is an exception of the one tree, for whoever calls a tool."""
+
+from typing import get_args
+
+import pytest
+
+import local2
+from factories import ConnectBus
+from local import errors
+from local.bus.tool_host import ToolHost
+from local.errors import CODES, ErrorCode, Local2Error, error_of
+from local.protocol.payloads import ErrorReply
+from note_tool import Notes
+
+CODES_AND_ERRORS = {
+    "bad_request": local2.BadRequestError,
+    "invalid_arguments": local2.InvalidArgumentsError,
+    "unknown_tool": local2.UnknownToolError,
+    "too_large": local2.TooLargeError,
+    "deadline_exceeded": local2.DeadlineError,
+    "forbidden": local2.ForbiddenError,
+    "unavailable": local2.UnavailableError,
+    "overloaded": local2.OverloadedError,
+    "quota_exceeded": local2.QuotaError,
+    "embedder_mismatch": local2.EmbedderMismatchError,
+    "index_damaged": local2.IndexDamagedError,
+    "tool_failed": local2.ToolFailedError,
+    "internal": local2.Local2Error,
+}
+
+
+def test_the_inventory_has_every_code() -> None:
+    assert set(CODES_AND_ERRORS) == set(get_args(ErrorCode)) == set(CODES)
+
+
+@pytest.mark.parametrize("code", CODES)
+def test_every_code_has_its_error(code: ErrorCode) -> None:
+    error = error_of(code, "What is wrong. What to do.", 2.5)
+
+    assert type(error) is CODES_AND_ERRORS[code]
+    assert ErrorReply.of(error) == ErrorReply(
+        code=code, message="What is wrong. What to do.", retry_after=2.5
+    )
+
+
+def test_a_code_that_is_unknown_is_a_failure_of_the_tool() -> None:
+    assert type(error_of("teapot", "It is one.")) is local2.ToolFailedError
+
+
+def every_error(kind: type[Local2Error] = Local2Error) -> list[type[Local2Error]]:
+    """Of the tree; some modules have private ones of their own below."""
+    below = (one for child in kind.__subclasses__() for one in every_error(child))
+    return [kind, *(one for one in below if one.__module__ == errors.__name__)]
+
+
+@pytest.mark.parametrize("kind", every_error())
+def test_whoever_catches_the_error_of_a_code_catches_what_was_raised_under_it(
+    kind: type[Local2Error],
+) -> None:
+    """A caller does not see a class from inside the stack, but the one of its code."""
+    received = type(error_of(kind.code, ""))
+
+    assert issubclass(kind, received) or issubclass(received, kind)
+
+
+@pytest.mark.parametrize("code", [code for code in CODES if code != "internal"])
+async def test_what_a_tool_raises_arrives_with_its_class_and_its_message(
+    connect_bus: ConnectBus, nats_url: str, code: ErrorCode
+) -> None:
+    notes = Notes()
+    notes.failure = error_of(code, f"It fails as {code}.", 1.5)
+    async with (
+        ToolHost(await connect_bus(), notes.tool()),
+        local2.connect(url=nats_url) as memory,
+    ):
+        with pytest.raises(Local2Error) as caught:
+            await memory.call("note", text="hello")
+
+    assert type(caught.value) is CODES_AND_ERRORS[code]
+    assert caught.value.message == f"It fails as {code}."
+    assert caught.value.retry_after == 1.5
+
+
+async def test_a_fault_of_a_tool_is_an_error_of_local2(
+    connect_bus: ConnectBus, nats_url: str
+) -> None:
+    notes = Notes()
+    notes.failure = ZeroDivisionError("secret")
+    async with (
+        ToolHost(await connect_bus(), notes.tool()),
+        local2.connect(url=nats_url) as memory,
+    ):
+        with pytest.raises(Local2Error) as caught:
+            await memory.call("note", text="hello")
+
+    assert caught.value.code == "internal"
+    assert "secret" not in str(caught.value)
+
+
+async def test_a_tool_that_does_not_answer_in_time_is_not_waited_for(
+    connect_bus: ConnectBus, nats_url: str
+) -> None:
+    notes = Notes()
+    notes.may_finish.clear()
+    async with (
+        ToolHost(await connect_bus(), notes.tool()),
+        local2.connect(url=nats_url, timeout=0.1) as memory,
+    ):
+        with pytest.raises(local2.BusTimeoutError, match=r"within 0\.1 s"):
+            await memory.call("note", text="hello")
+        notes.may_finish.set()
+
+
+async def test_an_answer_of_another_kind_is_an_error(
+    connect_bus: ConnectBus, nats_url: str
+) -> None:
+    """The tool `note` of these tests answers without notes."""
+    async with (
+        ToolHost(await connect_bus(), Notes().tool()),
+        local2.connect(url=nats_url) as memory,
+    ):
+        with pytest.raises(local2.InvalidArgumentsError):
+            await memory.note("hello")
+        with pytest.raises(local2.ToolFailedError, match="something else"):
+            await memory._calls.ask(local2.SessionNotes, "note", text="hello")

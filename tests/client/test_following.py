@@ -1,0 +1,71 @@
+"""A client outlives its stack: the next call finds the one that took its place, or starts it."""
+
+import os
+import signal
+from pathlib import Path
+
+import msgspec
+import pytest
+
+import local2
+from commands import Running
+from local.runtime import NAME, Runtime, is_alive
+from waiting import eventually
+
+OFFLINE = {"LOCAL2_MEMORY__EMBEDDER": "minilm", "LOCAL2_GENERATOR__CHAT": "rules"}
+
+
+@pytest.fixture(autouse=True)
+def offline(monkeypatch: pytest.MonkeyPatch) -> None:
+    for variable, value in OFFLINE.items():
+        monkeypatch.setenv(variable, value)
+
+
+def stack_of(folder: Path) -> Runtime:
+    return msgspec.json.decode((folder / ".local2" / NAME).read_bytes(), type=Runtime)
+
+
+async def answered(memory: local2.Memory) -> str | None:
+    """The value of a topic, as soon as the memory answers; until then it may raise only these."""
+    values: list[str | None] = []
+
+    async def asked() -> bool:
+        try:
+            values.append(await memory.topics["user.name"])
+        except (local2.UnavailableError, local2.UnknownToolError):
+            return False
+        return True
+
+    await eventually(asked, within=60)
+    return values[-1]
+
+
+async def test_a_stack_that_was_killed_is_started_again_by_the_next_call(tmp_path: Path) -> None:
+    async with local2.connect(home=tmp_path, user="ada", timeout=2) as memory:
+        await memory.topics["user.name"].set("Ada")
+        first = stack_of(tmp_path)
+        os.kill(first.pid, signal.SIGKILL)
+
+        assert await answered(memory) == "Ada"
+        second = stack_of(tmp_path)
+        assert second.pid != first.pid
+
+    await eventually(lambda: not is_alive(second.pid), within=30)
+
+
+async def test_another_stack_that_somebody_starts_meanwhile_is_followed(tmp_path: Path) -> None:
+    first = Running(tmp_path)
+    try:
+        async with local2.connect(home=tmp_path, user="ada", timeout=2) as memory:
+            await memory.topics["user.name"].set("Ada")
+            before = first.url
+            first.stop(signal.SIGTERM)
+            second = Running(tmp_path)
+            try:
+                assert second.url != before
+                assert await answered(memory) == "Ada"
+                assert stack_of(tmp_path).pid == second.process.pid
+            finally:
+                second.stop(signal.SIGTERM)
+    finally:
+        first.process.kill()

@@ -1,0 +1,189 @@
+"""`local2.connect`: what programs in Python remember, find and erase over the bus."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+
+import local2
+from local import app
+from local.app import open_stack
+from local.vectors.minilm import MiniLM
+from stacks import settings_in
+from tenant_agents import ACCOUNTS, token_for, with_tenants
+from turns import turn
+from waiting import eventually
+from workers import worker_in_this_process
+
+GOLD = "The chemical symbol of gold is Au."
+QUESTION = "Which letters stand for that precious metal?"
+NOWHERE = "nats://127.0.0.1:1"
+TALK = [
+    {"role": "user", "content": "Which metal is the densest?", "id": "m1"},
+    {"role": "assistant", "content": "Osmium.", "id": "m2"},
+]
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def url(tmp_path_factory: pytest.TempPathFactory, embedder: MiniLM) -> AsyncIterator[str]:
+    """The bus of a stack that the tests of this module share; each has a user of its own."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(app, "supervised", worker_in_this_process)
+        patch.setattr(MiniLM, "load", lambda _: embedder)
+        folder = tmp_path_factory.mktemp("stack")
+        async with open_stack(settings_in(folder), with_generator=False) as stack:
+            yield stack.url
+
+
+@pytest.mark.asyncio(loop_scope="module")
+async def test_a_fact_is_remembered_once_and_recalled_by_its_meaning(url: str) -> None:
+    async with local2.connect(url=url, user="ada") as memory:
+        first = await memory.remember(GOLD, importance=0.9, durability="core")
+        again = await memory.remember(GOLD, importance=0.9, durability="core")
+
+        async def meant() -> list[local2.RecalledItem]:
+            return (await memory.recall(QUESTION, limit=1, kinds=["fact"])).items
+
+        await eventually(meant)  # its vector comes a moment after it
+        assert (first.was_new, again) == (True, local2.RememberedFact(id=first.id, was_new=False))
+        (item,) = await meant()
+        assert (item.id, item.content, item.scope, item.by) == (first.id, GOLD, "user", "self")
+        assert [one.content for one in await memory.top_memories()] == [GOLD]
+        assert (await memory.recall("gold", scope="agent")).items == []
+
+
+@pytest.mark.asyncio(loop_scope="module")
+async def test_a_topic_is_set_awaited_and_has_a_history_until_it_is_deleted(url: str) -> None:
+    async with local2.connect(url=url, user="bob") as memory:
+        language = memory.topics["user.language"]
+        assert await language is None
+
+        await language.set("Elixir")
+        saved = await language.set("Rust")
+
+        assert await memory.topics["User.Language"] == "Rust"
+        versions = await language.history()
+        assert [version.content for version in versions] == ["Rust", "Elixir"]
+        assert saved.superseded == versions[1].id
+        receipt = await language.delete()
+        assert (receipt.total, receipt.complete) == (2, True)
+        assert await language is None
+
+
+@pytest.mark.asyncio(loop_scope="module")
+async def test_what_was_saved_is_searched_with_its_metadata(url: str) -> None:
+    async with local2.connect(url=url, user="cleo", agent="clerk") as memory:
+        saved = await memory.save("The capital of Australia is Canberra.", {"source": "atlas"})
+        found = await memory.search("capital of Australia", limit=1)
+
+        (hit,) = found.hits
+        assert (hit.id, hit.metadata["source"], hit.metadata["agent"]) == (
+            saved.id,
+            "atlas",
+            "clerk",
+        )
+
+
+@pytest.mark.asyncio(loop_scope="module")
+async def test_a_conversation_is_ingested_once_and_loaded_with_its_notes(url: str) -> None:
+    async with local2.connect(url=url, user="dora", session="s1") as memory:
+        assert (await memory.ingest(TALK)).added == 2
+        assert (await memory.ingest(TALK)).known == 2
+        await memory.note("Metals are done.", role="planner")
+
+        session = await memory.load_session(limit=1)
+        assert [one.content for one in session.messages] == ["Osmium."]
+        assert session.earlier
+        assert [(one.role, one.content) for one in session.notes] == [
+            ("planner", "Metals are done.")
+        ]
+        other = await memory.of(session="s2").load_session()
+        assert (other.session_id, other.messages) == ("s2", [])
+
+
+@pytest.mark.asyncio(loop_scope="module")
+async def test_somebody_else_over_the_same_connection_has_a_memory_of_his_own(url: str) -> None:
+    async with local2.connect(url=url, user="emma") as memory:
+        eve = memory.of(user="eve")
+        await memory.topics["user.name"].set("Emma")
+        await eve.topics["user.name"].set("Eve")
+
+        assert (await memory.topics["user.name"], await eve.topics["user.name"]) == ("Emma", "Eve")
+        preview = await memory.forget(everything=True, dry_run=True)
+        assert (preview.dry_run, preview.total) == (True, 1)
+        await memory.forget(everything=True)
+        assert (await memory.topics["user.name"], await eve.topics["user.name"]) == (None, "Eve")
+
+
+@pytest.mark.asyncio(loop_scope="module")
+async def test_a_fact_of_nobody_in_particular_is_everybodys(url: str) -> None:
+    async with local2.connect(url=url) as memory:
+        await memory.remember("The office is in Vienna.")
+
+        (item,) = (await memory.of(user="fay").recall("Where is the office?", limit=1)).items
+        assert (item.content, item.scope) == ("The office is in Vienna.", "tenant")
+
+
+@pytest.mark.asyncio(loop_scope="module")
+async def test_a_rating_becomes_the_score_of_its_answer(url: str) -> None:
+    async with local2.connect(url=url, user="richard", session="s1") as memory:
+        bus = await memory._calls.bus()
+        await bus.client.jetstream().publish("response.generation", turn())
+
+        await memory.feedback("q1", 0.5, comment="Right.")
+
+        async def rated() -> bool:
+            hits = (await memory.search("symbol of gold")).hits
+            return [hit.metadata.get("score") for hit in hits] == [0.5]
+
+        await eventually(rated)
+
+
+@pytest.mark.asyncio(loop_scope="module")
+async def test_any_tool_can_be_called_and_a_refusal_is_its_codes_error(url: str) -> None:
+    async with local2.connect(url=url, user="gus") as memory:
+        result = await memory.call("recall_topic", topic="user.name")
+        assert result.content == "No memories found."
+
+        with pytest.raises(local2.UnknownToolError, match="no_such_tool"):
+            await memory.call("no_such_tool")
+        with pytest.raises(local2.InvalidArgumentsError, match="query"):
+            await memory.recall("")
+        with pytest.raises(local2.InvalidArgumentsError, match="session_id"):
+            await memory.note("Of which session?")
+
+
+@pytest.mark.usefixtures("worker_here")
+async def test_with_accounts_the_credentials_and_the_token_say_who_asks(tmp_path: Path) -> None:
+    settings = with_tenants(tmp_path, "acme", "beta")
+    ada = token_for(tmp_path, "acme", "ada")
+    seeds = {name: tmp_path / ACCOUNTS / name / "agent.nk" for name in ("acme", "beta")}
+    async with open_stack(settings, with_generator=False) as stack:
+        async with local2.connect(url=stack.url, credentials=seeds["acme"], token=ada) as memory:
+            await memory.topics["user.name"].set("Ada")
+            bob = memory.of(token=token_for(tmp_path, "acme", "bob"), user="ada")
+            assert (await memory.topics["user.name"], await bob.topics["user.name"]) == (
+                "Ada",
+                None,
+            )
+            with pytest.raises(local2.ForbiddenError):
+                await memory.of(token=f"{ada}x").topics["user.name"]
+        async with local2.connect(home=tmp_path, tenant="acme", user="ada") as memory:
+            assert await memory.topics["user.name"] == "Ada"
+        async with local2.connect(url=stack.url, credentials=seeds["beta"], token=ada) as memory:
+            with pytest.raises(local2.ForbiddenError):
+                await memory.topics["user.name"]
+        with pytest.raises(local2.ForbiddenError, match="refuses"):
+            async with local2.connect(url=stack.url):
+                pass
+
+
+async def test_a_wrong_folder_or_file_is_said_so(tmp_path: Path) -> None:
+    with pytest.raises(local2.ConfigError, match="nobody"):
+        async with local2.connect(url=NOWHERE, credentials=tmp_path / "nobody.nk"):
+            pass
+    with pytest.raises(local2.StackNotRunningError, match="No NATS server answers"):
+        async with local2.connect(url=NOWHERE, home=tmp_path):
+            pass
+    assert list(tmp_path.iterdir()) == []
