@@ -31,11 +31,10 @@ from agents import (
     Usage,
     function_tool,
 )
-from local.client.memory import connect
+from integrations.finding import found_by
 from local.errors import TooLargeError
 from local.integrations.openai_agents import LocalSession
 from local.protocol.envelope import new_id
-from local.protocol.memories import RecalledItem
 
 PNG = "data:image/png;base64," + "iVBORw0KGgo" * 40
 ITEMS = cast(
@@ -265,12 +264,6 @@ async def test_what_is_too_large_is_refused_and_nothing_of_it_stored(home: Path,
 
 def message(text: str) -> TResponseInputItem:
     return {"role": "user", "content": text}
-
-
-async def found_by(home: Path, user: str, query: str) -> list[RecalledItem]:
-    """What one of the user's other agents finds, in a session of its own."""
-    async with connect(home=home, user=user, session="later") as memory:
-        return (await memory.recall(query, limit=20)).items
 
 
 class Scripted(Model):
