@@ -8,10 +8,13 @@ from google.adk.agents import LlmAgent
 from google.adk.events import Event
 from google.adk.memory import BaseMemoryService, InMemoryMemoryService
 from google.adk.memory.memory_entry import MemoryEntry
-from google.adk.models import BaseLlm, LlmRequest, LlmResponse
+from google.adk.models import BaseLlm
+from google.adk.models.llm_request import LlmRequest
+from google.adk.models.llm_response import LlmResponse
 from google.adk.runners import Runner
 from google.adk.sessions import InMemorySessionService, Session
-from google.adk.tools import load_memory, preload_memory
+from google.adk.tools.load_memory_tool import load_memory_tool
+from google.adk.tools.preload_memory_tool import preload_memory_tool
 from google.genai import types
 from pydantic import PrivateAttr
 
@@ -147,7 +150,7 @@ async def test_an_agent_is_told_what_was_said_in_an_earlier_session(
     await said_to(sessions, either, user, UMBRELLA, ["Noted."])
     asked = types.FunctionCall(id="c1", name="load_memory", args={"query": "umbrella"})
     model = Scripted.saying(types.Part(function_call=asked), types.Part(text="In the hall."))
-    agent = LlmAgent(name="assistant", model=model, tools=[load_memory])
+    agent = LlmAgent(name="assistant", model=model, tools=[load_memory_tool])
 
     later = await run(sessions, either, user, agent, "Where is my umbrella?")
     await either.add_session_to_memory(later)
@@ -162,7 +165,7 @@ async def test_a_question_brings_what_was_said_before(either: BaseMemoryService,
     sessions = InMemorySessionService()
     await said_to(sessions, either, user, UMBRELLA, ["Noted."])
     model = Scripted.saying(types.Part(text="In the hall."))
-    agent = LlmAgent(name="assistant", model=model, tools=[preload_memory])
+    agent = LlmAgent(name="assistant", model=model, tools=[preload_memory_tool])
 
     await run(sessions, either, user, agent, "Where is my umbrella?")
 

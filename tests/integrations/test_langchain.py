@@ -48,7 +48,7 @@ MESSAGES: list[BaseMessage] = [
     ToolMessage("An umbrella, green.", tool_call_id="c1", name="look", artifact={"n": [1.5]}),
     AIMessage("In the hall. ☂", response_metadata={"model": "m"}),
     HumanMessage([{"type": "image_url", "image_url": {"url": PNG}}]),
-    ChatMessage("Hello.", role="narrator"),
+    ChatMessage(content="Hello.", role="narrator"),
 ]
 replaced = pytest.mark.filterwarnings("ignore::langchain_core._api.LangChainDeprecationWarning")
 """LangChain would rather have LangGraph's persistence."""

@@ -6,6 +6,7 @@ import msgspec
 
 from local.bus.connection import Connection
 from local.client.following import Following
+from local.client.items import Items
 from local.client.tools import ask_tool
 from local.errors import ToolFailedError, error_of, quoted
 from local.protocol.envelope import Sender
@@ -34,6 +35,10 @@ class Calls:
 
     async def bus(self) -> Connection:
         return await self._following.bus()
+
+    async def items(self, collection: str) -> Items:
+        """What an application stores exactly."""
+        return Items(await self.bus(), collection, self.caller, self._timeout)
 
     async def call(self, tool: str, args: Json, within: float | None = None) -> ToolResult:
         """Call a tool.

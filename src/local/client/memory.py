@@ -280,7 +280,7 @@ class Memory:
 
     async def items(self, collection: str) -> Items:
         """What an application stores exactly, under namespaces and keys."""
-        return Items(await self._calls.bus(), collection, self._calls.caller)
+        return await self._calls.items(collection)
 
     async def call(self, tool: str, /, **args: Any) -> ToolResult:
         """Call any tool on the bus: `content` of the result is text, `data` is structured."""
