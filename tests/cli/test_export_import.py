@@ -54,7 +54,7 @@ def stored(file: Path) -> list[str]:
 def test_a_file_has_a_header_and_ends_with_its_counts(exported: Path) -> None:
     header, *rest, end = parsed(exported)
 
-    assert (header["type"], header["format"]) == ("header", 1)
+    assert (header["type"], header["format"]) == ("header", 2)
     types = [line["type"] for line in rest]
     assert end == {"type": "end", "counts": {name: types.count(name) for name in end["counts"]}}
     assert set(end["counts"]) >= {"record", "audit"}

@@ -61,7 +61,7 @@ FILTERS = st.fixed_dictionaries(
     },
 )
 MATCHES = st.tuples(st.sampled_from(["prefix", "suffix"]), PATHS).map(lambda m: MatchCondition(*m))
-PUTS = st.tuples(NAMESPACES, KEYS, VALUES, st.just(value=False)).map(lambda put: PutOp(*put))
+PUTS = st.tuples(NAMESPACES, KEYS, VALUES).map(lambda put: PutOp(*put, index=False))
 OPERATIONS = st.one_of(
     PUTS,
     PUTS,

@@ -27,7 +27,7 @@ INDEXED = 10_000
 """Characters of an item's text by which it is found: an embedder reads fewer."""
 
 Collection = Annotated[str, msgspec.Meta(pattern=r"^[a-z0-9][a-z0-9._-]{0,63}$")]
-Part = Annotated[str, msgspec.Meta(max_length=512)]
+Part = Annotated[str, msgspec.Meta(max_length=1024)]
 Namespace = Annotated[tuple[Part, ...], msgspec.Meta(max_length=32)]
 Key = Annotated[str, msgspec.Meta(max_length=1024)]
 Limit = Annotated[int, msgspec.Meta(ge=0, le=MOST)]
