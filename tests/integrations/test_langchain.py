@@ -1,8 +1,8 @@
-"""LangChain's own suite for retrievers; a chat history beside LangChain's own, the same calls."""
+"""LangChain's own suites for retrievers and stores; a history beside its own, the same calls."""
 
 import asyncio
 import json
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,11 +21,16 @@ from langchain_core.messages import (
 from langchain_core.retrievers import BaseRetriever
 from langchain_core.runnables import RunnableLambda
 from langchain_core.runnables.history import RunnableWithMessageHistory
-from langchain_tests.integration_tests import RetrieversIntegrationTests
+from langchain_core.stores import BaseStore
+from langchain_tests.integration_tests import (
+    BaseStoreAsyncTests,
+    BaseStoreSyncTests,
+    RetrieversIntegrationTests,
+)
 
 from integrations.finding import found_by
 from local.client.memory import connect
-from local.integrations.langchain import LocalChatMessageHistory, LocalRetriever
+from local.integrations.langchain import LocalByteStore, LocalChatMessageHistory, LocalRetriever
 
 SAID = [
     "The green umbrella stands in the hall.",
@@ -86,6 +91,46 @@ class TestRetriever(RetrieversIntegrationTests):
     @property
     def retriever_query_example(self) -> str:
         return "Where is the umbrella?"
+
+
+class TestSyncStore(BaseStoreSyncTests[bytes]):
+    """Everything that it asks of a store, from plain functions."""
+
+    @pytest.fixture
+    def three_values(self) -> tuple[bytes, bytes, bytes]:
+        return b"foo", b"", bytes(range(256))
+
+    @pytest.fixture
+    def kv_store(self, home: Path, user: str) -> Iterator[BaseStore[str, bytes]]:
+        store = LocalByteStore("cache", home=home, user=user)
+        yield store
+        store.close()
+
+
+class TestAsyncStore(BaseStoreAsyncTests[bytes]):
+    """And in an event loop."""
+
+    @pytest.fixture
+    def three_values(self) -> tuple[bytes, bytes, bytes]:
+        return b"foo", b"", bytes(range(256))
+
+    @pytest.fixture
+    async def kv_store(self, home: Path, user: str) -> AsyncIterator[BaseStore[str, bytes]]:
+        store = LocalByteStore("cache", home=home, user=user)
+        yield store
+        await store.aclose()
+
+
+async def test_stores_of_two_users_and_of_two_names_are_apart(home: Path, user: str) -> None:
+    hers, his = (LocalByteStore("cache", home=home, user=one) for one in (user, f"not {user}"))
+    another = LocalByteStore("another", home=home, user=user)
+    await hers.amset([("key", b"hers")])
+    await his.amset([("key", b"his")])
+
+    assert await hers.amget(["key"]) == [b"hers"]
+    assert await another.amget(["key"]) == [None]
+    for store in (hers, his, another):
+        await store.aclose()
 
 
 async def said_by(home: Path, user: str) -> None:

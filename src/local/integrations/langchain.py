@@ -1,6 +1,6 @@
-"""LangChain's retriever over everything remembered, and its history of a chat."""
+"""LangChain: a retriever over everything remembered, a history of a chat, a store of bytes."""
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from typing import Any, Self, TypeVar
 
 from langchain_core.callbacks import (
@@ -17,16 +17,19 @@ from langchain_core.messages import (
     messages_from_dict,
 )
 from langchain_core.retrievers import BaseRetriever
+from langchain_core.stores import ByteStore
 from pydantic import PrivateAttr
 
 from local.client.memory import Memory, connect
 from local.integrations.background import Background
 from local.integrations.recalled import metadata_of
 from local.integrations.session_log import Entry, SessionLog
+from local.protocol.items import ItemKey, ItemPut
 from local.protocol.memories import RecalledItem, Scope
 from local.protocol.payloads import Json
 
 FRAMEWORK = "langchain"
+STORE = "langchain.store"
 
 T = TypeVar("T")
 Work = Callable[[Memory], Awaitable[T]]
@@ -71,6 +74,80 @@ class LocalRetriever(BaseRetriever):
             return [document_of(item) for item in found.items]
 
         return ask
+
+
+class LocalByteStore(ByteStore):
+    """Bytes by their keys, as a cache of embeddings has them; one of a user's, by its name.
+
+    Further arguments are those of `local2.connect`.
+    """
+
+    def __init__(self, name: str, **options: Any) -> None:
+        self._namespace = (name,)
+        self._memory = Background(lambda: connect(**options))
+
+    def mget(self, keys: Sequence[str]) -> list[bytes | None]:
+        return self._memory.wait_for(self._getting(keys))
+
+    async def amget(self, keys: Sequence[str]) -> list[bytes | None]:
+        return await self._memory.do(self._getting(keys))
+
+    def mset(self, key_value_pairs: Sequence[tuple[str, bytes]]) -> None:
+        self._memory.wait_for(self._putting(key_value_pairs))
+
+    async def amset(self, key_value_pairs: Sequence[tuple[str, bytes]]) -> None:
+        await self._memory.do(self._putting(key_value_pairs))
+
+    def mdelete(self, keys: Sequence[str]) -> None:
+        self._memory.wait_for(self._deleting(keys))
+
+    async def amdelete(self, keys: Sequence[str]) -> None:
+        await self._memory.do(self._deleting(keys))
+
+    def yield_keys(self, *, prefix: str | None = None) -> Iterator[str]:
+        yield from self._memory.wait_for(self._listing(prefix))
+
+    async def ayield_keys(self, *, prefix: str | None = None) -> AsyncIterator[str]:
+        for key in await self._memory.do(self._listing(prefix)):
+            yield key
+
+    def close(self) -> None:
+        """Close the connection; the next call opens another one."""
+        self._memory.close()
+
+    async def aclose(self) -> None:
+        await self._memory.aclose()
+
+    def _key(self, key: str) -> ItemKey:
+        return ItemKey(namespace=self._namespace, key=key)
+
+    def _getting(self, keys: Sequence[str]) -> Work[list[bytes | None]]:
+        async def get(memory: Memory) -> list[bytes | None]:
+            items = await memory.items(STORE)
+            found = await items.get([self._key(key) for key in keys])
+            return [None if item is None else item.data for item in found]
+
+        return get
+
+    def _putting(self, pairs: Sequence[tuple[str, bytes]]) -> Work[None]:
+        async def put(memory: Memory) -> None:
+            new = [ItemPut(namespace=self._namespace, key=key, data=data) for key, data in pairs]
+            await (await memory.items(STORE)).put(new)
+
+        return put
+
+    def _deleting(self, keys: Sequence[str]) -> Work[None]:
+        async def delete(memory: Memory) -> None:
+            await (await memory.items(STORE)).delete(keys=[self._key(key) for key in keys])
+
+        return delete
+
+    def _listing(self, prefix: str | None) -> Work[list[str]]:
+        async def list_(memory: Memory) -> list[str]:
+            every = (await memory.items(STORE)).each_in(self._namespace)
+            return [item.key async for item in every if item.key.startswith(prefix or "")]
+
+        return list_
 
 
 class LocalChatMessageHistory(BaseChatMessageHistory):
