@@ -60,7 +60,10 @@ FILTERS = st.fixed_dictionaries(
         "many": st.lists(SCALARS, max_size=2),
     },
 )
-MATCHES = st.tuples(st.sampled_from(["prefix", "suffix"]), PATHS).map(lambda m: MatchCondition(*m))
+MATCHES = st.one_of(
+    PATHS.map(lambda path: MatchCondition("prefix", path)),
+    PATHS.map(lambda path: MatchCondition("suffix", path)),
+)
 PUTS = st.tuples(NAMESPACES, KEYS, VALUES).map(lambda put: PutOp(*put, index=False))
 OPERATIONS = st.one_of(
     PUTS,
