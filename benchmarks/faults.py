@@ -6,8 +6,10 @@ are looked for. `--seed` repeats the same faults in the same order. Linux only.
 
 import argparse
 import asyncio
+import math
 import sys
 import tempfile
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from random import Random
@@ -76,12 +78,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     parser.add_argument("--faults", type=int, default=NUMBER, metavar="N")
+    parser.add_argument("--minutes", type=float, default=60, help="begin no fault after them")
     parser.add_argument("--seed", type=int, default=1, metavar="N")
     parser.add_argument("--only", default="", metavar="TEXT", help="faults with this in their name")
     parser.add_argument("--keep", type=Path, metavar="DIR", help="leave the stack's files there")
     chosen = parser.parse_args()
     faults = chosen_faults(chosen.faults, chosen.seed, chosen.only)
-    results = uvloop.run(measure(faults, chosen.seed, chosen.keep))
+    ends = time.monotonic() + 60 * chosen.minutes
+    results = uvloop.run(measure(faults, chosen.seed, ends, chosen.keep))
     if chosen.json:
         print(msgspec.json.encode(values_of(results)).decode())
     else:
@@ -98,14 +102,16 @@ def chosen_faults(number: int, seed: int, only: str = "") -> list[Fault]:
     return [fault for order in rounds for fault in order][:number]
 
 
-async def measure(faults: Sequence[Fault], seed: int, keep: Path | None = None) -> Results:
-    """Inject the faults one after the other into one stack."""
+async def measure(
+    faults: Sequence[Fault], seed: int, ends: float = math.inf, keep: Path | None = None
+) -> Results:
+    """Inject the faults one after the other into one stack, as long as it is not too late."""
     with tempfile.TemporaryDirectory() as name:
         async with fault_target_in(keep or Path(name)) as target:
-            return await suffer(target, faults, seed)
+            return await suffer(target, faults, seed, ends)
 
 
-async def suffer(target: FaultTarget, faults: Sequence[Fault], seed: int) -> Results:
+async def suffer(target: FaultTarget, faults: Sequence[Fault], seed: int, ends: float) -> Results:
     """Under load, and each until all is well again."""
     load, random = Load(target, seed), Random(seed)  # noqa: S311 - moments
     suffered: list[Suffered] = []
@@ -115,6 +121,8 @@ async def suffer(target: FaultTarget, faults: Sequence[Fault], seed: int) -> Res
         bar = progress.add_task("faults", total=len(faults), fault="")
         async with load.running():
             for fault in faults:
+                if time.monotonic() > ends:
+                    break
                 progress.update(bar, fault=fault.name)
                 await asyncio.sleep(random.uniform(0, BEFORE))
                 suffered.append(await one(target, fault, load, random, suffered))

@@ -94,7 +94,7 @@ class EachMessage:
 class ToyEmbedder:
     """A vector that a text alone decides, without a model to load."""
 
-    dimensions, min_score = 8, 0.0
+    dimensions, min_score, floor = 8, 0.0, 0.0
 
     def __init__(self, name: str = "toy") -> None:
         self.name = name

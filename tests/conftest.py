@@ -34,6 +34,7 @@ from local.settings import MemorySettings
 from local.tools.catalog import TOOL_NAMES, memory_tools
 from local.vectors.minilm import MiniLM
 from stand_ins.ollama_server import OllamaStandIn
+from stand_ins.openai_server import OpenAIStandIn
 from stand_ins.rerank_server import RerankStandIn
 from workers import vector_worker, worker_in_this_process
 
@@ -241,6 +242,12 @@ async def searchable(memory: Memory, start_worker: StartWorker) -> Memory:
 @pytest.fixture
 def ollama() -> Iterator[OllamaStandIn]:
     with OllamaStandIn() as server:
+        yield server
+
+
+@pytest.fixture
+def openai() -> Iterator[OpenAIStandIn]:
+    with OpenAIStandIn() as server:
         yield server
 
 

@@ -50,7 +50,7 @@ async def fill(ledger: Ledger) -> None:
         "queries": ("What does nobody own?",),
         "confidence": 0.75,
     }
-    await ledger.facts.store(fact("Nobody's.", owner="", topic="user.Language", **whole))
+    await ledger.facts.store(fact("Nobody's. 没有人的。", owner="", topic="user.Language", **whole))
     await ledger.knowledge.store(
         [
             TripletFact(triplet=triplet, record=fact(triplet.sentence(), id=triplet.object))
@@ -72,7 +72,7 @@ async def fill(ledger: Ledger) -> None:
         await ledger.documents.store(
             "metals.md", [record(version, source_ref="metals.md#1", label="Metals", **chunk)]
         )
-    await index(ledger, {"Gleam": 10.0, "user.language: Gleam": 10.0, "Nobody's.": 20.0})
+    await index(ledger, {"Gleam": 10.0, "user.language: Gleam": 10.0, "Nobody's. 没有人的。": 20.0})
     part = OutputPart(key="tout_" + "a" * 24, offset=0, text="Teapots.")
     await ledger.outputs.store("richard", part)
     await ledger.outputs.store("richard", msgspec.structs.replace(part, offset=8, last=True))

@@ -1,4 +1,4 @@
-"""The memory as a library, as docs/library.md shows it."""
+"""The memory for programs in Python, as docs/library.md shows it: as a client, and inside."""
 
 import os
 import re
@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import structlog
 
+import local2
 from local.bus.connection import connect
 from local.errors import FolderLockedError, NoRespondersError
 from local.library import Caller, open_memory
@@ -20,6 +21,7 @@ from waiting import eventually
 
 DOCS = Path(__file__).parents[1] / "docs" / "library.md"
 RICHARD = Caller(tenant="default", user="richard")
+PARIS = "Q: What is the capital of France?\nA: Paris."
 GOLD = "The chemical symbol of gold is Au."
 TEN = 10
 OFFLINE = {"LOCAL2_MEMORY__EMBEDDER": "minilm", "LOCAL2_GENERATOR__CHAT": "rules"}
@@ -34,18 +36,22 @@ def offline(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     return tmp_path
 
 
-def blocks() -> list[str]:
-    """The code of the page, and what it prints."""
-    return re.findall(r"```(?:python)?\n(.*?)```", DOCS.read_text(encoding="utf-8"), re.DOTALL)
+def examples() -> list[tuple[str, str]]:
+    """Each program of the page, and what it prints."""
+    page = DOCS.read_text(encoding="utf-8")
+    return re.findall(r"```python\n(.*?)```\n\n```\n(.*?)```", page, re.DOTALL)
 
 
-def test_the_ten_lines_of_the_docs_print_what_the_docs_say(offline: Path) -> None:
-    code, printed = blocks()
-
+@pytest.mark.parametrize(("code", "printed"), examples(), ids=["client", "inside"])
+def test_the_ten_lines_of_the_docs_print_what_the_docs_say(
+    offline: Path, code: str, printed: str
+) -> None:
+    """And nothing else; their data lies where the page says."""
+    environment = {**os.environ, "XDG_DATA_HOME": str(offline)}
     ran = subprocess.run(
         [sys.executable, "-c", code],
         cwd=offline,
-        env=os.environ,
+        env=environment,
         capture_output=True,
         text=True,
         timeout=120,
@@ -53,7 +59,8 @@ def test_the_ten_lines_of_the_docs_print_what_the_docs_say(offline: Path) -> Non
     )
 
     assert (ran.stdout, ran.stderr) == (printed, "")
-    assert (offline / "notes" / ".local2" / "ledger.sqlite3").exists()
+    home = offline / ("notes" if "notes" in code else "local2")
+    assert (home / ".local2" / "ledger.sqlite3").exists()
     assert len([line for line in code.splitlines() if line]) == TEN
 
 
@@ -99,3 +106,56 @@ async def test_a_programs_own_logging_is_left_alone(offline: Path) -> None:
 
     async with open_memory(offline):
         assert structlog.get_config() == before
+
+
+@pytest.mark.usefixtures("worker_here")
+async def test_the_four_operations_are_as_the_reference_has_them(offline: Path) -> None:
+    """Reference 001: exact keys that are overwritten, and episodes with scores and metadata."""
+    async with local2.open_memory(offline) as memory:
+        service = memory.of(RICHARD)
+        assert await service.recall_topic("user.language_preference") is None
+        first = await service.write_topic("user.language_preference", "Elixir")
+        again = await service.write_topic("user.language_preference", "Elixir")
+        other = await service.write_topic("user.language_preference", "Rust")
+        assert (first == again, first == other) == (True, False)
+        assert await service.recall_topic("user.language_preference") == "Rust"
+        assert await service.recall_topic("user.language") is None
+
+        about = {
+            "session_id": "s1",
+            "query_id": "q1",
+            "timestamp_utc": "2026-05-30T10:00:00Z",
+            "tool_calls": 2,
+        }
+        paris = await service.write_episodic(PARIS, about)
+        assert await service.write_episodic(PARIS, about) == paris
+        await service.write_episodic(GOLD, {})
+
+        async def meant() -> list[local2.Hit]:
+            return (await service.search_episodic("Which city governs the French?", 1)).hits
+
+        await eventually(meant, within=30)
+        (hit,) = await meant()
+        assert (hit.id, hit.content) == (paris, PARIS)
+        assert service.caller.tenant == "default"
+        assert 0 < hit.score <= 1
+        assert {name: hit.metadata[name] for name in about} == about
+        assert (await service.search_episodic("Which team won the ice hockey final?")).hits == []
+
+
+@pytest.mark.usefixtures("worker_here")
+async def test_the_folder_is_a_home_with_settings_of_its_own_and_clients(offline: Path) -> None:
+    (offline / "config").mkdir()
+    (offline / "config" / "memory.yaml").write_text("top_k: no_number\n")
+    notes = offline / "notes"
+    (notes / "config").mkdir(parents=True)
+    (notes / "config" / "memory.yaml").write_text("chroma_path: vectors\n")
+
+    async with (
+        local2.open_memory(notes) as memory,
+        local2.connect(home=notes, user="richard") as client,
+    ):
+        await memory.of(RICHARD).write_topic("user.name", "Richard")
+        assert await client.topics["user.name"] == "Richard"
+
+    assert (notes / "vectors").is_dir()

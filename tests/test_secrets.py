@@ -183,6 +183,8 @@ MISCONFIGURED = [
     ("MEMORY__OLLAMA_URL", f"http://user:{TYPED}/x@127.0.0.1:port"),
     ("GENERATOR__OLLAMA_URL", f"http://user:{TYPED}/x@127.0.0.1:port"),
     ("GENERATOR__OLLAMA_URL", f"http://user:{TYPED}@[::1"),
+    ("GENERATOR__OPENAI_URL", f"http://user:{TYPED}@[::1"),
+    ("MEMORY__OPENAI_URL", f"ftp://user:{TYPED}@127.0.0.1"),
 ]
 
 

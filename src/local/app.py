@@ -122,7 +122,7 @@ async def open_stack(
             settings, joined.url, bus.secret, log_folder, joined.credentials
         ).to_line()
         worker = await _vector_worker(resources, memories, vectors, config, lock)
-        keeper = StreamKeeper(bus, joined.server, lambda: tenancy.names)
+        keeper = StreamKeeper(bus, joined.server, lambda: joined.tenants)
         await resources.enter_async_context(keeper)
         backups = _backups(settings, key_of, bus, memories)
         serving = Serving(joined.lease, partial(_participants, parts, memories, keeper, backups))
@@ -204,14 +204,7 @@ async def _participants(
 
 
 async def _chat_model(resources: AsyncExitStack, settings: Settings) -> ChatModel:
-    wanted = settings.generator
-    model = await choose_chat_model(
-        wanted.chat,
-        model=wanted.model,
-        temperature=wanted.temperature,
-        context_size=wanted.context_size,
-        ollama_url=wanted.ollama_url,
-    )
+    model = await choose_chat_model(settings.generator)
     resources.push_async_callback(model.close)
     return model
 

@@ -27,6 +27,7 @@ Local2Error
 │   │   ├── IndexDamagedError     index_damaged  used inside the stack, which rebuilds it
 │   │   └── VectorFaultError      internal       a fault of its own, perhaps over what it was given
 │   ├── RerankError                              the reranker: its server, or what it answered
+│   ├── EndpointError                            an OpenAI-compatible endpoint, for who asks it
 │   └── ModelError                               the chat model
 │       └── ModelRefusedError
 │           └── PromptTooLargeError              more than the model takes at once
@@ -255,6 +256,30 @@ class ConversationError(Local2Error):
 
 class RerankError(UnavailableError):
     pass
+
+
+EndpointFailure = Literal["unreachable", "silent", "key", "model", "limited", "refused", "failed"]
+
+
+class EndpointError(UnavailableError):
+    """A request that came to nothing; `said` is what the endpoint said of it, for no log."""
+
+    def __init__(
+        self,
+        kind: EndpointFailure,
+        message: str,
+        *,
+        remedy: str | None = None,
+        said: str = "",
+        again: bool = False,
+    ) -> None:
+        super().__init__(
+            f"{message[:-1]}: {echoed(said)}" if said else message, remedy=remedy, logged=message
+        )
+        self.kind = kind
+        self.said = said
+        self.again = again
+        """It may succeed if it is sent again."""
 
 
 class ModelError(UnavailableError):

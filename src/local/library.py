@@ -4,7 +4,6 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
-import msgspec
 import structlog
 
 from local.app import open_stack
@@ -22,27 +21,21 @@ async def open_memory(folder: Path | str = ".") -> AsyncIterator[Memories]:
     """Open the memory of a folder, made where there is none; `of` a caller it is a MemoryService.
 
     It is the whole stack but the generator: meanwhile others reach it over the bus. Settings are
-    read as ever; logs go to `.local2/logs`, unless the program has configured structlog itself.
+    those of `config` in the folder; logs go to `.local2/logs`, unless the program has configured
+    structlog itself.
 
     Raises:
-        FolderLockedError: A stack runs on this folder: call its tools over the bus.
+        FolderLockedError: A stack runs on this folder: connect to it (`client.memory.connect`).
         ConfigError: A file in `config/` or an environment override is wrong.
         BusError: The NATS server did not start.
         StorageError: The ledger cannot be opened.
     """
-    settings = load_settings()
-    data = Path(folder) / ".local2"
-    memory = msgspec.structs.replace(
-        settings.memory, data_dir=data, chroma_path=Path(folder) / ".chroma"
-    )
+    settings = load_settings(home=Path(folder))
+    logs = settings.memory.data_dir / "logs"
     async with AsyncExitStack() as resources:
         if not structlog.is_configured():
-            resources.enter_context(logging_to(data / "logs" / "library.log"))
+            resources.enter_context(logging_to(logs / "library.log"))
         stack = await resources.enter_async_context(
-            open_stack(
-                msgspec.structs.replace(settings, memory=memory),
-                log_folder=data / "logs",
-                with_generator=False,
-            )
+            open_stack(settings, log_folder=logs, with_generator=False)
         )
         yield stack.memories

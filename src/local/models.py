@@ -69,13 +69,7 @@ def _extractor(settings: MemorySettings, model: StructuredModel | None) -> Extra
 async def _structured_model(
     resources: AsyncExitStack, settings: Settings, name: str
 ) -> StructuredModel | None:
-    chat = settings.generator
-    model = await open_structured_model(
-        "rules" if chat.chat == "rules" else "auto",
-        model=name,
-        context_size=chat.context_size,
-        ollama_url=chat.ollama_url,
-    )
+    model = await open_structured_model(settings.generator, name)
     if model is not None:
         resources.push_async_callback(model.close)
     return model

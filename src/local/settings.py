@@ -23,8 +23,8 @@ TOOL_OUTPUT_LIMIT = 8_192
 """Characters of a tool's result that a model is given. About 2,000 tokens, a quarter of the default
 context; the rest is read on with `read_tool_output`."""
 
-EmbedderChoice = Literal["auto", "ollama", "minilm"]
-ChatChoice = Literal["auto", "ollama", "rules"]
+EmbedderChoice = Literal["auto", "ollama", "openai", "minilm"]
+ChatChoice = Literal["auto", "ollama", "openai", "rules"]
 ExtractorChoice = Literal["rules", "model", "none"]
 Anonymising = Literal["dry_run", "on", "off"]
 Weight = Annotated[float, msgspec.Meta(ge=0, le=10)]
@@ -97,7 +97,13 @@ class MemorySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     collection: str = "local2.memory"
     embedder: EmbedderChoice = "auto"
     embedding_model: str = "nomic-embed-text"
+    document_prefix: str = "auto"
+    query_prefix: str = "auto"
+    cosine_floor: Annotated[float, msgspec.Meta(ge=0, lt=1)] | None = None
     ollama_url: str = "http://127.0.0.1:11434"
+    openai_url: str | None = None
+    openai_key: str | None = None
+    embedding_batch: Annotated[int, msgspec.Meta(ge=1, le=2_048)] = 32
     top_k: Annotated[int, msgspec.Meta(ge=1, le=20)] = 5
     min_score: Annotated[float, msgspec.Meta(ge=-1, le=1)] | None = None
     feedback_weight: Annotated[float, msgspec.Meta(ge=0, le=1)] = 0.1
@@ -142,6 +148,8 @@ class GeneratorSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknow
     chat: ChatChoice = "auto"
     model: str = "gemma4"
     ollama_url: str = "http://127.0.0.1:11434"
+    openai_url: str | None = None
+    openai_key: str | None = None
     temperature: Annotated[float, msgspec.Meta(ge=0)] = 0.2
     context_size: Annotated[int, msgspec.Meta(gt=0)] = 8192
     system_prompt: str = (

@@ -64,15 +64,11 @@ class Tenancy:
         self._running: dict[str, AsyncExitStack] = {}
         self._not_before: dict[str, float] = {}
 
-    @property
-    def names(self) -> list[str]:
-        return self._parts.joined.tenants
-
     @asynccontextmanager
     async def opened(self) -> AsyncIterator[None]:
         """Every tenant's memory, while the context lasts."""
         try:
-            for tenant in self.names:
+            for tenant in self._parts.joined.tenants:
                 await self._open(tenant)
             yield
         finally:
@@ -106,7 +102,7 @@ class Tenancy:
     async def _change(self) -> None:
         if self._parts.joined.server is not None:
             await self._parts.joined.server.reload()
-        now = set(self.names)
+        now = set(self._parts.joined.tenants)
         for tenant in set(self._opened) - now:
             self._memories.remove(tenant)
             await self._running.pop(tenant).aclose()
@@ -116,7 +112,7 @@ class Tenancy:
     def _waiting(self) -> list[str]:
         """Tenants that are not served yet, and may be tried."""
         now = asyncio.get_running_loop().time()
-        missing = set(self.names) - set(self._running)
+        missing = set(self._parts.joined.tenants) - set(self._running)
         return [tenant for tenant in missing if self._not_before.get(tenant, now) <= now]
 
     async def _admit(self, tenant: str) -> None:

@@ -16,7 +16,7 @@ from local.errors import VectorError
 from local.memory.tenant import Memory
 from local.protocol.envelope import Caller
 from local.protocol.vectors import VectorItem
-from local.vectors import minilm
+from local.vectors import weights
 from local.vectors.config import WorkerConfig
 from local.vectors.embedder import Embedder, MissingEmbedder
 from local.vectors.minilm import MiniLM
@@ -33,7 +33,7 @@ log = structlog.get_logger()
 @pytest.fixture
 def missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Embedder:
     """What a worker gets where MiniLM is neither installed nor to be downloaded."""
-    monkeypatch.setattr(minilm, "WEIGHTS_PACKAGE", "no_such_package")
+    monkeypatch.setattr(weights, "MODULE", "no_such_package")
     monkeypatch.setattr(ONNXMiniLM_L6_V2, "MODEL_DOWNLOAD_URL", "http://127.0.0.1:1/onnx.tar.gz")
     config = WorkerConfig(
         bus_url="",
@@ -64,7 +64,7 @@ async def test_the_status_says_why_there_is_no_embedder(vectors: VectorClient) -
     status = await vectors.status(tenant=TENANT)
 
     assert "could not be downloaded" in str(status.problem)
-    assert "uv sync" in str(status.problem), "and what to do"
+    assert "`local2 doctor`" in str(status.problem), "and what to do"
     assert (status.count, status.dimensions) == (0, 0)
 
 

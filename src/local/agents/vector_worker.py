@@ -38,9 +38,14 @@ from local.protocol.vectors import (
 )
 from local.telemetry import tracing
 from local.vectors.config import WorkerConfig
-from local.vectors.embedder import Embedder, MissingEmbedder, choose_embedder, named_embedder
+from local.vectors.embedder import (
+    Embedder,
+    MissingEmbedder,
+    choose_embedder,
+    fixed_embedder,
+    named_embedder,
+)
 from local.vectors.index import VectorIndex
-from local.vectors.minilm import MODEL as MINILM
 from local.vectors.store import Guard, VectorStore
 
 NAME = "vector_worker"
@@ -127,13 +132,7 @@ async def work(config: WorkerConfig, guard: Guard = nullcontext) -> None:
 
 def _embedder(config: WorkerConfig, recorded: str | None) -> Embedder:
     try:
-        return choose_embedder(
-            config.embedder,
-            recorded=recorded,
-            model=config.embedding_model,
-            ollama_url=config.ollama_url,
-            models_dir=config.models_dir,
-        )
+        return choose_embedder(config, recorded)
     except VectorError as error:
         log.warning("embedder_missing", reason=str(error))
         return MissingEmbedder(recorded or config.embedder, error)
@@ -141,10 +140,9 @@ def _embedder(config: WorkerConfig, recorded: str | None) -> Embedder:
 
 def _another(config: WorkerConfig, name: str) -> Embedder:
     """The embedder of another index, if a start would take it then."""
-    embedder = named_embedder(name, ollama_url=config.ollama_url, models_dir=config.models_dir)
-    fixed = {"ollama": config.embedding_model.removesuffix(":latest"), "minilm": MINILM}
-    wanted = fixed.get(config.embedder, embedder.name)
-    if embedder.name != wanted:
+    embedder = named_embedder(config, name)
+    wanted = fixed_embedder(config)
+    if wanted not in {None, embedder.name}:
         embedder.close()
         raise VectorError(
             f"config/memory.yaml demands `embedder: {config.embedder}`, which is {wanted}: the "

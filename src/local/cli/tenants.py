@@ -171,11 +171,12 @@ def token(  # noqa: PLR0913 - one parameter an option
     settings: Settings, output: Output, tenant: str, user: str, *, days: float, role: Role | None
 ) -> None:
     """Print a token for a person."""
-    entry = _tenant(_entries(settings), tenant)
+    entries = _entries(settings)
+    _tenant(entries, tenant)
     private = (settings.bus.accounts / tenant / SIGNING_KEY).read_text(encoding="utf-8")
     made = sign(
         private,
-        entry.tokens[-1].id,
+        entries.token_key(tenant).id,
         tenant=tenant,
         user=user,
         valid_for=timedelta(days=days),

@@ -16,9 +16,10 @@ from contextlib import AsyncExitStack, suppress
 from rich.markup import escape
 
 from local.app import Stack, open_stack
-from local.cli.output import Output, run_async
+from local.cli.output import Output, run_async, shown
 from local.client.usage import Usage
 from local.errors import FolderLockedError
+from local.examination.package import check_minilm
 from local.logs import logging_to
 from local.runtime import is_running
 from local.settings import Settings
@@ -63,6 +64,9 @@ async def _interactive(settings: Settings) -> None:
 
 async def _with_chat(settings: Settings) -> None:
     output = Output()
+    weights = check_minilm(settings.memory)
+    if weights.verdict != "ok":
+        output.console.print(f"[dim]{shown(f'{weights.name}: {weights.detail}')}[/]")
     async with AsyncExitStack() as resources:
         with output.console.status("Starting …"):
             logs = settings.memory.data_dir / "logs"

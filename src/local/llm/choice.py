@@ -1,45 +1,80 @@
 """Which model answers in conversations, and which one answers with data.
 
-With `auto` a machine without Ollama still has a stack that works: rules answer, and what only a
-model can do is left out.
+With `auto` a machine without any has a stack that works: rules answer, and what only a model can do
+is left out. An endpoint is taken without an answer of it, since one elsewhere comes and goes: what
+it is asked meanwhile fails with its reason, and what is in the backlog waits.
 """
+
+from typing import Literal
 
 import structlog
 
+from local.endpoint.address import Endpoint, endpoint_of
 from local.errors import ModelError, without_credentials
 from local.llm.models import ChatModel, StructuredModel
 from local.llm.ollama import OllamaModel
+from local.llm.openai import OpenAIModel
 from local.llm.rules import RulesModel
-from local.settings import ChatChoice
+from local.settings import GeneratorSettings
 
 log = structlog.get_logger()
 
 
-async def choose_chat_model(
-    preference: ChatChoice,
-    *,
-    model: str,
-    temperature: float,
-    context_size: int,
-    ollama_url: str,
-) -> ChatModel:
-    """Open the chat model: with `auto` that of Ollama if it is there, else the rules.
+def provider_of(settings: GeneratorSettings) -> Literal["ollama", "openai", "rules"]:
+    """Who is asked for models, if anybody."""
+    if settings.chat == "auto":
+        return "openai" if settings.openai_url is not None else "ollama"
+    return settings.chat
+
+
+def chat_endpoint(settings: GeneratorSettings) -> Endpoint:
+    """The endpoint that the settings name.
 
     Raises:
-        ConfigError: `ollama_url` is not a URL.
+        ConfigError: They name none, or one that cannot be used.
+    """
+    return endpoint_of(settings.openai_url, settings.openai_key, "config/generator.yaml")
+
+
+async def choose_chat_model(settings: GeneratorSettings) -> ChatModel:
+    """Open the chat model: with `auto` the endpoint's, that of Ollama if it is there, or the rules.
+
+    Raises:
+        ConfigError: The address is not a URL, or the key is not there.
         ModelError: With `ollama`, there is no server, or it lacks a model that calls tools.
     """
-    if preference == "rules":
-        return _chosen(RulesModel(), reason="asked for")
+    match provider_of(settings):
+        case "rules":
+            return _chosen(RulesModel(), reason="asked for")
+        case "openai":
+            return await _endpoints_model(settings)
+        case "ollama":
+            return await _ollamas_model(settings)
+
+
+async def _endpoints_model(settings: GeneratorSettings) -> ChatModel:
+    endpoint = chat_endpoint(settings)
+    model = await OpenAIModel.open(
+        settings.model, temperature=settings.temperature, endpoint=endpoint
+    )
+    if problem := await _problem(model):
+        log.warning("chat_model_unavailable", model=model.name, reason=problem)
+    return _chosen(model, reason=f"of the endpoint {endpoint.shown}")
+
+
+async def _ollamas_model(settings: GeneratorSettings) -> ChatModel:
     try:
-        chat_model = await OllamaModel.open(
-            model, temperature=temperature, context_size=context_size, url=ollama_url
+        model = await OllamaModel.open(
+            settings.model,
+            temperature=settings.temperature,
+            context_size=settings.context_size,
+            url=settings.ollama_url,
         )
     except ModelError as error:
-        if preference == "ollama":
+        if settings.chat == "ollama":
             raise
         return _chosen(RulesModel(), reason=str(error))
-    return _chosen(chat_model, reason=f"Ollama at {without_credentials(ollama_url)} has it")
+    return _chosen(model, reason=f"Ollama at {without_credentials(settings.ollama_url)} has it")
 
 
 def _chosen(chat_model: ChatModel, *, reason: str) -> ChatModel:
@@ -47,35 +82,59 @@ def _chosen(chat_model: ChatModel, *, reason: str) -> ChatModel:
     return chat_model
 
 
-async def open_structured_model(
-    preference: ChatChoice, *, model: str, context_size: int, ollama_url: str
-) -> StructuredModel | None:
-    """Open the model that answers with data.
+async def _problem(model: OpenAIModel) -> str | None:
+    """Why a model of an endpoint cannot be asked just now."""
+    try:
+        return None if await model.has() else "The endpoint does not have it."
+    except ModelError as error:
+        return str(error)
 
-    None if none is wanted or, with `auto`, none is there.
+
+async def open_structured_model(settings: GeneratorSettings, model: str) -> StructuredModel | None:
+    """Open a model that answers with data; None if none is wanted, or the server lacks it.
 
     Args:
-        preference: With `rules`, no model is asked for anything.
+        settings: Where models are; with `rules`, none is asked for anything. With another context
+            size than the chat model's Ollama would load the same model twice.
         model: Empty for none.
-        context_size: That of the chat model if both are the same model. With another size Ollama
-            would load it twice.
-        ollama_url: Address of the server.
 
     Raises:
-        ConfigError: `ollama_url` is not a URL.
-        ModelError: With `ollama`, there is no server, or it lacks the model.
+        ConfigError: The address is not a URL, or the key is not there.
     """
-    if preference == "rules" or not model:
+    provider = provider_of(settings)
+    if provider == "rules" or not model:
         log.info("no_structured_model", reason="not asked for")
         return None
     try:
-        opened = await OllamaModel.open(
-            model, temperature=0, context_size=context_size, url=ollama_url, needs="completion"
+        opened = await (_structured_ollama if provider == "ollama" else _structured_openai)(
+            settings, model
         )
     except ModelError as error:
-        if preference == "ollama":
-            raise
         log.info("no_structured_model", reason=str(error))
         return None
     log.info("structured_model_chosen", model=opened.name)
+    return opened
+
+
+async def _structured_ollama(settings: GeneratorSettings, model: str) -> StructuredModel:
+    return await OllamaModel.open(
+        model,
+        temperature=0,
+        context_size=settings.context_size,
+        url=settings.ollama_url,
+        needs="completion",
+    )
+
+
+async def _structured_openai(settings: GeneratorSettings, model: str) -> StructuredModel:
+    """One that is out of reach is opened, so that what it is to read waits for it."""
+    opened = await OpenAIModel.open(model, temperature=0, endpoint=chat_endpoint(settings))
+    try:
+        there = await opened.has()
+    except ModelError as error:
+        log.warning("structured_model_unavailable", model=model, reason=str(error))
+        return opened
+    if not there:
+        await opened.close()
+        raise ModelError(f"The endpoint does not have the model {model}.")
     return opened

@@ -23,7 +23,7 @@ from local.errors import (
     echoed,
     without_credentials,
 )
-from local.llm.framing import schema_of, system_prompt, user_prompt
+from local.llm.framing import decoded_answer, schema_of, system_prompt, user_prompt
 from local.llm.models import ChatChunk, ChatMessage, ToolCall, ToolDefinition, Usage
 from local.telemetry import CountTokens, model_call
 
@@ -155,7 +155,7 @@ class OllamaModel:
                     options={**self._options, "temperature": 0},
                 )
             used(answer.prompt_eval_count or 0, answer.eval_count or 0)
-            decoded = _decoded(answer.message.content or "", into)
+            decoded = decoded_answer(answer.message.content or "", into)
             if decoded is not None:
                 return decoded
             log.info("answer_of_another_shape", model=self.name, think=think)
@@ -254,15 +254,6 @@ def _usage(part: ChatResponse) -> Usage | None:
     if not part.prompt_eval_count:
         return None
     return Usage(prompt_tokens=part.prompt_eval_count, answer_tokens=part.eval_count or 0)
-
-
-def _decoded(content: str, into: type[T]) -> T | None:
-    """Decode the object in a text, which may stand in a code block; None if that fails."""
-    json = content[content.find("{") : content.rfind("}") + 1]
-    try:
-        return msgspec.json.decode(json, type=into)
-    except (msgspec.DecodeError, RecursionError):
-        return None
 
 
 @contextmanager

@@ -23,6 +23,8 @@ class VectorHits(msgspec.Struct, kw_only=True):
     """Best first. Hits with a cosine below `min_score` are noise with this embedder.
 
     `question` is the vector of the text that was searched for; `cached`: it was known already.
+    Unrelated texts have a cosine of about `floor`; what counts, and `min_score`, is the share of
+    what lies above it.
     """
 
     hits: list[VectorHit]
@@ -30,6 +32,7 @@ class VectorHits(msgspec.Struct, kw_only=True):
     embedder: str
     question: bytes = b""
     cached: bool = False
+    floor: float = 0.0
 
 
 class VectorItem(msgspec.Struct, kw_only=True, omit_defaults=True):

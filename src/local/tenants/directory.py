@@ -70,6 +70,19 @@ class Entries(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
             checked_tenant_name(name)
         return entries
 
+    def token_key(self, tenant: str) -> TokenKey:
+        """The key that a tenant's tokens are signed with now.
+
+        Raises:
+            ConfigError: It has none.
+        """
+        if tokens := self.tenants[tenant].tokens:
+            return tokens[-1]
+        raise ConfigError(
+            f"{tenant} has no key for tokens.",
+            remedy=f"Make one: `local2 tenants rotate {tenant}`.",
+        )
+
     def write(self, folder: Path) -> None:
         """Put it in the place of what the folder's file says."""
         write_secret(folder / FILE, yaml.safe_dump(msgspec.to_builtins(self), sort_keys=False))

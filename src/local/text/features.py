@@ -6,6 +6,7 @@ conversations; docs/recall.md has the weights.
 """
 
 import re
+import unicodedata
 from collections import Counter
 from collections.abc import Sequence
 from datetime import datetime
@@ -14,6 +15,7 @@ from typing import NamedTuple
 
 from local.text.keywords import density, stems, words
 from local.text.sentences import is_question, sentences
+from local.text.unspaced import UNSPACED, characters_and_pairs
 
 HEAD = 800
 """Characters of the beginning, by which coverage and density are measured: the longer a text, the
@@ -55,6 +57,7 @@ _WISH = re.compile(
     r"|be\s+sure\s+to)\b",
     re.IGNORECASE,
 )
+_PAIR = re.compile(f" ([{UNSPACED}]+)=")
 
 
 class Features(NamedTuple):
@@ -70,13 +73,13 @@ class Features(NamedTuple):
 
 def features(content: str, *, topic: str | None, label: str | None, at: datetime) -> Features:
     """Read a record. Topic and label count as its first words, its day as a part of the head."""
-    named = words(" ".join(name for name in (topic, label) if name))
+    named = words(" ".join(name for name in (topic, label) if name), characters_and_pairs)
     day = f"{at.day} {MONTHS[at.month - 1]} {at.year}"
-    head = words(content[:HEAD])
+    head = words(content[:HEAD], characters_and_pairs)
     beginning = sentences(content[:STATEMENT_CHARACTERS])
     statements = words("\n".join(one for one in beginning if not is_question(one)))
     return Features(
-        stems=_counted([*named, *head, *words(day)], words(content[HEAD:])),
+        stems=_counted([*named, *head, *words(day)], words(content[HEAD:], characters_and_pairs)),
         length=len(content),
         density=density(head),
         firsthand=min(sum(word in FIRST_PERSON for word in statements), MAX_FIRSTHAND),
@@ -88,6 +91,16 @@ def features(content: str, *, topic: str | None, label: str | None, at: datetime
 def features_of(content: str, *, topic: str | None, label: str | None, event_time: str) -> Features:
     """The same as `features`, from the columns of a record."""
     return features(content, topic=topic, label=label, at=datetime.fromisoformat(event_time))
+
+
+def pairs_of(stems: str) -> str | None:
+    """Those of a text without spaces, each once, for the full-text index, which finds no such word.
+
+    Stems have the accents of their letters behind them, where they have any.
+    """
+    if stems.isascii():
+        return None
+    return " ".join(_PAIR.findall(unicodedata.normalize("NFC", stems))) or None
 
 
 def _names_a_time(statements: Sequence[str]) -> bool:

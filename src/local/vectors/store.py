@@ -261,6 +261,7 @@ class VectorStore:
         return VectorHits(
             hits=hits,
             min_score=embedder.min_score,
+            floor=embedder.floor,
             embedder=embedder.name,
             question=vector.tobytes(),
         )

@@ -87,6 +87,7 @@ def ranked(
         "question": b"",
         "embedder": "",
         "min_score": 0.0,
+        "floor": 0.0,
         "waiting": False,
         "problem": None,
     }

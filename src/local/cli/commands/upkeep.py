@@ -34,10 +34,19 @@ def doctor(
     deep: Annotated[
         bool, typer.Option("--deep", help="Also read all of the ledger, while no stack runs.")
     ] = False,
+    ready: Annotated[
+        bool,
+        typer.Option("--ready", help="Only ask the stack whether it serves; exit 1 if not."),
+    ] = False,
     json: Json = False,
 ) -> None:
     """Check that everything is there, and say how to mend what is not."""
     with command(context.obj, json=json) as (settings, output):
+        if ready:
+            from local.cli.ready import ready as ask
+
+            ask(settings, output)
+            return
         from local.cli.upkeep import doctor as run
 
         run(settings, output, deep=deep)
@@ -49,8 +58,8 @@ def reindex(
     embedder: Annotated[
         str | None,
         typer.Option(
-            help="Change to another embedder, while the present one serves: minilm, or a model "
-            "of Ollama's; the present one gives that up."
+            help="Change to another embedder, while the present one serves: minilm, a model of "
+            "Ollama's, or openai:MODEL of an endpoint; the present one gives that up."
         ),
     ] = None,
     wait: Annotated[

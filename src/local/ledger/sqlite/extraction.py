@@ -83,7 +83,7 @@ class Extractions:
             return
         place = place_word(self._rows.tenant, Place(fact.scope, fact.owner, "fact"))
         any_word = " OR ".join(f'"{word}"' for word in words)
-        match = f"{{content topic}}: ({any_word}) AND places: {place}"
+        match = f"{{content topic pairs}}: ({any_word}) AND places: {place}"
         for row in self._rows.execute(connection, "facts_like", match=match, limit=LIKE):
             if standing is None or row["id"] != standing.id:
                 yield record_of(row)

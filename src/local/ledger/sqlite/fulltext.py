@@ -29,7 +29,7 @@ MARGIN = 1.5
 GROWTH = 1.25
 """Of the table, after which words are counted again."""
 
-COLUMNS = "{content topic label said}"
+COLUMNS = "{content topic label said pairs}"
 
 
 class FullText:

@@ -7,6 +7,7 @@ and the features of records that an older local2 stored, which ranking reads its
 import asyncio
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 
 import structlog
@@ -39,7 +40,7 @@ from local.ledger.sqlite.sql import migrations
 from local.ledger.sqlite.tombstones import Tombstones
 from local.ledger.sqlite.turns import Turns
 from local.ledger.sqlite.upkeep import Upkeep
-from local.text.features import features_of
+from local.text.features import features_of, pairs_of
 
 COUNTED = "record"
 """Records are superseded or erased to a shell, and never deleted."""
@@ -125,7 +126,8 @@ async def backfill(rows: TenantRows) -> None:
             return
         after = done = 0
         while page := await rows.all("without_features", after=after, limit=PAGE):
-            await rows.change_each("keep_features", await asyncio.to_thread(_read, page))
+            read = await asyncio.to_thread(_read, page)
+            await rows.write(partial(_keep, rows, read))
             after, done = page[-1]["row"], done + len(page)
     except StorageError as error:  # the next start tries again
         log.warning("features_delayed", reason=str(error))
@@ -134,15 +136,23 @@ async def backfill(rows: TenantRows) -> None:
 
 
 def _read(page: list[Row]) -> list[Parameters]:
+    """Their features, beside what they were read from."""
     return [
         {
             "record": row["row"],
+            "content": row["content"],
             **features_of(
                 row["content"], topic=row["topic"], label=row["label"], event_time=row["event_time"]
             )._asdict(),
         }
         for row in page
     ]
+
+
+def _keep(rows: TenantRows, read: list[Parameters], connection: SqlConnection) -> None:
+    rows.execute_each(connection, "keep_features", read)
+    paired = ({**each, "pairs": pairs_of(each["stems"])} for each in read)
+    rows.execute_each(connection, "keep_pairs", (each for each in paired if each["pairs"]))
 
 
 async def unsound(database: Database) -> list[str]:

@@ -18,6 +18,7 @@ from local.ledger.records import (
     class_of,
     features_of,
     folded,
+    is_unspaced,
     principal_of,
     stamp,
 )
@@ -27,6 +28,7 @@ from local.ledger.tasks import OF_ACTIVE, TaskKind
 from local.protocol.envelope import utc_now
 from local.protocol.memories import RetiredWhy
 from local.protocol.payloads import Json
+from local.text.features import pairs_of
 
 SQL = statements()
 T = TypeVar("T")
@@ -180,11 +182,13 @@ class RecordRows:
             values["retired_at"] = stamp(record.retired_at) if record.retired_at else None
         else:
             values["stated_by"] = principal_of(record)
+        read = record.features or (features_of(record) if is_unspaced(record) else None)
+        values["pairs"] = pairs_of(read.stems) if read else None
         values["keywords"], values["queries"] = _json(record.keywords), _json(record.queries)
         added = self._rows.execute(connection, "insert_record", **values)
         if added.rowcount == 1:
             self._rows.refuse_excess(connection)
-            read = record.features or features_of(record)
+            read = read or features_of(record)
             self._rows.execute(
                 connection, "keep_features", record=added.lastrowid, **read._asdict()
             )

@@ -29,7 +29,7 @@ RECALLED_KINDS: tuple[Kind, ...] = ("chat_message", "tool_output", "document_chu
 """Episodes hold what messages hold, and have a search of their own."""
 SEARCHES = SlotLimits(requests=20, tenant_requests=16, user_requests=2)
 """More of them at once make no more of them a second, and each slower."""
-SEARCHES_OF_TENANTS = SlotLimits(requests=20, tenant_requests=4, user_requests=2)
+SEARCHES_OF_TENANTS = SlotLimits(requests=20, tenant_requests=2, user_requests=2)
 """Where tenants share a stack: one waits while a batch of another's questions is embedded, and 16
 take long (decision 0067)."""
 RERANKED = 20

@@ -10,7 +10,8 @@ import httpx
 import msgspec
 import structlog
 
-from local.errors import ConfigError, RerankError
+from local.endpoint.address import authorization, http_url
+from local.errors import RerankError
 from local.telemetry import model_call
 
 DEFAULT_PATH = "/rerank"
@@ -107,7 +108,7 @@ class HttpReranker:
             ConfigError: `url` is not an HTTP URL, or `key` cannot be sent in a header.
         """
         endpoint = _endpoint(url)
-        headers = {"Content-Type": "application/json", **_authorization(key)}
+        headers = {"Content-Type": "application/json", **authorization(key, "reranker_key")}
         # In a thread, because it reads the certificates of the system. No timeouts of its own:
         # they bound each read, and `rank` bounds the whole.
         client = await asyncio.to_thread(httpx.AsyncClient, headers=headers, timeout=None)
@@ -211,28 +212,8 @@ class Circuit:
 
 
 def _endpoint(url: str) -> httpx.URL:
-    try:
-        parsed = httpx.URL(url)
-    except httpx.InvalidURL as error:
-        raise _not_a_url() from error
-    if parsed.scheme not in {"http", "https"} or not parsed.host:
-        raise _not_a_url()
+    parsed = http_url(url, "reranker_url", example="http://127.0.0.1:8080/rerank")
     return parsed.copy_with(path=DEFAULT_PATH) if parsed.path == "/" else parsed
-
-
-def _not_a_url() -> ConfigError:
-    return ConfigError(  # without the URL, which may hold a password
-        "reranker_url is not an HTTP URL.",
-        remedy="Give the whole URL, such as http://127.0.0.1:8080/rerank.",
-    )
-
-
-def _authorization(key: str | None) -> dict[str, str]:
-    if key is None:
-        return {}
-    if not (key.isascii() and key.isprintable()):
-        raise ConfigError("reranker_key has characters that no HTTP header may hold.")
-    return {"Authorization": f"Bearer {key}"}
 
 
 def _ranking(answer: bytes, count: int) -> list[RerankedDocument]:

@@ -3,11 +3,12 @@ INSERT INTO record (tenant, id, kind, scope, owner, topic, folded_topic, label, 
                     memory_type, durability, importance, content, metadata, agent, session_id,
                     query_id, turn, stands_at, alias, pending, source_class, stated_by, summary,
                     keywords, queries, confidence, event_time, score, superseded_by, retired_at,
-                    retired_why, revision)
+                    retired_why, pairs, revision)
 VALUES (:tenant, :id, :kind, :scope, :owner, :topic, :folded_topic, :label, :role, :source_ref,
         :memory_type, :durability, :importance, :content, :metadata, :agent,
         :session_id, :query_id, :turn, :stands_at, :alias, :pending, :source_class, :stated_by, :summary,
         :keywords, :queries, :confidence, :event_time, :score, :superseded_by, :retired_at, :retired_why,
+        :pairs,
         (SELECT 1 + ifnull(max(revision), 0) FROM record
          WHERE tenant = :tenant AND place = 'p' || hex(:tenant) || 'x' || hex(:scope) || 'x'
                || hex(:owner) || 'x' || hex(:kind) || 'x'))
@@ -20,6 +21,11 @@ SELECT records, bytes FROM usage WHERE tenant = :tenant;
 INSERT INTO feature (record, stems, length, density, firsthand, timed, wish)
 VALUES (:record, :stems, :length, :density, :firsthand, :timed, :wish)
 ON CONFLICT DO NOTHING;
+
+-- Of a record that was erased meanwhile nothing is kept.
+-- name: keep_pairs
+UPDATE record SET pairs = :pairs
+WHERE tenant = :tenant AND row = :record AND content = :content;
 
 -- name: lacks_features
 SELECT (SELECT count(*) FROM record) > (SELECT count(*) FROM feature) AS lacking;

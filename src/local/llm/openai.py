@@ -1,0 +1,269 @@
+"""Models of an endpoint that speaks OpenAI's API, for conversations and for answers with data.
+
+Such endpoints differ in what they take. A parameter that one refuses is left out from then on, and
+a schema gives way to JSON of any form, and that to plain text.
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Sequence
+from contextlib import aclosing, contextmanager
+from functools import partial
+from typing import Self, TypeVar
+
+import httpx
+import msgspec
+import structlog
+
+from local.endpoint.address import Endpoint
+from local.endpoint.clients import AsyncEndpointClient
+from local.endpoint.failures import is_too_large, silent, unreachable, unreadable
+from local.errors import EndpointError, ModelError, ModelRefusedError, PromptTooLargeError, echoed
+from local.llm.framing import decoded_answer, schema_of, system_prompt, user_prompt
+from local.llm.models import ChatChunk, ChatMessage, ToolDefinition
+from local.llm.openai_messages import (
+    CallsInPieces,
+    Completion,
+    Json,
+    Message,
+    pieces_of,
+    strict,
+    to_chunk,
+    to_openai,
+    to_tools,
+)
+from local.telemetry import CountTokens, model_call
+
+PROVIDER = "openai"
+"""In traces: what the endpoint speaks, since nobody knows who it is."""
+CHAT = "chat/completions"
+PROBE_SECONDS = 2.0
+"""How long an endpoint may take to list its models; a start waits for it."""
+SILENCE_SECONDS = 120.0
+"""How long a model may say nothing: one on this machine reads a long prompt for a minute."""
+OPTIONAL = ("temperature", "stream_options")
+"""Parameters that some endpoints or models refuse, and others need."""
+FORMS = ("json_schema", "json_object", "text")
+SHAPES = 2
+"""How often an answer may have another shape than it was asked for."""
+
+T = TypeVar("T", bound=msgspec.Struct)
+R = TypeVar("R")
+
+log = structlog.get_logger()
+
+
+class _Listed(msgspec.Struct, frozen=True):
+    id: str
+
+
+class _List(msgspec.Struct, frozen=True):
+    data: list[_Listed]
+
+
+class OpenAIModel:
+    """A ChatModel and a StructuredModel; get it from `open`."""
+
+    def __init__(self, client: AsyncEndpointClient, model: str, *, temperature: float) -> None:
+        self.name = model
+        self._client = client
+        self._temperature = temperature
+        self._refused: set[str] = set()
+        self._form = 0
+        """The first of FORMS that was not refused."""
+
+    @classmethod
+    async def open(cls, model: str, *, temperature: float, endpoint: Endpoint) -> Self:
+        """Make the client. Nothing is sent yet: an endpoint may come and go."""
+        client = await AsyncEndpointClient.open(endpoint)
+        return cls(client, model, temperature=temperature)
+
+    async def listed(self, *, within: float = PROBE_SECONDS) -> list[str] | None:
+        """The models that the endpoint lists, None if it has no list.
+
+        Raises:
+            ModelError: It is out of reach, or refuses the key.
+        """
+        try:
+            answer = await self._client.get("models", within=within)
+            return [each.id for each in msgspec.json.decode(answer, type=_List).data]
+        except EndpointError as error:
+            if error.kind not in {"model", "refused"}:
+                raise _model_error(error) from error
+        except (msgspec.MsgspecError, RecursionError):
+            pass
+        return None
+
+    async def has(self, *, within: float = PROBE_SECONDS) -> bool:
+        """Whether the endpoint lists the model, or takes it although it does not.
+
+        Raises:
+            ModelError: It is out of reach, or refuses the key.
+        """
+        listed = await self.listed(within=within)
+        if listed is None or any(self.name in {name, name.rpartition("/")[2]} for name in listed):
+            return True
+        try:
+            await self._try(within)
+        except EndpointError as error:
+            if error.kind != "model":
+                raise _model_error(error) from error
+            return False
+        return True
+
+    async def tried(self, *, within: float) -> None:
+        """Ask for one word, since only that shows whether key and model are accepted.
+
+        Raises:
+            ModelError: They are not, or the endpoint is out of reach.
+        """
+        with self._as_model_errors():
+            await self._try(within)
+
+    async def stream(
+        self, messages: Sequence[ChatMessage], tools: Sequence[ToolDefinition]
+    ) -> AsyncGenerator[ChatChunk, None]:
+        body: Json = {
+            "messages": [to_openai(message) for message in messages],
+            "stream": True,
+            "stream_options": {"include_usage": True},
+            "temperature": self._temperature,
+        }
+        if offered := list(to_tools(tools)):
+            body["tools"] = offered
+        begin = partial(self._client.begin, CHAT, within=SILENCE_SECONDS)
+        calls, ended = CallsInPieces(), ""
+        with model_call("chat", self.name, PROVIDER) as used, self._as_model_errors():
+            async with aclosing(await self._asked(begin, body)) as response:
+                pieces = pieces_of(response.aiter_bytes())
+                while (piece := await self._next(pieces)) is not None:
+                    ended = ended or calls.take(piece)
+                    if piece.usage:
+                        used(piece.usage.prompt_tokens, piece.usage.completion_tokens)
+                    if chunk := to_chunk(piece):
+                        yield chunk
+            self._check_end(ended)
+            if whole := calls.whole():
+                yield ChatChunk(tool_calls=whole)
+
+    async def answer_as(
+        self, into: type[T], *, instruction: str, material: msgspec.Struct, within: float
+    ) -> T:
+        messages = [
+            {"role": "system", "content": system_prompt(into, instruction)},
+            {"role": "user", "content": user_prompt(material)},
+        ]
+        with model_call("chat", self.name, PROVIDER) as used:
+            try:
+                async with asyncio.timeout(within):
+                    return await self._decoded_answer(into, messages, used, within)
+            except TimeoutError as error:
+                raise ModelError(f"{self.name} did not answer within {within:g} s.") from error
+
+    async def close(self) -> None:
+        await self._client.close()
+
+    async def _try(self, within: float) -> None:
+        body = {"messages": [{"role": "user", "content": "Hi"}], "max_tokens": 1}
+        try:
+            await self._client.post(CHAT, {"model": self.name, **body}, within=within, attempts=1)
+        except EndpointError as error:
+            if error.kind != "refused":  # whoever refuses a parameter has accepted key and model
+                raise
+
+    async def _decoded_answer(
+        self, into: type[T], messages: list[Json], used: CountTokens, within: float
+    ) -> T:
+        for _ in range(SHAPES):
+            with self._as_model_errors():
+                answer = await self._answer(into, messages, within)
+            if answer.usage:
+                used(answer.usage.prompt_tokens, answer.usage.completion_tokens)
+            message = answer.choices[0].message if answer.choices else Message()
+            decoded = decoded_answer(message.content or "", into)
+            if decoded is not None:
+                return decoded
+            log.info("answer_of_another_shape", model=self.name, form=FORMS[self._form])
+        raise ModelRefusedError(
+            f"{self.name} answered in another shape than it was asked for.",
+            remedy="If it happens often, choose another model.",
+        )
+
+    async def _answer(self, into: type[T], messages: list[Json], within: float) -> Completion:
+        """Ask for the strictest form that the endpoint has not refused."""
+        body = {"messages": messages, "temperature": 0, **self._response_format(into)}
+        try:
+            answer = await self._asked(partial(self._client.post, CHAT, within=within), body)
+        except EndpointError as error:
+            if error.kind != "refused" or is_too_large(error) or self._form == len(FORMS) - 1:
+                raise
+        else:
+            return msgspec.json.decode(answer, type=Completion)
+        self._form += 1
+        log.info("answer_form_refused", model=self.name, instead=FORMS[self._form])
+        return await self._answer(into, messages, within)
+
+    def _response_format(self, into: type[T]) -> Json:
+        form = FORMS[self._form]
+        if form == "text":
+            return {}
+        if form == "json_object":
+            return {"response_format": {"type": form}}
+        schema = strict(schema_of(into))
+        named = {"name": into.__name__.strip("_"), "strict": True, "schema": schema}
+        return {"response_format": {"type": form, form: named}}
+
+    async def _asked(self, ask: Callable[[Json], Awaitable[R]], body: Json) -> R:
+        """Ask without what was refused before, and again without what is refused now."""
+        while True:
+            sent = {name: value for name, value in body.items() if name not in self._refused}
+            try:
+                return await ask({"model": self.name, **sent})
+            except EndpointError as error:
+                named = [name for name in OPTIONAL if name in sent and name in error.said]
+                if error.kind != "refused" or not named:
+                    raise
+            self._refused.update(named)
+            log.info("parameters_refused", model=self.name, parameters=named)
+
+    async def _next(self, pieces: AsyncGenerator[Completion, None]) -> Completion | None:
+        """The next piece of an answer; signs of life without one do not count."""
+        try:
+            async with asyncio.timeout(SILENCE_SECONDS):
+                piece = await anext(pieces, None)
+        except TimeoutError as error:
+            raise silent(self._client.endpoint, SILENCE_SECONDS) from error
+        if piece is not None and piece.error is not None:
+            endpoint = self._client.endpoint
+            said = endpoint.without_key(echoed(piece.error))
+            message = f"{endpoint.shown} broke off with an error."
+            raise EndpointError("failed", message, said=said, remedy="Ask again.")
+        return piece
+
+    def _check_end(self, reason: str) -> None:
+        if not reason:
+            shown = self._client.endpoint.shown
+            raise ModelError(f"{shown} broke off in the middle of an answer.", remedy="Ask again.")
+        if reason == "length":
+            log.warning("answer_cut_off", model=self.name)
+
+    @contextmanager
+    def _as_model_errors(self) -> Iterator[None]:
+        """Turn failures of the endpoint, and answers that are none, into our errors."""
+        endpoint = self._client.endpoint
+        try:
+            yield
+        except EndpointError as error:
+            raise _model_error(error) from error
+        except httpx.HTTPError as error:  # in the middle of an answer
+            raise _model_error(unreachable(endpoint, error)) from error
+        except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+            raise _model_error(unreadable(endpoint, error)) from error
+
+
+def _model_error(error: EndpointError) -> ModelError:
+    kind = ModelError
+    if error.kind == "refused":
+        kind = PromptTooLargeError if is_too_large(error) else ModelRefusedError
+    failed = kind(error.message, remedy=error.remedy, logged=error.logged)
+    failed.retry_after = error.retry_after
+    return failed

@@ -1,0 +1,181 @@
+"""Embeddings from an endpoint that speaks OpenAI's API."""
+
+import base64
+import binascii
+from collections.abc import Iterator, Sequence
+
+import msgspec
+import numpy as np
+
+from local.endpoint.address import Endpoint
+from local.endpoint.clients import EndpointClient
+from local.endpoint.failures import is_too_large, unreadable
+from local.errors import EndpointError, VectorError, VectorFaultError
+from local.vectors.known_models import KnownModel, known
+from local.vectors.matrix import FloatMatrix, unit_rows
+
+PREFIX = "openai:"
+"""Before the model in an embedder's name: another server may have a model of the same name."""
+QUERY_SECONDS = 8.0
+"""Searches wait less, and a start asks how things are within ten seconds."""
+DOCUMENT_SECONDS = 60.0
+PATIENCE = 2.0
+"""Seconds that a batch waits for an endpoint's rate limit: questions wait behind it. Whoever
+indexes comes again."""
+QUERY_ATTEMPTS = 2
+DOCUMENT_ATTEMPTS = 4
+SHORTEST = 200
+"""Characters to which a text that an endpoint finds too long is cut at least."""
+BROKEN = "See the endpoint's log, or choose another embedder and run `local2 reindex`."
+
+
+class _Embedding(msgspec.Struct, frozen=True):
+    embedding: str | list[float]
+    index: int | None = None
+
+
+class _Answer(msgspec.Struct, frozen=True):
+    data: list[_Embedding]
+
+
+class OpenAIEmbedder:
+    """An Embedder that needs its endpoint only when called, and tries it again after a failure."""
+
+    def __init__(
+        self, endpoint: Endpoint, model: str, form: KnownModel | None = None, *, batch: int = 32
+    ) -> None:
+        """`form`: what the model wants before a text, if not what is known of it.
+
+        `batch`: texts in one request.
+        """
+        self.name = PREFIX + model
+        self._model = model
+        self._form = form or known(model)
+        self._batch = batch
+        self._client = EndpointClient(endpoint)
+        self._dimensions: int | None = None
+        self._base64 = True
+        self._longest: int | None = None
+        """Characters of a text, once one was too long."""
+
+    @property
+    def min_score(self) -> float:
+        return self._form.min_score
+
+    @property
+    def floor(self) -> float:
+        return self._form.floor
+
+    @property
+    def dimensions(self) -> int:
+        """The length of a vector, which is asked of the model once.
+
+        Raises:
+            VectorError: The endpoint has not answered yet.
+        """
+        if self._dimensions is None:
+            self._dimensions = self.embed_queries(["dimensions"]).shape[1]
+        return self._dimensions
+
+    def embed_queries(self, texts: Sequence[str]) -> FloatMatrix:
+        prefix = self._form.query_prefix
+        batches = [
+            self._embed([prefix + text for text in texts[start : start + self._batch]], query=True)
+            for start in range(0, len(texts), self._batch)
+        ]
+        return np.concatenate(batches) if batches else np.empty((0, self.dimensions), np.float32)
+
+    def embed_documents(self, texts: Sequence[str]) -> Iterator[tuple[list[int], FloatMatrix]]:
+        """Yield positions in `texts` with their vectors, shortest texts first."""
+        order = sorted(range(len(texts)), key=lambda position: len(texts[position]))
+        prefix = self._form.document_prefix
+        for start in range(0, len(order), self._batch):
+            positions = order[start : start + self._batch]
+            yield positions, self._embed([prefix + texts[i] for i in positions], query=False)
+
+    def close(self) -> None:
+        self._client.close()
+
+    def _embed(self, texts: list[str], *, query: bool) -> FloatMatrix:
+        """Embed a batch; halves of it if it is too large as a whole, and a text's beginning."""
+        inputs = [text[: self._longest] for text in texts]
+        try:
+            return self._vectors(inputs, query=query)
+        except EndpointError as error:
+            if is_too_large(error) and len(inputs) > 1:
+                half = len(inputs) // 2
+                parts = inputs[:half], inputs[half:]
+                return np.concatenate([self._embed(part, query=query) for part in parts])
+            if is_too_large(error) and len(inputs[0]) // 2 >= SHORTEST:
+                self._longest = len(inputs[0]) // 2
+                return self._embed(inputs, query=query)
+            raise self._failed(error, len(inputs)) from error
+
+    def _vectors(self, inputs: list[str], *, query: bool) -> FloatMatrix:
+        answer = self._answer(inputs, query=query)
+        try:
+            with np.errstate(over="ignore"):  # becomes infinite, and is refused below
+                vectors = _matrix(msgspec.json.decode(answer, type=_Answer).data)
+        except (msgspec.MsgspecError, RecursionError, ValueError, binascii.Error) as error:
+            raise unreadable(self._client.endpoint, error) from error
+        if wrong := self._wrong(vectors, len(inputs)):
+            raise EndpointError(
+                "failed",
+                f"{self._client.endpoint.shown} answered {wrong} for {len(inputs)} texts.",
+                remedy=BROKEN,
+            )
+        return unit_rows(vectors)
+
+    def _answer(self, inputs: list[str], *, query: bool) -> bytes:
+        """In base64, which is a third as long, unless the endpoint refuses it."""
+        form = "base64" if self._base64 else "float"
+        try:
+            return self._client.post(
+                "embeddings",
+                {"model": self._model, "input": inputs, "encoding_format": form},
+                within=QUERY_SECONDS if query else DOCUMENT_SECONDS,
+                patience=PATIENCE,
+                attempts=QUERY_ATTEMPTS if query else DOCUMENT_ATTEMPTS,
+            )
+        except EndpointError as error:
+            if not (self._base64 and error.kind == "refused" and _names_encoding(error.said)):
+                raise
+        self._base64 = False
+        return self._answer(inputs, query=query)
+
+    def _wrong(self, vectors: FloatMatrix, texts: int) -> str | None:
+        """What is wrong with an answer that has the right form, or None."""
+        if len(vectors) != texts:
+            return f"{len(vectors)} vectors"
+        length = vectors.shape[1]
+        if not length or length != (self._dimensions or length):
+            return f"vectors of {length} numbers"
+        return None if np.isfinite(vectors).all() else "vectors that are not finite"
+
+    def _failed(self, error: EndpointError, texts: int) -> VectorError:
+        """A refusal is the fault of what it refused, anything else of the endpoint."""
+        kind = VectorFaultError if error.kind == "refused" else VectorError
+        failed = kind(
+            f"{self._model} did not embed {texts} texts: {error.message}",
+            remedy=error.remedy or BROKEN,
+            logged=f"{self._model} did not embed {texts} texts: {error.logged}",
+        )
+        failed.retry_after = error.retry_after
+        return failed
+
+
+def _names_encoding(said: str) -> bool:
+    return "encoding" in said.lower() or "base64" in said.lower()
+
+
+def _matrix(embeddings: list[_Embedding]) -> FloatMatrix:
+    """One vector a row, in the order of their texts."""
+    if all(each.index is not None for each in embeddings):
+        embeddings = sorted(embeddings, key=lambda each: each.index or 0)
+    rows = [
+        np.frombuffer(base64.b64decode(each.embedding, validate=True), "<f4")
+        if isinstance(each.embedding, str)
+        else np.array(each.embedding, np.float32)
+        for each in embeddings
+    ]
+    return np.stack(rows).astype(np.float32, copy=False) if rows else np.empty((0, 0), np.float32)

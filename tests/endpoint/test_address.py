@@ -1,0 +1,61 @@
+"""Endpoints as settings name them; a key comes from the environment or a file, and stays there."""
+
+from pathlib import Path
+
+import pytest
+
+from local.endpoint.address import Endpoint, endpoint_of
+from local.errors import ConfigError
+
+URL = "http://127.0.0.1:8080/v1"
+MARK = "sk-mark"
+
+
+def test_a_key_comes_from_the_environment_or_from_a_file(tmp_path: Path) -> None:
+    file = tmp_path / "key"
+    file.write_text(f"{MARK}\n")
+    of_variable = endpoint_of(URL, "SOME_KEY", "config/x.yaml", {"SOME_KEY": f" {MARK} "})
+    of_file = endpoint_of(URL, str(file), "config/x.yaml", {})
+    none = endpoint_of(URL, None, "config/x.yaml", {"OPENAI_API_KEY": MARK})
+
+    assert of_variable == of_file
+    assert of_file.headers["Authorization"] == f"Bearer {MARK}"
+    assert "Authorization" not in none.headers
+    assert MARK not in f"{of_file!r} {of_file} {of_file.shown}"
+
+
+@pytest.mark.parametrize("named", [MARK, f"/{MARK}", f"~{MARK}/x", f"{MARK}\0"])
+def test_a_key_that_is_not_there_is_an_error_that_does_not_repeat_what_may_be_one(
+    named: str,
+) -> None:
+    with pytest.raises(ConfigError, match=r"openai_key in config/x\.yaml") as caught:
+        endpoint_of(URL, named, "config/x.yaml", {})
+    assert MARK not in str(caught.value)
+    assert caught.value.remedy
+
+
+@pytest.mark.parametrize("key", ["sk-é", "sk-a\nb", "sk-\x7f"])
+def test_a_key_that_no_header_can_hold_is_refused(key: str) -> None:
+    with pytest.raises(ConfigError, match="no HTTP header") as caught:
+        endpoint_of(URL, "K", "config/x.yaml", {"K": key})
+    assert "sk-" not in str(caught.value)
+
+
+@pytest.mark.parametrize("url", [None, "", "127.0.0.1:8080", "ftp://h/v1", f"http://u:{MARK}@[::1"])
+def test_an_address_that_is_none_is_a_mistake_in_the_settings(url: str | None) -> None:
+    with pytest.raises(ConfigError, match=r"config/x\.yaml") as caught:
+        endpoint_of(url, None, "config/x.yaml", {})
+    assert MARK not in str(caught.value)
+    assert "openai_url" in str(caught.value) or "http://127.0.0.1:8080/v1" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("base", "full"),
+    [
+        (URL, f"{URL}/models"),
+        (f"{URL}/", f"{URL}/models"),
+        ("https://h/openai/v1?api-version=1", "https://h/openai/v1/models?api-version=1"),
+    ],
+)
+def test_operations_stand_under_the_base_url(base: str, full: str) -> None:
+    assert str(Endpoint(url=base, settings="x").at("models")) == full

@@ -1,0 +1,86 @@
+"""Full text of texts without spaces: in older ledgers, and without effect on others' scores."""
+
+from functools import partial
+from pathlib import Path
+
+from local.ledger.door import Ledger
+from local.ledger.sqlite.database import Database, SqlConnection
+from local.ledger.sqlite.sql import migrations
+
+CHINESE, ENGLISH = "我喜欢深色主题。", "Richard prefers dark themes — in every editor."
+TEXTS = (
+    "The staging server runs on port 8443.",
+    "The server of the database runs on another port, and another server beside it.",
+    "Dark themes are easier on the eyes.",
+    ENGLISH,
+)
+QUERIES = ("server", "server OR port", "dark OR themes OR port", '"staging server"', "editor")
+BEFORE = [file for file in migrations() if file.name < "0016"]
+
+
+def insert(connection: SqlConnection, *texts: str) -> int:
+    """As an older local2 did: features of whole runs, and no pairs."""
+    for number, text in enumerate(texts):
+        connection.execute(
+            "INSERT INTO record (tenant, id, kind, scope, owner, content, event_time)"
+            " VALUES ('default', ?, 'fact', 'user', 'ada', ?, '2026-05-02T14:23:01.000+00:00')",
+            (f"f{number}", text),
+        )
+    return connection.execute(
+        "INSERT INTO feature SELECT row, ' old=1 | ', length(content), 0.5, 0, 0, 0 FROM record"
+    ).rowcount
+
+
+def scores(connection: SqlConnection, query: str) -> list[tuple[int, float]]:
+    """As `search_text` asks for them."""
+    return [
+        (row, score)
+        for row, score in connection.execute(
+            "SELECT rowid, bm25(record_text, 1, 1, 1, 1, 0) FROM record_text"
+            " WHERE record_text MATCH ? ORDER BY rowid",
+            (query,),
+        )
+    ]
+
+
+async def test_an_older_ledger_has_its_pairs_once_its_features_are_read(tmp_path: Path) -> None:
+    file = tmp_path / "old.sqlite3"
+    async with Database.open(file, BEFORE) as old:
+        await old.write(lambda c: insert(c, CHINESE, ENGLISH))
+    async with Database.open(file, migrations()) as database:
+        ledger = Ledger(database, "default")
+        await ledger.backfill()
+
+        found = await database.read(lambda c: scores(c, "主题"))
+        stems = await database.read(
+            lambda c: [row[0] for row in c.execute("SELECT stems FROM feature ORDER BY record")]
+        )
+
+        assert [row for row, _ in found] == [1]
+        assert " 主题=1 " in stems[0]
+        assert stems[1] == " old=1 | "  # a dash is no run: nothing is read again
+        assert await ledger.unsound() == []
+
+
+async def test_a_record_that_was_erased_meanwhile_gets_no_pairs(tmp_path: Path) -> None:
+    async with Database.open(tmp_path / "new.sqlite3", migrations()) as database:
+        await database.write(lambda c: insert(c, CHINESE))
+        rows = Ledger(database, "default")._rows
+        erased = {"record": 1, "content": "Another text.", "pairs": "深色"}
+
+        assert await rows.change("keep_pairs", **erased) == 0
+
+
+async def test_scores_of_texts_with_spaces_are_what_they_were(tmp_path: Path) -> None:
+    async with (
+        Database.open(tmp_path / "old.sqlite3", BEFORE) as old,
+        Database.open(tmp_path / "new.sqlite3", migrations()) as new,
+    ):
+        for database in (old, new):
+            await database.write(lambda c: insert(c, *TEXTS))
+
+        for query in QUERIES:
+            asked = partial(scores, query=query)
+            before, after = [await database.read(asked) for database in (old, new)]
+            assert before, query
+            assert after == before

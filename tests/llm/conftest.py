@@ -1,0 +1,11 @@
+"""What tests of models share."""
+
+import pytest
+
+from local.endpoint import retries
+
+
+@pytest.fixture
+def quick_retries(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is sent again is sent at once."""
+    monkeypatch.setattr(retries, "FIRST_PAUSE", 0.001)

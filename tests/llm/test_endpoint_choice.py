@@ -1,0 +1,74 @@
+"""An endpoint is taken where one is named, and whether it answers changes nothing at the start."""
+
+import pytest
+from structlog.testing import capture_logs
+
+from local.errors import ConfigError
+from local.llm.choice import choose_chat_model, open_structured_model
+from local.settings import ChatChoice, GeneratorSettings
+from stand_ins.openai_server import OpenAIStandIn
+
+pytestmark = pytest.mark.usefixtures("quick_retries")
+
+
+def settings(
+    server: OpenAIStandIn, chat: ChatChoice = "openai", model: str = "gemma4"
+) -> GeneratorSettings:
+    return GeneratorSettings(chat=chat, model=model, openai_url=server.url)
+
+
+@pytest.mark.parametrize("chat", ["auto", "openai"])
+async def test_an_endpoint_is_taken_where_one_is_named(
+    openai: OpenAIStandIn, chat: ChatChoice
+) -> None:
+    with capture_logs() as logs:
+        model = await choose_chat_model(settings(openai, chat))
+    await model.close()
+
+    assert model.name == "gemma4"
+    assert [(log["event"], log["reason"]) for log in logs] == [
+        ("chat_model_chosen", f"of the endpoint {openai.url}")
+    ]
+
+
+async def test_asking_for_an_endpoint_without_naming_one_is_a_mistake_in_the_settings() -> None:
+    with pytest.raises(ConfigError, match=r"generator\.yaml names no endpoint"):
+        await choose_chat_model(GeneratorSettings(chat="openai"))
+
+
+async def test_an_endpoint_that_cannot_be_asked_is_taken_with_a_warning(
+    openai: OpenAIStandIn,
+) -> None:
+    with capture_logs() as logs:
+        missing = await choose_chat_model(settings(openai, model="other"))
+        openai.stop()
+        down = await choose_chat_model(settings(openai))
+    for model in (missing, down):
+        await model.close()
+
+    reasons = [log["reason"] for log in logs if log["event"] == "chat_model_unavailable"]
+    assert reasons[0] == "The endpoint does not have it."
+    assert "No answer from" in reasons[1]
+
+
+async def test_a_model_that_the_endpoint_lacks_is_done_without(openai: OpenAIStandIn) -> None:
+    with capture_logs() as logs:
+        assert await open_structured_model(settings(openai), "other") is None
+
+    assert "does not have the model other" in logs[0]["reason"]
+
+
+@pytest.mark.parametrize("trouble", ["key", "down"])
+async def test_a_model_out_of_reach_is_opened_so_that_work_waits_for_it(
+    openai: OpenAIStandIn, trouble: str
+) -> None:
+    if trouble == "down":
+        openai.stop()
+    openai.key = "another"
+
+    with capture_logs() as logs:
+        model = await open_structured_model(settings(openai), "gemma4")
+
+    assert model is not None
+    await model.close()
+    assert logs[0]["event"] == "structured_model_unavailable"

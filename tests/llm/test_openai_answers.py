@@ -1,0 +1,186 @@
+"""Answers that are Structs, from OpenAI-compatible endpoints: in the strictest form they take."""
+
+import json
+import threading
+from collections.abc import AsyncIterator
+from typing import Literal
+
+import pytest
+from msgspec import Struct
+from structlog.testing import capture_logs
+
+from local.endpoint.address import Endpoint
+from local.errors import ModelError, ModelRefusedError, PromptTooLargeError
+from local.llm.openai import OpenAIModel
+from stand_ins.ollama_server import Reply
+from stand_ins.openai_server import Failure, OpenAIStandIn
+
+pytestmark = pytest.mark.usefixtures("quick_retries")
+CHAT = "chat/completions"
+
+
+class Fruit(Struct, frozen=True):
+    name: str
+    ripe: Literal["yes", "no"]
+    colour: str | None = None
+
+
+class Basket(Struct, frozen=True):
+    fruits: list[Fruit]
+
+
+class Material(Struct, frozen=True):
+    text: str
+
+
+BASKET = Basket(fruits=[Fruit(name="apple", ripe="yes")])
+
+
+@pytest.fixture
+async def model(openai: OpenAIStandIn) -> AsyncIterator[OpenAIModel]:
+    endpoint = Endpoint(url=openai.url, settings="config/generator.yaml")
+    opened = await OpenAIModel.open("gemma4", temperature=0.7, endpoint=endpoint)
+    yield opened
+    await opened.close()
+
+
+async def ask(model: OpenAIModel, *, within: float = 10) -> Basket:
+    return await model.answer_as(
+        Basket, instruction="List the fruits.", material=Material("An apple."), within=within
+    )
+
+
+async def test_the_schema_goes_along_as_strict_output_wants_it(
+    openai: OpenAIStandIn, model: OpenAIModel
+) -> None:
+    openai.script_json(BASKET)
+
+    assert await ask(model) == BASKET
+
+    (body,) = openai.bodies(CHAT)
+    asked = body["response_format"]
+    assert (asked["type"], asked["json_schema"]["strict"]) == ("json_schema", True)
+    assert body["temperature"] == 0
+    basket = asked["json_schema"]["schema"]
+    fruit = basket["properties"]["fruits"]["items"]
+    for each in (basket, fruit):
+        assert each["additionalProperties"] is False
+        assert each["required"] == list(each["properties"])
+    assert fruit["properties"]["ripe"] == {"enum": ["no", "yes"], "type": "string"}
+    assert not {"$ref", "default"} & set(json.dumps(basket).split('"'))
+
+
+@pytest.mark.parametrize(
+    ("refused", "form"),
+    [
+        pytest.param({"json_schema"}, {"type": "json_object"}, id="no schema"),
+        pytest.param({"json_schema", "json_object"}, None, id="no JSON"),
+    ],
+)
+async def test_a_form_that_is_refused_gives_way_and_is_not_tried_again(
+    openai: OpenAIStandIn, model: OpenAIModel, refused: set[str], form: object
+) -> None:
+    openai.refuses = refused
+    openai.script_json(BASKET, Reply(content=f"Here:\n```json\n{json.dumps({'fruits': []})}\n```"))
+
+    assert [await ask(model), await ask(model)] == [BASKET, Basket(fruits=[])]
+
+    bodies = openai.bodies(CHAT)
+    assert len(bodies) == len(refused) + 2
+    assert [body.get("response_format") for body in bodies[-2:]] == [form, form]
+
+
+@pytest.mark.parametrize(
+    "unreadable",
+    [
+        pytest.param("I see an apple.", id="prose"),
+        pytest.param("", id="nothing"),
+        pytest.param('{"fruits": [{"name": "apple", "ripe": "maybe"}]}', id="unknown word"),
+    ],
+)
+async def test_an_answer_of_another_shape_is_asked_for_once_more_and_then_an_error(
+    openai: OpenAIStandIn, model: OpenAIModel, unreadable: str
+) -> None:
+    openai.script_json(Reply(content=unreadable), BASKET)
+    assert await ask(model) == BASKET
+    openai.script_json(Reply(content=unreadable), Reply(content=unreadable))
+
+    with capture_logs() as logs, pytest.raises(ModelRefusedError, match="another shape") as caught:
+        await ask(model)
+
+    assert "apple" not in f"{caught.value} {logs}"
+
+
+async def test_what_passes_is_asked_again_within_the_time(
+    openai: OpenAIStandIn, model: OpenAIModel
+) -> None:
+    openai.fail_next(
+        Failure(status=503), Failure(status=429, headers={"Retry-After-Ms": "20"}), Failure()
+    )
+    openai.script_json(BASKET)
+
+    assert await ask(model) == BASKET
+    assert len(openai.requests) == 4
+
+
+async def test_after_four_failures_it_is_an_error_that_may_pass(
+    openai: OpenAIStandIn, model: OpenAIModel
+) -> None:
+    openai.fail_next(*4 * [Failure(status=500, message="out of memory")])
+
+    with pytest.raises(ModelError, match="out of memory") as caught:
+        await ask(model)
+
+    assert not isinstance(caught.value, ModelRefusedError)
+    assert "out of memory" not in caught.value.logged
+    assert len(openai.requests) == 4
+
+
+async def test_a_pause_longer_than_the_time_is_an_error_that_says_when_to_return(
+    openai: OpenAIStandIn, model: OpenAIModel
+) -> None:
+    openai.fail_next(Failure(status=429, headers={"Retry-After": "60"}))
+
+    for _ in range(2):
+        with pytest.raises(ModelError, match=r"asked again in \d+ s") as caught:
+            await ask(model)
+        assert caught.value.retry_after == pytest.approx(60, abs=30)
+
+    assert len(openai.requests) == 1
+
+
+async def test_a_model_that_takes_too_long_is_an_error_that_may_pass(
+    openai: OpenAIStandIn, model: OpenAIModel
+) -> None:
+    never = threading.Event()
+    openai.script_json(Reply(hold=never))
+
+    with pytest.raises(ModelError, match=r"within 0\.05 s") as caught:
+        await ask(model, within=0.05)
+    never.set()
+
+    assert not isinstance(caught.value, ModelRefusedError)
+
+
+@pytest.mark.parametrize("raw", [b"<html>", b"[]", b'{"choices": 7}', b'{"choices": [{"x"'])
+async def test_a_reply_that_is_none_is_an_error_that_may_pass(
+    openai: OpenAIStandIn, model: OpenAIModel, raw: bytes
+) -> None:
+    openai.script_json(Reply(raw=raw))
+
+    with pytest.raises(ModelError, match="cannot be read") as caught:
+        await ask(model)
+
+    assert type(caught.value) is ModelError
+    assert caught.value.remedy
+
+
+async def test_material_that_is_too_large_gives_up_no_form(
+    openai: OpenAIStandIn, model: OpenAIModel
+) -> None:
+    openai.fail_next(Failure(status=400, message="maximum context length is 8 tokens"))
+
+    with pytest.raises(PromptTooLargeError):
+        await ask(model)
+
+    assert len(openai.requests) == 1

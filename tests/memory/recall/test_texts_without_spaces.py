@@ -1,0 +1,120 @@
+"""Texts without spaces between words are found by them, with nobody to embed a question.
+
+Over the bus, in a memory that is searched whole and in one that is not.
+"""
+
+from collections.abc import Sequence
+
+import pytest
+
+from calling import RICHARD, answer
+from local.bus.connection import Connection
+from local.client.tools import call_tool
+from local.ledger.sqlite.database import Database, SqlConnection
+
+pytestmark = pytest.mark.usefixtures("either_size", "tools")
+
+CHINESE = (
+    "测试服务器运行在8443端口。",
+    "我在所有编辑器里都喜欢深色主题。",
+    "数据库密码保存在保险库里。",
+    "我养了一只猫。它喜欢睡觉。",
+    "团队每周二上午十点开会。",
+)
+JAPANESE = (
+    "テストサーバーはポート8443で動いています。",
+    "どのエディタでも暗いテーマが好きです。",
+    "経理の担当は田中さんです。",
+    "会議は毎週火曜日に始まります。",
+)
+
+
+async def remember(bus: Connection, facts: Sequence[str]) -> None:
+    for fact in facts:
+        args = {"content": fact, "scope": "user"}
+        result = await call_tool(bus, "remember_fact", args, caller=RICHARD)
+        assert result.ok, result.content
+
+
+async def found(bus: Connection, query: str) -> list[str]:
+    result = await call_tool(bus, "recall", {"query": query}, caller=RICHARD)
+    assert result.ok, result.content
+    assert result.data["degraded"]
+    return [item["content"] for item in result.data["items"]]
+
+
+@pytest.mark.parametrize(
+    ("query", "first"),
+    [
+        pytest.param("测试服务器用哪个端口?", 0, id="a question"),
+        pytest.param("主题 编辑器", 1, id="words in another order"),
+        pytest.param("密码在数据库的什么地方保存", 2, id="a sentence in another order"),
+        pytest.param("猫", 3, id="a single character within a sentence"),
+        pytest.param("我的猫呢?", 3, id="one between words of grammar"),
+        pytest.param("team meeting 团队", 4, id="mixed scripts"),
+        pytest.param("8443 端口", 0, id="a number"),
+    ],
+)
+async def test_a_chinese_fact_is_found(bus: Connection, query: str, first: int) -> None:
+    await remember(bus, CHINESE)
+
+    assert (await found(bus, query))[:1] == [CHINESE[first]]
+
+
+@pytest.mark.parametrize(
+    ("query", "first"),
+    [
+        pytest.param("サーバーはどのポートを使っていますか?", 0, id="a question"),
+        pytest.param("テーマ エディタ", 1, id="words in another order"),
+        pytest.param("経理は誰ですか?", 2, id="characters and particles"),
+        pytest.param("火曜日の会議", 3, id="two words in another order"),
+    ],
+)
+async def test_a_japanese_fact_is_found(bus: Connection, query: str, first: int) -> None:
+    await remember(bus, JAPANESE)
+
+    assert (await found(bus, query))[:1] == [JAPANESE[first]]
+
+
+async def test_a_korean_fact_is_found_with_another_particle(bus: Connection) -> None:
+    await remember(bus, ["회의는 화요일에 시작합니다.", "고양이를 키웁니다."])
+
+    assert (await found(bus, "고양이가 있나요?"))[:1] == ["고양이를 키웁니다."]
+
+
+async def test_a_thai_fact_is_found(bus: Connection) -> None:
+    await remember(bus, ["ฉันชอบกาแฟดำ", "ประชุมทุกวันอังคาร"])
+
+    assert (await found(bus, "กาแฟ"))[:1] == ["ฉันชอบกาแฟดำ"]
+
+
+async def test_a_common_character_alone_finds_nothing(bus: Connection) -> None:
+    await remember(bus, CHINESE)
+
+    assert await found(bus, "是的。我在。") == []
+    assert CHINESE[2] not in await found(bus, "我的猫在哪里?")
+
+
+async def test_one_character_in_common_does_not_stand_above_the_words_asked_for(
+    bus: Connection,
+) -> None:
+    await remember(bus, ["用户的数据很多。", "数字都要用逗号分开。", "据说明天会下雨。"])
+
+    assert (await found(bus, "数据"))[0] == "用户的数据很多。"
+    assert "据说明天会下雨。" not in await found(bus, "数据")
+
+
+def left(connection: SqlConnection) -> int:
+    """Rows that have a pair, and those that the full-text index finds by one."""
+    matched = "SELECT count(*) FROM record_text WHERE record_text MATCH '主题'"
+    kept = "SELECT count(*) FROM record WHERE pairs IS NOT NULL"
+    return sum(connection.execute(each).fetchone()[0] for each in (matched, kept))
+
+
+async def test_what_is_forgotten_leaves_no_pair(bus: Connection, database: Database) -> None:
+    await remember(bus, CHINESE[:2])
+    assert await database.read(left) == 1 + 2
+
+    await answer(bus, "forget", {"everything": True})
+
+    assert await database.read(left) == 0

@@ -1,0 +1,14 @@
+"""The examples of the docs, as a reader would copy them."""
+
+import re
+
+from commands import ROOT
+
+
+def python_in(page: str, naming: str) -> str:
+    """The one example in Python of a page that names something."""
+    text = (ROOT / page).read_text(encoding="utf-8")
+    (example,) = [
+        one for one in re.findall(r"```python\n(.*?)```", text, re.DOTALL) if naming in one
+    ]
+    return str(example)

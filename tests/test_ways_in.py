@@ -1,0 +1,34 @@
+"""The first minute of the docs, as a new user has it: in an empty folder, nothing running."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from commands import START_SECONDS
+from pages import python_in
+
+
+@pytest.mark.parametrize(
+    ("page", "printed"),
+    [
+        pytest.param("README.md", "Oslo\nAda prefers a window seat.\n", id="README"),
+        pytest.param("docs/ways-in.md", "We deploy on Tuesdays, never on Fridays.\n", id="ways in"),
+    ],
+)
+def test_an_example_in_python_prints_what_it_remembers(
+    tmp_path: Path, page: str, printed: str
+) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", python_in(page, "local2.connect")],
+        cwd=tmp_path,
+        env={**os.environ, "LOCAL2_HOME": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        timeout=START_SECONDS,
+        check=False,
+    )
+
+    assert (done.stdout, done.returncode) == (printed, 0), done.stderr

@@ -1,0 +1,58 @@
+"""What is known of an embedding model is found by any spelling of its name; settings go first."""
+
+from pathlib import Path
+
+import pytest
+
+from local.settings import MemorySettings, Settings
+from local.vectors.config import WorkerConfig
+from local.vectors.known_models import DEFAULT_MIN_SCORE, KNOWN_MODELS, known
+
+
+@pytest.mark.parametrize(
+    ("name", "model"),
+    [
+        ("nomic-embed-text:latest", "nomic-embed-text"),
+        ("nomic-ai/nomic-embed-text-v1.5", "nomic-embed-text"),
+        ("BAAI/bge-m3", "bge-m3"),
+        ("google/embeddinggemma-300m", "embeddinggemma"),
+        ("qwen3-embedding:0.6b", "qwen3-embedding"),
+        ("hf.co/Qwen/Qwen3-Embedding-0.6B-GGUF:Q8_0", "qwen3-embedding"),
+        ("intfloat/multilingual-e5-small", "multilingual-e5-small"),
+        ("jeffh/intfloat-multilingual-e5-large:f16", "multilingual-e5-large"),
+        ("multilingual-e5-large-instruct", "multilingual-e5-large-instruct"),
+        ("openai/text-embedding-3-small", "text-embedding-3-small"),
+        ("sentence-transformers/all-MiniLM-L6-v2", "all-minilm"),
+        ("all-minilm:latest", "all-minilm"),
+        ("mixedbread-ai/mxbai-embed-large-v1", "mxbai-embed-large"),
+    ],
+)
+def test_a_model_is_known_whatever_its_vendor_and_tag(name: str, model: str) -> None:
+    assert known(name).name == model
+
+
+@pytest.mark.parametrize("name", ["some-embedder", "bge-m31", "my/bge", ""])
+def test_of_other_models_nothing_is_known(name: str) -> None:
+    model = known(name)
+    assert (model.document_prefix, model.query_prefix, model.dimensions) == ("", "", None)
+    assert model.min_score == DEFAULT_MIN_SCORE
+
+
+def test_each_model_is_known_once() -> None:
+    assert len({model.name for model in KNOWN_MODELS}) == len(KNOWN_MODELS)
+    assert all(known(model.name) is model for model in KNOWN_MODELS)
+
+
+def test_settings_go_before_what_is_known_of_the_configured_model_only(tmp_path: Path) -> None:
+    memory = MemorySettings(embedding_model="bge-m3", query_prefix="Q: ", data_dir=tmp_path)
+    config = WorkerConfig.of(Settings(memory=memory), "nats://127.0.0.1", "", None)
+    assert config.form_of("bge-m3:latest").query_prefix == "Q: "
+    assert config.form_of("bge-m3").document_prefix == ""
+    assert config.form_of("nomic-embed-text").query_prefix == "search_query: "
+
+
+def test_an_empty_setting_takes_a_known_prefix_away() -> None:
+    memory = MemorySettings(document_prefix="")
+    config = WorkerConfig.of(Settings(memory=memory), "nats://127.0.0.1", "", None)
+    assert config.form_of("nomic-embed-text").document_prefix == ""
+    assert config.form_of("nomic-embed-text").query_prefix == "search_query: "

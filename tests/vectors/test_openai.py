@@ -1,0 +1,254 @@
+"""Texts become vectors at OpenAI-compatible endpoints, and every failure is a VectorError."""
+
+import struct
+from base64 import b64encode
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+from local.endpoint import retries
+from local.endpoint.address import Endpoint
+from local.errors import VectorError, VectorFaultError
+from local.vectors import openai as adapter
+from local.vectors.known_models import KnownModel
+from local.vectors.openai import OpenAIEmbedder
+from stand_ins.ollama_server import embed
+from stand_ins.openai_server import Failure, OpenAIStandIn
+
+MODEL = "nomic-embed-text"
+
+
+@pytest.fixture(autouse=True)
+def quick_retries(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(retries, "FIRST_PAUSE", 0.001)
+
+
+@pytest.fixture
+def embedder(openai: OpenAIStandIn) -> Iterator[OpenAIEmbedder]:
+    embedder = make(openai)
+    yield embedder
+    embedder.close()
+
+
+def make(openai: OpenAIStandIn, model: str = MODEL, **more: Any) -> OpenAIEmbedder:
+    endpoint = Endpoint(url=openai.url, key="sk-mark", settings="config/memory.yaml")
+    return OpenAIEmbedder(endpoint, model, **more)
+
+
+def inputs(openai: OpenAIStandIn) -> list[list[str]]:
+    return [body["input"] for body in openai.bodies("embeddings")]
+
+
+def answer_with(monkeypatch: pytest.MonkeyPatch, *vectors: Any) -> None:
+    """Let the stand-in answer with these."""
+    data = [{"embedding": vector} for vector in vectors]
+    monkeypatch.setattr(
+        "stand_ins.openai_server._embeddings", lambda *_, **__: {"object": "list", "data": data}
+    )
+
+
+def test_a_known_model_gets_its_prefixes_and_others_the_text_as_it_is(
+    openai: OpenAIStandIn, embedder: OpenAIEmbedder
+) -> None:
+    embedder.embed_queries(["Who?"])
+    list(embedder.embed_documents(["Richard."]))
+    openai.models += ["plain", "mine"]
+    for other in (make(openai, "plain"), make(openai, "mine", form=KnownModel("mine", "D ", "Q "))):
+        other.embed_queries(["Who?"])
+        other.close()
+
+    sent = [["search_query: Who?"], ["search_document: Richard."], ["Who?"], ["Q Who?"]]
+    assert inputs(openai) == sent
+    assert openai.requests[0].headers["authorization"] == "Bearer sk-mark"
+
+
+@pytest.mark.parametrize("in_base64", [True, False])
+def test_vectors_come_in_base64_or_as_numbers(
+    openai: OpenAIStandIn, embedder: OpenAIEmbedder, in_base64: bool
+) -> None:
+    openai.speaks_base64 = in_base64
+    texts = [f"question {'x' * (index % 7)} {index}" for index in range(40)]
+    expected = [embed(f"search_query: {text}") for text in texts]
+    np.testing.assert_allclose(embedder.embed_queries(texts), expected, atol=1e-6)
+
+
+def test_an_endpoint_that_refuses_base64_is_asked_for_numbers_from_then_on(
+    openai: OpenAIStandIn, embedder: OpenAIEmbedder
+) -> None:
+    openai.refuses = {"base64"}
+    expected = embed("search_query: x")
+    for _ in range(2):
+        np.testing.assert_allclose(embedder.embed_queries(["x"])[0], expected, atol=1e-6)
+    forms = [body["encoding_format"] for body in openai.bodies("embeddings")]
+    assert forms == ["base64", "float", "float"]
+
+
+def test_documents_go_in_batches_of_the_configured_size_shortest_first(
+    openai: OpenAIStandIn,
+) -> None:
+    embedder = make(openai, batch=20)
+    texts = ["x" * (50 - index) for index in range(50)]
+    chunks = list(embedder.embed_documents(texts))
+    embedder.close()
+    assert [len(batch) for batch in inputs(openai)] == [20, 20, 10]
+    assert [position for positions, _ in chunks for position in positions] == list(
+        range(49, -1, -1)
+    )
+    for positions, vectors in chunks:
+        expected = [embed(f"search_document: {texts[position]}") for position in positions]
+        np.testing.assert_allclose(vectors, expected, atol=1e-6)
+
+
+def test_dimensions_are_asked_of_the_model_once(
+    openai: OpenAIStandIn, embedder: OpenAIEmbedder
+) -> None:
+    assert embedder.dimensions == embedder.dimensions == len(embed("any"))
+    assert embedder.embed_queries([]).shape == (0, embedder.dimensions)
+    assert list(embedder.embed_documents([])) == []
+    assert len(inputs(openai)) == 1
+
+
+def test_vectors_are_scaled_and_put_into_the_order_of_their_texts(
+    embedder: OpenAIEmbedder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = [{"index": 1, "embedding": [0, 2]}, {"index": 0, "embedding": [3, 4]}]
+    monkeypatch.setattr("stand_ins.openai_server._embeddings", lambda *_, **__: {"data": data})
+    np.testing.assert_allclose(
+        embedder.embed_queries(["x", "y"]), [[0.6, 0.8], [0.0, 1.0]], atol=1e-6
+    )
+
+
+def test_a_batch_that_is_too_large_is_halved_and_a_text_that_is_too_long_is_cut(
+    openai: OpenAIStandIn, embedder: OpenAIEmbedder
+) -> None:
+    openai.most_characters = 500
+    texts = ["a" * 300, "b" * 300, "c" * 2_000]
+    chunks = list(embedder.embed_documents(texts))
+    accepted = [batch for batch in inputs(openai) if sum(map(len, batch)) <= 500]
+    assert [len(batch) for batch in accepted] == [1, 1, 1]
+    assert sum(len(positions) for positions, _ in chunks) == 3
+    assert len(accepted[-1][0]) > 200
+    before = len(inputs(openai))
+    list(embedder.embed_documents(["d" * 2_000]))
+    assert len(inputs(openai)) == before + 1
+
+
+def test_what_passes_is_asked_again(openai: OpenAIStandIn, embedder: OpenAIEmbedder) -> None:
+    openai.fail_next(
+        Failure(status=503), Failure(status=429, headers={"Retry-After-Ms": "20"}), Failure()
+    )
+    ((positions, _),) = embedder.embed_documents(["x"])
+    assert positions == [0]
+    assert len(openai.requests) == 4
+
+
+def test_a_long_pause_is_an_error_at_once_and_nothing_is_sent_until_then(
+    openai: OpenAIStandIn, embedder: OpenAIEmbedder
+) -> None:
+    openai.headers = {"x-ratelimit-remaining-requests": "0", "x-ratelimit-reset-requests": "1m"}
+    embedder.embed_queries(["x"])
+    for _ in range(2):
+        with pytest.raises(VectorError, match=r"asked again in \d+ s") as caught:
+            list(embedder.embed_documents(["x"]))
+        assert caught.value.retry_after == pytest.approx(60, abs=30)
+    assert len(openai.requests) == 1
+
+
+@pytest.mark.parametrize(
+    ("failure", "kind", "says"),
+    [
+        pytest.param(Failure(status=401), VectorError, "refused the key", id="wrong key"),
+        pytest.param(
+            Failure(status=404, message="model not found"),
+            VectorError,
+            "does not have the model",
+            id="no model",
+        ),
+        pytest.param(Failure(status=404), VectorError, "no such address", id="no such path"),
+        pytest.param(
+            Failure(status=400, message="odd text"), VectorFaultError, "odd text", id="refused"
+        ),
+        pytest.param(
+            Failure(status=429, message="billing"), VectorError, "nothing left", id="no money"
+        ),
+    ],
+)
+def test_what_will_not_pass_is_one_clear_error_and_is_not_asked_again(
+    openai: OpenAIStandIn,
+    embedder: OpenAIEmbedder,
+    failure: Failure,
+    kind: type[VectorError],
+    says: str,
+) -> None:
+    openai.fail_next(failure)
+    with pytest.raises(VectorError, match=f"{MODEL} did not embed 1 texts: ") as caught:
+        list(embedder.embed_documents(["x"]))
+    assert type(caught.value) is kind
+    assert says in caught.value.message
+    assert caught.value.remedy
+    assert "sk-mark" not in str(caught.value)
+    assert len(openai.requests) == 1
+    assert len(embedder.embed_queries(["x"])) == 1
+
+
+def test_an_endpoint_that_hangs_is_given_up_after_its_time(
+    openai: OpenAIStandIn, embedder: OpenAIEmbedder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(adapter, "QUERY_SECONDS", 0.2)
+    openai.trouble = "hangs"
+    with pytest.raises(VectorError, match=r"did not answer within 0\.2 s"):
+        embedder.embed_queries(["x"])
+
+
+def test_an_endpoint_that_is_down_is_an_error_until_it_answers_again(
+    openai: OpenAIStandIn, embedder: OpenAIEmbedder
+) -> None:
+    openai.trouble = "crashes"
+    with pytest.raises(VectorError, match="No answer from http"):
+        embedder.embed_queries(["x"])
+    openai.trouble = None
+    assert len(embedder.embed_queries(["x"])) == 1
+    openai.stop()
+    with pytest.raises(VectorError, match="No answer from http") as caught:
+        embedder.embed_queries(["x"])
+    assert "openai_url in config/memory.yaml" in str(caught.value.remedy)
+
+
+def packed(*numbers: float) -> str:
+    return b64encode(struct.pack(f"<{len(numbers)}f", *numbers)).decode()
+
+
+@pytest.mark.parametrize(
+    "vectors",
+    [
+        pytest.param([[0.6, 0.8]], id="too few"),
+        pytest.param([[0.6, 0.8], [1.0]], id="of another length"),
+        pytest.param([[0.6, 0.8], [1e39, 1.0]], id="infinite as a float32"),
+        pytest.param([[0.6, 0.8], packed(float("nan"), 1.0)], id="not a number"),
+        pytest.param([[0.6, 0.8], ["one", 1.0]], id="texts"),
+        pytest.param([[], []], id="empty"),
+        pytest.param(["", ""], id="empty in base64"),
+        pytest.param(["?", "?"], id="no base64"),
+        pytest.param(["AAA=", "AAA="], id="cut off"),
+        pytest.param([7, 7], id="no lists"),
+    ],
+)
+def test_embeddings_that_are_no_vectors_are_one_line_and_make_no_vector(
+    vectors: list[Any], embedder: OpenAIEmbedder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answer_with(monkeypatch, *vectors)
+    with pytest.raises(VectorError, match=f"{MODEL} did not embed 2 texts: ") as caught:
+        list(embedder.embed_documents(["x", "y"]))
+    assert "\n" not in str(caught.value)
+    assert caught.value.remedy
+
+
+def test_vectors_of_another_length_than_before_are_refused(
+    embedder: OpenAIEmbedder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert embedder.dimensions == len(embed("any"))
+    answer_with(monkeypatch, [0.6, 0.8])
+    with pytest.raises(VectorError, match="answered vectors of 2 numbers"):
+        embedder.embed_queries(["x"])
