@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 import pytest_asyncio
 from agents.items import TResponseInputItem
@@ -13,10 +14,12 @@ from langchain_core.messages import HumanMessage
 
 from local import app
 from local.app import Stack, open_stack
+from local.client.memory import connect
 from local.errors import ConfigError, ForbiddenError, StackNotRunningError
 from local.integrations.google_adk import LocalMemoryService
 from local.integrations.langchain import LocalChatMessageHistory, LocalRetriever
 from local.integrations.openai_agents import LocalSession
+from local.protocol.items import ItemKey, ItemPut
 from local.vectors.minilm import MiniLM
 from tenant_agents import ACCOUNTS, token_for, with_tenants
 from workers import worker_in_this_process
@@ -159,3 +162,16 @@ async def test_wrong_credentials_are_said_to_be_wrong(stack: Stack, folder: Path
         with pytest.raises(error):
             await retriever.ainvoke("umbrella")
         await retriever.aclose()
+
+
+@shared_stack
+async def test_items_are_of_whom_the_token_of_a_request_names(stack: Stack, folder: Path) -> None:
+    put = ItemPut(namespace=("n",), key="k", value=msgspec.Raw(b'"hers"'))
+    where = ItemKey(namespace=("n",), key="k")
+    async with connect(**proof(stack, folder, "acme", "lea")) as leas:
+        mias = leas.of(token=proof(stack, folder, "acme", "mia")["token"])
+        await (await mias.items("test")).put([put])
+
+        assert await (await leas.items("test")).get([where]) == [None]
+        (found,) = await (await mias.items("test")).get([where])
+    assert found is not None

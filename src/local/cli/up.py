@@ -114,20 +114,25 @@ async def _while_used(settings: Settings, linger: float) -> None:
     stop = _stopping()
     with Usage(settings.memory.data_dir) as usage:
 
-        async def wanted() -> bool:
-            with suppress(TimeoutError):
-                await asyncio.wait_for(stop.wait(), LOOK)
+        def wanted() -> bool:
             return not (stop.is_set() or usage.over(linger))
 
-        while True:
+        while wanted():
             with suppress(FolderLockedError):  # by one that starts, serves or stops
-                async with open_stack(settings):
+                async with open_stack(settings, for_clients=True):
                     gc.freeze()
-                    while await wanted():
-                        pass
+                    while wanted():
+                        await _at_most(stop, LOOK)
                 return
-            if is_running(settings) or not await wanted():
+            if is_running(settings):
                 return
+            await _at_most(stop, LOOK)
+
+
+async def _at_most(stop: asyncio.Event, seconds: float) -> None:
+    """Wait until it is set, but not for longer."""
+    with suppress(TimeoutError):
+        await asyncio.wait_for(stop.wait(), seconds)
 
 
 def _stopping() -> asyncio.Event:

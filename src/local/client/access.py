@@ -1,5 +1,7 @@
 """Connecting to the running stack, with the credentials that the settings name."""
 
+import asyncio
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import timedelta
@@ -22,7 +24,7 @@ from local.tenants.directory import Entries
 from local.tenants.tokens import sign
 
 VALID = timedelta(hours=1)
-"""Of tokens that are made for one command."""
+"""Of tokens that are made where the key is."""
 
 
 @asynccontextmanager
@@ -72,6 +74,26 @@ def credentials_of(bus: BusSettings, user: str | None) -> Credentials | None:
     else:
         return None
     return msgspec.structs.replace(credentials, token=bus.token or _own_token(bus, user))
+
+
+class OwnTokens:
+    """Tokens for users of the tenant whose key lies here: each made once, and again in time."""
+
+    def __init__(self, bus: BusSettings) -> None:
+        self._bus = bus
+        self._made: dict[str, tuple[str | None, float]] = {}
+
+    async def of(self, user: str | None) -> str | None:
+        """The user's; None where another token or nothing says who the user is."""
+        if user is None or self._bus.tenant is None or self._bus.token or self._bus.credentials:
+            return None
+        now = time.monotonic()
+        token, until = self._made.get(user, (None, now))
+        if until <= now:
+            self._made = {one: made for one, made in self._made.items() if made[1] > now}
+            token = await asyncio.to_thread(_own_token, self._bus, user)
+            self._made[user] = token, now + VALID.total_seconds() / 2
+        return token
 
 
 def _own_token(bus: BusSettings, user: str | None) -> str | None:

@@ -262,20 +262,21 @@ class Memory:
         self, query_id: str, score: float, *, comment: str | None = None, session: str | None = None
     ) -> None:
         """Rate the answer of a turn, from -1 to 1: searches find the better ones first."""
+        caller = await self._calls.proven()
         rating = Feedback(query_id=query_id, score=score, comment=comment, session_id=session)
         message = seal(
             rating,
             type="feedback",
-            source=self._calls.caller.agent or "client",
-            user=self._calls.caller.user,
-            session_id=session or self._calls.caller.session_id,
+            source=caller.agent or "client",
+            user=caller.user,
+            session_id=session or caller.session_id,
             query_id=query_id,
         )
         await publish_durably(
             await self._calls.bus(),
             subjects.RESPONSE_FEEDBACK,
             encode(message),
-            headers=bearer(self._calls.caller.token),
+            headers=bearer(caller.token),
         )
 
     async def items(self, collection: str) -> Items:

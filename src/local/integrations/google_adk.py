@@ -130,7 +130,7 @@ class LocalMemoryService(BaseMemoryService):
             ForbiddenError: On a stack with accounts nothing proves that it is for this user.
         """
         token = self._token_of(user_id) if self._token_of else None
-        if token is None and user_id != self._options.get("user") and self._has_accounts():
+        if token is None and user_id != self._options.get("user") and self._needs_tokens():
             raise ForbiddenError(
                 f"Nothing proves that this is for {quoted(user_id)}.",
                 remedy="Pass `token_of`, which returns a token of the user that it is called with.",
@@ -139,10 +139,10 @@ class LocalMemoryService(BaseMemoryService):
             lambda memory: work(memory.of(user=user_id, agent=app_name, token=token))
         )
 
-    def _has_accounts(self) -> bool:
-        """Whether who asks is whom a token says, and not whom the request names."""
+    def _needs_tokens(self) -> bool:
+        """Whether whom a request names counts for nothing, and no token can be made here."""
         bus = load_settings(home=home_of(self._options.get("home"))).bus
-        names = ("credentials", "tenant", "token")
+        names = ("credentials", "token")
         return any(self._options.get(name) or getattr(bus, name) for name in names)
 
 
