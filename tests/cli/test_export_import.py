@@ -132,7 +132,7 @@ def test_a_file_that_was_cut_short_or_is_of_a_newer_local2_is_refused(
     exported: Path, elsewhere: Running, tmp_path: Path
 ) -> None:
     good = exported.read_text().splitlines()
-    header = {**json.loads(good[0]), "format": 2, "local2": "9.0"}
+    header = {**json.loads(good[0]), "format": 3, "local2": "9.0"}
     for text, says in (
         ("\n".join(good[:-1]), "cut short"),
         ("\n".join([*good[:5], good[-1]]), "says that there are"),
