@@ -136,6 +136,24 @@ async def test_a_service_serves_many_by_their_tokens(stack: Stack, folder: Path)
 
 
 @shared_stack
+async def test_a_service_beside_the_tenants_key_serves_everybody_apart(
+    stack: Stack,  # noqa: ARG001 - it runs in the folder
+    folder: Path,
+) -> None:
+    async with LocalMemoryService(home=folder, tenant="acme") as service:
+        await service.add_events_to_memory(
+            app_name="notes", user_id="ned", events=[event()], session_id="s"
+        )
+        neds, oles = [
+            await service.search_memory(app_name="notes", user_id=name, query="umbrella")
+            for name in ("ned", "ole")
+        ]
+
+    assert len(neds.memories) == 1
+    assert oles.memories == []
+
+
+@shared_stack
 async def test_a_service_refuses_whom_nothing_proves(stack: Stack, folder: Path) -> None:
     async with LocalMemoryService(**proof(stack, folder, "acme", "jo")) as service:
         await service.add_events_to_memory(
