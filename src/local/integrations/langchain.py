@@ -47,7 +47,7 @@ class LocalRetriever(BaseRetriever):
 
     def __init__(self, *, k: int = 5, scope: Scope = "any", **options: Any) -> None:
         super().__init__(k=k, scope=scope)  # type: ignore[call-arg] # pydantic reads the fields
-        self._memory = Background(lambda: connect(**options))
+        self._memory = Background(lambda: connect(**{"agent": FRAMEWORK, **options}))
 
     def close(self) -> None:
         """Close the connection; the next question opens another one."""
@@ -84,7 +84,7 @@ class LocalByteStore(ByteStore):
 
     def __init__(self, name: str, **options: Any) -> None:
         self._namespace = (name,)
-        self._memory = Background(lambda: connect(**options))
+        self._memory = Background(lambda: connect(**{"agent": FRAMEWORK, **options}))
 
     def mget(self, keys: Sequence[str]) -> list[bytes | None]:
         return self._memory.wait_for(self._getting(keys))
@@ -158,7 +158,7 @@ class LocalChatMessageHistory(BaseChatMessageHistory):
 
     def __init__(self, session_id: str, **options: Any) -> None:
         self.session_id = session_id
-        self._memory = Background(lambda: connect(**options))
+        self._memory = Background(lambda: connect(**{"agent": FRAMEWORK, **options}))
 
     async def __aenter__(self) -> Self:
         return self

@@ -27,7 +27,7 @@ class LocalSession(SessionABC):
     ) -> None:
         self.session_id = session_id
         self.session_settings = session_settings or SessionSettings()
-        self._memory = Background(lambda: connect(**options))
+        self._memory = Background(lambda: connect(**{"agent": FRAMEWORK, **options}))
 
     async def __aenter__(self) -> Self:
         return self
