@@ -51,6 +51,15 @@ def test_settings_go_before_what_is_known_of_the_configured_model_only(tmp_path:
     assert config.form_of("nomic-embed-text").query_prefix == "search_query: "
 
 
+def test_a_floor_is_known_and_may_be_configured() -> None:
+    assert known("intfloat/multilingual-e5-base").floor > 0.5
+    assert known("bge-m3").floor == 0
+    memory = MemorySettings(embedding_model="bge-m3", cosine_floor=0.4)
+    config = WorkerConfig.of(Settings(memory=memory), "nats://127.0.0.1", "", None)
+    assert config.form_of("bge-m3").floor == 0.4
+    assert config.form_of("multilingual-e5-base") == known("multilingual-e5-base")
+
+
 def test_an_empty_setting_takes_a_known_prefix_away() -> None:
     memory = MemorySettings(document_prefix="")
     config = WorkerConfig.of(Settings(memory=memory), "nats://127.0.0.1", "", None)

@@ -74,6 +74,8 @@ def test_what_there_can_be_only_one_of_has_a_key(content: str, topic: str, kept:
         pytest.param("I ran a marathon last Sunday.", "event", id="past"),
         pytest.param("My flight to Nairobi is on 9 July.", "event", id="date"),
         pytest.param("I need to renew my passport by the end of June.", "task", id="to be done"),
+        pytest.param("Remind me to water the plants.", "task", id="to be reminded of"),
+        pytest.param("I have to pick up the keys tomorrow.", "task", id="to be done soon"),
         pytest.param("Never use emojis in your replies.", "instruction", id="standing instruction"),
     ],
 )
@@ -109,6 +111,9 @@ def test_what_can_stand_beside_others_has_a_type_and_no_key(content: str, memory
         pytest.param("My password is Hunter2.", id="secret"),
         pytest.param(f"My name is Juan {'and so on ' * 40}.", id="sentence too long"),
         pytest.param(f"{'Prose goes on. ' * 200}My name is Juan.", id="far down in a pasted text"),
+        pytest.param("Remind me what we decided.", id="what is asked for again"),
+        pytest.param("I have to see the code first.", id="what has to be done now"),
+        pytest.param("I have to admit it is better today.", id="what nobody has to do"),
     ],
 )
 def test_what_does_not_last_or_is_not_the_speakers_own_is_left_out(content: str) -> None:
@@ -225,6 +230,13 @@ def test_what_an_answer_takes_up_is_extracted_together() -> None:
     assert "brass band" in item.content
     assert item.durability == "ephemeral"
     assert item.confidence < items("I live in Porto.")[0].confidence
+
+
+def test_lines_of_a_foreign_text_are_no_talk_however_many_pairs_an_answer_takes_up() -> None:
+    lines = "I show my lines.\n予算策定とコスト管理\n新入社員の育成と指導"
+    passage = Passage(messages=[said(lines), said(lines, id_="2", role="assistant")])
+
+    assert extract(passage) == []
 
 
 def test_without_an_answer_no_form_means_no_item() -> None:

@@ -240,6 +240,19 @@ def test_meaning_is_the_cosine_with_vectors_of_the_same_embedder() -> None:
     assert [found[row].meaning for row in (1, 2, 3, 4)] == [1, 0.6, 0, 0]
 
 
+def test_meaning_is_what_lies_above_the_cosine_of_unrelated_texts() -> None:
+    found = shares(
+        candidate(1, embedder="e", vector=VECTOR),
+        candidate(2, embedder="e", vector=ASIDE),
+        candidate(3),
+        question=VECTOR,
+        embedder="e",
+        floor=0.2,
+    )
+
+    assert [found[row].meaning for row in (1, 2, 3)] == [1, pytest.approx(0.5), 0]
+
+
 def test_what_is_related_is_lifted_towards_the_best_that_leads_to_it() -> None:
     best: dict[str, Any] = {"embedder": "e", "vector": VECTOR}
     half: dict[str, Any] = {"embedder": "e", "vector": ASIDE}

@@ -79,6 +79,8 @@ PLANS: tuple[Form, ...] = (
     form("event", rf"(?:i|we)(?: have|'ve got|'ve) (?:an?|my|our|the) (?:[\w'-]+ ){{0,3}}?{EVENT_NOUN}\b(?P<v>.*{COMING}.*)", importance=0.7),
     form("event", rf"(?:i|we)(?:'m|'re| am| are) (?P<v>(?:going to|planning to|flying|travell?ing|visiting|getting|moving|having|starting|leaving|meeting|hosting|running|seeing|expecting|throwing|presenting|attending|taking)\b (?!it\b|this\b|that\b|an error|back to).*{COMING}.*)", importance=0.7, confidence=0.8),
     form("task", rf"(?:i|we)(?: need to| have to|'ve got to| must| should|'ll have to) (?P<v>(?!you\b)\w+ .*\b(?:by|before|until|on|no later than)\b.*{COMING}.*)", importance=0.6, durability="ephemeral"),
+    form("task", r"(?:please )?remind me (?:\w+ )?to (?P<v>(?!you\b)\w+ .+)", importance=0.6, durability="ephemeral"),
+    form("task", rf"(?:i|we)(?: have to|'ve got to|'ll have to) (?P<v>(?!you\b|say|admit|go\b|.*\btoday\b)\w+ .*{COMING}.*)", importance=0.6, durability="ephemeral"),
     form("task", rf"(?:i|we)(?:'ll| will| plan to| intend to) (?P<v>(?!be right|try|see you|let you|go with)\w+ .*{COMING}.*)", importance=0.5, durability="ephemeral", confidence=0.7),
 )  # fmt: skip
 

@@ -11,6 +11,7 @@ from functools import cached_property
 
 from local.memory.extraction.items import ASSISTANT, Passage
 from local.text.keywords import stems, telling_words
+from local.text.unspaced import RUN
 
 READ = 2_000
 """Characters of each message that are compared."""
@@ -57,10 +58,13 @@ class Salience:
         return frozenset(stems(telling_words("\n".join(texts))))
 
     def holds(self, statement: str) -> bool:
-        """Whether the statement stands by itself, and is about what other messages are about."""
+        """Whether the statement stands by itself, and is about what other messages are about.
+
+        Pairs of characters are no words here: a line of a foreign text has many of them.
+        """
         if _UNCLEAR.search(statement) or _ORDERS.match(statement):
             return False
-        own = telling_words(statement)
+        own = [word for word in telling_words(statement) if not RUN.match(word)]
         return len(own) >= SHARED and len(self._taken_up.intersection(stems(own))) >= SHARED
 
 
