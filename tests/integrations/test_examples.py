@@ -1,4 +1,4 @@
-"""The example of docs/integrations/langgraph.md prints what the page says, from nothing."""
+"""The example of every page in docs/integrations prints what the page says, from nothing."""
 
 import asyncio
 import os
@@ -7,17 +7,20 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from local.runtime import NAME
 from waiting import eventually
 
-PAGE = Path(__file__).parents[2] / "docs" / "integrations" / "langgraph.md"
+PAGES = sorted((Path(__file__).parents[2] / "docs" / "integrations").glob("*.md"))
 STOPPED = 60.0
 """Seconds for the stack that the example started to notice that nobody uses it, and to stop."""
 
 
-async def test_the_example_prints_what_the_page_says(tmp_path: Path) -> None:
-    page = PAGE.read_text(encoding="utf-8")
-    code, printed = re.findall(r"```(?:python)?\n(.*?)```", page, re.DOTALL)[-2:]
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+async def test_the_example_prints_what_the_page_says(page: Path, tmp_path: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    code, printed = re.findall(r"```(?:python)?\n(.*?)```", text, re.DOTALL)[-2:]
     environment = {
         **os.environ,
         "LOCAL2_HOME": str(tmp_path / "home"),
