@@ -86,7 +86,11 @@ def _user(name: str, agent: Agent, own_tools: Sequence[str]) -> Line:
     heard = [f"{inbox_of(name)}.>", *subjects.OPEN]
     if agent.answers:
         heard.append(subjects.QUERY_RECEIVED)
-    unheard = [*subjects.UNHEARD, *map(subjects.tool_request, own_tools)]
+    unheard = [
+        *subjects.UNHEARD,
+        *map(subjects.tool_request, own_tools),
+        *map(subjects.tool_cancel, own_tools),
+    ]
     unsent = [*subjects.EVENTS, *map(subjects.tool_result, own_tools)]
     if agent.role == "reader":
         unsent += [*subjects.STORED, subjects.QUERY_RECEIVED, subjects.TOOL_RESULTS]
