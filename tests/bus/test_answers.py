@@ -8,7 +8,7 @@ import pytest
 from local.bus.connection import BusMessage, Connection
 from local.bus.participant import Participant
 from local.client.asking import ask
-from local.errors import BusError, InvalidArgumentsError, Local2Error
+from local.errors import BusError, InvalidArgumentsError, Local2Error, TooLargeError
 from local.protocol import subjects
 from local.protocol.envelope import decode
 
@@ -65,7 +65,7 @@ async def test_a_payload_is_the_answer(bus: Connection, greet: Greet) -> None:
     ("name", "error", "code"),
     [
         pytest.param("", InvalidArgumentsError, "invalid_arguments", id="refused"),
-        pytest.param("crowd", BusError, "too_large", id="larger than the bus carries"),
+        pytest.param("crowd", TooLargeError, "too_large", id="larger than the bus carries"),
         pytest.param("nobody", BusError, "internal", id="a fault"),
     ],
 )
