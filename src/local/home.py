@@ -25,6 +25,11 @@ def home_of(
         return Path(explicit).expanduser().absolute()
     if (project := _project(Path.cwd())) is not None:
         return project
+    return own_home(environment)
+
+
+def own_home(environment: Mapping[str, str] = os.environ) -> Path:
+    """The user's own, whatever folder this is."""
     if named := environment.get(HOME_VARIABLE):
         return Path(named).expanduser().absolute()
     data = environment.get("XDG_DATA_HOME") or "~/.local/share"

@@ -15,6 +15,8 @@ from local.errors import StackNotRunningError, UnwritableError, without_credenti
 from local.settings import Settings
 
 NAME = "runtime.json"
+USED = "clients.lock"
+"""Beside it: the file whose lock is shared by those who use the stack, and that says when last."""
 
 
 class Runtime(msgspec.Struct, frozen=True, kw_only=True):

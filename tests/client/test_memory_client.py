@@ -12,9 +12,8 @@ import pytest_asyncio
 import local2
 from local import app
 from local.app import open_stack
-from local.client import access
-from local.client.access import OwnTokens
-from local.tenants import tokens
+from local.tenants import asking, tokens
+from local.tenants.asking import OwnTokens
 from local.vectors.minilm import MiniLM
 from stacks import settings_in
 from tenant_agents import ACCOUNTS, token_for, with_tenants
@@ -196,7 +195,7 @@ async def test_a_token_made_where_the_key_lies_is_made_again_in_time(
         made.append(tokens.sign(*args, **named))
         return made[-1]
 
-    monkeypatch.setattr(access, "sign", sign)
+    monkeypatch.setattr(asking, "sign", sign)
     own = OwnTokens(bus)
     assert [await own.of("ada"), await own.of("ada"), await own.of("bob")] == [
         made[0],
@@ -204,7 +203,7 @@ async def test_a_token_made_where_the_key_lies_is_made_again_in_time(
         made[1],
     ]
 
-    monkeypatch.setattr(access, "VALID", timedelta(0))
+    monkeypatch.setattr(asking, "VALID", timedelta(0))
     own = OwnTokens(bus)
     assert [await own.of("ada"), await own.of("ada")] == made[2:]
     named = OwnTokens(msgspec.structs.replace(bus, token=made[0]))

@@ -6,6 +6,7 @@ import msgspec
 
 from local.bus.connection import Connection
 from local.client.following import Following
+from local.client.items import Items
 from local.client.tools import ask_tool
 from local.errors import (
     StackNotRunningError,
@@ -45,6 +46,10 @@ class Calls:
         """The caller, with a token where one can be made here."""
         token = self.caller.token or await self._following.tokens.of(self.caller.user)
         return msgspec.structs.replace(self.caller, token=token)
+
+    async def items(self, collection: str) -> Items:
+        """What an application stores exactly."""
+        return Items(await self.bus(), collection, await self.proven(), self._timeout)
 
     async def call(self, tool: str, args: Json, within: float | None = None) -> ToolResult:
         """Call a tool.

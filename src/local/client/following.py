@@ -5,10 +5,11 @@ from contextlib import AsyncExitStack
 from typing import Self
 
 from local.bus.connection import Connection
-from local.client.access import OwnTokens, connected
+from local.client.access import connected
 from local.client.embedded import ensure_stack, is_elsewhere
 from local.runtime import is_running, running_url
 from local.settings import Settings
+from local.tenants.asking import OwnTokens
 
 
 class Following:

@@ -16,6 +16,7 @@ from local.bus.streams import publish_durably
 from local.client.calls import Calls
 from local.client.embedded import stack_running
 from local.client.following import Following
+from local.client.items import Items
 from local.client.topics import Topics
 from local.home import home_of
 from local.logs import logging_to
@@ -277,6 +278,10 @@ class Memory:
             encode(message),
             headers=bearer(caller.token),
         )
+
+    async def items(self, collection: str) -> Items:
+        """What an application stores exactly, under namespaces and keys."""
+        return await self._calls.items(collection)
 
     async def call(self, tool: str, /, **args: Any) -> ToolResult:
         """Call any tool on the bus: `content` of the result is text, `data` is structured."""

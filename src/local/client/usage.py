@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Self
 
 from local.errors import StackNotRunningError, UnwritableError
+from local.runtime import USED
 
-NAME = "clients.lock"
 POLL = 0.05
 """Seconds between two attempts to share the lock while a stack stops."""
 
@@ -53,7 +53,7 @@ class Usage(FileLock):
     """The lock, for a client or for the stack."""
 
     def __init__(self, data_dir: Path) -> None:
-        super().__init__(data_dir / NAME)
+        super().__init__(data_dir / USED)
         self._last = time.time()
 
     async def begin(self, *, within: float) -> None:

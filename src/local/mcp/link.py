@@ -8,11 +8,12 @@ from typing import Any, NamedTuple, Self, TypeVar
 import structlog
 
 from local.client import Connection
-from local.client.access import OwnTokens, connected
+from local.client.access import connected
 from local.client.embedded import stack_running
 from local.client.tools import Toolbox
 from local.errors import BusError, Local2Error, StackNotRunningError
 from local.settings import Settings
+from local.tenants.asking import OwnTokens
 
 T = TypeVar("T")
 

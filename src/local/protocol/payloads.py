@@ -166,7 +166,8 @@ class Delta(msgspec.Struct, kw_only=True):
 class Generation(msgspec.Struct, kw_only=True):
     """`response.generation`: a finished turn.
 
-    `error` says why there is no answer; a turn without an answer is not remembered.
+    `error` says why there is no answer; a turn without an answer is not remembered. `metadata` are
+    the sender's own, and are stored with the question and its answer.
     """
 
     answer: str
@@ -176,6 +177,7 @@ class Generation(msgspec.Struct, kw_only=True):
     session_id: Name | None = None
     query_id: Name | None = None
     error: ErrorReply | None = None
+    metadata: Json = msgspec.field(default_factory=dict)
 
 
 class Feedback(msgspec.Struct, kw_only=True):
