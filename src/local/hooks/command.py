@@ -11,7 +11,7 @@ from typing import NoReturn
 import msgspec
 
 from local.folder import PRIVATE
-from local.home import MARK, own_home
+from local.home import MARK, logged_in, own_home
 from local.hooks.acting import Hooks, start_delivery
 from local.hooks.clients import CLIENTS
 from local.hooks.log import log_problem
@@ -57,7 +57,7 @@ def _run(arguments: Sequence[str]) -> bytes:
             with suppress(OSError):
                 os.chdir(happened.project)
         home = trusted_home(options.get("--home"))
-        situation = Situation.of(home, options.get("--user"))
+        situation = Situation.of(home, options.get("--user") or logged_in())
         context = Hooks(client, situation, start_delivery).act(happened)
     except Exception as error:  # noqa: BLE001 - whatever it is, it is not the client's concern
         log_problem(home / MARK, f"{name} {event}", error)

@@ -31,7 +31,7 @@ Home = Annotated[
     Path | None,
     typer.Option(help="Whose memory; else that of the project worked in, or the user's own."),
 ]
-User = Annotated[str | None, typer.Option(help="Remember for this user; else for nobody's name.")]
+User = Annotated[str | None, typer.Option(help="Whose memory; else of who is logged in.")]
 Yes = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
 
 
