@@ -1,5 +1,5 @@
 # local2 as a service, with the weights of its embedder: nothing is downloaded when it runs.
-# How to use it: docs/ways-in.md. What it holds of others: NOTICE.
+# How to use it: docs/install.md. What it holds of others: NOTICE.
 
 FROM python:3.12-slim AS build
 WORKDIR /src

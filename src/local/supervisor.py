@@ -47,6 +47,7 @@ class Child:
     async def start(self) -> None:
         self._process = process = await asyncio.create_subprocess_exec(
             sys.executable,
+            "-P",  # no module of the folder that it is started in
             "-m",
             self._module,
             stdin=asyncio.subprocess.PIPE,

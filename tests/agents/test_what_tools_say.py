@@ -20,7 +20,7 @@ from local.protocol.conversation import ConversationMessage
 from local.protocol.payloads import ToolCallRecord
 from local.protocol.tool import ToolOutput
 from local.tools import note
-from local.tools.base import Args, MemoryTool
+from local.tools.base import READS, Args, MemoryTool
 from local.tools.catalog import TOOLS, memory_tools
 from recalling import recall
 from stand_ins.ollama_server import OllamaStandIn, Reply
@@ -123,7 +123,14 @@ async def test_a_new_tool_of_the_memory_that_says_nothing_else_brings_no_echoes(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Neither when it answers, nor when a turn reports it, nor where it answered nothing."""
-    new = MemoryTool(name="count_notes", description="Count.", args=Nothing, function=_count)
+    new = MemoryTool(
+        name="count_notes",
+        title="Count",
+        description="Count.",
+        annotations=READS,
+        args=Nothing,
+        function=_count,
+    )
     monkeypatch.setattr(memory.tools, "own", memory.tools.own | {new.name})
     async with ToolHost(bus, new.over(Memories(memory))):
         counted = await call_tool(bus, "count_notes", {}, caller=RICHARD)

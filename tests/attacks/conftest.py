@@ -11,7 +11,7 @@ import pytest
 import pytest_asyncio
 
 from attacks.listening import life
-from attacks.world import ADAS, BETAS, OUTPUT, QUERY, SESSION, SHARED, World, ask
+from attacks.world import ADAS, BETAS, ITEM, ITEMS, OUTPUT, QUERY, SESSION, SHARED, World, ask
 from commands import local2
 from local.app import open_stack
 from tenant_agents import Agent, agent, with_tenants
@@ -82,6 +82,9 @@ async def _lived(world: World) -> None:
         assert note.ok
         part = {"key": OUTPUT, "offset": 0, "text": f"Vault report: {secret}", "last": True}
         assert "Kept" in await ask(agent_, "memory.output.keep", part, token=token)
+        item = {**ITEM, "value": {"code": secret}, "text": f"The item of the vault is {secret}."}
+        put = {**ITEMS, "items": [item]}
+        assert "stored" in await ask(agent_, "memory.items.put", put, token=token)
         database = {"topic": "project.database", "content": f"{name} uses PostgreSQL."}
         assert (await admin.call("save_topic", database, token=token)).ok
         guide = {"title": "Guide", "content": f"{name} climbs. {SHARED if name == 'acme' else ''}"}

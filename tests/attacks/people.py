@@ -3,7 +3,20 @@
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from attacks.world import ADAS, BETAS, OUTPUT, QUERY, SESSION, VAULT, Case, World, ask, refused
+from attacks.world import (
+    ADAS,
+    BETAS,
+    ITEM,
+    ITEMS,
+    OUTPUT,
+    QUERY,
+    SESSION,
+    VAULT,
+    Case,
+    World,
+    ask,
+    refused,
+)
 from waiting import eventually
 
 Call = tuple[str, dict[str, Any]]
@@ -47,6 +60,32 @@ def _reading(who: str, what: str) -> Callable[[World], Awaitable[object]]:
         found = await world.agents[who].call(tool, args, token=token, headers=None, **head)
         assert BETAS not in str(found)
         return found
+
+    return attack
+
+
+def _items(who: str) -> Callable[[World], Awaitable[object]]:
+    """Ada's items by their key, their namespace and their meaning; then they are deleted."""
+
+    async def attack(world: World) -> object:
+        token = world.token("bob", OF_TENANT[who])
+        asked: list[Call] = [
+            ("get", {"keys": [ITEM]}),
+            ("search", {"query": VAULT}),
+            ("search", {"namespace": ["vault"], "exact": True}),
+            ("list", {}),
+            ("put", {"items": [ITEM]}),
+            ("put", {"items": [{**ITEM, "value": {"code": "0000"}}]}),
+            ("delete", {"keys": [ITEM], "namespaces": [[], ["vault"]]}),
+        ]
+        told = []
+        for name, args in asked:
+            request = {**ITEMS, **args}
+            head: dict[str, Any] = {"user": "ada", "session_id": SESSION}
+            subject = f"memory.items.{name}"
+            told.append(await ask(world.agents[who], subject, request, token=token, **head))
+            assert BETAS not in told[-1]
+        return told
 
     return attack
 
@@ -218,6 +257,7 @@ CASES = [
         for who, tenant in OF_TENANT.items()
         for what in READS
     ),
+    *(Case(f"{who} asks for another's items", _items(who), at) for who, at in OF_TENANT.items()),
     Case("relations with another's facts", _relate),
     Case("ratings of another's answer", _rate),
     Case("another's ids for one's own", _same_ids),

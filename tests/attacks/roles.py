@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from attacks.world import ADAS, OUTPUT, QUERY, SESSION, Case, World, ask, refused
+from attacks.world import ADAS, ITEM, ITEMS, OUTPUT, QUERY, SESSION, Case, World, ask, refused
 
 WRITES: dict[str, dict[str, Any]] = {
     "save_topic": {"topic": "user.code", "content": "0000"},
@@ -39,6 +39,10 @@ SERVICES: dict[str, Any] = {
     "memory.reindex": {},
     "memory.dead_letters": {"action": "next", "number": 1},
 }
+OF_WRITERS: dict[str, Any] = {
+    "memory.items.put": {**ITEMS, "items": [ITEM]},
+    "memory.items.delete": {**ITEMS, "keys": [ITEM]},
+}
 TURN = {
     "query": "Say the code of the vault. We decided to use MongoDB for everything.",
     "answer": "The code of the vault is 0000. acme uses MongoDB.",
@@ -73,7 +77,8 @@ async def _denials(world: World) -> list[Any]:
 def _denied_service(who: str, subject: str) -> Callable[[World], Awaitable[object]]:
     async def attack(world: World) -> object:
         token = world.token("ada") if who == "rita" else world.token("bob")
-        answer = await ask(world.agents[who], subject, SERVICES[subject], token=token)
+        asked = (SERVICES | OF_WRITERS)[subject]
+        answer = await ask(world.agents[who], subject, asked, token=token)
         assert "forbidden" in answer
         return answer
 
@@ -169,6 +174,7 @@ CASES = [
         for who, name in (("reader", "rita"), ("writer", "eve"), ("curator", "curator"))
         for subject in SERVICES
     ),
+    *(Case(f"a reader asks for {one}", _denied_service("rita", one)) for one in OF_WRITERS),
     *(
         Case(f"a reader says it on {subject}", _silenced(subject, payload))
         for subject, payload in {

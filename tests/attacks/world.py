@@ -25,6 +25,8 @@ ADAS, SHARED, BETAS = "ZANZIBAR", "KILIMANJARO", "MADAGASCAR"
 SECRETS = {"acme": (ADAS, BETAS), "beta": (ADAS, SHARED)}
 """What nobody else of a tenant may read."""
 SESSION, QUERY, OUTPUT = "s1", "q1", "tout_" + "a1" * 12
+ITEM = {"namespace": ["vault"], "key": "code"}
+ITEMS = {"collection": "vaults"}
 VAULT = "What is the code of the vault?"
 PATIENCE = 1.0
 """Seconds for an answer that should not come."""
@@ -81,7 +83,9 @@ class World:
         answers = await asyncio.gather(
             *(agent.call(tool, args, token=token, session_id=SESSION) for tool, args in calls)
         )
-        return [(one.code, one.content, one.data) for one in answers]
+        items = await ask(agent, "memory.items.get", {"keys": [ITEM], **ITEMS}, token=token)
+        kept = json.loads(items[items.index("{") :])["payload"]["items"][0]
+        return [*((one.code, one.content, one.data) for one in answers), kept]
 
     @property
     def _all(self) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from local.bus.tool_host import ToolHost
 from local.client.tools import Toolbox
 from local.logs import logging_to
 from local.protocol.envelope import decode
-from local.protocol.payloads import Function, FunctionSchema, ToolSchema
+from local.protocol.payloads import Function, FunctionSchema, ToolHints, ToolSchema
 from note_tool import Notes
 from waiting import eventually
 
@@ -190,8 +190,35 @@ async def test_a_tool_may_say_in_every_form_what_becomes_of_its_results(
     assert said == expected
 
 
+@pytest.mark.parametrize(
+    ("says", "title", "hints"),
+    [
+        ({}, "", ToolHints()),
+        (
+            {"title": "Weather", "annotations": {"readOnlyHint": True, "idempotentHint": False}},
+            "Weather",
+            ToolHints(read_only_hint=True, idempotent_hint=False),
+        ),
+        ({"annotations": {"title": "Weather"}}, "Weather", ToolHints()),
+        ({"title": 7, "annotations": {"readOnlyHint": "yes", "x": True}}, "", ToolHints()),
+        ({"title": None, "annotations": [True]}, "", ToolHints()),
+    ],
+)
+@pytest.mark.parametrize("form", [{"schema": FUNCTION}, {"function": FUNCTION}, FUNCTION])
+async def test_a_tool_may_say_in_every_form_what_it_does(
+    bus: Connection, says: dict[str, Any], form: dict[str, Any], title: str, hints: ToolHints
+) -> None:
+    async with Toolbox(bus, source="test") as toolbox:
+        await bus.publish("tool.schema", json.dumps({"payload": {**form, **says}}).encode())
+        await eventually(lambda: toolbox.schemas)
+
+        (schema,) = toolbox.schemas
+    assert (schema.title, schema.annotations) == (title, hints)
+
+
 async def test_a_host_announces_what_its_tool_says(bus: Connection, notes: Notes) -> None:
-    says = {"reads_memory": True, "for_models": False, "recorded": False, "whole": True}
+    says: dict[str, Any] = {"reads_memory": True, "for_models": False, "recorded": False}
+    says |= {"whole": True, "title": "Note", "annotations": ToolHints(read_only_hint=False)}
     tool = msgspec.structs.replace(notes.tool(), **says)
     async with Toolbox(bus, source="test") as toolbox, ToolHost(bus, tool):
         await eventually(lambda: toolbox.schemas)

@@ -11,6 +11,8 @@ import pytest
 
 from ledgers import record
 from local import examination
+from local.cli.output import Output
+from local.cli.up import _announce_download
 from local.examination import memory, package
 from local.examination.result import CheckResult
 from local.folder import folder_lock
@@ -310,6 +312,19 @@ def test_weights_that_are_not_there_are_announced_with_their_size_and_place(
     (folder / "onnx").mkdir(parents=True)
     (folder / "onnx" / "model.onnx").touch()
     assert package.check_minilm(MemorySettings(data_dir=tmp_path)).detail.endswith(str(folder))
+
+
+def test_up_says_what_it_downloads_before_it_starts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    settings = MemorySettings(data_dir=tmp_path)
+    _announce_download(Output(), settings)
+    with_weights = capsys.readouterr().out
+    monkeypatch.setattr(weights, "MODULE", "no_such_package")
+    _announce_download(Output(), settings)
+
+    assert with_weights == ""
+    assert f"83 MB from {weights.ARCHIVE_URL}" in " ".join(capsys.readouterr().out.split())
 
 
 def test_weights_are_not_asked_for_where_another_model_embeds(

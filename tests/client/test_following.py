@@ -9,7 +9,7 @@ import pytest
 
 import local2
 from commands import Running
-from local.runtime import NAME, Runtime, is_alive
+from local.runtime import NAME, Runtime, is_alive, runtime_file
 from waiting import eventually
 
 OFFLINE = {"LOCAL2_MEMORY__EMBEDDER": "minilm", "LOCAL2_GENERATOR__CHAT": "rules"}
@@ -26,13 +26,13 @@ def stack_of(folder: Path) -> Runtime:
 
 
 async def answered(memory: local2.Memory) -> str | None:
-    """The value of a topic, as soon as the memory answers; until then it may raise only these."""
+    """The value of a topic, as soon as the memory answers; until then that is unavailable."""
     values: list[str | None] = []
 
     async def asked() -> bool:
         try:
             values.append(await memory.topics["user.name"])
-        except (local2.UnavailableError, local2.UnknownToolError):
+        except local2.UnavailableError:
             return False
         return True
 
@@ -69,3 +69,33 @@ async def test_another_stack_that_somebody_starts_meanwhile_is_followed(tmp_path
                 second.stop(signal.SIGTERM)
     finally:
         first.process.kill()
+
+
+async def test_a_stack_that_somebody_starts_takes_the_place_of_the_clients_one(
+    tmp_path: Path,
+) -> None:
+    async with local2.connect(home=tmp_path, user="ada", timeout=2) as memory:
+        await memory.topics["user.name"].set("Ada")
+        first = stack_of(tmp_path)
+        second = Running(tmp_path)
+        try:
+            await eventually(lambda: not is_alive(first.pid), within=30)
+            assert await answered(memory) == "Ada"
+            assert stack_of(tmp_path).pid == second.process.pid
+        finally:
+            second.stop(signal.SIGTERM)
+
+
+async def test_a_tool_that_nobody_serves_any_more_is_a_stack_that_has_ended(
+    tmp_path: Path, nats_url: str
+) -> None:
+    """The server outlives its stack by a moment, and says only that nobody serves the tool."""
+    data_dir = tmp_path / ".local2"
+    data_dir.mkdir()
+    with runtime_file(data_dir, nats_url):
+        async with local2.connect(home=tmp_path) as memory:
+            with pytest.raises(local2.UnknownToolError):
+                await memory.call("recall")
+            (data_dir / NAME).unlink()
+            with pytest.raises(local2.StackNotRunningError, match="has just ended"):
+                await memory.call("recall")

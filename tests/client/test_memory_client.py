@@ -1,14 +1,19 @@
 """`local2.connect`: what programs in Python remember, find and erase over the bus."""
 
 from collections.abc import AsyncIterator
+from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
+import msgspec
 import pytest
 import pytest_asyncio
 
 import local2
 from local import app
 from local.app import open_stack
+from local.tenants import asking, tokens
+from local.tenants.asking import OwnTokens
 from local.vectors.minilm import MiniLM
 from stacks import settings_in
 from tenant_agents import ACCOUNTS, token_for, with_tenants
@@ -171,12 +176,38 @@ async def test_with_accounts_the_credentials_and_the_token_say_who_asks(tmp_path
                 await memory.of(token=f"{ada}x").topics["user.name"]
         async with local2.connect(home=tmp_path, tenant="acme", user="ada") as memory:
             assert await memory.topics["user.name"] == "Ada"
+            assert await memory.of(user="cleo").topics["user.name"] is None
         async with local2.connect(url=stack.url, credentials=seeds["beta"], token=ada) as memory:
             with pytest.raises(local2.ForbiddenError):
                 await memory.topics["user.name"]
         with pytest.raises(local2.ForbiddenError, match="refuses"):
             async with local2.connect(url=stack.url):
                 pass
+
+
+async def test_a_token_made_where_the_key_lies_is_made_again_in_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bus = msgspec.structs.replace(with_tenants(tmp_path, "acme").bus, tenant="acme")
+    made: list[str] = []
+
+    def sign(*args: Any, **named: Any) -> str:
+        made.append(tokens.sign(*args, **named))
+        return made[-1]
+
+    monkeypatch.setattr(asking, "sign", sign)
+    own = OwnTokens(bus)
+    assert [await own.of("ada"), await own.of("ada"), await own.of("bob")] == [
+        made[0],
+        made[0],
+        made[1],
+    ]
+
+    monkeypatch.setattr(asking, "VALID", timedelta(0))
+    own = OwnTokens(bus)
+    assert [await own.of("ada"), await own.of("ada")] == made[2:]
+    named = OwnTokens(msgspec.structs.replace(bus, token=made[0]))
+    assert (await named.of("ada"), await own.of(None)) == (None, None)
 
 
 async def test_a_wrong_folder_or_file_is_said_so(tmp_path: Path) -> None:

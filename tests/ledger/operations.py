@@ -229,6 +229,11 @@ async def items__within(ledger: Ledger, _: str) -> object:
 
 
 @operation
+async def items__keys(ledger: Ledger, _: str) -> object:
+    return await ledger.items.keys(ITEMS, Within(namespace=("metals",), offset=1))
+
+
+@operation
 async def items__of_records(ledger: Ledger, _: str) -> object:
     return await ledger.items.of_records(ITEMS, ["i1", "i2", "i3"], Within())
 

@@ -21,6 +21,8 @@ SELECT (SELECT count(*) FROM record WHERE tenant = :tenant AND retired_why IS NO
        (SELECT ifnull(sum(length(CAST(content AS BLOB))), 0) FROM record WHERE tenant = :tenant)
        + (SELECT ifnull(sum(length(CAST(content AS BLOB))), 0) FROM note WHERE tenant = :tenant)
        + (SELECT ifnull(sum(length(CAST(text AS BLOB))), 0) FROM tool_output WHERE tenant = :tenant)
+       + (SELECT ifnull(sum(ifnull(length(value), 0) + ifnull(length(data), 0)), 0) FROM item
+          WHERE tenant = :tenant)
 """
 
 

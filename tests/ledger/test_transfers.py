@@ -9,10 +9,11 @@ import pytest
 
 from exporting import IMPORTER, SESSION, copy, fill, lines, pages, parsed
 from ledger.conftest import OfTenant, OpenLedger
-from ledgers import DAY, OWNER, fact, find, message, record, searching, to_index
+from ledgers import DAY, ITEMS, OWNER, fact, find, item, message, record, searching, to_index
 from local.errors import BadRequestError, InvalidArgumentsError
 from local.ledger.door import Ledger
 from local.ledger.erasures import Lifting, Selection
+from local.ledger.items import Storing, Within
 from local.ledger.records import NewRecord
 from local.ledger.search import Place
 from local.ledger.sessions import SessionOf
@@ -400,3 +401,44 @@ async def test_they_come_back_with_an_import_once_they_may(ledger: Ledger, other
 
     assert report.erased == 0
     assert len(beside(await exported(other))) == len(beside(await exported(ledger)))
+
+
+def storing(at: datetime) -> Storing:
+    return Storing(at=at, agent="shell", user=OWNER, session_id="s1")
+
+
+async def test_of_two_items_of_a_key_the_newer_stands_and_only_its_text_is_found(
+    ledger: Ledger, other: Ledger
+) -> None:
+    for key, here, there in (("a", OLDER, NEWER), ("b", NEWER, OLDER)):
+        theirs = item(key, {"of": "them"}, f"Osmium {key} of them.", session_id="s1")
+        ours = item(key, {"of": "us"}, f"Osmium {key} of us.", session_id="s1")
+        await ledger.items.put(ITEMS, [theirs], storing(there))
+        await other.items.put(ITEMS, [ours], storing(here))
+
+    first, again = await copy(ledger, other), await copy(ledger, other)
+
+    found = {one.key: bytes(one.value) for one in (await other.items.within(ITEMS, Within())).items}
+    assert found == {"a": b'{"of":"them"}', "b": b'{"of":"us"}'}
+    search = searching("osmium", places=(Place("user", OWNER, "episode"),))
+    assert set((await find(other, search)).contents) == {"Osmium a of them.", "Osmium b of us."}
+    assert (first.new["item"], first.known["item"]) == (1, 1)
+    assert (again.new.get("item"), again.known["item"]) == (None, 2)
+
+
+async def test_items_that_were_forgotten_do_not_come_back_by_an_import(
+    ledger: Ledger, other: Ledger
+) -> None:
+    gone, stays = item("gone", 1), item("stays", 2)
+    session = msgspec.structs.replace(storing(OLDER), session_id="s2")
+    for each in (ledger, other):
+        await each.items.put(ITEMS, [gone], storing(OLDER))
+        await each.items.put(ITEMS, [stays], session)
+    selection = Selection(owner=OWNER, session_id="s1")
+    async for _ in other.erasures.erase(selection, (), Lifting(at=NEWER)):
+        pass
+
+    report = await copy(ledger, other)
+
+    assert [one.key for one in await other.items.keys(ITEMS, Within())] == ["stays"]
+    assert (report.erased, report.new) == (1, {})

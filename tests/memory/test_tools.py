@@ -312,6 +312,7 @@ def test_the_schemas_are_what_models_are_given(memory: Memory) -> None:
         "top_memories",
         "ingest",
         "add_document",
+        "read_document",
         "relate",
         "relations",
         "consolidate",
@@ -348,4 +349,6 @@ def test_the_mcp_definition_has_the_same_parameters(memory: Memory) -> None:
             "name": each.name,
             "description": each.description,
             "inputSchema": each.schema().tool_schema.function.parameters,
+            "title": each.title,
+            "annotations": msgspec.to_builtins(each.annotations),
         }

@@ -29,6 +29,8 @@ from local.protocol.payloads import (
     Query,
     TasksSetAside,
     ToolCallRecord,
+    ToolHints,
+    ToolProgress,
     ToolRequest,
     ToolResult,
     ToolSchema,
@@ -103,6 +105,15 @@ PAYLOADS: Mapping[str, tuple[Any, Any]] = {
     ),
     "tool_schema": (ToolSchema, SCHEMA),
     "tool_schema_whole": (ToolSchema, msgspec.structs.replace(SCHEMA, whole=True)),
+    "tool_schema_annotated": (
+        ToolSchema,
+        msgspec.structs.replace(
+            SCHEMA,
+            title="Look up a fact",
+            annotations=ToolHints(read_only_hint=True, destructive_hint=False),
+        ),
+    ),
+    "tool_progress": (ToolProgress, ToolProgress(progress=1, total=3, message="1 of 3")),
     "tool_schema_says": (
         ToolSchema,
         msgspec.structs.replace(

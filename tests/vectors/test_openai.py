@@ -202,6 +202,19 @@ def test_an_endpoint_that_hangs_is_given_up_after_its_time(
         embedder.embed_queries(["x"])
 
 
+def test_an_endpoint_too_slow_for_a_batch_gets_smaller_ones(
+    openai: OpenAIStandIn, embedder: OpenAIEmbedder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(adapter, "DOCUMENT_SECONDS", 0.2)
+    openai.trouble = "hangs"
+    with pytest.raises(VectorError, match=r"did not answer within 0\.2 s"):
+        list(embedder.embed_documents(["x"] * 40))
+    openai.trouble = None
+    monkeypatch.setattr(adapter, "DOCUMENT_SECONDS", 60.0)
+    list(embedder.embed_documents(["x"] * 40))
+    assert [len(batch) for batch in inputs(openai)] == [32, 16, 16, 8]
+
+
 def test_an_endpoint_that_is_down_is_an_error_until_it_answers_again(
     openai: OpenAIStandIn, embedder: OpenAIEmbedder
 ) -> None:

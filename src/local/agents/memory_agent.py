@@ -26,6 +26,7 @@ from local.bus.streams import (
 )
 from local.errors import DeadlineError, Local2Error, RequestError, echoed
 from local.memory.intake.echoes import UNANSWERED, read
+from local.memory.intake.episodes import storable_metadata
 from local.memory.intake.turns import Turn
 from local.memory.service import MemoryService
 from local.memory.tenant import Memories
@@ -112,6 +113,7 @@ class MemoryAgent(Participant):
             tool_calls=turn.tool_calls,
             session_id=turn.session_id,
             query_id=turn.query_id,
+            metadata=storable_metadata(turn.metadata),
         )
         memory = await self._memory_of(message, envelope)
         with memory_operation("upsert_memory", memory.caller.tenant):

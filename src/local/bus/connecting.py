@@ -76,9 +76,18 @@ async def open_client(
         if opening.done():
             opening.result()
             return client
-        raise RefusedError(refused.result())
-    finally:
-        opening.cancel()
+    except BaseException:
+        await _give_up(client, opening)
+        raise
+    await _give_up(client, opening)
+    raise RefusedError(refused.result())
+
+
+async def _give_up(client: Client, opening: asyncio.Task[None]) -> None:
+    """Leave nothing behind of a client that may have connected all the same."""
+    opening.cancel()
+    await asyncio.gather(opening, return_exceptions=True)
+    await client.close()
 
 
 async def close_client(client: Client) -> None:

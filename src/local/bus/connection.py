@@ -220,7 +220,8 @@ async def connect(  # noqa: PLR0913 - what a connection needs
     """
     lost = asyncio.Event()
     try:
-        client = await asyncio.wait_for(open_client(url, name, lost, credentials), patience)
+        async with asyncio.timeout(patience):
+            client = await open_client(url, name, lost, credentials)
     except RefusedError as error:
         raise ForbiddenError(
             f"The NATS server at {without_credentials(url)} refuses to be connected to: {error}.",

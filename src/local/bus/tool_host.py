@@ -17,6 +17,7 @@ from local.bus.connection import BusMessage, Connection, Headers
 from local.bus.identity import signed
 from local.bus.outputs import with_preview
 from local.bus.participant import Participant, error_headers, header_value
+from local.bus.running_calls import RunningCalls
 from local.errors import DeadlineError, InvalidArgumentsError, Local2Error, TooLargeError
 from local.protocol import subjects
 from local.protocol.envelope import Caller, Envelope, decode, encode, header_of, is_past, seal
@@ -55,6 +56,7 @@ class ToolHost(Participant):
         self._log = structlog.get_logger().bind(tool=tool.name)
         self._schema = encode(seal(tool.schema(), type="schema", source=tool.name))
         self._announcing = set[str]()
+        self._running = RunningCalls()
         self._requests = self.serve(
             subjects.tool_request(tool.name),
             self._answer,
@@ -62,6 +64,7 @@ class ToolHost(Participant):
             limit=None,
             metadata={"mcp_tool": encode(tool.mcp_definition()).decode()},
         )
+        self.serve(subjects.tool_cancel(tool.name), self._cancel, limit=None)
         self.serve(subjects.TOOL_SCHEMA_REQUEST, self._announce)
 
     async def started(self) -> None:
@@ -89,7 +92,8 @@ class ToolHost(Participant):
         try:
             request = self._decoded(message.data)
             caller = self.bus.identity.caller_of(message, request)
-            result = await self._run(caller, request, message.data)
+            with self._running.cancellable(caller, request.id):
+                result = await self._run(caller, request, message.data)
         except InvalidArgumentsError as error:
             request = request or header_of(message.data)
             result = ToolResult.failed(self._tool.with_choices(error))
@@ -107,6 +111,12 @@ class ToolHost(Participant):
         elapsed = time.perf_counter() - begun
         await asyncio.sleep(0)  # the reply leaves before the log line is made
         self._record(request, result, elapsed)
+
+    async def _cancel(self, message: BusMessage) -> None:
+        """Every host of the tool hears it, and the one that has the call ends it."""
+        if (header := header_of(message.data)) is not None and header.correlation_id:
+            caller = self.bus.identity.caller_of(message, header)
+            self._running.cancel(caller, header.correlation_id)
 
     def _caller_of_refused(
         self, message: BusMessage, request: Envelope[Any] | None

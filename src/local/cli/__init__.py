@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from local.cli.commands import dead_letters, memory, talk, tenants, upkeep
+from local.cli.commands import dead_letters, hooks, memory, reach, talk, tenants, upkeep
 from local.cli.output import Chosen
 from local.folder import PRIVATE
 
@@ -16,10 +16,11 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     add_completion=False,
 )
-for each in (talk, memory, upkeep):
-    app.add_typer(each.group)
+for each in (talk.group, memory.group, reach.group, hooks.called, upkeep.group):
+    app.add_typer(each)
 app.add_typer(dead_letters.group, name="dead-letters")
 app.add_typer(tenants.group, name="tenants")
+app.add_typer(hooks.group, name="hooks")
 
 Config = Annotated[
     Path | None,

@@ -73,10 +73,11 @@ def shown(text: str) -> str:
 
 
 class Chosen(NamedTuple):
-    """What stands before a command: its folder of settings, and as which tenant it asks."""
+    """Its folder of settings, as which tenant it asks, and the folder where the memory lies."""
 
     config: Path | None = None
     tenant: str | None = None
+    home: Path = Path()
 
 
 @contextmanager
@@ -89,7 +90,7 @@ def command(chosen: Chosen, *, json: bool = False) -> Iterator[tuple[Settings, O
     output = Output(json=json)
     try:
         with logging_to(level="error"):
-            settings = load_settings(chosen.config)
+            settings = load_settings(chosen.config, home=chosen.home)
             if chosen.tenant is not None:
                 bus = msgspec.structs.replace(settings.bus, tenant=chosen.tenant)
                 settings = msgspec.structs.replace(settings, bus=bus)

@@ -22,7 +22,7 @@ from local.errors import FolderLockedError
 from local.examination.package import check_minilm
 from local.logs import logging_to
 from local.runtime import is_running
-from local.settings import Settings
+from local.settings import MemorySettings, Settings
 
 SWITCH_INTERVAL = 0.0005
 """Seconds that a thread may go on while the loop waits for the interpreter; Python's default is 5
@@ -64,9 +64,7 @@ async def _interactive(settings: Settings) -> None:
 
 async def _with_chat(settings: Settings) -> None:
     output = Output()
-    weights = check_minilm(settings.memory)
-    if weights.verdict != "ok":
-        output.console.print(f"[dim]{shown(f'{weights.name}: {weights.detail}')}[/]")
+    _announce_download(output, settings.memory)
     async with AsyncExitStack() as resources:
         with output.console.status("Starting …"):
             logs = settings.memory.data_dir / "logs"
@@ -77,6 +75,13 @@ async def _with_chat(settings: Settings) -> None:
             await _converse(settings, stack, output)
         finally:
             output.console.print("[dim]Stopping …[/]")
+
+
+def _announce_download(output: Output, settings: MemorySettings) -> None:
+    """Say what a start without the embedder's weights downloads; a service's log says it."""
+    weights = check_minilm(settings)
+    if weights.verdict != "ok":
+        output.console.print(f"[dim]{shown(f'{weights.name}: {weights.detail}')}[/]")
 
 
 async def _converse(settings: Settings, stack: Stack, output: Output) -> None:
@@ -114,20 +119,25 @@ async def _while_used(settings: Settings, linger: float) -> None:
     stop = _stopping()
     with Usage(settings.memory.data_dir) as usage:
 
-        async def wanted() -> bool:
-            with suppress(TimeoutError):
-                await asyncio.wait_for(stop.wait(), LOOK)
+        def wanted() -> bool:
             return not (stop.is_set() or usage.over(linger))
 
-        while True:
+        while wanted():
             with suppress(FolderLockedError):  # by one that starts, serves or stops
-                async with open_stack(settings):
+                async with open_stack(settings, for_clients=True):
                     gc.freeze()
-                    while await wanted():
-                        pass
+                    while wanted():
+                        await _at_most(stop, LOOK)
                 return
-            if is_running(settings) or not await wanted():
+            if is_running(settings):
                 return
+            await _at_most(stop, LOOK)
+
+
+async def _at_most(stop: asyncio.Event, seconds: float) -> None:
+    """Wait until it is set, but not for longer."""
+    with suppress(TimeoutError):
+        await asyncio.wait_for(stop.wait(), seconds)
 
 
 def _stopping() -> asyncio.Event:

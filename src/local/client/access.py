@@ -2,27 +2,13 @@
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from datetime import timedelta
-
-import msgspec
 
 from local.bus.connection import Connection, connect
-from local.errors import ConfigError
 from local.runtime import running_url
-from local.settings import BusSettings, Settings
-from local.tenants.credentials import (
-    OPERATOR,
-    SIGNING_KEY,
-    Credentials,
-    credentials_in,
-    memory_credentials,
-    read_credentials,
-)
+from local.settings import Settings
+from local.tenants.asking import credentials_of
+from local.tenants.credentials import memory_credentials
 from local.tenants.directory import Entries
-from local.tenants.tokens import sign
-
-VALID = timedelta(hours=1)
-"""Of tokens that are made for one command."""
 
 
 @asynccontextmanager
@@ -51,37 +37,3 @@ async def connected(
     url = running_url(settings)
     async with connect(url, name=name, patience=patience, credentials=credentials) as bus:
         yield bus
-
-
-def credentials_of(bus: BusSettings, user: str | None) -> Credentials | None:
-    """Who connects, and for whom; None without accounts.
-
-    Raises:
-        ConfigError: A file of credentials is missing, or holds none.
-    """
-    if bus.credentials is not None:
-        credentials = credentials_in(bus.credentials)
-    elif bus.tenant is not None:
-        found = read_credentials(bus.accounts, bus.tenant, OPERATOR)
-        if found is None:
-            raise ConfigError(
-                f"There are no credentials for the tenant {bus.tenant} in {bus.accounts}.",
-                remedy="`local2 tenants list` shows which tenants there are.",
-            )
-        credentials = found
-    else:
-        return None
-    return msgspec.structs.replace(credentials, token=bus.token or _own_token(bus, user))
-
-
-def _own_token(bus: BusSettings, user: str | None) -> str | None:
-    """A token for the user, where the tenant's key lies here."""
-    if user is None or bus.tenant is None:
-        return None
-    key, entries = bus.accounts / bus.tenant / SIGNING_KEY, Entries.read(bus.accounts)
-    if entries is None or not key.exists() or bus.tenant not in entries.tenants:
-        return None
-    private = key.read_text(encoding="utf-8")
-    return sign(
-        private, entries.token_key(bus.tenant).id, tenant=bus.tenant, user=user, valid_for=VALID
-    )

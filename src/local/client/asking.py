@@ -5,6 +5,7 @@ from typing import TypeVar
 import msgspec
 
 from local.bus.connection import Connection
+from local.bus.identity import bearer
 from local.bus.participant import ERROR_CODE
 from local.errors import (
     BadRequestError,
@@ -47,7 +48,9 @@ async def ask(  # noqa: PLR0913 - what a request consists of
         user=caller.user,
         session_id=caller.session_id,
     )
-    answer = await bus.request(subject, encode(request), timeout=timeout)
+    answer = await bus.request(
+        subject, encode(request), timeout=timeout, headers=bearer(caller.token)
+    )
     code = (answer.headers or {}).get(ERROR_CODE)
     if code is None:
         return decode(answer.data, into).payload

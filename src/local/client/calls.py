@@ -6,8 +6,15 @@ import msgspec
 
 from local.bus.connection import Connection
 from local.client.following import Following
+from local.client.items import Items
 from local.client.tools import ask_tool
-from local.errors import ToolFailedError, error_of, quoted
+from local.errors import (
+    StackNotRunningError,
+    ToolFailedError,
+    UnknownToolError,
+    error_of,
+    quoted,
+)
 from local.protocol.envelope import Sender
 from local.protocol.erasure import Receipt
 from local.protocol.payloads import Json, ToolResult
@@ -35,6 +42,15 @@ class Calls:
     async def bus(self) -> Connection:
         return await self._following.bus()
 
+    async def proven(self) -> Sender:
+        """The caller, with a token where one can be made here."""
+        token = self.caller.token or await self._following.tokens.of(self.caller.user)
+        return msgspec.structs.replace(self.caller, token=token)
+
+    async def items(self, collection: str) -> Items:
+        """What an application stores exactly."""
+        return Items(await self.bus(), collection, await self.proven(), self._timeout)
+
     async def call(self, tool: str, args: Json, within: float | None = None) -> ToolResult:
         """Call a tool.
 
@@ -42,7 +58,15 @@ class Calls:
             Local2Error: It failed, or could not be asked; its class is that of the code.
         """
         seconds = self._timeout if within is None else within
-        result = await ask_tool(await self.bus(), tool, args, caller=self.caller, timeout=seconds)
+        caller = await self.proven()
+        try:
+            result = await ask_tool(await self.bus(), tool, args, caller=caller, timeout=seconds)
+        except UnknownToolError as error:
+            if not self._following.has_ended:
+                raise
+            raise StackNotRunningError(
+                "The stack has just ended.", remedy="Ask again: another one is started."
+            ) from error
         if result.error is not None:
             raise error_of(result.error.code, result.error.message, result.error.retry_after)
         if not result.ok:

@@ -16,13 +16,15 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from local.client.usage import Usage
+from local.client.usage import FileLock, Usage
 from local.errors import StackNotRunningError, UnwritableError
 from local.runtime import running_url
 from local.settings import ENVIRONMENT_PREFIX, BusSettings, Settings
 from local.yaml_files import to_yaml
 
 LOG = Path("logs", "embedded.log")
+STARTING = "starting.lock"
+"""Held by the one client that starts the stack; the others wait for it."""
 START_PATIENCE = 60.0
 """Seconds for a stack to start, or for the one before it to stop."""
 PROBE_PATIENCE = 1.0
@@ -65,15 +67,16 @@ async def ensure_stack(settings: Settings, *, linger: float = 0) -> None:
     """
     deadline = asyncio.get_running_loop().time() + START_PATIENCE
     started: subprocess.Popen[bytes] | None = None
-    while not await _answers(settings):
-        code = started.returncode if started else 0
-        if asyncio.get_running_loop().time() > deadline:
-            raise _not_started(settings, f"does not answer after {START_PATIENCE:g} s")
-        if code == 0:  # it left the folder to another one, which has ended since
-            started = await asyncio.to_thread(start_stack, settings, linger=linger)
-        elif code is not None:
-            raise _not_started(settings, f"did not start (exit code {code})")
-        await asyncio.sleep(POLL)
+    with FileLock(settings.memory.data_dir / STARTING) as starting:
+        while not await _answers(settings):
+            if asyncio.get_running_loop().time() > deadline:
+                raise _not_started(settings, f"does not answer after {START_PATIENCE:g} s")
+            code = started.returncode if started else 0
+            if code:
+                raise _not_started(settings, f"did not start (exit code {code})")
+            if code == 0 and starting.take():  # none yet, or it left the folder to another one
+                started = await asyncio.to_thread(start_stack, settings, linger=linger)
+            await asyncio.sleep(POLL)
 
 
 def start_stack(settings: Settings, *, linger: float) -> subprocess.Popen[bytes]:

@@ -7,8 +7,9 @@ from typing import Self
 from local.bus.connection import Connection
 from local.client.access import connected
 from local.client.embedded import ensure_stack, is_elsewhere
-from local.runtime import running_url
+from local.runtime import is_running, running_url
 from local.settings import Settings
+from local.tenants.asking import OwnTokens
 
 
 class Following:
@@ -22,6 +23,7 @@ class Following:
         self._connection = AsyncExitStack()
         self._bus: Connection | None = None
         self._url = ""
+        self.tokens = OwnTokens(settings.bus)
 
     async def __aenter__(self) -> Self:
         await self.bus()
@@ -50,6 +52,11 @@ class Following:
                 self._bus = await self._opened()
                 self._url = url
             return self._bus
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether there is no stack any more, or not yet another one."""
+        return not is_elsewhere(self._settings.bus) and not is_running(self._settings)
 
     async def _opened(self) -> Connection:
         await self._connection.aclose()

@@ -44,15 +44,18 @@ T = TypeVar("T")
 class Items:
     """One application's items, as one user has them."""
 
-    def __init__(self, bus: Connection, collection: str, caller: Sender) -> None:
+    def __init__(
+        self, bus: Connection, collection: str, caller: Sender, timeout: float = PATIENCE
+    ) -> None:
         self.collection = collection
         self._bus = bus
         self._caller = caller
+        self._timeout = timeout
 
     def in_session(self, session_id: str) -> Self:
         """The same; what is stored belongs to a session, and is forgotten with it."""
         caller = msgspec.structs.replace(self._caller, session_id=session_id)
-        return type(self)(self._bus, self.collection, caller)
+        return type(self)(self._bus, self.collection, caller, self._timeout)
 
     async def put(self, items: Sequence[ItemPut]) -> None:
         """Store items, and delete those without a value; what fits into a message, all or none.
@@ -113,15 +116,16 @@ class Items:
 
     async def delete(
         self, *, keys: Sequence[ItemKey] = (), namespaces: Sequence[tuple[str, ...]] = ()
-    ) -> None:
-        """Delete items, and all of some namespaces and within them, at once."""
+    ) -> int:
+        """Delete items, and all of some namespaces and within them, at once; returns how many."""
         request = DeleteItems(
             collection=self.collection, keys=list(keys), namespaces=list(namespaces)
         )
-        await self._ask(subjects.MEMORY_ITEMS_DELETE, request, ItemsChanged)
+        changed = await self._ask(subjects.MEMORY_ITEMS_DELETE, request, ItemsChanged)
+        return changed.deleted
 
     async def _ask(self, subject: str, request: msgspec.Struct, into: type[T]) -> T:
-        return await ask(self._bus, subject, request, into, self._caller, timeout=PATIENCE)
+        return await ask(self._bus, subject, request, into, self._caller, timeout=self._timeout)
 
 
 @asynccontextmanager

@@ -16,6 +16,7 @@ from local.bus.streams import publish_durably
 from local.client.calls import Calls
 from local.client.embedded import stack_running
 from local.client.following import Following
+from local.client.items import Items
 from local.client.topics import Topics
 from local.home import home_of
 from local.logs import logging_to
@@ -261,21 +262,26 @@ class Memory:
         self, query_id: str, score: float, *, comment: str | None = None, session: str | None = None
     ) -> None:
         """Rate the answer of a turn, from -1 to 1: searches find the better ones first."""
+        caller = await self._calls.proven()
         rating = Feedback(query_id=query_id, score=score, comment=comment, session_id=session)
         message = seal(
             rating,
             type="feedback",
-            source=self._calls.caller.agent or "client",
-            user=self._calls.caller.user,
-            session_id=session or self._calls.caller.session_id,
+            source=caller.agent or "client",
+            user=caller.user,
+            session_id=session or caller.session_id,
             query_id=query_id,
         )
         await publish_durably(
             await self._calls.bus(),
             subjects.RESPONSE_FEEDBACK,
             encode(message),
-            headers=bearer(self._calls.caller.token),
+            headers=bearer(caller.token),
         )
+
+    async def items(self, collection: str) -> Items:
+        """What an application stores exactly, under namespaces and keys."""
+        return await self._calls.items(collection)
 
     async def call(self, tool: str, /, **args: Any) -> ToolResult:
         """Call any tool on the bus: `content` of the result is text, `data` is structured."""

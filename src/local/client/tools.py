@@ -5,15 +5,17 @@ at any time.
 """
 
 import asyncio
+from collections.abc import Callable
 from contextlib import suppress
 from datetime import timedelta
-from typing import Self
+from typing import Any, Self
 
 import msgspec
 import structlog
 
 from local.bus.connection import BusMessage, Connection, Subscription
 from local.bus.identity import bearer, is_genuine
+from local.client.under_way import OnProgress, hearing, take_back
 from local.errors import (
     BadRequestError,
     BusTimeoutError,
@@ -23,7 +25,15 @@ from local.errors import (
     quoted,
 )
 from local.protocol import subjects
-from local.protocol.envelope import DEFAULT_TENANT, Sender, encode, header_of, seal, utc_now
+from local.protocol.envelope import (
+    DEFAULT_TENANT,
+    Envelope,
+    Sender,
+    encode,
+    header_of,
+    seal,
+    utc_now,
+)
 from local.protocol.payloads import Empty, Json, ToolRequest, ToolResult, ToolSchema
 from local.protocol.tool_messages import read_schema
 
@@ -49,13 +59,22 @@ async def call_tool(  # noqa: PLR0913 - one keyword a field of the envelope
     caller: Sender,
     query_id: str | None = None,
     timeout: float = 10.0,  # noqa: ASYNC109 - it becomes the request's deadline
+    on_progress: OnProgress | None = None,
 ) -> ToolResult:
     """Call a tool and return its result; a failure is a result, too, with its code.
 
     The arguments are those of `ask_tool`.
     """
     try:
-        return await ask_tool(bus, tool, args, caller=caller, query_id=query_id, timeout=timeout)
+        return await ask_tool(
+            bus,
+            tool,
+            args,
+            caller=caller,
+            query_id=query_id,
+            timeout=timeout,
+            on_progress=on_progress,
+        )
     except Local2Error as error:
         return ToolResult.failed(error)
 
@@ -68,8 +87,9 @@ async def ask_tool(  # noqa: PLR0913 - one keyword a field of the envelope
     caller: Sender,
     query_id: str | None = None,
     timeout: float = 10.0,  # noqa: ASYNC109 - it becomes the request's deadline
+    on_progress: OnProgress | None = None,
 ) -> ToolResult:
-    """Call a tool and return the result that it answers with.
+    """Call a tool and return the result that it answers with; who is cancelled cancels the tool.
 
     Args:
         bus: The connection to use.
@@ -78,6 +98,7 @@ async def ask_tool(  # noqa: PLR0913 - one keyword a field of the envelope
         caller: Who the envelope says is calling; the server decides the tenant.
         query_id: The turn this call belongs to.
         timeout: Seconds to wait; the tool does not begin after them.
+        on_progress: Called with what the tool says of how far it is.
 
     Raises:
         UnknownToolError: Nobody serves it.
@@ -85,7 +106,7 @@ async def ask_tool(  # noqa: PLR0913 - one keyword a field of the envelope
         BusError: It cannot be asked.
         RequestError: It was not asked, because the arguments cannot be sent.
     """
-    request = seal(
+    request: Envelope[Any] = seal(
         ToolRequest(args=args),
         type="request",
         source=caller.agent or "client",
@@ -97,7 +118,11 @@ async def ask_tool(  # noqa: PLR0913 - one keyword a field of the envelope
     # Some tools answer with the id of the request as correlation_id, others copy the field.
     request = msgspec.structs.replace(request, correlation_id=request.id)
     try:
-        return await bus.tool_results.ask(tool, request, timeout, bearer(caller.token))
+        async with hearing(bus, tool, request.id, on_progress):
+            return await bus.tool_results.ask(tool, request, timeout, bearer(caller.token))
+    except asyncio.CancelledError:
+        await take_back(bus, tool, request, caller)
+        raise
     except NoRespondersError as error:
         raise _unknown(tool) from error
     except BusTimeoutError as error:
@@ -114,13 +139,22 @@ def _unknown(tool: str) -> UnknownToolError:
 class Toolbox:
     """The tools on the bus, while its context lasts; at its start, tools are asked to announce.
 
-    `tenant`: whose, for the memory of several.
+    `tenant`: whose, for the memory of several. `on_change` is called when a tool is new, or says
+    something else than before.
     """
 
-    def __init__(self, bus: Connection, *, source: str, tenant: str = DEFAULT_TENANT) -> None:
+    def __init__(
+        self,
+        bus: Connection,
+        *,
+        source: str,
+        tenant: str = DEFAULT_TENANT,
+        on_change: Callable[[], None] = lambda: None,
+    ) -> None:
         self._bus = bus
         self._tenant = tenant
         self._source = source
+        self._on_change = on_change
         self._schemas: dict[str, ToolSchema] = {}
         self._own: set[str] = set()
         self._refused: set[tuple[str, str]] = set()
@@ -197,8 +231,10 @@ class Toolbox:
         elif schema.name not in self._schemas and len(self._schemas) >= MOST_TOOLS:
             self._refuse(message, f"More than {MOST_TOOLS:,} tools were announced.")
             return
-        self._schemas[schema.name] = schema
+        before, self._schemas[schema.name] = self._schemas.get(schema.name), schema
         self._changed.set()
+        if schema != before:
+            self._on_change()
 
     def _is_own(self, schema: ToolSchema, message: BusMessage) -> bool:
         """Whether it is the memory's own; only the stack can check the signature."""

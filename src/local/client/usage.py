@@ -12,19 +12,18 @@ from pathlib import Path
 from typing import Self
 
 from local.errors import StackNotRunningError, UnwritableError
+from local.runtime import USED
 
-NAME = "clients.lock"
 POLL = 0.05
 """Seconds between two attempts to share the lock while a stack stops."""
 
 
-class Usage:
-    """The lock, for a client or for the stack; given back when the context ends."""
+class FileLock:
+    """A lock on a file, given back when the context ends, or the process does."""
 
-    def __init__(self, data_dir: Path) -> None:
-        self._path = data_dir / NAME
+    def __init__(self, path: Path) -> None:
+        self._path = path
         self._lock = -1
-        self._last = time.time()
 
     def __enter__(self) -> Self:
         try:
@@ -37,6 +36,26 @@ class Usage:
     def __exit__(self, *_: object) -> None:
         os.close(self._lock)
 
+    def take(self, *, shared: bool = False) -> bool:
+        """Whether it is held from now on; at once, and also if it was held before."""
+        kind = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
+        try:
+            fcntl.flock(self._lock, kind | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        return True
+
+    def leave(self) -> None:
+        fcntl.flock(self._lock, fcntl.LOCK_UN)
+
+
+class Usage(FileLock):
+    """The lock, for a client or for the stack."""
+
+    def __init__(self, data_dir: Path) -> None:
+        super().__init__(data_dir / USED)
+        self._last = time.time()
+
     async def begin(self, *, within: float) -> None:
         """As a client: use the stack from now on; one that is stopping is waited for.
 
@@ -44,7 +63,7 @@ class Usage:
             StackNotRunningError: It has not stopped within so many seconds.
         """
         deadline = asyncio.get_running_loop().time() + within
-        while not self._take(fcntl.LOCK_SH):
+        while not self.take(shared=True):
             if asyncio.get_running_loop().time() > deadline:
                 raise StackNotRunningError(
                     f"The stack on {self._path.parent} is stopping, and has not ended yet.",
@@ -60,19 +79,15 @@ class Usage:
     def over(self, linger: float) -> bool:
         """As the stack: whether nobody has used it for so many seconds; if so, nobody can begin to.
 
-        Nobody until the context ends: a client would count on a stack that is stopping.
+        Nobody until the context ends: a client would count on a stack that is stopping. Where
+        another stack has found so, it is over for this one, too.
         """
-        if not self._take(fcntl.LOCK_EX):
+        if not self.take():
             self._last = time.time()
-            return False
+            another = not self.take(shared=True)
+            self.leave()
+            return another
         if time.time() - max(self._last, os.fstat(self._lock).st_mtime) >= linger:
             return True
-        fcntl.flock(self._lock, fcntl.LOCK_UN)
+        self.leave()
         return False
-
-    def _take(self, kind: int) -> bool:
-        try:
-            fcntl.flock(self._lock, kind | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return False
-        return True

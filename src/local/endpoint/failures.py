@@ -18,6 +18,8 @@ PASSING = {
     httpx.codes.TOO_MANY_REQUESTS,
 }
 """Client errors which say nothing of the request itself."""
+LONGEST = 2_000
+"""Characters of what an endpoint says that are read."""
 BASE_URL = "openai_url is the base URL, such as http://127.0.0.1:8080/v1"
 _MISSING = re.compile(
     r"\bmodel\b.{0,120}\b(not found|not_found|(does )?not exist)|model_not_found|"
@@ -156,4 +158,4 @@ def _said(content: bytes) -> str:
         parts = (problem.message, problem.code, problem.param)
     else:
         parts = (problem, answer.message, answer.detail)
-    return " ".join(str(part) for part in parts if part)
+    return " ".join(str(part) for part in parts if part)[:LONGEST]

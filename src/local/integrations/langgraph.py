@@ -3,7 +3,12 @@
 from local.integrations.langgraph import LocalSaver, LocalStore
 """
 
-from local.integrations.langgraph_checkpoint import LocalSaver
-from local.integrations.langgraph_store import LocalStore
+try:
+    from local.integrations.langgraph_checkpoint import LocalSaver
+    from local.integrations.langgraph_store import LocalStore
+except ModuleNotFoundError as error:
+    raise ModuleNotFoundError(
+        f"{error}. Install what LangGraph needs: pip install 'local2[langgraph]'.", name=error.name
+    ) from error
 
 __all__ = ["LocalSaver", "LocalStore"]

@@ -35,6 +35,7 @@ from local.protocol.items import (
     NamespaceMatch,
     SearchItems,
     StoredItem,
+    check_size,
 )
 from local.settings import Settings
 
@@ -170,9 +171,11 @@ class LocalStore(AsyncBatchedBaseStore):
             return ItemPut(namespace=op.namespace, key=op.key)
         value = dict(op.value)
         fields = self._index if op.index is None else op.index
-        return ItemPut(
+        item = ItemPut(
             namespace=op.namespace, key=op.key, value=_json(value), text=_text(value, fields or ())
         )
+        check_size(item)
+        return item
 
 
 def _json(value: dict[str, Any]) -> msgspec.Raw:

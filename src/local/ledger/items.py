@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from local.ledger.records import NewRecord, Written
-from local.protocol.items import ItemPut, StoredItem
+from local.protocol.items import ItemKey, ItemPut, StoredItem
 
 Wanted = Callable[[Any], bool]
 """Whether an item of this value is wanted; called off the event loop."""
@@ -57,8 +57,14 @@ class Within(msgspec.Struct, frozen=True, kw_only=True):
     offset: int = 0
 
 
-class FoundItem(msgspec.Struct, frozen=True, kw_only=True):
-    """An item, and the id of its record."""
+class FoundKey(ItemKey, frozen=True, kw_only=True):
+    """Where an item is, and the id of its record."""
 
-    item: StoredItem
-    record: str | None
+    record: str | None = None
+
+
+class ItemPage(msgspec.Struct, frozen=True, kw_only=True):
+    """Items, as many as an answer holds; `cut`: it holds no more of them."""
+
+    items: list[StoredItem]
+    cut: bool

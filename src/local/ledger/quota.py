@@ -4,7 +4,7 @@ import msgspec
 
 
 class Quota(msgspec.Struct, frozen=True, kw_only=True):
-    """Records that are not erased, and bytes of their texts, of notes and of outputs; 0: any."""
+    """Records that are not erased, and bytes: of texts, notes, outputs and items; 0: any."""
 
     records: int = 0
     bytes: int = 0

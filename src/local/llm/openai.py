@@ -133,8 +133,10 @@ class OpenAIModel:
         begin = partial(self._client.begin, CHAT, within=SILENCE_SECONDS)
         calls, ended = CallsInPieces(), ""
         with model_call("chat", self.name, PROVIDER) as used, self._as_model_errors():
-            async with aclosing(await self._asked(begin, body)) as response:
-                pieces = pieces_of(response.aiter_bytes())
+            async with (
+                aclosing(await self._asked(begin, body)) as response,
+                aclosing(pieces_of(response.aiter_bytes())) as pieces,
+            ):
                 while (piece := await self._next(pieces)) is not None:
                     ended = ended or calls.take(piece)
                     if piece.usage:

@@ -4,13 +4,13 @@ An item with a text has a record beside it, an episode that belongs to its owner
 searched, exported and forgotten as every memory is.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from datetime import datetime
 
 import msgspec
 
 from local.ledger.door import Ledger
-from local.ledger.items import ItemsOf, ItemsWritten, NewItem, Storing, Within
+from local.ledger.items import FoundKey, ItemsOf, ItemsWritten, NewItem, Storing, Within
 from local.ledger.records import TENANT_OWNED, NewRecord
 from local.memory.changes import Changes
 from local.memory.intake.episodes import EPISODE
@@ -30,9 +30,7 @@ from local.protocol.items import (
     NamespacesFound,
     PutItems,
     SearchItems,
-    StoredItem,
     check_size,
-    fitting,
     path_text,
 )
 
@@ -89,8 +87,7 @@ class Items:
 
     async def get(self, ask: GetItems) -> ItemsGot:
         """The items under some keys, as many as an answer holds."""
-        items = await self._ledger.items.get(self._of(ask.collection), ask.keys)
-        return ItemsGot(items=items[: fitting(items)])
+        return ItemsGot(items=await self._ledger.items.get(self._of(ask.collection), ask.keys))
 
     async def search(self, ask: SearchItems) -> ItemsFound:
         """The items that are asked for, as many as an answer holds.
@@ -109,8 +106,8 @@ class Items:
         )
         of = self._of(ask.collection)
         if ask.query is None or not ask.query.strip() or not ask.limit:
-            found = [one.item for one in await self._ledger.items.within(of, within)]
-            return _answer(found)
+            page = await self._ledger.items.within(of, within)
+            return ItemsFound(items=page.items, cut=page.cut)
         return await self._meant(ask, ask.query, of, within)
 
     async def namespaces(self, ask: ListNamespaces) -> NamespacesFound:
@@ -123,21 +120,26 @@ class Items:
     async def _meant(self, ask: SearchItems, query: str, of: ItemsOf, within: Within) -> ItemsFound:
         """What the query means, best first, and behind it the others that are wanted."""
         wanted = ask.offset + ask.limit
-        recalled, items = await self._recalled(ask, query, of, within)
+        recalled, ranked = await self._recalled(ask, query, of, within)
         rest = Within(namespace=ask.namespace, wanted=within.wanted, limit=wanted)
-        others = [
-            one.item for one in await self._ledger.items.within(of, rest) if one.record not in items
-        ]
-        return _answer(
-            [*items.values(), *others][ask.offset : wanted],
+        others = [one for one in await self._ledger.items.keys(of, rest) if one not in ranked]
+        keys = [*ranked, *others][ask.offset : wanted]
+        items = await self._ledger.items.get(of, keys)
+        return ItemsFound(
+            items=[
+                msgspec.structs.replace(item, score=ranked.get(key))
+                for key, item in zip(keys, items, strict=False)
+                if item is not None
+            ],
+            cut=len(items) < len(keys),
             degraded=recalled.degraded,
             reason=recalled.reason,
         )
 
     async def _recalled(
         self, ask: SearchItems, query: str, of: ItemsOf, within: Within
-    ) -> tuple[RecallResult, dict[str, StoredItem]]:
-        """What recall finds of the namespace, and by the ids of records the items that it is of."""
+    ) -> tuple[RecallResult, dict[FoundKey, float]]:
+        """What recall finds of the namespace, and the items that it is of, with their scores."""
         wanted, top_k = ask.offset + ask.limit, RECALLED
         while True:
             request = RecallRequest(
@@ -153,10 +155,8 @@ class Items:
             found = await self._ledger.items.of_records(of, list(scores), within)
             all_of_it = len(recalled.items) < request.top_k or request.top_k >= MOST_RECALLED
             if all_of_it or len(found) >= wanted:
-                ranked = {
-                    id_: _scored(found[id_], score) for id_, score in scores.items() if id_ in found
-                }
-                return recalled, ranked
+                found.sort(key=lambda one: -scores[one.record or ""])
+                return recalled, {one: scores[one.record or ""] for one in found}
             top_k *= 4
 
     async def _written(self, written: ItemsWritten) -> ItemsChanged:
@@ -193,16 +193,3 @@ class Items:
     @property
     def _owner(self) -> str:
         return self._caller.user or TENANT_OWNED
-
-
-def _scored(item: StoredItem, score: float) -> StoredItem:
-    return msgspec.structs.replace(item, score=score)
-
-
-def _answer(
-    items: Sequence[StoredItem], *, degraded: bool = False, reason: str | None = None
-) -> ItemsFound:
-    fits = fitting(items)
-    return ItemsFound(
-        items=list(items[:fits]), cut=fits < len(items), degraded=degraded, reason=reason
-    )

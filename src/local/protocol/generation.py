@@ -13,7 +13,7 @@ import msgspec
 from local.errors import CODES, BadRequestError, ErrorCode
 from local.protocol.calls import read_calls
 from local.protocol.envelope import Envelope, Sender, json_errors
-from local.protocol.payloads import ErrorReply, Feedback, Generation, Query
+from local.protocol.payloads import ErrorReply, Feedback, Generation, Json, Query
 from local.protocol.reading import (
     MISSING,
     as_text,
@@ -77,6 +77,7 @@ def read_generation(data: bytes) -> Reading[Generation]:
             session_id=message.id("session_id"),
             query_id=message.id("query_id"),
             error=error,
+            metadata=message.optional_object("metadata"),
         )
         return message.read(turn)
 
@@ -185,6 +186,14 @@ class _MessageFields:
         if text is None and value not in (None, [], {}):
             self._note(f"{self.path}{field}", "text", value)
         return text
+
+    def optional_object(self, field: str) -> Json:
+        value = self.inner.get(field)
+        if isinstance(value, dict):
+            return value
+        if value is not None:
+            self._note(f"{self.path}{field}", "an object", value)
+        return {}
 
     def id(self, field: str) -> str | None:
         """An id from the payload, or else from the envelope."""

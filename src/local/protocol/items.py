@@ -4,9 +4,9 @@ A namespace is a path: `["users", "ada"]` holds what `["users", "ada", "drafts"]
 application has a collection of its own, whose items nobody meets in another's.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
-from typing import Annotated, Literal
+from typing import Annotated, Literal, TypeVar
 
 import msgspec
 
@@ -27,7 +27,7 @@ INDEXED = 10_000
 """Characters of an item's text by which it is found: an embedder reads fewer."""
 
 Collection = Annotated[str, msgspec.Meta(pattern=r"^[a-z0-9][a-z0-9._-]{0,63}$")]
-Part = Annotated[str, msgspec.Meta(max_length=512)]
+Part = Annotated[str, msgspec.Meta(max_length=1024)]
 Namespace = Annotated[tuple[Part, ...], msgspec.Meta(max_length=32)]
 Key = Annotated[str, msgspec.Meta(max_length=1024)]
 Limit = Annotated[int, msgspec.Meta(ge=0, le=MOST)]
@@ -180,14 +180,21 @@ def size_of(item: ItemPut | StoredItem) -> int:
     return len(bytes(item.value)) + len(item.data or b"") * 4 // 3
 
 
-def fitting(items: Sequence[StoredItem | None]) -> int:
-    """How many of the items, in their order, one answer holds: one at least."""
+F = TypeVar("F", bound=StoredItem | None)
+
+
+def fitting(items: Iterable[F]) -> Iterator[tuple[F, bool]]:
+    """The items up to the first that an answer does not hold, each with whether it does.
+
+    It holds one at least. Those behind are not read.
+    """
     total = 0
     for number, item in enumerate(items):
-        total += PLACE_BYTES + (size_of(item) if item else 0)
-        if number and total > ANSWER_BYTES:
-            return number
-    return len(items)
+        total += PLACE_BYTES + (size_of(item) if isinstance(item, StoredItem) else 0)
+        fits = not number or total <= ANSWER_BYTES
+        yield item, fits
+        if not fits:
+            return
 
 
 def check_size(item: ItemPut) -> None:

@@ -65,6 +65,14 @@ class ToolResult(msgspec.Struct, kw_only=True, omit_defaults=True):
         return cls(ok=False, content=f"Error ({error.code}): {error}", error=reply)
 
 
+class ToolProgress(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """`tool.progress.<tool>`: how far a call is; its `correlation_id` is the request's id."""
+
+    progress: float
+    total: float | None = None
+    message: str | None = None
+
+
 class Function(msgspec.Struct, kw_only=True):
     name: str
     description: str
@@ -78,18 +86,34 @@ class FunctionSchema(msgspec.Struct, kw_only=True):
     type: Literal["function"] = "function"
 
 
+class ToolHints(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """What a tool does to its world, in the names of the Model Context Protocol.
+
+    `destructive_hint`: it may undo or erase something; false if it only adds. `open_world_hint`: it
+    reaches beyond what is stored here. None is not stated.
+    """
+
+    read_only_hint: bool | None = None
+    destructive_hint: bool | None = None
+    idempotent_hint: bool | None = None
+    open_world_hint: bool | None = None
+
+
 class ToolSchema(msgspec.Struct, kw_only=True, omit_defaults=True):
     """`tool.schema`: how to call a tool, and what it declares about itself.
 
-    `reads_memory`: its results come from the memory. `for_models`: models may be offered it.
-    `recorded`: its results become memories. `whole`: its results are never replaced by a preview,
-    however long they are. `tool_messages.read_schema` reads announcements in other forms.
+    `title`: its name for people. `annotations`: what it does to its world. `reads_memory`: its
+    results come from the memory. `for_models`: models may be offered it. `recorded`: its results
+    become memories. `whole`: its results are never replaced by a preview, however long they are.
+    `tool_messages.read_schema` reads announcements in other forms.
     """
 
     name: str
     description: str
     version: str
     tool_schema: FunctionSchema = msgspec.field(name="schema")
+    title: str = ""
+    annotations: ToolHints = ToolHints()
     reads_memory: bool = False
     for_models: bool = True
     recorded: bool = True
@@ -142,7 +166,8 @@ class Delta(msgspec.Struct, kw_only=True):
 class Generation(msgspec.Struct, kw_only=True):
     """`response.generation`: a finished turn.
 
-    `error` says why there is no answer; a turn without an answer is not remembered.
+    `error` says why there is no answer; a turn without an answer is not remembered. `metadata` are
+    the sender's own, and are stored with the question and its answer.
     """
 
     answer: str
@@ -152,6 +177,7 @@ class Generation(msgspec.Struct, kw_only=True):
     session_id: Name | None = None
     query_id: Name | None = None
     error: ErrorReply | None = None
+    metadata: Json = msgspec.field(default_factory=dict)
 
 
 class Feedback(msgspec.Struct, kw_only=True):

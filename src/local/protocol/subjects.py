@@ -15,6 +15,7 @@ from local.errors import BadRequestError, quoted
 TOOL_SCHEMA = "tool.schema"
 TOOL_SCHEMA_REQUEST = "tool.schema.request"
 TOOL_RESULTS = "tool.result.*"
+TOOL_CANCELS = "tool.cancel.*"
 QUERY_RECEIVED = "query.received"
 RESPONSE_DELTA = "response.delta"
 RESPONSE_GENERATION = "response.generation"
@@ -79,7 +80,7 @@ ASKED_OF_MANY = (TOOL_SCHEMA_REQUEST, "$SRV.PING", "$SRV.PING.>", "$SRV.INFO", "
 are of all tenants together."""
 STORED = (RESPONSE_GENERATION, RESPONSE_FEEDBACK, MEMORY_TURN)
 """What a stream stores for the memory, and acknowledges."""
-HEARD = (TOOL_RESULTS, TOOL_SCHEMA, QUERY_RECEIVED)
+HEARD = (TOOL_RESULTS, TOOL_CANCELS, TOOL_SCHEMA, QUERY_RECEIVED)
 """What the memory hears of what agents say to each other."""
 EVENTS = (
     MEMORY_SAVED,
@@ -126,6 +127,14 @@ def tool_result(tool: str) -> str:
     return f"tool.result.{checked_tool_name(tool)}"
 
 
+def tool_cancel(tool: str) -> str:
+    return f"tool.cancel.{checked_tool_name(tool)}"
+
+
+def tool_progress(tool: str) -> str:
+    return f"tool.progress.{checked_tool_name(tool)}"
+
+
 def discovery(verb: str, *address: str) -> str:
     """The subject of `PING`, `INFO` or `STATS`: of all services, of a name, or of a name and id."""
     return ".".join(("$SRV", verb, *address))
@@ -133,7 +142,8 @@ def discovery(verb: str, *address: str) -> str:
 
 def says_who_asks(subject: str) -> bool:
     """Whether the server writes who sends it; on other subjects anybody could pretend that."""
-    return subject.startswith(("tool.request.", "tool.result.")) or subject in {*ASKED, *HEARD}
+    asked = ("tool.request.", "tool.result.", "tool.cancel.")
+    return subject.startswith(asked) or subject in {*ASKED, *HEARD}
 
 
 class Address(NamedTuple):

@@ -12,7 +12,13 @@ import msgspec
 
 from local.errors import InvalidArgumentsError
 from local.protocol.envelope import Caller
-from local.protocol.payloads import Function, FunctionSchema, ToolResult, ToolSchema
+from local.protocol.payloads import (
+    Function,
+    FunctionSchema,
+    ToolHints,
+    ToolResult,
+    ToolSchema,
+)
 
 _NO_CHOICE = re.compile(r"^Invalid enum value .* at `args\.([^`]+)`")
 _INDEX = re.compile(r"\[[^\]]*\]")
@@ -25,12 +31,14 @@ class ToolOutput(msgspec.Struct, kw_only=True):
     data: msgspec.Struct
 
 
-class McpTool(msgspec.Struct, kw_only=True, rename="camel"):
+class McpTool(msgspec.Struct, kw_only=True, omit_defaults=True, rename="camel"):
     """A tool as the Model Context Protocol lists it."""
 
     name: str
     description: str
     input_schema: dict[str, Any]
+    title: str = ""
+    annotations: ToolHints = ToolHints()
 
 
 class Tool(msgspec.Struct, frozen=True, kw_only=True):
@@ -44,6 +52,8 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True):
     version: str
     args: type[msgspec.Struct]
     run: Callable[[Caller, Any], Awaitable[ToolOutput]]
+    title: str = ""
+    annotations: ToolHints = ToolHints()
     reads_memory: bool = False
     for_models: bool = True
     recorded: bool = True
@@ -60,6 +70,8 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True):
             description=self.description,
             version=self.version,
             tool_schema=FunctionSchema(function=function),
+            title=self.title,
+            annotations=self.annotations,
             reads_memory=self.reads_memory,
             for_models=self.for_models,
             recorded=self.recorded,
@@ -79,7 +91,11 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True):
 
     def mcp_definition(self) -> McpTool:
         return McpTool(
-            name=self.name, description=self.description, input_schema=parameters_of(self.args)
+            name=self.name,
+            description=self.description,
+            input_schema=parameters_of(self.args),
+            title=self.title,
+            annotations=self.annotations,
         )
 
 

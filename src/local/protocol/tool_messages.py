@@ -19,6 +19,7 @@ from local.protocol.payloads import (
     Function,
     FunctionSchema,
     Json,
+    ToolHints,
     ToolResult,
     ToolSchema,
 )
@@ -73,12 +74,15 @@ def read_schema(data: bytes) -> ToolSchema:
         raise BadRequestError("It names no tool.", remedy=SHAPE)
     description = _first_text("description", sources)
     parameters = _parameters(sources, schema)
+    said = payload.get("annotations")
     function = Function(name=name, description=description, parameters=parameters)
     return ToolSchema(
         name=subjects.checked_tool_name(name),
         description=description,
         version=_first_text("version", sources),
         tool_schema=FunctionSchema(function=function),
+        title=_first_text("title", [each for each in (payload, said) if isinstance(each, dict)]),
+        annotations=_hints(said),
         reads_memory=payload.get("reads_memory") is True,
         for_models=payload.get("for_models") is not False,
         recorded=payload.get("recorded") is not False,
@@ -88,6 +92,13 @@ def read_schema(data: bytes) -> ToolSchema:
 
 def _object(fields: object, name: str) -> object:
     return fields.get(name) if isinstance(fields, dict) else None
+
+
+def _hints(stated: object) -> ToolHints:
+    """What is stated in `true` and `false`; anything else is not."""
+    names = {field.name: field.encode_name for field in msgspec.structs.fields(ToolHints)}
+    said = {name: _object(stated, wire) for name, wire in names.items()}
+    return ToolHints(**{name: value for name, value in said.items() if isinstance(value, bool)})
 
 
 def _first_text(name: str, sources: Sequence[Mapping[str, Any]]) -> str:

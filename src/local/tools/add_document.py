@@ -8,7 +8,7 @@ from local.memory.intake.documents import Document
 from local.memory.service import MemoryService
 from local.protocol.memories import MAX_TITLE, AddedDocument, check_size
 from local.protocol.tool import ToolOutput
-from local.tools.base import Args, MemoryTool
+from local.tools.base import WRITES, Args, MemoryTool
 
 DESCRIPTION = (
     "Store a document, text or Markdown, so that recall finds what it says; everybody in the "
@@ -57,7 +57,9 @@ def _chunks(count: int) -> str:
 
 TOOL = MemoryTool(
     name="add_document",
+    title="Add a document",
     description=DESCRIPTION,
+    annotations=WRITES,
     args=AddDocument,
     function=add_document,
     for_models=False,

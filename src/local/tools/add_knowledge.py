@@ -7,7 +7,7 @@ import msgspec
 from local.memory.service import MemoryService
 from local.protocol.memories import Triplet
 from local.protocol.tool import ToolOutput
-from local.tools.base import Args, MemoryTool
+from local.tools.base import WRITES, Args, MemoryTool
 
 DESCRIPTION = (
     "Remember how people and things are connected, in triplets that read as sentences, e.g. "
@@ -67,7 +67,9 @@ async def add_knowledge(memory: MemoryService, args: AddKnowledge) -> ToolOutput
 
 TOOL = MemoryTool(
     name="add_knowledge",
+    title="Add connected facts",
     description=DESCRIPTION,
+    annotations=WRITES,
     args=AddKnowledge,
     function=add_knowledge,
     for_models=False,

@@ -7,7 +7,7 @@ import msgspec
 from local.memory.service import MemoryService
 from local.protocol.tool import ToolOutput
 from local.protocol.upkeep import AuditEntry
-from local.tools.base import Args, MemoryTool
+from local.tools.base import READS, Args, MemoryTool
 
 DESCRIPTION = (
     "List changes of state, newest first: facts that were replaced, merged, contradicted or "
@@ -47,5 +47,11 @@ def _line(entry: AuditEntry) -> str:
 
 
 TOOL = MemoryTool[Audit](
-    name="audit", description=DESCRIPTION, args=Audit, function=audit, for_models=False
+    name="audit",
+    title="Show what was changed",
+    description=DESCRIPTION,
+    annotations=READS,
+    args=Audit,
+    function=audit,
+    for_models=False,
 )

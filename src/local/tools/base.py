@@ -15,7 +15,7 @@ from local.llm.framing import INSET, inset
 from local.memory.service import MemoryService
 from local.memory.tenant import Memories
 from local.protocol.envelope import Caller, utc_now
-from local.protocol.payloads import ToolResult
+from local.protocol.payloads import ToolHints, ToolResult
 from local.protocol.tool import Tool, ToolOutput
 from local.telemetry import MemoryOperation
 
@@ -37,6 +37,16 @@ MAX_CONTENT = 65_536
 MAX_QUERY = 4_096
 
 
+READS = ToolHints(read_only_hint=True, idempotent_hint=True, open_world_hint=False)
+WRITES = ToolHints(
+    read_only_hint=False, destructive_hint=False, idempotent_hint=True, open_world_hint=False
+)
+"""Nothing is lost by it: what is replaced stays in the history, and what was stored is known."""
+ERASES = ToolHints(
+    read_only_hint=False, destructive_hint=True, idempotent_hint=True, open_world_hint=False
+)
+
+
 class Args(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Base of every tool's arguments: what a tool does not know it refuses."""
 
@@ -44,13 +54,16 @@ class Args(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 class MemoryTool(msgspec.Struct, Generic[A], frozen=True, kw_only=True):
     """What a tool's file declares; over a memory it becomes a Tool.
 
+    `title`: its name for people. `annotations`: what it does to the memory.
     `shows`: the ids of the records that the data of a result shows. `for_models`: whether a model
     may be offered it; a tool for programs takes room that its conversation needs. `operation`: what
     it does with memories, in traces.
     """
 
     name: str
+    title: str
     description: str
+    annotations: ToolHints
     args: type[A]
     function: Callable[[MemoryService, A], Awaitable[ToolOutput]]
     shows: Callable[[Any], Iterable[str]] = lambda _: ()
@@ -73,6 +86,8 @@ class MemoryTool(msgspec.Struct, Generic[A], frozen=True, kw_only=True):
             version=__version__,
             args=self.args,
             run=self._traced(run),
+            title=self.title,
+            annotations=self.annotations,
             reads_memory=True,
             for_models=self.for_models,
             recorded=False,

@@ -10,7 +10,7 @@ from local.memory.service import MemoryService
 from local.memory.upkeep.consolidation import Consolidated
 from local.protocol.tool import ToolOutput
 from local.protocol.upkeep import ConsolidationChange, ConsolidationReport
-from local.tools.base import DATA_BYTES, Args, MemoryTool, shortened
+from local.tools.base import DATA_BYTES, WRITES, Args, MemoryTool, shortened
 
 DESCRIPTION = (
     "Keep the caller's facts and those for everybody in order: archive what is stale, merge "
@@ -66,7 +66,9 @@ def _change(change: Change) -> ConsolidationChange:
 
 TOOL = MemoryTool[Consolidate](
     name="consolidate",
+    title="Keep memories in order",
     description=DESCRIPTION,
+    annotations=WRITES,
     args=Consolidate,
     function=consolidate,
     for_models=False,

@@ -8,7 +8,7 @@ from local.memory.service import MemoryService
 from local.protocol.envelope import Name
 from local.protocol.erasure import Receipt
 from local.protocol.tool import ToolOutput
-from local.tools.base import Args, MemoryTool
+from local.tools.base import ERASES, Args, MemoryTool
 
 DESCRIPTION = (
     "Erase for good what the caller said or stated: everything of the envelope's user, a session, "
@@ -57,7 +57,9 @@ def _text(receipt: Receipt) -> str:
 
 TOOL = MemoryTool[Forget](
     name="forget",
+    title="Forget for good",
     description=DESCRIPTION,
+    annotations=ERASES,
     args=Forget,
     function=forget,
     for_models=False,

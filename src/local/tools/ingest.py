@@ -11,7 +11,7 @@ from local.protocol.conversation import ConversationMessage
 from local.protocol.envelope import Name
 from local.protocol.messages import MessageJson, messages_of
 from local.protocol.tool import ToolOutput
-from local.tools.base import Args, MemoryTool
+from local.tools.base import WRITES, Args, MemoryTool
 
 DESCRIPTION = (
     "Remember a whole conversation word for word, so that recall finds what was said and what "
@@ -65,7 +65,9 @@ def _messages(args: Ingest) -> list[ConversationMessage]:
 
 TOOL = MemoryTool[Ingest](
     name="ingest",
+    title="Remember a conversation",
     description=DESCRIPTION,
+    annotations=WRITES,
     args=Ingest,
     function=ingest,
     for_models=False,

@@ -12,7 +12,7 @@ from local.memory.sessions.history import from_answered
 from local.protocol.answers import SessionContent, SessionMessage
 from local.protocol.envelope import Name
 from local.protocol.tool import ToolOutput
-from local.tools.base import TEXT_BYTES, Args, MemoryTool, shortened
+from local.tools.base import READS, TEXT_BYTES, Args, MemoryTool, shortened
 
 DESCRIPTION = (
     "Load a session to go on with it: its newest messages in their order, with the tools called "
@@ -94,7 +94,9 @@ def _shown(data: SessionContent) -> list[str]:
 
 TOOL = MemoryTool[LoadSession](
     name="load_session",
+    title="Load a session",
     description=DESCRIPTION,
+    annotations=READS,
     args=LoadSession,
     function=load_session,
     shows=_shown,

@@ -9,7 +9,7 @@ from local.llm.framing import inset
 from local.memory.service import MemoryService
 from local.protocol.memories import NOTHING_FOUND, Version, Versions
 from local.protocol.tool import ToolOutput
-from local.tools.base import DATA_BYTES, TEXT_BYTES, Args, MemoryTool, shortened
+from local.tools.base import DATA_BYTES, READS, TEXT_BYTES, Args, MemoryTool, shortened
 
 DESCRIPTION = (
     "List every version of a fact, an answer or a message, newest first, for questions such as "
@@ -67,7 +67,9 @@ def _shown(data: Versions) -> list[str]:
 
 TOOL = MemoryTool[MemoryHistory](
     name="memory_history",
+    title="Show earlier versions",
     description=DESCRIPTION,
+    annotations=READS,
     args=MemoryHistory,
     function=memory_history,
     shows=_shown,

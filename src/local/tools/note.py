@@ -8,7 +8,7 @@ from local.llm.framing import note_line
 from local.memory.service import MemoryService
 from local.protocol.answers import SessionNotes
 from local.protocol.tool import ToolOutput
-from local.tools.base import TEXT_BYTES, Args, MemoryTool, shortened
+from local.tools.base import TEXT_BYTES, WRITES, Args, MemoryTool, shortened
 
 DESCRIPTION = (
     "Note something for the rest of this session: a decision, a result, what is still to do, e.g. "
@@ -46,7 +46,9 @@ async def note(memory: MemoryService, args: MakeNote) -> ToolOutput:
 
 TOOL = MemoryTool(
     name="note",
+    title="Note for this session",
     description=DESCRIPTION,
+    annotations=WRITES,
     args=MakeNote,
     function=note,
     operation="create_memory",

@@ -6,7 +6,7 @@ import msgspec
 
 from local.memory.service import MemoryService
 from local.protocol.tool import ToolOutput
-from local.tools.base import Args, MemoryTool
+from local.tools.base import READS, Args, MemoryTool
 
 DESCRIPTION = (
     "Read the full output of a tool of which you have only seen a preview. Call this with the key "
@@ -63,7 +63,9 @@ async def read_tool_output(memory: MemoryService, args: ReadToolOutput) -> ToolO
 
 TOOL = MemoryTool(
     name="read_tool_output",
+    title="Read on in a long output",
     description=DESCRIPTION,
+    annotations=READS,
     args=ReadToolOutput,
     function=read_tool_output,
 )

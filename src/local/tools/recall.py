@@ -27,6 +27,7 @@ from local.protocol.tool import ToolOutput
 from local.tools.base import (
     DATA_BYTES,
     MAX_QUERY,
+    READS,
     TEXT_BYTES,
     Args,
     Entry,
@@ -233,7 +234,9 @@ def _shown(data: RecalledItems) -> list[str]:
 
 TOOL = MemoryTool[Recall](
     name="recall",
+    title="Search the memory",
     description=DESCRIPTION,
+    annotations=READS,
     args=Recall,
     function=recall,
     shows=_shown,

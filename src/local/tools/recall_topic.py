@@ -7,7 +7,7 @@ from local.memory.service import MemoryService
 from local.protocol.answers import RecalledTopic
 from local.protocol.memories import NOTHING_FOUND
 from local.protocol.tool import ToolOutput
-from local.tools.base import Args, MemoryTool, TopicKey
+from local.tools.base import READS, Args, MemoryTool, TopicKey
 
 DESCRIPTION = (
     "Look up one standing fact by its exact key, when you know the key or can infer it, e.g. "
@@ -45,7 +45,9 @@ def _shown(data: RecalledTopic) -> list[str]:
 
 TOOL = MemoryTool[RecallTopic](
     name="recall_topic",
+    title="Look up a fact by its key",
     description=DESCRIPTION,
+    annotations=READS,
     args=RecallTopic,
     function=recall_topic,
     shows=_shown,

@@ -8,7 +8,7 @@ from local.memory.service import MemoryService
 from local.protocol.envelope import Name
 from local.protocol.memories import RelationType
 from local.protocol.tool import ToolOutput
-from local.tools.base import Args, MemoryTool
+from local.tools.base import WRITES, Args, MemoryTool
 
 DESCRIPTION = (
     "Store how one memory bears on another, by their ids: relate(source='…', type='depends_on', "
@@ -42,7 +42,9 @@ async def relate(memory: MemoryService, args: Relate) -> ToolOutput:
 
 TOOL = MemoryTool[Relate](
     name="relate",
+    title="Relate memories",
     description=DESCRIPTION,
+    annotations=WRITES,
     args=Relate,
     function=relate,
     for_models=False,

@@ -7,7 +7,7 @@ from local.memory.service import MemoryService
 from local.protocol.memories import RelatedMemories, RelatedMemory, RelationType
 from local.protocol.tool import ToolOutput
 from local.text.sentences import excerpt
-from local.tools.base import Args, MemoryTool
+from local.tools.base import READS, Args, MemoryTool
 from local.tools.relate import Id
 
 DESCRIPTION = (
@@ -65,7 +65,9 @@ def _shown(data: RelatedMemories) -> list[str]:
 
 TOOL = MemoryTool[ListRelations](
     name="relations",
+    title="List relations",
     description=DESCRIPTION,
+    annotations=READS,
     args=ListRelations,
     function=relations,
     shows=_shown,

@@ -9,7 +9,7 @@ from local.memory.service import MemoryService
 from local.protocol.answers import RememberedFact
 from local.protocol.memories import Durability, MemoryType
 from local.protocol.tool import ToolOutput
-from local.tools.base import MAX_CONTENT, Args, MemoryTool, TopicKey
+from local.tools.base import MAX_CONTENT, WRITES, Args, MemoryTool, TopicKey
 
 DESCRIPTION = (
     "Remember a fact across sessions, in a sentence that makes sense by itself, e.g. "
@@ -63,7 +63,9 @@ async def remember_fact(memory: MemoryService, args: RememberFact) -> ToolOutput
 
 TOOL = MemoryTool[RememberFact](
     name="remember_fact",
+    title="Remember a fact",
     description=DESCRIPTION,
+    annotations=WRITES,
     args=RememberFact,
     function=remember_fact,
     operation="upsert_memory",

@@ -10,7 +10,7 @@ from local.memory.service import MemoryService
 from local.protocol.answers import SavedMemory
 from local.protocol.payloads import Json
 from local.protocol.tool import ToolOutput
-from local.tools.base import MAX_CONTENT, Args, MemoryTool
+from local.tools.base import MAX_CONTENT, WRITES, Args, MemoryTool
 
 DESCRIPTION = (
     "Note something important that came up in the conversation and has no key of its own: a "
@@ -54,7 +54,9 @@ async def save_memory(memory: MemoryService, args: SaveMemory) -> ToolOutput:
 
 TOOL = MemoryTool(
     name="save_memory",
+    title="Save a note for good",
     description=DESCRIPTION,
+    annotations=WRITES,
     args=SaveMemory,
     function=save_memory,
     operation="upsert_memory",

@@ -7,7 +7,7 @@ import msgspec
 from local.memory.service import MemoryService
 from local.protocol.answers import SavedTopic
 from local.protocol.tool import ToolOutput
-from local.tools.base import MAX_CONTENT, Args, MemoryTool, TopicKey
+from local.tools.base import MAX_CONTENT, WRITES, Args, MemoryTool, TopicKey
 
 DESCRIPTION = (
     "Save a preference, rule or fact permanently, under a key, so that every later session can "
@@ -42,7 +42,9 @@ async def save_topic(memory: MemoryService, args: SaveTopic) -> ToolOutput:
 
 TOOL = MemoryTool(
     name="save_topic",
+    title="Save a fact under a key",
     description=DESCRIPTION,
+    annotations=WRITES,
     args=SaveTopic,
     function=save_topic,
     operation="upsert_memory",

@@ -13,6 +13,7 @@ from local.protocol.tool import ToolOutput
 from local.tools.base import (
     DATA_BYTES,
     MAX_QUERY,
+    READS,
     TEXT_BYTES,
     Args,
     Entry,
@@ -81,7 +82,9 @@ def _shown(data: FoundMemories) -> list[str]:
 
 TOOL = MemoryTool[SearchMemory](
     name="search_memory",
+    title="Search questions, answers and notes",
     description=DESCRIPTION,
+    annotations=READS,
     args=SearchMemory,
     function=search_memory,
     shows=_shown,

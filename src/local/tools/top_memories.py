@@ -4,7 +4,7 @@ from local.memory.service import MemoryService
 from local.memory.sessions.top import TopMemories
 from local.protocol.memories import NOTHING_FOUND
 from local.protocol.tool import ToolOutput
-from local.tools.base import DATA_BYTES, TEXT_BYTES, Args, MemoryTool, shortened
+from local.tools.base import DATA_BYTES, READS, TEXT_BYTES, Args, MemoryTool, shortened
 
 DESCRIPTION = (
     "List the memories that matter most: important or lasting facts, instructions and preferences "
@@ -31,7 +31,9 @@ def _shown(data: TopMemories) -> list[str]:
 
 TOOL = MemoryTool[NoArguments](
     name="top_memories",
+    title="List what matters most",
     description=DESCRIPTION,
+    annotations=READS,
     args=NoArguments,
     function=top_memories,
     shows=_shown,

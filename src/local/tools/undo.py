@@ -7,7 +7,7 @@ import msgspec
 from local.memory.service import MemoryService
 from local.protocol.tool import ToolOutput
 from local.protocol.upkeep import UndoReport
-from local.tools.base import Args, MemoryTool
+from local.tools.base import WRITES, Args, MemoryTool
 
 DESCRIPTION = (
     "Take back the changes that a run of `consolidate` made to what the caller may see: facts "
@@ -39,7 +39,9 @@ def _summary(report: UndoReport) -> str:
 
 TOOL = MemoryTool[Undo](
     name="undo",
+    title="Undo a consolidation",
     description=DESCRIPTION,
+    annotations=WRITES,
     args=Undo,
     function=undo,
     for_models=False,

@@ -102,6 +102,8 @@ class OpenAIEmbedder:
         try:
             return self._vectors(inputs, query=query)
         except EndpointError as error:
+            if error.kind == "silent" and not query:  # next time it has less to do at once
+                self._batch = max(self._batch // 2, 1)
             if is_too_large(error) and len(inputs) > 1:
                 half = len(inputs) // 2
                 parts = inputs[:half], inputs[half:]

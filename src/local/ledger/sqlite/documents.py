@@ -14,6 +14,10 @@ class Documents:
         self._rows = rows
         self._records = records
 
+    async def read(self, source: str) -> list[tuple[str, str]]:
+        """The label and the content of each active chunk of a document, in their order."""
+        return await self._rows.read(lambda c: self._read(c, source))
+
     async def store(self, source: str, chunks: Sequence[NewRecord]) -> Rewritten:
         """Make these the active chunks of a document, whose `source_ref`s are "source#number".
 
@@ -21,15 +25,23 @@ class Documents:
         """
         return await self._rows.write(lambda c: self._store(c, source, chunks))
 
+    def _active(self, connection: SqlConnection, source: str) -> dict[int, Row]:
+        """The active chunks by their numbers."""
+        first, last = f"{source}#1", f"{source}#:"
+        return {
+            int(number): row
+            for row in self._rows.execute(connection, "active_chunks", first=first, last=last)
+            if (number := row["source_ref"].removeprefix(f"{source}#")).isdecimal()
+        }
+
+    def _read(self, connection: SqlConnection, source: str) -> list[tuple[str, str]]:
+        chunks = sorted(self._active(connection, source).items())
+        return [(row["label"], row["content"]) for _, row in chunks]
+
     def _store(
         self, connection: SqlConnection, source: str, chunks: Sequence[NewRecord]
     ) -> Rewritten:
-        first, last = f"{source}#1", f"{source}#:"
-        older = {
-            row["source_ref"]: row
-            for row in self._rows.execute(connection, "active_chunks", first=first, last=last)
-            if row["source_ref"].removeprefix(f"{source}#").isdecimal()
-        }
+        older = {row["source_ref"]: row for row in self._active(connection, source).values()}
         written = [
             self._store_chunk(connection, chunk, older.pop(chunk.source_ref, None))
             for chunk in chunks

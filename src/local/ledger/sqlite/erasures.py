@@ -91,6 +91,10 @@ class Erasures:
             for forget in self._held:
                 forget()
             yield erased
+        if selection.by_session:
+            asked = {"owner": selection.owner, "session_id": selection.session_id}
+            while await self._rows.change("drop_items_of", **asked, limit=TOGETHER):
+                pass
         await self._rows.write(partial(self._erase_beside, selection, how, len(rows)))
 
     async def chosen_among(self, digests: Collection[str]) -> list[tuple[Selection, str]]:
@@ -266,7 +270,6 @@ class Erasures:
             asked = {"owner": owner, "session_id": selection.session_id}
             self._rows.execute(connection, "drop_notes", **asked)
             self._rows.execute(connection, "drop_ratings_of", **asked)
-            self._rows.execute(connection, "drop_items_of", **asked)
         if selection.whole_owner:
             self._rows.execute(connection, "drop_outputs_of", owner=owner)
         cause = Cause(agent=None, superseded_by="", at=how.at, why="erased")

@@ -1,17 +1,17 @@
 """Items: what frameworks store exactly, and the records by which some of it is found."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 from itertools import islice
 from typing import Any, TypeVar
 
 import msgspec
 
-from local.ledger.items import FoundItem, ItemsOf, ItemsWritten, NewItem, Storing, Within
+from local.ledger.items import FoundKey, ItemPage, ItemsOf, ItemsWritten, NewItem, Storing, Within
 from local.ledger.records import NewRecord
 from local.ledger.sqlite.database import Row, SqlConnection
 from local.ledger.sqlite.rows import Cause, RecordRows, TenantRows
-from local.protocol.items import NOTHING, ItemKey, StoredItem, path_of, path_text
+from local.protocol.items import NOTHING, ItemKey, StoredItem, fitting, path_of, path_text
 
 DELETED = "the item was deleted"
 NO_TEXT = "the item has no text to be found by"
@@ -60,39 +60,39 @@ class Items:
         return await self._rows.write(delete)
 
     async def get(self, of: ItemsOf, keys: Sequence[ItemKey]) -> list[StoredItem | None]:
-        """The items under these keys, exactly; None where there is none."""
+        """The items under these keys, as many as an answer holds; None where there is none."""
 
         def get(connection: SqlConnection) -> list[StoredItem | None]:
             found = (
                 self._rows.execute(connection, "item_at", **_asked(of), **_place(key)).fetchone()
                 for key in keys
             )
-            return [None if row is None else _item(row) for row in found]
+            read = (None if row is None else _item(row) for row in found)
+            return [item for item, fits in fitting(read) if fits]
 
         return await self._rows.read(get)
 
-    async def within(self, of: ItemsOf, within: Within) -> list[FoundItem]:
+    async def within(self, of: ItemsOf, within: Within) -> ItemPage:
         """The items of a namespace and within it, the newest first; or as Within says."""
-        asked = _asked(of) | _bounds(within.namespace)
 
-        def find(connection: SqlConnection) -> list[FoundItem]:
-            name = "items_in" if within.exact else "items_within"
-            found = self._rows.execute(connection, name, **asked, before=within.before)
-            matching = (row for row in found if _is_wanted(row, within))
-            chosen = islice(matching, within.offset, within.offset + within.limit)
-            return [FoundItem(item=_item(row), record=row["record"]) for row in chosen]
+        def find(connection: SqlConnection) -> ItemPage:
+            read = list(fitting(map(_item, self._chosen(connection, of, within))))
+            items = [item for item, fits in read if fits]
+            return ItemPage(items=items, cut=len(items) < len(read))
 
         return await self._rows.read(find)
 
-    async def of_records(
-        self, of: ItemsOf, ids: Sequence[str], within: Within
-    ) -> dict[str, StoredItem]:
-        """By the ids of their records, those of the items that are wanted."""
+    async def keys(self, of: ItemsOf, within: Within) -> list[FoundKey]:
+        """Where the same items are."""
+        return await self._rows.read(lambda c: [_key(row) for row in self._chosen(c, of, within)])
+
+    async def of_records(self, of: ItemsOf, ids: Sequence[str], within: Within) -> list[FoundKey]:
+        """Where those of the items are that these records are of, and that are wanted."""
         listed = msgspec.json.encode(ids).decode()
 
-        def find(connection: SqlConnection) -> dict[str, StoredItem]:
+        def find(connection: SqlConnection) -> list[FoundKey]:
             found = self._rows.execute(connection, "items_of_records", **_asked(of), ids=listed)
-            return {row["record"]: _item(row) for row in found if _is_wanted(row, within)}
+            return [_key(row) for row in found if _is_wanted(row, within)]
 
         return await self._rows.read(find)
 
@@ -107,6 +107,14 @@ class Items:
             return choose([path_of(row["namespace"]) for row in found])
 
         return await self._rows.read(find)
+
+    def _chosen(self, connection: SqlConnection, of: ItemsOf, within: Within) -> Iterator[Row]:
+        """The rows of what is wanted, each read when it is used."""
+        name = "items_in" if within.exact else "items_within"
+        asked = _asked(of) | _bounds(within.namespace)
+        found = self._rows.execute(connection, name, **asked, before=within.before)
+        matching = (row for row in found if _is_wanted(row, within))
+        return islice(matching, within.offset, within.offset + within.limit)
 
 
 class _Writing:
@@ -217,6 +225,10 @@ def _is_wanted(row: Row, within: Within) -> bool:
     if within.wanted is None:
         return True
     return within.wanted(msgspec.json.decode(row["value"] or bytes(NOTHING)))
+
+
+def _key(row: Row) -> FoundKey:
+    return FoundKey(namespace=path_of(row["namespace"]), key=row["key"], record=row["record"])
 
 
 def _item(row: Row) -> StoredItem:

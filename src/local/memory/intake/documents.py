@@ -18,6 +18,7 @@ from markdown_it.token import Token
 from mdit_py_plugins.front_matter import front_matter_plugin
 from semantic_text_splitter import MarkdownSplitter
 
+from local.errors import InvalidArgumentsError, quoted
 from local.ledger.door import Ledger
 from local.ledger.records import TENANT_OWNED, NewRecord, checked_text
 from local.memory.changes import Changes
@@ -64,6 +65,22 @@ class Documents:
         self._changes = changes
         self._caller = caller
         self._clock = clock
+
+    async def read(self, source: str) -> Document:
+        """The document of a source, its chunks as paragraphs of their own.
+
+        Raises:
+            InvalidArgumentsError: There is none.
+        """
+        chunks = await self._ledger.documents.read(source)
+        if not chunks:
+            raise InvalidArgumentsError(
+                f"source: there is no document {quoted(source)}.",
+                remedy="Copy its source from the source_ref of what recall found, without `#…`.",
+            )
+        title = chunks[0][0].partition(SEPARATOR)[0]
+        content = "\n\n".join(content for _, content in chunks)
+        return Document(title=title, source=source, content=content)
 
     async def store(self, document: Document) -> StoredDocument:
         """Store the document; of what stood under its source the chunks that differ are replaced.

@@ -46,6 +46,16 @@ def checked_metadata(metadata: Json) -> Json:
     return metadata
 
 
+def storable_metadata(metadata: Json) -> Json:
+    """As much of others' metadata as an episode can carry: all, or nothing if they are too large.
+
+    A turn is remembered whatever comes with it, so what only the memory says is left out.
+    """
+    own = {*GIVEN, "session_id", "query_id", "timestamp_utc", "tool_calls"}
+    told = {name: value for name, value in metadata.items() if name not in own}
+    return told if len(msgspec.json.encode(told)) <= MAX_METADATA else {}
+
+
 def new_episode(content: str, metadata: Json, caller: Caller, now: datetime) -> NewRecord:
     """The record of an episode; the same content and query_id make the same id.
 

@@ -23,6 +23,7 @@ class Turn(msgspec.Struct, frozen=True, kw_only=True):
     tool_calls: list[ToolCallRecord] = []
     session_id: str | None = None
     query_id: str | None = None
+    metadata: Json = {}
 
     def messages(self, turn_id: str, why_not: WhyNot) -> list[ConversationMessage]:
         """The turn as the messages that it was; without calls of the memory itself."""
@@ -56,6 +57,7 @@ def records_of_turn(
     Only episode and answer depend on what was answered; another answer makes others of them.
     """
     metadata: Json = {
+        **turn.metadata,
         "session_id": turn.session_id,
         "query_id": turn.query_id,
         "timestamp_utc": turn.at.isoformat(),

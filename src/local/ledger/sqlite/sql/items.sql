@@ -63,8 +63,10 @@ DELETE FROM item WHERE tenant = :tenant AND owner = :owner AND collection = :col
   AND namespace >= :namespace AND namespace < :beyond;
 
 -- name: drop_items_of
-DELETE FROM item
-WHERE tenant = :tenant AND owner = :owner AND (:session_id IS NULL OR session_id = :session_id);
+DELETE FROM item WHERE tenant = :tenant AND row IN (
+    SELECT row FROM item
+    WHERE tenant = :tenant AND owner = :owner AND (:session_id IS NULL OR session_id = :session_id)
+    LIMIT :limit);
 
 -- name: drop_items_found_by
 DELETE FROM item

@@ -1,0 +1,72 @@
+"""Texts embedded a second by an OpenAI-compatible endpoint, against the endpoint alone.
+
+The endpoint is the tests' stand-in in a process of its own. Alone it is sent the same batches over
+one connection, and what it answers is received and thrown away.
+"""
+
+import asyncio
+import tempfile
+import time
+from functools import partial
+from pathlib import Path
+
+import httpx
+import msgspec
+
+from client import alternating
+from local.endpoint.address import Endpoint
+from local.vectors.openai import OpenAIEmbedder
+from processes import POLL, child
+from report import Figure, a_second, ratio, run
+from texts import notes
+
+SERVER = Path(__file__).parent / "endpoint_server.py"
+MODEL = "nomic-embed-text"
+BLOCKS = 15
+TEXTS = 320
+BATCH = 32
+
+
+async def measure() -> list[Figure]:
+    texts = sorted(notes(TEXTS, seed=1), key=len)
+    with tempfile.TemporaryDirectory() as folder:
+        log = Path(folder) / "endpoint.log"
+        async with child(SERVER, "0", log=log) as server:
+            while not (url := log.read_text(encoding="utf-8").strip()):
+                assert server.returncode is None
+                await asyncio.sleep(POLL)
+            embedder = OpenAIEmbedder(Endpoint(url=url, settings="none"), MODEL, batch=BATCH)
+            with httpx.Client() as bare:
+                ours, base = await alternating(
+                    BLOCKS,
+                    partial(asyncio.to_thread, by_embedder, embedder, texts),
+                    partial(asyncio.to_thread, alone, bare, url, texts),
+                )
+            embedder.close()
+    return [
+        ratio("rate_ratio", "texts a second: embedder / endpoint", ours, base, at_least=0.9),
+        a_second("embedder_per_second", "embedder", ours),
+        a_second("endpoint_per_second", "endpoint alone", base),
+    ]
+
+
+def by_embedder(embedder: OpenAIEmbedder, texts: list[str]) -> float:
+    begun = time.perf_counter()
+    embedded = sum(len(positions) for positions, _ in embedder.embed_documents(texts))
+    assert embedded == len(texts)
+    return len(texts) / (time.perf_counter() - begun)
+
+
+def alone(client: httpx.Client, url: str, texts: list[str]) -> float:
+    """The same requests, with the prefix that the embedder adds."""
+    begun = time.perf_counter()
+    for start in range(0, len(texts), BATCH):
+        batch = [f"search_document: {text}" for text in texts[start : start + BATCH]]
+        body = {"model": MODEL, "input": batch, "encoding_format": "base64"}
+        answer = client.post(f"{url}/embeddings", content=msgspec.json.encode(body))
+        assert answer.is_success
+    return len(texts) / (time.perf_counter() - begun)
+
+
+if __name__ == "__main__":
+    run(__doc__, measure)

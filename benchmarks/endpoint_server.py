@@ -1,0 +1,11 @@
+"""The endpoint of `embeddings.py`: the stand-in of the tests in a process of its own."""
+
+import sys
+import threading
+
+import tests_path  # noqa: F401 - makes the stand-ins importable
+from stand_ins.openai_server import OpenAIStandIn
+
+with OpenAIStandIn(int(sys.argv[1])) as server:
+    print(server.url, flush=True)
+    threading.Event().wait()

@@ -1,0 +1,70 @@
+"""`local2 hooks`: shows what would change in a client's settings, asks, and changes it."""
+
+import msgspec
+import typer
+from rich.table import Table
+
+from local.cli.output import Output, shown
+from local.hooks.clients import CLIENTS
+from local.hooks.clients.client import Scope
+from local.hooks.installing import (
+    Installation,
+    Plan,
+    carry_out,
+    installed,
+    plan_install,
+    plan_uninstall,
+)
+
+SCOPES: tuple[Scope, ...] = ("user", "project")
+
+
+class Change(msgspec.Struct, frozen=True, kw_only=True):
+    """What `--json` prints. Without `--yes` nothing is `done`."""
+
+    file: str
+    diff: str
+    done: bool
+
+
+def install(output: Output, name: str, scope: Scope, options: list[str], *, yes: bool) -> None:
+    """`options`: of the hooks."""
+    client = CLIENTS[name]
+    plan = plan_install(client, scope, options)
+    if _carried_out(output, plan, yes=yes):
+        output.text(f"{name} has its hooks. {client.afterwards}")
+
+
+def uninstall(output: Output, name: str, scope: Scope, *, yes: bool) -> None:
+    plan = plan_uninstall(CLIENTS[name], scope)
+    if _carried_out(output, plan, yes=yes):
+        output.text(f"{name} has no hooks of local2 any more.")
+
+
+def _carried_out(output: Output, plan: Plan, *, yes: bool) -> bool:
+    """Show the plan, ask, and carry it out."""
+    if not plan.diff:
+        output.data(Change(file=str(plan.file), diff="", done=False))
+        output.text(f"Nothing to change in {plan.file}.")
+        return False
+    output.text(plan.diff)
+    agreed = yes or (not output.json and typer.confirm("Change it?"))
+    if agreed:
+        carry_out(plan)
+    output.data(Change(file=str(plan.file), diff=plan.diff, done=agreed))
+    return agreed
+
+
+def list_hooks(output: Output) -> None:
+    found = [installed(client, scope) for client in CLIENTS.values() for scope in SCOPES]
+    output.data(found)
+    table = Table("client", "scope", "hooks", "file")
+    for one in found:
+        table.add_row(one.client, one.scope, _state(one), shown(one.file))
+    output.table(table)
+
+
+def _state(one: Installation) -> str:
+    if not one.events:
+        return "none"
+    return f"without {', '.join(one.missing)}" if one.missing else "installed"

@@ -1,0 +1,7 @@
+"""What a client's settings call: `python -P -m local.hooks CLIENT EVENT`, with JSON on stdin."""
+
+import sys
+
+from local.hooks.command import main
+
+main(sys.argv[1:])

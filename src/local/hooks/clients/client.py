@@ -1,0 +1,52 @@
+"""What a client is to its hooks: where they are registered, and what they receive and answer."""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+import msgspec
+
+from local.hooks.events import Event
+
+Scope = Literal["user", "project"]
+Json = dict[str, Any]
+
+
+class Client(NamedTuple):
+    """`seconds`: of each hook that is registered, how long the client may wait for it at most."""
+
+    name: str
+    settings_file: Callable[[Scope], Path]
+    seconds: Mapping[str, int]
+    entry: Callable[[str, int], Json]
+    """The element of an event's list in the settings that runs a command so many seconds."""
+    read: Callable[[bytes], Event | None]
+    """What happened; None if it is nothing to remember. Raises msgspec.MsgspecError."""
+    answer: Callable[[str, str], msgspec.Struct]
+    """What a hook writes to give the model a context, by the name of the event."""
+    prompts_take_contexts: bool = True
+    """Whether a hook of a prompt may add to it."""
+    afterwards: str = "It reads them when it starts the next time."
+    """What a user has to know once they are registered."""
+    new_file: Mapping[str, Any] = {}
+    """What a file of settings needs besides `hooks`."""
+
+
+class Addition(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    hook_event_name: str
+    additional_context: str
+
+
+class Output(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """What Claude Code takes from a hook, and Codex, too."""
+
+    hook_specific_output: Addition
+
+
+def addition(event: str, context: str) -> Output:
+    return Output(hook_specific_output=Addition(hook_event_name=event, additional_context=context))
+
+
+def group(command: str, seconds: int) -> Json:
+    """An element of an event's list, as Claude Code and Codex have it."""
+    return {"hooks": [{"type": "command", "command": command, "timeout": seconds}]}

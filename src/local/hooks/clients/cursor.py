@@ -1,0 +1,124 @@
+"""Cursor: its hooks.json.
+
+The types are those of its documentation, as far as they are used. A hook at the start of a session
+may add a context; `beforeSubmitPrompt` may only stop the prompt, so that what recall finds for one
+cannot be given to the model.
+"""
+
+from pathlib import Path
+
+import msgspec
+
+from local.hooks import events
+from local.hooks.clients.client import Client, Json, Scope
+
+
+class Input(msgspec.Struct, frozen=True, kw_only=True, tag_field="hook_event_name"):
+    """`generation_id` changes with every prompt."""
+
+    conversation_id: str
+    generation_id: str | None = None
+    workspace_roots: list[str] = []
+
+    @property
+    def project(self) -> str | None:
+        return next(iter(self.workspace_roots), None)
+
+    @property
+    def event(self) -> events.Event | None:
+        raise NotImplementedError
+
+
+class SessionStart(Input, frozen=True, kw_only=True, tag="sessionStart"):
+    @property
+    def event(self) -> events.Event | None:
+        return events.SessionStarted(session=self.conversation_id, project=self.project)
+
+
+class BeforeSubmitPrompt(Input, frozen=True, kw_only=True, tag="beforeSubmitPrompt"):
+    prompt: str
+
+    @property
+    def event(self) -> events.Event | None:
+        return events.Prompted(
+            session=self.conversation_id,
+            project=self.project,
+            text=self.prompt,
+            turn=self.generation_id,
+        )
+
+
+class AfterAgentResponse(Input, frozen=True, kw_only=True, tag="afterAgentResponse"):
+    text: str
+
+    @property
+    def event(self) -> events.Event | None:
+        return events.Answered(
+            session=self.conversation_id,
+            project=self.project,
+            text=self.text,
+            turn=self.generation_id,
+        )
+
+
+class Stop(Input, frozen=True, kw_only=True, tag="stop"):
+    """`status`: completed, aborted or error; only what is complete is a turn."""
+
+    status: str = "completed"
+
+    @property
+    def event(self) -> events.Event | None:
+        if self.status != "completed":
+            return None
+        return events.TurnEnded(
+            session=self.conversation_id, project=self.project, turn=self.generation_id
+        )
+
+
+class SessionEnd(Input, frozen=True, kw_only=True, tag="sessionEnd"):
+    @property
+    def event(self) -> events.Event | None:
+        return events.SessionEnded(session=self.conversation_id, project=self.project)
+
+
+_decoder: msgspec.json.Decoder[Input] = msgspec.json.Decoder(
+    SessionStart | BeforeSubmitPrompt | AfterAgentResponse | Stop | SessionEnd
+)
+
+
+def read(data: bytes) -> events.Event | None:
+    return _decoder.decode(data).event
+
+
+class Output(msgspec.Struct, frozen=True, kw_only=True):
+    additional_context: str
+
+
+def answer(_: str, context: str) -> Output:
+    return Output(additional_context=context)
+
+
+def entry(command: str, seconds: int) -> Json:
+    return {"command": command, "timeout": seconds}
+
+
+def settings_file(scope: Scope) -> Path:
+    return Path("." if scope == "project" else "~") / ".cursor" / "hooks.json"
+
+
+CURSOR = Client(
+    name="cursor",
+    settings_file=settings_file,
+    seconds={
+        "sessionStart": 5,
+        "beforeSubmitPrompt": 5,
+        "afterAgentResponse": 5,
+        "stop": 5,
+        "sessionEnd": 5,
+    },
+    entry=entry,
+    read=read,
+    answer=answer,
+    prompts_take_contexts=False,
+    new_file={"version": 1},
+)

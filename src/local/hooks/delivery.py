@@ -1,0 +1,84 @@
+"""What hooks leave to a process that no client waits for: it starts a stack, and delivers turns."""
+
+import asyncio
+import os
+import sys
+from pathlib import Path
+
+import msgspec
+
+from local.client import publish_durably
+from local.client.access import connected
+from local.client.embedded import stack_running
+from local.errors import TooLargeError
+from local.folder import PRIVATE
+from local.home import MARK
+from local.hooks.log import log_problem
+from local.hooks.outbox import FinishedTurn, Outbox
+from local.hooks.situation import Situation
+from local.protocol.envelope import encode, seal
+from local.protocol.payloads import Generation
+from local.protocol.subjects import RESPONSE_GENERATION
+
+LINGER = 1_800.0
+"""Seconds that a stack stays after the last hook: people think and read between two prompts."""
+PATIENCE = 120.0
+"""Seconds for everything; what is left then goes with the next turn."""
+
+
+async def deliver(situation: Situation) -> None:
+    """Have a stack running, and give it the turns that wait.
+
+    Raises:
+        BusError: Some are not stored; they wait on.
+    """
+    outbox = Outbox(situation.turns)
+    while True:
+        with outbox.delivering() as alone:
+            if not alone:
+                return  # who delivers looks again when he is done
+            async with stack_running(situation.settings, linger=LINGER):
+                for file, turn in outbox.take():
+                    await _publish(situation, turn)
+                    file.unlink()
+        if outbox.is_empty:
+            return
+
+
+async def _publish(situation: Situation, turn: FinishedTurn) -> None:
+    """Give JetStream a turn. One that the bus does not carry is logged, and waits no more."""
+    generation = Generation(
+        query=turn.query,
+        answer=turn.answer,
+        session_id=turn.session_id,
+        query_id=turn.query_id,
+        metadata={"project": turn.project} if turn.project else {},
+    )
+    envelope = seal(
+        generation,
+        type="response",
+        source=turn.agent,
+        user=turn.user,
+        session_id=turn.session_id,
+        query_id=turn.query_id,
+    )
+    data = encode(msgspec.structs.replace(envelope, timestamp_utc=turn.at))
+    try:
+        async with connected(situation.settings, name="hooks", user=turn.user) as bus:
+            await publish_durably(bus, RESPONSE_GENERATION, data)
+    except TooLargeError as error:
+        log_problem(situation.settings.memory.data_dir, "delivery", error)
+
+
+async def _main(home: Path) -> None:
+    async with asyncio.timeout(PATIENCE):
+        await deliver(Situation.of(home, None))
+
+
+if __name__ == "__main__":
+    os.umask(PRIVATE)
+    where = Path(sys.argv[1])
+    try:
+        asyncio.run(_main(where))
+    except Exception as error:  # noqa: BLE001 - nobody else hears of it
+        log_problem(where / MARK, "delivery", error)

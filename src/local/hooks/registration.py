@@ -1,0 +1,166 @@
+"""The hooks in a client's settings: how they are found there, put in, and taken out again."""
+
+import json
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from shlex import join
+from typing import Any
+
+import msgspec
+
+from local.errors import ConfigError
+from local.hooks.clients.client import Client, Json
+from local.hooks.json_text import (
+    Insertion,
+    inserted,
+    insertion,
+    member,
+    root,
+    written,
+)
+
+HOOKS = "hooks"
+COMMAND = "command"
+
+
+class Registered(msgspec.Struct, frozen=True, kw_only=True):
+    """A file's text with the hooks, and what was put into it, to be taken out again."""
+
+    text: str
+    additions: list[str]
+
+
+def entries_of(client: Client, options: Sequence[str]) -> dict[str, Json]:
+    """What belongs into the settings, by event; the options are those of the hooks."""
+    return {
+        event: client.entry(
+            join([sys.executable, "-P", "-m", "local.hooks", client.name, event, *options]), seconds
+        )
+        for event, seconds in client.seconds.items()
+    }
+
+
+def with_hooks(client: Client, file: Path, text: str, entries: Mapping[str, Json]) -> Registered:
+    """The text of a client's settings with its hooks, which it does not have yet.
+
+    Raises:
+        ConfigError: The file is not as its client has it.
+    """
+    if not text.strip():
+        whole = {**client.new_file, HOOKS: {event: [one] for event, one in entries.items()}}
+        addition = written(whole, text) + "\n"
+        return Registered(text=text + addition, additions=[addition])
+    read_settings(file, text)
+    insertions = list(_insertions(text, entries))
+    return Registered(text=inserted(text, insertions), additions=[one.text for one in insertions])
+
+
+def _insertions(text: str, entries: Mapping[str, Json]) -> Iterator[Insertion]:
+    start = root(text)
+    held = member(text, start, HOOKS)
+    if held is None:
+        value = written({event: [one] for event, one in entries.items()}, text)
+        yield insertion(text, start, [f'"{HOOKS}": {value}'], 0)
+        return
+    missing = []
+    for event, one in entries.items():
+        listed = member(text, held.start, event)
+        if listed is None:
+            missing.append(f'"{event}": {written([one], text)}')
+        else:
+            yield insertion(text, listed.start, [written(one, text)], 2)
+    if missing:
+        yield insertion(text, held.start, missing, 1)
+
+
+def without_hooks(client: Client, file: Path, text: str, additions: Sequence[str]) -> str:
+    """The text without the client's hooks, as it was before the additions, if they are unchanged.
+
+    Else only they are taken out, with what they leave empty.
+
+    Raises:
+        ConfigError: The file is not as its client has it.
+    """
+    settings = read_settings(file, text)
+    rest = text
+    for addition in additions:
+        rest = rest.replace(addition, "") if rest.count(addition) == 1 else text
+    if rest != text and _is_free(client, rest):
+        return rest
+    hooks = {
+        event: kept
+        for event, listed in settings.get(HOOKS, {}).items()
+        if (kept := _without(client, listed)) or not listed
+    }
+    kept_settings = {**settings, HOOKS: hooks}
+    if not hooks and settings.get(HOOKS):
+        del kept_settings[HOOKS]
+    return written(kept_settings, text) + "\n"
+
+
+def _is_free(client: Client, rest: str) -> bool:
+    """Whether a text is one of settings, or of none, without the client's hooks."""
+    try:
+        settings = json.loads(rest.strip() or "{}")
+    except ValueError:
+        return False
+    return not any(registered(client, settings).values())
+
+
+def registered(client: Client, settings: Json) -> dict[str, list[Json]]:
+    """The entries of the client's hooks, by event."""
+    return {
+        event: [one for one in listed if _is_ours(client, one)]
+        for event, listed in settings.get(HOOKS, {}).items()
+    }
+
+
+def read_settings(file: Path, text: str) -> Json:
+    """The settings in a text, checked as far as hooks concern them.
+
+    Raises:
+        ConfigError: They are not JSON, or not as the client has them; the error says where.
+    """
+    try:
+        settings = json.loads(text)
+    except ValueError as error:
+        raise _unusable(file, f"it is not JSON: {error}") from error
+    if not isinstance(settings, dict):
+        raise _unusable(file, "it holds no object")
+    hooks = settings.get(HOOKS, {})
+    if not isinstance(hooks, dict):
+        raise _unusable(file, f"`{HOOKS}` is no object")
+    for event, listed in hooks.items():
+        if not isinstance(listed, list):
+            raise _unusable(file, f"`{HOOKS}.{event}` is no list")
+    return settings
+
+
+def _unusable(file: Path, why: str) -> ConfigError:
+    return ConfigError(f"{file} is left as it is: {why}.", remedy="Mend it, and try again.")
+
+
+def _is_ours(client: Client, entry: Any) -> bool:
+    """Whether the entry, or one in its group, is a hook of ours."""
+    if not isinstance(entry, dict):
+        return False
+    commands = [entry, *(inner for inner in _group(entry) if isinstance(inner, dict))]
+    mark = f" -m local.hooks {client.name} "
+    return any(mark in str(one.get(COMMAND, "")) for one in commands)
+
+
+def _group(entry: Json) -> list[Any]:
+    inner = entry.get(HOOKS)
+    return inner if isinstance(inner, list) else []
+
+
+def _without(client: Client, listed: Sequence[Any]) -> list[Any]:
+    """The entries of an event but for ours; of a group with others, the others."""
+    kept: list[Any] = []
+    for entry in listed:
+        if not _is_ours(client, entry):
+            kept.append(entry)
+        elif others := [one for one in _group(entry) if not _is_ours(client, one)]:
+            kept.append({**entry, HOOKS: others})
+    return kept

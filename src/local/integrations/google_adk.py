@@ -1,0 +1,188 @@
+"""A memory service of Google's Agent Development Kit: what its users said in any session.
+
+A memory belongs to its user, and the name of an application is that of an agent: what somebody said
+to one agent his others know, too. Applications that must not have a home, or a tenant, each.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
+from typing import Any, Self, TypeVar
+
+from google.adk.events import Event
+from google.adk.memory import BaseMemoryService
+from google.adk.memory.base_memory_service import SearchMemoryResponse
+from google.adk.memory.memory_entry import MemoryEntry
+from google.adk.sessions import Session
+from google.genai import types
+
+from local.client.memory import Memory, connect
+from local.errors import ForbiddenError, InvalidArgumentsError, quoted
+from local.home import home_of
+from local.integrations.background import Background
+from local.integrations.recalled import metadata_of
+from local.protocol.memories import RecalledItem
+from local.protocol.payloads import Json
+from local.settings import load_settings
+
+MOST_FOUND = 10
+"""As many as ADK's own service returns."""
+MOST_ASKED = 4_096
+"""Characters of a query; ADK's tool `preload_memory` asks with whole messages."""
+AT_ONCE = 500
+"""Messages in one request."""
+OWN_TOOL = "load_memory"
+"""ADK's tool that asks this service: what it found is nothing new."""
+
+T = TypeVar("T")
+
+
+class LocalMemoryService(BaseMemoryService):
+    """The memories of all users of an application, over one connection.
+
+    `token_of`: on a stack with accounts, returns the token of a user; without it only the `user`
+    of the options is served there. `options`: as `local2.connect` takes them.
+    """
+
+    def __init__(self, *, token_of: Callable[[str], str] | None = None, **options: Any) -> None:
+        self._options = options
+        self._token_of = token_of
+        self._memory = Background(lambda: connect(**options))
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Close the connection; the next call opens another one."""
+        await self._memory.aclose()
+
+    async def add_session_to_memory(self, session: Session) -> None:
+        """Remember a session; added again, only what is new of it."""
+        await self.add_events_to_memory(
+            app_name=session.app_name,
+            user_id=session.user_id,
+            events=session.events,
+            session_id=session.id,
+        )
+
+    async def add_events_to_memory(
+        self,
+        *,
+        app_name: str,
+        user_id: str,
+        events: Sequence[Event],
+        session_id: str | None = None,
+        custom_metadata: Mapping[str, object] | None = None,  # noqa: ARG002 - there is none
+    ) -> None:
+        messages = [message for event in events if (message := message_of(event)) is not None]
+
+        async def ingest(memory: Memory) -> None:
+            for start in range(0, len(messages), AT_ONCE):
+                await memory.ingest(messages[start : start + AT_ONCE], session=session_id)
+
+        await self._as(user_id, app_name, ingest)
+
+    async def add_memory(
+        self,
+        *,
+        app_name: str,
+        user_id: str,
+        memories: Sequence[MemoryEntry],
+        custom_metadata: Mapping[str, object] | None = None,
+    ) -> None:
+        """Remember facts; metadata are further arguments of the tool `remember_fact`."""
+
+        async def remember(memory: Memory) -> None:
+            for entry in memories:
+                further = {**(custom_metadata or {}), **entry.custom_metadata}
+                content = _text(entry.content)
+                await memory.call("remember_fact", content=content, scope="user", **further)
+
+        await self._as(user_id, app_name, remember)
+
+    async def search_memory(
+        self, *, app_name: str, user_id: str, query: str
+    ) -> SearchMemoryResponse:
+        if not query.strip():
+            return SearchMemoryResponse()
+        found = await self._as(
+            user_id,
+            app_name,
+            lambda memory: memory.recall(query[:MOST_ASKED], limit=MOST_FOUND),
+        )
+        return SearchMemoryResponse(memories=[entry_of(item) for item in found.items])
+
+    async def delete_memory(
+        self, *, app_name: str, user_id: str, memory_id: str | None = None
+    ) -> None:
+        """Erase a memory for good, also from sessions that are added again."""
+        if not memory_id:
+            return
+        with suppress(InvalidArgumentsError):  # the user has none of that id (any more)
+            await self._as(user_id, app_name, lambda memory: memory.forget(id=memory_id))
+
+    async def _as(self, user_id: str, app_name: str, work: Callable[[Memory], Awaitable[T]]) -> T:
+        """Do what is to be done for a user.
+
+        Raises:
+            ForbiddenError: On a stack with accounts nothing proves that it is for this user.
+        """
+        token = self._token_of(user_id) if self._token_of else None
+        if token is None and user_id != self._options.get("user") and self._needs_tokens():
+            raise ForbiddenError(
+                f"Nothing proves that this is for {quoted(user_id)}.",
+                remedy="Pass `token_of`, which returns a token of the user that it is called with.",
+            )
+        return await self._memory.do(
+            lambda memory: work(memory.of(user=user_id, agent=app_name, token=token))
+        )
+
+    def _needs_tokens(self) -> bool:
+        """Whether whom a request names counts for nothing, and no token can be made here."""
+        bus = load_settings(home=home_of(self._options.get("home"))).bus
+        names = ("credentials", "token")
+        return any(self._options.get(name) or getattr(bus, name) for name in names)
+
+
+def message_of(event: Event) -> Json | None:
+    """An event as a message to ingest: texts, calls and results; no thoughts and no files."""
+    content = event.content
+    parts = [part for part in (content.parts or [] if content else []) if _is_worth(part)]
+    if content is None or not parts:
+        return None
+    message: Json = {
+        "id": event.id,
+        "role": content.role or ("user" if event.author == "user" else "model"),
+        "timestamp": event.timestamp,
+        "parts": [_part(part) for part in parts],
+    }
+    return message if event.author == "user" else {**message, "name": event.author}
+
+
+def entry_of(item: RecalledItem) -> MemoryEntry:
+    """A memory as ADK has them."""
+    role = "user" if item.role == "user" else "model"
+    return MemoryEntry(
+        id=item.id,
+        content=types.Content(role=role, parts=[types.Part(text=item.content)]),
+        author=item.label or item.role or item.agent,
+        timestamp=item.event_time.isoformat(),
+        custom_metadata=metadata_of(item),
+    )
+
+
+def _is_worth(part: types.Part) -> bool:
+    if (called := part.function_call or part.function_response) is not None:
+        return called.name != OWN_TOOL
+    return bool(part.text and part.text.strip()) and not part.thought
+
+
+def _part(part: types.Part) -> Json:
+    said = {"text", "function_call", "function_response"}
+    return part.model_dump(mode="json", by_alias=True, exclude_none=True, include=said)
+
+
+def _text(content: types.Content) -> str:
+    return "\n".join(part.text for part in content.parts or [] if part.text)

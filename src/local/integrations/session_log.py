@@ -1,0 +1,181 @@
+"""The log of a session as a framework wrote it: its items exactly, and in order.
+
+What was said in them is ingested, too, so that later sessions find it. That is done first: who is
+told of an error adds its items once more, and must not have them in the log twice. What leaves the
+log is erased from the memory, as far as the caller's role may erase.
+"""
+
+import json
+from collections.abc import Awaitable, Iterator, Sequence
+from typing import Self
+
+import msgspec
+import structlog
+
+from local.client.items import Items
+from local.client.memory import Memory
+from local.errors import ForbiddenError
+from local.protocol.conversation import IngestReport
+from local.protocol.envelope import new_id
+from local.protocol.erasure import Receipt
+from local.protocol.items import ItemKey, ItemPut, StoredItem, check_size
+from local.protocol.payloads import Json
+
+PAGE = 1_000
+"""Items read at once."""
+REQUEST_BYTES = 300_000
+"""Of the messages of one request, which may have 1 MB; a single one may be larger."""
+
+log = structlog.get_logger()
+
+
+class Entry(msgspec.Struct, frozen=True, kw_only=True):
+    """An item, and as a message to ingest what was said in it, if anything was."""
+
+    item: Json
+    said: Json | None = None
+
+
+class Logged(msgspec.Struct, frozen=True, kw_only=True):
+    """What is stored of an entry; `memory` is the id of the record of what was said.
+
+    The item is a text, since JSON of Python's may hold what no strict reader takes.
+    """
+
+    item: str
+    memory: str | None = None
+
+    @classmethod
+    def of(cls, stored: StoredItem) -> Self:
+        return msgspec.json.decode(bytes(stored.value), type=cls)
+
+    @property
+    def content(self) -> Json:
+        content: Json = json.loads(self.item)
+        return content
+
+
+class SessionLog:
+    """The log of one session, of one framework, in an open memory."""
+
+    def __init__(self, memory: Memory, items: Items, session_id: str) -> None:
+        self._memory = memory
+        self._items = items
+        self._session_id = session_id
+        self._namespace = (session_id,)
+
+    @classmethod
+    async def of(cls, memory: Memory, framework: str, session_id: str) -> Self:
+        mine = memory.of(session=session_id)
+        return cls(mine, await mine.items(framework), session_id)
+
+    async def append(self, entries: Sequence[Entry]) -> None:
+        """Add items at the end; when it returns they are stored, and so is what was said in them.
+
+        What fits into a message on the bus is stored as a whole, or not at all.
+
+        Raises:
+            TooLargeError: One of them does not fit into one; none is stored.
+        """
+        if not entries:
+            return
+        batch = await self._next_batch()
+        keys = [f"{batch}.{number:06}" for number in range(len(entries))]
+        logged = [Logged(item=json.dumps(entry.item)) for entry in entries]
+        for key, one in zip(keys, logged, strict=True):
+            check_size(self._put(key, one))
+        memories = await self._ingested(
+            [
+                {**_sendable(entry.said), "id": key}
+                for key, entry in zip(keys, entries, strict=True)
+                if entry.said is not None
+            ]
+        )
+        await self._items.put(
+            [
+                self._put(key, msgspec.structs.replace(one, memory=memories.get(key)))
+                for key, one in zip(keys, logged, strict=True)
+            ]
+        )
+
+    async def latest(self, limit: int | None = None) -> list[Json]:
+        """The last items in their order; all of them without a limit, or with one below zero."""
+        found: list[Json] = []
+        if limit == 0:
+            return found
+        most = PAGE if limit is None or limit < 0 else limit
+        newest = self._items.each_in(self._namespace, at_once=min(most, PAGE))
+        async for stored in newest:
+            found.append(Logged.of(stored).content)
+            if len(found) == limit:
+                break
+        return found[::-1]
+
+    async def pop(self) -> Json | None:
+        """Take out the last item, and erase what was said in it; None if there is none."""
+        async for stored in self._items.each_in(self._namespace, at_once=1):
+            logged = Logged.of(stored)
+            if logged.memory is not None:
+                await self._erased(self._memory.forget(id=logged.memory, allow_again=True))
+            where = ItemKey(namespace=stored.namespace, key=stored.key)
+            if await self._items.delete(keys=[where]):
+                return logged.content
+        return None
+
+    async def clear(self) -> None:
+        """Take out all items, and erase whatever was said in the session."""
+        await self._erased(self._memory.forget(session=self._session_id, allow_again=True))
+        await self._items.delete(namespaces=[self._namespace])
+
+    async def _next_batch(self) -> str:
+        """The beginning of keys behind all that there are, whatever clocks say."""
+        number = 0
+        async for last in self._items.each_in(self._namespace, at_once=1):
+            number = int(last.key.partition(".")[0]) + 1
+            break
+        return f"{number:012}.{new_id()}"
+
+    async def _ingested(self, messages: Sequence[Json]) -> dict[str, str]:
+        """Have messages remembered; by their ids those of their records, if they have one."""
+        records: dict[str, str] = {}
+        for part in _parts(messages):
+            result = await self._memory.call(
+                "ingest", messages=part, session_id=self._session_id, allow_again=True
+            )
+            report = msgspec.convert(result.data, IngestReport)
+            left_out = {one.index for one in report.skipped}
+            stored = [m["id"] for index, m in enumerate(part) if index not in left_out]
+            records |= zip(stored, report.ids, strict=True)
+        return records
+
+    async def _erased(self, erasing: Awaitable[Receipt]) -> None:
+        """Without the right to erase, as writers are on a stack with accounts, memories stay."""
+        try:
+            await erasing
+        except ForbiddenError as error:
+            log.warning("not_erased", reason=error.logged)
+
+    def _put(self, key: str, logged: Logged) -> ItemPut:
+        value = msgspec.Raw(msgspec.json.encode(logged))
+        return ItemPut(namespace=self._namespace, key=key, value=value)
+
+
+def _sendable(message: Json) -> Json:
+    """The message without halves of characters, which models write and UTF-8 does not know."""
+    sendable: Json = json.loads(json.dumps(message, ensure_ascii=False).encode(errors="replace"))
+    return sendable
+
+
+def _parts(messages: Sequence[Json]) -> Iterator[list[Json]]:
+    """The messages in their order, in requests that the bus carries."""
+    part: list[Json] = []
+    size = 0
+    for message in messages:
+        length = len(msgspec.json.encode(message))
+        if part and size + length > REQUEST_BYTES:
+            yield part
+            part, size = [], 0
+        part.append(message)
+        size += length
+    if part:
+        yield part

@@ -1,0 +1,108 @@
+"""`local2 mcp --http`: streamable HTTP on this machine, for whoever has the token.
+
+Requests that name another host, or come from another site's page, are refused (DNS rebinding), by
+the SDK. Whoever connects is the configured user.
+"""
+
+import hmac
+import os
+import secrets
+import socket
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+import uvicorn
+from mcp.server.auth.provider import AccessToken
+from mcp.server.auth.settings import AuthSettings
+from pydantic import AnyHttpUrl
+
+from local.errors import ConfigError, UnwritableError
+from local.mcp.serving import serving
+from local.settings import Settings
+
+HOST = "127.0.0.1"
+TOKEN_FILE = "mcp-token"  # noqa: S105 - its name
+CLOSING = 1
+"""Seconds for answers under way when it stops; a client that listens would go on for ever."""
+
+
+class Address(NamedTuple):
+    """Where the server is, and the file that has its token; None where it is configured."""
+
+    url: str
+    token_file: Path | None
+
+
+async def serve(settings: Settings, on_ready: Callable[[Address], None]) -> None:
+    """Serve until interrupted; `on_ready` is called once clients may come.
+
+    Raises:
+        ConfigError: The port is taken.
+        UnwritableError: The token cannot be stored.
+    """
+    token, file = _token(settings)
+    with _listening(settings.mcp.port) as listener:
+        url = f"http://{HOST}:{listener.getsockname()[1]}"
+        async with serving(settings) as server:
+            app = server.streamable_http_app(
+                host=HOST,
+                token_verifier=_Holder(token),
+                auth=AuthSettings(issuer_url=AnyHttpUrl(url), resource_server_url=None),
+            )
+            config = uvicorn.Config(
+                app, log_config=None, access_log=False, timeout_graceful_shutdown=CLOSING
+            )
+            on_ready(Address(f"{url}/mcp", file))
+            await uvicorn.Server(config).serve([listener])
+
+
+class _Holder:
+    """Whoever has the one token."""
+
+    def __init__(self, token: str) -> None:
+        self._token = token.encode()
+
+    async def verify_token(self, token: str) -> AccessToken | None:
+        if not hmac.compare_digest(token.encode(), self._token):
+            return None
+        return AccessToken(token=token, client_id="local2", scopes=[])
+
+
+def _listening(port: int) -> socket.socket:
+    """A socket that takes connections from now on; they wait until they are served."""
+    try:
+        return socket.create_server((HOST, port))
+    except OSError as error:
+        raise ConfigError(
+            f"Nothing can listen on {HOST}:{port}: {error.strerror}.",
+            remedy="Choose another with --port, or stop what listens there.",
+        ) from error
+
+
+def _token(settings: Settings) -> tuple[str, Path | None]:
+    """The configured token, else that of the file, which is made where there is none."""
+    if settings.mcp.token:
+        return settings.mcp.token, None
+    file = settings.memory.data_dir / TOKEN_FILE
+    try:
+        file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    except FileExistsError:
+        return _stored(file), file
+    except OSError as error:
+        raise UnwritableError(file, error) from error
+    token = secrets.token_urlsafe(32)
+    with os.fdopen(descriptor, "w", encoding="ascii") as written:
+        written.write(f"{token}\n")
+    return token, file
+
+
+def _stored(file: Path) -> str:
+    try:
+        token = file.read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{file} cannot be read: {error}.", remedy="Delete it.") from error
+    if not token:
+        raise ConfigError(f"{file} holds no token.", remedy="Delete it; another one is made.")
+    return token

@@ -1,0 +1,87 @@
+"""The first answer over stdio, given before the SDK, NATS or the stack are even imported.
+
+The request is then given to the SDK as well, which answers it again; that answer is dropped
+(`stdio`). So the SDK knows the connection's state, and the client has waited for neither.
+"""
+
+import json
+import os
+from functools import cache
+from typing import Any, NamedTuple
+
+from local.mcp import about
+
+PIECE = 65_536
+LONGEST = 1_000_000
+"""Bytes of a first line that is read; a handshake has a few hundred."""
+VERSION = "io.modelcontextprotocol/protocolVersion"
+
+
+class Opening(NamedTuple):
+    """The client's end of the connection; `answered` is the id of the request in `read`."""
+
+    incoming: int
+    outgoing: int
+    read: bytes
+    answered: str | int | None
+
+
+@cache
+def opened() -> Opening:
+    """Take over standard input and output, and answer the client's first request; once.
+
+    From then on whatever else reads or prints meets an empty input, and standard error.
+    """
+    incoming, outgoing = os.dup(0), os.dup(1)
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, 0)
+    os.close(nothing)
+    os.dup2(2, 1)
+    read = b""
+    while b"\n" not in read and len(read) < LONGEST:
+        piece = os.read(incoming, PIECE)
+        if not piece:
+            break
+        read += piece
+    request = _request(read)
+    if (result := _result(request)) is None:
+        return Opening(incoming, outgoing, read, None)
+    answer = {"jsonrpc": "2.0", "id": request["id"], "result": result}
+    _write(outgoing, json.dumps(answer, separators=(",", ":")).encode() + b"\n")
+    return Opening(incoming, outgoing, read, request["id"])
+
+
+def _request(read: bytes) -> dict[str, Any]:
+    """The first message, if it is a request."""
+    try:
+        message = json.loads(read.partition(b"\n")[0])
+    except (ValueError, RecursionError):
+        return {}
+    if not isinstance(message, dict) or message.get("jsonrpc") != "2.0":
+        return {}
+    return message if type(message.get("id")) in {int, str} else {}
+
+
+def _result(request: dict[str, Any]) -> dict[str, Any] | None:
+    """What is answered to a well-formed handshake; None leaves everything else to the SDK."""
+    params = request.get("params")
+    if not isinstance(params, dict):
+        return None
+    if request.get("method") == "server/discover":
+        meta = params.get("_meta")
+        version = meta.get(VERSION) if isinstance(meta, dict) else None
+        return about.discovered() if version in about.STATELESS_VERSIONS else None
+    version, client = params.get("protocolVersion"), params.get("clientInfo")
+    well_formed = (
+        request.get("method") == "initialize"
+        and isinstance(version, str)
+        and isinstance(client, dict)
+        and {"name", "version"} <= client.keys()
+        and isinstance(params.get("capabilities"), dict)
+    )
+    return about.initialized(version) if well_formed and isinstance(version, str) else None
+
+
+def _write(outgoing: int, data: bytes) -> None:
+    while data:
+        data = data[os.write(outgoing, data) :]

@@ -1,0 +1,84 @@
+"""Items over the bus, as a client in any language asks for them: plain JSON in, plain JSON out."""
+
+import json
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from factories import ConnectBus
+from local.agents.item_keeper import ItemKeeper
+from local.bus.connection import Connection
+from local.memory.tenant import Memories, Memory
+from local.protocol.items import ITEM_BYTES
+
+CODE = {"namespace": ["vault"], "key": "code"}
+
+
+@pytest.fixture
+async def client(
+    bus: Connection, memory: Memory, connect_bus: ConnectBus
+) -> AsyncIterator[Connection]:
+    async with ItemKeeper(bus, Memories(memory)):
+        yield await connect_bus()
+
+
+async def ask(client: Connection, verb: str, **payload: Any) -> dict[str, Any]:
+    request = {"user": "ada", "payload": {"collection": "test", **payload}}
+    answer = await client.request(f"memory.items.{verb}", json.dumps(request).encode(), timeout=10)
+    told: dict[str, Any] = json.loads(answer.data)["payload"]
+    return told
+
+
+async def test_an_item_is_stored_found_listed_and_deleted(client: Connection) -> None:
+    item = {**CODE, "value": {"digits": [1, 2]}, "data": "AP8=", "text": "The code is twelve."}
+    assert await ask(client, "put", items=[item]) == {"stored": 1, "deleted": 0}
+
+    got = (await ask(client, "get", keys=[CODE, {**CODE, "key": "none"}]))["items"]
+    found = await ask(client, "search", query="twelve")
+    others = await ask(client, "search", collection="another")
+
+    assert {**got[0], "created_at": "", "updated_at": ""} == {
+        **CODE,
+        "value": {"digits": [1, 2]},
+        "data": "AP8=",
+        "created_at": "",
+        "updated_at": "",
+    }
+    assert got[1] is None
+    assert [one["key"] for one in found["items"]] == ["code"]
+    assert found["items"][0]["score"] > 0
+    assert found["degraded"] is True, "there is no vector worker"
+    assert others == {}
+    assert await ask(client, "list") == {"namespaces": [["vault"]]}
+    assert await ask(client, "delete", namespaces=[["vault"]]) == {"stored": 0, "deleted": 1}
+    assert await ask(client, "list") == {"namespaces": []}
+
+
+@pytest.mark.parametrize(
+    ("verb", "payload", "code"),
+    [
+        ("put", {"items": [{**CODE, "value": "x" * ITEM_BYTES}]}, "too_large"),
+        ("put", {"items": [{"key": "code", "value": 1}]}, "bad_request"),
+        ("put", {"items": [{**CODE, "data": "not base64!"}]}, "bad_request"),
+        ("put", {"collection": "../x", "items": []}, "bad_request"),
+        ("put", {"items": [{**CODE, "namespace": ["x"] * 33, "value": 1}]}, "bad_request"),
+        ("search", {"filter": {"n": {"$where": "1"}}}, "invalid_arguments"),
+        ("search", {"limit": 10_001}, "bad_request"),
+        ("list", {"matches": [{"type": "infix", "path": []}]}, "bad_request"),
+        ("get", {"keys": "all"}, "bad_request"),
+    ],
+)
+async def test_what_cannot_be_is_refused_with_its_code_and_nothing_is_stored(
+    client: Connection, verb: str, payload: dict[str, Any], code: str
+) -> None:
+    assert (await ask(client, verb, **payload))["code"] == code
+    assert await ask(client, "list") == {"namespaces": []}
+
+
+async def test_all_of_a_request_is_stored_or_nothing(client: Connection) -> None:
+    large = {**CODE, "key": "large", "value": "x" * ITEM_BYTES}
+    refused = await ask(client, "put", items=[{**CODE, "value": 1}, large])
+
+    assert refused["code"] == "too_large"
+    assert await ask(client, "get", keys=[CODE]) == {"items": [None]}

@@ -1,0 +1,63 @@
+"""Whoever asked a tool can take the call back, and nobody else."""
+
+import asyncio
+
+import pytest
+
+from factories import ConnectBus
+from local.bus.connection import Connection
+from local.bus.tool_host import ToolHost
+from local.client.tools import call_tool
+from local.protocol.envelope import Envelope, Sender, decode, encode, seal
+from local.protocol.payloads import Empty, ToolRequest, ToolResult
+from note_tool import Note, Notes
+from waiting import eventually
+
+ADA = Sender(user="ada", agent="test", session_id="s1")
+
+
+def taking_back(request: Envelope[ToolRequest[Note]], user: str | None, source: str) -> bytes:
+    cancel = seal(Empty(), type="c", source=source, user=user, correlation_id=request.id)
+    return encode(cancel)
+
+
+@pytest.mark.parametrize(
+    ("user", "source"), [("bob", "test"), ("ada", "another agent"), (None, "test")]
+)
+async def test_a_call_is_taken_back_by_whoever_asked(
+    bus: Connection, notes: Notes, user: str | None, source: str
+) -> None:
+    notes.may_finish.clear()
+    request = seal(ToolRequest(args=Note(text="x")), type="request", source="test", user="ada")
+    async with ToolHost(bus, notes.tool()) as host:
+        asking = asyncio.create_task(bus.request("tool.request.note", encode(request)))
+        await eventually(lambda: len(host._running._tasks) == 1)
+        await bus.publish("tool.cancel.note", taking_back(request, user, source))
+        await bus.publish("tool.cancel.note", b"broken")
+        other = seal(ToolRequest(args=Note(text="y")), type="request", source="test", user="ada")
+        await bus.publish("tool.cancel.note", taking_back(other, "ada", "test"))
+        await bus.flush()
+        assert not asking.done()
+        await bus.publish("tool.cancel.note", taking_back(request, "ada", "test"))
+        result = decode((await asking).data, ToolResult).payload
+
+    assert result.error is not None
+    assert result.error.code == "cancelled"
+    assert notes.noted == []
+
+
+async def test_a_caller_that_is_cancelled_cancels_the_tool(
+    connect_bus: ConnectBus, notes: Notes
+) -> None:
+    notes.may_finish.clear()
+    async with ToolHost(await connect_bus(), notes.tool()) as host:
+        asking = asyncio.create_task(
+            call_tool(await connect_bus(), "note", {"text": "x"}, caller=ADA)
+        )
+        await eventually(lambda: len(host._running._tasks) == 1)
+        asking.cancel()
+        await eventually(lambda: not host._running._tasks)
+        notes.may_finish.set()
+        assert (await call_tool(host.bus, "note", {"text": "y"}, caller=ADA)).ok
+
+    assert [text for _, text in notes.noted] == ["y"]

@@ -1,0 +1,115 @@
+"""What the hooks of each client receive is understood, and they answer in its form."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from local.hooks.clients import CLIENTS
+from local.hooks.events import (
+    Answered,
+    Compacting,
+    Event,
+    Interjected,
+    Prompted,
+    SessionEnded,
+    SessionStarted,
+    TurnEnded,
+)
+from recorded_hooks import CLIENT_NAMES, first, payloads
+
+HAPPENED = {
+    "claude-code": [
+        SessionStarted,
+        Prompted,
+        TurnEnded,
+        Compacting,
+        SessionStarted,
+        Interjected,
+        TurnEnded,
+        SessionEnded,
+    ],
+    "codex": [SessionStarted, Prompted, TurnEnded, Compacting, SessionStarted, SessionEnded],
+    "cursor": [SessionStarted, Prompted, Answered, Answered, TurnEnded, SessionEnded],
+}
+
+
+def read(client: str, payload: dict[str, Any]) -> Event | None:
+    return CLIENTS[client].read(json.dumps(payload).encode())
+
+
+@pytest.mark.parametrize("client", CLIENT_NAMES)
+def test_a_session_is_read(client: str, tmp_path: Path) -> None:
+    events = [event for one in payloads(client, tmp_path) if (event := read(client, one))]
+
+    assert [type(event) for event in events] == HAPPENED[client]
+    assert {event.project for event in events} == {str(tmp_path)}
+    assert len({event.session for event in events}) == 1
+
+
+@pytest.mark.parametrize("client", CLIENT_NAMES)
+def test_every_hook_that_is_registered_is_read(client: str, tmp_path: Path) -> None:
+    sent = {one["hook_event_name"] for one in payloads(client, tmp_path)}
+
+    assert set(CLIENTS[client].seconds) == sent
+
+
+@pytest.mark.parametrize("client", ["claude-code", "codex"])
+def test_a_compacted_session_says_so(client: str, tmp_path: Path) -> None:
+    starts = [read(client, one) for one in payloads(client, tmp_path)]
+    compacted = [event.compacted for event in starts if isinstance(event, SessionStarted)]
+
+    assert compacted == [False, True]
+
+
+@pytest.mark.parametrize("client", ["claude-code", "codex"])
+def test_what_a_subagent_is_asked_is_no_prompt_of_the_user(client: str, tmp_path: Path) -> None:
+    prompt = first(client, tmp_path, "UserPromptSubmit")
+
+    assert read(client, {**prompt, "agent_id": "a1"}) is None
+
+
+def test_hooks_of_claude_code_that_cursor_runs_do_nothing(tmp_path: Path) -> None:
+    prompt = first("claude-code", tmp_path, "UserPromptSubmit")
+
+    assert read("claude-code", {**prompt, "cursor_version": "2.4.0"}) is None
+
+
+@pytest.mark.parametrize("status", ["aborted", "error"])
+def test_a_turn_that_cursor_did_not_complete_is_none(status: str, tmp_path: Path) -> None:
+    assert read("cursor", {**first("cursor", tmp_path, "Stop"), "status": status}) is None
+
+
+@pytest.mark.parametrize("client", CLIENT_NAMES)
+def test_fields_that_a_later_version_adds_are_ignored(client: str, tmp_path: Path) -> None:
+    for payload in payloads(client, tmp_path):
+        assert read(client, {**payload, "added_later": {"a": 1}}) == read(client, payload)
+
+
+@pytest.mark.parametrize(
+    ("client", "event", "answer"),
+    [
+        (
+            "claude-code",
+            "UserPromptSubmit",
+            {
+                "hookSpecificOutput": {
+                    "hookEventName": "UserPromptSubmit",
+                    "additionalContext": "known",
+                }
+            },
+        ),
+        (
+            "codex",
+            "SessionStart",
+            {"hookSpecificOutput": {"hookEventName": "SessionStart", "additionalContext": "known"}},
+        ),
+        ("cursor", "sessionStart", {"additional_context": "known"}),
+    ],
+)
+def test_a_context_is_answered_as_the_client_has_it(
+    client: str, event: str, answer: dict[str, Any]
+) -> None:
+    assert msgspec.to_builtins(CLIENTS[client].answer(event, "known")) == answer

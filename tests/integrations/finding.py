@@ -1,0 +1,12 @@
+"""What a user's other agents find of what an adapter stored."""
+
+from pathlib import Path
+
+from local.client.memory import connect
+from local.protocol.memories import RecalledItem
+
+
+async def found_by(home: Path, user: str, query: str) -> list[RecalledItem]:
+    """What one of them finds, in a session of its own."""
+    async with connect(home=home, user=user, session="later") as memory:
+        return (await memory.recall(query, limit=20)).items

@@ -1,0 +1,195 @@
+"""Adapters on a stack with accounts, with the right credentials and with others."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+import pytest_asyncio
+from agents.items import TResponseInputItem
+from google.adk.events import Event
+from google.genai import types
+from langchain_core.messages import HumanMessage
+
+from local import app
+from local.app import Stack, open_stack
+from local.client.memory import connect
+from local.errors import ConfigError, ForbiddenError, StackNotRunningError
+from local.integrations.google_adk import LocalMemoryService
+from local.integrations.langchain import LocalChatMessageHistory, LocalRetriever
+from local.integrations.openai_agents import LocalSession
+from local.protocol.items import ItemKey, ItemPut
+from local.vectors.minilm import MiniLM
+from tenant_agents import ACCOUNTS, token_for, with_tenants
+from workers import worker_in_this_process
+
+UMBRELLA = "The green umbrella stands in the hall."
+NOWHERE = "nats://127.0.0.1:1"
+shared_stack = pytest.mark.asyncio(loop_scope="module")
+
+
+def item(text: str = UMBRELLA) -> TResponseInputItem:
+    return {"role": "user", "content": text}
+
+
+def event(id_: str = "e1") -> Event:
+    content = types.Content(role="user", parts=[types.Part(text=UMBRELLA)])
+    return Event(id=id_, author="user", content=content)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("tenants")
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def stack(folder: Path, embedder: MiniLM) -> AsyncIterator[Stack]:
+    """A stack with two tenants."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(app, "supervised", worker_in_this_process)
+        patch.setattr(MiniLM, "load", lambda _: embedder)
+        settings = with_tenants(folder, "acme", "beta")
+        async with open_stack(settings, with_generator=False) as running:
+            yield running
+
+
+def proof(stack: Stack, folder: Path, tenant: str, user: str) -> dict[str, Any]:
+    """What an agent of a tenant's connects with, for a person."""
+    return {
+        "url": stack.url,
+        "credentials": folder / ACCOUNTS / tenant / "agent.nk",
+        "token": token_for(folder, tenant, user),
+        "user": user,
+    }
+
+
+@shared_stack
+async def test_a_session_is_its_persons_and_its_tenants_only(stack: Stack, folder: Path) -> None:
+    async with (
+        LocalSession("monday", **proof(stack, folder, "acme", "ada")) as adas,
+        LocalSession("monday", **proof(stack, folder, "acme", "bob")) as bobs,
+        LocalSession("monday", **proof(stack, folder, "beta", "ada")) as another_adas,
+    ):
+        await adas.add_items([item()])
+
+        assert await bobs.get_items() == await another_adas.get_items() == []
+        assert await adas.get_items() == [item()]
+
+
+@shared_stack
+async def test_a_name_proves_nothing(stack: Stack, folder: Path) -> None:
+    claimed = {**proof(stack, folder, "acme", "eve"), "user": "carl"}
+    async with LocalSession("monday", **proof(stack, folder, "acme", "carl")) as carls:
+        await carls.add_items([item()])
+    async with LocalSession("monday", **claimed) as eves:
+        assert await eves.get_items() == []
+
+
+@shared_stack
+async def test_what_a_writer_takes_out_of_a_session_stays_in_the_memory(
+    stack: Stack, folder: Path
+) -> None:
+    """Erasing is for admins; the session itself is the writer's."""
+    as_dora = proof(stack, folder, "acme", "dora")
+    async with LocalSession("monday", **as_dora) as session:
+        await session.add_items([item(), item("And the blue one is lost.")])
+
+        assert await session.pop_item() == item("And the blue one is lost.")
+        await session.clear_session()
+        assert await session.get_items() == []
+    retriever = LocalRetriever(**as_dora)
+    found = await retriever.ainvoke("Where is the green umbrella?")
+    await retriever.aclose()
+    assert UMBRELLA in {document.page_content for document in found}
+
+
+@shared_stack
+async def test_a_history_and_a_retriever_are_their_persons_only(stack: Stack, folder: Path) -> None:
+    async with LocalChatMessageHistory("m", **proof(stack, folder, "acme", "fay")) as history:
+        await history.aadd_messages([HumanMessage(UMBRELLA)])
+    for name, expected in (("fay", [UMBRELLA]), ("gus", [])):
+        retriever = LocalRetriever(**proof(stack, folder, "acme", name))
+        found = await retriever.ainvoke("umbrella")
+        await retriever.aclose()
+        assert [document.page_content for document in found] == expected
+
+
+@shared_stack
+async def test_a_service_serves_many_by_their_tokens(stack: Stack, folder: Path) -> None:
+    options = {"url": stack.url, "credentials": folder / ACCOUNTS / "acme" / "agent.nk"}
+
+    def token_of(user: str) -> str:
+        return token_for(folder, "acme", user)
+
+    async with LocalMemoryService(token_of=token_of, **options) as service:
+        await service.add_events_to_memory(
+            app_name="notes", user_id="hal", events=[event()], session_id="s"
+        )
+        hals, ivys = [
+            await service.search_memory(app_name="notes", user_id=name, query="umbrella")
+            for name in ("hal", "ivy")
+        ]
+
+    assert [UMBRELLA in str(memory.content) for memory in hals.memories] == [True]
+    assert ivys.memories == []
+
+
+@shared_stack
+async def test_a_service_beside_the_tenants_key_serves_everybody_apart(
+    stack: Stack,  # noqa: ARG001 - it runs in the folder
+    folder: Path,
+) -> None:
+    async with LocalMemoryService(home=folder, tenant="acme") as service:
+        await service.add_events_to_memory(
+            app_name="notes", user_id="ned", events=[event()], session_id="s"
+        )
+        neds, oles = [
+            await service.search_memory(app_name="notes", user_id=name, query="umbrella")
+            for name in ("ned", "ole")
+        ]
+
+    assert len(neds.memories) == 1
+    assert oles.memories == []
+
+
+@shared_stack
+async def test_a_service_refuses_whom_nothing_proves(stack: Stack, folder: Path) -> None:
+    async with LocalMemoryService(**proof(stack, folder, "acme", "jo")) as service:
+        await service.add_events_to_memory(
+            app_name="notes", user_id="jo", events=[event()], session_id="s"
+        )
+        with pytest.raises(ForbiddenError, match=r"'kim'.*token_of"):
+            await service.search_memory(app_name="notes", user_id="kim", query="umbrella")
+
+
+@shared_stack
+async def test_wrong_credentials_are_said_to_be_wrong(stack: Stack, folder: Path) -> None:
+    right = proof(stack, folder, "acme", "ada")
+    for wrong, error in (
+        ({**right, "token": f"{right['token']}x"}, ForbiddenError),
+        ({**right, "token": proof(stack, folder, "beta", "ada")["token"]}, ForbiddenError),
+        ({**right, "credentials": None}, ForbiddenError),
+        ({**right, "credentials": folder / "nobody.nk"}, ConfigError),
+        ({**right, "url": NOWHERE}, StackNotRunningError),
+    ):
+        async with LocalSession("monday", **wrong) as session:
+            with pytest.raises(error):
+                await session.get_items()
+        retriever = LocalRetriever(**wrong)
+        with pytest.raises(error):
+            await retriever.ainvoke("umbrella")
+        await retriever.aclose()
+
+
+@shared_stack
+async def test_items_are_of_whom_the_token_of_a_request_names(stack: Stack, folder: Path) -> None:
+    put = ItemPut(namespace=("n",), key="k", value=msgspec.Raw(b'"hers"'))
+    where = ItemKey(namespace=("n",), key="k")
+    async with connect(**proof(stack, folder, "acme", "lea")) as leas:
+        mias = leas.of(token=proof(stack, folder, "acme", "mia")["token"])
+        await (await mias.items("test")).put([put])
+
+        assert await (await leas.items("test")).get([where]) == [None]
+        (found,) = await (await mias.items("test")).get([where])
+    assert found is not None

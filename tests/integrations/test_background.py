@@ -1,0 +1,100 @@
+"""What adapters hold open: one for every thread and loop, opened on demand, closed on request."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+
+from local.integrations.background import Background
+
+
+class Opened:
+    """What is opened, and a list of what happened to it."""
+
+    def __init__(self) -> None:
+        self.log: list[str] = []
+        self.failures = 0
+
+    @asynccontextmanager
+    async def open(self) -> AsyncIterator["Opened"]:
+        await asyncio.sleep(0)
+        if self.failures:
+            self.failures -= 1
+            raise OSError("not there")
+        self.log.append("opened")
+        yield self
+        self.log.append("closed")
+
+    async def loop(self) -> asyncio.AbstractEventLoop:
+        return asyncio.get_running_loop()
+
+
+async def loop_of(opened: Opened) -> asyncio.AbstractEventLoop:
+    return await opened.loop()
+
+
+async def test_every_thread_and_loop_works_with_the_same() -> None:
+    opened = Opened()
+    background = Background(opened.open)
+
+    loops = await asyncio.gather(
+        background.do(loop_of),
+        background.do(loop_of),
+        asyncio.to_thread(background.wait_for, loop_of),
+        asyncio.to_thread(lambda: asyncio.run(background.do(loop_of))),
+    )
+
+    assert len(set(loops)) == 1
+    assert loops[0] is not asyncio.get_running_loop()
+    assert opened.log == ["opened"]
+    await background.aclose()
+
+
+def test_what_was_closed_is_opened_again() -> None:
+    opened = Opened()
+    background = Background(opened.open)
+
+    background.close()
+    background.wait_for(loop_of)
+    background.close()
+    background.wait_for(loop_of)
+    background.close()
+
+    assert opened.log == ["opened", "closed"] * 2
+
+
+def test_what_could_not_be_opened_is_tried_again() -> None:
+    opened = Opened()
+    opened.failures = 1
+    background = Background(opened.open)
+
+    with pytest.raises(OSError, match="not there"):
+        background.wait_for(loop_of)
+    background.wait_for(loop_of)
+    background.close()
+
+    assert opened.log == ["opened", "closed"]
+
+
+async def test_work_that_is_cancelled_ends() -> None:
+    ended = asyncio.Event()
+    here = asyncio.get_running_loop()
+    begun = asyncio.Event()
+
+    async def wait(_: Opened) -> None:
+        here.call_soon_threadsafe(begun.set)
+        try:
+            await asyncio.Event().wait()
+        finally:
+            here.call_soon_threadsafe(ended.set)
+
+    background = Background(Opened().open)
+    work = asyncio.create_task(background.do(wait))
+    await begun.wait()
+    work.cancel()
+
+    with pytest.raises(asyncio.CancelledError):
+        await work
+    await asyncio.wait_for(ended.wait(), 10)
+    await background.aclose()

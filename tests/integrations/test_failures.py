@@ -1,0 +1,50 @@
+"""An adapter while its stack dies: what was stored is there when the stack is back."""
+
+import os
+import signal
+from functools import partial
+from pathlib import Path
+
+import msgspec
+import pytest
+from agents.items import TResponseInputItem
+
+from local.errors import BusError
+from local.integrations.openai_agents import LocalSession
+from local.runtime import NAME, Runtime
+from waiting import eventually
+
+
+def message(text: str) -> TResponseInputItem:
+    return {"role": "user", "content": text}
+
+
+async def test_the_stack_dies_and_what_was_stored_is_there_when_it_is_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The adapter starts the stack itself, and again after it was killed."""
+    monkeypatch.setenv("LOCAL2_MEMORY__EMBEDDER", "minilm")
+    monkeypatch.setenv("LOCAL2_GENERATOR__CHAT", "rules")
+    stored: list[TResponseInputItem] = []
+    async with LocalSession("monday", home=tmp_path, user="ada", timeout=3) as session:
+
+        async def added(text: str) -> bool:
+            try:
+                await session.add_items([message(text)])
+            except BusError:
+                return False
+            stored.append(message(text))
+            return True
+
+        assert await added("before it died")
+        os.kill(_stack(tmp_path), signal.SIGKILL)
+        for number in range(3):
+            await eventually(partial(added, f"after it died: {number}"), within=60)
+
+        items = await session.get_items()
+    assert [one for one in items if one in stored] == stored
+
+
+def _stack(home: Path) -> int:
+    runtime = (home / ".local2" / NAME).read_bytes()
+    return msgspec.json.decode(runtime, type=Runtime).pid

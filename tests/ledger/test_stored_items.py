@@ -1,0 +1,112 @@
+"""Items in the ledger: each with one record at most, which is replaced, retired and forgotten."""
+
+from datetime import timedelta
+
+import msgspec
+import pytest
+
+from ledgers import DAY, ITEMS, OWNER, find, item, searching
+from local.errors import QuotaError
+from local.ledger.door import Ledger
+from local.ledger.erasures import Lifting, Selection
+from local.ledger.items import NewItem, Storing, Within
+from local.ledger.quota import Quota
+from local.ledger.search import Place
+from local.ledger.sqlite.database import Database
+from local.protocol.items import ItemPut
+
+OF_ITEMS = (Place("user", OWNER, "episode"),)
+STORING = Storing(at=DAY, agent="test", user=OWNER)
+
+
+async def found(ledger: Ledger, *terms: str) -> list[str]:
+    return sorted((await find(ledger, searching(*terms, places=OF_ITEMS))).contents)
+
+
+async def test_the_same_text_keeps_its_record_and_another_one_takes_its_place(
+    ledger: Ledger,
+) -> None:
+    same = [item("a", n, "Osmium.", id=f"i{n}", session_id=None) for n in range(2)]
+    first = await ledger.items.put(ITEMS, same[:1], STORING)
+    second = await ledger.items.put(ITEMS, same[1:], STORING)
+    third = await ledger.items.put(ITEMS, [item("a", 2, "Dense osmium.", id="i2")], STORING)
+    fourth = await ledger.items.put(ITEMS, [item("a", 3)], STORING)
+
+    assert [one.id for one in first.written] == ["i0"]
+    assert second.written == []
+    assert [one.replaced for one in third.written] == [("i0",)]
+    assert fourth.retired == ["i2"]
+    assert await found(ledger, "osmium") == []
+
+
+async def test_a_text_of_another_session_is_a_record_of_its_own(ledger: Ledger) -> None:
+    """What one session stored is forgotten with it, and not with the one before."""
+    for session in ("s1", "s2"):
+        new = item("a", session, "Osmium.", id=session, session_id=session)
+        storing = msgspec.structs.replace(STORING, session_id=session)
+        await ledger.items.put(ITEMS, [new], storing)
+
+    selection = Selection(owner=OWNER, session_id="s1")
+    selected = await ledger.erasures.select(selection)
+    async for _ in ledger.erasures.erase(selection, selected.rows, Lifting(at=DAY)):
+        pass
+
+    assert selected.counts == {"episodes": 1}
+    assert await found(ledger, "osmium") == ["Osmium."]
+    assert [one.record for one in await ledger.items.keys(ITEMS, Within())] == ["s2"]
+
+
+async def test_an_item_goes_with_the_record_that_is_forgotten_by_its_id(ledger: Ledger) -> None:
+    await ledger.items.put(ITEMS, [item("a", 1, "Osmium.", id="i1"), item("b", 2)], STORING)
+
+    selection = Selection(owner=OWNER, id="i1")
+    selected = await ledger.erasures.select(selection)
+    async for _ in ledger.erasures.erase(selection, selected.rows, Lifting(at=DAY)):
+        pass
+
+    assert selected.counts == {"episodes": 1, "items": 1}
+    assert [one.key for one in await ledger.items.keys(ITEMS, Within())] == ["b"]
+
+
+async def test_what_is_to_be_kept_is_not_overwritten(ledger: Ledger) -> None:
+    for value in (b"1", b"2"):
+        put = ItemPut(namespace=("n",), key="k", value=msgspec.Raw(value), keep=True)
+        await ledger.items.put(ITEMS, [NewItem(put=put)], STORING)
+
+    (one,) = (await ledger.items.within(ITEMS, Within())).items
+    assert bytes(one.value) == b"1"
+
+
+async def test_pages_of_one_namespace_go_by_their_keys_and_not_by_their_times(
+    ledger: Ledger,
+) -> None:
+    for minutes, key in enumerate(("c", "a", "b")):
+        storing = msgspec.structs.replace(STORING, at=DAY + timedelta(minutes=minutes))
+        await ledger.items.put(ITEMS, [item(key, key)], storing)
+    within = ItemPut(namespace=("metals", "noble"), key="z", value=msgspec.Raw(b"1"))
+    await ledger.items.put(ITEMS, [NewItem(put=within)], STORING)
+
+    exact = Within(namespace=("metals",), exact=True, before="c", limit=9)
+    everything = Within(namespace=("metals",), limit=9)
+
+    assert [one.key for one in await ledger.items.keys(ITEMS, exact)] == ["b", "a"]
+    assert [one.key for one in await ledger.items.keys(ITEMS, everything)] == [
+        "b",
+        "a",
+        "z",
+        "c",
+    ]
+
+
+async def test_items_beyond_the_quota_are_refused_and_none_of_them_stored(
+    database: Database,
+) -> None:
+    ledger = Ledger(database, "default", Quota(bytes=100))
+    await ledger.items.put(ITEMS, [item("a", "x" * 50)], STORING)
+
+    with pytest.raises(QuotaError, match="100 bytes"):
+        await ledger.items.put(ITEMS, [item("b", 1), item("c", "x" * 60)], STORING)
+    await ledger.items.put(ITEMS, [item("a")], STORING)
+    await ledger.items.put(ITEMS, [item("c", "x" * 60)], STORING)
+
+    assert [one.key for one in await ledger.items.keys(ITEMS, Within())] == ["c"]

@@ -1,0 +1,33 @@
+"""A server of the Model Context Protocol over the shared bus."""
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from local.agents.housekeeper import OutputKeeper
+from local.bus.connection import Connection
+from local.bus.tool_host import ToolHost
+from local.memory.tenant import Memories, Memory
+from local.settings import BusSettings, McpSettings, Settings
+from local.tools import read_tool_output
+from note_tool import Notes
+
+
+@pytest.fixture
+def settings(nats_url: str) -> Settings:
+    """Of a stack elsewhere, so that none is started."""
+    return Settings(bus=BusSettings(url=nats_url), mcp=McpSettings(user="richard"))
+
+
+@pytest.fixture
+def notes() -> Notes:
+    return Notes()
+
+
+@pytest.fixture
+async def output_keeper(bus: Connection, memory: Memory) -> AsyncIterator[None]:
+    """A memory that stores long outputs, and reads them."""
+    memories = Memories(memory)
+    reading = ToolHost(bus, read_tool_output.TOOL.over(memories))
+    async with OutputKeeper(bus, memories), reading:
+        yield

@@ -1,0 +1,114 @@
+"""Progress of a tool reaches the client, and a client that takes a call back reaches the tool."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+
+import anyio
+import msgspec
+import pytest
+
+from local.bus.connection import BusMessage, Connection
+from local.bus.tool_host import ToolHost
+from local.protocol.envelope import Caller, Envelope, decode, encode, seal
+from local.protocol.payloads import Json, ToolProgress, ToolRequest
+from local.protocol.tool import ToolOutput
+from local.settings import Settings
+from mcp_clients import ERAS, client_of
+from note_tool import Note, Noted, Notes
+from waiting import eventually
+
+each_era = pytest.mark.parametrize("era", ERAS)
+SLOW = {"type": "function", "function": {"name": "slow", "description": "", "parameters": {}}}
+
+
+@pytest.fixture
+async def slow(bus: Connection) -> AsyncIterator[None]:
+    """A tool of another team that says how far it is."""
+
+    async def answer(message: BusMessage) -> None:
+        request: Envelope[ToolRequest[Json]] = decode(message.data, ToolRequest[Json])
+        for step in (1, 2, 3):
+            for correlation_id in ("another call", request.id):
+                said = ToolProgress(progress=step, total=3, message=f"{step} of 3")
+                told = seal(said, type="p", source="slow", correlation_id=correlation_id)
+                await bus.publish("tool.progress.slow", encode(told))
+        await bus.publish("tool.progress.slow", b"broken")
+        await bus.publish(message.reply, json.dumps({"ok": True, "content": "done"}).encode())
+
+    async def announce(_: BusMessage) -> None:
+        await bus.publish("tool.schema", json.dumps({"payload": SLOW}).encode())
+
+    serving = await bus.subscribe("tool.request.slow", answer)
+    announcing = await bus.subscribe("tool.schema.request", announce)
+    yield
+    await serving.leave()
+    await announcing.leave()
+
+
+@pytest.mark.usefixtures("slow")
+async def test_progress_reaches_the_client(settings: Settings) -> None:
+    heard: list[tuple[float, float | None, str | None]] = []
+
+    async def hear(progress: float, total: float | None, message: str | None) -> None:
+        heard.append((progress, total, message))
+
+    async with client_of(settings, "legacy") as client:
+        result = await client.call_tool("slow", {}, progress_callback=hear)
+        await eventually(lambda: len(heard) == 3)
+        await client.call_tool("slow", {})
+
+    assert not result.is_error
+    assert heard == [(1, 3, "1 of 3"), (2, 3, "2 of 3"), (3, 3, "3 of 3")]
+
+
+class Slow(Notes):
+    """A tool that never ends by itself."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.began = asyncio.Event()
+        self.cancelled = asyncio.Event()
+
+    async def run(self, caller: Caller, args: Note) -> ToolOutput:
+        self.began.set()
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            self.cancelled.set()
+            raise
+        return ToolOutput(content=str(caller), data=Noted(text=args.text))
+
+
+@each_era
+async def test_a_call_that_is_taken_back_ends_in_the_tool(
+    settings: Settings, bus: Connection, era: str
+) -> None:
+    endless = Slow()
+    async with ToolHost(bus, endless.tool()), client_of(settings, era) as client:
+        async with anyio.create_task_group() as calls:
+            calls.start_soon(client.call_tool, "note", {"text": "x"})
+            await endless.began.wait()
+            calls.cancel_scope.cancel()
+        await endless.cancelled.wait()
+        tools = (await client.list_tools()).tools
+
+    assert [tool.name for tool in tools] == ["note"]
+
+
+async def test_a_call_that_takes_too_long_says_so(
+    settings: Settings, bus: Connection, notes: Notes
+) -> None:
+    notes.may_finish.clear()
+    short = msgspec.structs.replace(settings.mcp, tool_timeout=0.2)
+    async with (
+        ToolHost(bus, notes.tool()),
+        client_of(msgspec.structs.replace(settings, mcp=short)) as client,
+    ):
+        result = await client.call_tool("note", {"text": "x"})
+        notes.may_finish.set()
+
+    assert result.is_error
+    assert result.structured_content is not None
+    assert result.structured_content["error"]["code"] == "unavailable"
+    assert "did not answer within 0.2 s" in result.structured_content["error"]["message"]

@@ -1,0 +1,163 @@
+"""Over HTTP whoever has the token is served, on this machine, and no page of another site."""
+
+import os
+import signal
+import stat
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import httpx
+import httpx2
+import pytest
+from mcp.client.streamable_http import streamable_http_client
+
+from local.bus.connection import Connection
+from local.bus.tool_host import ToolHost
+from mcp import Client
+from mcp_clients import ERAS, text_of
+from note_tool import Notes
+
+START = {
+    "jsonrpc": "2.0",
+    "id": 1,
+    "method": "initialize",
+    "params": {
+        "protocolVersion": "2025-11-25",
+        "capabilities": {},
+        "clientInfo": {"name": "test", "version": "1"},
+    },
+}
+CHOSEN = "of-the-test"
+ACCEPT = {"Accept": "application/json, text/event-stream"}
+
+
+class Served(NamedTuple):
+    """A running `local2 mcp --http`."""
+
+    url: str
+    token: str
+    home: Path
+
+
+@contextmanager
+def serving(home: Path, nats_url: str, **environment: str) -> Iterator[str]:
+    """The command in a process of its own; where it listens."""
+    with subprocess.Popen(
+        [sys.executable, "-m", "local", "mcp", "--http", "--port", "0", "--home", home],
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "LOCAL2_BUS__URL": nats_url, "LOCAL2_MCP__USER": "ada", **environment},
+    ) as server:
+        assert server.stdout is not None
+        try:
+            yield server.stdout.readline().split()[-1]
+        finally:
+            server.send_signal(signal.SIGTERM)
+            server.wait(30)
+
+
+@pytest.fixture(scope="module")
+def served(nats_url: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    home = tmp_path_factory.mktemp("home")
+    with serving(home, nats_url) as url:
+        yield Served(url, (home / ".local2" / "mcp-token").read_text().strip(), home)
+
+
+@asynccontextmanager
+async def client_of(served: Served, mode: str) -> AsyncIterator[Client]:
+    headers = {"Authorization": f"Bearer {served.token}"}
+    async with (
+        httpx2.AsyncClient(headers=headers) as http,
+        Client(streamable_http_client(served.url, http_client=http), mode=mode) as client,
+    ):
+        yield client
+
+
+async def post(served: Served, **headers: str) -> httpx.Response:
+    async with httpx.AsyncClient(headers=ACCEPT, trust_env=False) as http:
+        return await http.post(served.url, json=START, headers=headers)
+
+
+@pytest.mark.parametrize("era", ERAS)
+async def test_clients_of_both_eras_are_served(
+    served: Served, bus: Connection, notes: Notes, era: str
+) -> None:
+    async with ToolHost(bus, notes.tool()), client_of(served, era) as client:
+        listed = [tool.name for tool in (await client.list_tools()).tools]
+        result = await client.call_tool("note", {"text": "x"})
+
+    assert "note" in listed
+    assert text_of(result) == "Noted."
+    ((caller, _),) = notes.noted
+    assert caller.user == "ada"
+    assert (caller.session_id is not None) == (era == "legacy")
+
+
+async def test_a_connection_with_a_handshake_is_a_session(
+    served: Served, bus: Connection, notes: Notes
+) -> None:
+    async with ToolHost(bus, notes.tool()):
+        for _ in range(2):
+            async with client_of(served, "legacy") as client:
+                await client.call_tool("note", {"text": "x"})
+                await client.call_tool("note", {"text": "y"})
+
+    sessions = [caller.session_id for caller, _ in notes.noted]
+    assert sessions[0] == sessions[1] != sessions[2] == sessions[3]
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({}, 401),
+        ({"Authorization": "Bearer wrong"}, 401),
+        ({"Authorization": "Bearer {token}x"}, 401),
+        ({"Authorization": "Basic {token}"}, 401),
+        ({"Authorization": "Bearer {token}"}, 200),
+        ({"Authorization": "Bearer {token}", "Host": "evil.example"}, 421),
+        ({"Authorization": "Bearer {token}", "Host": "evil.example:80"}, 421),
+        ({"Authorization": "Bearer {token}", "Origin": "https://evil.example"}, 403),
+        ({"Authorization": "Bearer {token}", "Origin": "http://127.0.0.1:3000"}, 200),
+        ({"Host": "evil.example", "Origin": "https://evil.example"}, 401),
+    ],
+)
+async def test_a_token_is_needed_and_no_other_site_may_ask(
+    served: Served, headers: dict[str, str], status: int
+) -> None:
+    given = {name: value.format(token=served.token) for name, value in headers.items()}
+
+    assert (await post(served, **given)).status_code == status
+
+
+def test_the_token_is_private_and_stays_the_same(served: Served, nats_url: str) -> None:
+    file = served.home / ".local2" / "mcp-token"
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    with serving(served.home, nats_url):
+        assert file.read_text().strip() == served.token
+
+
+async def test_a_token_may_be_configured(tmp_path: Path, nats_url: str) -> None:
+    with serving(tmp_path, nats_url, LOCAL2_MCP__TOKEN=CHOSEN) as url:
+        chosen: Any = await post(Served(url, "", tmp_path), Authorization=f"Bearer {CHOSEN}")
+
+        assert chosen.status_code == 200
+        assert not (tmp_path / ".local2" / "mcp-token").exists()
+
+
+def test_a_port_that_is_taken_is_said(served: Served, nats_url: str) -> None:
+    port = served.url.rpartition(":")[2].partition("/")[0]
+    done = subprocess.run(
+        [sys.executable, "-m", "local", "mcp", "--http", "--port", port, "--home", served.home],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+        env={**os.environ, "LOCAL2_BUS__URL": nats_url},
+    )
+
+    assert done.returncode == 1
+    assert "Choose another with --port" in done.stderr

@@ -1,0 +1,93 @@
+"""Clients of either era list and call what is on the bus, with what it says of itself."""
+
+import msgspec
+import pytest
+from mcp.shared.exceptions import MCPError
+
+from local.bus.connection import Connection
+from local.bus.tool_host import ToolHost
+from local.errors import ToolFailedError
+from local.mcp.profiles import DEFAULT
+from local.settings import Settings
+from local.tools.catalog import TOOLS
+from mcp_clients import ERAS, client_of, text_of
+from note_tool import Notes
+
+each_era = pytest.mark.parametrize("era", ERAS)
+
+
+@each_era
+@pytest.mark.usefixtures("tools")
+async def test_a_client_lists_and_calls_the_tools(settings: Settings, era: str) -> None:
+    async with client_of(settings, era) as client:
+        listed = {tool.name: tool for tool in (await client.list_tools()).tools}
+        saved = await client.call_tool("save_topic", {"topic": "user.name", "content": "Ada"})
+        found = await client.call_tool("recall_topic", {"topic": "user.name"})
+
+    assert set(listed) == DEFAULT
+    assert listed["save_topic"].input_schema["required"] == ["topic", "content"]
+    assert not saved.is_error
+    assert "Ada" in text_of(found)
+    assert found.structured_content is not None
+    assert found.structured_content["content"] == "Ada"
+
+
+@pytest.mark.usefixtures("tools")
+async def test_the_default_offers_few_tools_and_nothing_that_erases(settings: Settings) -> None:
+    async with client_of(settings) as client:
+        tools = (await client.list_tools()).tools
+
+    assert len(tools) <= 12
+    assert all(len(tool.description or "") > 80 for tool in tools)
+    assert not [tool for tool in tools if tool.annotations and tool.annotations.destructive_hint]
+
+
+@each_era
+@pytest.mark.usefixtures("tools")
+async def test_tools_say_what_they_do(settings: Settings, era: str) -> None:
+    full = msgspec.structs.replace(settings.mcp, profile=("full",))
+    async with client_of(msgspec.structs.replace(settings, mcp=full), era) as client:
+        listed = {tool.name: tool for tool in (await client.list_tools()).tools}
+
+    assert set(listed) == {tool.name for tool in TOOLS}
+    for own in TOOLS:
+        shown = listed[own.name]
+        assert shown.annotations is not None
+        assert shown.title == own.title
+        assert shown.annotations.read_only_hint == own.annotations.read_only_hint
+        assert shown.annotations.idempotent_hint == own.annotations.idempotent_hint
+    erasing = {
+        name for name, t in listed.items() if t.annotations and t.annotations.destructive_hint
+    }
+    assert erasing == {"forget"}
+
+
+@each_era
+@pytest.mark.usefixtures("tools")
+async def test_a_mistake_is_a_tool_error_that_says_what_to_do(settings: Settings, era: str) -> None:
+    async with client_of(settings, era) as client:
+        wrong = await client.call_tool("recall", {"query": "x", "scope": "nowhere"})
+
+    assert wrong.is_error
+    assert "invalid_arguments" in text_of(wrong)
+    assert "One of: agent, any, history" in text_of(wrong)
+    assert wrong.structured_content is not None
+    assert wrong.structured_content["error"]["code"] == "invalid_arguments"
+
+
+async def test_a_tool_of_another_team_fails_as_it_says(
+    settings: Settings, bus: Connection, notes: Notes
+) -> None:
+    notes.failure = ToolFailedError("The printer is on fire.", remedy="Call for help.")
+    async with ToolHost(bus, notes.tool()), client_of(settings) as client:
+        failed = await client.call_tool("note", {"text": "x"})
+
+    assert failed.is_error
+    assert text_of(failed) == "Error (tool_failed): The printer is on fire. Call for help."
+
+
+@pytest.mark.usefixtures("tools")
+async def test_what_is_not_offered_cannot_be_called(settings: Settings) -> None:
+    async with client_of(settings) as client:
+        with pytest.raises(MCPError, match="No tool 'forget' is offered"):
+            await client.call_tool("forget", {"everything": True})

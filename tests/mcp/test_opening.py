@@ -1,0 +1,126 @@
+"""The first answer is given before anything heavy is imported, and is the one the SDK gives."""
+
+import json
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS, MODERN_PROTOCOL_VERSIONS
+
+from local.mcp import about
+from local.mcp.opening import _result
+from local.settings import Settings
+
+META = {
+    "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+    "io.modelcontextprotocol/clientInfo": {"name": "test", "version": "1"},
+    "io.modelcontextprotocol/clientCapabilities": {},
+}
+
+
+def initialize(version: str = "2025-11-25") -> dict[str, Any]:
+    client = {"name": "test", "version": "1"}
+    params = {"protocolVersion": version, "capabilities": {}, "clientInfo": client}
+    return {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params}
+
+
+DISCOVER = {"jsonrpc": "2.0", "id": "d", "method": "server/discover", "params": {"_meta": META}}
+IMPORTED = """
+import sys
+from local.__main__ import main
+sys.argv = ["local2", "mcp"]
+from local.mcp import opening
+write = opening._write
+def seen(outgoing, data):
+    write(outgoing, data)
+    sys.stderr.write(" ".join(sys.modules))
+    sys.exit()
+opening._write = seen
+main()
+"""
+
+
+def _sdk_answers(settings: Settings, request: dict[str, Any]) -> Any:
+    """What the whole server answers, to a client that has had no answer yet."""
+    with subprocess.Popen(
+        [sys.executable, "-c", WITHOUT_OPENING, settings.bus.url or ""],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as server:
+        assert server.stdin is not None
+        assert server.stdout is not None
+        server.stdin.write(json.dumps(request) + "\n")
+        server.stdin.flush()
+        return json.loads(server.stdout.readline())["result"]
+
+
+WITHOUT_OPENING = """
+import asyncio, os, sys
+from local.mcp.opening import Opening
+from local.mcp.stdio import serve
+from local.settings import BusSettings, Settings
+settings = Settings(bus=BusSettings(url=sys.argv[1]))
+asyncio.run(serve(settings, Opening(os.dup(0), os.dup(1), b"", None)))
+"""
+
+
+@pytest.mark.parametrize("request_", [initialize(), initialize("2024-11-05"), DISCOVER])
+def test_it_is_the_answer_of_the_sdk(settings: Settings, request_: dict[str, Any]) -> None:
+    assert _result(request_) == _sdk_answers(settings, request_)
+
+
+def test_the_versions_are_those_of_the_sdk() -> None:
+    assert about.HANDSHAKE_VERSIONS == HANDSHAKE_PROTOCOL_VERSIONS
+    assert about.STATELESS_VERSIONS == MODERN_PROTOCOL_VERSIONS
+    unknown = _result(initialize("1999-01-01"))
+    assert unknown is not None
+    assert unknown["protocolVersion"] == HANDSHAKE_PROTOCOL_VERSIONS[-1]
+
+
+@pytest.mark.parametrize("request_", [initialize(), DISCOVER])
+def test_it_is_given_before_anything_heavy_is_imported(request_: dict[str, Any]) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", IMPORTED],
+        input=json.dumps(request_) + "\n",
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+    assert json.loads(done.stdout)["id"] == request_["id"]
+    imported = set(done.stderr.split())
+    assert "local.mcp.opening" in imported
+    heavy = {"mcp", "nats", "typer", "rich", "pydantic", "asyncio", "msgspec", "chromadb"}
+    assert imported & heavy == set()
+
+
+@pytest.mark.parametrize(
+    "first",
+    [
+        b"",
+        b"no json\n",
+        b"[1, 2]\n",
+        b'{"jsonrpc": "2.0", "method": "initialize", "params": {}}\n',
+        b'{"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {}}\n',
+        b'{"jsonrpc": "2.0", "id": 1, "method": "initialize"}\n',
+        b'{"jsonrpc": "2.0", "id": true, "method": "initialize", "params": {}}\n',
+        b'{"jsonrpc": "2.0", "id": 1, "method": "server/discover", "params": {}}\n',
+        b'{"jsonrpc": "2.0", "id": 1, "method": "server/discover", "params": {"_meta": 1}}\n',
+        b'{"jsonrpc": "2.0", "id": 1, "method": "tools/list"}\n',
+        b"[" * 100_000 + b"\n",
+    ],
+)
+def test_what_is_no_handshake_is_left_to_the_sdk(first: bytes) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", "from local.mcp.opening import opened; print(opened())"],
+        input=first,
+        capture_output=True,
+        timeout=60,
+        check=True,
+    )
+
+    assert done.stdout == b""
+    assert b"answered=None" in done.stderr

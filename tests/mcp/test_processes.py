@@ -1,0 +1,91 @@
+"""`local2 mcp` as clients start it: nothing stays behind of it, and the stack may come and go."""
+
+import asyncio
+import os
+import signal
+import sys
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from local.runtime import NAME, Runtime, is_alive
+from mcp import Client
+from mcp_clients import command, text_of
+from mcp_killing import kill_clients
+from waiting import eventually
+
+
+def _stack(home: Path) -> int:
+    """The process of the stack."""
+    return msgspec.json.decode((home / ".local2" / NAME).read_bytes(), type=Runtime).pid
+
+
+@pytest.mark.parametrize("era", ["legacy", "auto"])
+async def test_a_client_needs_nothing_but_the_command(tmp_path: Path, era: str) -> None:
+    async with Client(command(tmp_path, "--user", "ada"), mode=era, cache=None) as client:
+        assert client.server_info is not None
+        assert client.server_info.name == "local2"
+        assert "long-term memory" in (client.instructions or "")
+        topic = {"topic": "user.city", "content": "Oslo"}
+        assert not (await client.call_tool("save_topic", topic)).is_error
+        found = await client.call_tool("recall_topic", {"topic": "user.city"})
+        assert "Oslo" in text_of(found)
+        stack = _stack(tmp_path)
+
+    await eventually(lambda: not is_alive(stack), within=30)
+
+
+async def test_two_clients_share_one_stack(tmp_path: Path) -> None:
+    async with (
+        Client(command(tmp_path, "--user", "ada"), cache=None) as one,
+        Client(command(tmp_path, "--user", "ada"), cache=None) as two,
+    ):
+        await one.call_tool("save_topic", {"topic": "user.city", "content": "Oslo"})
+        assert "Oslo" in text_of(await two.call_tool("recall_topic", {"topic": "user.city"}))
+
+
+async def test_a_stack_that_dies_costs_errors_that_say_so(tmp_path: Path) -> None:
+    async with Client(command(tmp_path, "--user", "ada"), mode="legacy", cache=None) as client:
+        await client.call_tool("save_topic", {"topic": "user.city", "content": "Oslo"})
+        first = _stack(tmp_path)
+        os.kill(first, signal.SIGKILL)
+        await eventually(lambda: not is_alive(first))
+
+        async def answered() -> bool:
+            result = await client.call_tool("recall_topic", {"topic": "user.city"})
+            if result.is_error:
+                assert "Error (unavailable)" in text_of(result)
+                assert len((await client.list_tools()).tools) == 12
+                return False
+            return "Oslo" in text_of(result)
+
+        await eventually(answered, within=60)
+        assert _stack(tmp_path) != first
+
+
+@pytest.mark.timeout(600)  # most of it is twenty interpreters that import the SDK
+async def test_of_twenty_clients_that_are_killed_nothing_stays_behind(tmp_path: Path) -> None:
+    await kill_clients(20, tmp_path)
+
+
+async def test_a_setting_that_cannot_be_ends_it_with_a_word(tmp_path: Path) -> None:
+    errors = tmp_path / "errors"
+    (tmp_path / "config").mkdir()
+    (tmp_path / "config" / "mcp.yaml").write_text("profile: [default, recall]\n")
+    with errors.open("wb") as file:
+        server = await asyncio.create_subprocess_exec(
+            sys.executable,
+            "-m",
+            "local",
+            "mcp",
+            "--home",
+            str(tmp_path),
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=file,
+        )
+        assert server.stdin is not None
+        server.stdin.write(b'{"jsonrpc": "2.0", "id": 1, "method": "ping"}\n')
+        assert await server.wait() == 1
+    assert "A profile is one name" in errors.read_text()

@@ -1,0 +1,68 @@
+"""Profiles choose among the tools on the bus; another team's appear without being named."""
+
+from collections.abc import Sequence
+
+import msgspec
+import pytest
+
+from local.bus.connection import Connection
+from local.bus.tool_host import ToolHost
+from local.errors import ConfigError
+from local.mcp.profiles import DEFAULT, profile_of
+from local.protocol.payloads import ToolHints
+from local.settings import Settings
+from local.tools.catalog import TOOL_NAMES, TOOLS
+from mcp_clients import client_of
+from note_tool import Notes
+
+READING = {tool.name for tool in TOOLS if tool.annotations.read_only_hint}
+
+
+@pytest.mark.usefixtures("tools")
+@pytest.mark.parametrize(
+    ("profile", "offered"),
+    [
+        (["default"], {*DEFAULT, "look", "write"}),
+        (["full"], {*TOOL_NAMES, "look", "write"}),
+        (["read-only"], {*READING, "look"}),
+        (["recall", "book"], {"recall"}),
+    ],
+)
+async def test_a_profile_chooses(
+    settings: Settings,
+    bus: Connection,
+    notes: Notes,
+    profile: Sequence[str],
+    offered: set[str],
+) -> None:
+    chosen = msgspec.structs.replace(settings.mcp, profile=tuple(profile))
+    reading = msgspec.structs.replace(
+        notes.tool(), name="look", annotations=ToolHints(read_only_hint=True)
+    )
+    writing = msgspec.structs.replace(notes.tool(), name="write")
+    async with (
+        ToolHost(bus, reading),
+        ToolHost(bus, writing),
+        client_of(msgspec.structs.replace(settings, mcp=chosen)) as client,
+    ):
+        listed = {tool.name for tool in (await client.list_tools()).tools}
+
+    assert listed == offered
+
+
+async def test_a_tool_that_is_for_programs_is_in_the_full_profile_only(
+    settings: Settings, bus: Connection, notes: Notes
+) -> None:
+    quiet = msgspec.structs.replace(notes.tool(), for_models=False)
+    full = msgspec.structs.replace(settings.mcp, profile=("full",))
+    async with ToolHost(bus, quiet):
+        async with client_of(settings) as client:
+            assert [tool.name for tool in (await client.list_tools()).tools] == []
+        async with client_of(msgspec.structs.replace(settings, mcp=full)) as client:
+            assert [tool.name for tool in (await client.list_tools()).tools] == ["note"]
+
+
+@pytest.mark.parametrize("chosen", [[], ["default", "recall"], ["full", "read-only"]])
+def test_a_profile_among_names_is_refused(chosen: list[str]) -> None:
+    with pytest.raises(ConfigError, match="default, full, read-only"):
+        profile_of(chosen)

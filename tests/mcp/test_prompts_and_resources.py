@@ -1,0 +1,122 @@
+"""Prompts bring what the memory says, and resources are memories under addresses of their own."""
+
+from typing import Any
+
+import pytest
+from mcp.shared.exceptions import MCPError
+from mcp_types import GetPromptResult
+
+from local.settings import Settings
+from mcp import Client
+from mcp_clients import ERAS, client_of
+
+each_era = pytest.mark.parametrize("era", ERAS)
+
+
+def _said(prompt: GetPromptResult) -> str:
+    (message,) = prompt.messages
+    assert message.content.type == "text"
+    return message.content.text
+
+
+async def _read(client: Client, uri: str) -> str:
+    (content,) = (await client.read_resource(uri)).contents
+    text: Any = getattr(content, "text", None)
+    assert isinstance(text, str)
+    return text
+
+
+@each_era
+@pytest.mark.usefixtures("tools")
+async def test_a_session_starts_with_what_matters(settings: Settings, era: str) -> None:
+    async with client_of(settings, era) as client:
+        fact = {"content": "Prefers tabs.", "scope": "user", "importance": 0.9}
+        await client.call_tool("remember_fact", fact)
+        document = {"title": "Guide", "source": "guide.md", "content": "The parser is in Rust."}
+        await client.call_tool("add_document", document)
+        listed = [prompt.name for prompt in (await client.list_prompts()).prompts]
+        start = await client.get_prompt("start_session", {"task": "the parser"})
+        bare = await client.get_prompt("start_session")
+
+    assert listed == ["start_session", "remember_this", "what_did_we_decide"]
+    assert "Prefers tabs." in _said(start)
+    assert "Rust" in _said(start)
+    assert "Prefers tabs." in _said(bare)
+    assert "Rust" not in _said(bare)
+
+
+@pytest.mark.usefixtures("tools")
+async def test_a_decision_is_looked_up_and_a_wish_is_passed_on(settings: Settings) -> None:
+    async with client_of(settings) as client:
+        decision = {"topic": "project.database", "content": "We decided to use Postgres."}
+        await client.call_tool("save_topic", decision)
+        decided = await client.get_prompt("what_did_we_decide", {"about": "the database"})
+        wish = await client.get_prompt("remember_this", {"what": "Tests run on Fridays."})
+
+    assert "Postgres" in _said(decided)
+    assert "Tests run on Fridays." in _said(wish)
+    assert "save_topic" in _said(wish)
+
+
+@pytest.mark.usefixtures("tools")
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [("nothing", {}), ("remember_this", {}), ("what_did_we_decide", {"about": "  "})],
+)
+async def test_a_prompt_that_cannot_be_says_why(
+    settings: Settings, name: str, arguments: dict[str, str]
+) -> None:
+    async with client_of(settings) as client:
+        with pytest.raises(MCPError, match=r"no such prompt|is missing"):
+            await client.get_prompt(name, arguments)
+
+
+@each_era
+@pytest.mark.usefixtures("tools")
+async def test_memories_are_read_by_their_addresses(settings: Settings, era: str) -> None:
+    long = "\n\n".join(f"# Part {number}\n\n" + "Osmium is dense. " * 40 for number in range(4))
+    async with client_of(settings, era) as client:
+        await client.call_tool("save_topic", {"topic": "user.größe", "content": "180 cm"})
+        document = {"title": "Metals", "source": "docs/metals of Earth.md", "content": long}
+        await client.call_tool("add_document", document)
+        await client.call_tool("note", {"content": "Half is done."})
+        templates = (await client.list_resource_templates()).resource_templates
+        session = "mine"
+
+        assert [each.uri_template for each in templates] == [
+            "memory://topics/{key}",
+            "memory://sessions/{id}",
+            "memory://documents/{source}",
+        ]
+        assert "180 cm" in await _read(client, "memory://topics/user.gr%C3%B6%C3%9Fe")
+        text = await _read(client, "memory://documents/docs%2Fmetals%20of%20Earth.md")
+        assert text.index("# Part 0") < text.index("# Part 3")
+        assert session in await _read(client, f"memory://sessions/{session}")
+
+
+@pytest.mark.usefixtures("tools")
+async def test_topics_that_matter_are_listed(settings: Settings) -> None:
+    async with client_of(settings) as client:
+        rule = {
+            "content": "No work on Sundays.",
+            "scope": "user",
+            "topic": "user.sundays",
+            "importance": 1.0,
+            "memory_type": "instruction",
+        }
+        await client.call_tool("remember_fact", rule)
+        listed = (await client.list_resources()).resources
+
+        assert [str(each.uri) for each in listed] == ["memory://topics/user.sundays"]
+        assert "Sundays" in await _read(client, str(listed[0].uri))
+
+
+@pytest.mark.usefixtures("tools")
+@pytest.mark.parametrize(
+    "uri",
+    ["memory://elsewhere/x", "memory://topics/", "file:///etc/passwd", "memory://documents/x"],
+)
+async def test_an_address_of_nothing_is_refused(settings: Settings, uri: str) -> None:
+    async with client_of(settings) as client:
+        with pytest.raises(MCPError, match=r"no address of a memory|there is no document"):
+            await client.read_resource(uri)

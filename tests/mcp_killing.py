@@ -1,0 +1,93 @@
+"""Kill clients of `local2 mcp` by the dozen, and look whether anything of theirs stays behind.
+
+`python tests/mcp_killing.py 500 FOLDER` does it as often as is wanted. A client is a process of its
+own that starts a server as clients do, and is killed once it has got as far as its turn says.
+"""
+
+import argparse
+import asyncio
+import json
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import msgspec
+
+from local.runtime import NAME, Runtime, is_alive
+from waiting import eventually
+
+CLIENT = """
+import json, subprocess, sys
+home, stage = sys.argv[1:]
+server = subprocess.Popen(
+    [sys.executable, "-m", "local", "mcp", "--home", home],
+    stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+)
+def send(method, number, params):
+    request = {"jsonrpc": "2.0", "method": method, "params": params}
+    request |= {"id": number} if number else {}
+    server.stdin.write(json.dumps(request).encode() + b"\\n")
+    server.stdin.flush()
+info = {"name": "victim", "version": "1"}
+start = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": info}
+if stage != "started":
+    send("initialize", 1, start)
+    server.stdout.readline()
+if stage in {"listing", "listed", "calling"}:
+    send("notifications/initialized", None, {})
+    send("tools/list", 2, {})
+if stage in {"listed", "calling"}:
+    while json.loads(server.stdout.readline()).get("id") != 2:
+        pass
+if stage == "calling":
+    send("tools/call", 3, {"name": "recall", "arguments": {"query": "anything"}})
+print(json.dumps({"server": server.pid}), flush=True)
+server.wait()
+"""
+STAGES = ("started", "initialized", "listing", "listed", "calling")
+AT_ONCE = 4
+GONE = 240.0
+"""Seconds for a server to end. One that is killed while it imports goes on until it reads, which on
+a machine with much else to do takes a minute."""
+
+
+@asynccontextmanager
+async def _client(home: Path, stage: str) -> AsyncIterator[int]:
+    """A client that has got as far as its stage, and is killed; the process id of its server."""
+    client = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", CLIENT, home, stage, stdout=asyncio.subprocess.PIPE
+    )
+    assert client.stdout is not None
+    try:
+        yield json.loads(await client.stdout.readline())["server"]
+    finally:
+        client.kill()
+        await client.wait()
+
+
+async def _kill(home: Path, stage: str, turn: asyncio.Semaphore) -> None:
+    async with turn:
+        async with _client(home, stage) as server:
+            pass
+        await eventually(lambda: not is_alive(server), within=GONE)
+
+
+async def kill_clients(count: int, home: Path) -> None:
+    """Kill so many clients; fail if a server, or in the end the stack, stays behind."""
+    turn = asyncio.Semaphore(AT_ONCE)
+    async with _client(home, "listed"):
+        stack = msgspec.json.decode((home / ".local2" / NAME).read_bytes(), type=Runtime).pid
+        async with asyncio.TaskGroup() as killing:
+            for number in range(count):
+                killing.create_task(_kill(home, STAGES[number % len(STAGES)], turn))
+        assert is_alive(stack)
+    await eventually(lambda: not is_alive(stack), within=GONE)
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("count", type=int)
+    parser.add_argument("home", type=Path)
+    chosen = parser.parse_args()
+    asyncio.run(kill_clients(chosen.count, chosen.home))

@@ -1,0 +1,54 @@
+"""With accounts a call is taken back by who asked, as server and token say, not the message."""
+
+import json
+from typing import NamedTuple
+
+import pytest
+
+from local.bus.running_calls import RunningCalls
+from local.protocol.envelope import Caller
+from tenant_agents import Agent
+from waiting import eventually
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+
+class Cancelled(NamedTuple):
+    caller: Caller
+    request_id: str
+
+
+async def _cancel(agent: Agent, request_id: str, token: str) -> None:
+    claims = {"user": "ada", "source": "agent", "correlation_id": request_id, "payload": {}}
+    headers = {"Authorization": f"Bearer {token}"}
+    await agent.client.publish("tool.cancel.recall", json.dumps(claims).encode(), headers=headers)
+
+
+async def test_it_is_who_asked(
+    acme: Agent, beta: Agent, ada: str, bob: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    heard: list[Cancelled] = []
+
+    def cancel(_: RunningCalls, caller: Caller, request_id: str) -> None:
+        heard.append(Cancelled(caller, request_id))
+
+    monkeypatch.setattr(RunningCalls, "cancel", cancel)
+    await _cancel(acme, "one", ada)
+    await _cancel(acme, "two", bob)
+    await _cancel(beta, "three", ada)
+    await _cancel(acme, "four", ada)
+    await eventually(lambda: len(heard) == 3)
+
+    assert [(one.caller.tenant, one.caller.user, one.request_id) for one in heard] == [
+        ("acme", "ada", "one"),
+        ("acme", "bob", "two"),
+        ("acme", "ada", "four"),
+    ]
+
+
+async def test_nobody_else_hears_of_it(acme: Agent, beta: Agent, ada: str) -> None:
+    heard = [await each.heard("tool.cancel.>") for each in (acme, beta)]
+    await _cancel(acme, "one", ada)
+    assert (await acme.call("recall_topic", {"topic": "user.x"}, token=ada)).ok
+
+    assert heard == [[], []]

@@ -1,0 +1,58 @@
+"""`read_document`: whole documents by their source, in pieces, as they stand now."""
+
+import msgspec
+import pytest
+
+from calling import RICHARD, ask, call
+from local.bus.connection import Connection
+
+PARAGRAPH = "Osmium is the densest of the metals that are found on Earth, and it is rare. " * 9
+TEXT = "\n\n".join(f"# Part {number}\n\n{PARAGRAPH}" for number in range(12))
+SOURCE = "docs/metals.md"
+EVE = msgspec.structs.replace(RICHARD, user="eve")
+
+pytestmark = pytest.mark.usefixtures("tools")
+
+
+async def store(bus: Connection, content: str = TEXT, source: str = SOURCE) -> None:
+    await call(bus, "add_document", {"title": "Metals", "source": source, "content": content})
+
+
+async def test_pieces_make_the_whole_again_for_everybody(bus: Connection) -> None:
+    await store(bus)
+    read, offset = "", 0
+    while True:
+        args = {"source": SOURCE, "offset": offset, "limit": 2_000}
+        piece = await call(bus, "read_document", args, EVE)
+        assert piece["title"] == "Metals"
+        read += piece["content"]
+        if (offset := piece["next_offset"]) is None:
+            break
+
+    assert len(read) == piece["total_chars"]
+    assert read.split() == TEXT.split()
+
+
+async def test_it_is_the_document_as_it_stands(bus: Connection) -> None:
+    await store(bus)
+    await store(bus, "Only this is left.")
+    await store(bus, "Another.", source=f"{SOURCE}#2")
+
+    assert (await call(bus, "read_document", {"source": SOURCE}))["content"] == "Only this is left."
+
+
+async def test_behind_its_end_there_is_nothing(bus: Connection) -> None:
+    await store(bus, "Short.")
+    piece = await call(bus, "read_document", {"source": SOURCE, "offset": 100})
+
+    assert (piece["content"], piece["next_offset"]) == ("", None)
+
+
+@pytest.mark.parametrize("source", ["elsewhere", "docs/metals", "docs/%", f"{SOURCE}#1"])
+async def test_a_source_that_is_not_there_is_refused(bus: Connection, source: str) -> None:
+    await store(bus)
+    refused = await ask(bus, "read_document", {"source": source})
+
+    assert refused.error is not None
+    assert refused.error.code == "invalid_arguments"
+    assert "there is no document" in refused.error.message
