@@ -3,7 +3,8 @@
 import pytest
 
 from local.bus.connection import BusMessage, Connection
-from local.bus.tool_host import LONGEST_HEADER, ToolHost
+from local.bus.participant import LONGEST_HEADER
+from local.bus.tool_host import ToolHost
 from note_tool import Notes
 from wire import NO_RESPONDERS, wired
 

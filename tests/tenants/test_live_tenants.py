@@ -221,3 +221,30 @@ async def test_refused_messages_of_a_person_are_erased_with_the_person(
         forgotten = await operator.call("forget", {"everything": True}, token=ada)
         assert forgotten.ok, forgotten.content
     assert await letters(1)
+
+
+@pytest.mark.parametrize(
+    ("subject", "payload"),
+    [
+        ("tool.request.recall", {"args": {"query": "x"}}),
+        ("memory.output.keep", {"key": "tout_" + "a" * 24, "offset": 0, "text": "x"}),
+        ("memory.export", {}),
+        ("memory.import", {"number": 1, "lines": []}),
+        ("memory.reindex", {}),
+        ("memory.status", {}),
+        ("memory.dead_letters", {"action": "next", "number": 1}),
+        ("memory.items.get", {"collection": "c", "keys": [{"namespace": ["n"], "key": "k"}]}),
+        ("query.received", {"query": "x"}),
+        ("session.clear", {"session_id": "x"}),
+    ],
+)
+async def test_whoever_refuses_says_so_in_the_headers_of_nats_services(
+    acme: Agent, subject: str, payload: object
+) -> None:
+    request = json.dumps({"payload": payload}).encode()
+    headers = {"Authorization": "Bearer forged"}
+    answer = await acme.client.request(subject, request, timeout=15, headers=headers)
+
+    said = answer.headers or {}
+    assert said.get("Nats-Service-Error-Code") == "forbidden", answer.data
+    assert "token" in said.get("Nats-Service-Error", "")

@@ -53,6 +53,18 @@ def test_wrong_input_is_said_and_changes_nothing(folder: Path, words: list[str],
     assert (folder / ACCOUNTS / "tenants.yaml").read_bytes() == before
 
 
+def test_a_server_of_ones_own_keeps_the_tools_of_the_memory_and_no_other_name(folder: Path) -> None:
+    """Roles name services beside tools, and may leave tools out."""
+    local2(folder, "tenants", "add", "acme")
+    (folder / "config" / "roles.yaml").write_text("reader: {tools: [status]}")
+
+    printed = local2(folder, "tenants", "server-config").stdout
+
+    assert '"tool.request.recall"' in printed
+    assert '"tool.request.status"' not in printed
+    assert '"tool.request.turn"' not in printed
+
+
 @pytest.mark.parametrize("words", [["list"], ["add", "acme"], ["server-config"]])
 def test_without_accounts_each_command_says_how_to_make_them(
     tmp_path: Path, words: list[str]

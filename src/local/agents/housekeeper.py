@@ -13,7 +13,7 @@ from local.bus.participant import Participant
 from local.errors import Local2Error
 from local.memory.tenant import Memories, Memory
 from local.protocol import subjects
-from local.protocol.envelope import Envelope, decode, encode, seal
+from local.protocol.envelope import Envelope, decode
 from local.protocol.payloads import MemoryStatus, OutputPart, Reindex, ToolResult
 from local.protocol.vectors import WorkerReady
 
@@ -90,7 +90,4 @@ class OutputKeeper(Participant):
             result = ToolResult.failed(error)
         else:
             result = ToolResult(ok=True, content="Kept.")
-        if message.reply:
-            await self.bus.publish(
-                message.reply, encode(seal(result, type="result", source=OUTPUT_KEEPER))
-            )
+        await self.acknowledge(message, result)

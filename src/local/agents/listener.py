@@ -17,7 +17,7 @@ from local.errors import Local2Error, NoRespondersError, RequestError
 from local.memory.intake.intake import Question, Result
 from local.memory.tenant import Memories
 from local.protocol import subjects
-from local.protocol.envelope import Envelope, decode, encode, seal, utc_now
+from local.protocol.envelope import Envelope, decode, utc_now
 from local.protocol.generation import read_query
 from local.protocol.payloads import Json, ToolCallRecord, ToolResult
 from local.protocol.reading import in_utc
@@ -77,9 +77,7 @@ class Listener(Participant):
             "Nobody on the bus answers queries; the question is remembered.",
             remedy="Start a generator, for example with `local2 up`.",
         )
-        await self.bus.publish(
-            message.reply, encode(seal(ToolResult.failed(error), type="result", source=NAME))
-        )
+        await self.acknowledge(message, ToolResult.failed(error))
 
     async def _receive_result(self, message: BusMessage) -> None:
         tool = message.subject.removeprefix(subjects.TOOL_RESULTS.removesuffix("*"))

@@ -28,7 +28,7 @@ from local.bus.observed import observed
 from local.errors import ForbiddenError, Local2Error
 from local.protocol import subjects
 from local.protocol.envelope import encode, new_id, seal, utc_now
-from local.protocol.payloads import ErrorReply
+from local.protocol.payloads import ErrorReply, ToolResult
 from local.protocol.tool_messages import SERVICE_ERROR
 
 STOP_GRACE = 5.0
@@ -139,6 +139,13 @@ class Participant:
         endpoint = self.serve(
             subject, handle, queue=self.name, limit=limit, tenant=tenant, inner=inner
         )
+
+    async def acknowledge(self, message: BusMessage, result: ToolResult) -> None:
+        """Reply to whoever waits that it is done, or why it is refused."""
+        if message.reply:
+            data = encode(seal(result, type="result", source=self.name))
+            headers = error_headers(result.error) if result.error else None
+            await self.bus.publish(message.reply, data, headers=headers)
 
     async def started(self) -> None:
         """Called once every endpoint is being served."""

@@ -153,7 +153,7 @@ def share(
     """Let other tenants use a tool of one; with none of them nobody may any more."""
     entries = _entries(settings)
     entry = _tenant(entries, tenant)
-    if tool in _own_tools(settings):
+    if tool in _own_tools():
         raise InvalidArgumentsError(
             f"{tool} is a tool of the memory, which every tenant has.",
             remedy="Share a tool that one of the tenant's own agents serves.",
@@ -200,17 +200,17 @@ def server_config(settings: Settings, output: Output) -> None:
     """Print what a NATS server of one's own must be told."""
     from local.tenants.accounts import accounts  # noqa: PLC0415 - no other command needs it
 
-    text = accounts(_entries(settings), _own_tools(settings))
+    text = accounts(_entries(settings), _own_tools())
     output.data({"accounts": text})
     if not output.json:
         output.console.print(text, soft_wrap=True, markup=False)
 
 
-def _own_tools(settings: Settings) -> Sequence[str]:
-    """The names of the memory's tools, as roles know them."""
-    roles = settings.roles
-    table = (roles.reader, roles.writer, roles.curator, roles.admin)
-    return [tool for role in table for tool in role.tools]
+def _own_tools() -> Sequence[str]:
+    """The names of the memory's tools, whether or not a role has them."""
+    from local.tools.catalog import TOOL_NAMES  # noqa: PLC0415 - takes long, for two commands
+
+    return sorted(TOOL_NAMES)
 
 
 def _entries(settings: Settings) -> Entries:

@@ -24,7 +24,7 @@ from local.generator.toolset import RecentTools
 from local.generator.turn import NAME, GeneratorTurn
 from local.llm.models import ChatModel, StructuredModel
 from local.protocol import subjects
-from local.protocol.envelope import Caller, Envelope, Sender, decode, encode, new_id, seal
+from local.protocol.envelope import Caller, Envelope, Sender, decode, new_id
 from local.protocol.generation import read_query
 from local.protocol.payloads import ClearSession, Empty, Query, ToolResult, ToolSchema
 from local.settings import GeneratorSettings, SlotLimits
@@ -94,9 +94,9 @@ class GeneratorAgent(Participant):
                 admitted.enter_context(self._turns.admitted(caller.principal, len(message.data)))
             except (RequestError, OverloadedError) as error:
                 log.warning("query_refused", reason=error.logged)
-                await self._acknowledge(message, ToolResult.failed(error))
+                await self.acknowledge(message, ToolResult.failed(error))
                 return
-            await self._acknowledge(message, ToolResult(ok=True, content=ACCEPTED))
+            await self.acknowledge(message, ToolResult(ok=True, content=ACCEPTED))
             await self._answer(envelope, caller)
 
     async def _answer(self, envelope: Envelope[Query], asking: Caller) -> None:
@@ -129,10 +129,10 @@ class GeneratorAgent(Participant):
             if session_id is None:
                 raise InvalidArgumentsError("session_id: the request has none.")
         except RequestError as error:
-            await self._acknowledge(message, ToolResult.failed(error))
+            await self.acknowledge(message, ToolResult.failed(error))
             return
         self._begin_anew(Sender(user=asking.user, agent=NAME, session_id=session_id))
-        await self._acknowledge(message, ToolResult(ok=True, content="The session begins anew."))
+        await self.acknowledge(message, ToolResult(ok=True, content="The session begins anew."))
 
     async def _forget(self, message: BusMessage) -> None:
         """Hold no conversation of which a part was erased: the next turn restores the rest."""
@@ -145,12 +145,6 @@ class GeneratorAgent(Participant):
     async def _learn(self, text: str, caller: Sender) -> None:
         model = self._model if isinstance(self._model, StructuredModel) else None
         await learn(self.bus, text, caller=caller, model=model, within=self._settings.tool_timeout)
-
-    async def _acknowledge(self, message: BusMessage, result: ToolResult) -> None:
-        """Answer a request that the query has arrived, or why it was refused."""
-        if message.reply:
-            acknowledgement = seal(result, type="result", source=NAME)
-            await self.bus.publish(message.reply, encode(acknowledgement))
 
     def _session(self, caller: Sender) -> GeneratorSession:
         session = self._sessions.get((caller.user, caller.session_id))

@@ -180,7 +180,8 @@ def _check_identity(scope: Scope, caller: Caller, *, otherwise: str = "") -> Non
 
 def how_to_send(field: str) -> str:
     """What to do where an envelope lacks a field that says who asks."""
-    return f"Send {field} in the envelope (`local2`: {OPTIONS[field]})"
+    instead = ", where there are accounts a token" if field == "user" else ""
+    return f"Send {field} in the envelope{instead} (`local2`: {OPTIONS[field]})"
 
 
 def _owner(class_: Owning, caller: Caller) -> str:
