@@ -75,6 +75,7 @@ async def test_a_turn_says_everything_about_itself(
         "session_id": "s1",
         "query_id": turn.query_id,
         "error": None,
+        "metadata": {},
     }
     assert (call.name, call.args, call.ok) == (*SAVE_NAME, True)
     assert call.content == "Memory saved: user.name"

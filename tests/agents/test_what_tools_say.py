@@ -95,6 +95,7 @@ def test_tools_for_programs_say_so() -> None:
     assert for_programs == {
         "ingest",
         "add_document",
+        "read_document",
         "add_knowledge",
         "load_session",
         "relate",

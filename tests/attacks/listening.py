@@ -211,13 +211,15 @@ async def _announce_as_the_memory(world: World) -> object:
 async def _say_what_the_memory_says(world: World) -> object:
     """Events, and the results of its tools, are for the memory alone to publish."""
     heard = await world.desk.heard(">")
-    told = [*(await world.desk.heard("memory.>")), *(await world.desk.heard("tool.result.>"))]
+    said = ("memory.>", "tool.result.>", "tool.progress.recall")
+    told = [await world.desk.heard(subject) for subject in said]
     for subject in ("memory.forgotten", "memory.saved", "memory.retired", "memory.dead_letter"):
         await world.eve.client.publish(subject, json.dumps({"user": "ada"}).encode())
-    await world.eve.client.publish("tool.result.recall", b'{"payload": {"content": "0000"}}')
+    for subject in ("tool.result.recall", "tool.progress.recall"):
+        await world.eve.client.publish(subject, b'{"payload": {"content": "0000"}}')
     await world.eve.client.flush()
     await settled()
-    assert (heard, told) == ([], [])
+    assert (heard, told) == ([], [[], [], []])
     return told
 
 

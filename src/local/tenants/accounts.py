@@ -91,7 +91,11 @@ def _user(name: str, agent: Agent, own_tools: Sequence[str]) -> Line:
     ]
     if not agent.answers:
         unheard += subjects.TO_ANSWER
-    unsent = [*subjects.EVENTS, *map(subjects.tool_result, own_tools)]
+    unsent = [
+        *subjects.EVENTS,
+        *map(subjects.tool_result, own_tools),
+        *map(subjects.tool_progress, own_tools),
+    ]
     if agent.role == "reader":
         unsent += [*subjects.STORED, subjects.QUERY_RECEIVED, subjects.TOOL_RESULTS]
     permissions = {
