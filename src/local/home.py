@@ -3,6 +3,7 @@
 A home holds `.local2/`, `.chroma/` and `config/`, as the current folder does for commands.
 """
 
+import getpass
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -43,3 +44,13 @@ def _project(folder: Path) -> Path | None:
         if mark.is_dir() and mark.stat().st_uid == os.getuid():
             return candidate
     return None
+
+
+def person_of(configured: str | None) -> str:
+    """Whose memory it is, for what a person starts: who is configured, else who is logged in."""
+    if configured:
+        return configured
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):  # a container need not have names
+        return "user"

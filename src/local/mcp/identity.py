@@ -1,8 +1,8 @@
 """Who asks: by configuration, and by what the client calls itself; never by arguments."""
 
-import getpass
 import re
 
+from local.home import person_of
 from local.settings import McpSettings
 
 UNKNOWN = "mcp"
@@ -12,12 +12,7 @@ _OTHERS = re.compile(r"[^\w.-]+")
 
 def user_of(settings: McpSettings) -> str:
     """The user that is configured, else who is logged in."""
-    if settings.user:
-        return settings.user
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError):  # a container need not have names
-        return "user"
+    return person_of(settings.user)
 
 
 def agent_of(settings: McpSettings, client: str | None) -> str:
