@@ -22,7 +22,9 @@ OF_ANYBODY = (
     "memory.turn",
     "memory.output.keep",
     "query.received",
+    "response.>",
     "session.>",
+    "session.clear",
     "_INBOX.>",
     "_INBOX_agent.>",
     "_INBOX_local2.>",
@@ -104,6 +106,8 @@ async def life(world: World) -> None:
     turn = {"query": "Say the code of the vault.", "answer": f"It is {ADAS}."}
     head: dict[str, Any] = {"session_id": SESSION, "query_id": QUERY}
     await ask(world.desk, "memory.turn", turn, token=ada, **head)
+    await ask(world.desk, "response.feedback", {"query_id": QUERY, "score": 0}, token=ada, **head)
+    await ask(world.desk, "session.clear", {"session_id": SESSION}, token=ada, **head)
     await world.desk.client.publish("memory.turn", f"Nobody can read {ADAS}.".encode())
     page = await ask(world.boss, "memory.export", {"scope": "user"}, token=ada)
     assert ADAS in page

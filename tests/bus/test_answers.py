@@ -78,3 +78,13 @@ async def test_an_error_is_an_answer_that_is_counted(
     assert REMEMBERED not in str(raised.value)
     assert await failures(bus) == (1, code)
     assert await greet("Ada") == "Hello Ada!", "it goes on"
+
+
+@pytest.mark.usefixtures("greet")
+async def test_an_error_stands_in_the_headers_of_nats_services_too(bus: Connection) -> None:
+    refused = await bus.request(SUBJECT, b'{"payload": {"text": ""}}')
+
+    assert refused.headers == {
+        "Nats-Service-Error": "text: a name is needed.",
+        "Nats-Service-Error-Code": "invalid_arguments",
+    }

@@ -29,6 +29,7 @@ from local.errors import ForbiddenError, Local2Error
 from local.protocol import subjects
 from local.protocol.envelope import encode, new_id, seal, utc_now
 from local.protocol.payloads import ErrorReply
+from local.protocol.tool_messages import SERVICE_ERROR
 
 STOP_GRACE = 5.0
 """Seconds for requests in progress to finish when a participant stops: most take milliseconds, and
@@ -38,6 +39,8 @@ a stop should not make anybody wait."""
 ERROR_CODE = "Nats-Service-Error-Code"
 RETRY_AFTER = "Retry-After"
 """Whole seconds, as in HTTP; the error itself has the fraction."""
+LONGEST_HEADER = 256
+"""Characters of an error message that fit into a header; the answer has the whole message."""
 
 Answer = Callable[[BusMessage], Awaitable[msgspec.Struct]]
 """Makes the payload that answers a request, or raises why there is none."""
@@ -285,7 +288,12 @@ class ServiceAnswer(msgspec.Struct, kw_only=True, omit_defaults=True):
 
 def error_headers(error: ErrorReply) -> Headers:
     """The headers that say what failed, and when to ask again."""
-    headers = {ERROR_CODE: str(error.code)}
+    headers = {SERVICE_ERROR: header_value(error.message), ERROR_CODE: str(error.code)}
     if error.retry_after is not None:
         headers[RETRY_AFTER] = str(math.ceil(error.retry_after))
     return headers
+
+
+def header_value(text: str) -> str:
+    """One line of ASCII: some servers drop all headers if one value is anything else."""
+    return " ".join(text.split()).encode("ascii", "replace").decode()[:LONGEST_HEADER]

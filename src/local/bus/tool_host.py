@@ -16,22 +16,19 @@ from local.admission import Admission
 from local.bus.connection import BusMessage, Connection, Headers
 from local.bus.identity import signed
 from local.bus.outputs import with_preview
-from local.bus.participant import Participant, error_headers
+from local.bus.participant import Participant, error_headers, header_value
 from local.bus.running_calls import RunningCalls
 from local.errors import DeadlineError, InvalidArgumentsError, Local2Error, TooLargeError
 from local.protocol import subjects
 from local.protocol.envelope import Caller, Envelope, decode, encode, header_of, is_past, seal
 from local.protocol.payloads import Json, ToolRequest, ToolResult
 from local.protocol.tool import Tool
-from local.protocol.tool_messages import SERVICE_ERROR
 from local.settings import TOOL_OUTPUT_LIMIT
 
 FAULT = "The tool failed; the server's log says where."
 ASKED_TOGETHER = 0.02
 """Seconds: everybody who asks for schemas within them gets one announcement, which bounds a burst
 of agents that start together and delays the answer less than anybody notices."""
-LONGEST_HEADER = 256
-"""Characters of an error message that fit into a header; the result has the whole message."""
 DATA_LEFT_OUT = "(Its data is left out: the bus does not carry so much.)"
 
 
@@ -198,9 +195,8 @@ class ToolHost(Participant):
         )
         headers: Headers = {}
         if message.headers and "traceparent" in message.headers:
-            headers["traceparent"] = _header_value(message.headers["traceparent"])
+            headers["traceparent"] = header_value(message.headers["traceparent"])
         if result.error is not None:
-            headers[SERVICE_ERROR] = _header_value(result.error.message)
             headers |= error_headers(result.error)
         return encode(envelope), headers or None
 
@@ -226,8 +222,3 @@ def _smaller(result: ToolResult, error: TooLargeError) -> ToolResult:
         return ToolResult.failed(error)
     content = f"{result.content}\n{DATA_LEFT_OUT}"
     return msgspec.structs.replace(result, content=content, data=None)
-
-
-def _header_value(text: str) -> str:
-    """One line of ASCII: some servers drop all headers if one value is anything else."""
-    return " ".join(text.split()).encode("ascii", "replace").decode()[:LONGEST_HEADER]

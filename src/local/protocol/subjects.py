@@ -97,8 +97,14 @@ SENT = (TOOL_SCHEMA, TOOL_SCHEMA_REQUEST, *EVENTS)
 SENT_TO_ALL = (TOOL_SCHEMA,)
 OPEN = ("tool.>", "response.>", "session.>", "memory.>", "agents.>", "$SRV.>")
 """What every agent of a tenant may hear, besides what is denied to it by name."""
-UNHEARD = (*(subject for subject in ASKED if not subject.endswith(">")), MEMORY_TURN)
+UNHEARD = (
+    *(subject for subject in ASKED if not subject.endswith(">")),
+    MEMORY_TURN,
+    RESPONSE_FEEDBACK,
+)
 """What carries tokens and contents to the memory, and to nobody else."""
+TO_ANSWER = (QUERY_RECEIVED, SESSION_CLEAR)
+"""What carries tokens to the agents that answer queries, and to nobody else."""
 
 FROM_TENANT = "tenant"
 TO_TENANT = "out"

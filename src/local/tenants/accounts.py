@@ -83,14 +83,14 @@ def _user(name: str, agent: Agent, own_tools: Sequence[str]) -> Line:
 
     Who only reads says nothing that is remembered.
     """
-    heard = [f"{inbox_of(name)}.>", *subjects.OPEN]
-    if agent.answers:
-        heard.append(subjects.QUERY_RECEIVED)
+    heard = [f"{inbox_of(name)}.>", *subjects.OPEN, subjects.QUERY_RECEIVED]
     unheard = [
         *subjects.UNHEARD,
         *map(subjects.tool_request, own_tools),
         *map(subjects.tool_cancel, own_tools),
     ]
+    if not agent.answers:
+        unheard += subjects.TO_ANSWER
     unsent = [*subjects.EVENTS, *map(subjects.tool_result, own_tools)]
     if agent.role == "reader":
         unsent += [*subjects.STORED, subjects.QUERY_RECEIVED, subjects.TOOL_RESULTS]

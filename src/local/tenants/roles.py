@@ -33,7 +33,7 @@ class Roles:
         able = [one for one in ROLES if tool in self._tools[one]]
         raise ForbiddenError(
             f"A {role} may not use {tool}.",
-            remedy=f"Ask as a {able[0]}; config/roles.yaml says who may do what."
+            remedy=f"Ask in the role {able[0]}; config/roles.yaml says who may do what."
             if able
             else "config/roles.yaml grants it to nobody.",
         )

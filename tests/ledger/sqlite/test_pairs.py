@@ -6,8 +6,10 @@ from pathlib import Path
 from local.ledger.door import Ledger
 from local.ledger.sqlite.database import Database, SqlConnection
 from local.ledger.sqlite.sql import migrations
+from local.text.features import Features
 
 CHINESE, ENGLISH = "我喜欢深色主题。", "Richard prefers dark themes — in every editor."
+FEATURES = Features(" 主题=1 ", 8, 0.5, 0, timed=False, wish=False)
 TEXTS = (
     "The staging server runs on port 8443.",
     "The server of the database runs on another port, and another server beside it.",
@@ -69,6 +71,19 @@ async def test_a_record_that_was_erased_meanwhile_gets_no_pairs(tmp_path: Path) 
         erased = {"record": 1, "content": "Another text.", "pairs": "深色"}
 
         assert await rows.change("keep_pairs", **erased) == 0
+
+
+async def test_a_record_that_was_erased_meanwhile_gets_no_features(tmp_path: Path) -> None:
+    async with Database.open(tmp_path / "new.sqlite3", migrations()) as database:
+        await database.write(lambda c: insert(c, CHINESE))
+        rows = Ledger(database, "default")._rows
+        await database.write(lambda c: c.execute("DELETE FROM feature"))
+        [row] = await rows.all("without_features", after=0, limit=1)
+        read = {"record": row["row"], "content": row["content"], **FEATURES._asdict()}
+        erased = {**read, "content": "Another text."}
+
+        assert await rows.change("keep_features", **erased) == 0
+        assert await rows.change("keep_features", **read) == 1
 
 
 async def test_scores_of_texts_with_spaces_are_what_they_were(tmp_path: Path) -> None:

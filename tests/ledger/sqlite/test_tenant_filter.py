@@ -31,7 +31,6 @@ UNFILTERED = {
     "every_tombstone": "of two copies of a whole ledger, which are compared",
     "check_full_text": "whether the full-text index is whole",
     "merge_text": "overwrites what was deleted of the full-text index",
-    "keep_features": "of the row that was inserted just before, in the same transaction",
 }
 
 EXECUTING = {"execute", "executemany", "executescript"}

@@ -189,9 +189,8 @@ class RecordRows:
         if added.rowcount == 1:
             self._rows.refuse_excess(connection)
             read = read or features_of(record)
-            self._rows.execute(
-                connection, "keep_features", record=added.lastrowid, **read._asdict()
-            )
+            kept = {"record": added.lastrowid, "content": record.content, **read._asdict()}
+            self._rows.execute(connection, "keep_features", **kept)
             for kind in tasks_of(record):
                 self._rows.execute(connection, "add_task", kind=kind, row=added.lastrowid)
         return Written(id=record.id, was_new=added.rowcount == 1)

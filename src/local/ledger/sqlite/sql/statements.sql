@@ -17,12 +17,13 @@ ON CONFLICT (tenant, id) DO NOTHING;
 -- name: used
 SELECT records, bytes FROM usage WHERE tenant = :tenant;
 
+-- Of a record that was erased after it was read nothing is kept.
 -- name: keep_features
 INSERT INTO feature (record, stems, length, density, firsthand, timed, wish)
-VALUES (:record, :stems, :length, :density, :firsthand, :timed, :wish)
+SELECT row, :stems, :length, :density, :firsthand, :timed, :wish FROM record
+WHERE tenant = :tenant AND row = :record AND content = :content
 ON CONFLICT DO NOTHING;
 
--- Of a record that was erased meanwhile nothing is kept.
 -- name: keep_pairs
 UPDATE record SET pairs = :pairs
 WHERE tenant = :tenant AND row = :record AND content = :content;
