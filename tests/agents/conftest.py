@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from agents.remembering import remembering
 from factories import StartGenerator
 from local.agents.listener import Listener
 from local.agents.memory_agent import MemoryAgent
@@ -18,6 +17,7 @@ from local.llm.ollama import OllamaModel
 from local.memory.tenant import Memories, Memory
 from local.settings import GeneratorSettings
 from local.tools.catalog import memory_tools
+from remembering import remembering
 from stand_ins.ollama_server import OllamaStandIn
 from waiting import eventually
 

@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from agents.remembering import remembering
 from factories import Listen
 from local.bus import streams
 from local.bus.connection import Connection
@@ -20,6 +19,7 @@ from local.memory.intake.turns import Turn
 from local.memory.tenant import Memories, Memory
 from local.protocol.envelope import Caller, decode
 from local.protocol.payloads import DeadLetter
+from remembering import remembering
 from turns import GENERATION, TURN, all_done, episodes, rows, turn
 from waiting import eventually
 
