@@ -64,6 +64,7 @@ ARGUMENTS: dict[str, Json] = {
         "title": "Guide",
         "source": "guide.md",
     },
+    "read_document": {"source": "guide.md"},
     "relate": {"source": ID, "type": "supports", "target": ID, "remove": False},
     "relations": {"id": ID},
     "consolidate": {"dry_run": True},

@@ -12,7 +12,7 @@ from local.settings import Settings, load_settings
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with a memory; the current one is further down in it."""
-    (tmp_path / ".local2").mkdir()
+    (tmp_path / ".local2").mkdir(mode=0o700)
     inside = tmp_path / "src" / "deep"
     inside.mkdir(parents=True)
     monkeypatch.chdir(inside)
@@ -32,6 +32,12 @@ def test_what_is_named_comes_first(project: Path) -> None:
 def test_another_users_memory_is_nobodys_home(monkeypatch: pytest.MonkeyPatch) -> None:
     other = os.getuid() + 1
     monkeypatch.setattr(os, "getuid", lambda: other)
+
+    assert home_of(environment={"LOCAL2_HOME": "/mine"}) == Path("/mine")
+
+
+def test_a_memory_that_came_with_a_repository_is_nobodys_home(project: Path) -> None:
+    (project / ".local2").chmod(0o755)
 
     assert home_of(environment={"LOCAL2_HOME": "/mine"}) == Path("/mine")
 

@@ -57,7 +57,7 @@ def test_the_wheel_has_both_licences_and_a_command(wheel: ZipFile) -> None:
     about = {name.partition(".dist-info/")[2]: name for name in wheel.namelist()}
 
     assert {"licenses/LICENSE", "licenses/NOTICE"} <= about.keys()
-    assert b"local2 = local.cli:main" in wheel.read(about["entry_points.txt"])
+    assert b"local2 = local.__main__:main" in wheel.read(about["entry_points.txt"])
 
 
 def test_the_version_is_the_same_wherever_it_stands() -> None:

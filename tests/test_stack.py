@@ -145,7 +145,7 @@ async def test_every_participant_can_be_discovered(client: Connection) -> None:
     await client.publish("$SRV.PING", b"", reply="test.pings")
 
     of_the_memory = {"housekeeper", "memory_agent", "listener", "output_keeper", "stream_keeper"}
-    of_the_memory |= {"archivist", "porter", "health", "letter_keeper"}
+    of_the_memory |= {"archivist", "porter", "health", "item_keeper", "letter_keeper"}
     others = {"vector_worker", "generator_agent"}
     expected = {tool.name for tool in TOOLS} | of_the_memory | others
     await eventually(lambda: len(names) >= len(expected))

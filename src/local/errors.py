@@ -308,6 +308,7 @@ _BY_CODE: Final[Mapping[str, type[Local2Error]]] = {
         UnknownToolError,
         TooLargeError,
         DeadlineError,
+        CancelledCallError,
         ForbiddenError,
         UnavailableError,
         OverloadedError,

@@ -5,6 +5,7 @@ A home holds `.local2/`, `.chroma/` and `config/`, as the current folder does fo
 
 import getpass
 import os
+import stat
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from local.settings import HOME_VARIABLE
 
 MARK = ".local2"
 """The folder by which a project's memory is known."""
+OTHERS = stat.S_IRWXG | stat.S_IRWXO
 
 
 def home_of(
@@ -37,18 +39,28 @@ def own_home(environment: Mapping[str, str] = os.environ) -> Path:
     return (Path(data).expanduser() / "local2").absolute()
 
 
-def logged_in() -> str:
-    """The user that agents on this machine remember for, unless they are given another."""
+def _project(folder: Path) -> Path | None:
+    """The nearest folder with a memory that a stack of this user made: nobody else may enter it.
+
+    One that came with a repository is open to others; its settings could send memories anywhere.
+    """
+    return next((each for each in (folder, *folder.parents) if _is_own(each / MARK)), None)
+
+
+def _is_own(memory: Path) -> bool:
+    try:
+        found = memory.stat()
+    except OSError:
+        return False
+    mode = found.st_mode
+    return stat.S_ISDIR(mode) and found.st_uid == os.getuid() and not mode & OTHERS
+
+
+def person_of(configured: str | None) -> str:
+    """Whose memory it is, for what a person starts: who is configured, else who is logged in."""
+    if configured:
+        return configured
     try:
         return getpass.getuser()
     except (KeyError, OSError):  # a container need not have names
         return "user"
-
-
-def _project(folder: Path) -> Path | None:
-    """The nearest folder with a memory of this user: in another's he would leave his own."""
-    for candidate in (folder, *folder.parents):
-        mark = candidate / MARK
-        if mark.is_dir() and mark.stat().st_uid == os.getuid():
-            return candidate
-    return None

@@ -38,13 +38,14 @@ async def test_discovery_tells_what_a_tool_serves(bus: Connection, host: ToolHos
 
     assert answer["type"] == "io.nats.micro.v1.info_response"
     assert answer["description"] == "Note a text."
-    request, schema = answer["endpoints"]
+    request, cancel, schema = answer["endpoints"]
     mcp_tool = json.loads(request.pop("metadata")["mcp_tool"])
     assert request == {
         "name": "tool_request_note",
         "subject": "tool.request.note",
         "queue_group": "note",
     }
+    assert cancel["subject"] == "tool.cancel.note"
     assert schema["subject"] == "tool.schema.request"
     assert (mcp_tool["name"], mcp_tool["description"]) == ("note", "Note a text.")
     assert mcp_tool["inputSchema"]["required"] == ["text"]

@@ -292,7 +292,7 @@ def test_doctor_says_where_other_ways_in_would_remember(
     monkeypatch.setenv("LOCAL2_HOME", str(tmp_path / "own"))
     monkeypatch.chdir(tmp_path)
     (elsewhere,) = package.check_home()
-    (tmp_path / ".local2").mkdir()
+    (tmp_path / ".local2").mkdir(mode=0o700)
 
     assert str(tmp_path / "own") in elsewhere.detail
     assert list(package.check_home()) == []

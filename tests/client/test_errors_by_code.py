@@ -18,6 +18,7 @@ CODES_AND_ERRORS = {
     "unknown_tool": local2.UnknownToolError,
     "too_large": local2.TooLargeError,
     "deadline_exceeded": local2.DeadlineError,
+    "cancelled": local2.CancelledCallError,
     "forbidden": local2.ForbiddenError,
     "unavailable": local2.UnavailableError,
     "overloaded": local2.OverloadedError,

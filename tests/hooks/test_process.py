@@ -20,7 +20,7 @@ import pytest
 from local.app import open_stack
 from local.client.access import connected
 from local.client.tools import call_tool
-from local.home import logged_in
+from local.home import person_of
 from local.hooks.outbox import Outbox
 from local.protocol.envelope import Sender
 from local.runtime import NAME, Runtime, is_alive, is_running
@@ -240,7 +240,7 @@ async def test_the_first_session_starts_a_stack_which_takes_its_turn(tmp_path: P
         outbox = Outbox(tmp_path / ".local2" / "hooks" / "turns")
         await eventually(lambda: outbox.is_empty, within=LONGEST)
 
-        caller = Sender(user=logged_in(), agent="test")
+        caller = Sender(user=person_of(None), agent="test")
         async with connected(settings, name="test") as bus:
 
             async def known() -> bool:

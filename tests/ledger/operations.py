@@ -205,6 +205,11 @@ async def documents__store(ledger: Ledger, says: str) -> object:
 
 
 @operation
+async def documents__read(ledger: Ledger, says: str) -> object:  # noqa: ARG001 - every operation has it
+    return await ledger.documents.read("metals.md")
+
+
+@operation
 async def items__put(ledger: Ledger, says: str) -> object:
     puts = [
         item("osmium", {"says": says}, f"Dense, says {says}.", id="i1"),

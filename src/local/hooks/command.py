@@ -11,11 +11,11 @@ from typing import NoReturn
 import msgspec
 
 from local.folder import PRIVATE
-from local.home import MARK, logged_in, own_home
+from local.home import MARK, home_of, own_home, person_of
 from local.hooks.acting import Hooks, start_delivery
 from local.hooks.clients import CLIENTS
 from local.hooks.log import log_problem
-from local.hooks.situation import Situation, trusted_home
+from local.hooks.situation import Situation
 
 LONGEST = 2.0
 """Seconds after which a hook ends, whatever it is doing: a disk may hang, too."""
@@ -48,7 +48,7 @@ def _run(arguments: Sequence[str]) -> bytes:
     options = dict(zip(rest[::2], rest[1::2], strict=True))
     home = own_home()
     try:
-        home = trusted_home(options.get("--home"))
+        home = home_of(options.get("--home"))
         client = CLIENTS[name]
         happened = client.read(sys.stdin.buffer.read())
         if happened is None:
@@ -56,8 +56,8 @@ def _run(arguments: Sequence[str]) -> bytes:
         if happened.project is not None:
             with suppress(OSError):
                 os.chdir(happened.project)
-        home = trusted_home(options.get("--home"))
-        situation = Situation.of(home, options.get("--user") or logged_in())
+        home = home_of(options.get("--home"))
+        situation = Situation.of(home, person_of(options.get("--user")))
         context = Hooks(client, situation, start_delivery).act(happened)
     except Exception as error:  # noqa: BLE001 - whatever it is, it is not the client's concern
         log_problem(home / MARK, f"{name} {event}", error)

@@ -3,24 +3,10 @@
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, Self
 
-from local.folder import PRIVATE
-from local.home import MARK, home_of, own_home
 from local.settings import Settings, load_settings
 
 if TYPE_CHECKING:  # without accounts nobody needs it, and it takes long to import
     from local.tenants.credentials import Credentials
-
-
-def trusted_home(explicit: str | None) -> Path:
-    """The home that is named; else the project's, if it was made here; else the user's own.
-
-    A stack makes its folder private. One that came with a project, as in a repository, is open to
-    others; it could have prompts sent anywhere, and memories of anybody put into them.
-    """
-    home = home_of(explicit)
-    if explicit is None and home != own_home() and (home / MARK).stat().st_mode & PRIVATE:
-        return own_home()
-    return home
 
 
 class Situation(NamedTuple):

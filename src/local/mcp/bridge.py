@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 from local.client.outputs import READS_ON, fitting
 from local.client.tools import call_tool
 from local.client.under_way import OnProgress
-from local.errors import Local2Error, error_of
+from local.errors import BusError, Local2Error, UnknownToolError, error_of, quoted
 from local.mcp.link import Link, Reached
 from local.mcp.profiles import profile_of
 from local.protocol.envelope import Sender
@@ -56,6 +56,13 @@ class Bridge:
                 timeout=self._settings.tool_timeout,
                 on_progress=on_progress,
             )
+            if result.error is not None and result.error.code == UnknownToolError.code:
+                return ToolResult.failed(
+                    BusError(
+                        f"Nobody serves the tool {quoted(name)} any more, or not yet again.",
+                        remedy="Ask again in a few seconds.",
+                    )
+                )
             if name == READS_ON:
                 return result
             limit = self._settings.result_limit

@@ -2,7 +2,7 @@
 
 import re
 
-from local.home import logged_in
+from local.home import person_of
 from local.settings import McpSettings
 
 UNKNOWN = "mcp"
@@ -12,7 +12,7 @@ _OTHERS = re.compile(r"[^\w.-]+")
 
 def user_of(settings: McpSettings) -> str:
     """The user that is configured, else who is logged in."""
-    return settings.user or logged_in()
+    return person_of(settings.user)
 
 
 def agent_of(settings: McpSettings, client: str | None) -> str:

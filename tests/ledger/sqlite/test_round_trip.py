@@ -25,6 +25,7 @@ TABLES = {
     "audit": "row",
     "access": "record",
     "feature": "record",
+    "item": "rowid",
 }
 NOT_CARRIED = {"task", "tombstone", "erasure", "consolidation", "tally", "usage"}
 """Tasks are made anew; what was erased, consolidated, committed and counted is a ledger's own
