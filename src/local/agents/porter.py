@@ -1,22 +1,15 @@
-"""Serves exports and imports: page by page, to whoever asked and nobody else.
-
-They are no tools, whose results go to everybody.
-"""
+"""Serves exports and imports, page by page."""
 
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable
-from typing import TypeVar
-
-import msgspec
 
 from local.admission import Admission
-from local.bus.connection import BusMessage, Connection
-from local.bus.participant import Participant
+from local.agents.services import MemoryServices
+from local.bus.connection import Connection
 from local.errors import BadRequestError, TooLargeError
 from local.memory.service import MemoryService
 from local.memory.tenant import Memories
 from local.protocol import subjects
-from local.protocol.envelope import Caller, decode
+from local.protocol.envelope import Caller
 from local.protocol.portable import ExportPage, ExportRequest, ImportReport, ImportRequest
 
 NAME = "porter"
@@ -25,38 +18,18 @@ LONGEST_LINE = 32_000_000
 TRANSFERS = 4
 """Lines that come in pieces at once; beyond, the one that began longest ago is given up."""
 
-P = TypeVar("P")
 
-
-class Porter(Participant):
+class Porter(MemoryServices):
     """Serves `memory.export` and `memory.import`."""
 
     def __init__(
         self, bus: Connection, memories: Memories, admission: Admission | None = None
     ) -> None:
-        super().__init__(bus, name=NAME, description="Exports memories, and imports them.")
-        self._memories = memories
-        self._admission = admission or Admission()
+        described = "Exports memories, and imports them."
+        super().__init__(bus, memories, admission, name=NAME, description=described)
         self._pieces = Pieces()
-        self._answer_with(subjects.MEMORY_EXPORT, ExportRequest, _export, "export")
-        self._answer_with(subjects.MEMORY_IMPORT, ImportRequest, self._import, "import")
-
-    def _answer_with(
-        self,
-        subject: str,
-        payload: type[P],
-        function: Callable[[MemoryService, P], Awaitable[msgspec.Struct]],
-        action: str,
-    ) -> None:
-        async def answered(message: BusMessage) -> msgspec.Struct:
-            envelope = decode(message.data, payload)
-            caller = self.bus.identity.caller_of(message, envelope)
-            with self._admission.admitted(caller.principal, message.data):
-                async with self._admission.slot(caller.principal):
-                    memory = await self._memories.admitted(caller, action)
-                    return await function(memory, envelope.payload)
-
-        self.answer(subject, answered, limit=None)
+        self.answer_from_memory(subjects.MEMORY_EXPORT, ExportRequest, _export, "export")
+        self.answer_from_memory(subjects.MEMORY_IMPORT, ImportRequest, self._import, "import")
 
     async def _import(self, memory: MemoryService, ask: ImportRequest) -> ImportReport:
         lines = [bytes(line) for line in ask.lines]
