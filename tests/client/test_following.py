@@ -9,6 +9,9 @@ import pytest
 
 import local2
 from commands import Running
+from factories import ConnectBus
+from local.bus.connection import BusMessage
+from local.protocol import subjects
 from local.runtime import NAME, Runtime, is_alive, runtime_file
 from waiting import eventually
 
@@ -87,15 +90,21 @@ async def test_a_stack_that_somebody_starts_takes_the_place_of_the_clients_one(
 
 
 async def test_a_tool_that_nobody_serves_any_more_is_a_stack_that_has_ended(
-    tmp_path: Path, nats_url: str
+    tmp_path: Path, nats_url: str, connect_bus: ConnectBus
 ) -> None:
     """The server outlives its stack by a moment, and says only that nobody serves the tool."""
     data_dir = tmp_path / ".local2"
     data_dir.mkdir()
+    stack = await connect_bus()
+
+    async def serves(message: BusMessage) -> None:
+        await stack.publish(message.reply, b"")
+
     with runtime_file(data_dir, nats_url):
         async with local2.connect(home=tmp_path) as memory:
+            serving = await stack.subscribe(subjects.MEMORY_READY, serves)
             with pytest.raises(local2.UnknownToolError):
                 await memory.call("recall")
-            (data_dir / NAME).unlink()
+            await serving.stop(grace=1.0)
             with pytest.raises(local2.StackNotRunningError, match="has just ended"):
                 await memory.call("recall")

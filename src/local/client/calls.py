@@ -62,7 +62,7 @@ class Calls:
         try:
             result = await ask_tool(await self.bus(), tool, args, caller=caller, timeout=seconds)
         except UnknownToolError as error:
-            if not self._following.has_ended:
+            if not await self._following.has_ended():
                 raise
             raise StackNotRunningError(
                 "The stack has just ended.", remedy="Ask again: another one is started."

@@ -7,7 +7,9 @@ from typing import Self
 from local.bus.connection import Connection
 from local.client.access import connected
 from local.client.embedded import ensure_stack, is_elsewhere
-from local.runtime import is_running, running_url
+from local.errors import BusError
+from local.protocol import subjects
+from local.runtime import running_url
 from local.settings import Settings
 from local.tenants.asking import OwnTokens
 
@@ -53,10 +55,18 @@ class Following:
                 self._url = url
             return self._bus
 
-    @property
-    def has_ended(self) -> bool:
-        """Whether there is no stack any more, or not yet another one."""
-        return not is_elsewhere(self._settings.bus) and not is_running(self._settings)
+    async def has_ended(self) -> bool:
+        """Whether there is no stack any more, or not yet another one.
+
+        Its server outlives it by a moment, and a killed process is there until it is reaped.
+        """
+        if is_elsewhere(self._settings.bus) or self._bus is None:
+            return False
+        try:
+            await self._bus.request(subjects.MEMORY_READY, b"")
+        except BusError:
+            return True
+        return False
 
     async def _opened(self) -> Connection:
         await self._connection.aclose()
