@@ -215,6 +215,23 @@ def test_an_endpoint_too_slow_for_a_batch_gets_smaller_ones(
     assert [len(batch) for batch in inputs(openai)] == [32, 16, 16, 8]
 
 
+def test_of_texts_under_way_none_is_left_out_when_batches_become_smaller(
+    openai: OpenAIStandIn, embedder: OpenAIEmbedder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Tenants' texts are embedded by turns, so another's may be too slow meanwhile."""
+    under_way = embedder.embed_documents(["x"] * 80)
+    positions, _ = next(under_way)
+    monkeypatch.setattr(adapter, "DOCUMENT_SECONDS", 0.2)
+    openai.trouble = "hangs"
+    with pytest.raises(VectorError, match=r"did not answer within 0\.2 s"):
+        list(embedder.embed_documents(["another's"]))
+    openai.trouble = None
+    monkeypatch.setattr(adapter, "DOCUMENT_SECONDS", 60.0)
+
+    rest = [position for chunk, _ in under_way for position in chunk]
+    assert sorted(positions + rest) == list(range(80))
+
+
 def test_an_endpoint_that_is_down_is_an_error_until_it_answers_again(
     openai: OpenAIStandIn, embedder: OpenAIEmbedder
 ) -> None:

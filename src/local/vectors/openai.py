@@ -2,7 +2,6 @@
 
 import base64
 import binascii
-from collections.abc import Iterator, Sequence
 
 import msgspec
 import numpy as np
@@ -13,6 +12,7 @@ from local.endpoint.failures import is_too_large, unreadable
 from local.errors import EndpointError, VectorError, VectorFaultError
 from local.vectors.known_models import KnownModel, known
 from local.vectors.matrix import FloatMatrix, unit_rows
+from local.vectors.served import ServedEmbedder
 
 PREFIX = "openai:"
 """Before the model in an embedder's name: another server may have a model of the same name."""
@@ -38,8 +38,8 @@ class _Answer(msgspec.Struct, frozen=True):
     data: list[_Embedding]
 
 
-class OpenAIEmbedder:
-    """An Embedder that needs its endpoint only when called, and tries it again after a failure."""
+class OpenAIEmbedder(ServedEmbedder):
+    """A model of an endpoint."""
 
     def __init__(
         self, endpoint: Endpoint, model: str, form: KnownModel | None = None, *, batch: int = 32
@@ -48,50 +48,13 @@ class OpenAIEmbedder:
 
         `batch`: texts in one request.
         """
+        super().__init__(form or known(model), batch=batch)
         self.name = PREFIX + model
         self._model = model
-        self._form = form or known(model)
-        self._batch = batch
         self._client = EndpointClient(endpoint)
-        self._dimensions: int | None = None
         self._base64 = True
         self._longest: int | None = None
         """Characters of a text, once one was too long."""
-
-    @property
-    def min_score(self) -> float:
-        return self._form.min_score
-
-    @property
-    def floor(self) -> float:
-        return self._form.floor
-
-    @property
-    def dimensions(self) -> int:
-        """The length of a vector, which is asked of the model once.
-
-        Raises:
-            VectorError: The endpoint has not answered yet.
-        """
-        if self._dimensions is None:
-            self._dimensions = self.embed_queries(["dimensions"]).shape[1]
-        return self._dimensions
-
-    def embed_queries(self, texts: Sequence[str]) -> FloatMatrix:
-        prefix = self._form.query_prefix
-        batches = [
-            self._embed([prefix + text for text in texts[start : start + self._batch]], query=True)
-            for start in range(0, len(texts), self._batch)
-        ]
-        return np.concatenate(batches) if batches else np.empty((0, self.dimensions), np.float32)
-
-    def embed_documents(self, texts: Sequence[str]) -> Iterator[tuple[list[int], FloatMatrix]]:
-        """Yield positions in `texts` with their vectors, shortest texts first."""
-        order = sorted(range(len(texts)), key=lambda position: len(texts[position]))
-        prefix = self._form.document_prefix
-        for start in range(0, len(order), self._batch):
-            positions = order[start : start + self._batch]
-            yield positions, self._embed([prefix + texts[i] for i in positions], query=False)
 
     def close(self) -> None:
         self._client.close()
@@ -144,15 +107,6 @@ class OpenAIEmbedder:
                 raise
         self._base64 = False
         return self._answer(inputs, query=query)
-
-    def _wrong(self, vectors: FloatMatrix, texts: int) -> str | None:
-        """What is wrong with an answer that has the right form, or None."""
-        if len(vectors) != texts:
-            return f"{len(vectors)} vectors"
-        length = vectors.shape[1]
-        if not length or length != (self._dimensions or length):
-            return f"vectors of {length} numbers"
-        return None if np.isfinite(vectors).all() else "vectors that are not finite"
 
     def _failed(self, error: EndpointError, texts: int) -> VectorError:
         """A refusal is the fault of what it refused, anything else of the endpoint."""
