@@ -7,7 +7,7 @@ import msgspec
 from local.memory.service import MemoryService
 from local.protocol.tool import ToolOutput
 from local.tools.base import READS, Args, MemoryTool
-from local.tools.read_tool_output import LARGEST_PIECE, PIECE
+from local.tools.read_tool_output import PIECE, Limit, Offset
 
 DESCRIPTION = (
     "Read a document that was stored with add_document, by its source, as recall names it. Call it "
@@ -19,13 +19,8 @@ class ReadDocument(Args, frozen=True):
     source: Annotated[
         str, msgspec.Meta(min_length=1, max_length=1_000, description="Where it comes from.")
     ]
-    offset: Annotated[
-        int, msgspec.Meta(ge=0, lt=2**53, description="The first character to read.")
-    ] = 0
-    limit: Annotated[
-        int,
-        msgspec.Meta(ge=1, le=LARGEST_PIECE, description="How many characters to read at most."),
-    ] = PIECE
+    offset: Offset = 0
+    limit: Limit = PIECE
 
 
 class DocumentPiece(msgspec.Struct, frozen=True, kw_only=True):

@@ -16,6 +16,10 @@ DESCRIPTION = (
 PIECE = 8_000
 LARGEST_PIECE = 64_000
 """Characters; twice as many, in content and data, fit a message even if JSON escapes all."""
+Offset = Annotated[int, msgspec.Meta(ge=0, lt=2**53, description="The first character to read.")]
+Limit = Annotated[
+    int, msgspec.Meta(ge=1, le=LARGEST_PIECE, description="How many characters to read at most.")
+]
 
 
 class ReadToolOutput(Args, frozen=True):
@@ -25,13 +29,8 @@ class ReadToolOutput(Args, frozen=True):
             min_length=1, max_length=100, description="The key, exactly as the preview names it."
         ),
     ]
-    offset: Annotated[
-        int, msgspec.Meta(ge=0, lt=2**53, description="The first character to read.")
-    ] = 0
-    limit: Annotated[
-        int,
-        msgspec.Meta(ge=1, le=LARGEST_PIECE, description="How many characters to read at most."),
-    ] = PIECE
+    offset: Offset = 0
+    limit: Limit = PIECE
 
 
 class OutputPiece(msgspec.Struct, frozen=True, kw_only=True):
