@@ -156,7 +156,13 @@ class VectorStore:
         while (chunk := await loaded.thread.run(next, chunks, None)) is not None:
             for position, vector in zip(*chunk, strict=True):
                 rows[missing[position]] = vector
-        matrix: FloatMatrix = np.stack([row for row in rows if row is not None])
+        made = [row for row in rows if row is not None]
+        if len(made) != len(rows):
+            raise VectorError(
+                f"{loaded.name} made vectors for {len(made)} of {len(rows)} texts; "
+                "none of them was stored."
+            )
+        matrix: FloatMatrix = np.stack(made)
         slot: Slot = "next" if ask.into_next else "serving"
         store = partial(self._store, loaded.name, slot)
         await self._storing.run(self._alone, store, ask.tenant, [item.id for item in items], matrix)
