@@ -28,9 +28,9 @@ if __name__ == "__main__":
     from local.agents import stream_keeper
     from local.bus import streams
     from local.cli import app
-    from local.memory.upkeep import damage
+    from local.memory import vectors
 
     streams.ACK_WAIT = stream_keeper.LAST_PAUSE = SECONDS
     supervisor.LAST_DELAY = supervisor.FIRST_DELAY
-    damage.FIRST_PAUSE = damage.LAST_PAUSE = supervisor.FIRST_DELAY
+    vectors.FIRST_PAUSE = vectors.LAST_PAUSE = supervisor.FIRST_DELAY
     app(["up", *sys.argv[1:]])

@@ -16,8 +16,7 @@ from local.cli.ingest import batches, sessions_in
 from local.errors import InvalidArgumentsError, Local2Error
 from local.ledger.records import NewRecord, read_ahead
 from local.ledger.transfer import ExportCursor
-from local.memory.intake.messages import Conversation, read
-from local.memory.intake.turns import Turn, records_of_turn
+from local.memory.intake.conversations import Conversation, Turn, read, records_of_turn
 from local.protocol.conversation import session_of
 from local.protocol.envelope import Caller, decode, encode, header_of, is_past, seal, utc_now
 from local.protocol.generation import (

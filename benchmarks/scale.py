@@ -20,7 +20,7 @@ from chat import messages
 from client import USER, Ask, Asker, alternating, asking, latency, request_of, seconds
 from fill import EVENT_TIME, made_up_vectors, write_records
 from local.ledger.records import NewRecord
-from local.memory.upkeep.batches import BATCH_RECORDS
+from local.memory.vectors import BATCH_RECORDS
 from local.protocol.envelope import content_id
 from local.vectors.matrix import FloatMatrix
 from local.vectors.minilm import MiniLM

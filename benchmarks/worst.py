@@ -21,9 +21,9 @@ from local.llm.models import ChatMessage
 from local.llm.rules import answer_to
 from local.memory.extraction.items import Passage, Said
 from local.memory.extraction.rules import extract
+from local.memory.intake.conversations import Turn, records_of_turn
 from local.memory.intake.documents import chunks, headings
 from local.memory.intake.echoes import read, unanswered
-from local.memory.intake.turns import Turn, records_of_turn
 from local.memory.recall.query import analyse
 from local.protocol.envelope import Caller
 from local.protocol.generation import read_feedback, read_generation, read_query

@@ -12,7 +12,7 @@ import hanging_worker
 from local import app
 from local.app import Stack, open_stack
 from local.ledger.sqlite import working_sets
-from local.memory.upkeep import damage as damages
+from local.memory import vectors as damages
 from local.settings import Settings
 from stacks import CALLER, contents, in_step, recall, save, say, search, settings_in, status
 from stand_ins.ollama_server import OllamaStandIn

@@ -7,7 +7,7 @@ from local.llm.models import StructuredModel
 from local.memory.extraction.items import Extractor
 from local.memory.extraction.model import ModelExtractor
 from local.memory.extraction.rules import RulesExtractor
-from local.memory.recall.model_reranker import ModelReranker
+from local.memory.recall.model import ModelReranker
 from local.memory.recall.query import Expander
 from local.memory.recall.recaller import RecallModels
 from local.memory.recall.reranker import HttpReranker, Reranker

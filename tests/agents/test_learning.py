@@ -13,7 +13,7 @@ from local.generator.agent import GeneratorAgent
 from local.llm.rules import RulesModel
 from local.memory.tenant import Memories, Memory
 from local.settings import GeneratorSettings
-from local.tools import add_knowledge
+from local.tools import relations
 from recalling import recall
 from stand_ins.ollama_server import OllamaStandIn
 from waiting import eventually
@@ -23,7 +23,7 @@ STATED = "Bob works for Northwind."
 
 @pytest.fixture
 async def adding(bus: Connection, memory: Memory) -> AsyncIterator[None]:
-    async with ToolHost(bus, add_knowledge.TOOL.over(Memories(memory))):
+    async with ToolHost(bus, relations.ADD_KNOWLEDGE.over(Memories(memory))):
         yield
 
 

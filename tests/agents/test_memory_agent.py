@@ -14,8 +14,8 @@ from local.bus.streams import publish_durably
 from local.client.maintenance import publish_again
 from local.errors import StorageError
 from local.ledger.sqlite.database import Database, SqlConnection
+from local.memory.intake.conversations import Turn
 from local.memory.intake.intake import Intake
-from local.memory.intake.turns import Turn
 from local.memory.tenant import Memories, Memory
 from local.protocol.envelope import Caller, decode
 from local.protocol.payloads import DeadLetter

@@ -19,7 +19,7 @@ from local.memory.tenant import Memories, Memory
 from local.protocol.conversation import ConversationMessage
 from local.protocol.payloads import ToolCallRecord
 from local.protocol.tool import ToolOutput
-from local.tools import note
+from local.tools import sessions
 from local.tools.base import READS, Args, MemoryTool
 from local.tools.catalog import TOOLS, memory_tools
 from recalling import recall
@@ -238,7 +238,7 @@ async def test_the_generator_says_of_each_call_whether_it_is_recorded_and_tells_
 async def test_a_tool_of_others_under_the_name_of_an_own_one_is_recorded_whatever_ours_says(
     bus: Connection, theirs: Theirs, memory: Memory, toolbox: Toolbox, database: Database
 ) -> None:
-    async with ToolHost(bus, note.TOOL.over(Memories(memory))):
+    async with ToolHost(bus, sessions.NOTE.over(Memories(memory))):
         await eventually(lambda: toolbox.get("note") is not None)
         await theirs.answer("note", "A note by somebody else.")
         await eventually(lambda: has(database, ("note", "A note by somebody else.")))

@@ -20,7 +20,7 @@ from local.protocol.envelope import Caller, decode, encode, seal
 from local.protocol.payloads import OutputPart, ToolResult
 from local.protocol.tool import Tool, ToolOutput
 from local.settings import TOOL_OUTPUT_LIMIT
-from local.tools import read_tool_output
+from local.tools import long_texts
 from local.tools.catalog import memory_tools
 
 EVE = Caller(tenant="default", user="eve", agent="shell", session_id="s1")
@@ -72,7 +72,7 @@ async def keeper(connect_bus: ConnectBus, memory: Memory) -> AsyncIterator[Memor
     async with AsyncExitStack() as serving:
         await serving.enter_async_context(OutputKeeper(bus, Memories(memory)))
         await serving.enter_async_context(
-            ToolHost(bus, read_tool_output.TOOL.over(Memories(memory)))
+            ToolHost(bus, long_texts.READ_TOOL_OUTPUT.over(Memories(memory)))
         )
         yield memory
 

@@ -14,7 +14,7 @@ import pytest
 from factories import ConnectBus
 from local.bus.tool_host import ToolHost
 from local.memory.tenant import Memories, Memory
-from local.tools import ingest
+from local.tools import sessions
 
 COMMAND = [sys.executable, "-c", "from local.cli import main; main()", "ingest"]
 MESSAGES = [{"role": "user", "content": f"Osmium {n}."} for n in range(3)]
@@ -25,7 +25,7 @@ async def folder(connect_bus: ConnectBus, memory: Memory, tmp_path: Path) -> Asy
     """Where a file of messages lies, while somebody takes them."""
     lines = "\n".join(map(json.dumps, MESSAGES))
     (tmp_path / "talk.jsonl").write_text(lines)
-    async with ToolHost(await connect_bus(), ingest.TOOL.over(Memories(memory))):
+    async with ToolHost(await connect_bus(), sessions.INGEST.over(Memories(memory))):
         yield tmp_path
 
 

@@ -9,7 +9,7 @@ from local.bus.connection import Connection
 from local.bus.tool_host import ToolHost
 from local.memory.tenant import Memories, Memory
 from local.settings import BusSettings, McpSettings, Settings
-from local.tools import read_tool_output
+from local.tools import long_texts
 from note_tool import Notes
 
 
@@ -28,6 +28,6 @@ def notes() -> Notes:
 async def output_keeper(bus: Connection, memory: Memory) -> AsyncIterator[None]:
     """A memory that stores long outputs, and reads them."""
     memories = Memories(memory)
-    reading = ToolHost(bus, read_tool_output.TOOL.over(memories))
+    reading = ToolHost(bus, long_texts.READ_TOOL_OUTPUT.over(memories))
     async with OutputKeeper(bus, memories), reading:
         yield

@@ -9,13 +9,13 @@ from local.bus.connection import Connection
 from local.bus.tool_host import ToolHost
 from local.client.tools import call_tool
 from local.ledger.sqlite.database import Database, SqlConnection
+from local.memory.intake.conversations import Turn
 from local.memory.intake.intake import Result
-from local.memory.intake.turns import Turn
 from local.memory.service import MemoryService
 from local.memory.tenant import Memories, Memory
 from local.protocol.envelope import Caller
 from local.protocol.payloads import ToolCallRecord
-from local.tools import ingest
+from local.tools import sessions
 from recalling import DAY, recall, said
 from turns import rows
 
@@ -144,7 +144,7 @@ async def test_a_conversation_in_openais_form_is_ingested(
         },
         {"role": "tool", "tool_call_id": "c1", "content": "Rain."},
     ]
-    async with ToolHost(bus, ingest.TOOL.over(Memories(memory))):
+    async with ToolHost(bus, sessions.INGEST.over(Memories(memory))):
         result = await call_tool(
             bus, "ingest", {"messages": messages}, caller=Caller(tenant="default", user="richard")
         )
@@ -160,7 +160,7 @@ async def test_a_tool_call_without_a_name_is_refused_with_an_example(
     bus: Connection, memory: Memory
 ) -> None:
     messages = [{"role": "assistant", "tool_calls": [{"id": "c1"}]}]
-    async with ToolHost(bus, ingest.TOOL.over(Memories(memory))):
+    async with ToolHost(bus, sessions.INGEST.over(Memories(memory))):
         result = await call_tool(
             bus, "ingest", {"messages": messages}, caller=Caller(tenant="default", user="r")
         )

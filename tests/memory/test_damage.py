@@ -9,9 +9,9 @@ from indexed import indexed, indexing_of
 from local.bus.connection import Connection
 from local.bus.vector_client import VectorClient
 from local.errors import IndexDamagedError
+from local.memory import vectors
 from local.memory.tenant import Memory
-from local.memory.upkeep import damage
-from local.memory.upkeep.damage import FIRST_PAUSE, LAST_PAUSE, STEADY, Damage
+from local.memory.vectors import FIRST_PAUSE, LAST_PAUSE, STEADY, Damage
 from local.protocol.envelope import Caller
 from local.protocol.vectors import VectorItem, VectorsStored, VectorStatus
 from waiting import eventually
@@ -84,8 +84,8 @@ class _NeverWhole(VectorClient):
 async def test_an_index_that_does_not_last_is_not_rebuilt_over_and_over(
     bus: Connection, memory: Memory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(damage, "FIRST_PAUSE", 3_600.0)
-    monkeypatch.setattr(damage, "LAST_PAUSE", 3_600.0)
+    monkeypatch.setattr(vectors, "FIRST_PAUSE", 3_600.0)
+    monkeypatch.setattr(vectors, "LAST_PAUSE", 3_600.0)
     await memory.of(RICHARD).write_episodic("A note.")
     worker = _NeverWhole(bus)
     indexer, backlog = indexing_of(memory, worker)

@@ -16,7 +16,7 @@ from local.memory.tenant import Memories, Memory
 from local.protocol.envelope import Caller, decode
 from local.protocol.memories import MAX_DOCUMENT
 from local.protocol.payloads import Json, MemoryChange, ToolRequest
-from local.tools.add_document import TOOL, AddDocument
+from local.tools.long_texts import ADD_DOCUMENT, AddDocument
 from recalling import DAY, recall
 
 EVE = Caller(tenant="default", user="eve")
@@ -31,7 +31,9 @@ async def add(memory: Memory, content: str = GUIDE, **args: Any) -> Json:
     sent = {"content": content, "title": "House", **args}
     request = msgspec.json.encode({"payload": {"args": sent}})
     checked = decode(request, ToolRequest[AddDocument]).payload.args
-    data: Json = msgspec.to_builtins((await TOOL.over(Memories(memory)).run(RICHARD, checked)).data)
+    data: Json = msgspec.to_builtins(
+        (await ADD_DOCUMENT.over(Memories(memory)).run(RICHARD, checked)).data
+    )
     return data
 
 

@@ -18,8 +18,8 @@ from local.ledger.extraction import ExtractedFact
 from local.ledger.records import EXTRACTED_FROM, NewRecord, Record, sources_of
 from local.ledger.sqlite.database import Database, SqlConnection
 from local.memory.extraction.items import USER, Item, Passage
+from local.memory.intake.conversations import Turn
 from local.memory.intake.intake import Question
-from local.memory.intake.turns import Turn
 from local.memory.recall.recaller import RecallRequest
 from local.memory.service import MemoryService
 from local.memory.tenant import Memory, Models

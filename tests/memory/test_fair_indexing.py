@@ -13,7 +13,7 @@ from local.bus.vector_client import VectorClient
 from local.ledger.records import NewRecord
 from local.ledger.sqlite.backlog import PLACES
 from local.memory.tenant import Memory
-from local.memory.upkeep.batches import (
+from local.memory.vectors import (
     BATCH_RECORDS,
     BATCH_SECONDS,
     LEAST_RECORDS,

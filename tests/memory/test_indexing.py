@@ -22,14 +22,14 @@ from local.ledger.sqlite.database import Database, SqlConnection
 from local.logs import logging_to
 from local.memory.tenant import Memory
 from local.memory.upkeep.backlog import Backlog
-from local.memory.upkeep.batches import (
+from local.memory.upkeep.indexing import Indexer
+from local.memory.vectors import (
     BATCH_BYTES,
     BATCH_RECORDS,
     BYTES_A_DIMENSION,
     batches,
     items_of,
 )
-from local.memory.upkeep.indexing import Indexer
 from local.protocol.envelope import Caller, encode, new_id, seal
 from local.protocol.vectors import VectorItem, VectorsStored, VectorStatus, VectorUpsert
 from local.vectors.matrix import FloatMatrix

@@ -11,7 +11,7 @@ import pytest
 from local.errors import InvalidArgumentsError
 from local.ledger.sqlite.database import Database, SqlConnection
 from local.ledger.sqlite.records import TOGETHER
-from local.memory.intake.messages import Conversation, records_of
+from local.memory.intake.conversations import Conversation, records_of
 from local.memory.service import MemoryService
 from local.memory.tenant import Memory
 from local.protocol.conversation import ConversationMessage

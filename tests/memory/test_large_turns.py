@@ -7,7 +7,7 @@ import pytest
 from local.ledger.records import Written
 from local.ledger.sqlite.database import Database, SqlConnection
 from local.ledger.sqlite.turns import TOGETHER
-from local.memory.intake.turns import Turn
+from local.memory.intake.conversations import Turn
 from local.memory.tenant import Memory
 from local.protocol.envelope import Caller
 from local.protocol.payloads import ToolCallRecord

@@ -8,7 +8,7 @@ from local.ledger import records
 from local.ledger.records import LONG, NewRecord
 from local.ledger.sqlite import rows
 from local.ledger.sqlite.database import Database, SqlConnection
-from local.memory.intake.turns import Turn
+from local.memory.intake.conversations import Turn
 from local.memory.tenant import Memory
 from local.protocol.envelope import Caller
 from local.text.features import features

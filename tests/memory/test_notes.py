@@ -13,7 +13,7 @@ from local.ledger.sessions import SessionOf, StoredNote
 from local.ledger.sqlite.database import Database, SqlConnection
 from local.ledger.sqlite.sql import migrations
 from local.memory.service import MemoryService
-from local.memory.sessions.notes import EARLIER, MERGED_SIZE, MOST, Notes, merged
+from local.memory.sessions import EARLIER, MERGED_SIZE, MOST, Notes, merged
 from local.memory.tenant import Memory
 from local.protocol.answers import Note
 from local.protocol.envelope import Caller
@@ -129,7 +129,7 @@ async def test_a_merge_that_fails_leaves_the_notes_as_they_were(
     def fail(_: object) -> Note:
         raise InvalidArgumentsError("No.")
 
-    monkeypatch.setattr("local.memory.sessions.notes.merged", fail)
+    monkeypatch.setattr("local.memory.sessions.merged", fail)
     with pytest.raises(InvalidArgumentsError):
         await richard.sessions.note("One more.")
 

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from local.ledger.records import NewRecord
-from local.memory.intake.messages import Conversation, records_of
+from local.memory.intake.conversations import Conversation, records_of
 from local.protocol.conversation import ConversationMessage, numbered
 from local.protocol.payloads import ToolCallRecord
 from recalling import DAY, said

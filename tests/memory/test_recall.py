@@ -14,7 +14,7 @@ from local.bus.tool_host import ToolHost
 from local.client.tools import call_tool
 from local.ledger.records import Fact
 from local.ledger.sqlite.searches import Searches
-from local.memory.intake.turns import Turn
+from local.memory.intake.conversations import Turn
 from local.memory.recall.ranking import FULL_SCORE
 from local.memory.recall.recaller import RecallRequest
 from local.memory.service import MemoryService
@@ -27,7 +27,7 @@ from recalling import DAY, recall, said
 
 async def over_the_bus(bus: Connection, memory: Memory, args: Json) -> ToolResult:
     """The tool's result as a client gets it."""
-    async with ToolHost(bus, recall_tool.TOOL.over(Memories(memory))):
+    async with ToolHost(bus, recall_tool.RECALL.over(Memories(memory))):
         return await call_tool(bus, "recall", args, caller=RICHARD)
 
 

@@ -5,8 +5,8 @@ import pytest
 from calling import RICHARD
 from local.bus.connection import Connection
 from local.client.tools import call_tool
-from local.memory.intake import own_tools
-from local.memory.intake.own_tools import AnswerLog
+from local.memory.intake import echoes
+from local.memory.intake.echoes import AnswerLog
 from local.memory.tenant import Memory
 from local.protocol.envelope import utc_now
 from local.protocol.payloads import ToolResult
@@ -70,8 +70,8 @@ def test_a_result_is_known_cut_and_with_other_white_space() -> None:
 
 
 def test_what_is_held_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(own_tools, "MOST_RESULTS", 2)
-    monkeypatch.setattr(own_tools, "MOST_SHOWN", 2)
+    monkeypatch.setattr(echoes, "MOST_RESULTS", 2)
+    monkeypatch.setattr(echoes, "MOST_SHOWN", 2)
     answered = AnswerLog(since=utc_now())
 
     for id_ in "abc":

@@ -13,9 +13,9 @@ from local.ledger.records import Fact
 from local.ledger.sessions import CHARACTERS
 from local.ledger.sqlite.database import Database, SqlConnection
 from local.ledger.sqlite.sql import statements
-from local.memory.intake.turns import Turn
+from local.memory.intake.conversations import Turn
 from local.memory.service import MemoryService
-from local.memory.sessions.history import Sessions
+from local.memory.sessions import Sessions
 from local.memory.tenant import Memory
 from local.protocol.answers import SessionContent, SessionMessage
 from local.protocol.envelope import Caller

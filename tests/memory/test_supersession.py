@@ -13,7 +13,7 @@ from ledgers import unjudged
 from local.errors import ModelError, VectorError
 from local.ledger.records import Record
 from local.ledger.sqlite.database import Database, SqlConnection
-from local.memory.recall.retrieval import Closeness, Retrieval
+from local.memory.recall.recaller import Closeness, Retrieval
 from local.memory.service import MemoryService
 from local.memory.tenant import Memory
 from local.memory.upkeep.supersession import Judge, Supersession, Verdict

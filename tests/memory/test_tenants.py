@@ -16,9 +16,14 @@ from local.ledger.door import Ledger
 from local.ledger.records import Fact, NewRecord, Rating
 from local.ledger.sqlite.database import Database, SqlConnection
 from local.ledger.tasks import Task
-from local.memory.intake.turns import Turn, records_of_turn
-from local.memory.recall.recaller import Recaller, RecallModels, RecallRequest, RecallResult
-from local.memory.recall.retrieval import Retrieval
+from local.memory.intake.conversations import Turn, records_of_turn
+from local.memory.recall.recaller import (
+    Recaller,
+    RecallModels,
+    RecallRequest,
+    RecallResult,
+    Retrieval,
+)
 from local.memory.scopes import ALIKE
 from local.memory.tenant import Memory
 from local.memory.upkeep.backlog import Backlog

@@ -18,7 +18,7 @@ from local.protocol.payloads import Json, ToolRequest
 from local.protocol.tool import Tool, ToolOutput
 from local.tools.base import MAX_CONTENT, shortened
 from local.tools.catalog import memory_tools
-from local.tools.search_memory import formatted
+from local.tools.episodes import formatted
 from waiting import eventually
 
 RICHARD = Caller(tenant="default", user="richard", agent="shell")

@@ -10,7 +10,7 @@ from local.memory.tenant import Memories, Memory
 from local.protocol.envelope import Caller, decode
 from local.protocol.payloads import Json, ToolRequest
 from local.protocol.tool import ToolOutput, parameters_of
-from local.tools.add_knowledge import MAX_PART, MOST_FACTS, TOOL, AddKnowledge
+from local.tools.relations import ADD_KNOWLEDGE, MAX_PART, MOST_FACTS, AddKnowledge
 
 RICHARD = Caller(tenant="default", user="richard")
 ADA = {"subject": "Ada", "predicate": "works for", "object": "Northwind"}
@@ -22,7 +22,7 @@ async def add(memory: Memory, *facts: object, **args: Any) -> ToolOutput:
     asked = {"facts": facts, "scope": "user", **args}
     request = msgspec.json.encode({"payload": {"args": asked}})
     checked = decode(request, ToolRequest[AddKnowledge]).payload.args
-    return await TOOL.over(Memories(memory)).run(RICHARD, checked)
+    return await ADD_KNOWLEDGE.over(Memories(memory)).run(RICHARD, checked)
 
 
 async def test_it_says_what_became_of_each_fact(memory: Memory) -> None:

@@ -8,7 +8,7 @@ from local.memory.tenant import Memories, Memory
 from local.protocol.envelope import Caller, decode
 from local.protocol.payloads import Json, OutputPart, ToolRequest
 from local.protocol.tool import ToolOutput, parameters_of
-from local.tools.read_tool_output import TOOL, ReadToolOutput
+from local.tools.long_texts import READ_TOOL_OUTPUT, ReadToolOutput
 
 RICHARD = Caller(tenant="default", user="richard")
 KEY = "tout_" + "a" * 24
@@ -31,7 +31,7 @@ async def read(memory: Memory, **args: object) -> ToolOutput:
     """Run the tool on arguments as they come over the wire."""
     request = msgspec.json.encode({"payload": {"args": {"tool_output_key": KEY, **args}}})
     checked = decode(request, ToolRequest[ReadToolOutput]).payload.args
-    return await TOOL.over(Memories(memory)).run(RICHARD, checked)
+    return await READ_TOOL_OUTPUT.over(Memories(memory)).run(RICHARD, checked)
 
 
 async def test_the_first_piece_says_how_to_read_on(memory: Memory) -> None:

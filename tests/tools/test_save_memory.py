@@ -13,7 +13,7 @@ from local.memory.intake.episodes import MAX_METADATA
 from local.memory.tenant import Memories, Memory
 from local.protocol.envelope import Caller
 from local.protocol.payloads import Json, ToolResult
-from local.tools import save_memory, search_memory
+from local.tools import episodes
 
 GOLD = "The chemical symbol of gold is Au."
 
@@ -21,8 +21,8 @@ GOLD = "The chemical symbol of gold is Au."
 @pytest.fixture(autouse=True)
 async def hosts(bus: Connection, memory: Memory) -> AsyncIterator[None]:
     async with (
-        ToolHost(bus, save_memory.TOOL.over(Memories(memory))),
-        ToolHost(bus, search_memory.TOOL.over(Memories(memory))),
+        ToolHost(bus, episodes.SAVE_MEMORY.over(Memories(memory))),
+        ToolHost(bus, episodes.SEARCH_MEMORY.over(Memories(memory))),
     ):
         yield
 

@@ -9,15 +9,14 @@ from calling import ask
 from local.bus.connection import Connection
 from local.bus.tool_host import ToolHost
 from local.ledger.records import Fact
-from local.memory.intake.turns import Turn
+from local.memory.intake.conversations import Turn
 from local.memory.service import MemoryService
 from local.memory.tenant import Memories, Memory
 from local.protocol.envelope import Caller
 from local.protocol.payloads import Json, ToolCallRecord
 from local.protocol.tool import parameters_of
-from local.tools import load_session, note
-from local.tools.load_session import MOST_MESSAGES, LoadSession
-from local.tools.note import MAX_NOTE, MAX_ROLE, MakeNote
+from local.tools import sessions
+from local.tools.sessions import MAX_NOTE, MAX_ROLE, MOST_MESSAGES, LoadSession, MakeNote
 from recalling import DAY, said
 
 WIDE = "\x01"
@@ -27,7 +26,7 @@ WIDE = "\x01"
 @pytest.fixture(autouse=True)
 async def tools(bus: Connection, memory: Memory) -> AsyncIterator[None]:
     async with AsyncExitStack() as hosts:
-        for tool in (note.TOOL, load_session.TOOL):
+        for tool in (sessions.NOTE, sessions.LOAD_SESSION):
             await hosts.enter_async_context(ToolHost(bus, tool.over(Memories(memory))))
         yield
 

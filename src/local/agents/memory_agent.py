@@ -25,9 +25,9 @@ from local.bus.streams import (
     store_dead_letter,
 )
 from local.errors import DeadlineError, Local2Error, RequestError, echoed
+from local.memory.intake.conversations import Turn
 from local.memory.intake.echoes import UNANSWERED, read
 from local.memory.intake.episodes import storable_metadata
-from local.memory.intake.turns import Turn
 from local.memory.service import MemoryService
 from local.memory.tenant import Memories
 from local.protocol import subjects

@@ -2,7 +2,8 @@
 
 It has rooms: `facts`, `relations`, `intake`, `documents`, `items`, `sessions`, `outputs`, `audit`,
 `portability` and `erasure`. Beside them it recalls, consolidates, and has the four operations that
-the reference names.
+the reference names. What several scopes were searched for is text for a prompt: a section each, a
+line a memory.
 """
 
 import asyncio
@@ -13,30 +14,60 @@ import msgspec
 
 from local.ledger.records import TENANT_OWNED, class_of
 from local.ledger.upkeep import Actor
+from local.llm.framing import fact_line, section
 from local.memory.audit import Audit
 from local.memory.erasure import Erasure
-from local.memory.facts import Facts
+from local.memory.facts import Facts, Relations
 from local.memory.intake.documents import Documents
 from local.memory.intake.echoes import UNANSWERED
 from local.memory.intake.episodes import EPISODE
 from local.memory.intake.intake import Intake
 from local.memory.items import Items
 from local.memory.portability import Portability
-from local.memory.recall.items import RecallItem
+from local.memory.recall.items import RecallItem, as_said
+from local.memory.recall.model import Synthesis, SynthesisItem
 from local.memory.recall.recaller import Recaller, RecallRequest, RecallResult
-from local.memory.recall.sections import ScopedResults
-from local.memory.recall.synthesis import Synthesis, SynthesisItem
-from local.memory.relations import Relations
-from local.memory.scopes import ALIKE, places_of_facts
-from local.memory.sessions.history import Sessions
-from local.memory.sessions.tool_outputs import ToolOutputs
-from local.memory.sessions.top import TopMemories
+from local.memory.scopes import ALIKE, by, places_of_facts
+from local.memory.sessions import Sessions, TopMemories
+from local.memory.tool_outputs import ToolOutputs
 from local.memory.upkeep.access import AccessLog
 from local.memory.upkeep.consolidation import Consolidated, Consolidation
 from local.protocol.answers import Hit
 from local.protocol.envelope import Caller, new_id
 from local.protocol.memories import Answer, Scope
 from local.protocol.payloads import Json
+
+HEADINGS: dict[Scope, str] = {
+    "session": "memories-of-this-session",
+    "history": "memories-of-earlier-sessions",
+    "user": "memories-of-the-user",
+    "agent": "memories-of-the-agent",
+    "tenant": "memories-for-everybody",
+    "any": "memories",
+}
+
+
+class ScopedResults(msgspec.Struct, frozen=True, kw_only=True):
+    """What each scope that was searched has, for the caller who asked."""
+
+    caller: Caller
+    scopes: dict[Scope, RecallResult]
+
+    def text(self) -> str:
+        """A section for each scope that has something; its memories are quoted, with their source.
+
+        None of them leaves its line; empty where nothing was found.
+        """
+        return "\n".join(
+            section(HEADINGS[scope], [self._line(item) for item in result.items])
+            for scope, result in self.scopes.items()
+            if result.items
+        )
+
+    def _line(self, item: RecallItem) -> str:
+        record = item.record
+        return fact_line(as_said(record), None, by(record, self.caller), class_of(record))
+
 
 RESULTS, CANDIDATES = 6, 2
 """Of a search of one scope so many are wanted, and a reranker selects from so many times more."""

@@ -14,21 +14,18 @@ from local.memory.audit import Audit
 from local.memory.changes import Announce, Changes
 from local.memory.erasure import Erasure, NoStreams, Outside, Streams
 from local.memory.extraction.items import Extractor
-from local.memory.facts import Facts
+from local.memory.facts import Facts, Relations
 from local.memory.intake.documents import Documents
-from local.memory.intake.echoes import Echoes
+from local.memory.intake.echoes import Announced, AnswerLog, Echoes, KnownTools
 from local.memory.intake.intake import Intake
-from local.memory.intake.own_tools import Announced, AnswerLog, KnownTools
 from local.memory.items import Items
 from local.memory.portability import Portability
-from local.memory.recall.recaller import Recaller, RecallModels
-from local.memory.recall.retrieval import Closeness, Retrieval
-from local.memory.recall.synthesis import Synthesis
-from local.memory.relations import Relations
+from local.memory.recall.model import Synthesis
+from local.memory.recall.recaller import Closeness, Recaller, RecallModels, Retrieval
 from local.memory.scopes import Weights
 from local.memory.service import MemoryService
-from local.memory.sessions.history import Sessions
-from local.memory.sessions.tool_outputs import ToolOutputs
+from local.memory.sessions import Sessions
+from local.memory.tool_outputs import ToolOutputs
 from local.memory.upkeep.access import AccessLog
 from local.memory.upkeep.backlog import Backlog
 from local.memory.upkeep.consolidation import Consolidation

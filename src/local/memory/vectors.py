@@ -1,7 +1,21 @@
-"""What the memory needs of the vector worker; the composition root brings whoever serves it."""
+"""The vector index beside the ledger: who serves it, its batches, what it lacks, if it is damaged.
 
+The composition root brings whoever serves it. A damaged index is rebuilt at once the first time.
+One that was rebuilt and is damaged again within ten minutes waits, each time twice as long: what
+keeps it from lasting, as a full disk, is not mended by filling it again.
+"""
+
+import math
+import time
+from collections.abc import Callable, Iterator, Sequence
 from typing import Protocol
 
+import msgspec
+import structlog
+
+from local.errors import IndexDamagedError
+from local.ledger.door import IndexedRecords
+from local.ledger.index import Waiting
 from local.protocol.vectors import VectorHits, VectorItem, VectorsStored, VectorStatus
 
 
@@ -21,3 +35,161 @@ class Vectors(Protocol):
     async def reset(self, *, tenant: str, whole: bool = False) -> VectorStatus: ...
     async def begin_next(self, embedder: str, *, tenant: str) -> VectorStatus: ...
     async def swap(self, embedder: str, *, tenant: str) -> VectorStatus: ...
+
+
+BATCH_RECORDS = 128
+BATCH_BYTES = 400_000
+"""Of a request or its answer, well below what the bus carries."""
+BYTES_A_DIMENSION = 6
+"""A float32 in base64, rounded up."""
+LEAST_RECORDS = 8
+BATCH_SECONDS = 0.4
+"""What a batch should take, with its wait for the one before: a new record waits behind both."""
+UNDER_WAY = 2
+"""One batch is embedded or stored while the other's vectors travel home and the next is read."""
+
+
+def records_after(records: int, seconds: float) -> int:
+    """How many records the next batch has, after one of so many that took so long."""
+    fitting = int(records * BATCH_SECONDS / max(seconds, 1e-6))
+    return max(LEAST_RECORDS, min(fitting, BATCH_RECORDS, 2 * records))
+
+
+def items_of(records: Sequence[Waiting]) -> list[VectorItem]:
+    """The records as the vector worker takes them: texts, or vectors where they are known."""
+    return [
+        VectorItem(id=record.id, vector=record.vector)
+        if record.vector is not None
+        else VectorItem(id=record.id, text=record.text)
+        for record in records
+    ]
+
+
+def batches(records: Sequence[Waiting], dimensions: int) -> Iterator[list[Waiting]]:
+    """Cut records into batches that the bus carries, there and back."""
+    vector_bytes = dimensions * BYTES_A_DIMENSION
+    batch: list[Waiting] = []
+    size = 0
+    for record in records:
+        text = record.text if record.vector is None else ""
+        cost = max(len(msgspec.json.encode(text)), vector_bytes)
+        if batch and (len(batch) == BATCH_RECORDS or size + cost > BATCH_BYTES):
+            yield batch
+            batch, size = [], 0
+        batch.append(record)
+        size += cost
+    if batch:
+        yield batch
+
+
+REMOVED = 512
+"""Records removed from the index together."""
+ID_PAGE = 10_000
+SAMPLE = 300
+TOLERATED_LOSSES, TOLERATED_SHARE = 2, 0.05
+"""A sound index misses some vectors, as its neighbour graph is approximate: one of a hundred in
+200,000 made-up ones. One whose files were cut or deleted misses most."""
+
+log = structlog.get_logger()
+
+
+async def compare(records: IndexedRecords, vectors: Vectors, status: VectorStatus) -> None:
+    """Find what the index lacks, or has too much, after a restart or a crash.
+
+    Raises:
+        IndexDamagedError: It misses too much of what it seems to hold.
+        VectorError: The worker does not answer.
+    """
+    if status.count == 0:
+        await records.index_anew()
+    elif not status.clean or status.count != await records.indexed():
+        await _compare_ids(records, vectors, clean=status.clean)
+    await _probe(records, vectors, status)
+
+
+async def ids_in_index(vectors: Vectors, tenant: str, *, of_next: bool = False) -> set[str]:
+    """The ids of all that the index holds, or the one that is filled to replace it."""
+    ids: set[str] = set()
+    while page := await vectors.ids(len(ids), ID_PAGE, tenant=tenant, of_next=of_next):
+        ids.update(page)
+    return ids
+
+
+async def _compare_ids(records: IndexedRecords, vectors: Vectors, *, clean: bool) -> None:
+    tenant = records.tenant
+    missing, unknown = await records.compared(await ids_in_index(vectors, tenant))
+    log.info("index_compared", missing=len(missing), unknown=len(unknown), clean=clean)
+    await records.index_again(missing)
+    for start in range(0, len(unknown), REMOVED):
+        await vectors.delete(unknown[start : start + REMOVED], tenant=tenant)
+
+
+async def _probe(records: IndexedRecords, vectors: Vectors, status: VectorStatus) -> None:
+    """Files that were cut short or deleted lose vectors without an error: a sample tells."""
+    sample = await records.sample_indexed(SAMPLE, embedder=status.embedder)
+    lost: list[str] = []
+    for batch in batches(sample, status.dimensions):
+        lost += await vectors.lost(items_of(batch), tenant=records.tenant)
+    if len(lost) > max(TOLERATED_LOSSES, TOLERATED_SHARE * len(sample)):
+        raise IndexDamagedError(f"It misses {len(lost)} of {len(sample)} vectors at random.")
+    await records.index_again(lost)
+
+
+FIRST_PAUSE = 5.0
+LAST_PAUSE = 600.0
+STEADY = 600.0
+"""Seconds after which an index that was rebuilt has lasted, and a crash is forgotten."""
+
+
+class Damage:
+    """What is known of one index; `reason` is empty while it is whole."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self.reason = ""
+        self.pending = False
+        """It has yet to be emptied; from then on it is being filled."""
+        self._pause = 0.0
+        self._due = 0.0
+        self._rebuilt_until = -math.inf
+        self._crashed_until = -math.inf
+
+    def found(self, reason: str) -> bool:
+        """A call has shown that the index is damaged; whether that is news."""
+        if self.pending:
+            return False
+        now = self._clock()
+        lasted = now >= self._rebuilt_until
+        self._pause = 0.0 if lasted else min(max(FIRST_PAUSE, 2 * self._pause), LAST_PAUSE)
+        self._due = now + self._pause
+        self.reason, self.pending = reason, True
+        return True
+
+    def crashed(self) -> bool:
+        """The vector worker has crashed; whether it does so again and again."""
+        now = self._clock()
+        again = now < self._crashed_until
+        self._crashed_until = now + STEADY
+        return again
+
+    def pause(self) -> float:
+        """Seconds until the index may be rebuilt."""
+        return max(self._due - self._clock(), 0.0)
+
+    def tried(self) -> None:
+        """The index was emptied, or could not even be."""
+        self.pending = False
+        self._rebuilt_until = self._clock() + STEADY
+
+    def mended(self) -> None:
+        """The index is whole."""
+        self.reason, self.pending = "", False
+
+    def __str__(self) -> str:
+        said = f"The vector index was damaged and is rebuilt from the ledger. {self.reason}"
+        if not self._pause:
+            return said
+        return (
+            f"{said} That did not last before, so the next attempt waits for {self._pause:.0f} s. "
+            "Check the disk's space and permissions."
+        )

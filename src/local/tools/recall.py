@@ -218,9 +218,7 @@ def _item(item: RecallItem, caller: Caller, *, explain: bool) -> RecalledItem:
         relations=item.relations,
         outdated_by=item.outdated_by,
         contradicts=item.contradicts,
-        explanation=Explanation(shares=msgspec.to_builtins(item.shares), weight=item.weight)
-        if explain
-        else None,
+        explanation=_explanation(item) if explain else None,
     )
 
 
@@ -232,7 +230,7 @@ def _shown(data: RecalledItems) -> list[str]:
     return [item.id for item in data.items]
 
 
-TOOL = MemoryTool[Recall](
+RECALL = MemoryTool[Recall](
     name="recall",
     title="Search the memory",
     description=DESCRIPTION,

@@ -1,16 +1,130 @@
-"""Tool `relations`: what bears on a memory, and what it bears on."""
+"""Tools for what is connected: people and things, in triplets, and memories with each other."""
+
+from typing import Annotated, Literal
+
+import msgspec
 
 from local.ledger.records import class_of
 from local.ledger.relations import RelatedRecord
 from local.llm.framing import line
 from local.memory.service import MemoryService
-from local.protocol.memories import RelatedMemories, RelatedMemory, RelationType
+from local.protocol.envelope import Name
+from local.protocol.memories import RelatedMemories, RelatedMemory, RelationType, Triplet
 from local.protocol.tool import ToolOutput
 from local.text.sentences import excerpt
-from local.tools.base import READS, Args, MemoryTool
-from local.tools.relate import Id
+from local.tools.base import READS, WRITES, Args, MemoryTool
 
-DESCRIPTION = (
+ADD_KNOWLEDGE_DESCRIPTION = (
+    "Remember how people and things are connected, in triplets that read as sentences, e.g. "
+    "add_knowledge(facts=[{'subject': 'Ada', 'predicate': 'works for', 'object': 'Northwind'}], "
+    "scope='user'). Facts that name the same person or thing are linked, and recall follows the "
+    "links. Call it by one name everywhere, or say once what else it is called: 'Bob', 'is also "
+    "known as', 'Robert Smith'. Scopes are those of remember_fact."
+)
+MOST_FACTS = 100
+MAX_PART = 300
+
+Part = Annotated[str, msgspec.Meta(min_length=1, max_length=MAX_PART)]
+
+
+class KnowledgeFact(Args, frozen=True):
+    subject: Part
+    predicate: Annotated[Part, msgspec.Meta(description="A verb phrase, e.g. 'is the boss of'.")]
+    object: Part
+
+
+class AddKnowledge(Args, frozen=True):
+    facts: Annotated[
+        list[KnowledgeFact],
+        msgspec.Meta(min_length=1, max_length=MOST_FACTS, description="The facts, one each."),
+    ]
+    scope: Annotated[
+        Literal["user", "agent", "tenant"], msgspec.Meta(description="Whom the facts belong to.")
+    ]
+
+
+class KnownFact(msgspec.Struct, frozen=True, kw_only=True):
+    id: str
+    was_new: bool
+
+
+class AddedKnowledge(msgspec.Struct, frozen=True, kw_only=True):
+    """The facts in the order in which they came."""
+
+    facts: list[KnownFact]
+    added: int
+
+
+async def add_knowledge(memory: MemoryService, args: AddKnowledge) -> ToolOutput:
+    triplets = [
+        Triplet(subject=fact.subject, predicate=fact.predicate, object=fact.object)
+        for fact in args.facts
+    ]
+    written = await memory.facts.store_triplets(triplets, args.scope)
+    added = sum(one.was_new for one in written)
+    return ToolOutput(
+        content=f"Facts remembered: {added} new, {len(written) - added} known already.",
+        data=AddedKnowledge(
+            facts=[KnownFact(id=one.id, was_new=one.was_new) for one in written], added=added
+        ),
+    )
+
+
+ADD_KNOWLEDGE = MemoryTool(
+    name="add_knowledge",
+    title="Add connected facts",
+    description=ADD_KNOWLEDGE_DESCRIPTION,
+    annotations=WRITES,
+    args=AddKnowledge,
+    function=add_knowledge,
+    for_models=False,
+    operation="upsert_memory",
+)
+
+
+RELATE_DESCRIPTION = (
+    "Store how one memory bears on another, by their ids: relate(source='…', type='depends_on', "
+    "target='…'). What contradicts or supersedes a memory is the newer one. Recall follows it."
+)
+
+Id = Annotated[Name, msgspec.Meta(min_length=1)]
+
+
+class Relate(Args, frozen=True):
+    source: Id
+    type: RelationType
+    target: Id
+    remove: Annotated[
+        bool, msgspec.Meta(description="Take the relation back instead of storing it.")
+    ] = False
+
+
+class ChangedRelation(msgspec.Struct, frozen=True, kw_only=True):
+    """`changed`: it was not there before, or was there and is taken back."""
+
+    changed: bool
+
+
+async def relate(memory: MemoryService, args: Relate) -> ToolOutput:
+    change = memory.relations.remove if args.remove else memory.relations.add
+    changed = await change(args.source, args.type, args.target)
+    done, nothing = ("Taken back.", "No such relation.") if args.remove else ("Stored.", "Known.")
+    return ToolOutput(content=done if changed else nothing, data=ChangedRelation(changed=changed))
+
+
+RELATE = MemoryTool[Relate](
+    name="relate",
+    title="Relate memories",
+    description=RELATE_DESCRIPTION,
+    annotations=WRITES,
+    args=Relate,
+    function=relate,
+    for_models=False,
+    operation="update_memory",
+)
+
+
+RELATIONS_DESCRIPTION = (
     "List how a memory bears on others and they on it: what contradicts, supports, supersedes, "
     "caused, depends on, is part of or implements what."
 )
@@ -63,10 +177,10 @@ def _shown(data: RelatedMemories) -> list[str]:
     return [data.id, *(one.id for one in data.relations)]
 
 
-TOOL = MemoryTool[ListRelations](
+RELATIONS = MemoryTool[ListRelations](
     name="relations",
     title="List relations",
-    description=DESCRIPTION,
+    description=RELATIONS_DESCRIPTION,
     annotations=READS,
     args=ListRelations,
     function=relations,

@@ -15,7 +15,7 @@ from local.ledger.records import Counts
 from local.ledger.sqlite.database import Database, SqlConnection
 from local.ledger.sqlite.sql import migrations
 from local.ledger.tasks import TaskKind
-from local.memory.intake.turns import Turn
+from local.memory.intake.conversations import Turn
 from local.memory.recall.recaller import RecallRequest
 from local.memory.service import MemoryService
 from local.memory.tenant import Memory

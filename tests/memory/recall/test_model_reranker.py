@@ -6,7 +6,7 @@ import pytest
 
 from local.errors import RerankError
 from local.llm.models import StructuredModel
-from local.memory.recall.model_reranker import DOCUMENT_CHARACTERS, ModelReranker
+from local.memory.recall.model import DOCUMENT_CHARACTERS, ModelReranker
 from local.memory.recall.reranker import FAILURES_TO_OPEN, OPEN_SECONDS, QUERY_CHARACTERS
 from stand_ins.ollama_server import OllamaStandIn, Reply
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from local.memory.intake.turns import Turn
+from local.memory.intake.conversations import Turn
 from local.memory.recall.items import RecallItem
 from local.memory.recall.ranking import Shares
 from local.memory.recall.recaller import RecallRequest

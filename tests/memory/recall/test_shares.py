@@ -17,8 +17,8 @@ from local.ledger.entries import ECHO, UNANSWERED, Candidate
 from local.ledger.records import stamp
 from local.ledger.search import DetailRequest, Details, Echo, Matches, Related, run_choice
 from local.ledger.sqlite.database import Database
-from local.memory.intake.turns import Turn
-from local.memory.recall import echoes, hops, likeness, order, ranking, standing, variants
+from local.memory.intake.conversations import Turn
+from local.memory.recall import closer, likeness, precedence, ranking
 from local.memory.recall.query import analyse
 from local.memory.recall.ranking import Draft, RankedRecord, Shares, rank
 from local.memory.recall.recaller import RecallRequest
@@ -431,10 +431,10 @@ def test_the_documented_shares_are_the_constants() -> None:
         "importance": [ranking.IMPORTANCE / 2],
         "age": [-lost, ranking.NEW, lost, half_life, ranking.FADING["standard"][0]],
         "feedback": [],
-        "standing": [standing.APART, standing.APART],
-        "named": [hops.LED],
-        "update": [variants.APART],
-        "echo": [0, echoes.BEHIND, echoes.WITHOUT_SOURCE, echoes.SAYS_NOTHING],
+        "standing": [precedence.APART, precedence.APART],
+        "named": [closer.LED],
+        "update": [closer.APART],
+        "echo": [0, precedence.BEHIND, precedence.WITHOUT_SOURCE, precedence.SAYS_NOTHING],
     }
 
     assert documented.keys() == set(Shares.__struct_fields__)
@@ -445,6 +445,6 @@ def test_the_documented_shares_are_the_constants() -> None:
     text = " ".join(DOCS.read_text(encoding="utf-8").split())
     assert "`score` is that sum divided by 2.5, from 0 to 1." in text
     assert (
-        f"From the {order.SURE + 1}th place to the {order.SPREAD}th a conversation that has "
-        f"no place yet gains {order.NEW_SESSION}."
+        f"From the {precedence.SURE + 1}th place to the {precedence.SPREAD}th a conversation that "
+        f"has no place yet gains {precedence.NEW_SESSION}."
     ) in text

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 
-from local.memory.recall.order import _spread
+from local.memory.recall.precedence import _spread
 
 
 def spread(

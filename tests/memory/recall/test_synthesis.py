@@ -8,8 +8,8 @@ from structlog.testing import capture_logs
 
 from local.ledger.records import Fact
 from local.llm.models import StructuredModel
+from local.memory.recall.model import ALL_CHARACTERS, ITEM_CHARACTERS, Synthesis, SynthesisItem
 from local.memory.recall.recaller import RecallRequest
-from local.memory.recall.synthesis import ALL_CHARACTERS, ITEM_CHARACTERS, Synthesis, SynthesisItem
 from local.memory.tenant import Memory
 from local.protocol.envelope import Caller
 from local.protocol.memories import Answer

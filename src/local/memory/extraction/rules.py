@@ -1,7 +1,7 @@
 """Extraction without a model: what is plainly stated, by tables of forms.
 
-A message passes small stages: its own sentences (statements.py), those that last (importance.py),
-what they state (the tables in people.py and projects.py), and its wording (wording.py, dates.py).
+A message passes small stages: its own sentences, and of them those that last (sentences.py), what
+they state (the forms in tables.py), and its wording (wording.py).
 """
 
 import asyncio
@@ -9,16 +9,21 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from local.memory.extraction.dates import dated
 from local.memory.extraction.forms import GONE, NAME, Form, form, opening_of, topic_of
-from local.memory.extraction.importance import is_denied, is_lasting, stands_alone
 from local.memory.extraction.items import ASSISTANT, USER, Item, Passage, Said, topic_of_speaker
-from local.memory.extraction.people import PEOPLE
-from local.memory.extraction.projects import PROJECTS
-from local.memory.extraction.questions import questions
-from local.memory.extraction.salience import Salience, is_talk, together
-from local.memory.extraction.statements import clauses_of, sentences_of, without_lead_in
-from local.memory.extraction.wording import THE_USER, shortened, standalone
+from local.memory.extraction.sentences import (
+    Salience,
+    clauses_of,
+    is_denied,
+    is_lasting,
+    is_talk,
+    sentences_of,
+    stands_alone,
+    together,
+    without_lead_in,
+)
+from local.memory.extraction.tables import PEOPLE, PROJECTS
+from local.memory.extraction.wording import THE_USER, dated, questions, shortened, standalone
 from local.text.keywords import telling_words
 
 MAX_KEYWORDS = 8

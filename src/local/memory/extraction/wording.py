@@ -1,10 +1,14 @@
-"""A statement in the third person, so that it is understood without the conversation.
+"""A statement as it is stored: in the third person, with its date and the questions it answers.
 
-Only where that is safe. Everything else stays as it was said, with its speaker before it: a wrong
-rewording is worse than none.
+So it is understood without the conversation. It is reworded only where that is safe; everything
+else stays as it was said, with its speaker before it: a wrong rewording is worse than none.
 """
 
 import re
+from datetime import datetime
+
+from local.memory.recall.timespans import DAY, WEEKDAYS, Span, whole
+from local.memory.recall.timewords import find_window
 
 THE_USER = "The user"
 SUMMARY_CHARACTERS = 80
@@ -118,3 +122,87 @@ def _later(text: str) -> str:
     for pattern, word in _LATER:
         text = pattern.sub(word, text)
     return _SENTENCE_STARTS.sub(lambda found: found[0].upper(), text)
+
+
+_WEEKDAY = "|".join(WEEKDAYS)
+_COUNT = r"(?:an?|one|two|three|four|five|six|seven|eight|nine|ten|a few|a couple of|\d{1,3})"
+_PERIOD = "week|weekend|month|year|spring|summer|autumn|winter"
+_DAYS = {"today": 0, "tonight": 0, "tomorrow": 1, "the day after tomorrow": 2}
+_RELATIVE = re.compile(
+    rf"\b(?:(?P<named>{'|'.join(reversed(_DAYS))})"
+    rf"|(?P<which>next|this|coming|by|until|before)\s+(?P<weekday>{_WEEKDAY})"
+    r"|(?P<past>(?:the day before )?yesterday"
+    rf"|last (?:night|{_PERIOD}|{_WEEKDAY})|this (?:morning|afternoon|evening))"
+    rf"|{_COUNT} (?:day|week|month|year)s? ago|in {_COUNT} (?:day|week|month|year)s?"
+    rf"|(?:next|this) (?:{_PERIOD})|on (?:{_WEEKDAY})|the other day|recently)\b",
+    re.IGNORECASE,
+)
+
+
+def dated(statement: str, at: datetime) -> str:
+    """The statement with the date of its first relative time, or else of when it was said."""
+    found = _RELATIVE.search(statement)
+    if found is None:
+        return statement
+    date = _date_of(found, at)
+    if date is None:
+        return f"{statement.rstrip('.!')} (said on {at:%Y-%m-%d})"
+    return f"{statement[: found.end()]} ({date}){statement[found.end() :]}"
+
+
+def _date_of(found: re.Match[str], at: datetime) -> str | None:
+    if name := found["named"]:
+        return f"{at + _DAYS[name.lower()] * DAY:%Y-%m-%d}"
+    if name := found["weekday"]:
+        return _coming(name.lower(), found["which"].lower(), at)
+    if found["past"] and (window := find_window(found[0], at)) and window.since and window.until:
+        zone = at.tzinfo
+        return _shown(Span(window.since.astimezone(zone), window.until.astimezone(zone)))
+    return None
+
+
+def _coming(weekday: str, which: str, at: datetime) -> str | None:
+    """The next day of that name; None for a "next Friday" that may be either of two."""
+    day = at + ((WEEKDAYS.index(weekday) - at.weekday() - 1) % len(WEEKDAYS) + 1) * DAY
+    if which == "next" and whole("week", day) == whole("week", at):
+        return None
+    return f"{day:%Y-%m-%d}"
+
+
+def _shown(span: Span) -> str | None:
+    if span.until - span.since <= 2 * DAY:
+        return f"{span.since:%Y-%m-%d}"
+    for unit, form in (("week", "week of %Y-%m-%d"), ("month", "%Y-%m"), ("year", "%Y")):
+        if span == whole(unit, span.since):
+            return format(span.since, form)
+    return None
+
+
+_ASKED = {
+    "name": "What is {whose} name?",
+    "home": "Where does {who} live?",
+    "origin": "Where is {who} from?",
+    "birthplace": "Where was {who} born?",
+    "birthday": "When is {whose} birthday?",
+    "age": "How old is {who}?",
+    "job": "What does {who} do for a living?",
+    "employer": "Who does {who} work for?",
+    "diet": "What does {who} eat?",
+    "marital_status": "Is {who} married?",
+    "deadline": "When is the deadline?",
+    "budget": "What is the budget?",
+    "language_preference": "Which language does {who} prefer?",
+    "answer_language": "Which language does {who} want to be answered in?",
+}
+_OF_THE_USER = "What is {whose} {what}?"
+_OF_THE_PROJECT = "What is the {what}?"
+
+
+def questions(topic: str | None, who: str) -> tuple[str, ...]:
+    """The question that the value under a topic key answers; none without a key."""
+    if topic is None:
+        return ()
+    scope, _, what = topic.partition(".")
+    name = who[:1].lower() + who[1:] if who.startswith("The ") else who
+    form = _ASKED.get(what) or (_OF_THE_USER if scope == "user" else _OF_THE_PROJECT)
+    return (form.format(who=name, whose=f"{name}'s", what=what.replace("_", " ")),)

@@ -20,10 +20,9 @@ from local.ledger.records import (
     with_metadata,
 )
 from local.memory.changes import Changes
+from local.memory.intake.conversations import Conversation, Turn, question_of, read, records_of_turn
 from local.memory.intake.echoes import Echoes, unanswered
 from local.memory.intake.episodes import checked_metadata, new_episode
-from local.memory.intake.messages import Conversation, read
-from local.memory.intake.turns import Turn, question_of, records_of_turn
 from local.memory.scopes import may_write
 from local.protocol.conversation import (
     ConversationMessage,

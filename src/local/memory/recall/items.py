@@ -8,7 +8,7 @@ import msgspec
 from local.ledger.records import Record, is_topic
 from local.ledger.search import Choice, DetailRequest
 from local.memory.intake.echoes import OF_TURNS
-from local.memory.recall.echoes import ResultList
+from local.memory.recall.precedence import ResultList
 from local.memory.recall.ranking import RankedRecord, Shares
 from local.protocol.memories import ItemRelation
 from local.text.keywords import bare_words

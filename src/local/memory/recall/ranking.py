@@ -19,14 +19,10 @@ import numpy as np
 from local.ledger.columns import View
 from local.ledger.entries import Array, Flags, Names
 from local.ledger.search import Choice, DetailRequest, Echo, Matches, WordMatches
-from local.memory.recall.closer import look_closer
-from local.memory.recall.echoes import Echoes, weighed
-from local.memory.recall.hops import Hops
+from local.memory.recall.closer import UNMARKED, Hops, Mark, Variants, look_closer
 from local.memory.recall.likeness import Likeness, Wording
-from local.memory.recall.order import in_order
+from local.memory.recall.precedence import Echoes, Standing, in_order, weighed
 from local.memory.recall.query import Query
-from local.memory.recall.standing import Standing
-from local.memory.recall.variants import UNMARKED, Mark, Variants
 from local.memory.scopes import Reach
 from local.protocol.memories import Owning
 

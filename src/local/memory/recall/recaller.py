@@ -1,29 +1,109 @@
 """Recall: analyse the question, ask all channels, rank, leave out repetitions, rerank.
 
-It always answers: what is missing costs quality, and `degraded` or `rerank_used` say so.
+The vectors and the ledger are asked at once: meaning, words, topic keys, relations. It always
+answers: what is missing costs quality, and `degraded` or `rerank_used` say so.
 """
 
 from collections.abc import Callable, Collection, Sequence
 from datetime import datetime
 from functools import partial
+from typing import TypeVar
 
 import msgspec
 import structlog
 
-from local.errors import InvalidArgumentsError, RerankError
+from local.errors import IndexDamagedError, InvalidArgumentsError, Local2Error, RerankError
 from local.fair_slots import FairSlots
-from local.ledger.records import TENANT_OWNED, checked_text
-from local.ledger.search import Choice, Matches, Search
+from local.ledger.door import Ledger
+from local.ledger.records import TENANT_OWNED, Record, checked_text
+from local.ledger.search import Choice, Chooser, DetailRequest, Drafter, Matches, Meaning, Search
 from local.memory.recall.items import RecallItem, as_said, first_items, with_relations
 from local.memory.recall.query import Expander, Query, analyse
 from local.memory.recall.ranking import Draft, rank
 from local.memory.recall.reranker import Reranker
-from local.memory.recall.retrieval import Retrieval
-from local.memory.scopes import Reach, Weights, reach
+from local.memory.scopes import Reach, Weights, own_places, reach
+from local.memory.upkeep.indexing import Indexer
+from local.memory.vectors import Vectors
 from local.protocol.envelope import Caller
 from local.protocol.memories import Kind, Scope
 from local.protocol.reading import in_utc
 from local.settings import SlotLimits
+
+D = TypeVar("D")
+T = TypeVar("T")
+
+log = structlog.get_logger()
+
+
+class Closeness(msgspec.Struct, frozen=True, kw_only=True):
+    """What is near in meaning: the nearest few, within a cosine distance."""
+
+    top_k: int
+    distance: float
+
+
+class Retrieval:
+    """The channels of one tenant."""
+
+    def __init__(self, ledger: Ledger, indexer: Indexer, vectors: Vectors) -> None:
+        self._ledger = ledger
+        self._indexer = indexer
+        self._vectors = vectors
+
+    async def aliases(self, text: str, caller: Caller) -> list[str]:
+        """What else the caller knows those to be called whom a question names."""
+        return await self._ledger.knowledge.aliases_in(text, own_places(caller))
+
+    async def find(self, search: Search, draft: Drafter[D], choose: Chooser[D, T]) -> T:
+        """Ask every channel, and choose from what they found; see the ledger's `Searches.find`.
+
+        Raises:
+            StorageError: The ledger cannot be read. A missing vector worker is no error.
+        """
+        look = partial(self._look, search)
+        if self._indexer.embedder is not None:
+            self._ledger.searches.expect(self._indexer.embedder)
+        return await self._ledger.searches.find(search, look, draft, choose)
+
+    async def nearest(
+        self, search: Search, closeness: Closeness, *, before: int
+    ) -> list[Record] | None:
+        """The nearest to a text of the records before a row; None while some have no vector."""
+
+        def choose(found: Matches, _: None) -> Choice[list[Record] | None]:
+            if found.problem is not None or found.waiting:
+                return None
+            near = [
+                (cosine, row)
+                for row, cosine in zip(found.view.rows, found.cosines().tolist(), strict=True)
+                if row < before and cosine >= 1 - closeness.distance
+            ]
+            rows = [row for _, row in sorted(near, reverse=True)[: closeness.top_k]]
+            records = (yield DetailRequest(records=rows)).records
+            return [records[row] for row in rows if row in records]
+
+        return await self.find(search, lambda _: None, choose)
+
+    async def _look(self, search: Search, limit: int) -> Meaning:
+        """The nearest vectors, or why they cannot be asked for."""
+        await self._indexer.settled()
+        # Asked first: what is indexed during the search may be missing from the answer, too.
+        waiting = not self._indexer.caught_up and await self._ledger.searches.waits(search)
+        if (problem := self._indexer.problem) is not None:
+            return Meaning(waiting=waiting, problem=problem)
+        try:
+            hits = await self._vectors.search(search.text, limit, tenant=self._ledger.tenant)
+            if limit and not hits.hits:
+                await self._indexer.held(0)
+        except IndexDamagedError as error:
+            self._indexer.damaged(str(error))
+            return Meaning(waiting=waiting, problem=self._indexer.problem)
+        except Local2Error as error:
+            log.warning("search_degraded", reason=str(error))
+            return Meaning(waiting=waiting, problem=str(error))
+        problem = self._indexer.problem or (self._indexer.refilling if waiting else None)
+        return Meaning(waiting=waiting, hits=hits, problem=problem)
+
 
 RECALLED_KINDS: tuple[Kind, ...] = ("chat_message", "tool_output", "document_chunk", "fact")
 """Episodes hold what messages hold, and have a search of their own."""
@@ -34,8 +114,6 @@ SEARCHES_OF_TENANTS = SlotLimits(requests=20, tenant_requests=2, user_requests=2
 take long (decision 0067)."""
 RERANKED = 20
 NOT_INDEXED = "Some memories are not indexed yet."
-
-log = structlog.get_logger()
 
 
 class RecallRequest(msgspec.Struct, frozen=True, kw_only=True):

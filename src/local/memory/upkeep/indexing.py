@@ -17,16 +17,17 @@ from local.errors import IndexDamagedError, VectorError
 from local.ledger.door import IndexedRecords
 from local.ledger.tasks import Task, TaskKind
 from local.memory.upkeep.backlog import Backlog, Job
-from local.memory.upkeep.batches import (
+from local.memory.vectors import (
     LEAST_RECORDS,
+    REMOVED,
     UNDER_WAY,
+    Damage,
+    Vectors,
     batches,
+    compare,
     items_of,
     records_after,
 )
-from local.memory.upkeep.comparison import REMOVED, compare
-from local.memory.upkeep.damage import Damage
-from local.memory.vectors import Vectors
 from local.protocol.vectors import VectorStatus
 
 STARTING = "The memory is still starting."

@@ -15,10 +15,15 @@ from local.errors import VectorError
 from local.ledger.door import Ledger
 from local.ledger.tasks import Task, TaskKind
 from local.memory.upkeep.backlog import Backlog, Job
-from local.memory.upkeep.batches import LEAST_RECORDS, batches, items_of, records_after
-from local.memory.upkeep.comparison import ids_in_index
 from local.memory.upkeep.indexing import Indexer
-from local.memory.vectors import Vectors
+from local.memory.vectors import (
+    LEAST_RECORDS,
+    Vectors,
+    batches,
+    ids_in_index,
+    items_of,
+    records_after,
+)
 from local.protocol.payloads import NextIndex
 from local.protocol.vectors import VectorStatus
 

@@ -19,7 +19,7 @@ from local.ledger.tasks import Task
 from local.llm.models import StructuredModel
 from local.memory.changes import Changes
 from local.memory.recall.query import analyse
-from local.memory.recall.retrieval import Closeness, Retrieval
+from local.memory.recall.recaller import Closeness, Retrieval
 from local.memory.scopes import may_retire
 from local.memory.upkeep.backlog import Job
 

@@ -1,4 +1,4 @@
-"""Tool `search_memory`: find past questions, answers and notes by their meaning."""
+"""Tools for episodes: a note is saved; questions, answers and notes are found by meaning."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -6,15 +6,20 @@ from typing import Annotated
 
 import msgspec
 
+from local.errors import InvalidArgumentsError
+from local.memory.scopes import how_to_send
 from local.memory.service import MemoryService, SearchResult
-from local.protocol.answers import FoundMemories, Hit
+from local.protocol.answers import FoundMemories, Hit, SavedMemory
 from local.protocol.memories import nothing_found
+from local.protocol.payloads import Json
 from local.protocol.tool import ToolOutput
 from local.tools.base import (
     DATA_BYTES,
+    MAX_CONTENT,
     MAX_QUERY,
     READS,
     TEXT_BYTES,
+    WRITES,
     Args,
     Entry,
     MemoryTool,
@@ -22,7 +27,58 @@ from local.tools.base import (
     shortened,
 )
 
-DESCRIPTION = (
+SAVE_MEMORY_DESCRIPTION = (
+    "Note something important that came up in the conversation and has no key of its own: a "
+    "finding, a decision with its reasons, an event. It is found again by its meaning with "
+    "search_memory. For a preference, rule or fact that the user wants remembered use save_topic."
+)
+
+
+class SaveMemory(Args, frozen=True):
+    content: Annotated[
+        str,
+        msgspec.Meta(
+            min_length=1,
+            max_length=MAX_CONTENT,
+            description="The note, in words that make sense without the conversation.",
+        ),
+    ]
+
+    metadata: Annotated[
+        Json | None,
+        msgspec.Meta(
+            description="What else to store with it and return when it is found, e.g. "
+            "{'source': 'code review'}. timestamp_utc: when it happened."
+        ),
+    ] = None
+
+
+async def save_memory(memory: MemoryService, args: SaveMemory) -> ToolOutput:
+    metadata = args.metadata or {}
+    if "session_id" in metadata:
+        raise InvalidArgumentsError(
+            "metadata.session_id: the envelope says which session it is.",
+            remedy=f"{how_to_send('session_id')}.",
+        )
+    written = await memory.intake.store_episode(args.content, metadata)
+    return ToolOutput(
+        content="Memory saved." if written.was_new else "Memory saved before.",
+        data=SavedMemory(id=written.id, was_new=written.was_new),
+    )
+
+
+SAVE_MEMORY = MemoryTool(
+    name="save_memory",
+    title="Save a note for good",
+    description=SAVE_MEMORY_DESCRIPTION,
+    annotations=WRITES,
+    args=SaveMemory,
+    function=save_memory,
+    operation="upsert_memory",
+)
+
+
+SEARCH_MEMORY_DESCRIPTION = (
     "Search earlier questions with their answers, and notes, of any session, by meaning, when no "
     "exact key is known. Call this for 'What do you remember about …?', 'What did we say about "
     "…?' and whenever earlier conversations may help, e.g. "
@@ -80,10 +136,10 @@ def _shown(data: FoundMemories) -> list[str]:
     return [hit.id for hit in data.hits]
 
 
-TOOL = MemoryTool[SearchMemory](
+SEARCH_MEMORY = MemoryTool[SearchMemory](
     name="search_memory",
     title="Search questions, answers and notes",
-    description=DESCRIPTION,
+    description=SEARCH_MEMORY_DESCRIPTION,
     annotations=READS,
     args=SearchMemory,
     function=search_memory,

@@ -1,23 +1,87 @@
-"""One caller's sessions: what was said in them, what was noted, and what to know at their start."""
+"""One caller's sessions: what was said and noted in them, and what to know at their start.
 
+The latter are facts, instructions and preferences, standing ones too, that are important or made to
+last. Of too many notes the oldest become one; those that it stands for stay in the ledger.
+"""
+
+import math
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 from functools import partial
-from itertools import groupby
+from itertools import chain, groupby
 
 import msgspec
 
 from local.errors import InvalidArgumentsError
 from local.ledger.door import Ledger
-from local.ledger.records import TENANT_OWNED, checked_text
-from local.ledger.sessions import SessionOf, StoredMessage, StoredNote, StoredSession
-from local.memory.scopes import how_to_send
-from local.memory.sessions.notes import Notes
-from local.memory.sessions.top import Selection, TopMemories
-from local.protocol.answers import SessionCall, SessionContent, SessionMessage
+from local.ledger.records import TENANT_OWNED, Record, checked_text, class_of
+from local.ledger.sessions import Important, SessionOf, StoredMessage, StoredNote, StoredSession
+from local.llm.framing import fact_line, section
+from local.memory.scopes import by, how_to_send, own_places
+from local.protocol.answers import Note, SessionCall, SessionContent, SessionMessage, TopMemory
 from local.protocol.envelope import Caller, content_id
+from local.protocol.memories import MemoryType
 from local.protocol.payloads import Json
 from local.settings import MemorySettings
+from local.text.sentences import excerpt
+
+TYPES: tuple[MemoryType, ...] = ("fact", "instruction", "preference")
+SHARED_PART = 2
+"""Half of them may be those of an agent or of everybody."""
+SECTION = "pre-seeded-memories"
+
+
+class TopMemories(msgspec.Struct, frozen=True, kw_only=True):
+    """The user's own first, the most important ones first."""
+
+    memories: list[TopMemory]
+
+    def section(self) -> str:
+        """The memories as a part of a prompt, each a line that it cannot leave; empty for none."""
+        lines = [
+            fact_line(each.content, each.topic, each.by, each.source_class)
+            for each in self.memories
+        ]
+        return section(SECTION, lines) if lines else ""
+
+
+class Selection:
+    """Which facts a caller should know, as the settings say."""
+
+    def __init__(self, caller: Caller, settings: MemorySettings) -> None:
+        self._caller = caller
+        self._settings = settings
+
+    @property
+    def wanted(self) -> list[Important]:
+        """The user's own facts, and then those that others state, too, which have their share."""
+        count, least = self._settings.preseed_count, self._settings.preseed_importance
+        whose = own_places(self._caller)
+        own = tuple(each for each in whose if each[0] == "user")
+        shared = tuple(each for each in whose if each[0] != "user")
+        return [
+            Important(whose=own, types=TYPES, least=least, limit=count),
+            Important(whose=shared, types=TYPES, least=least, limit=math.ceil(count / SHARED_PART)),
+        ]
+
+    def chosen(self, facts: Sequence[Sequence[Record]]) -> list[TopMemory]:
+        """As many of what was found as are wanted."""
+        found = chain.from_iterable(facts)
+        return [_shown(one, self._caller) for one in found][: self._settings.preseed_count]
+
+
+def _shown(record: Record, caller: Caller) -> TopMemory:
+    return TopMemory(
+        id=record.id,
+        content=record.content,
+        importance=record.importance,
+        event_time=record.event_time,
+        scope=record.scope,
+        by=by(record, caller),
+        source_class=class_of(record),
+        topic=record.topic,
+    )
+
 
 ARGS_BYTES = 4_000
 """Of a call's arguments, as JSON; longer ones are left out."""
@@ -175,3 +239,64 @@ def _short(id: str | None, name: str, args: Json) -> SessionCall:  # noqa: A002 
 
 def _call_id(result: StoredMessage) -> str:
     return result.source_ref or result.id
+
+
+MOST = 15
+MERGED_AT_ONCE = 8
+EXCERPT = 160
+"""Characters that a merged note keeps of one."""
+MERGED_SIZE = 2_000
+"""Characters of a merged note at most; beyond it the oldest lines go."""
+EARLIER = "earlier notes"
+"""The role of a merged note."""
+
+
+class Notes:
+    """The notes of one owner's session; another owner's of the same id are others."""
+
+    def __init__(self, ledger: Ledger, session: SessionOf) -> None:
+        self._notes = ledger.notes
+        self._session = session
+
+    async def add(self, role: str, content: str, at: datetime) -> StoredNote:
+        """Make a note; what the role has noted already, word for word, is not noted again."""
+        return await self._notes.store(self._session, role, content, at, merge=oldest_merged)
+
+
+def oldest_merged(notes: Sequence[Note]) -> Note | None:
+    """One note for the oldest, if there are too many before a new one."""
+    return merged(notes[:MERGED_AT_ONCE]) if len(notes) >= MOST else None
+
+
+def merged(notes: Sequence[Note]) -> Note:
+    """One note for several: a line of each, of the newest at least, and how many they were."""
+    lines = [line for note in notes for line in _lines(note)]
+    kept = _newest(lines, MERGED_SIZE)
+    total = sum(note.merges or 1 for note in notes)
+    left_out = f", the oldest {total - len(kept)} left out" if len(kept) < total else ""
+    last = notes[-1]
+    return Note(
+        position=last.position,
+        role=EARLIER,
+        content="\n".join([f"{total} notes, shortened{left_out}:", *kept]),
+        event_time=last.event_time,
+        merges=total,
+    )
+
+
+def _lines(note: Note) -> Iterator[str]:
+    """What a merged note says of this one: its beginning, or the lines that it is made of."""
+    if note.merges:
+        yield from note.content.split("\n")[1:]
+        return
+    yield f"{note.role}: {excerpt(note.content, EXCERPT)}"
+
+
+def _newest(lines: Sequence[str], size: int) -> list[str]:
+    kept: list[str] = []
+    for line in reversed(lines):
+        size -= len(line) + 1
+        if size < 0:
+            break
+        kept.insert(0, line)
+    return kept

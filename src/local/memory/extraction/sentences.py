@@ -1,0 +1,249 @@
+"""What of a message is read for facts: its own sentences, those that last, those that come back.
+
+Code, quotations and pasted text are nobody's own words. Most of what is said is of the moment:
+questions, requests, thanks, suppositions, guesses, what others are said to have said. Precision
+comes first: what is stated again can be extracted then.
+
+Somebody who works on something with others says much that no form of a sentence shows to be worth
+remembering, but what it is about is said again, by them or in an answer. A single sentence without
+a conversation around it never counts.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+
+from local.memory.extraction.items import ASSISTANT, Passage
+from local.text.keywords import stems, telling_words
+from local.text.sentences import is_question, split_lazily
+from local.text.unspaced import RUN
+
+MESSAGE_CHARACTERS = 2_000
+"""Characters of a message that are read. A longer one is mostly pasted, and says first what for."""
+LONGEST = 240
+"""Characters of a sentence that is read; a longer one is prose, and slow to match."""
+
+_CODE = re.compile(r"```.*?(?:```|\Z)", re.DOTALL)
+_NO_PROSE = re.compile(r"\s*[>|#]|.*[{}<>=\\]|.*\w\(|\s*(?:import|def|class|return|SELECT)\b")
+_MARKS = re.compile(
+    r"`|\[[^\[\]]*\]|\*\*|__|(?<!\w)[*_]|[*_](?!\w)|^\s*(?:[-*\u2022]|\d{1,2}[.)])\s+"
+)
+_STRAIGHT = str.maketrans("\u2019\u2018\u201c\u201d\u00a0", "''\"\" ")
+_INTRODUCES = re.compile(
+    r"\b(?:translat\w+|summari[sz]e|rewrite|rephrase|paraphrase|proofread|correct|edit|improve"
+    r"|review|analy[sz]e|classify|grammar|following|below|example|sample|quote|lyrics|transcript|text"
+    r"|sentence|paragraph|e-?mail|letter|essay|article|story|poem|dialogue|script|prompt|context"
+    r"|input|output|message|bio|resume|cv)\b[^:]{0,80}:(?:\s|$)|\b(?:following|below)\b[^:]{0,40}$",
+    re.IGNORECASE,
+)
+_LETTER = re.compile(r"^\s*(?:dear|subject:|to whom)\b", re.IGNORECASE)
+_PLAYS = re.compile(
+    r"\b(?:act(?:ing)? as|pretend|role-?play|imagine|you are (?:an?|the)|you're (?:an?|the)"
+    r"|you will (?:act|be)|play the (?:role|part))\b",
+    re.IGNORECASE,
+)
+"""Whoever asks for a part to be played speaks for somebody else from there on."""
+_ENDS = re.compile(
+    r"(?<=[.!?\u2026])(?<!\b[DMS][rst]\.)(?<!\bMrs\.)(?<!\be\.g\.)(?<!\bi\.e\.)(?<!\bvs\.)"
+    r"(?<!\b[A-Z]\.)[\"')]*\s+|;\s+|\s+[\u2013\u2014-]\s+"
+)
+_CLAUSES = re.compile(
+    r",?\s+(?:and|but|so|plus|although|though)\s+(?=(?:i|my|we|our)\b)"
+    r"|,\s+(?=(?:i|my|we|our|it's|he|she|they)\b)",
+    re.IGNORECASE,
+)
+_LEAD_IN = re.compile(
+    r"(?:(?:and|but|so|well|ok(?:ay)?|oh|also|actually|honestly|basically|anyway|yes|yeah|yep|no"
+    r"|hi|hello|hey(?: there)?|by the way|btw|fyi|just so you know"
+    r"|for (?:your|the) (?:info\w*|record)"
+    r"|as (?:you know|i said|mentioned)|(?:please )?(?:remember|note|know)(?: that)?|of course"
+    r"|good (?:morning|evening|afternoon)|sorry|correction|update|alright|right|great|thanks)\b"
+    r"[\s,.:!-]*)+",
+    re.IGNORECASE,
+)
+
+
+def sentences_of(content: str) -> Iterator[str]:
+    """The sentences in somebody's own words, in their order, up to where another text begins."""
+    prose = _CODE.sub(" ", content[:MESSAGE_CHARACTERS]).translate(_STRAIGHT)
+    if len(content) > MESSAGE_CHARACTERS:
+        prose = prose.rpartition(" ")[0]
+    for line in prose.splitlines():
+        if _LETTER.match(line) or _PLAYS.search(line[:LONGEST]):
+            return
+        if not _NO_PROSE.match(line):
+            for sentence in _unquoted(line):
+                if _INTRODUCES.search(sentence):
+                    return
+                yield sentence
+
+
+def _unquoted(line: str) -> Iterator[str]:
+    """The sentences of a line that do not belong to a quotation, and are not too long to match."""
+    quoting = False
+    for sentence in split_lazily(_ENDS, _MARKS.sub("", line).strip()):
+        within, quoting = quoting, quoting != (sentence.count('"') % 2 == 1)
+        if not (within or quoting) and 0 < len(sentence) <= LONGEST:
+            yield sentence.strip()
+
+
+def clauses_of(sentence: str) -> list[str]:
+    """What a sentence says one after the other, each with a subject of its own."""
+    return [clause for part in _CLAUSES.split(sentence) if (clause := part.strip(" ,."))]
+
+
+def without_lead_in(sentence: str) -> str:
+    """The sentence without "Hi", "by the way" and the like at its beginning."""
+    found = _LEAD_IN.match(sentence)
+    return sentence[found.end() :] if found else sentence
+
+
+_ASKS = re.compile(
+    r"(?:what|when|where|who|whom|whose|which|why|how|do|does|did|is|are|was|were|am|can|could"
+    r"|would|will|shall|may|has|have|had|isn't|aren't|don't you|doesn't|didn't)\b"
+    r"(?!ever (?:i|you|we)\b)",
+    re.IGNORECASE,
+)
+_SUPPOSES = re.compile(
+    r"\b(?:if|unless|(?-i:may)(?! \d)|might|maybe|perhaps|probably|possibly|suppose|supposing"
+    r"|imagine|pretend|assume|assuming|hypothetically|wish|wonder(?:ing)?|whether|guess|hopefully"
+    r"|what if|let's say|as though|would've|could've|would have|could have|should have|kidding"
+    r"|joking|doubt|unsure|not sure|almost|nearly|considering|thinking (?:of|about)|tempted|seems?"
+    r"|feels? like|looks like|sounds like|so-called|theoretically|would|could|haven't|hasn't)\b"
+    r"(?! (?:like|love|prefer) (?:you|to (?:learn|become|visit|travel|live|run|open|start)))",
+    re.IGNORECASE,
+)
+_REPORTS = re.compile(
+    r"\b(?:says?|said|told|tells?|claims?|claimed|asks?|asked|thinks?|thought|believes?"
+    r"|according to|supposedly|apparently|allegedly|quote)\b",
+    re.IGNORECASE,
+)
+_ASKS_OF_YOU = re.compile(
+    r"(?:please\s+)?(?:i (?:want|need|would like|expect)|i'd like|i'm asking) (?:you|your|to ask)\b"
+    r"|(?:please )?(?:help|tell|show|give|write|make|create|generate|explain|find|list|describe"
+    r"|translate|summari[sz]e|rewrite|let's|let me|let us|go ahead|proceed|continue|start|stop|try"
+    r"|add|remove|change|update|fix|check|use|keep|put|include|provide|suggest|recommend)\b",
+    re.IGNORECASE,
+)
+_SECRET = re.compile(
+    r"\b(?:passwords?|passcodes?|passphrases?|pin(?: code| number)?|cvv|ssn|social security"
+    r"|credit card|card number|api[ _-]?keys?|secret keys?|access tokens?|private keys?|iban)\b",
+    re.IGNORECASE,
+)
+_STANDING = re.compile(
+    r"\b(?:always|never|don't ever|do not ever|from now on|from here on|going forward"
+    r"|in (?:the )?future|by default|whenever|every time|each time|at all times|any ?time)\b"
+    r"|^(?:please )?(?:answer|reply|respond|speak|talk)(?: to me)? (?:only |always )*in \w+",
+    re.IGNORECASE,
+)
+"""What is asked for once and for all."""
+
+
+_DENIES = re.compile(
+    r"\b(?:not|never|no|nobody|none|nothing|neither|nor|without|hardly|barely|rarely|cannot)\b"
+    r"|n't\b",
+    re.IGNORECASE,
+)
+_POINTS_BACK = re.compile(
+    r"\b(?:it|this|that|them|those|these|ones?|here|there|so)\W*$", re.IGNORECASE
+)
+
+
+def is_lasting(sentence: str) -> bool:
+    """Whether it states, or asks for good, something that does not pass with the conversation."""
+    if is_question(sentence) or _SECRET.search(sentence):
+        return False
+    if _STANDING.search(sentence):
+        return not _ASKS.match(sentence)
+    return not (
+        _ASKS.match(sentence)
+        or _SUPPOSES.search(sentence)
+        or _REPORTS.search(sentence)
+        or _ASKS_OF_YOU.match(sentence)
+    )
+
+
+def stands_alone(clause: str) -> bool:
+    """Whether it is more than a word, and does not end in one that points back."""
+    return " " in clause and not _POINTS_BACK.search(clause)
+
+
+def is_denied(clause: str) -> bool:
+    return _DENIES.search(clause) is not None
+
+
+READ = 2_000
+"""Characters of each message that are compared."""
+TALK = 800
+"""Characters of a message that somebody says; whoever writes more composes a text."""
+SENTENCES = 3
+"""So many of them, and one in the first person, make talk of a message; a request has details."""
+SHARED = 3
+"""Informative words of a statement that other messages share."""
+TOGETHER = 200
+"""Characters of what is said together, in one message, about the same."""
+
+_FIRST_PERSON = re.compile(r"\b(?:i|my|me|we|our)\b", re.IGNORECASE)
+_UNCLEAR = re.compile(
+    r"\b(?:you|your|you're|you've|you'll|yours)\b|^(?:it|it's|this|that|that's|he|she|they)\b"
+    r"|\b(?:it|this|these|those)\b(?! [a-z])",
+    re.IGNORECASE,
+)
+"""Words that only the conversation explains."""
+_ORDERS = re.compile(
+    r"(?:please |then |now |just )*(?:pinpoint|draft|compile|suspend|drop|consider|point|execute"
+    r"|integrate|initiate|transform|(?:re-?)?define|break|build|design|pick|choose|set|get|take|move"
+    r"|focus|ensure|apply|run|test|log|track|mark|lock|outline|prepare|schedule|book|send|share"
+    r"|return|replace|combine|compare|double-check|confirm|verify|identify|illustrate|discuss"
+    r"|conduct|analy[sz]e|assume|see|look|populate|deliver|present|format|convert|calculate|expand"
+    r"|refine|revise|review|shorten|extend|elaborate|swap|do|have|call|place|map|pull|push|hit"
+    r"|bring|cut|order|structure|vary|introduce|implement|reply|respond|answer|read|select"
+    r"|feel free|don't|such as|like|including|especially)\b",
+    re.IGNORECASE,
+)
+"""How orders of the moment and mere additions begin."""
+
+
+class Salience:
+    """The words of an assistant's messages in a passage."""
+
+    def __init__(self, passage: Passage) -> None:
+        self._passage = passage
+
+    @cached_property
+    def _taken_up(self) -> frozenset[str]:
+        every = (*self._passage.context, *self._passage.messages)
+        texts = [message.content[:READ] for message in every if message.role == ASSISTANT]
+        return frozenset(stems(telling_words("\n".join(texts))))
+
+    def holds(self, statement: str) -> bool:
+        """Whether the statement stands by itself, and is about what other messages are about.
+
+        Pairs of characters are no words here: a line of a foreign text has many of them.
+        """
+        if _UNCLEAR.search(statement) or _ORDERS.match(statement):
+            return False
+        own = [word for word in telling_words(statement) if not RUN.match(word)]
+        return len(own) >= SHARED and len(self._taken_up.intersection(stems(own))) >= SHARED
+
+
+def is_talk(content: str, sentences: Sequence[str]) -> bool:
+    """Whether somebody speaks of their own, rather than asks for something or shows a text."""
+    return (
+        len(content) <= TALK
+        and len(sentences) >= SENTENCES
+        and any(map(_FIRST_PERSON.search, sentences))
+    )
+
+
+def together(statements: Sequence[str]) -> Iterator[str]:
+    """Join what is said one after the other, in texts that are not long."""
+    text = ""
+    for statement in statements:
+        joined = f"{text.rstrip('.! ')}. {statement}" if text else statement
+        if text and len(joined) > TOGETHER:
+            yield text
+            joined = statement
+        text = joined
+    if text:
+        yield text

@@ -1,0 +1,239 @@
+"""What stands above what in a list of results, however well it answers.
+
+Echoes give way: what was answered from memory never stands above what it was answered from. Nor
+does a question asked again, which is nearer to itself than to what answers it; and a question that
+found no answer, with the refusal, comes after everything that says something. A fact that was
+extracted from messages gives way to them, where they are searched as well.
+
+Standing facts stand above talk about the same: what the user had stored under a key holds; what was
+said about it may be older, may ask, or may be a model's mistake. Nor does a fact that others share
+under a key of the user's stand above his own. Behind the surest places, sessions that have none yet
+are preferred.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from local.ledger.columns import View
+from local.ledger.entries import ECHO, EXTRACTED, UNANSWERED, Array, Flags, Positions
+from local.ledger.records import is_users
+from local.ledger.search import Echo
+from local.memory.recall.likeness import Likeness, Wording
+from local.memory.recall.query import Query
+from local.text.keywords import stems
+
+BEHIND = 0.01
+"""How far below the best of its sources an echo stands, in the sum of shares."""
+WITHOUT_SOURCE = -0.3
+"""What an echo loses whose sources are not in what is searched."""
+SAYS_NOTHING = -3.0
+LOOKED_AT = 300
+"""Echoes; of the others none is among the best."""
+
+
+def weighed(sums: Array, weights: Array) -> Array:
+    """Scores of sums of shares; a weight never does harm."""
+    return np.where(sums < 0, sums / weights, sums * weights)
+
+
+def unweighed(scores: Array, weights: Array) -> Array:
+    """The sums of shares that give these scores."""
+    return np.where(scores < 0, scores * weights, scores / weights)
+
+
+class Echoes:
+    """Those of a view that give way for a question. `share` is what they lose of their sums."""
+
+    def __init__(self, view: View, query: Query, sums: Array, weights: Array) -> None:
+        """`sums` are those of the other shares."""
+        kind = view.column["echo"]
+        self.share = np.where(kind == UNANSWERED, SAYS_NOTHING, 0.0)
+        self._view, self._query, self._sums, self._weights = view, query, sums, weights
+        self._giving: dict[int, Echo] = {}
+        (echoes,) = np.nonzero((kind == ECHO) | (kind == EXTRACTED))
+        self._best = echoes[np.argsort(-sums[echoes], kind="stable")][:LOOKED_AT]
+
+    @property
+    def rows(self) -> list[int]:
+        """Those that may be among the best."""
+        rows: list[int] = self._view.column["row"][self._best].tolist()
+        return rows
+
+    def give_way(self, sources: Mapping[int, Echo]) -> None:
+        """Put them behind what they repeat."""
+        asked = frozenset(stems(self._query.terms)) if len(self._best) else frozenset()
+        row = self._view.column["row"]
+        # The older first: an echo may be the source of another.
+        for position in self._best[np.argsort(row[self._best])].tolist():
+            echo = sources.get(int(row[position]), Echo(()))
+            if asked.isdisjoint(echo.adds):  # else what is asked for is its own
+                self._put_behind(position, echo)
+
+    def _put_behind(self, position: int, echo: Echo) -> None:
+        sources = self._view.positions(echo.sources)
+        if not len(sources):
+            if self._view.column["echo"][position] == ECHO:
+                self.share[position] = WITHOUT_SOURCE
+            return
+        self._giving[position] = echo
+        scores = weighed((self._sums + self.share)[sources], self._weights[sources])
+        least = float(scores.max()) - BEHIND
+        weight = float(self._weights[position])
+        allowed = least / weight if least >= 0 else least * weight
+        self.share[position] = min(0.0, allowed - float(self._sums[position]))
+
+    def sources(self, relevant: Flags) -> list[int]:
+        """Rows of what the relevant echoes give way to."""
+        giving = (echo for position, echo in self._giving.items() if relevant[position])
+        return [row for echo in giving for row in echo.sources]
+
+    def told_by_sources(self) -> list[int]:
+        """Extracted facts whose messages stand where they would: they take no place."""
+        kind = self._view.column["echo"]
+        return [position for position in self._giving if kind[position] == EXTRACTED]
+
+    def of(self, position: int) -> Echo | None:
+        """The echo at a position, if it gives way."""
+        return self._giving.get(position)
+
+
+class ResultList:
+    """What a list of results has, as it grows: an echo has a place in it only if it adds to it."""
+
+    def __init__(self) -> None:
+        self._listed: set[int] = set()
+        self._echoed: set[int] = set()
+
+    def lists(self, row: int, echo: Echo | None) -> bool:
+        """Whether a row is worth a place; of the echoes that add something, one a source."""
+        if echo is not None:
+            if not self._repeated(echo).isdisjoint(echo.sources):
+                return False
+            self._echoed.update(echo.sources)
+        self._listed.add(row)
+        return True
+
+    def _repeated(self, echo: Echo) -> set[int]:
+        return self._echoed if echo.adds else self._echoed | self._listed
+
+
+ANSWERS = 0.5
+"""How much of the question a fact covers by itself that answers it,"""
+NEAR = 0.15
+"""or how far its cosine lies above the least, of the nearest one if one asks about oneself."""
+SAME = 0.95
+"""A message of that cosine asks what is asked; else one of all of its words, and hardly more."""
+MORE = 1.25
+MOST = 3
+"""So many facts are lifted, those first that are most like the question."""
+APART = 0.01
+"""How far above what they stand above, in the sum of shares."""
+
+
+class Standing:
+    """What facts under keys gain or lose in a search: `share`, beside the other `sums`."""
+
+    def __init__(self, view: View, sums: Array, weights: Array) -> None:
+        self._view, self._sums, self._weights = view, sums, weights
+        self.share = np.zeros(view.size)
+        extracted = view.column["echo"] == EXTRACTED  # their messages stand where they would
+        named = np.flatnonzero((view.column["topic"] >= 0) & ~extracted)
+        users = view.column["scope"][named] == view.names.scopes.of("user")
+        self._own, self._shared = named[users], named[~users]
+
+    def give_way(self, relevant: Flags) -> None:
+        """Put shared facts under keys of the user's behind his own, which are then relevant."""
+        topic = self._view.column["topic"]
+        claiming = self._shared[np.isin(topic[self._shared], topic[self._own])]
+        if not len(claiming):
+            return
+        of_users = self._view.names.topics.each(is_users).astype(bool)
+        for position in claiming[of_users[topic[claiming]] & relevant[claiming]].tolist():
+            own = self._own[topic[self._own] == topic[position]]
+            relevant[own] = True
+            least = min(map(self._score, own.tolist())) - APART
+            self._put(position, min(self._score(position), least))
+
+    def lift(self, query: Query, wording: Wording, like: Likeness, min_score: float) -> None:
+        """Put the user's facts that answer above chat that has no more of the question."""
+        if query.window is not None or not len(self._own):
+            return
+        answering = self._answering(query, wording, like, min_score)
+        best = answering[np.argsort(-like.own[answering], kind="stable")][:MOST]
+        rivals = self._view.column["spoken"].copy()
+        tells_more = ~_says_nothing(self._view, query, wording, like) if len(best) else rivals
+        for position in best[::-1].tolist():
+            beside = rivals & ~(tells_more & (wording.covers > wording.covers[position]))
+            highest = float(self._scores()[beside].max(initial=-np.inf)) + APART
+            if highest > self._score(position):
+                self._put(position, highest)
+                rivals[position] = True  # what answers better stands above it
+
+    def _answering(
+        self, query: Query, wording: Wording, like: Likeness, min_score: float
+    ) -> Positions:
+        answers: Flags = wording.covers[self._own] >= ANSWERS
+        if query.of_oneself:
+            near = like.meaning[self._own]
+            answers |= (near >= min_score + NEAR) & (near == near.max())
+        return np.asarray(self._own[answers])
+
+    def _scores(self) -> Array:
+        return weighed(self._sums + self.share, self._weights)
+
+    def _score(self, position: int) -> float:
+        total = self._sums[position] + self.share[position]
+        return float(weighed(total, self._weights[position]))
+
+    def _put(self, position: int, score: float) -> None:
+        """Give it this score."""
+        weight = float(self._weights[position])
+        wanted = score / weight if score >= 0 else score * weight
+        self.share[position] = wanted - float(self._sums[position])
+
+
+def _says_nothing(view: View, query: Query, wording: Wording, like: Likeness) -> Flags:
+    """Of what somebody asks about himself: models' words, and the question asked before."""
+    if not query.of_oneself:
+        return np.zeros(view.size, bool)
+    in_words = (wording.covers >= SAME) & (view.column["length"] <= MORE * len(query.text))
+    return np.asarray(view.column["machine"] | (like.meaning >= SAME) | in_words)
+
+
+NEW_SESSION, SURE, SPREAD = 0.2, 10, 20
+"""From the 11th place to the 20th, what a session gains that has no place before."""
+AHEAD = 100
+"""So many of the best are put into order at once; the others when somebody asks for them."""
+
+
+def in_order(scores: Array, relevant: Positions, column: Mapping[str, Any]) -> Iterator[list[int]]:
+    """The relevant positions in parts, best first; of the same score the older record."""
+    while len(relevant):
+        chosen = relevant
+        if len(relevant) > AHEAD:
+            least = np.partition(scores[relevant], -AHEAD)[-AHEAD]
+            chosen = relevant[scores[relevant] >= least]
+        best = chosen[np.lexsort((column["row"][chosen], -scores[chosen]))].tolist()
+        yield _spread(
+            best,
+            dict(zip(best, scores[best].tolist(), strict=True)),
+            dict(zip(best, column["session"][best].tolist(), strict=True)),
+        )
+        relevant = np.setdiff1d(relevant, chosen)
+
+
+def _spread(
+    order: Sequence[int], scores: Mapping[int, float], sessions: Mapping[int, int]
+) -> list[int]:
+    """Behind the surest places, prefer sessions that have none yet: questions may need several."""
+    chosen, rest = list(order[:SURE]), list(order[SURE:])
+    seen = {sessions[i] for i in chosen}
+    while rest and len(chosen) < SPREAD:
+        ahead = rest[: SPREAD + SURE]
+        best = max(ahead, key=lambda i: scores[i] + NEW_SESSION * (sessions[i] not in seen))
+        rest.remove(best)
+        chosen.append(best)
+        seen.add(sessions[best])
+    return chosen + rest

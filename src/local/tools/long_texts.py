@@ -1,0 +1,185 @@
+"""Tools for long texts: documents are added; they and outputs of tools are read piece by piece."""
+
+from typing import Annotated
+
+import msgspec
+
+from local.memory.intake.documents import Document
+from local.memory.service import MemoryService
+from local.protocol.memories import MAX_TITLE, AddedDocument, check_size
+from local.protocol.tool import ToolOutput
+from local.tools.base import READS, WRITES, Args, MemoryTool
+
+ADD_DOCUMENT_DESCRIPTION = (
+    "Store a document, text or Markdown, so that recall finds what it says; everybody in the "
+    "tenant can find it. Adding it again under the same source replaces it, and changes only what "
+    "is different. For a single fact use remember_fact or save_topic."
+)
+
+
+class AddDocument(Args, frozen=True):
+    content: Annotated[str, msgspec.Meta(min_length=1, description="The document, whole.")]
+    title: Annotated[
+        str,
+        msgspec.Meta(
+            min_length=1, max_length=MAX_TITLE, description="What it is called, e.g. 'User guide'."
+        ),
+    ]
+    source: Annotated[
+        Annotated[str, msgspec.Meta(min_length=1, max_length=1_000)] | None,
+        msgspec.Meta(description="Where it comes from, e.g. a path or URL; else its title."),
+    ] = None
+
+
+async def add_document(memory: MemoryService, args: AddDocument) -> ToolOutput:
+    check_size(args.content)
+    source = args.source or args.title
+    kept = await memory.documents.store(
+        Document(title=args.title, source=source, content=args.content)
+    )
+    return ToolOutput(
+        content=f"Document kept in {_chunks(kept.chunks)}: {kept.added} new, {kept.replaced} "
+        f"replaced, {kept.unchanged} unchanged, {kept.removed} removed.",
+        data=AddedDocument(
+            source=source,
+            chunks=kept.chunks,
+            added=kept.added,
+            replaced=kept.replaced,
+            unchanged=kept.unchanged,
+            removed=kept.removed,
+        ),
+    )
+
+
+def _chunks(count: int) -> str:
+    return "1 chunk" if count == 1 else f"{count} chunks"
+
+
+ADD_DOCUMENT = MemoryTool(
+    name="add_document",
+    title="Add a document",
+    description=ADD_DOCUMENT_DESCRIPTION,
+    annotations=WRITES,
+    args=AddDocument,
+    function=add_document,
+    for_models=False,
+    operation="upsert_memory",
+)
+
+
+READ_TOOL_OUTPUT_DESCRIPTION = (
+    "Read the full output of a tool of which you have only seen a preview. Call this with the key "
+    "that the preview names, e.g. read_tool_output(tool_output_key='tout_5f0c…'), and again with "
+    "offset=next_offset for the piece after."
+)
+PIECE = 8_000
+LARGEST_PIECE = 64_000
+"""Characters; twice as many, in content and data, fit a message even if JSON escapes all."""
+Offset = Annotated[int, msgspec.Meta(ge=0, lt=2**53, description="The first character to read.")]
+Limit = Annotated[
+    int, msgspec.Meta(ge=1, le=LARGEST_PIECE, description="How many characters to read at most.")
+]
+
+
+class ReadToolOutput(Args, frozen=True):
+    tool_output_key: Annotated[
+        str,
+        msgspec.Meta(
+            min_length=1, max_length=100, description="The key, exactly as the preview names it."
+        ),
+    ]
+    offset: Offset = 0
+    limit: Limit = PIECE
+
+
+class OutputPiece(msgspec.Struct, frozen=True, kw_only=True):
+    """`next_offset` is None at the end."""
+
+    tool_output_key: str
+    offset: int
+    total_chars: int
+    next_offset: int | None
+    content: str
+
+
+async def read_tool_output(memory: MemoryService, args: ReadToolOutput) -> ToolOutput:
+    piece = await memory.outputs.read(args.tool_output_key, args.offset, args.limit)
+    more = piece.until < piece.total
+    reads_on = f"offset={piece.until} reads on" if more else "this is the end"
+    return ToolOutput(
+        content=f"{piece.text}\n[Characters {piece.offset} to {piece.until} of {piece.total}; "
+        f"{reads_on}.]",
+        data=OutputPiece(
+            tool_output_key=args.tool_output_key,
+            offset=piece.offset,
+            total_chars=piece.total,
+            next_offset=piece.until if more else None,
+            content=piece.text,
+        ),
+    )
+
+
+READ_TOOL_OUTPUT = MemoryTool(
+    name="read_tool_output",
+    title="Read on in a long output",
+    description=READ_TOOL_OUTPUT_DESCRIPTION,
+    annotations=READS,
+    args=ReadToolOutput,
+    function=read_tool_output,
+)
+
+
+READ_DOCUMENT_DESCRIPTION = (
+    "Read a document that was stored with add_document, by its source, as recall names it. Call it "
+    "again with offset=next_offset for the piece after. To find something in it use recall."
+)
+
+
+class ReadDocument(Args, frozen=True):
+    source: Annotated[
+        str, msgspec.Meta(min_length=1, max_length=1_000, description="Where it comes from.")
+    ]
+    offset: Offset = 0
+    limit: Limit = PIECE
+
+
+class DocumentPiece(msgspec.Struct, frozen=True, kw_only=True):
+    """`next_offset` is None at the end."""
+
+    source: str
+    title: str
+    offset: int
+    total_chars: int
+    next_offset: int | None
+    content: str
+
+
+async def read_document(memory: MemoryService, args: ReadDocument) -> ToolOutput:
+    document = await memory.documents.read(args.source)
+    piece = document.content[args.offset : args.offset + args.limit]
+    until, total = args.offset + len(piece), len(document.content)
+    more = until < total
+    reads_on = f"; offset={until} reads on" if more else ""
+    return ToolOutput(
+        content=f"{piece}\n[Characters {args.offset} to {until} of {total} of "
+        f"{document.title}{reads_on}.]",
+        data=DocumentPiece(
+            source=args.source,
+            title=document.title,
+            offset=args.offset,
+            total_chars=total,
+            next_offset=until if more else None,
+            content=piece,
+        ),
+    )
+
+
+READ_DOCUMENT = MemoryTool(
+    name="read_document",
+    title="Read a document",
+    description=READ_DOCUMENT_DESCRIPTION,
+    annotations=READS,
+    args=ReadDocument,
+    function=read_document,
+    for_models=False,
+)
