@@ -18,7 +18,8 @@ from local.bus.identity import bearer
 from local.bus.streams import turns_stream
 from local.protocol import subjects
 from local.protocol.envelope import DEFAULT_TENANT, decode, encode, new_id, seal
-from local.protocol.payloads import Empty, MemoryStatus, ToolRequest, ToolResult
+from local.protocol.maintenance import MemoryStatus
+from local.protocol.payloads import Empty, ToolRequest, ToolResult
 from local.tenants.credentials import Credentials
 from processes import running_echo, running_stack
 from report import percentile

@@ -21,8 +21,8 @@ from local.ledger.door import Ledger
 from local.ledger.records import EXTRACTED_FROM, NewRecord
 from local.ledger.sqlite.database import Database
 from local.ledger.sqlite.sql import migrations
+from local.protocol.answers import ConsolidationReport
 from local.protocol.envelope import DEFAULT_TENANT, content_id
-from local.protocol.upkeep import ConsolidationReport
 from local.vectors.minilm import MiniLM
 from processes import chroma_dir, data_dir, running_stack
 from report import Figure, milliseconds, percentile, ratio, run

@@ -22,8 +22,8 @@ from accounts import AGENT
 from chat import messages, questions
 from client import request_of
 from local.bus.identity import bearer
-from local.bus.participant import ERROR_CODE, RETRY_AFTER
 from local.protocol import subjects
+from local.protocol.tool_messages import ERROR_CODE, RETRY_AFTER
 from local.tenants.credentials import Credentials, inbox_of
 from processes import child
 

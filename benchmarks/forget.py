@@ -16,8 +16,8 @@ from chat import messages
 from client import USER, Asker, asking, data_of, request_of, seconds
 from fill import fill_index, made_up_vectors, write_records
 from local.ledger.records import NewRecord
+from local.protocol.answers import Receipt
 from local.protocol.envelope import content_id
-from local.protocol.erasure import Receipt
 from local.protocol.memories import RecalledItems
 from local.vectors.minilm import MiniLM
 from processes import chroma_dir, data_dir, running_stack

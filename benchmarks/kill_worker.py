@@ -24,7 +24,7 @@ from local.logs import logging_to
 from local.memory.service import MemoryService
 from local.protocol import subjects
 from local.protocol.envelope import Caller, decode
-from local.protocol.payloads import MemoryStatus
+from local.protocol.maintenance import MemoryStatus
 from local.settings import load_settings
 from local.vectors.minilm import MiniLM
 from processes import environment_of

@@ -12,12 +12,12 @@ import msgspec
 
 from broken import Breaker, random_of
 from client import Asker, asking
-from local.bus.participant import ERROR_CODE
 from local.errors import CODES
 from local.protocol import subjects
 from local.protocol.envelope import decode
+from local.protocol.maintenance import ExportPage
 from local.protocol.payloads import ErrorReply, Json, ToolResult
-from local.protocol.portable import ExportPage
+from local.protocol.tool_messages import ERROR_CODE
 from valid import ARGUMENTS, LINES, OUTPUT_PART, QUERY, RATING, RESULT, SCHEMA, TURN, enveloped
 from wire import Answer, Wire, wired
 

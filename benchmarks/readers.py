@@ -26,16 +26,10 @@ from local.protocol.generation import (
     sender_of,
     source_of,
 )
+from local.protocol.maintenance import ExportRequest, ImportRequest, Reindex
 from local.protocol.messages import messages_of
-from local.protocol.payloads import (
-    ClearSession,
-    Empty,
-    OutputPart,
-    Reindex,
-    ToolRequest,
-    ToolResult,
-)
-from local.protocol.portable import ExportRequest, ImportRequest, stored_line
+from local.protocol.payloads import ClearSession, Empty, OutputPart, ToolRequest, ToolResult
+from local.protocol.portable import stored_line
 from local.protocol.reading import in_utc
 from local.protocol.tool import Tool, ToolOutput
 from local.protocol.tool_messages import SERVICE_ERROR, read_result, read_schema

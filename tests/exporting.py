@@ -13,9 +13,10 @@ from local.ledger.records import NewRecord, Rating, TripletFact
 from local.ledger.sessions import SessionOf
 from local.ledger.transfer import ExportCursor, ExportFilter, Importing
 from local.protocol.answers import Note
+from local.protocol.maintenance import ExportPage, ImportReport
 from local.protocol.memories import Triplet
 from local.protocol.payloads import OutputPart
-from local.protocol.portable import ExportPage, ImportReport, Stored, stored_line
+from local.protocol.portable import Stored, stored_line
 
 IMPORTER = Importing(user=None, agent="cli", at=DAY + timedelta(days=9))
 SESSION = SessionOf(owner="richard", session_id="s1")

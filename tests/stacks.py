@@ -7,7 +7,8 @@ from local.bus.connection import Connection
 from local.client.tools import call_tool
 from local.errors import BusError
 from local.protocol.envelope import Caller, decode
-from local.protocol.payloads import MemoryStatus, ToolResult
+from local.protocol.maintenance import MemoryStatus
+from local.protocol.payloads import ToolResult
 from local.settings import GeneratorSettings, MemorySettings, Settings
 from waiting import eventually
 

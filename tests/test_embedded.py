@@ -18,9 +18,8 @@ import pytest
 from commands import Running
 from local.client import embedded
 from local.client.access import connected
-from local.client.embedded import stack_running, start_stack
+from local.client.embedded import Usage, stack_running, start_stack
 from local.client.tools import call_tool
-from local.client.usage import Usage
 from local.errors import StackNotRunningError, UnwritableError
 from local.runtime import NAME, Runtime, is_alive, is_running, running_url
 from local.settings import BusSettings, Settings, load_settings

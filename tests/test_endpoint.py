@@ -12,7 +12,7 @@ from local.app import Stack, open_stack
 from local.client.maintenance import start_reindex
 from local.client.queries import QueryClient
 from local.client.tools import call_tool
-from local.endpoint import retries
+from local.endpoint import clients
 from local.logs import logging_to
 from local.protocol.payloads import Generation
 from local.settings import GeneratorSettings, Settings
@@ -29,7 +29,7 @@ EMBEDDER = "openai:nomic-embed-text"
 
 @pytest.fixture
 def quick_retries(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(retries, "FIRST_PAUSE", 0.001)
+    monkeypatch.setattr(clients, "FIRST_PAUSE", 0.001)
 
 
 @pytest.fixture

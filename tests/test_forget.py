@@ -17,8 +17,8 @@ from calling import answer, ask, call
 from factories import StartWorker
 from local.app import Stack, open_stack
 from local.bus.connection import connect
-from local.bus.erasure import StreamErasure
 from local.bus.server import EmbeddedServer
+from local.bus.stream_messages import StreamErasure
 from local.bus.streams import ensure_streams, publish_durably, store_dead_letter
 from local.ledger.door import Ledger
 from local.ledger.sqlite.database import Database, SqlConnection

@@ -23,7 +23,8 @@ from local.errors import (
 )
 from local.ledger.sqlite.database import SqlConnection
 from local.protocol.envelope import Caller, decode
-from local.protocol.payloads import MemoryChange, MemoryStatus, ToolCallRecord
+from local.protocol.maintenance import MemoryStatus
+from local.protocol.payloads import MemoryChange, ToolCallRecord
 from local.runtime import running_url
 from local.settings import BusSettings, GeneratorSettings, Settings
 from local.tools.catalog import TOOLS

@@ -28,7 +28,7 @@ from local.backup.schedule import Backups
 from local.bus.connection import Connection
 from local.bus.lease import Serving
 from local.bus.participant import Participant
-from local.bus.settling import turns_stored
+from local.bus.stream_messages import turns_stored
 from local.bus.tool_host import ToolHost
 from local.bus.vector_client import VectorClient
 from local.content_key import KeyOf

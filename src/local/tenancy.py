@@ -14,8 +14,8 @@ import structlog
 
 from local.agents.memory_agent import deliver_turns
 from local.bus.connection import Connection, connect
-from local.bus.erasure import StreamErasure
 from local.bus.identity import Attested
+from local.bus.stream_messages import StreamErasure
 from local.bus.vector_client import VectorClient
 from local.client.tools import Toolbox
 from local.errors import Local2Error

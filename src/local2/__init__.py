@@ -39,14 +39,15 @@ from local.errors import (
 )
 
 if TYPE_CHECKING:
+    from local.client.calls import Topic, Topics
     from local.client.memory import Memory, connect
-    from local.client.topics import Topic, Topics
     from local.library import Caller, Memories, MemoryService, open_memory
     from local.memory.service import SearchResult
     from local.protocol.answers import (
         FoundMemories,
         Hit,
         Note,
+        Receipt,
         RememberedFact,
         SavedMemory,
         SavedTopic,
@@ -56,7 +57,6 @@ if TYPE_CHECKING:
         TopMemory,
     )
     from local.protocol.conversation import IngestReport
-    from local.protocol.erasure import Receipt
     from local.protocol.memories import RecalledItem, RecalledItems, Version
     from local.protocol.payloads import ToolResult
 
@@ -118,13 +118,14 @@ __all__ = [
 
 _LAZY = {
     "local.client.memory": ("Memory", "connect"),
-    "local.client.topics": ("Topic", "Topics"),
+    "local.client.calls": ("Topic", "Topics"),
     "local.library": ("Caller", "Memories", "MemoryService", "open_memory"),
     "local.memory.service": ("SearchResult",),
     "local.protocol.answers": (
         "FoundMemories",
         "Hit",
         "Note",
+        "Receipt",
         "RememberedFact",
         "SavedMemory",
         "SavedTopic",
@@ -134,7 +135,6 @@ _LAZY = {
         "TopMemory",
     ),
     "local.protocol.conversation": ("IngestReport",),
-    "local.protocol.erasure": ("Receipt",),
     "local.protocol.memories": ("RecalledItem", "RecalledItems", "Version"),
     "local.protocol.payloads": ("ToolResult",),
 }

@@ -8,7 +8,7 @@ import pytest
 
 from local.agents.memory_agent import MemoryAgent
 from local.bus.connection import BusMessage, Connection
-from local.bus.dead_letters import letters
+from local.bus.stream_messages import letters
 from local.bus.streams import publish_durably
 from local.client.maintenance import publish_again
 from local.client.queries import QueryClient

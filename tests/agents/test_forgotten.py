@@ -5,7 +5,7 @@ import pytest
 from calling import RICHARD
 from factories import StartGenerator
 from local.bus.connection import Connection
-from local.bus.erasure import StreamErasure
+from local.bus.stream_messages import StreamErasure
 from local.client.queries import QueryClient
 from local.protocol.envelope import Sender
 from stand_ins.ollama_server import OllamaStandIn

@@ -16,7 +16,7 @@ from local.bus.identity import signed
 from local.memory.tenant import Memories, Memory
 from local.memory.upkeep import backlog
 from local.protocol.envelope import Caller, utc_now
-from local.protocol.payloads import MemoryStatus, TasksSetAside
+from local.protocol.maintenance import MemoryStatus, TasksSetAside
 from local.protocol.vectors import VectorItem
 from local.vectors.matrix import FloatMatrix
 from local.vectors.minilm import MiniLM

@@ -7,8 +7,7 @@ import pytest
 
 from calling import RICHARD
 from factories import ConnectBus, StartGenerator
-from local.bus.connection import Connection
-from local.bus.interest import others_hear
+from local.bus.connection import Connection, others_hear
 from local.bus.streams import publish_durably
 from local.bus.tool_host import ToolHost
 from local.client.queries import QueryClient

@@ -9,7 +9,7 @@ import pytest
 from factories import Listen
 from local.bus import streams
 from local.bus.connection import Connection
-from local.bus.dead_letters import letters
+from local.bus.stream_messages import letters
 from local.bus.streams import publish_durably
 from local.client.maintenance import publish_again
 from local.errors import StorageError

@@ -9,7 +9,7 @@ import pytest
 
 from calling import RICHARD
 from local.bus.connection import Connection
-from local.bus.dead_letters import letters
+from local.bus.stream_messages import letters
 from local.bus.streams import publish_durably
 from local.client.tools import Toolbox, call_tool
 from local.errors import MAX_ECHOED, echoed, quoted

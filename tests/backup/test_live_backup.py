@@ -16,16 +16,16 @@ from backups import bring_back, data_dir, generations, rows
 from local.app import Stack, open_stack
 from local.backup import schedule
 from local.backup.schedule import Backups
-from local.bus import settling
+from local.bus import stream_messages
 from local.bus.connection import Connection
-from local.bus.settling import turns_stored
+from local.bus.stream_messages import turns_stored
 from local.bus.streams import publish_durably
 from local.client.maintenance import backup_status, begin_backup
 from local.client.tools import call_tool
 from local.errors import InvalidArgumentsError, OverloadedError, StorageError, VectorError
 from local.memory.intake.intake import Intake
-from local.protocol.backups import BackupReport, BackupRequest
 from local.protocol.envelope import utc_now
+from local.protocol.maintenance import BackupReport, BackupRequest
 from local.settings import Settings
 from stacks import CALLER, all_indexed, contents, in_step, save, search, settings_in
 from turns import GENERATION, turn
@@ -111,7 +111,7 @@ async def test_turns_on_their_way_are_waited_for(
     stack: Stack, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     may_store = asyncio.Event()
-    store_turn, state, looks = Intake.store_turn, settling._state, count()
+    store_turn, state, looks = Intake.store_turn, stream_messages._state, count()
     looked = 0
 
     async def counted(*args: object) -> object:
@@ -124,7 +124,7 @@ async def test_turns_on_their_way_are_waited_for(
         return await store_turn(self, *args)  # type: ignore[arg-type]
 
     monkeypatch.setattr(Intake, "store_turn", late)
-    monkeypatch.setattr(settling, "_state", counted)
+    monkeypatch.setattr(stream_messages, "_state", counted)
     await publish_durably(stack.bus, GENERATION, turn(query="What is the densest metal?"))
     begun = asyncio.create_task(made(stack.bus, tmp_path / "backups"))
     await eventually(lambda: looked > 2)

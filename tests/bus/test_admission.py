@@ -7,14 +7,13 @@ from hypothesis import strategies as st
 
 from local.admission import Admission, is_deeper
 from local.bus.connection import Connection
-from local.bus.participant import RETRY_AFTER
 from local.bus.tool_host import ToolHost
 from local.client.tools import call_tool
 from local.errors import BadRequestError, OverloadedError, TooLargeError
 from local.protocol import subjects
 from local.protocol.envelope import Caller, decode, encode, seal
 from local.protocol.payloads import ToolRequest, ToolResult
-from local.protocol.tool_messages import read_result
+from local.protocol.tool_messages import RETRY_AFTER, read_result
 from local.settings import LimitSettings
 from note_tool import Notes
 

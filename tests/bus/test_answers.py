@@ -7,7 +7,7 @@ import pytest
 
 from local.bus.connection import BusMessage, Connection
 from local.bus.participant import Participant
-from local.client.asking import ask
+from local.client.access import ask
 from local.errors import BusError, InvalidArgumentsError, Local2Error, TooLargeError
 from local.protocol import subjects
 from local.protocol.envelope import decode

@@ -212,7 +212,7 @@ async def test_a_killed_server_comes_back_on_its_port_with_all_subscriptions(
 ) -> None:
     """After many attempts of its clients."""
     monkeypatch.setattr(server_module, "RESTART_DELAY", 0.5)
-    monkeypatch.setattr("local.bus.connecting.RECONNECT_WAIT", 0.01)
+    monkeypatch.setattr("local.bus.nats_client.RECONNECT_WAIT", 0.01)
     async with connect(server.url, name="test") as bus:
 
         async def echo(message: BusMessage) -> None:

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from local.bus.connection import Connection
-from local.bus.dead_letters import drop, letter_at, letters
+from local.bus.stream_messages import drop, letter_at, letters
 from local.bus.streams import count_letters, publish_durably, store_dead_letter, turns_stream
 from local.client.maintenance import publish_again
 from local.errors import MAX_ECHOED, BadRequestError, BusError, InvalidArgumentsError

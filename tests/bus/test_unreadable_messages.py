@@ -3,8 +3,8 @@
 import pytest
 
 from local.bus.connection import BusMessage, Connection
-from local.bus.participant import LONGEST_HEADER
 from local.bus.tool_host import ToolHost
+from local.protocol.tool_messages import LONGEST_HEADER
 from note_tool import Notes
 from wire import NO_RESPONDERS, wired
 

@@ -17,9 +17,9 @@ from local.examination import memory, package
 from local.examination.result import CheckResult
 from local.folder import folder_lock
 from local.opening import open_ledger
+from local.protocol.answers import ConsolidationStatus
 from local.protocol.envelope import utc_now
-from local.protocol.payloads import MemoryStatus
-from local.protocol.upkeep import ConsolidationStatus
+from local.protocol.maintenance import MemoryStatus
 from local.settings import GeneratorSettings, MemorySettings, Settings
 from local.vectors import weights
 from stand_ins.ollama_server import OllamaStandIn

@@ -20,9 +20,9 @@ from local.ledger.sessions import SessionOf
 from local.ledger.sqlite import exports
 from local.ledger.transfer import ExportCursor, ExportFilter
 from local.protocol.envelope import utc_now
+from local.protocol.maintenance import Conflict
 from local.protocol.portable import (
     AuditLine,
-    Conflict,
     FeedbackLine,
     NoteLine,
     OutputLine,

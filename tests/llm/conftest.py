@@ -2,10 +2,10 @@
 
 import pytest
 
-from local.endpoint import retries
+from local.endpoint import clients
 
 
 @pytest.fixture
 def quick_retries(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is sent again is sent at once."""
-    monkeypatch.setattr(retries, "FIRST_PAUSE", 0.001)
+    monkeypatch.setattr(clients, "FIRST_PAUSE", 0.001)

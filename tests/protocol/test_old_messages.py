@@ -14,6 +14,7 @@ import pytest
 
 from local.protocol.envelope import Envelope, decode
 from local.protocol.generation import Reading, read_feedback, read_generation
+from local.protocol.maintenance import MemoryStatus, TasksSetAside
 from local.protocol.payloads import (
     DeadLetter,
     Delta,
@@ -24,10 +25,8 @@ from local.protocol.payloads import (
     FunctionSchema,
     Generation,
     MemoryChange,
-    MemoryStatus,
     OutputPart,
     Query,
-    TasksSetAside,
     ToolCallRecord,
     ToolHints,
     ToolProgress,

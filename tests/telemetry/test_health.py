@@ -16,7 +16,7 @@ from local.bus.server import EmbeddedServer
 from local.ledger.sqlite.database import Database
 from local.memory.tenant import Memories, Memory
 from local.protocol.envelope import decode
-from local.protocol.health import Health, Readiness
+from local.protocol.maintenance import Health, Readiness
 from local.settings import BusSettings
 from stacks import in_step, settings_in
 from waiting import eventually

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import pytest
 
-from local.bus.running_calls import RunningCalls
+from local.bus.tool_host import RunningCalls
 from local.protocol.envelope import Caller
 from tenant_agents import Agent
 from waiting import eventually

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from local.endpoint import retries
+from local.endpoint import clients
 from local.endpoint.address import Endpoint
 from local.errors import VectorError, VectorFaultError
 from local.vectors import openai as adapter
@@ -22,7 +22,7 @@ MODEL = "nomic-embed-text"
 
 @pytest.fixture(autouse=True)
 def quick_retries(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(retries, "FIRST_PAUSE", 0.001)
+    monkeypatch.setattr(clients, "FIRST_PAUSE", 0.001)
 
 
 @pytest.fixture

@@ -4,8 +4,8 @@ from local.backup.schedule import Backups
 from local.bus.connection import BusMessage, Connection
 from local.bus.participant import Participant
 from local.protocol import subjects
-from local.protocol.backups import BackupRequest, BackupStatus
 from local.protocol.envelope import decode
+from local.protocol.maintenance import BackupRequest, BackupStatus
 
 NAME = "archivist"
 

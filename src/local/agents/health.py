@@ -17,8 +17,7 @@ from local.ledger.tasks import TaskKind
 from local.memory.tenant import Memories, Memory
 from local.protocol import subjects
 from local.protocol.envelope import encode, seal, utc_now
-from local.protocol.health import Health, Readiness
-from local.protocol.payloads import MemoryStatus
+from local.protocol.maintenance import Health, MemoryStatus, Readiness
 from local.telemetry import Reading
 
 NAME = "health"

@@ -14,7 +14,8 @@ from local.errors import Local2Error
 from local.memory.tenant import Memories, Memory
 from local.protocol import subjects
 from local.protocol.envelope import Envelope, decode
-from local.protocol.payloads import MemoryStatus, OutputPart, Reindex, ToolResult
+from local.protocol.maintenance import MemoryStatus, Reindex
+from local.protocol.payloads import OutputPart, ToolResult
 from local.protocol.vectors import WorkerReady
 
 NAME = "housekeeper"

@@ -5,14 +5,14 @@ JetStream is the memory's own: on a server with accounts no tenant reads from it
 
 import msgspec
 
-from local.bus import dead_letters
+from local.bus import stream_messages
 from local.bus.connection import BusMessage, Connection
 from local.bus.participant import Participant
 from local.bus.streams import shortened
 from local.memory.tenant import Memories
 from local.protocol import subjects
 from local.protocol.envelope import decode, encode, seal
-from local.protocol.payloads import LetterFound, LetterRequest, StoredLetter
+from local.protocol.maintenance import LetterFound, LetterRequest, StoredLetter
 
 NAME = "letter_keeper"
 ACTION = "dead_letters"
@@ -36,10 +36,10 @@ class LetterKeeper(Participant):
         await self._memories.admitted(caller, ACTION)
         number, tenant = envelope.payload.number, caller.tenant
         if envelope.payload.action == "next":
-            return await dead_letters.next_letter(self.bus, max(number, 1), tenant)
-        stored = await dead_letters.letter_at(self.bus, number, tenant)
+            return await stream_messages.next_letter(self.bus, max(number, 1), tenant)
+        stored = await stream_messages.letter_at(self.bus, number, tenant)
         if envelope.payload.action == "drop":
-            await dead_letters.drop(self.bus, number, tenant)
+            await stream_messages.drop(self.bus, number, tenant)
         return stored
 
     def _fitting(self, answer: LetterFound) -> LetterFound:

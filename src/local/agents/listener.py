@@ -9,8 +9,7 @@ import msgspec
 import structlog
 
 from local.agents.memory_agent import UnreadLog
-from local.bus.connection import BusMessage, Connection
-from local.bus.interest import others_hear
+from local.bus.connection import BusMessage, Connection, others_hear
 from local.bus.outputs import preview_of
 from local.bus.participant import Participant
 from local.errors import Local2Error, NoRespondersError, RequestError

@@ -10,7 +10,7 @@ from local.memory.service import MemoryService
 from local.memory.tenant import Memories
 from local.protocol import subjects
 from local.protocol.envelope import Caller
-from local.protocol.portable import ExportPage, ExportRequest, ImportReport, ImportRequest
+from local.protocol.maintenance import ExportPage, ExportRequest, ImportReport, ImportRequest
 
 NAME = "porter"
 LONGEST_LINE = 32_000_000

@@ -11,8 +11,8 @@ from local.errors import BusError, IndexDamagedError, StorageError, VectorError
 from local.ledger.records import Counts
 from local.ledger.tasks import TaskCounts
 from local.memory.tenant import Memory
-from local.protocol.payloads import MemoryStatus, NextIndex, TasksSetAside
-from local.protocol.upkeep import ConsolidationStatus
+from local.protocol.answers import ConsolidationStatus
+from local.protocol.maintenance import MemoryStatus, NextIndex, TasksSetAside
 from local.protocol.vectors import VectorStatus
 
 PATIENCE = 3.0

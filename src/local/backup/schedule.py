@@ -14,7 +14,7 @@ from local.backup.ledgers import LedgerFile
 from local.backup.sealing import Seal
 from local.backup.taking import Ask, Progress, Taken, take
 from local.errors import BackupError, InvalidArgumentsError, Local2Error, OverloadedError
-from local.protocol.backups import BackupReport, BackupRequest, BackupStatus
+from local.protocol.maintenance import BackupReport, BackupRequest, BackupStatus
 from local.settings import MemorySettings
 
 FAULT = "It failed; the server's log says where."

@@ -1,4 +1,4 @@
-"""The one door to NATS: publish, request, subscribe, drain.
+"""The one door to NATS: publish, request, subscribe, drain, and ask who else hears a subject.
 
 A connection reconnects without end, because the stack outlives its server, and checks the size of
 what it sends, because the server closes a connection that sends too much.
@@ -11,13 +11,13 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+import msgspec
 import nats.errors
 from nats.aio.client import Client
 
-from local.bus.connecting import RefusedError, close_client, open_client
 from local.bus.identity import AUTHORIZATION, Claimed, Identity, bearer
-from local.bus.subscription import BusMessage, Handler, Headers, Subscription
-from local.bus.tool_results import ToolResults
+from local.bus.nats_client import RefusedError, close_client, open_client
+from local.bus.receiving import BusMessage, Handler, Headers, Subscription, ToolResults
 from local.errors import (
     BusError,
     BusTimeoutError,
@@ -36,6 +36,10 @@ HEADER_ROOM = 512
 """Bytes that the NATS protocol adds around headers, estimated generously."""
 
 __all__ = ["BusMessage", "Connection", "Handler", "Headers", "Subscription", "connect"]
+TRACING_SINCE = (2, 11)
+"""Version of nats-server; an older one would deliver the traced message."""
+TRACE_TIMEOUT = 1.0
+"""Seconds. The server answers at once; without an answer the message is assumed to have arrived."""
 
 
 class Connection:
@@ -246,3 +250,47 @@ async def connect(  # noqa: PLR0913 - what a connection needs
         )
     finally:
         await close_client(client)
+
+
+class _TraceEvent(msgspec.Struct, frozen=True, kw_only=True):
+    """One step on a message's way; `type` is `eg` for a delivery (egress)."""
+
+    type: str
+    cid: int = 0
+    queue: str = ""
+
+
+class _Trace(msgspec.Struct, frozen=True, kw_only=True):
+    events: list[_TraceEvent]
+
+
+async def others_hear(bus: Connection, subject: str) -> bool:
+    """Whether a message reaches anybody besides this connection's own plain subscription.
+
+    A listener that subscribes beside those who answer hides the server's "no responders" from
+    whoever asks. With this it learns that nobody answers, and can say so in the server's place. The
+    server traces an empty message without delivering it. True as well if it cannot tell.
+    """
+    version = bus.client.connected_server_version
+    if (version.major, version.minor) < TRACING_SINCE:
+        return True
+    loop = asyncio.get_running_loop()
+    traced: asyncio.Future[bytes] = loop.create_future()
+
+    async def receive(message: BusMessage) -> None:
+        if not traced.done():
+            traced.set_result(message.data)
+
+    inbox = bus.client.new_inbox()
+    subscription = await bus.subscribe(inbox, receive)
+    try:
+        headers = {"Nats-Trace-Dest": inbox, "Nats-Trace-Only": "true"}
+        await bus.publish(subject, b"", headers=headers)
+        data = await asyncio.wait_for(traced, TRACE_TIMEOUT)
+        steps = msgspec.json.decode(data, type=_Trace).events
+    except (TimeoutError, msgspec.DecodeError):
+        return True
+    finally:
+        await subscription.stop(grace=0)
+    own = _TraceEvent(type="eg", cid=bus.client.client_id or 0)
+    return any(step.type != "in" and step != own for step in steps)

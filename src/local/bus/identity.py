@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 import msgspec
 
-from local.bus.subscription import BusMessage, Headers
+from local.bus.receiving import BusMessage, Headers
 from local.errors import ForbiddenError
 from local.protocol.envelope import DEFAULT_TENANT, Caller, Envelope
 from local.protocol.subjects import says_who_asks

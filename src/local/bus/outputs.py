@@ -1,6 +1,7 @@
 """Long tool outputs: the memory stores the whole, and a preview with its key travels on.
 
-The one who has the output whole does this, because the bus may not carry it (decision 0014).
+The one who has the output whole does this, because the bus may not carry it (decision 0014). For a
+client that takes no more than so many characters, a result's data is stored in the same way.
 """
 
 from collections.abc import Awaitable, Callable
@@ -13,7 +14,7 @@ from local.bus.identity import bearer
 from local.errors import BusError, Local2Error
 from local.protocol import subjects
 from local.protocol.envelope import Sender, decode, encode, seal
-from local.protocol.payloads import OutputPart, ToolResult, new_output_key
+from local.protocol.payloads import Json, OutputPart, ToolResult, new_output_key
 
 KEEP_TIMEOUT = 5.0
 """Seconds to wait for the acknowledgement of one part, which a tool's result waits for."""
@@ -25,6 +26,8 @@ HEAD, TAIL = 3 / 8, 1 / 8
 room for the line that says how to read on."""
 
 Store = Callable[[str], Awaitable[str]]
+READS_ON = "read_tool_output"
+"""The tool that reads what was cut; its own results are as long as they were asked to be."""
 
 log = structlog.get_logger()
 
@@ -101,4 +104,28 @@ def preview(content: str, key: str, limit: int) -> str:
     return (
         f"[Output of {len(content)} characters, shortened; {call} reads on.]\n"
         f"{content[:head]}\n[…]\n{content[-tail:]}"
+    )
+
+
+async def fitting(bus: Connection, result: ToolResult, *, caller: Sender, limit: int) -> ToolResult:
+    """The result with neither text nor data of more than `limit` characters.
+
+    The memory keeps what is longer, for the caller; where it cannot, data is left out and text
+    stays.
+    """
+    result = await with_preview(bus, result, caller=caller, limit=limit)
+    if result.data is None:
+        return result
+    data = msgspec.json.encode(result.data).decode()
+    if len(data) <= limit:
+        return result
+    try:
+        key = await store_output(bus, data, caller=caller)
+    except Local2Error as error:
+        log.warning("data_not_kept", characters=len(data), reason=str(error))
+        return msgspec.structs.replace(result, data=None)
+    instead: Json = {"tool_output_key": key, "total_chars": len(data)}
+    how = f'[Its data has {len(data)} characters of JSON; {READS_ON}(tool_output_key="{key}")'
+    return msgspec.structs.replace(
+        result, content=f"{result.content}\n{how} reads it.]", data=instead
     )

@@ -5,7 +5,6 @@ lists it like any other service. See decision 0002 for why nats-py's own service
 """
 
 import asyncio
-import math
 import time
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import AsyncExitStack
@@ -24,23 +23,17 @@ from local.bus.connection import (
     Subscription,
 )
 from local.bus.identity import is_genuine
-from local.bus.observed import observed
+from local.bus.nats_client import observed
 from local.errors import ForbiddenError, Local2Error
 from local.protocol import subjects
 from local.protocol.envelope import encode, new_id, seal, utc_now
 from local.protocol.payloads import ErrorReply, ToolResult
-from local.protocol.tool_messages import SERVICE_ERROR
+from local.protocol.tool_messages import error_headers
 
 STOP_GRACE = 5.0
 """Seconds for requests in progress to finish when a participant stops: most take milliseconds, and
 a stop should not make anybody wait."""
 
-
-ERROR_CODE = "Nats-Service-Error-Code"
-RETRY_AFTER = "Retry-After"
-"""Whole seconds, as in HTTP; the error itself has the fraction."""
-LONGEST_HEADER = 256
-"""Characters of an error message that fit into a header; the answer has the whole message."""
 
 Answer = Callable[[BusMessage], Awaitable[msgspec.Struct]]
 """Makes the payload that answers a request, or raises why there is none."""
@@ -291,16 +284,3 @@ class ServiceAnswer(msgspec.Struct, kw_only=True, omit_defaults=True):
     description: str | None = None
     started: str | None = None
     endpoints: list[EndpointAnswer] | None = None
-
-
-def error_headers(error: ErrorReply) -> Headers:
-    """The headers that say what failed, and when to ask again."""
-    headers = {SERVICE_ERROR: header_value(error.message), ERROR_CODE: str(error.code)}
-    if error.retry_after is not None:
-        headers[RETRY_AFTER] = str(math.ceil(error.retry_after))
-    return headers
-
-
-def header_value(text: str) -> str:
-    """One line of ASCII: some servers drop all headers if one value is anything else."""
-    return " ".join(text.split()).encode("ascii", "replace").decode()[:LONGEST_HEADER]

@@ -1,11 +1,13 @@
 """Puts one Tool on the bus: announces its schema, answers its requests, turns errors into results.
 
 This is the only place where an exception becomes an error result, so that every tool fails in the
-same form.
+same form. Calls that are under way are known here, so that whoever asked can take one back.
 """
 
 import asyncio
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import msgspec
@@ -16,13 +18,19 @@ from local.admission import Admission
 from local.bus.connection import BusMessage, Connection, Headers
 from local.bus.identity import signed
 from local.bus.outputs import with_preview
-from local.bus.participant import Participant, error_headers, header_value
-from local.bus.running_calls import RunningCalls
-from local.errors import DeadlineError, InvalidArgumentsError, Local2Error, TooLargeError
+from local.bus.participant import Participant
+from local.errors import (
+    CancelledCallError,
+    DeadlineError,
+    InvalidArgumentsError,
+    Local2Error,
+    TooLargeError,
+)
 from local.protocol import subjects
 from local.protocol.envelope import Caller, Envelope, decode, encode, header_of, is_past, seal
 from local.protocol.payloads import Json, ToolRequest, ToolResult
 from local.protocol.tool import Tool
+from local.protocol.tool_messages import error_headers, header_value
 from local.settings import TOOL_OUTPUT_LIMIT
 
 FAULT = "The tool failed; the server's log says where."
@@ -222,3 +230,51 @@ def _smaller(result: ToolResult, error: TooLargeError) -> ToolResult:
         return ToolResult.failed(error)
     content = f"{result.content}\n{DATA_LEFT_OUT}"
     return msgspec.structs.replace(result, content=content, data=None)
+
+
+_Key = tuple[str, str | None, str | None, str]
+
+
+class RunningCalls:
+    """Calls by who asked and the id of the request; nobody else can cancel them."""
+
+    def __init__(self) -> None:
+        self._tasks: dict[_Key, asyncio.Task[None]] = {}
+        self._cancelled: set[_Key] = set()
+
+    @contextmanager
+    def cancellable(self, caller: Caller, request_id: str) -> Iterator[None]:
+        """The current task's work, until it is done or cancelled.
+
+        Raises:
+            CancelledCallError: Whoever asked does not want the answer any more.
+        """
+        key, task = _key(caller, request_id), asyncio.current_task()
+        if task is None or not request_id:
+            yield
+            return
+        self._tasks[key] = task
+        try:
+            yield
+        except asyncio.CancelledError:
+            if key not in self._cancelled:
+                raise
+            task.uncancel()
+            raise CancelledCallError(
+                "The call was cancelled by whoever asked.",
+                remedy="What was written before stays; ask again if it is needed.",
+            ) from None
+        finally:
+            self._tasks.pop(key, None)
+            self._cancelled.discard(key)
+
+    def cancel(self, caller: Caller, request_id: str) -> None:
+        """Cancel a call of this caller, if it is under way here."""
+        key = _key(caller, request_id)
+        if (task := self._tasks.get(key)) is not None and key not in self._cancelled:
+            self._cancelled.add(key)
+            task.cancel()
+
+
+def _key(caller: Caller, request_id: str) -> _Key:
+    return caller.tenant, caller.user, caller.agent, request_id

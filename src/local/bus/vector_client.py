@@ -11,7 +11,6 @@ import msgspec
 
 from local.bus.connection import BusMessage, Connection
 from local.bus.identity import signed
-from local.bus.participant import ERROR_CODE
 from local.errors import (
     BusError,
     EmbedderMismatchError,
@@ -22,6 +21,7 @@ from local.errors import (
 from local.protocol import subjects
 from local.protocol.envelope import decode, encode, seal
 from local.protocol.payloads import Empty, ErrorReply
+from local.protocol.tool_messages import ERROR_CODE
 from local.protocol.vectors import (
     TenantOnly,
     VectorCheck,

@@ -10,7 +10,7 @@ from local.cli.output import Output, run_async
 from local.client.maintenance import backup_status, begin_backup
 from local.errors import BackupError, InvalidArgumentsError
 from local.logs import logging_to
-from local.protocol.backups import BackupReport, BackupRequest
+from local.protocol.maintenance import BackupReport, BackupRequest
 from local.settings import Settings
 
 POLL = 0.1

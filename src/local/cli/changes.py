@@ -13,9 +13,7 @@ from local.client import Connection
 from local.client.access import connected
 from local.client.maintenance import memory_status
 from local.errors import BusError
-from local.protocol.envelope import Sender
-from local.protocol.payloads import ToolResult
-from local.protocol.upkeep import (
+from local.protocol.answers import (
     AuditEntry,
     AuditTrail,
     ConsolidationChange,
@@ -23,6 +21,8 @@ from local.protocol.upkeep import (
     NotDone,
     UndoReport,
 )
+from local.protocol.envelope import Sender
+from local.protocol.payloads import ToolResult
 from local.settings import Settings
 
 PATIENCE = 600.0

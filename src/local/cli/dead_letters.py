@@ -14,7 +14,7 @@ from local.client.access import connected
 from local.client.maintenance import drop as drop_letter
 from local.client.maintenance import letter_at, letters, publish_again
 from local.errors import InvalidArgumentsError, RequestError
-from local.protocol.payloads import StoredLetter
+from local.protocol.maintenance import StoredLetter
 from local.settings import Settings
 
 

@@ -17,10 +17,11 @@ from local import __version__
 from local.cli.answers import NAME, Outcome, name_of, progress, report
 from local.cli.output import Output, run_async
 from local.client.access import connected
-from local.client.transfer import export_page
+from local.client.maintenance import export_page
 from local.errors import UnwritableError
 from local.protocol.envelope import Sender, utc_now
-from local.protocol.portable import FORMAT, EndLine, ExportPage, ExportRequest, HeaderLine, Line
+from local.protocol.maintenance import ExportPage, ExportRequest
+from local.protocol.portable import FORMAT, EndLine, HeaderLine, Line
 from local.settings import Settings
 
 STANDARD_OUTPUT = Path("-")

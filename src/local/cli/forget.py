@@ -9,8 +9,8 @@ from local.cli.answers import NAME, answer_on, data_of
 from local.cli.output import FAILED, Output, run_async, shown
 from local.client.access import connected
 from local.errors import InvalidArgumentsError
+from local.protocol.answers import Receipt
 from local.protocol.envelope import Sender
-from local.protocol.erasure import Receipt
 from local.protocol.payloads import Json, ToolResult
 from local.settings import Settings
 

@@ -18,20 +18,11 @@ from local.cli.answers import NAME, Outcome, name_of, progress, report
 from local.cli.export import counted
 from local.cli.output import Output, run_async
 from local.client.access import connected
-from local.client.transfer import import_lines
+from local.client.maintenance import import_lines
 from local.errors import BadRequestError, InvalidArgumentsError, Local2Error
 from local.protocol.envelope import Sender, new_id
-from local.protocol.portable import (
-    FORMAT,
-    LINE_BYTES,
-    LINES,
-    Conflict,
-    EndLine,
-    HeaderLine,
-    ImportReport,
-    ImportRequest,
-    any_line,
-)
+from local.protocol.maintenance import Conflict, ImportReport, ImportRequest
+from local.protocol.portable import FORMAT, LINE_BYTES, LINES, EndLine, HeaderLine, any_line
 from local.settings import Settings
 
 STANDARD_INPUT = Path("-")

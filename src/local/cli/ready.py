@@ -3,7 +3,7 @@
 import sys
 
 from local.cli.output import FAILED, Output, run_async
-from local.client.health import readiness
+from local.client.maintenance import readiness
 from local.settings import Settings
 
 

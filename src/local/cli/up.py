@@ -17,7 +17,7 @@ from rich.markup import escape
 
 from local.app import Stack, open_stack
 from local.cli.output import Output, run_async, shown
-from local.client.usage import Usage
+from local.client.embedded import Usage
 from local.errors import FolderLockedError
 from local.examination.package import check_minilm
 from local.logs import logging_to

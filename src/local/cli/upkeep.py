@@ -14,7 +14,7 @@ from local.errors import VectorError
 from local.examination import examined
 from local.examination.result import Verdict
 from local.logs import logging_to
-from local.protocol.payloads import MemoryStatus
+from local.protocol.maintenance import MemoryStatus
 from local.settings import Settings
 
 MARKS: dict[Verdict, str] = {"ok": "[green]✓[/]", "note": "[yellow]•[/]", "broken": "[red]✗[/]"}

@@ -1,14 +1,50 @@
-"""Connecting to the running stack, with the credentials that the settings name."""
+"""Reaching the running stack: connecting with the credentials of the settings, asking its services.
+
+Services are no tools: they answer with a payload, or with an error, which is raised here.
+"""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import TypeVar
+
+import msgspec
 
 from local.bus.connection import Connection, connect
+from local.bus.identity import bearer
+from local.errors import (
+    BadRequestError,
+    BusError,
+    ForbiddenError,
+    InvalidArgumentsError,
+    Local2Error,
+    OverloadedError,
+    QuotaError,
+    StorageError,
+    TooLargeError,
+)
+from local.protocol.envelope import Sender, decode, encode, seal
+from local.protocol.payloads import ErrorReply
+from local.protocol.tool_messages import ERROR_CODE
 from local.runtime import running_url
 from local.settings import Settings
 from local.tenants.asking import credentials_of
 from local.tenants.credentials import memory_credentials
 from local.tenants.directory import Entries
+
+T = TypeVar("T")
+CLIENT = Sender(agent="client")
+_ERRORS: dict[str, type[Local2Error]] = {
+    error.code: error
+    for error in (
+        BadRequestError,
+        InvalidArgumentsError,
+        ForbiddenError,
+        OverloadedError,
+        QuotaError,
+        StorageError,
+        TooLargeError,
+    )
+}
 
 
 @asynccontextmanager
@@ -37,3 +73,35 @@ async def connected(
     url = running_url(settings)
     async with connect(url, name=name, patience=patience, credentials=credentials) as bus:
         yield bus
+
+
+async def ask(  # noqa: PLR0913 - what a request consists of
+    bus: Connection,
+    subject: str,
+    payload: msgspec.Struct,
+    into: type[T],
+    caller: Sender = CLIENT,
+    *,
+    timeout: float | None = None,  # noqa: ASYNC109 - the caller chooses it
+) -> T:
+    """Ask, and return the payload of the answer.
+
+    Raises:
+        RequestError: What was asked for is refused.
+        BusError: Nobody answers, or not with such a payload.
+    """
+    request = seal(
+        payload,
+        type="request",
+        source=caller.agent or "client",
+        user=caller.user,
+        session_id=caller.session_id,
+    )
+    answer = await bus.request(
+        subject, encode(request), timeout=timeout, headers=bearer(caller.token)
+    )
+    code = (answer.headers or {}).get(ERROR_CODE)
+    if code is None:
+        return decode(answer.data, into).payload
+    problem = decode(answer.data, ErrorReply).payload.message
+    raise _ERRORS.get(code, BusError)(problem)

@@ -1,28 +1,103 @@
-"""One caller's calls of tools: an error is raised as the exception of its code, data is typed."""
+"""One caller's calls of tools, over a connection that follows the stack to another address.
 
-from typing import Any, TypeVar
+An error is raised as the exception of its code, and data is typed. Standing facts are such calls,
+by their keys: `await memory.topics["user.name"]`.
+"""
+
+import asyncio
+from collections.abc import Generator
+from contextlib import AsyncExitStack
+from typing import Any, Self, TypeVar
 
 import msgspec
 
 from local.bus.connection import Connection
-from local.client.following import Following
+from local.client.access import connected
+from local.client.embedded import ensure_stack, is_elsewhere
 from local.client.items import Items
 from local.client.tools import ask_tool
 from local.errors import (
+    BusError,
     StackNotRunningError,
     ToolFailedError,
     UnknownToolError,
     error_of,
     quoted,
 )
+from local.protocol import subjects
+from local.protocol.answers import RecalledTopic, Receipt, SavedTopic
 from local.protocol.envelope import Sender
-from local.protocol.erasure import Receipt
+from local.protocol.memories import Version, Versions
 from local.protocol.payloads import Json, ToolResult
+from local.runtime import running_url
+from local.settings import Settings
+from local.tenants.asking import OwnTokens
 
 ERASING = 3600.0
 """Seconds for an erasure: of a million records it takes minutes."""
-
 T = TypeVar("T")
+
+
+class Following:
+    """A connection to the stack of some settings, while its context lasts."""
+
+    def __init__(self, settings: Settings, *, name: str, user: str | None = None) -> None:
+        self._settings = settings
+        self._name = name
+        self._user = user
+        self._opening = asyncio.Lock()
+        self._connection = AsyncExitStack()
+        self._bus: Connection | None = None
+        self._url = ""
+        self.tokens = OwnTokens(settings.bus)
+
+    async def __aenter__(self) -> Self:
+        await self.bus()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._connection.aclose()
+
+    async def bus(self) -> Connection:
+        """The connection. One that was lost reconnects by itself where the address is the same.
+
+        Where the stack is not elsewhere and none runs, one is started.
+
+        Raises:
+            StackNotRunningError: None runs or starts, or it does not answer.
+            ForbiddenError: It refuses the credentials.
+            ConfigError: The credentials cannot be read.
+        """
+        if self._bus is not None and not self._bus.lost.is_set():
+            return self._bus
+        async with self._opening:
+            if not is_elsewhere(self._settings.bus):
+                await ensure_stack(self._settings)
+            url = running_url(self._settings)
+            if self._bus is None or url != self._url:
+                self._bus = await self._opened()
+                self._url = url
+            return self._bus
+
+    async def has_ended(self) -> bool:
+        """Whether there is no stack any more, or not yet another one.
+
+        Its server outlives it by a moment, and a killed process is there until it is reaped.
+        """
+        if is_elsewhere(self._settings.bus) or self._bus is None:
+            return False
+        try:
+            await self._bus.request(subjects.MEMORY_READY, b"")
+        except BusError:
+            return True
+        return False
+
+    async def _opened(self) -> Connection:
+        await self._connection.aclose()
+        self._bus = None
+        return await self._connection.enter_async_context(
+            connected(self._settings, name=self._name, user=self._user)
+        )
 
 
 class Calls:
@@ -91,3 +166,40 @@ class Calls:
     async def forget(self, **chosen: Any) -> Receipt:
         """Erase what the arguments of the tool choose."""
         return await self.ask(Receipt, "forget", within=max(ERASING, self._timeout), **chosen)
+
+
+class Topics:
+    """The standing facts of a memory."""
+
+    def __init__(self, calls: Calls) -> None:
+        self._calls = calls
+
+    def __getitem__(self, key: str) -> "Topic":
+        return Topic(self._calls, key)
+
+
+class Topic:
+    """A standing fact; awaited, it is the value, or None."""
+
+    def __init__(self, calls: Calls, key: str) -> None:
+        self._calls = calls
+        self.key = key
+
+    def __await__(self) -> Generator[Any, None, str | None]:
+        return self._value().__await__()
+
+    async def _value(self) -> str | None:
+        return (await self._calls.ask(RecalledTopic, "recall_topic", topic=self.key)).content
+
+    async def set(self, value: str) -> SavedTopic:
+        """Make this the value; the one before stays in the history."""
+        return await self._calls.ask(SavedTopic, "save_topic", topic=self.key, content=value)
+
+    async def history(self) -> list[Version]:
+        """Every version, newest first."""
+        found = await self._calls.ask(Versions, "memory_history", topic_or_id=self.key)
+        return found.versions
+
+    async def delete(self) -> Receipt:
+        """Erase it for good, with all its versions."""
+        return await self._calls.forget(topic=self.key)

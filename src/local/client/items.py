@@ -8,8 +8,7 @@ from typing import Self, TypeVar
 import msgspec
 
 from local.bus.connection import Connection
-from local.client.access import connected
-from local.client.asking import ask
+from local.client.access import ask, connected
 from local.client.embedded import stack_running
 from local.home import home_of
 from local.protocol import subjects

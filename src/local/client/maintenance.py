@@ -1,27 +1,41 @@
-"""What an operator does over the bus: status, reindex, backups and dead letters."""
+"""What an operator does over the bus: status, readiness, reindex, letters, backups, transfers."""
 
+import asyncio
 from collections.abc import AsyncIterator
 
 from local.bus.connection import Connection
 from local.bus.streams import publish_durably
-from local.client.asking import ask
+from local.client.access import ask, connected
 from local.errors import BadRequestError, InvalidArgumentsError, quoted
 from local.protocol import subjects
-from local.protocol.backups import BackupRequest, BackupStatus
-from local.protocol.payloads import (
-    Empty,
+from local.protocol.envelope import Sender
+from local.protocol.maintenance import (
+    BackupRequest,
+    BackupStatus,
+    ExportPage,
+    ExportRequest,
+    ImportReport,
+    ImportRequest,
     LetterAction,
     LetterFound,
     LetterRequest,
     MemoryStatus,
+    Readiness,
     Reindex,
     StoredLetter,
 )
+from local.protocol.payloads import Empty
+from local.settings import Settings
+from local.tenants.directory import Entries
 
 RETRIED_SUBJECTS = frozenset({subjects.RESPONSE_GENERATION, subjects.RESPONSE_FEEDBACK})
 """Only these become memories, so publishing any other message again would change nothing."""
 REINDEX_TIMEOUT = 60.0
 """Seconds for the answer to a reindex, which comes once the index has been emptied."""
+READY_PATIENCE = 2.0
+"""Seconds to wait for a server; one that runs answers at once."""
+PAGE_PATIENCE = 60.0
+"""Seconds for a page, which may wait behind other work."""
 
 
 async def letters(bus: Connection) -> AsyncIterator[StoredLetter]:
@@ -116,3 +130,43 @@ async def begin_backup(bus: Connection, request: BackupRequest) -> BackupStatus:
 async def backup_status(bus: Connection) -> BackupStatus:
     """How far the one under way is, and what became of the one before."""
     return await begin_backup(bus, BackupRequest())
+
+
+async def readiness(settings: Settings) -> Readiness:
+    """Whether the stack serves everybody; where there are accounts, each tenant.
+
+    Raises:
+        BusError: No stack answers.
+        ForbiddenError: It refuses the credentials.
+        ConfigError: The accounts cannot be read.
+    """
+    entries = Entries.read(settings.bus.accounts)
+    asked = [subjects.MEMORY_READY]
+    if entries is not None:
+        asked = [subjects.from_tenant(name, subjects.MEMORY_READY) for name in entries.tenants]
+    async with connected(settings, name="cli", patience=READY_PATIENCE, operator=True) as bus:
+        answers = await asyncio.gather(*(ask(bus, one, Empty(), Readiness) for one in asked))
+    reasons = [reason for answer in answers for reason in answer.reasons]
+    return Readiness(ready=all(answer.ready for answer in answers), reasons=reasons)
+
+
+async def export_page(bus: Connection, wanted: ExportRequest, caller: Sender) -> ExportPage:
+    """The next page of an export.
+
+    Raises:
+        InvalidArgumentsError: The scope needs an identity that the caller lacks.
+        BusError: Nobody answers, or not with a page.
+    """
+    return await ask(bus, subjects.MEMORY_EXPORT, wanted, ExportPage, caller, timeout=PAGE_PATIENCE)
+
+
+async def import_lines(bus: Connection, wanted: ImportRequest, caller: Sender) -> ImportReport:
+    """Have lines stored, all or none.
+
+    Raises:
+        BadRequestError: A line was refused.
+        BusError: Nobody answers, or nothing could be stored.
+    """
+    return await ask(
+        bus, subjects.MEMORY_IMPORT, wanted, ImportReport, caller, timeout=PAGE_PATIENCE
+    )

@@ -13,16 +13,15 @@ import structlog
 
 from local.bus.identity import bearer
 from local.bus.streams import publish_durably
-from local.client.calls import Calls
+from local.client.calls import Calls, Following, Topics
 from local.client.embedded import stack_running
-from local.client.following import Following
 from local.client.items import Items
-from local.client.topics import Topics
 from local.home import home_of
 from local.logs import logging_to
 from local.protocol import subjects
 from local.protocol.answers import (
     FoundMemories,
+    Receipt,
     RememberedFact,
     SavedMemory,
     SessionContent,
@@ -31,7 +30,6 @@ from local.protocol.answers import (
 )
 from local.protocol.conversation import IngestReport
 from local.protocol.envelope import Sender, encode, seal
-from local.protocol.erasure import Receipt
 from local.protocol.memories import (
     Durability,
     MemoryType,

@@ -1,12 +1,12 @@
-"""Tools as their callers see them: which ones are on the bus, and how to call one.
+"""Tools as their callers see them: which are on the bus, how to call one, how far a call is.
 
 Tools are known from their announcements on `tool.schema` only, so that a tool of any team can join
-at any time.
+at any time. Whoever gives a call up says so, and the tool ends it.
 """
 
 import asyncio
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
 from datetime import timedelta
 from typing import Any, Self
 
@@ -15,12 +15,12 @@ import structlog
 
 from local.bus.connection import BusMessage, Connection, Subscription
 from local.bus.identity import bearer, is_genuine
-from local.client.under_way import OnProgress, hearing, take_back
 from local.errors import (
     BadRequestError,
     BusTimeoutError,
     Local2Error,
     NoRespondersError,
+    RequestError,
     UnknownToolError,
     quoted,
 )
@@ -29,14 +29,16 @@ from local.protocol.envelope import (
     DEFAULT_TENANT,
     Envelope,
     Sender,
+    decode,
     encode,
     header_of,
     seal,
     utc_now,
 )
-from local.protocol.payloads import Empty, Json, ToolRequest, ToolResult, ToolSchema
+from local.protocol.payloads import Empty, Json, ToolProgress, ToolRequest, ToolResult, ToolSchema
 from local.protocol.tool_messages import read_schema
 
+OnProgress = Callable[[ToolProgress], Awaitable[None]]
 MOST_TOOLS = 10_000
 """Names; a flood of announcements must not fill the process. At this limit only the memory's own
 tools and known ones are still accepted."""
@@ -47,6 +49,44 @@ QUIET = 0.2
 once, or within `tool_host.ASKED_TOGETHER`."""
 SETTLED_AFTER = 2.0
 """Seconds to wait for announcements at most, since new tools may go on coming."""
+
+
+@asynccontextmanager
+async def hearing(
+    bus: Connection, tool: str, request_id: str, on_progress: OnProgress | None
+) -> AsyncIterator[None]:
+    """Hear how far a call is, in the order in which the tool says it; with None, nothing."""
+    if on_progress is None:
+        yield
+        return
+
+    async def receive(message: BusMessage) -> None:
+        with suppress(RequestError):
+            said = decode(message.data, ToolProgress)
+            if said.correlation_id == request_id:
+                await on_progress(said.payload)
+
+    subscription = await bus.subscribe(subjects.tool_progress(tool), receive, limit=1)
+    try:
+        yield
+    finally:
+        await subscription.stop(grace=1.0)
+
+
+async def take_back(bus: Connection, tool: str, request: Envelope[Any], caller: Sender) -> None:
+    """Say that the answer is not wanted any more; nobody replies to it."""
+    cancel = seal(
+        Empty(),
+        type="cancel",
+        source=request.source,
+        user=request.user,
+        session_id=request.session_id,
+        correlation_id=request.id,
+    )
+    with suppress(Local2Error):
+        subject = subjects.tool_cancel(tool)
+        await bus.publish(subject, encode(cancel), headers=bearer(caller.token))
+
 
 log = structlog.get_logger()
 

@@ -5,10 +5,9 @@ from collections.abc import Sequence
 from local.examination.result import CheckResult, Verdict
 from local.ledger.records import Counts
 from local.ledger.tasks import TaskCounts
-from local.protocol.backups import BackupStatus
+from local.protocol.answers import ConsolidationStatus
 from local.protocol.envelope import utc_now
-from local.protocol.payloads import MemoryStatus, NextIndex, TasksSetAside
-from local.protocol.upkeep import ConsolidationStatus
+from local.protocol.maintenance import BackupStatus, MemoryStatus, NextIndex, TasksSetAside
 from local.settings import MemorySettings
 
 BACKUP = "backups"

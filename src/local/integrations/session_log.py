@@ -15,9 +15,9 @@ import structlog
 from local.client.items import Items
 from local.client.memory import Memory
 from local.errors import ForbiddenError
+from local.protocol.answers import Receipt
 from local.protocol.conversation import IngestReport
 from local.protocol.envelope import new_id
-from local.protocol.erasure import Receipt
 from local.protocol.items import ItemKey, ItemPut, StoredItem, check_size
 from local.protocol.payloads import Json
 

@@ -5,9 +5,9 @@ from datetime import datetime
 import msgspec
 
 from local.ledger.search import Place
+from local.protocol.answers import ChangeAction
 from local.protocol.memories import Durability, Owning, SourceClass
 from local.protocol.payloads import Json
-from local.protocol.upkeep import ChangeAction
 
 LONGEST = 2_000
 """Characters of a fact that is compared with others."""

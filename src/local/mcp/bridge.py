@@ -2,9 +2,8 @@
 
 from collections.abc import Awaitable, Callable
 
-from local.client.outputs import READS_ON, fitting
-from local.client.tools import call_tool
-from local.client.under_way import OnProgress
+from local.client import READS_ON, fitting
+from local.client.tools import OnProgress, call_tool
 from local.errors import BusError, Local2Error, UnknownToolError, error_of, quoted
 from local.mcp.link import Link, Reached
 from local.mcp.profiles import profile_of

@@ -6,9 +6,9 @@ from local.ledger.records import TENANT_OWNED
 from local.ledger.upkeep import Actor, AuditRow
 from local.memory.changes import Changes
 from local.memory.scopes import owns
+from local.protocol.answers import AuditEntry, AuditTrail, NotDone, UndoReport
 from local.protocol.envelope import Caller
 from local.protocol.memories import By
-from local.protocol.upkeep import AuditEntry, AuditTrail, NotDone, UndoReport
 
 TOGETHER = 100
 """Changes that are undone in one transaction."""

@@ -22,8 +22,8 @@ from local.memory.recall.statements import forget_texts
 from local.memory.scopes import how_to_send
 from local.memory.upkeep.backlog import Backlog
 from local.memory.vectors import Vectors
+from local.protocol.answers import ErasureCheck, Receipt
 from local.protocol.envelope import Caller, Sender
-from local.protocol.erasure import ErasureCheck, Receipt
 
 REMOVED = 512
 """Vectors removed from the index in one request."""

@@ -14,8 +14,9 @@ from local.ledger.transfer import ExportCursor, ExportFilter, Importing
 from local.memory.scopes import owner_in
 from local.memory.upkeep.backlog import Backlog
 from local.protocol.envelope import Caller
+from local.protocol.maintenance import ExportPage, ExportRequest, ImportReport
 from local.protocol.memories import Kind, Owning
-from local.protocol.portable import ExportPage, ExportRequest, ImportReport, stored_line
+from local.protocol.portable import stored_line
 
 OF_SCOPE: dict[Owning, tuple[Owning, ...]] = {
     "session": ("session",),

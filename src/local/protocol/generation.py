@@ -11,7 +11,7 @@ from typing import Any, Final, Generic, TypeVar
 import msgspec
 
 from local.errors import CODES, BadRequestError, ErrorCode
-from local.protocol.calls import read_calls
+from local.protocol.conversation import read_calls
 from local.protocol.envelope import Envelope, Sender, json_errors
 from local.protocol.payloads import ErrorReply, Feedback, Generation, Json, Query
 from local.protocol.reading import (

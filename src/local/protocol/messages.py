@@ -11,8 +11,7 @@ from typing import Annotated, Any, NamedTuple, Self
 import msgspec
 
 from local.errors import InvalidArgumentsError, echoed
-from local.protocol.calls import UNNAMED, read_calls
-from local.protocol.conversation import ConversationMessage
+from local.protocol.conversation import UNNAMED, ConversationMessage, read_calls
 from local.protocol.envelope import Name
 from local.protocol.payloads import Json, ToolCallRecord
 from local.protocol.reading import TIME_RULE, as_text, bounded, in_utc, text_of, written_time

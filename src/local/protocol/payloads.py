@@ -4,14 +4,12 @@ New fields need defaults, so that older bytes still decode.
 """
 
 import secrets
-from datetime import datetime
 from typing import Annotated, Any, Generic, Literal, TypeVar
 
 import msgspec
 
 from local.errors import ErrorCode, Local2Error
 from local.protocol.envelope import Name
-from local.protocol.upkeep import ConsolidationStatus
 
 A = TypeVar("A")
 
@@ -224,30 +222,6 @@ class DeadLetter(msgspec.Struct, kw_only=True):
     user: str | None = None
 
 
-class StoredLetter(msgspec.Struct, frozen=True, kw_only=True):
-    """A dead letter, with its number in the stream."""
-
-    sequence: int
-    at: datetime
-    letter: DeadLetter
-
-
-LetterAction = Literal["next", "show", "drop"]
-
-
-class LetterRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """`memory.dead_letters`: one letter, the next from a number on, or one to be dropped."""
-
-    action: LetterAction = "next"
-    number: int = 1
-
-
-class LetterFound(msgspec.Struct, frozen=True, kw_only=True):
-    """The letter that was asked for, or dropped; None where there is no next one."""
-
-    found: StoredLetter | None = None
-
-
 class MemoryChange(msgspec.Struct, kw_only=True, omit_defaults=True):
     """`memory.saved`, `memory.superseded`, …: ids and kinds, never content.
 
@@ -261,54 +235,3 @@ class MemoryChange(msgspec.Struct, kw_only=True, omit_defaults=True):
     memory_type: str | None = None
     sources: list[str] = []
     why: str | None = None
-
-
-class Reindex(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """`memory.reindex`: with the embedder that serves, or another one beside it, then instead."""
-
-    embedder: str | None = None
-
-
-class NextIndex(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """An index of another embedder that is filled to take the place of the one that serves."""
-
-    embedder: str
-    waiting: int
-    problem: str | None = None
-
-
-class TasksSetAside(msgspec.Struct, kw_only=True):
-    """Tasks of one kind that failed again and again, and the first different reasons."""
-
-    kind: str
-    aside: int
-    errors: list[str] = []
-
-
-class MemoryStatus(msgspec.Struct, kw_only=True):
-    """The answer to `memory.status`: whether ledger and index agree.
-
-    `vectors_available`: searches use the meaning, over everything that is indexed. `dead_letters`:
-    the number of messages that could not be read. `waiting_since`: while records wait to be
-    indexed, when the last one was, or when the first of them was written. `turns_problem`: why
-    JetStream stores no turns, and what to do. `unread`: messages in which no facts have been looked
-    for yet. `set_aside`: the tasks that are not tried again until the next start. `consolidation`:
-    the last one, None before the first. `next`: the index of another embedder.
-    `to_anonymise`: retired records whose time has come.
-    """
-
-    records: int
-    indexed: int
-    waiting: int
-    vectors_available: bool
-    in_index: int | None = None
-    embedder: str | None = None
-    problem: str | None = None
-    dead_letters: int = 0
-    waiting_since: datetime | None = None
-    turns_problem: str | None = None
-    unread: int = 0
-    set_aside: list[TasksSetAside] = []
-    consolidation: ConsolidationStatus | None = None
-    next: NextIndex | None = None
-    to_anonymise: int = 0

@@ -6,6 +6,7 @@ envelope or `ok`, have its content under another name, or be a value, a text or 
 `docs/protocol.md` lists what is understood.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -37,6 +38,11 @@ FAILURE_KEYS = ("isError", "is_error")
 """How MCP, and those who follow it, mark the result of a tool that failed."""
 SERVICE_ERROR = "Nats-Service-Error"
 """The header that NATS services use to report a failure."""
+ERROR_CODE = "Nats-Service-Error-Code"
+RETRY_AFTER = "Retry-After"
+"""Whole seconds, as in HTTP; the error itself has the fraction."""
+LONGEST_HEADER = 256
+"""Characters of an error message that fit into a header; the answer has the whole message."""
 CORRELATION = ("correlation_id", "session_id", "query_id")
 """What some tools put into the payload instead of the envelope."""
 _TYPES = {
@@ -218,3 +224,16 @@ def _failed(error: object, content: str) -> ToolResult:
     return ToolResult(
         ok=False, content=content or f"Error ({reply.code}): {reply.message}", error=reply
     )
+
+
+def error_headers(error: ErrorReply) -> dict[str, str]:
+    """The headers that say what failed, and when to ask again."""
+    headers = {SERVICE_ERROR: header_value(error.message), ERROR_CODE: str(error.code)}
+    if error.retry_after is not None:
+        headers[RETRY_AFTER] = str(math.ceil(error.retry_after))
+    return headers
+
+
+def header_value(text: str) -> str:
+    """One line of ASCII: some servers drop all headers if one value is anything else."""
+    return " ".join(text.split()).encode("ascii", "replace").decode()[:LONGEST_HEADER]

@@ -8,10 +8,15 @@ import msgspec
 from local.ledger.upkeep import Change
 from local.memory.service import MemoryService
 from local.memory.upkeep.consolidation import Consolidated
+from local.protocol.answers import (
+    AuditEntry,
+    ConsolidationChange,
+    ConsolidationReport,
+    Receipt,
+    UndoReport,
+)
 from local.protocol.envelope import Name
-from local.protocol.erasure import Receipt
 from local.protocol.tool import ToolOutput
-from local.protocol.upkeep import AuditEntry, ConsolidationChange, ConsolidationReport, UndoReport
 from local.tools.base import DATA_BYTES, ERASES, READS, WRITES, Args, MemoryTool, shortened
 
 CONSOLIDATE_DESCRIPTION = (

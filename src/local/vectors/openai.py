@@ -6,9 +6,8 @@ import binascii
 import msgspec
 import numpy as np
 
-from local.endpoint.address import Endpoint
+from local.endpoint.address import Endpoint, is_too_large, unreadable
 from local.endpoint.clients import EndpointClient
-from local.endpoint.failures import is_too_large, unreadable
 from local.errors import EndpointError, VectorError, VectorFaultError
 from local.vectors.known_models import KnownModel, known
 from local.vectors.matrix import FloatMatrix, unit_rows

@@ -204,7 +204,7 @@ def export(  # noqa: PLR0913, PLR0917 - one parameter an option
     """Write everything that is remembered to a file: a backup, or a move."""
     with command(context.obj, json=json) as (settings, output):
         from local.cli.export import export as run
-        from local.protocol.portable import ExportRequest
+        from local.protocol.maintenance import ExportRequest
 
         caller = Sender(agent=agent, user=user, session_id=session)
         run(settings, output, file, ExportRequest(scope=scope, vectors=vectors), caller)

@@ -13,12 +13,12 @@ from local.ledger.sqlite.rows import TenantRows, record_of
 from local.ledger.sqlite.working_sets import place_word
 from local.ledger.transfer import ExportCursor, ExportFilter
 from local.protocol.items import NOTHING, path_of
+from local.protocol.maintenance import ExportPage
 from local.protocol.portable import (
     LINE_BYTES,
     SECTIONS,
     AccessLine,
     AuditLine,
-    ExportPage,
     FeedbackLine,
     ItemLine,
     Line,

@@ -16,12 +16,11 @@ from local.ledger.sqlite.rows import Cause, RecordRows, TenantRows, record_of
 from local.ledger.sqlite.tombstones import Tombstones
 from local.ledger.transfer import Importing
 from local.protocol.items import NOTHING, path_text
+from local.protocol.maintenance import Conflict, ImportReport
 from local.protocol.portable import (
     AccessLine,
     AuditLine,
-    Conflict,
     FeedbackLine,
-    ImportReport,
     ItemLine,
     Line,
     NoteLine,

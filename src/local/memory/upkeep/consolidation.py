@@ -20,8 +20,8 @@ from local.memory.changes import Changes
 from local.memory.upkeep.access import AccessLog
 from local.memory.upkeep.planning import Planner, rest
 from local.memory.upkeep.supersession import Judge
+from local.protocol.answers import ConsolidationStatus, LeftAlone, NotDone
 from local.protocol.envelope import new_id
-from local.protocol.upkeep import ConsolidationStatus, LeftAlone, NotDone
 from local.settings import MemorySettings
 
 NAME = "consolidation"

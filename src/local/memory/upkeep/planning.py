@@ -15,7 +15,7 @@ from local.ledger.upkeep import ActiveFact, Change
 from local.memory.upkeep import decisions
 from local.memory.upkeep.decisions import Limits, Survey
 from local.memory.upkeep.supersession import Judge
-from local.protocol.upkeep import LeftAlone
+from local.protocol.answers import LeftAlone
 
 PAGE = 200
 """Facts that are read, and looked at, at once: 3 ms of each."""

@@ -24,7 +24,7 @@ from local.memory.vectors import (
     items_of,
     records_after,
 )
-from local.protocol.payloads import NextIndex
+from local.protocol.maintenance import NextIndex
 from local.protocol.vectors import VectorStatus
 
 log = structlog.get_logger()

@@ -1,4 +1,4 @@
-"""Erasing what JetStream holds of a user or a session: turns on their way, and dead letters.
+"""What JetStream holds of a tenant: letters to read and drop, turns to wait for, all to erase.
 
 The server overwrites a message that is deleted. One that was acknowledged leaves its file with the
 others around it, once none of them waits any more.
@@ -6,29 +6,154 @@ others around it, once none of them waits any more.
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Awaitable, Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
+from typing import TypeVar
 
 import msgspec
 import nats.errors
 import nats.js.errors
-from nats.js.api import RawStreamMsg
+from nats.js.api import RawStreamMsg, StreamState
 
 from local.bus.connection import BusMessage, Connection
 from local.bus.identity import user_of
-from local.bus.settling import turns_stored
 from local.bus.streams import dead_letters_stream, turns_stream
 from local.errors import BadRequestError, BusError, InvalidArgumentsError
 from local.protocol import subjects
 from local.protocol.envelope import Sender, decode, encode, seal
 from local.protocol.generation import sender_of
+from local.protocol.maintenance import StoredLetter
 from local.protocol.payloads import DeadLetter, Empty
 from local.protocol.reading import value_of
 
-SETTLED_WITHIN = 3.0
+T = TypeVar("T")
+SETTLED_WITHIN = 30.0
+"""Seconds: a turn that takes longer fails again and again, and waits for something to be mended."""
+LOOK_EVERY = 0.05
+STORED_BEFORE_ERASING = 3.0
 """Seconds for turns on their way to be stored, before they are erased where they are."""
 _FIELD = re.compile(r'"(user|session_id)"\s*:\s*("(?:[^"\\]|\\.)*")')
 """In what is no JSON, as a message that was cut."""
+
+
+async def letters(bus: Connection, tenant: str) -> AsyncIterator[StoredLetter]:
+    """All letters, oldest first.
+
+    Raises:
+        BusError: The server does not answer, or has no such stream.
+    """
+    sequence = 0
+    while (stored := await next_letter(bus, sequence + 1, tenant)) is not None:
+        sequence = stored.sequence
+        yield stored
+
+
+async def next_letter(bus: Connection, sequence: int, tenant: str) -> StoredLetter | None:
+    """The first letter of this number or a higher one; None if there is none.
+
+    Raises:
+        BusError: The server does not answer, or has no such stream.
+    """
+    try:
+        raw = await _asked(
+            bus.client.jsm().get_msg(
+                dead_letters_stream(tenant),
+                seq=sequence,
+                subject=">",
+                next=True,
+            )
+        )
+    except _NotThereError:
+        return None
+    return _letter(raw)
+
+
+async def letter_at(bus: Connection, sequence: int, tenant: str) -> StoredLetter:
+    """The letter of this number.
+
+    Raises:
+        InvalidArgumentsError: There is none.
+        BusError: The server does not answer.
+    """
+    try:
+        raw = await _asked(bus.client.jsm().get_msg(dead_letters_stream(tenant), seq=sequence))
+    except _NotThereError as error:
+        raise InvalidArgumentsError(
+            f"There is no dead letter {sequence}.", remedy="`local2 dead-letters list` shows them."
+        ) from error
+    return _letter(raw)
+
+
+async def drop(bus: Connection, sequence: int, tenant: str) -> None:
+    """Delete one letter.
+
+    Raises:
+        BusError: The server does not answer.
+    """
+    await _asked(bus.client.jsm().delete_msg(dead_letters_stream(tenant), sequence))
+
+
+class _NotThereError(Exception):
+    """The stream does not exist, or the message is not in it."""
+
+
+async def _asked(request: Awaitable[T]) -> T:
+    """The answer of JetStream, with its errors as ours."""
+    try:
+        return await request
+    except nats.js.errors.NotFoundError as error:
+        raise _NotThereError from error
+    except (nats.js.errors.Error, nats.errors.Error, TimeoutError) as error:
+        raise BusError(f"JetStream does not tell of dead letters: {error!r}.") from error
+
+
+def _letter(raw: RawStreamMsg) -> StoredLetter:
+    data = raw.data or b""
+    try:
+        letter = decode(data, DeadLetter).payload
+    except (BadRequestError, InvalidArgumentsError):
+        letter = DeadLetter(
+            subject=str(raw.subject),
+            reason="This letter itself cannot be read.",
+            message=data.decode("utf-8", "replace"),
+            cut=True,
+        )
+    return StoredLetter(sequence=int(raw.seq or 0), at=raw.time or datetime.now(UTC), letter=letter)
+
+
+async def turns_stored(bus: Connection, *tenants: str, within: float = SETTLED_WITHIN) -> int:
+    """Wait until the ledger has every turn that is in the streams now; how many it has not.
+
+    Later turns are not waited for: under load a stream is never empty.
+
+    Raises:
+        BusError: The server does not answer.
+    """
+    waiting = [await _state(bus, tenant) for tenant in tenants]
+    deadline = asyncio.get_running_loop().time() + within
+    left = 0
+    for tenant, before in zip(tenants, waiting, strict=True):
+        while count := _up_to(before.last_seq, await _state(bus, tenant)):
+            if asyncio.get_running_loop().time() > deadline:
+                break
+            await asyncio.sleep(LOOK_EVERY)
+        left += count
+    return left
+
+
+def _up_to(last: int, state: StreamState) -> int:
+    """How many messages of a stream may be of those up to the last one."""
+    return max(0, min(state.messages, last - state.first_seq + 1))
+
+
+async def _state(bus: Connection, tenant: str) -> StreamState:
+    try:
+        return (await bus.client.jsm().stream_info(turns_stream(tenant))).state
+    except nats.js.errors.NotFoundError:
+        return StreamState(messages=0, bytes=0, first_seq=0, last_seq=0, consumer_count=0)
+    except (nats.js.errors.Error, nats.errors.Error, TimeoutError) as error:
+        raise BusError(f"JetStream does not say what waits to be stored: {error!r}.") from error
 
 
 class StreamErasure:
@@ -48,7 +173,7 @@ class StreamErasure:
         Raises:
             BusError: The server does not answer.
         """
-        return await turns_stored(self._bus, self._tenant, within=SETTLED_WITHIN)
+        return await turns_stored(self._bus, self._tenant, within=STORED_BEFORE_ERASING)
 
     async def count(self, whose: Sender) -> int:
         """How many messages there are of a user, or of one of the user's sessions.
