@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from local.runtime import NAME, Runtime
+from local.home import RUNTIME_FILE, Runtime
 
 PROCESSES = Path("/proc")
 VECTOR_WORKER = b"local.agents.vector_worker"
@@ -33,7 +33,7 @@ def stack_memory(data_dir: Path) -> Memory:
 def main_process(data_dir: Path) -> int | None:
     """The process of the stack on this data folder, as its runtime file has it."""
     with suppress(OSError, msgspec.MsgspecError):
-        return msgspec.json.decode((data_dir / NAME).read_bytes(), type=Runtime).pid
+        return msgspec.json.decode((data_dir / RUNTIME_FILE).read_bytes(), type=Runtime).pid
     return None
 
 

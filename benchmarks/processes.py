@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
 from local.errors import StackNotRunningError
-from local.runtime import running_url
+from local.home import running_url
 from local.settings import Settings, load_settings
 
 ECHO = Path(__file__).parent / "echo.py"

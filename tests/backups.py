@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pyrage
 
+from local.backup.files import with_keys
 from local.backup.generations import BackupFolder, Generation
-from local.backup.ledgers import with_keys
 from local.backup.restoring import Restored, Wish, restore
 from local.backup.sealing import Opener, Seal
 from local.backup.taking import Ask, Progress, Taken, take

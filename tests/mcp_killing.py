@@ -14,7 +14,7 @@ from pathlib import Path
 
 import msgspec
 
-from local.runtime import NAME, Runtime, is_alive
+from local.home import RUNTIME_FILE, Runtime, is_alive
 from waiting import eventually
 
 CLIENT = """
@@ -77,7 +77,9 @@ async def kill_clients(count: int, home: Path) -> None:
     """Kill so many clients; fail if a server, or in the end the stack, stays behind."""
     turn = asyncio.Semaphore(AT_ONCE)
     async with _client(home, "listed"):
-        stack = msgspec.json.decode((home / ".local2" / NAME).read_bytes(), type=Runtime).pid
+        stack = msgspec.json.decode(
+            (home / ".local2" / RUNTIME_FILE).read_bytes(), type=Runtime
+        ).pid
         async with asyncio.TaskGroup() as killing:
             for number in range(count):
                 killing.create_task(_kill(home, STAGES[number % len(STAGES)], turn))

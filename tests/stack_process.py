@@ -11,8 +11,8 @@ from local.agents import stream_keeper
 from local.app import open_stack
 from local.bus import streams
 from local.generator import publication
+from local.home import RUNTIME_FILE, running_url
 from local.logs import logging_to
-from local.runtime import NAME, running_url
 from stacks import settings_in
 from waiting import eventually
 
@@ -45,7 +45,7 @@ class StackProcess:
 @asynccontextmanager
 async def stack_process(folder: Path) -> AsyncIterator[StackProcess]:
     """Start a stack in `folder`; it is stopped at the end, unless it was killed before."""
-    runtime_file = folder / ".local2" / NAME
+    runtime_file = folder / ".local2" / RUNTIME_FILE
     runtime_file.unlink(missing_ok=True)
     process = await asyncio.create_subprocess_exec(
         sys.executable, __file__, folder, stdin=asyncio.subprocess.PIPE

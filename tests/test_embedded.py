@@ -21,7 +21,7 @@ from local.client.access import connected
 from local.client.embedded import Usage, stack_running, start_stack
 from local.client.tools import call_tool
 from local.errors import StackNotRunningError, UnwritableError
-from local.runtime import NAME, Runtime, is_alive, is_running, running_url
+from local.home import RUNTIME_FILE, Runtime, is_alive, is_running, running_url
 from local.settings import BusSettings, Settings, load_settings
 from stacks import CALLER, settings_in
 from waiting import eventually
@@ -49,7 +49,9 @@ def settings(tmp_path: Path) -> Settings:
 
 
 def pid_of(settings: Settings) -> int:
-    runtime = msgspec.json.decode((settings.memory.data_dir / NAME).read_bytes(), type=Runtime)
+    runtime = msgspec.json.decode(
+        (settings.memory.data_dir / RUNTIME_FILE).read_bytes(), type=Runtime
+    )
     return runtime.pid
 
 
@@ -160,7 +162,7 @@ async def test_a_stack_that_was_killed_is_started_again_though_its_file_names_an
         os.kill(stack, signal.SIGKILL)
         await eventually(lambda: not is_running(settings))
         left = msgspec.json.encode(Runtime(url=url, pid=os.getpid()))
-        (settings.memory.data_dir / NAME).write_bytes(left)
+        (settings.memory.data_dir / RUNTIME_FILE).write_bytes(left)
         await eventually(lambda: not answers(url))  # the server ends after its stack
 
         async with stack_running(settings), connected(settings, name="test"):

@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 from local.errors import FolderLockedError, StorageError
-from local.folder import folder_lock
+from local.home import folder_lock
 
 
 def test_a_locked_folder_is_refused_with_its_holder(tmp_path: Path) -> None:
     code = (
-        "import sys; from pathlib import Path; from local.folder import folder_lock\n"
+        "import sys; from pathlib import Path; from local.home import folder_lock\n"
         "with folder_lock(Path(sys.argv[1])): print('locked', flush=True); sys.stdin.read()"
     )
     with subprocess.Popen(

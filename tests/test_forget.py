@@ -22,10 +22,9 @@ from local.bus.stream_messages import StreamErasure
 from local.bus.streams import ensure_streams, publish_durably, store_dead_letter
 from local.ledger.door import Ledger
 from local.ledger.sqlite.database import Database, SqlConnection
-from local.library import Caller
 from local.logs import logging_to
 from local.memory.tenant import Memory
-from local.protocol.envelope import Sender
+from local.protocol.envelope import Caller, Sender
 from local.protocol.payloads import DeadLetter, Json
 from stacks import contents, in_step, recall, search, settings_in, status
 from turns import all_done

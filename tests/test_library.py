@@ -10,12 +10,13 @@ import pytest
 import structlog
 
 import local2
+from local.app import open_memory
 from local.bus.connection import connect
 from local.errors import FolderLockedError, NoRespondersError
-from local.library import Caller, open_memory
+from local.home import running_url
 from local.memory.service import MemoryService
 from local.protocol import subjects
-from local.runtime import running_url
+from local.protocol.envelope import Caller
 from local.settings import load_settings
 from waiting import eventually
 

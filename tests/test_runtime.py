@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from local.errors import StackNotRunningError
-from local.runtime import NAME, Runtime, is_alive, running_url, runtime_file
+from local.home import RUNTIME_FILE, Runtime, is_alive, running_url, runtime_file
 from local.settings import BusSettings, Settings
 from stacks import settings_in
 
@@ -32,13 +32,13 @@ def dead() -> int:
 
 
 def leave(settings: Settings, content: bytes) -> None:
-    (settings.memory.data_dir / NAME).write_bytes(content)
+    (settings.memory.data_dir / RUNTIME_FILE).write_bytes(content)
 
 
 def test_a_running_stack_is_found_by_its_runtime_file(settings: Settings) -> None:
     with runtime_file(settings.memory.data_dir, URL):
         assert running_url(settings) == URL
-        file = settings.memory.data_dir / NAME
+        file = settings.memory.data_dir / RUNTIME_FILE
         assert file.stat().st_mode & 0o077 == 0
     with pytest.raises(StackNotRunningError):
         running_url(settings)

@@ -21,11 +21,11 @@ from local.errors import (
     ModelError,
     StackNotRunningError,
 )
+from local.home import running_url
 from local.ledger.sqlite.database import SqlConnection
 from local.protocol.envelope import Caller, decode
 from local.protocol.maintenance import MemoryStatus
 from local.protocol.payloads import MemoryChange, ToolCallRecord
-from local.runtime import running_url
 from local.settings import BusSettings, GeneratorSettings, Settings
 from local.tools.catalog import TOOLS
 from stacks import CALLER, contents, in_step, recall, save, say, search, settings_in, status

@@ -1,4 +1,7 @@
-"""The composition root: opens everything, wires it together, closes it in the opposite order."""
+"""The composition root: opens everything, wires it together, closes it in the opposite order.
+
+`open_stack` is for commands, `open_memory` for programs that use the memory as a library.
+"""
 
 import asyncio
 import os
@@ -13,17 +16,19 @@ import structlog
 
 from local import telemetry
 from local.admission import Admission
-from local.agents.archivist import Archivist
 from local.agents.health import GAUGES, HealthAgent
-from local.agents.housekeeper import Housekeeper, OutputKeeper
-from local.agents.item_keeper import ItemKeeper
-from local.agents.letter_keeper import LetterKeeper
 from local.agents.listener import Listener
 from local.agents.memory_agent import MemoryAgent, deliver_turns
-from local.agents.porter import Porter
-from local.agents.shared_tools import SharedTools
+from local.agents.services import (
+    Archivist,
+    Housekeeper,
+    ItemKeeper,
+    LetterKeeper,
+    OutputKeeper,
+    Porter,
+)
 from local.agents.stream_keeper import StreamKeeper
-from local.backup.ledgers import with_keys
+from local.backup.files import with_keys
 from local.backup.schedule import Backups
 from local.bus.connection import Connection
 from local.bus.lease import Serving
@@ -33,19 +38,19 @@ from local.bus.tool_host import ToolHost
 from local.bus.vector_client import VectorClient
 from local.content_key import KeyOf
 from local.errors import FolderLockedError
-from local.folder import folder_lock
+from local.home import folder_lock, is_alive, read_runtime, runtime_file
 from local.joining import join
 from local.ledger.quota import Quota
 from local.llm.choice import choose_chat_model
 from local.llm.models import ChatModel
+from local.logs import logging_to
 from local.memory.tenant import Memories, Models
 from local.models import open_models
 from local.opening import content_keys, open_ledgers
 from local.protocol.envelope import utc_now
-from local.runtime import is_alive, read_runtime, runtime_file
-from local.settings import Settings, TelemetrySettings
+from local.settings import Settings, TelemetrySettings, load_settings
 from local.supervisor import Child, supervised
-from local.tenancy import Parts, Tenancy, in_background
+from local.tenancy import Parts, SharedTools, Tenancy, in_background
 from local.tools.catalog import memory_tools
 from local.vectors.config import EXIT_SOFTWARE, WorkerConfig
 
@@ -246,3 +251,28 @@ def _asked_for_room(data_dir: Path, error: FolderLockedError) -> bool:
         os.kill(runtime.pid, SIGTERM)
     log.info("stack_of_clients_ends", pid=runtime.pid)
     return True
+
+
+@asynccontextmanager
+async def open_memory(folder: Path | str = ".") -> AsyncIterator[Memories]:
+    """Open the memory of a folder, made where there is none; `of` a caller it is a MemoryService.
+
+    It is the whole stack but the generator: meanwhile others reach it over the bus. Settings are
+    those of `config` in the folder; logs go to `.local2/logs`, unless the program has configured
+    structlog itself.
+
+    Raises:
+        FolderLockedError: A stack runs on this folder: connect to it (`client.memory.connect`).
+        ConfigError: A file in `config/` or an environment override is wrong.
+        BusError: The NATS server did not start.
+        StorageError: The ledger cannot be opened.
+    """
+    settings = load_settings(home=Path(folder))
+    logs = settings.memory.data_dir / "logs"
+    async with AsyncExitStack() as resources:
+        if not structlog.is_configured():
+            resources.enter_context(logging_to(logs / "library.log"))
+        stack = await resources.enter_async_context(
+            open_stack(settings, log_folder=logs, with_generator=False)
+        )
+        yield stack.memories

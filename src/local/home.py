@@ -1,15 +1,29 @@
-"""Where the memory of whoever asks lies, a project's own or the user's, and who that is.
+"""The home of a memory: which folder it is, who holds its lock, and how its stack is found.
 
-A home holds `.local2/`, `.chroma/` and `config/`, as the current folder does for commands.
+A home holds `.local2/`, `.chroma/` and `config/`, as the current folder does for commands. One
+stack and its children hold the lock on its data folder together: two servers or two clients of
+Chroma on the same files would corrupt them without an error. The stack's server chooses a free
+port by default, so other commands read its address from the runtime file. The password of a
+server of one's own is not in it: commands take that from where the stack took it.
 """
 
+import fcntl
 import getpass
 import os
 import stat
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from local.settings import HOME_VARIABLE
+import msgspec
+
+from local.errors import (
+    FolderLockedError,
+    StackNotRunningError,
+    UnwritableError,
+    without_credentials,
+)
+from local.settings import HOME_VARIABLE, Settings
 
 MARK = ".local2"
 """The folder by which a project's memory is known."""
@@ -64,3 +78,136 @@ def person_of(configured: str | None) -> str:
         return getpass.getuser()
     except (KeyError, OSError):  # a container need not have names
         return "user"
+
+
+PRIVATE = 0o077
+"""The umask of whatever writes into the data folder: nobody else reads what is remembered."""
+
+
+@contextmanager
+def folder_lock(folder: Path) -> Iterator[int]:
+    """Lock the data folder for as long as the context lasts; yields the lock's file descriptor.
+
+    Child processes that inherit the descriptor hold the lock until they are gone, too. So a server
+    that outlives a killed stack never shares its files with a new one.
+
+    Raises:
+        FolderLockedError: Another process holds the folder; the message names it.
+        UnwritableError: The folder cannot be made, or cannot be written to.
+    """
+    path = folder / "lock"
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise UnwritableError(folder, error) from error
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise _locked(folder, path.read_text(encoding="utf-8").strip()) from None
+        try:
+            os.ftruncate(descriptor, 0)
+            os.pwrite(descriptor, str(os.getpid()).encode(), 0)
+        except OSError as error:
+            raise UnwritableError(folder, error) from error
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def _locked(folder: Path, holder: str) -> FolderLockedError:
+    """The error that names who holds the lock, as that process wrote itself into the file."""
+    return FolderLockedError(
+        f"{folder.resolve()} is in use by another stack (process {holder or 'unknown'}).",
+        holder=int(holder) if holder.isdigit() else None,
+        remedy="Use that one or stop it; a second stack needs LOCAL2_MEMORY__DATA_DIR and "
+        "LOCAL2_MEMORY__CHROMA_PATH of its own.",
+    )
+
+
+RUNTIME_FILE = "runtime.json"
+USED = "clients.lock"
+"""Beside it: the file whose lock is shared by those who use the stack, and that says when last."""
+
+
+class Runtime(msgspec.Struct, frozen=True, kw_only=True):
+    """The content of the file: address of the bus, and process id of the stack.
+
+    `for_clients`: it was started by clients, and makes room for one that somebody starts.
+    """
+
+    url: str
+    pid: int
+    for_clients: bool = False
+
+
+@contextmanager
+def runtime_file(data_dir: Path, url: str, *, for_clients: bool = False) -> Iterator[None]:
+    """Write the bus's address into the data folder, and remove it when the context ends.
+
+    Raises:
+        UnwritableError: It cannot be written there.
+    """
+    path = data_dir / RUNTIME_FILE
+    temporary = path.with_suffix(".tmp")
+    try:
+        temporary.touch(mode=0o600)
+        temporary.write_bytes(
+            msgspec.json.encode(
+                Runtime(url=without_credentials(url), pid=os.getpid(), for_clients=for_clients)
+            )
+        )
+        temporary.replace(path)
+    except OSError as error:
+        raise UnwritableError(data_dir, error) from error
+    try:
+        yield
+    finally:
+        path.unlink(missing_ok=True)
+
+
+def running_url(settings: Settings) -> str:
+    """The address of the running stack's bus.
+
+    Raises:
+        StackNotRunningError: No address is configured, and no stack runs on the data folder.
+    """
+    if settings.bus.url is not None:
+        return settings.bus.url
+    runtime = read_runtime(settings.memory.data_dir)
+    if runtime is None or not is_alive(runtime.pid):
+        raise StackNotRunningError(
+            f"No stack is running on {settings.memory.data_dir.resolve()}.",
+            remedy="Start one with `local2 up`, in this folder.",
+        )
+    return runtime.url
+
+
+def read_runtime(data_dir: Path) -> Runtime | None:
+    """What the file says; None if there is none, or it cannot be read."""
+    with suppress(OSError, msgspec.MsgspecError):
+        return msgspec.json.decode((data_dir / RUNTIME_FILE).read_bytes(), type=Runtime)
+    return None
+
+
+def is_running(settings: Settings) -> bool:
+    """Whether `running_url` has an address."""
+    try:
+        running_url(settings)
+    except StackNotRunningError:
+        return False
+    return True
+
+
+def is_alive(pid: int | None) -> bool:
+    """Whether there is such a process, no matter whose."""
+    if pid is None:
+        return False
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True

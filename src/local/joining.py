@@ -17,8 +17,7 @@ from local.protocol.envelope import DEFAULT_TENANT
 from local.settings import Settings
 from local.tenants.accounts import MEMORY, accounts
 from local.tenants.credentials import JETSTREAM_KEY, Credentials, memory_credentials
-from local.tenants.directory import Register
-from local.tenants.roles import Roles
+from local.tenants.directory import Register, Roles
 from local.tools.catalog import TOOL_NAMES
 
 USER_INFO = "$SYS.REQ.USER.INFO"

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Iterable
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
-from local.backup.ledgers import MAIN, ledger_files
+from local.backup.files import MAIN, ledger_files
 from local.content_key import ContentKey, KeyOf
 from local.errors import DamagedError, LedgerKeyError, UnwritableError
 from local.ledger.quota import UNLIMITED, Quota

@@ -1,25 +1,27 @@
-"""Opening and closing tenants: a memory each, its jobs in the background, and a generator.
+"""The tenants of a running stack: each is opened, served, told of shared tools, and closed.
 
 Without accounts there is one tenant. With them the directory says which there are, and `follow`
-does what changes in it while the stack runs.
+does what changes in it while the stack runs. Requests to a shared tool go from account to account,
+as the server is told; announcements of the tools beside it must not, so they pass through here.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from typing import Any
 
 import msgspec
 import structlog
 
+from local.admission import FairSlots
 from local.agents.memory_agent import deliver_turns
-from local.bus.connection import Connection, connect
+from local.bus.connection import BusMessage, Connection, connect
 from local.bus.identity import Attested
+from local.bus.participant import Participant
 from local.bus.stream_messages import StreamErasure
 from local.bus.vector_client import VectorClient
 from local.client.tools import Toolbox
-from local.errors import Local2Error
-from local.fair_slots import FairSlots
+from local.errors import BadRequestError, Local2Error
 from local.generator.agent import GeneratorAgent
 from local.joining import Joined
 from local.llm.models import ChatModel
@@ -27,8 +29,10 @@ from local.memory.changes import Announce
 from local.memory.recall.recaller import SEARCHES, SEARCHES_OF_TENANTS
 from local.memory.tenant import Memories, Memory, Models
 from local.opening import Ledgers
+from local.protocol import subjects
 from local.protocol.envelope import encode, seal
 from local.protocol.payloads import MemoryChange
+from local.protocol.tool_messages import read_schema
 from local.settings import Settings
 from local.tenants.credentials import GENERATOR, read_credentials
 from local.tools.catalog import TOOL_NAMES
@@ -223,3 +227,40 @@ async def _background(work: Coroutine[Any, Any, None], name: str) -> AsyncIterat
         task.cancel()
         with suppress(asyncio.CancelledError):
             await task
+
+
+SHARED_TOOLS = "shared_tools"
+
+Shares = Callable[[str], Mapping[str, Sequence[str]]]
+"""Of a tenant: its shared tools, each with the tenants that may use it."""
+
+
+class SharedTools(Participant):
+    """Passes announcements on, and repeats them to whoever asks later."""
+
+    def __init__(self, bus: Connection, shares: Shares) -> None:
+        super().__init__(bus, name=SHARED_TOOLS, description="Announces tools that tenants share.")
+        self._shares = shares
+        self._announced: dict[tuple[str, str], bytes] = {}
+        self.serve(subjects.TOOL_SCHEMA, self._hear)
+        self.serve(subjects.TOOL_SCHEMA_REQUEST, self._repeat)
+
+    async def _hear(self, message: BusMessage) -> None:
+        shares = self._shares(message.tenant)
+        if not shares:
+            return
+        try:
+            tool = read_schema(message.data).name
+        except BadRequestError:  # whoever reads it in its own tenant logs that
+            return
+        if tool in shares:
+            self._announced[message.tenant, tool] = message.data
+            for other in shares[tool]:
+                await self.bus.publish(subjects.TOOL_SCHEMA, message.data, tenant=other)
+
+    async def _repeat(self, message: BusMessage) -> None:
+        for (owner, tool), schema in list(self._announced.items()):
+            if message.tenant in self._shares(owner).get(tool, ()):
+                where = message.reply or subjects.TOOL_SCHEMA
+                tenant = None if message.reply else message.tenant
+                await self.bus.publish(where, schema, tenant=tenant)

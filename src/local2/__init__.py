@@ -39,10 +39,11 @@ from local.errors import (
 )
 
 if TYPE_CHECKING:
+    from local.app import open_memory
     from local.client.calls import Topic, Topics
     from local.client.memory import Memory, connect
-    from local.library import Caller, Memories, MemoryService, open_memory
-    from local.memory.service import SearchResult
+    from local.memory.service import MemoryService, SearchResult
+    from local.memory.tenant import Memories
     from local.protocol.answers import (
         FoundMemories,
         Hit,
@@ -57,6 +58,7 @@ if TYPE_CHECKING:
         TopMemory,
     )
     from local.protocol.conversation import IngestReport
+    from local.protocol.envelope import Caller
     from local.protocol.memories import RecalledItem, RecalledItems, Version
     from local.protocol.payloads import ToolResult
 
@@ -119,8 +121,9 @@ __all__ = [
 _LAZY = {
     "local.client.memory": ("Memory", "connect"),
     "local.client.calls": ("Topic", "Topics"),
-    "local.library": ("Caller", "Memories", "MemoryService", "open_memory"),
-    "local.memory.service": ("SearchResult",),
+    "local.app": ("open_memory",),
+    "local.memory.service": ("MemoryService", "SearchResult"),
+    "local.memory.tenant": ("Memories",),
     "local.protocol.answers": (
         "FoundMemories",
         "Hit",
@@ -135,6 +138,7 @@ _LAZY = {
         "TopMemory",
     ),
     "local.protocol.conversation": ("IngestReport",),
+    "local.protocol.envelope": ("Caller",),
     "local.protocol.memories": ("RecalledItem", "RecalledItems", "Version"),
     "local.protocol.payloads": ("ToolResult",),
 }

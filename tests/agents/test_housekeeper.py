@@ -9,8 +9,8 @@ import pytest
 
 from factories import StartWorker
 from indexed import indexed
-from local.agents import status as status_of
-from local.agents.housekeeper import Housekeeper
+from local.agents import health as status_of
+from local.agents.services import Housekeeper
 from local.bus.connection import BusMessage, Connection
 from local.bus.identity import signed
 from local.memory.tenant import Memories, Memory
@@ -58,7 +58,7 @@ async def test_a_worker_that_hangs_does_not_keep_the_status_from_being_told(
     async def hang(_: BusMessage) -> None:
         """As a stopped process does, which is subscribed all the same."""
 
-    monkeypatch.setattr(status_of, "PATIENCE", 0.1)
+    monkeypatch.setattr(status_of, "WORKER_PATIENCE", 0.1)
     await bus.subscribe("vector.status", hang)
     await memory.of(Caller(tenant="default")).write_episodic("The symbol of gold is Au.")
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from factories import ConnectBus
-from local.agents.item_keeper import ItemKeeper
+from local.agents.services import ItemKeeper
 from local.bus.connection import Connection
 from local.memory.tenant import Memories, Memory
 from local.protocol.items import ITEM_BYTES

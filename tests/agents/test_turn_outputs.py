@@ -9,7 +9,7 @@ import pytest
 
 from calling import RICHARD
 from factories import Listen, StartGenerator
-from local.agents.housekeeper import OutputKeeper
+from local.agents.services import OutputKeeper
 from local.bus.connection import BusMessage, Connection
 from local.bus.outputs import store_output
 from local.bus.tool_host import ToolHost

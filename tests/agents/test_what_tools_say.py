@@ -7,7 +7,7 @@ import pytest
 
 from calling import RICHARD
 from factories import ConnectBus, StartGenerator
-from local.agents.housekeeper import OutputKeeper
+from local.agents.services import OutputKeeper
 from local.bus.connection import BusMessage, Connection
 from local.bus.streams import publish_durably
 from local.bus.tool_host import ToolHost

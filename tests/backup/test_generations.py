@@ -24,7 +24,7 @@ from backups import (
     rows,
 )
 from local.backup import taking
-from local.backup.ledgers import with_keys
+from local.backup.files import with_keys
 from local.backup.sealing import Opener, Seal
 from local.backup.taking import Progress, Stopped
 from local.errors import BackupError, DamagedError, InvalidArgumentsError, StorageError

@@ -15,7 +15,7 @@ from backups import (
 )
 from local.backup import restoring
 from local.errors import BackupError, DamagedError, FolderLockedError, StorageError
-from local.folder import folder_lock
+from local.home import folder_lock
 from local.ledger.erasures import Lifting, Selection
 from local.opening import open_ledger
 from local.protocol.envelope import utc_now

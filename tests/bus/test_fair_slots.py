@@ -6,12 +6,11 @@ from contextlib import AsyncExitStack, ExitStack
 
 import pytest
 
-from local.admission import Admission
+from local.admission import Admission, FairSlots, Owner
 from local.bus.connection import Connection
 from local.bus.tool_host import ToolHost
 from local.client.tools import call_tool
 from local.errors import OverloadedError
-from local.fair_slots import FairSlots, Owner
 from local.protocol.envelope import Caller
 from local.settings import LimitSettings, SlotLimits
 from note_tool import Notes

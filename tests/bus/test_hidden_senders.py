@@ -8,8 +8,7 @@ from local.errors import ForbiddenError
 from local.protocol.envelope import Envelope
 from local.protocol.payloads import Empty
 from local.settings import RolesSettings
-from local.tenants.directory import Agent, Directory, Entries, TenantEntry
-from local.tenants.roles import Roles
+from local.tenants.directory import Agent, Directory, Entries, Roles, TenantEntry
 
 KEY = "UREADER"
 READER = Agent(key=KEY, role="reader")

@@ -10,7 +10,7 @@ import pytest
 
 from calling import RICHARD
 from factories import ConnectBus
-from local.agents.housekeeper import OutputKeeper
+from local.agents.services import OutputKeeper
 from local.bus import outputs
 from local.bus.connection import BusMessage, Connection
 from local.bus.tool_host import ToolHost

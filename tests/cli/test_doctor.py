@@ -13,9 +13,9 @@ from ledgers import record
 from local import examination
 from local.cli.output import Output
 from local.cli.up import _announce_download
-from local.examination import memory, package
+from local.examination import installation, stack
 from local.examination.result import CheckResult
-from local.folder import folder_lock
+from local.home import folder_lock
 from local.opening import open_ledger
 from local.protocol.answers import ConsolidationStatus
 from local.protocol.envelope import utc_now
@@ -175,7 +175,7 @@ async def test_the_reranker_is_asked(tmp_path: Path, ollama: OllamaStandIn) -> N
     ],
 )
 def test_records_that_wait_for_long_are_said_to(seconds: int, verdict: str, says: str) -> None:
-    finding = memory.index(
+    finding = stack.index(
         MemoryStatus(
             records=10,
             indexed=3,
@@ -231,7 +231,7 @@ ENDED = msgspec.structs.replace(BEGUN, ended_at=datetime(2026, 5, 1, 3, 1, tzinf
 def test_it_says_how_the_last_consolidation_went(
     consolidation: ConsolidationStatus | None, verdict: str, detail: str
 ) -> None:
-    finding = memory.consolidation(consolidation)
+    finding = stack.consolidation(consolidation)
 
     assert finding.verdict == verdict
     assert detail in finding.detail
@@ -291,11 +291,11 @@ def test_doctor_says_where_other_ways_in_would_remember(
 ) -> None:
     monkeypatch.setenv("LOCAL2_HOME", str(tmp_path / "own"))
     monkeypatch.chdir(tmp_path)
-    (elsewhere,) = package.check_home()
+    (elsewhere,) = installation.check_home()
     (tmp_path / ".local2").mkdir(mode=0o700)
 
     assert str(tmp_path / "own") in elsewhere.detail
-    assert list(package.check_home()) == []
+    assert list(installation.check_home()) == []
 
 
 def test_weights_that_are_not_there_are_announced_with_their_size_and_place(
@@ -304,14 +304,14 @@ def test_weights_that_are_not_there_are_announced_with_their_size_and_place(
     monkeypatch.setattr(weights, "MODULE", "no_such_package")
     folder = tmp_path / "models" / "all-MiniLM-L6-v2"
 
-    found = package.check_minilm(MemorySettings(data_dir=tmp_path))
+    found = installation.check_minilm(MemorySettings(data_dir=tmp_path))
 
     assert found.verdict == "note"
     assert f"83 MB from {weights.ARCHIVE_URL} to {folder}" in found.detail
     assert weights.ARCHIVE_SHA256 in str(found.remedy)
     (folder / "onnx").mkdir(parents=True)
     (folder / "onnx" / "model.onnx").touch()
-    assert package.check_minilm(MemorySettings(data_dir=tmp_path)).detail.endswith(str(folder))
+    assert installation.check_minilm(MemorySettings(data_dir=tmp_path)).detail.endswith(str(folder))
 
 
 def test_up_says_what_it_downloads_before_it_starts(
@@ -332,7 +332,7 @@ def test_weights_are_not_asked_for_where_another_model_embeds(
 ) -> None:
     monkeypatch.setattr(weights, "MODULE", "no_such_package")
 
-    found = package.check_minilm(MemorySettings(data_dir=tmp_path, embedder="ollama"))
+    found = installation.check_minilm(MemorySettings(data_dir=tmp_path, embedder="ollama"))
 
     assert (found.verdict, found.detail) == ("ok", "not needed: another model embeds")
 
@@ -363,9 +363,9 @@ def test_doctor_says_which_local2_it_is_and_how_that_one_gets_its_weights(
     if origin is not None:
         place = {"url": "file:///src/my%20notes", "dir_info": origin}
         (site / "direct_url.json").write_bytes(msgspec.json.encode(place))
-    monkeypatch.setattr(package, "distribution", lambda _: Distribution.at(site))
-    monkeypatch.setattr(package, "find_spec", lambda _: object() if pip else None)
+    monkeypatch.setattr(installation, "distribution", lambda _: Distribution.at(site))
+    monkeypatch.setattr(installation, "find_spec", lambda _: object() if pip else None)
     monkeypatch.setattr(weights, "MODULE", "no_such_package")
 
-    assert says in package.check_package().detail
-    assert remedy in str(package.check_minilm(MemorySettings(data_dir=tmp_path)).remedy)
+    assert says in installation.check_package().detail
+    assert remedy in str(installation.check_minilm(MemorySettings(data_dir=tmp_path)).remedy)

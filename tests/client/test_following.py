@@ -11,8 +11,8 @@ import local2
 from commands import Running
 from factories import ConnectBus
 from local.bus.connection import BusMessage
+from local.home import RUNTIME_FILE, Runtime, is_alive, runtime_file
 from local.protocol import subjects
-from local.runtime import NAME, Runtime, is_alive, runtime_file
 from waiting import eventually
 
 OFFLINE = {"LOCAL2_MEMORY__EMBEDDER": "minilm", "LOCAL2_GENERATOR__CHAT": "rules"}
@@ -25,7 +25,7 @@ def offline(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def stack_of(folder: Path) -> Runtime:
-    return msgspec.json.decode((folder / ".local2" / NAME).read_bytes(), type=Runtime)
+    return msgspec.json.decode((folder / ".local2" / RUNTIME_FILE).read_bytes(), type=Runtime)
 
 
 async def answered(memory: local2.Memory) -> str | None:

@@ -12,8 +12,8 @@ import pytest_asyncio
 import local2
 from local import app
 from local.app import open_stack
-from local.tenants import asking, tokens
-from local.tenants.asking import OwnTokens
+from local.tenants import credentials, tokens
+from local.tenants.credentials import OwnTokens
 from local.vectors.minilm import MiniLM
 from stacks import settings_in
 from tenant_agents import ACCOUNTS, token_for, with_tenants
@@ -195,7 +195,7 @@ async def test_a_token_made_where_the_key_lies_is_made_again_in_time(
         made.append(tokens.sign(*args, **named))
         return made[-1]
 
-    monkeypatch.setattr(asking, "sign", sign)
+    monkeypatch.setattr(credentials, "sign", sign)
     own = OwnTokens(bus)
     assert [await own.of("ada"), await own.of("ada"), await own.of("bob")] == [
         made[0],
@@ -203,7 +203,7 @@ async def test_a_token_made_where_the_key_lies_is_made_again_in_time(
         made[1],
     ]
 
-    monkeypatch.setattr(asking, "VALID", timedelta(0))
+    monkeypatch.setattr(credentials, "VALID", timedelta(0))
     own = OwnTokens(bus)
     assert [await own.of("ada"), await own.of("ada")] == made[2:]
     named = OwnTokens(msgspec.structs.replace(bus, token=made[0]))

@@ -20,10 +20,9 @@ import pytest
 from local.app import open_stack
 from local.client.access import connected
 from local.client.tools import call_tool
-from local.home import person_of
+from local.home import RUNTIME_FILE, Runtime, is_alive, is_running, person_of
 from local.hooks.outbox import Outbox
 from local.protocol.envelope import Sender
-from local.runtime import NAME, Runtime, is_alive, is_running
 from local.settings import load_settings
 from recorded_hooks import CLIENT_NAMES, first, payloads
 from stacks import settings_in
@@ -250,6 +249,8 @@ async def test_the_first_session_starts_a_stack_which_takes_its_turn(tmp_path: P
 
             await eventually(known, within=LONGEST)
     finally:
-        runtime = msgspec.json.decode((tmp_path / ".local2" / NAME).read_bytes(), type=Runtime)
+        runtime = msgspec.json.decode(
+            (tmp_path / ".local2" / RUNTIME_FILE).read_bytes(), type=Runtime
+        )
         os.kill(runtime.pid, signal.SIGTERM)
         await eventually(lambda: not is_alive(runtime.pid), within=LONGEST)

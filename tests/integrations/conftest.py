@@ -11,7 +11,7 @@ import pytest
 
 from commands import Running
 from factories import ConnectBus
-from local.agents.item_keeper import ItemKeeper
+from local.agents.services import ItemKeeper
 from local.bus.connection import Connection
 from local.client.items import Items
 from local.integrations import langgraph_checkpoint, langgraph_store

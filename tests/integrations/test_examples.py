@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from local.runtime import NAME
+from local.home import RUNTIME_FILE
 from waiting import eventually
 
 PAGES = sorted((Path(__file__).parents[2] / "docs" / "integrations").glob("*.md"))
@@ -41,4 +41,4 @@ async def test_the_example_prints_what_the_page_says(page: Path, tmp_path: Path)
 
     assert (ran.stdout, ran.returncode) == (printed, 0), ran.stderr
     data = tmp_path / "home" / ".local2"
-    await eventually(lambda: not (data / NAME).exists(), within=STOPPED)
+    await eventually(lambda: not (data / RUNTIME_FILE).exists(), within=STOPPED)

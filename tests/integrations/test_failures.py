@@ -10,8 +10,8 @@ import pytest
 from agents.items import TResponseInputItem
 
 from local.errors import BusError
+from local.home import RUNTIME_FILE, Runtime
 from local.integrations.openai_agents import LocalSession
-from local.runtime import NAME, Runtime
 from waiting import eventually
 
 
@@ -46,5 +46,5 @@ async def test_the_stack_dies_and_what_was_stored_is_there_when_it_is_back(
 
 
 def _stack(home: Path) -> int:
-    runtime = (home / ".local2" / NAME).read_bytes()
+    runtime = (home / ".local2" / RUNTIME_FILE).read_bytes()
     return msgspec.json.decode(runtime, type=Runtime).pid

@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from local.agents.housekeeper import OutputKeeper
+from local.agents.services import OutputKeeper
 from local.bus.connection import Connection
 from local.bus.tool_host import ToolHost
 from local.memory.tenant import Memories, Memory

@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from local.runtime import NAME, Runtime, is_alive
+from local.home import RUNTIME_FILE, Runtime, is_alive
 from mcp import Client
 from mcp_clients import command, text_of
 from mcp_killing import kill_clients
@@ -18,7 +18,7 @@ from waiting import eventually
 
 def _stack(home: Path) -> int:
     """The process of the stack."""
-    return msgspec.json.decode((home / ".local2" / NAME).read_bytes(), type=Runtime).pid
+    return msgspec.json.decode((home / ".local2" / RUNTIME_FILE).read_bytes(), type=Runtime).pid
 
 
 @pytest.mark.parametrize("era", ["legacy", "auto"])

@@ -65,7 +65,7 @@ async def test_gauges_are_read_although_the_vector_worker_hangs(
 ) -> None:
     async def hang(_: BusMessage) -> None: ...
 
-    monkeypatch.setattr(health, "PATIENCE", 0.1)
+    monkeypatch.setattr(health, "GAUGES_PATIENCE", 0.1)
     await bus.subscribe("vector.status", hang)
 
     read = {(one.name, one.value) for one in await agent(bus, memory).gauges()}

@@ -1,30 +1,145 @@
-"""Health and readiness, on the bus and as gauges.
+"""How a tenant's memory is: its status, and from it health and readiness, on the bus and as gauges.
 
 The agent answers also while the stack does not serve, as when its lease is lost: then it says why.
 """
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from itertools import chain
 from typing import get_args
 
-from local.agents.status import StatusReader, degradations
+import msgspec
+
 from local.bus.connection import BusMessage, Connection
 from local.bus.participant import Participant
-from local.bus.streams import count_turns
-from local.errors import BusError, StorageError
-from local.ledger.tasks import TaskKind
+from local.bus.streams import count_letters, count_turns
+from local.errors import BusError, IndexDamagedError, StorageError, VectorError
+from local.ledger.records import Counts
+from local.ledger.tasks import TaskCounts, TaskKind
 from local.memory.tenant import Memories, Memory
 from local.protocol import subjects
+from local.protocol.answers import ConsolidationStatus
 from local.protocol.envelope import encode, seal, utc_now
-from local.protocol.maintenance import Health, MemoryStatus, Readiness
+from local.protocol.maintenance import Health, MemoryStatus, NextIndex, Readiness, TasksSetAside
+from local.protocol.vectors import VectorStatus
 from local.telemetry import Reading
+
+WORKER_PATIENCE = 3.0
+"""Seconds for the vector worker's part: whoever asks waits ten, and wants the rest."""
+
+TurnsProblem = Callable[[], str | None]
+"""Why JetStream stores no turns, or None."""
+
+
+class LedgerStatus(msgspec.Struct, kw_only=True):
+    """What the status says of the ledger."""
+
+    counts: Counts = Counts(records=0, indexed=0, waiting=0)
+    to_anonymise: int = 0
+    tasks: Sequence[TaskCounts] = ()
+    consolidation: ConsolidationStatus | None = None
+    following: NextIndex | None = None
+
+    @property
+    def unread(self) -> int:
+        """Records that wait to be read by an extractor."""
+        return sum(each.waiting for each in self.tasks if each.kind == "extract")
+
+    @property
+    def set_aside(self) -> list[TasksSetAside]:
+        return [
+            TasksSetAside(kind=each.kind, aside=each.aside, errors=list(each.errors))
+            for each in self.tasks
+            if each.aside
+        ]
+
+
+def degradations(status: MemoryStatus) -> list[str]:
+    """What is missing or waits that should not, as people read it."""
+    aside = [
+        f"{tasks.aside} tasks of the kind {tasks.kind} are set aside: {', '.join(tasks.errors)}"
+        for tasks in status.set_aside
+    ]
+    return [*filter(None, (status.problem, status.turns_problem)), *aside]
+
+
+class StatusReader:
+    """Reads the status of one memory from its ledger, its vector worker and JetStream."""
+
+    def __init__(
+        self, bus: Connection, memory: Memory, turns_problem: TurnsProblem = lambda: None
+    ) -> None:
+        self._bus = bus
+        self._memory = memory
+        self._turns_problem = turns_problem
+
+    async def read(self, problem: str | None = None) -> MemoryStatus:
+        """All of it; `problem` is what went wrong before."""
+        indexer = self._memory.indexer
+        read, failure = await self._ledger()
+        problem = failure or problem
+        dead_letters = 0
+        try:
+            dead_letters = await count_letters(self._bus, self._memory.tenant)
+        except BusError as error:
+            problem = problem or str(error)
+        worker, failure = await self._worker()
+        problem = problem or failure or (worker.problem if worker else None)
+        return MemoryStatus(
+            records=read.counts.records,
+            indexed=read.counts.indexed,
+            waiting=read.counts.waiting,
+            vectors_available=indexer.problem is None,
+            in_index=worker.count if worker else None,
+            embedder=worker.embedder if worker else None,
+            problem=problem
+            or indexer.refilling
+            or (indexer.delay if read.counts.waiting else None),
+            dead_letters=dead_letters,
+            turns_problem=self._turns_problem(),
+            unread=read.unread,
+            waiting_since=indexer.moved_at if read.counts.waiting else None,
+            set_aside=read.set_aside,
+            consolidation=read.consolidation,
+            next=read.following,
+            to_anonymise=read.to_anonymise,
+        )
+
+    async def _ledger(self) -> tuple[LedgerStatus, str | None]:
+        """What can be read of the ledger's status, and why the rest cannot."""
+        read = LedgerStatus()
+        try:
+            read.counts = await self._memory.ledger.counts()
+            read.to_anonymise = await self._memory.retention.due()
+            read.tasks = await self._memory.ledger.backlog.counts()
+            read.consolidation = await self._memory.consolidation.status()
+            read.following = await self._memory.reembedding.status()
+        except StorageError as error:
+            return read, str(error)
+        return read, None
+
+    async def _worker(self) -> tuple[VectorStatus | None, str | None]:
+        """The status of the vector worker, or why there is none; mends a damaged index."""
+        worker: VectorStatus | None = None
+        try:
+            async with asyncio.timeout(WORKER_PATIENCE):
+                worker = await self._memory.vectors.status(tenant=self._memory.tenant)
+            await self._memory.indexer.held(worker.count)
+        except IndexDamagedError as error:
+            self._memory.indexer.damaged(str(error))
+        except (StorageError, VectorError) as error:
+            return worker, str(error)
+        except TimeoutError:
+            silent = f"The vector worker did not answer within {WORKER_PATIENCE:g} s"
+            return worker, f"{silent}: it is busy, or hangs."
+        return worker, None
+
 
 NAME = "health"
 OTHERS_FIRST = 0.5
 """Seconds that a stack which does not serve waits before it says so: another one may serve the bus,
 and whoever asks takes the first answer."""
-PATIENCE = 5.0
+GAUGES_PATIENCE = 5.0
 """Seconds that gauges wait for the vector worker and JetStream: Prometheus waits ten by default."""
 NOT_SERVED = "Nothing is served: the stack starts, or has lost its lease on the bus; see its log."
 
@@ -90,7 +205,7 @@ class HealthAgent(Participant):
             return readings
         readings += await _of_tasks(memory, labels)
         try:
-            async with asyncio.timeout(PATIENCE):
+            async with asyncio.timeout(GAUGES_PATIENCE):
                 status = await self._status(memory)
                 turns = await count_turns(self.bus, memory.tenant)
         except (BusError, TimeoutError):

@@ -21,7 +21,7 @@ from local.bus.connection import BusMessage, Connection, connect
 from local.bus.identity import signed
 from local.bus.participant import Participant
 from local.errors import Local2Error, VectorError
-from local.folder import PRIVATE
+from local.home import PRIVATE
 from local.logs import logging_to
 from local.protocol import subjects
 from local.protocol.envelope import decode, encode, seal

@@ -1,8 +1,109 @@
-"""Files of a backup: readable by their owner only, and known by hashes."""
+"""The ledgers of a data folder, how others take their place, and how files of a backup are written.
+
+Where ledgers are replaced, whatever is there goes first, its count of commits last: until then no
+stack starts on the folder (decision 0035), so that a kill in between never leaves one that looks
+whole. Files of a backup are readable by their owner only, and known by hashes.
+"""
 
 import hashlib
 import os
+import re
+from collections.abc import Collection, Mapping
+from datetime import datetime
 from pathlib import Path
+from typing import NamedTuple
+
+import structlog
+
+from local.content_key import ContentKey, KeyOf
+from local.errors import LedgerKeyError, UnwritableError
+
+MAIN = "ledger.sqlite3"
+_PATTERNS = (MAIN, f"tenants/*/{MAIN}")
+_NAME = re.compile(rf"(?:tenants/(?!\.)[^/]+/)?{re.escape(MAIN)}")
+
+
+class LedgerFile(NamedTuple):
+    """A ledger's file, and the key that decrypts it; None where it is not encrypted."""
+
+    path: Path
+    key: ContentKey | None
+
+
+def is_ledger(name: str) -> bool:
+    """Whether a path in a data folder is that of a ledger."""
+    return _NAME.fullmatch(name) is not None
+
+
+def ledger_files(data_dir: Path) -> dict[str, Path]:
+    """Every ledger by its path in the data folder, that of all tenants first."""
+    found = [path for pattern in _PATTERNS for path in sorted(data_dir.glob(pattern))]
+    return {path.relative_to(data_dir).as_posix(): path for path in found if path.stat().st_size}
+
+
+def with_keys(data_dir: Path, key_of: KeyOf) -> dict[str, LedgerFile]:
+    """Every ledger that is there, ready to be read.
+
+    Raises:
+        LedgerKeyError: One is encrypted, and its key is missing or cannot be used.
+    """
+    files = ledger_files(data_dir).items()
+    return {name: LedgerFile(path, key_of_ledger(name, key_of)) for name, path in files}
+
+
+def key_of_ledger(name: str, key_of: KeyOf) -> ContentKey | None:
+    """The key of a ledger by its path in the data folder; that of all tenants has none.
+
+    Raises:
+        LedgerKeyError: It is a tenant's own, and the key is missing or cannot be used.
+    """
+    if name == MAIN:
+        return None
+    tenant = Path(name).parent.name
+    if (key := key_of(tenant)) is None:
+        raise LedgerKeyError(
+            f"{name} is encrypted, and there is no key of the tenant {tenant}.",
+            remedy="Put the key back. If it was deleted to erase all that the tenant had, delete "
+            f"{Path(name).parent} in the data folder, too.",
+        )
+    return key
+
+
+log = structlog.get_logger()
+
+
+def replace_ledgers(
+    data_dir: Path, new: Mapping[str, Path], former: Collection[str], at: datetime
+) -> Path | None:
+    """Move new ledgers into place, and former ones aside; returns the folder that has these.
+
+    Raises:
+        UnwritableError: A file cannot be moved; asked again, it goes on.
+    """
+    every = sorted({*former, *new}, key=lambda name: name == MAIN)  # that of all tenants last
+    aside = data_dir / f"aside-{at:%Y%m%dT%H%M%S%fZ}"
+    try:
+        for name in every:
+            for ending in ("", "-wal", "-shm"):
+                _move(data_dir / f"{name}{ending}", aside / f"{name}{ending}")
+        for name in (name for name in every if name in new):
+            (data_dir / name).parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            new[name].rename(data_dir / name)
+            sync((data_dir / name).parent)
+        for name in every:
+            tally = Path(name).with_suffix(".tally")
+            _move(data_dir / tally, aside / tally)
+    except OSError as error:
+        raise UnwritableError(data_dir, error) from error
+    log.info("ledgers_replaced", data=str(data_dir), new=len(new), former=len(former))
+    return aside if aside.exists() else None
+
+
+def _move(file: Path, aside: Path) -> None:
+    if file.exists():
+        aside.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        file.rename(aside)
+        sync(file.parent)
 
 
 def sync(path: Path) -> None:

@@ -15,8 +15,7 @@ from pathlib import Path
 
 import msgspec
 
-from local.backup.files import digest, private, sync, write
-from local.backup.ledgers import is_ledger
+from local.backup.files import digest, is_ledger, private, sync, write
 from local.backup.sealing import Opener
 from local.errors import BackupError, UnwritableError
 from local.ledger.door import refuse_without_room

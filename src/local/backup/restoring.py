@@ -1,7 +1,8 @@
-"""Brings a backup back into a data folder, where no stack runs.
+"""Brings ledgers back where no stack runs: from a backup, or from before the last migration.
 
-It is put together beside what is there, all of it is read, and what was forgotten since is erased
-from it. Only then does it take the place of what is there.
+A backup is put together beside what is there, all of it is read, and what was forgotten since is
+erased from it. Only then does it take the place of what is there. What was kept before a migration
+(decision 0059) is there already, and takes that place at once.
 """
 
 import asyncio
@@ -13,14 +14,13 @@ from pathlib import Path
 
 import msgspec
 
+from local.backup.files import LedgerFile, key_of_ledger, ledger_files, replace_ledgers
 from local.backup.generations import BackupFolder, CopiedFile, Generation, Manifest
-from local.backup.ledgers import key_of_ledger, ledger_files
-from local.backup.replacing import replace_ledgers
 from local.backup.sealing import Opener
 from local.content_key import ContentKey, KeyOf
 from local.errors import BackupError, LedgerKeyError, StorageError, UnwritableError
-from local.folder import folder_lock
-from local.ledger.door import Contents, contents_of, ensure_known, forget_again
+from local.home import folder_lock
+from local.ledger.door import Contents, contents_of, counted, ensure_known, forget_again, kept_files
 from local.vectors.config import distrust_index
 
 SCRATCH = "restore.part"
@@ -198,3 +198,67 @@ def _waiting(manifest: Manifest) -> list[str]:
         return []
     waiting = f"{manifest.turns_waiting} turns waited to be stored when the backup was made"
     return [f"{waiting}: they are not in it."]
+
+
+class WayBack(msgspec.Struct, frozen=True, kw_only=True):
+    """From the ledger of today to the one that was kept. `lost`: records that only today's has.
+
+    `lost` is None where today's cannot be read.
+    """
+
+    name: str
+    kept: str
+    schema: int
+    records: int
+    kept_at: datetime
+    lost: int | None
+
+
+def ways_back(data_dir: Path, key_of: KeyOf) -> list[WayBack]:
+    """What there is to go back to, all of it read; the lock on the folder is the caller's.
+
+    Raises:
+        BackupError: Nothing was kept.
+        LedgerKeyError: It is encrypted, and its key is missing or another's.
+        StorageError: What was kept is damaged.
+    """
+    found = []
+    for name, ledger in ledger_files(data_dir).items():
+        if kept := kept_files(ledger):
+            schema, file = max(kept.items())
+            now = LedgerFile(ledger, key_of_ledger(name, key_of))
+            found.append(_way_back(name, now, schema, file))
+    if not found:
+        raise BackupError(
+            f"{data_dir} holds no ledger from before a migration.",
+            remedy="`local2 restore DIR` restores a backup.",
+        )
+    return found
+
+
+def go_back(data_dir: Path, chroma_path: Path, ways: list[WayBack]) -> Path | None:
+    """Have the kept ledgers take the place of today's, which are moved aside.
+
+    Raises:
+        UnwritableError: A file cannot be moved.
+    """
+    kept = {way.name: Path(way.kept) for way in ways}
+    aside = replace_ledgers(data_dir, kept, list(kept), datetime.now(UTC))
+    distrust_index(chroma_path)
+    return aside
+
+
+def _way_back(name: str, ledger: LedgerFile, schema: int, file: Path) -> WayBack:
+    there = contents_of(file, ledger.key)
+    try:
+        now: Contents | None = counted(*ledger)
+    except StorageError:
+        now = None
+    return WayBack(
+        name=name,
+        kept=str(file),
+        schema=schema,
+        records=there.records,
+        kept_at=datetime.fromtimestamp(file.stat().st_mtime, UTC),
+        lost=max(now.records - there.records, 0) if now else None,
+    )

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import structlog
 
+from local.backup.files import LedgerFile
 from local.backup.generations import BackupFolder
-from local.backup.ledgers import LedgerFile
 from local.backup.sealing import Seal
 from local.backup.taking import Ask, Progress, Taken, take
 from local.errors import BackupError, InvalidArgumentsError, Local2Error, OverloadedError

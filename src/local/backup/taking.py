@@ -1,25 +1,75 @@
-"""One backup, from the copy of each ledger to the generation that holds it. Runs in a thread.
+"""One backup, from the copy of each ledger to the pieces of its generation. Runs in a thread.
 
 The pages are copied beside the ledger first, and all of the copy is read: what is damaged never
-becomes a generation, nor pushes out one that is whole.
+becomes a generation, nor pushes out one that is whole. A piece that the generation before has is
+linked, not written again.
 """
 
+import os
 import shutil
 import threading
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
 
 import msgspec
 
 from local import __version__
-from local.backup.generations import FORMAT, BackupFolder, CopiedFile, Manifest
-from local.backup.ledgers import LedgerFile
-from local.backup.pieces import Pieces
+from local.backup.files import LedgerFile, digest, sync, write
+from local.backup.generations import FORMAT, PIECES, BackupFolder, CopiedFile, Generation, Manifest
 from local.backup.sealing import Seal
 from local.errors import BackupError, UnwritableError
-from local.ledger.door import Contents, contents_of, copy, counted, ledger_key
+from local.ledger.door import Contents, contents_of, copy, counted, ledger_key, refuse_without_room
+
+
+class Pieces:
+    """Stores files in a generation that is being written, piece by piece."""
+
+    def __init__(self, folder: Path, earlier: Generation | None, seal: Seal) -> None:
+        self._folder = folder
+        self._earlier = earlier.path / PIECES if earlier else None
+        self._seal = seal
+        self._new: list[Path] = []
+        self.written = 0
+        """Bytes that no earlier generation had."""
+
+    def key_of(self, ledger: bytes) -> bytes:
+        """Of names: pieces that are encrypted to others have other names, and are not shared."""
+        return bytes.fromhex(digest("\n".join(self._seal.recipients).encode(), ledger))
+
+    def store(self, piece: bytes, key: bytes) -> str:
+        """Store a piece, or link it; its name."""
+        name = digest(piece, key)
+        target = self._folder / PIECES / name
+        if not target.exists() and not self._linked(name, piece, target):
+            closed = self._seal.close(piece)
+            refuse_without_room(self._folder, len(closed))
+            write(target, closed, synced=False)
+            self._new.append(target)
+            self.written += len(closed)
+        return name
+
+    def finish(self, manifest: Manifest) -> None:
+        """Write the manifest, once all pieces are on the disk."""
+        for piece in self._new:
+            sync(piece)
+        name = "manifest.age" if self._seal.encrypts else "manifest.json"
+        data = self._seal.close(msgspec.json.encode(manifest))
+        write(self._folder / name, data)
+        self.written += len(data)
+
+    def _linked(self, name: str, piece: bytes, target: Path) -> bool:
+        """Whether an earlier generation has it; where it can be read, whole."""
+        if self._earlier is None:
+            return False
+        former = self._earlier / name
+        with suppress(OSError):  # there is none; or the disk knows no links
+            if self._seal.encrypts or former.read_bytes() == piece:
+                os.link(former, target)
+                return True
+        return False
+
 
 SCRATCH = "backup.part"
 """In the data folder: the copies are as secret as the ledger, wherever the backup lies."""

@@ -22,7 +22,7 @@ import structlog
 
 from local.content_key import ContentKey
 from local.errors import BusError, LedgerKeyError, Local2Error, UnwritableError
-from local.folder import PRIVATE
+from local.home import PRIVATE
 
 START_PATIENCE = 10.0
 """Seconds to wait for a server that starts: it first reads what JetStream holds."""

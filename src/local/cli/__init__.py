@@ -8,7 +8,7 @@ import typer
 
 from local.cli.commands import dead_letters, hooks, memory, reach, talk, tenants, upkeep
 from local.cli.output import Chosen
-from local.folder import PRIVATE
+from local.home import PRIVATE
 
 app = typer.Typer(
     help="Memory for agents on a NATS bus.",

@@ -4,13 +4,12 @@ from pathlib import Path
 
 import typer
 
-from local.backup.restoring import Restored, Wish
+from local.backup.restoring import Restored, WayBack, Wish, go_back, ways_back
 from local.backup.restoring import restore as restore_backup
-from local.backup.returning import WayBack, go_back, ways_back
 from local.backup.sealing import Opener
 from local.cli.output import FAILED, Output, run_async
 from local.errors import InvalidArgumentsError
-from local.folder import folder_lock
+from local.home import folder_lock
 from local.logs import logging_to
 from local.opening import content_keys, open_ledgers, tenants_of
 from local.settings import Settings

@@ -22,9 +22,9 @@ from local.errors import (
     StackNotRunningError,
     quoted,
 )
+from local.home import running_url
 from local.protocol.envelope import Role, new_id
 from local.protocol.subjects import checked_tenant_name, checked_tool_name
-from local.runtime import running_url
 from local.settings import Settings
 from local.tenants.credentials import (
     CONTENT_KEY,

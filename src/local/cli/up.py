@@ -19,9 +19,9 @@ from local.app import Stack, open_stack
 from local.cli.output import Output, run_async, shown
 from local.client.embedded import Usage
 from local.errors import FolderLockedError
-from local.examination.package import check_minilm
+from local.examination.installation import check_minilm
+from local.home import is_running
 from local.logs import logging_to
-from local.runtime import is_running
 from local.settings import MemorySettings, Settings
 
 SWITCH_INTERVAL = 0.0005

@@ -22,13 +22,12 @@ from local.errors import (
     StorageError,
     TooLargeError,
 )
+from local.home import running_url
 from local.protocol.envelope import Sender, decode, encode, seal
 from local.protocol.payloads import ErrorReply
 from local.protocol.tool_messages import ERROR_CODE
-from local.runtime import running_url
 from local.settings import Settings
-from local.tenants.asking import credentials_of
-from local.tenants.credentials import memory_credentials
+from local.tenants.credentials import credentials_of, memory_credentials
 from local.tenants.directory import Entries
 
 T = TypeVar("T")

@@ -24,14 +24,14 @@ from local.errors import (
     error_of,
     quoted,
 )
+from local.home import running_url
 from local.protocol import subjects
 from local.protocol.answers import RecalledTopic, Receipt, SavedTopic
 from local.protocol.envelope import Sender
 from local.protocol.memories import Version, Versions
 from local.protocol.payloads import Json, ToolResult
-from local.runtime import running_url
 from local.settings import Settings
-from local.tenants.asking import OwnTokens
+from local.tenants.credentials import OwnTokens
 
 ERASING = 3600.0
 """Seconds for an erasure: of a million records it takes minutes."""

@@ -23,7 +23,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from local.errors import StackNotRunningError, UnwritableError
-from local.runtime import USED, running_url
+from local.home import USED, running_url
 from local.settings import ENVIRONMENT_PREFIX, BusSettings, Settings
 from local.yaml_files import to_yaml
 

@@ -2,9 +2,15 @@
 
 import asyncio
 
-from local.examination.installation import check_folder, check_key, check_server
+from local.examination.installation import (
+    check_folder,
+    check_home,
+    check_key,
+    check_minilm,
+    check_package,
+    check_server,
+)
 from local.examination.models import check_models
-from local.examination.package import check_home, check_minilm, check_package
 from local.examination.result import CheckResult
 from local.examination.stack import check_stack
 from local.settings import Settings

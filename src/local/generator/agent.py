@@ -12,12 +12,12 @@ from weakref import WeakValueDictionary
 import msgspec
 import structlog
 
+from local.admission import FairSlots
 from local.bus.connection import BusMessage, Connection
 from local.bus.participant import Participant
 from local.client.tools import Toolbox, call_tool
 from local.conversation.knowledge_graph import KGMemory
 from local.errors import InvalidArgumentsError, ModelError, OverloadedError, RequestError
-from local.fair_slots import FairSlots
 from local.generator.publication import TurnPublisher
 from local.generator.session import GeneratorSession, SessionEvents
 from local.generator.toolset import RecentTools

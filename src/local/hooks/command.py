@@ -10,8 +10,7 @@ from typing import NoReturn
 
 import msgspec
 
-from local.folder import PRIVATE
-from local.home import MARK, home_of, own_home, person_of
+from local.home import MARK, PRIVATE, home_of, own_home, person_of
 from local.hooks.acting import Hooks, start_delivery
 from local.hooks.clients import CLIENTS
 from local.hooks.log import log_problem

@@ -11,8 +11,7 @@ from local.client import publish_durably
 from local.client.access import connected
 from local.client.embedded import stack_running
 from local.errors import TooLargeError
-from local.folder import PRIVATE
-from local.home import MARK
+from local.home import MARK, PRIVATE
 from local.hooks.log import log_problem
 from local.hooks.outbox import FinishedTurn, Outbox
 from local.hooks.situation import Situation

@@ -6,6 +6,7 @@ from contextlib import suppress
 from datetime import timedelta
 
 from local.errors import BusError
+from local.home import USED, running_url
 from local.hooks.context import context_of, notes_in, recalled, what_matters
 from local.hooks.log import log_problem
 from local.hooks.sessions import Session
@@ -14,7 +15,6 @@ from local.hooks.wire import Request, Wire
 from local.protocol.envelope import decode, encode, seal, utc_now
 from local.protocol.payloads import Json, ToolRequest, ToolResult
 from local.protocol.subjects import tool_request
-from local.runtime import USED, running_url
 
 RECALLED = 5
 LONGEST_QUERY = 2_000

@@ -41,6 +41,6 @@ class Situation(NamedTuple):
         bus = self.settings.bus
         if bus.credentials is None and bus.tenant is None:
             return None
-        from local.tenants.asking import credentials_of  # noqa: PLC0415 - see above
+        from local.tenants.credentials import credentials_of  # noqa: PLC0415 - see above
 
         return credentials_of(bus, self.user)

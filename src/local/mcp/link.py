@@ -13,7 +13,7 @@ from local.client.embedded import stack_running
 from local.client.tools import Toolbox
 from local.errors import BusError, Local2Error, StackNotRunningError
 from local.settings import Settings
-from local.tenants.asking import OwnTokens
+from local.tenants.credentials import OwnTokens
 
 T = TypeVar("T")
 

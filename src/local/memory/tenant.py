@@ -5,8 +5,8 @@ from datetime import datetime
 
 import msgspec
 
+from local.admission import FairSlots
 from local.errors import ForbiddenError, InvalidArgumentsError
-from local.fair_slots import FairSlots
 from local.ledger.door import Ledger
 from local.ledger.records import TENANT_OWNED
 from local.llm.models import StructuredModel
@@ -37,7 +37,7 @@ from local.memory.upkeep.supersession import Judge, Supersession
 from local.memory.vectors import Vectors
 from local.protocol.envelope import Caller, utc_now
 from local.settings import MemorySettings
-from local.tenants.roles import Roles
+from local.tenants.directory import Roles
 
 Clock = Callable[[], datetime]
 

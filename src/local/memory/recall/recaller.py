@@ -12,8 +12,8 @@ from typing import TypeVar
 import msgspec
 import structlog
 
+from local.admission import FairSlots
 from local.errors import IndexDamagedError, InvalidArgumentsError, Local2Error, RerankError
-from local.fair_slots import FairSlots
 from local.ledger.door import Ledger
 from local.ledger.records import TENANT_OWNED, Record, checked_text
 from local.ledger.search import Choice, Chooser, DetailRequest, Drafter, Matches, Meaning, Search
