@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from client import USER, asking, request_of
-from local.hooks.outbox import Outbox
+from local.hooks.state import Outbox
 from processes import POLL, data_dir, environment_of, running_stack
 from report import Figure, milliseconds, percentile, ratio, run
 from texts import notes

@@ -10,11 +10,11 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from local.conversation.compaction.fitting import shorten
-from local.conversation.compaction.summaries import extract_sentences as summary_of
+from local.conversation.context import estimate, tokens_of
 from local.conversation.extraction import extract_facts as facts_of
+from local.conversation.fitting import shorten
 from local.conversation.message import Message
-from local.conversation.tokens import estimate, tokens_of
+from local.conversation.summaries import extract_sentences as summary_of
 from local.errors import Local2Error
 from local.ledger.records import Shown
 from local.llm.models import ChatMessage

@@ -10,7 +10,7 @@ from typing import Any
 from mcp.client.stdio import StdioServerParameters
 from mcp_types import CallToolResult, Implementation
 
-from local.mcp.serving import serving
+from local.mcp.server import serving
 from local.settings import Settings
 from mcp import Client
 

@@ -16,7 +16,7 @@ import uvicorn
 
 from local.bus.connection import BusMessage, Connection, connect
 from local.mcp.http import HOST
-from local.mcp.serving import serving
+from local.mcp.server import serving
 from local.protocol.envelope import decode, encode, seal
 from local.protocol.payloads import Json, ToolProgress, ToolRequest
 from local.settings import BusSettings, McpSettings, Settings

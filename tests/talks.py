@@ -4,11 +4,11 @@ import asyncio
 from collections.abc import AsyncGenerator, Iterator, Sequence
 from typing import Any
 
-from local.conversation.compaction.stages import CompactionRuntime, Job
 from local.conversation.config import ActiveContextPolicyConfig, ManagedMemoryConfig
 from local.conversation.events import CompactionEvent, MemoryEvent
 from local.conversation.images import images_of
 from local.conversation.message import Message, ToolCallMsg, text_of
+from local.conversation.stages import CompactionRuntime, Job
 from local.errors import ModelError
 from local.llm.models import ChatChunk, ChatMessage, ChatModel, ToolDefinition
 

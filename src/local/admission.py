@@ -29,6 +29,11 @@ INERTIA = 0.9
 
 
 DEFAULT_LIMITS = SlotLimits()
+BUCKETS = 10_000
+"""Owners whose rate is known; of more, who asked longest ago begins anew, with a whole burst."""
+STRINGS = re.compile(rb'"(?:[^"\\]|\\.)*+"', re.DOTALL)
+NO_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
+STEPS = np.zeros(256, np.int64)
 
 
 @dataclass(slots=True)
@@ -218,11 +223,6 @@ class _Slot:
         self._slots.release(self._owner)
 
 
-BUCKETS = 10_000
-"""Owners whose rate is known; of more, who asked longest ago begins anew, with a whole burst."""
-STRINGS = re.compile(rb'"(?:[^"\\]|\\.)*+"', re.DOTALL)
-NO_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
-STEPS = np.zeros(256, np.int64)
 STEPS[list(b"[{")], STEPS[list(b"]}")] = 1, -1
 
 

@@ -28,6 +28,11 @@ from local.settings import HOME_VARIABLE, Settings
 MARK = ".local2"
 """The folder by which a project's memory is known."""
 OTHERS = stat.S_IRWXG | stat.S_IRWXO
+PRIVATE = 0o077
+"""The umask of whatever writes into the data folder: nobody else reads what is remembered."""
+RUNTIME_FILE = "runtime.json"
+USED = "clients.lock"
+"""Beside it: the file whose lock is shared by those who use the stack, and that says when last."""
 
 
 def home_of(
@@ -80,10 +85,6 @@ def person_of(configured: str | None) -> str:
         return "user"
 
 
-PRIVATE = 0o077
-"""The umask of whatever writes into the data folder: nobody else reads what is remembered."""
-
-
 @contextmanager
 def folder_lock(folder: Path) -> Iterator[int]:
     """Lock the data folder for as long as the context lasts; yields the lock's file descriptor.
@@ -124,11 +125,6 @@ def _locked(folder: Path, holder: str) -> FolderLockedError:
         remedy="Use that one or stop it; a second stack needs LOCAL2_MEMORY__DATA_DIR and "
         "LOCAL2_MEMORY__CHROMA_PATH of its own.",
     )
-
-
-RUNTIME_FILE = "runtime.json"
-USED = "clients.lock"
-"""Beside it: the file whose lock is shared by those who use the stack, and that says when last."""
 
 
 class Runtime(msgspec.Struct, frozen=True, kw_only=True):

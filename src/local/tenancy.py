@@ -41,6 +41,7 @@ LOOK = 0.5
 """Seconds between two looks at the directory's file."""
 AGAIN = 3.0
 """Seconds until a tenant is tried again that could not be served."""
+SHARED_TOOLS = "shared_tools"
 
 log = structlog.get_logger()
 
@@ -228,8 +229,6 @@ async def _background(work: Coroutine[Any, Any, None], name: str) -> AsyncIterat
         with suppress(asyncio.CancelledError):
             await task
 
-
-SHARED_TOOLS = "shared_tools"
 
 Shares = Callable[[str], Mapping[str, Sequence[str]]]
 """Of a tenant: its shared tools, each with the tenants that may use it."""

@@ -3,8 +3,8 @@
 import msgspec
 import pytest
 
+from local.conversation.context import estimate
 from local.conversation.message import Message, ToolCallMsg
-from local.conversation.tokens import estimate
 from local.generator.prompt import Background, Prompt, PromptMemory, PromptNote, PromptWriter
 
 ROOM = 1_000

@@ -7,7 +7,7 @@ from rich.text import Text
 
 from local.cli.answers import Outcome, show_entry, show_outcomes
 from local.cli.output import Output, printable
-from local.cli.tools import parsed
+from local.cli.talk import parsed
 from local.errors import InvalidArgumentsError
 
 SCHEMA = {"properties": {"topic": {"type": "string"}, "top_k": {"type": "integer"}}}

@@ -9,7 +9,7 @@ import pytest
 from local.bus.connection import BusMessage, Connection
 from local.cli.output import Output
 from local.cli.recall import history
-from local.cli.tools import call, list_tools
+from local.cli.talk import call, list_tools
 from local.protocol.envelope import Caller, encode, seal
 from local.protocol.memories import Version, Versions
 from local.protocol.payloads import ToolResult

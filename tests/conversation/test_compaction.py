@@ -7,11 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from local.conversation.compaction.fitting import ToolTruncation, pack_rounds, shorten
-from local.conversation.compaction.stages import CompactionRuntime, Job
-from local.conversation.compaction.strategies import Pipeline
-from local.conversation.compaction.summaries import WRITTEN_FRACTION
-from local.conversation.compaction.summarization import Summarization
+from local.conversation.compaction import Pipeline, Summarization
 from local.conversation.config import (
     ActiveContextPolicyConfig,
     BackwardPackingConfig,
@@ -19,9 +15,12 @@ from local.conversation.config import (
     SummarizationConfig,
     ToolTruncationConfig,
 )
+from local.conversation.context import estimate, tokens_of
+from local.conversation.fitting import ToolTruncation, pack_rounds, shorten
 from local.conversation.images import images_of
 from local.conversation.message import SUMMARY, Message, ToolCallMsg, is_summary, text_of
-from local.conversation.tokens import estimate, tokens_of
+from local.conversation.stages import CompactionRuntime, Job
+from local.conversation.summaries import WRITTEN_FRACTION
 from local.errors import ConversationError
 from talks import Writer, assistant, chat, job, lent, system, tool, user, words
 

@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from local.conversation.config import ManagedMemoryConfig
-from local.conversation.event_bus import EventBus
-from local.conversation.events import CompactionEvent, MemoryResetEvent
+from local.conversation.events import CompactionEvent, EventBus, MemoryResetEvent
 from local.conversation.manager import MemoryManager
 from talks import Writer, chat, lent
 from waiting import eventually

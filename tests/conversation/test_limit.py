@@ -6,17 +6,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from local.conversation.compaction.fitting import limit_tokens
-from local.conversation.compaction.stages import Job, rounds
 from local.conversation.config import (
     ActiveContextPolicyConfig,
     ManagedMemoryConfig,
     ToolTruncationConfig,
 )
+from local.conversation.context import estimate
+from local.conversation.fitting import limit_tokens
 from local.conversation.managed import ManagedConversationMemory
 from local.conversation.manager import MemoryManager
 from local.conversation.message import AgentCallMsg, Message, ToolCallMsg
-from local.conversation.tokens import estimate
+from local.conversation.stages import Job, rounds
 from local.protocol.payloads import Json
 from talks import Writer, assistant, chat, config, lent, system, tool, user, words
 

@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from local.conversation.compaction.stages import Compaction, Job
-from local.conversation.compaction.strategies import MemoryState
+from local.conversation.compaction import MemoryState
 from local.conversation.config import ManagedMemoryConfig, Mode, SummarizationConfig
 from local.conversation.events import CompactionEvent, EventContext, MemoryResetEvent
 from local.conversation.managed import ManagedConversationMemory
 from local.conversation.message import Message, is_summary
+from local.conversation.stages import Compaction, Job
 from talks import Heard, Writer, assistant, chat, config, lent, tool, user, words
 
 

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from local.conversation.compaction import summarization
-from local.conversation.compaction.summarization import payload_bytes
+from local.conversation import compaction
+from local.conversation.compaction import payload_bytes
 from local.conversation.config import SummarizationConfig
 from local.conversation.events import CompactionEvent, EventContext
 from local.conversation.images import images_of
@@ -140,7 +140,7 @@ async def test_images_keep_to_half_of_what_was_refused() -> None:
 async def test_images_keep_to_half_of_what_the_provider_takes(
     monkeypatch: pytest.MonkeyPatch, provider: str | None, kept: int
 ) -> None:
-    monkeypatch.setattr(summarization, "REQUEST_BYTES", {"small": 30_000})
+    monkeypatch.setattr(compaction, "REQUEST_BYTES", {"small": 30_000})
     memory = remembering(*looking(4, size=10_000))
 
     assert await memory.compact_for_payload_error(lent(provider=provider))

@@ -10,8 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from local.conversation.compaction.stages import Compaction, Job
-from local.conversation.compaction.strategies import MemoryState
+from local.conversation.compaction import MemoryState
 from local.conversation.config import (
     ActiveContextPolicyConfig,
     BackwardPackingConfig,
@@ -19,6 +18,7 @@ from local.conversation.config import (
     SummarizationConfig,
     ToolTruncationConfig,
 )
+from local.conversation.context import MESSAGE_TOKENS
 from local.conversation.events import CompactionEvent, EventContext, MemoryResetEvent
 from local.conversation.images import images_of
 from local.conversation.knowledge_graph import KGMemory
@@ -31,7 +31,7 @@ from local.conversation.message import (
     is_summary,
     text_of,
 )
-from local.conversation.tokens import MESSAGE_TOKENS
+from local.conversation.stages import Compaction, Job
 from local.errors import ConversationError
 from local.llm.ollama import OllamaModel
 from local.protocol.memories import Triplet

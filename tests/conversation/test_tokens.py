@@ -4,8 +4,7 @@ from typing import Any
 
 import pytest
 
-from local.conversation.message import AgentCallMsg, Message, ToolCallMsg
-from local.conversation.tokens import (
+from local.conversation.context import (
     IMAGE_TOKENS,
     MAX_FACTOR,
     MESSAGE_TOKENS,
@@ -14,6 +13,7 @@ from local.conversation.tokens import (
     estimate,
     tokens_of,
 )
+from local.conversation.message import AgentCallMsg, Message, ToolCallMsg
 from talks import user
 
 CALL = ToolCallMsg("1", "1", "function", "look", '{"for": "the answer to everything"}')

@@ -19,8 +19,7 @@ from local.hooks import acting
 from local.hooks.acting import Hooks
 from local.hooks.clients import CLIENTS
 from local.hooks.delivery import deliver
-from local.hooks.outbox import Outbox
-from local.hooks.situation import Situation
+from local.hooks.state import Outbox, Situation
 from local.protocol.envelope import Sender
 from recorded_hooks import CLIENT_NAMES, first, payloads
 from stacks import settings_in

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from local.hooks.clients import CLIENTS
-from local.hooks.events import (
+from local.hooks.clients.client import (
     Answered,
     Compacting,
     Event,

@@ -13,7 +13,7 @@ from local.hooks import acting
 from local.hooks.acting import Hooks
 from local.hooks.clients import CLIENTS
 from local.hooks.delivery import deliver
-from local.hooks.situation import Situation
+from local.hooks.state import Situation
 from recorded_hooks import first
 from tenant_agents import Answer, agent, token_for, with_tenants
 from waiting import eventually

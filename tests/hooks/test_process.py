@@ -21,7 +21,7 @@ from local.app import open_stack
 from local.client.access import connected
 from local.client.tools import call_tool
 from local.home import RUNTIME_FILE, Runtime, is_alive, is_running, person_of
-from local.hooks.outbox import Outbox
+from local.hooks.state import Outbox
 from local.protocol.envelope import Sender
 from local.settings import load_settings
 from recorded_hooks import CLIENT_NAMES, first, payloads
@@ -31,9 +31,9 @@ from waiting import eventually
 LOG = Path(".local2", "logs", "hooks.log")
 UNHURRIED = """
 import sys
-from local.hooks import acting, command
-acting.PROMPT_SECONDS = acting.START_SECONDS = command.LONGEST = 60.0
-command.main(sys.argv[1:])
+from local.hooks import acting
+acting.PROMPT_SECONDS = acting.START_SECONDS = acting.LONGEST = 60.0
+acting.main(sys.argv[1:])
 """
 """The same without its deadlines: how fast this machine is, is not what is tested."""
 NOWHERE = "nats://127.0.0.1:1"

@@ -5,7 +5,7 @@ import pytest
 
 from local.bus.connection import Connection
 from local.bus.tool_host import ToolHost
-from local.mcp.identity import agent_of, user_of
+from local.mcp.server import agent_of, user_of
 from local.protocol.envelope import Caller
 from local.settings import McpSettings, Settings
 from mcp_clients import ERAS, client_of, text_of

@@ -7,7 +7,7 @@ from mcp.shared.exceptions import MCPError
 from local.bus.connection import Connection
 from local.bus.tool_host import ToolHost
 from local.errors import ToolFailedError
-from local.mcp.profiles import DEFAULT
+from local.mcp.bridge import DEFAULT
 from local.settings import Settings
 from local.tools.catalog import TOOLS
 from mcp_clients import ERAS, client_of, text_of

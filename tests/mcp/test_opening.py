@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS, MODERN_PROTOCOL_VERSIONS
 
-from local.mcp import about
+from local.mcp import opening
 from local.mcp.opening import _result
 from local.settings import Settings
 
@@ -72,8 +72,8 @@ def test_it_is_the_answer_of_the_sdk(settings: Settings, request_: dict[str, Any
 
 
 def test_the_versions_are_those_of_the_sdk() -> None:
-    assert about.HANDSHAKE_VERSIONS == HANDSHAKE_PROTOCOL_VERSIONS
-    assert about.STATELESS_VERSIONS == MODERN_PROTOCOL_VERSIONS
+    assert opening.HANDSHAKE_VERSIONS == HANDSHAKE_PROTOCOL_VERSIONS
+    assert opening.STATELESS_VERSIONS == MODERN_PROTOCOL_VERSIONS
     unknown = _result(initialize("1999-01-01"))
     assert unknown is not None
     assert unknown["protocolVersion"] == HANDSHAKE_PROTOCOL_VERSIONS[-1]

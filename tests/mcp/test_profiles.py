@@ -8,7 +8,7 @@ import pytest
 from local.bus.connection import Connection
 from local.bus.tool_host import ToolHost
 from local.errors import ConfigError
-from local.mcp.profiles import DEFAULT, profile_of
+from local.mcp.bridge import DEFAULT, profile_of
 from local.protocol.payloads import ToolHints
 from local.settings import Settings
 from local.tools.catalog import TOOL_NAMES, TOOLS

@@ -16,9 +16,8 @@ from local.protocol.envelope import Caller, decode, encode, seal
 from local.protocol.payloads import ErrorReply, Generation, Json, Query, ToolResult
 from local.protocol.tool import Tool, ToolOutput
 from local.settings import Settings
-from local.stories.bench import Bench, FreshBench
+from local.stories.bench import Bench, FreshBench, StoryTool
 from local.stories.checks import Check, ExpectedCall, Problem
-from local.stories.hosting import StoryTool
 from local.stories.runner import StepResult, run_story
 from local.stories.script import (
     Call,

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from local.errors import ConfigError
+from local.stories.bench import RepeatedText, StoryTool
 from local.stories.checks import Check, ExpectedCall
-from local.stories.hosting import RepeatedText, StoryTool
 from local.stories.script import (
     Call,
     Discover,

@@ -29,6 +29,25 @@ WORKER_PATIENCE = 3.0
 
 TurnsProblem = Callable[[], str | None]
 """Why JetStream stores no turns, or None."""
+NAME = "health"
+OTHERS_FIRST = 0.5
+"""Seconds that a stack which does not serve waits before it says so: another one may serve the bus,
+and whoever asks takes the first answer."""
+GAUGES_PATIENCE = 5.0
+"""Seconds that gauges wait for the vector worker and JetStream: Prometheus waits ten by default."""
+NOT_SERVED = "Nothing is served: the stack starts, or has lost its lease on the bus; see its log."
+GAUGES: Mapping[str, str] = {
+    "local2_ready": "1 where tools are served and the ledger can be read.",
+    "local2_degraded": "1 where memory.health names a reason.",
+    "local2_records": "Records in the ledger.",
+    "local2_index_waiting": "Records that wait for their vectors.",
+    "local2_index_lag_seconds": "Since records wait, and none was indexed.",
+    "local2_index_vectors": "Vectors in the index.",
+    "local2_tasks_waiting": "Tasks of the backlog that wait, by kind.",
+    "local2_tasks_set_aside": "Tasks that failed again and again, by kind.",
+    "local2_turns_waiting": "Turns and ratings that are not in the ledger yet.",
+    "local2_dead_letters": "Messages that could not be read.",
+}
 
 
 class LedgerStatus(msgspec.Struct, kw_only=True):
@@ -133,28 +152,6 @@ class StatusReader:
             silent = f"The vector worker did not answer within {WORKER_PATIENCE:g} s"
             return worker, f"{silent}: it is busy, or hangs."
         return worker, None
-
-
-NAME = "health"
-OTHERS_FIRST = 0.5
-"""Seconds that a stack which does not serve waits before it says so: another one may serve the bus,
-and whoever asks takes the first answer."""
-GAUGES_PATIENCE = 5.0
-"""Seconds that gauges wait for the vector worker and JetStream: Prometheus waits ten by default."""
-NOT_SERVED = "Nothing is served: the stack starts, or has lost its lease on the bus; see its log."
-
-GAUGES: Mapping[str, str] = {
-    "local2_ready": "1 where tools are served and the ledger can be read.",
-    "local2_degraded": "1 where memory.health names a reason.",
-    "local2_records": "Records in the ledger.",
-    "local2_index_waiting": "Records that wait for their vectors.",
-    "local2_index_lag_seconds": "Since records wait, and none was indexed.",
-    "local2_index_vectors": "Vectors in the index.",
-    "local2_tasks_waiting": "Tasks of the backlog that wait, by kind.",
-    "local2_tasks_set_aside": "Tasks that failed again and again, by kind.",
-    "local2_turns_waiting": "Turns and ratings that are not in the ledger yet.",
-    "local2_dead_letters": "Messages that could not be read.",
-}
 
 
 class HealthAgent(Participant):

@@ -42,6 +42,18 @@ from local.protocol.payloads import OutputPart, ToolResult
 from local.protocol.vectors import WorkerReady
 
 P = TypeVar("P")
+ITEM_KEEPER = "item_keeper"
+PORTER = "porter"
+LONGEST_LINE = 32_000_000
+"""Bytes of a line that comes in pieces."""
+TRANSFERS = 4
+"""Lines that come in pieces at once; beyond, the one that began longest ago is given up."""
+HOUSEKEEPER = "housekeeper"
+OUTPUT_KEEPER = "output_keeper"
+LETTER_KEEPER = "letter_keeper"
+ACTION = "dead_letters"
+"""What roles are asked for."""
+ARCHIVIST = "archivist"
 
 
 class MemoryServices(Participant):
@@ -80,7 +92,6 @@ class MemoryServices(Participant):
         self.answer(subject, answered, limit=None)
 
 
-ITEM_KEEPER = "item_keeper"
 READS, WRITES = "read_items", "write_items"
 """What roles are asked for."""
 
@@ -100,13 +111,6 @@ class ItemKeeper(MemoryServices):
         serve(subjects.MEMORY_ITEMS_SEARCH, SearchItems, lambda m, ask: m.items.search(ask), READS)
         listing = subjects.MEMORY_ITEMS_LIST
         serve(listing, ListNamespaces, lambda m, ask: m.items.namespaces(ask), READS)
-
-
-PORTER = "porter"
-LONGEST_LINE = 32_000_000
-"""Bytes of a line that comes in pieces."""
-TRANSFERS = 4
-"""Lines that come in pieces at once; beyond, the one that began longest ago is given up."""
 
 
 class Porter(MemoryServices):
@@ -164,10 +168,6 @@ class Pieces:
         if len(self._begun) > TRANSFERS:
             self._begun.popitem(last=False)
         return None
-
-
-HOUSEKEEPER = "housekeeper"
-OUTPUT_KEEPER = "output_keeper"
 
 
 class Housekeeper(Participant):
@@ -244,11 +244,6 @@ class OutputKeeper(Participant):
         await self.acknowledge(message, result)
 
 
-LETTER_KEEPER = "letter_keeper"
-ACTION = "dead_letters"
-"""What roles are asked for."""
-
-
 class LetterKeeper(Participant):
     """Serves `memory.dead_letters`."""
 
@@ -282,9 +277,6 @@ class LetterKeeper(Participant):
 
     def _size(self, answer: LetterFound) -> int:
         return len(encode(seal(answer, type="answer", source=self.name)))
-
-
-ARCHIVIST = "archivist"
 
 
 class Archivist(Participant):

@@ -22,6 +22,11 @@ from local.backup.sealing import Seal
 from local.errors import BackupError, UnwritableError
 from local.ledger.door import Contents, contents_of, copy, counted, ledger_key, refuse_without_room
 
+SCRATCH = "backup.part"
+"""In the data folder: the copies are as secret as the ledger, wherever the backup lies."""
+PIECE = 64 * 1024
+"""Bytes: 16 pages. Smaller pieces would share more with those before, and cost more files."""
+
 
 class Pieces:
     """Stores files in a generation that is being written, piece by piece."""
@@ -69,12 +74,6 @@ class Pieces:
                 os.link(former, target)
                 return True
         return False
-
-
-SCRATCH = "backup.part"
-"""In the data folder: the copies are as secret as the ledger, wherever the backup lies."""
-PIECE = 64 * 1024
-"""Bytes: 16 pages. Smaller pieces would share more with those before, and cost more files."""
 
 
 class Stopped(Exception):  # noqa: N818 - nothing is wrong

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from local.cli.commands import dead_letters, hooks, memory, reach, talk, tenants, upkeep
+from local.cli.commands import memory, reach, stack
 from local.cli.output import Chosen
 from local.home import PRIVATE
 
@@ -16,11 +16,11 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     add_completion=False,
 )
-for each in (talk.group, memory.group, reach.group, hooks.called, upkeep.group):
+for each in (stack.talk, memory.group, reach.servers, reach.called, stack.upkeep):
     app.add_typer(each)
-app.add_typer(dead_letters.group, name="dead-letters")
-app.add_typer(tenants.group, name="tenants")
-app.add_typer(hooks.group, name="hooks")
+app.add_typer(stack.dead_letters, name="dead-letters")
+app.add_typer(reach.tenants, name="tenants")
+app.add_typer(reach.hooks, name="hooks")
 
 Config = Annotated[
     Path | None,

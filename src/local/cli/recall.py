@@ -1,4 +1,4 @@
-"""`local2 recall` and `local2 history`: search what is remembered, and show what it was before."""
+"""`local2 recall`, `history`, `relations`: search, and show what a memory was and is to others."""
 
 from collections.abc import Sequence
 
@@ -15,6 +15,8 @@ from local.protocol.memories import (
     Explanation,
     RecalledItem,
     RecalledItems,
+    RelatedMemories,
+    RelatedMemory,
     Scope,
     Version,
     Versions,
@@ -117,4 +119,29 @@ def _version_head(version: Version) -> Text:
         head.append(f"  by {version.agent}", style="dim")
     if version.retired_at:
         head.append(f"  until {shown_time(version.retired_at)}", style="dim")
+    return head
+
+
+def relations(settings: Settings, output: Output, memory_id: str, caller: Sender) -> None:
+    result = run_async(answer(settings, "relations", {"id": memory_id}, caller))
+    found = data_of(result, RelatedMemories, output)
+    output.data(found)
+    if output.json:
+        return
+    for one in found.relations:
+        show_entry(output, _head(one), one.content)
+    if not found.relations:
+        output.text(result.content)
+
+
+def _head(one: RelatedMemory) -> Text:
+    head = Text.assemble(
+        "it " if one.incoming else "this ",
+        (one.type, "bold"),
+        " this" if one.incoming else "",
+        f"  {shown_time(one.event_time)}",
+        (f"  {one.id}", "dim"),
+    )
+    if not one.active:
+        head.append("  retired", style="dim")
     return head

@@ -86,7 +86,7 @@ def _announce_download(output: Output, settings: MemorySettings) -> None:
 
 async def _converse(settings: Settings, stack: Stack, output: Output) -> None:
     """Chat as the tenant that the settings name, if there are accounts: the memory is none."""
-    from local.cli.chat import chatting, converse  # noqa: PLC0415 - a service needs no line editor
+    from local.cli.talk import chatting, converse  # noqa: PLC0415 - a service needs no line editor
 
     if not stack.bus.by_tenant:
         await converse(stack.bus, output)

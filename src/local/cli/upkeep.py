@@ -1,23 +1,51 @@
-"""`local2 doctor` and `local2 reindex`: find out what is missing, and rebuild the vector index."""
+"""`local2 doctor`, `reindex` and `backup`: find out what is missing, mend it, keep copies.
+
+The running stack does it; where there is none, one is started for a rebuild or a backup. Health
+checks ask `doctor --ready` for ever, so what examines is imported when it examines.
+"""
 
 import asyncio
 import sys
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
 
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    DownloadColumn,
+    MofNCompleteColumn,
+    Progress,
+    TextColumn,
+    TimeRemainingColumn,
+)
 from rich.table import Table
 
-from local.cli.offline import stack_bus
 from local.cli.output import FAILED, Output, run_async, shown
 from local.client import Connection
-from local.client.maintenance import memory_status, start_reindex
-from local.errors import VectorError
-from local.examination import examined
-from local.examination.result import Verdict
+from local.client.access import connected
+from local.client.maintenance import (
+    backup_status,
+    begin_backup,
+    memory_status,
+    readiness,
+    start_reindex,
+)
+from local.errors import (
+    BackupError,
+    InvalidArgumentsError,
+    NoRespondersError,
+    StackNotRunningError,
+    VectorError,
+)
 from local.logs import logging_to
-from local.protocol.maintenance import MemoryStatus
+from local.protocol.maintenance import BackupReport, BackupRequest, MemoryStatus
 from local.settings import Settings
 
-MARKS: dict[Verdict, str] = {"ok": "[green]✓[/]", "note": "[yellow]•[/]", "broken": "[red]✗[/]"}
+if TYPE_CHECKING:
+    from local.examination.result import Verdict
+
+MARKS: "dict[Verdict, str]" = {"ok": "[green]✓[/]", "note": "[yellow]•[/]", "broken": "[red]✗[/]"}
 
 
 POLL = 0.2
@@ -27,6 +55,9 @@ WORKER_PATIENCE = 60.0
 
 
 def doctor(settings: Settings, output: Output, *, deep: bool = False) -> None:
+    # Here, since `doctor --ready` needs nothing of what it imports.
+    from local.examination import examined  # noqa: PLC0415
+
     findings = run_async(examined(settings, deep=deep))
     output.data(findings)
     table = Table("", "What", "Finding")
@@ -117,3 +148,99 @@ async def _follow(bus: Connection, output: Output, status: MemoryStatus) -> Memo
 def _progress(output: Output, doing: str) -> Progress:
     columns = (TextColumn(doing), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     return Progress(*columns, console=output.errors, disable=output.json)
+
+
+def ready(settings: Settings, output: Output) -> None:
+    answer = run_async(readiness(settings))
+    output.data(answer)
+    output.text("ready" if answer.ready else " ".join(answer.reasons))
+    if not answer.ready:
+        sys.exit(FAILED)
+
+
+BACKUP_POLL = 0.1
+"""Seconds between two looks at how far it is."""
+MEGABYTE = 1_000_000
+
+
+def backup(
+    settings: Settings,
+    output: Output,
+    folder: Path | None,
+    *,
+    recipient: str | None,
+    keep: int | None,
+) -> None:
+    folder = folder or settings.memory.backup_folder
+    if folder is None:
+        raise InvalidArgumentsError(
+            "No folder is named.", remedy="Name one, or set backup_folder in config/memory.yaml."
+        )
+    if recipient and Path(recipient).expanduser().is_file():
+        recipient = str(Path(recipient).expanduser().resolve())  # the stack runs elsewhere
+    request = BackupRequest(folder=str(folder.resolve()), recipient=recipient, keep=keep)
+    with logging_to(settings.memory.data_dir / "logs" / "backup.log"):
+        report = run_async(_backup(settings, output, request))
+    output.data(report)
+    output.text(
+        f"{report.folder}: backup {report.generation} has {report.records} records"
+        f"{', encrypted' if report.encrypted else ''}. {_megabytes(report.written)} of "
+        f"{_megabytes(report.size)} are new; {report.removed} earlier backups were deleted."
+    )
+    if report.turns_waiting:
+        output.failure(f"{report.turns_waiting} turns wait to be stored, and are not in it.")
+
+
+async def _backup(settings: Settings, output: Output, request: BackupRequest) -> BackupReport:
+    async with stack_bus(settings, output, "backing up", asked=backup_status, operator=True) as bus:
+        status = await begin_backup(bus, request)
+        with _bytes_progress(output) as progress:
+            task = progress.add_task("Backing up", total=None)
+            while status.under_way:
+                progress.update(task, total=status.total or None, completed=status.done)
+                await asyncio.sleep(BACKUP_POLL)
+                status = await backup_status(bus)
+    if status.problem is not None or status.last is None:
+        raise BackupError(f"No backup was made: {status.problem or 'the stack was restarted.'}")
+    return status.last
+
+
+def _bytes_progress(output: Output) -> Progress:
+    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn())
+    return Progress(*columns, console=output.errors, disable=output.json, transient=True)
+
+
+def _megabytes(size: int) -> str:
+    return f"{size / MEGABYTE:,.1f} MB"
+
+
+@asynccontextmanager
+async def stack_bus(
+    settings: Settings,
+    output: Output,
+    doing: str,
+    *,
+    asked: Callable[[Connection], Awaitable[object]] = memory_status,
+    operator: bool = False,
+) -> AsyncIterator[Connection]:
+    """Connect to the running stack; where there is none, start one without models.
+
+    `asked`: what a stack answers that serves. `operator`: as whoever runs the stack, and not as a
+    tenant.
+    """
+    async with AsyncExitStack() as resources:
+        try:
+            bus = await resources.enter_async_context(
+                connected(settings, name="cli", operator=operator)
+            )
+            await asked(bus)
+        except (StackNotRunningError, NoRespondersError):
+            from local.app import open_stack  # noqa: PLC0415 - needed without a stack only
+
+            output.text(f"No stack is running; {doing} offline.")
+            logs = settings.memory.data_dir / "logs"
+            stack = await resources.enter_async_context(
+                open_stack(settings, log_folder=logs, with_generator=False, with_models=False)
+            )
+            bus = stack.bus
+        yield bus

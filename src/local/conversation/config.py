@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal, get_args
 
-from local.conversation.tokens import TokenCounter
+from local.conversation.context import TokenCounter
 from local.errors import ConversationError
 
 Stage = Literal["tool_truncation", "summarization", "backward_packing"]

@@ -11,9 +11,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import Any
 
-from local.conversation.compaction.fitting import limit_tokens, pack_rounds
-from local.conversation.compaction.stages import Compaction, CompactionRuntime, Job
-from local.conversation.compaction.strategies import (
+from local.conversation.compaction import (
     MemoryState,
     Pipeline,
     ProcessStrategy,
@@ -21,14 +19,15 @@ from local.conversation.compaction.strategies import (
     Threshold,
     TriggerStrategy,
     WholeContext,
+    recover_from_refusal,
 )
-from local.conversation.compaction.summarization import recover_from_refusal
 from local.conversation.config import ManagedMemoryConfig
-from local.conversation.context import Cache, CacheStats, Context
+from local.conversation.context import Cache, CacheStats, Context, estimate
 from local.conversation.conversation import ConversationMemory, Snapshot
 from local.conversation.events import CompactionProgress
+from local.conversation.fitting import limit_tokens, pack_rounds
 from local.conversation.message import Message
-from local.conversation.tokens import estimate
+from local.conversation.stages import Compaction, CompactionRuntime, Job
 from local.protocol.payloads import Json
 
 CACHE_KEEPING_EVENTS = ("add", "remove_by_id", "delete_memory", "get_messages")

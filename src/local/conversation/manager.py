@@ -12,14 +12,14 @@ from typing import Annotated, Literal, Unpack, get_args
 
 import msgspec
 
-from local.conversation.compaction.stages import CompactionRuntime
 from local.conversation.config import ManagedMemoryConfig
+from local.conversation.context import TokenCounter
 from local.conversation.conversation import ConversationMemory, MessageFields, Snapshot
 from local.conversation.events import EventContext, EventSink
 from local.conversation.knowledge_graph import KGMemory
 from local.conversation.managed import ManagedConversationMemory
 from local.conversation.message import Message
-from local.conversation.tokens import TokenCounter
+from local.conversation.stages import CompactionRuntime
 from local.errors import ConversationError
 from local.llm.models import StructuredModel
 from local.protocol.payloads import Json

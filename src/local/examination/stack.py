@@ -38,6 +38,9 @@ UNANSWERED = (
     "lost."
 )
 STOP_FIRST = "Stop the stack, which writes it meanwhile, and ask again."
+BACKUP = "backups"
+STALLED = 30.0
+"""Seconds without a newly indexed record, while some wait; a batch takes fewer."""
 
 
 async def check_stack(settings: Settings, *, deep: bool) -> AsyncIterator[CheckResult]:
@@ -127,11 +130,6 @@ def _compared(counts: Counts, vectors: int) -> CheckResult:
     return CheckResult(
         name="index", verdict="note", detail=detail, remedy="It is mended at the next start."
     )
-
-
-BACKUP = "backups"
-STALLED = 30.0
-"""Seconds without a newly indexed record, while some wait; a batch takes fewer."""
 
 
 def index(status: MemoryStatus) -> CheckResult:

@@ -9,10 +9,10 @@ from itertools import pairwise
 
 import msgspec
 
-from local.conversation.compaction.fitting import pack_rounds, share_out, shorten_tool_results
+from local.conversation.context import TokenCounter
+from local.conversation.fitting import pack_rounds, share_out, shorten_tool_results
 from local.conversation.message import Message, is_from_user, text_of
 from local.conversation.parts import text_and_parts
-from local.conversation.tokens import TokenCounter
 from local.llm.framing import fact_line, note_line, section
 from local.llm.models import ChatMessage, ToolCall
 from local.protocol.memories import SourceClass

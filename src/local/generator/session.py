@@ -13,14 +13,19 @@ import structlog
 
 from local.bus.connection import Connection
 from local.client.tools import call_tool
-from local.conversation.compaction.stages import CompactionRuntime
 from local.conversation.config import ManagedMemoryConfig
+from local.conversation.context import CalibratedCounter
 from local.conversation.conversation import Snapshot
-from local.conversation.event_bus import EventBus
-from local.conversation.events import CompactionEvent, EventContext, EventSink, MemoryEvent
+from local.conversation.events import (
+    CompactionEvent,
+    EventBus,
+    EventContext,
+    EventSink,
+    MemoryEvent,
+)
 from local.conversation.managed import ManagedConversationMemory
 from local.conversation.message import ROLES, Message, ToolCallMsg
-from local.conversation.tokens import CalibratedCounter
+from local.conversation.stages import CompactionRuntime
 from local.errors import BusError, Local2Error
 from local.generator.prompt import Background, PromptMemory, PromptNote
 from local.protocol import subjects

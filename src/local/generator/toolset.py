@@ -13,8 +13,8 @@ import structlog
 from local.bus.connection import Connection
 from local.bus.outputs import with_preview
 from local.client.tools import call_tool
+from local.conversation.context import TokenCounter
 from local.conversation.message import Message
-from local.conversation.tokens import TokenCounter
 from local.errors import echoed
 from local.generator.publication import RECORDED_CHARACTERS
 from local.llm.models import ToolCall, ToolDefinition

@@ -12,9 +12,9 @@ import msgspec
 import structlog
 
 from local.bus.connection import Connection
-from local.conversation.compaction.stages import CompactionRuntime
 from local.conversation.conversation import Snapshot
 from local.conversation.message import ToolCallMsg
+from local.conversation.stages import CompactionRuntime
 from local.errors import Local2Error, ModelError, PromptTooLargeError
 from local.generator.prompt import Background, PromptWriter
 from local.generator.publication import TurnPublisher

@@ -2,6 +2,6 @@
 
 import sys
 
-from local.hooks.command import main
+from local.hooks.acting import main
 
 main(sys.argv[1:])

@@ -1,15 +1,26 @@
-"""What is done when something happens in a client: remind its model, and remember its turns."""
+"""One hook: what happened in a client is read, a model reminded or a turn remembered, in good time.
 
+Whatever goes wrong, it ends well: nothing of it is the client's concern.
+"""
+
+import os
+import signal
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from types import FrameType
+from typing import NoReturn
+
+import msgspec
 
 from local.errors import NoRespondersError, StackNotRunningError
+from local.home import MARK, PRIVATE, home_of, own_home, person_of
 from local.hooks import BEGAN
-from local.hooks.clients.client import Client
-from local.hooks.context import without_contexts
-from local.hooks.events import (
+from local.hooks.clients import CLIENTS
+from local.hooks.clients.client import (
     Answered,
+    Client,
     Compacting,
     Event,
     Interjected,
@@ -18,11 +29,57 @@ from local.hooks.events import (
     SessionStarted,
     TurnEnded,
 )
-from local.hooks.outbox import FinishedTurn, Outbox
-from local.hooks.reminding import Reminder
-from local.hooks.sessions import Session, Sessions
-from local.hooks.situation import Situation
+from local.hooks.reminding import Reminder, without_contexts
+from local.hooks.state import FinishedTurn, Outbox, Session, Sessions, Situation, log_problem
 from local.protocol.envelope import new_id, utc_now
+
+LONGEST = 2.0
+"""Seconds after which a hook ends, whatever it is doing: a disk may hang, too."""
+
+
+def main(arguments: Sequence[str]) -> NoReturn:
+    """Run a hook: CLIENT EVENT [--home DIR] [--user NAME], with what happened on standard input.
+
+    It exits with 0, and writes all of its answer or nothing.
+    """
+    os.umask(PRIVATE)
+    signal.signal(signal.SIGALRM, _give_up)
+    signal.setitimer(signal.ITIMER_REAL, LONGEST)
+    try:
+        output = _run(arguments)
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        while output:
+            output = output[os.write(sys.stdout.fileno(), output) :]
+    finally:
+        os._exit(0)
+
+
+def _give_up(_: int, __: FrameType | None) -> None:
+    os._exit(0)
+
+
+def _run(arguments: Sequence[str]) -> bytes:
+    """What the hook writes; problems go to the log of the memory that it is about."""
+    name, event, *rest = arguments
+    options = dict(zip(rest[::2], rest[1::2], strict=True))
+    home = own_home()
+    try:
+        home = home_of(options.get("--home"))
+        client = CLIENTS[name]
+        happened = client.read(sys.stdin.buffer.read())
+        if happened is None:
+            return b""
+        if happened.project is not None:
+            with suppress(OSError):
+                os.chdir(happened.project)
+        home = home_of(options.get("--home"))
+        situation = Situation.of(home, person_of(options.get("--user")))
+        context = Hooks(client, situation, start_delivery).act(happened)
+    except Exception as error:  # noqa: BLE001 - whatever it is, it is not the client's concern
+        log_problem(home / MARK, f"{name} {event}", error)
+        return b""
+    return msgspec.json.encode(client.answer(event, context)) if context else b""
+
 
 PROMPT_SECONDS = 0.25
 """Until the answer to a prompt has to be there; 300 ms with the start of the interpreter."""

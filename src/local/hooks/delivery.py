@@ -12,9 +12,7 @@ from local.client.access import connected
 from local.client.embedded import stack_running
 from local.errors import TooLargeError
 from local.home import MARK, PRIVATE
-from local.hooks.log import log_problem
-from local.hooks.outbox import FinishedTurn, Outbox
-from local.hooks.situation import Situation
+from local.hooks.state import FinishedTurn, Outbox, Situation, log_problem
 from local.protocol.envelope import encode, seal
 from local.protocol.payloads import Generation
 from local.protocol.subjects import RESPONSE_GENERATION

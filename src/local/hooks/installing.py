@@ -20,7 +20,7 @@ from local.hooks.registration import (
     with_hooks,
     without_hooks,
 )
-from local.hooks.sessions import write
+from local.hooks.state import write
 from local.protocol.envelope import content_id
 
 

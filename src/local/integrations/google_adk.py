@@ -18,8 +18,7 @@ from google.genai import types
 from local.client.memory import Memory, connect
 from local.errors import ForbiddenError, InvalidArgumentsError, quoted
 from local.home import home_of
-from local.integrations.background import Background
-from local.integrations.recalled import metadata_of
+from local.integrations.base import Background, metadata_of
 from local.protocol.memories import RecalledItem
 from local.protocol.payloads import Json
 from local.settings import load_settings

@@ -21,9 +21,7 @@ from langchain_core.stores import ByteStore
 from pydantic import PrivateAttr
 
 from local.client.memory import Memory, connect
-from local.integrations.background import Background
-from local.integrations.recalled import metadata_of
-from local.integrations.session_log import Entry, SessionLog
+from local.integrations.base import Background, Entry, SessionLog, metadata_of
 from local.protocol.items import ItemKey, ItemPut
 from local.protocol.memories import RecalledItem, Scope
 from local.protocol.payloads import Json

@@ -7,8 +7,7 @@ from agents.items import TResponseInputItem
 from agents.memory import SessionABC, SessionSettings
 
 from local.client.memory import Memory, connect
-from local.integrations.background import Background
-from local.integrations.session_log import Entry, SessionLog
+from local.integrations.base import Background, Entry, SessionLog
 from local.protocol.payloads import Json
 
 FRAMEWORK = "openai-agents"

@@ -1,15 +1,214 @@
-"""The tools on the bus as a client of the protocol sees them, and calls of them."""
+"""What clients are offered, and may call, of the tools on the bus; and the way to the stack.
 
-from collections.abc import Awaitable, Callable
+The stack is found, or started again, for as long as clients are served. Models choose worse among
+many tools, so by default they are offered few of the memory's own.
+"""
 
-from local.client import READS_ON, fitting
-from local.client.tools import OnProgress, call_tool
-from local.errors import BusError, Local2Error, UnknownToolError, error_of, quoted
-from local.mcp.link import Link, Reached
-from local.mcp.profiles import profile_of
+import asyncio
+from collections.abc import Awaitable, Callable, Collection, Sequence
+from contextlib import suppress
+from typing import Any, NamedTuple, Self, TypeVar
+
+import structlog
+
+from local.client import READS_ON, Connection, fitting
+from local.client.access import connected
+from local.client.embedded import stack_running
+from local.client.tools import OnProgress, Toolbox, call_tool
+from local.errors import (
+    BusError,
+    ConfigError,
+    Local2Error,
+    StackNotRunningError,
+    UnknownToolError,
+    error_of,
+    quoted,
+)
 from local.protocol.envelope import Sender
 from local.protocol.payloads import Json, ToolResult, ToolSchema
-from local.settings import McpSettings
+from local.settings import McpSettings, Settings
+from local.tenants.credentials import OwnTokens
+
+T = TypeVar("T")
+
+NAME = "mcp"
+STARTING = 45.0
+"""Seconds that a call waits for the stack: clients give a server a minute."""
+RETRY = 0.5
+"""Seconds between two attempts to reach it."""
+
+log = structlog.get_logger()
+
+
+class Reached(NamedTuple):
+    """The stack's bus, and the tools on it."""
+
+    bus: Connection
+    tools: Toolbox
+
+
+class Link:
+    """Keeps a connection to the stack while its context lasts.
+
+    `on_change` is called when the stack is reached, and when a tool on its bus is new or another.
+    """
+
+    def __init__(self, settings: Settings, *, user: str, on_change: Callable[[], None]) -> None:
+        self._settings = settings
+        self._user = user
+        self._on_change = on_change
+        self._reached: asyncio.Future[Reached] = asyncio.get_running_loop().create_future()
+        self._closing = asyncio.Event()
+        self.tokens = OwnTokens(settings.bus)
+
+    async def __aenter__(self) -> Self:
+        self._keeping = asyncio.create_task(self._keep())
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self._closing.set()  # nats-py may lose a cancellation while it sends
+        self._keeping.cancel()
+        with suppress(asyncio.CancelledError):
+            await self._keeping
+
+    async def reached(self) -> Reached:
+        """The stack, as soon as it is reached.
+
+        Raises:
+            Local2Error: It could not be, the last time that it was tried.
+        """
+        try:
+            async with asyncio.timeout(STARTING):
+                return await asyncio.shield(self._reached)
+        except TimeoutError as error:
+            raise StackNotRunningError(
+                f"The memory did not start within {STARTING:g} s.", remedy="`local2 doctor` looks."
+            ) from error
+
+    async def run(self, work: Callable[[Reached], Awaitable[T]]) -> T:
+        """Do something over the bus; it ends with the connection.
+
+        Raises:
+            Local2Error: The stack is not reached, or was lost meanwhile.
+        """
+        stack = await self.reached()
+        working = asyncio.ensure_future(work(stack))
+        lost = asyncio.ensure_future(stack.bus.lost.wait())
+        try:
+            await asyncio.wait({working, lost}, return_when=asyncio.FIRST_COMPLETED)
+            if working.done():
+                return working.result()
+            raise StackNotRunningError(
+                "The memory stopped before it answered.",
+                remedy="Ask again in a few seconds; repeating a request changes nothing twice.",
+            )
+        finally:
+            await _end(working, lost)
+
+    async def _keep(self) -> None:
+        while not self._closing.is_set():
+            try:
+                await self._hold()
+            except Local2Error as error:
+                log.warning("stack_not_reached", reason=str(error))
+                await self._fail(error)
+            except Exception:
+                log.exception("stack_not_reached")
+                await self._fail(BusError("The memory cannot be reached; the log says why."))
+
+    async def _fail(self, error: Local2Error) -> None:
+        """Whoever asks gets this error, until the next attempt."""
+        self._reached.set_exception(error)
+        self._reached.exception()  # perhaps nobody asks
+        await asyncio.sleep(RETRY)
+        self._reached = asyncio.get_running_loop().create_future()
+
+    async def _hold(self) -> None:
+        """Reach the stack, and return when it is lost."""
+        async with (
+            stack_running(self._settings),
+            connected(self._settings, name=NAME, user=self._user) as bus,
+            Toolbox(bus, source=NAME, on_change=self._on_change) as tools,
+        ):
+            await tools.settle()
+            self._reached.set_result(Reached(bus, tools))
+            self._on_change()
+            await _first(bus.lost, self._closing)
+            self._reached = asyncio.get_running_loop().create_future()
+
+
+async def _first(*events: asyncio.Event) -> None:
+    """Return when one of them is set."""
+    waiting = [asyncio.ensure_future(event.wait()) for event in events]
+    try:
+        await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        await _end(*waiting)
+
+
+async def _end(*futures: asyncio.Future[Any]) -> None:
+    for future in futures:
+        future.cancel()
+    await asyncio.gather(*futures, return_exceptions=True)
+
+
+DEFAULT = frozenset(
+    {
+        "add_document",
+        "load_session",
+        "memory_history",
+        "note",
+        "read_tool_output",
+        "recall",
+        "recall_topic",
+        "remember_fact",
+        "save_memory",
+        "save_topic",
+        "search_memory",
+        "top_memories",
+    }
+)
+"""Of the memory's own. What erases is not among them: a text that a model reads could ask for it,
+and nothing brings it back."""
+
+Profile = Callable[[ToolSchema], bool]
+
+
+def _default(tool: ToolSchema) -> bool:
+    return tool.name in DEFAULT if tool.reads_memory else tool.for_models
+
+
+def _full(_: ToolSchema) -> bool:
+    return True
+
+
+def _read_only(tool: ToolSchema) -> bool:
+    """Another team's tool is offered if it says that it only reads."""
+    return tool.annotations.read_only_hint is True
+
+
+PROFILES: dict[str, Profile] = {"default": _default, "full": _full, "read-only": _read_only}
+
+
+def profile_of(chosen: Sequence[str]) -> Profile:
+    """The profile of a name, or the tools of these names.
+
+    Raises:
+        ConfigError: Nothing is chosen, or a profile's name is among those of tools.
+    """
+    if len(chosen) == 1 and chosen[0] in PROFILES:
+        return PROFILES[chosen[0]]
+    if not chosen or PROFILES.keys() & chosen:
+        raise ConfigError(
+            "A profile is one name, or a list of tools.",
+            remedy=f"One of {', '.join(PROFILES)}, or names as `local2 tools` lists them.",
+        )
+    return _named(frozenset(chosen))
+
+
+def _named(names: Collection[str]) -> Profile:
+    return lambda tool: tool.name in names
+
 
 Ask = Callable[[str, Json], Awaitable[ToolResult]]
 """A tool and its arguments, for somebody."""

@@ -18,7 +18,7 @@ from mcp.server.auth.settings import AuthSettings
 from pydantic import AnyHttpUrl
 
 from local.errors import ConfigError, UnwritableError
-from local.mcp.serving import serving
+from local.mcp.server import serving
 from local.settings import Settings
 
 HOST = "127.0.0.1"

@@ -1,25 +1,122 @@
-"""The server of the SDK over the bridge: which request is answered by what."""
+"""The server of the SDK: who asks, which request is answered by what, who is told of other tools.
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+Who asks is known by configuration, and by what the client calls itself; never by arguments. That
+other tools are there is told in both ways that the protocol has had for it: clients with a
+handshake hear it on their connection, those without listen, with a request of their own
+(`subscriptions/listen`).
+"""
+
+import asyncio
+import re
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
 from typing import Any
+from weakref import WeakSet
 
 import mcp_types as types
+from mcp.server.connection import Connection
 from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel import NotificationOptions, Server
 from mcp.server.models import InitializationOptions
-from mcp.server.subscriptions import ListenHandler
+from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler, ToolsListChanged
 from mcp.shared.exceptions import MCPError
 
 from local import __version__
 from local.errors import Local2Error, RequestError, quoted
-from local.mcp import about, resources
-from local.mcp.bridge import Ask, Bridge
-from local.mcp.callers import Callers
-from local.mcp.changes import Changes
-from local.mcp.prompts import PROMPTS, prompt_of
-from local.mcp.results import as_result, as_tool
+from local.home import person_of
+from local.mcp import opening
+from local.mcp.bridge import Ask, Bridge, Link
+from local.mcp.primitives import (
+    PROMPTS,
+    as_result,
+    as_tool,
+    listed_resources,
+    prompt_of,
+    read_resource,
+    resource_templates,
+)
+from local.protocol.envelope import Sender, new_id
 from local.protocol.payloads import Json, ToolProgress, ToolResult
+from local.settings import McpSettings, Settings
+
+UNKNOWN = "mcp"
+LONGEST_NAME = 64
+_OTHERS = re.compile(r"[^\w.-]+")
+
+
+def user_of(settings: McpSettings) -> str:
+    """The user that is configured, else who is logged in."""
+    return person_of(settings.user)
+
+
+def agent_of(settings: McpSettings, client: str | None) -> str:
+    """The agent that is configured, else the client's name in the form of one."""
+    if settings.agent:
+        return settings.agent
+    cleaned = _OTHERS.sub("-", (client or "").casefold())[:LONGEST_NAME].strip("-._")
+    return cleaned or UNKNOWN
+
+
+SESSION_HEADER = "mcp-session-id"
+"""Which connection it is, over HTTP; the server made it."""
+
+
+class Callers:
+    """Who asks, for every request of a server."""
+
+    def __init__(self, link: Link, settings: McpSettings) -> None:
+        self._link = link
+        self._settings = settings
+        self._user = user_of(settings)
+        self._session = new_id()
+
+    async def of(self, ctx: ServerRequestContext[Any, Any]) -> Sender:
+        """Who asks. Without a session of their own, requests over HTTP have none."""
+        client = ctx.session.client_params
+        return Sender(
+            user=self._user,
+            agent=agent_of(self._settings, client.client_info.name if client else None),
+            session_id=self._settings.session or self._session_of(ctx),
+            token=await self._link.tokens.of(self._user),
+        )
+
+    def _session_of(self, ctx: ServerRequestContext[Any, Any]) -> str | None:
+        if ctx.request is None:
+            return self._session
+        session: str | None = ctx.request.headers.get(SESSION_HEADER)
+        return session
+
+
+TOGETHER = 0.2
+"""Seconds: what changes within them is told once."""
+
+
+class Changes:
+    """Tells whoever is connected; `notice` may be called from anywhere on the loop."""
+
+    def __init__(self) -> None:
+        self.listening = InMemorySubscriptionBus()
+        self._connections: WeakSet[Connection] = WeakSet()
+        self._changed = asyncio.Event()
+
+    async def connected(self, ctx: ServerRequestContext[Any], _: types.NotificationParams) -> None:
+        """Remember a connection; a session is made for each message, and ends with it."""
+        self._connections.add(ctx.session._connection)  # noqa: SLF001 - nothing public lasts
+
+    def notice(self) -> None:
+        self._changed.set()
+
+    async def run(self) -> None:
+        """Tell of changes until cancelled."""
+        told = types.ToolListChangedNotification().method
+        while True:
+            await self._changed.wait()
+            await asyncio.sleep(TOGETHER)
+            self._changed.clear()
+            await self.listening.publish(ToolsListChanged())
+            for connection in list(self._connections):
+                await connection.notify(told, None)
+
 
 Context = ServerRequestContext[Any, Any]
 
@@ -29,10 +126,10 @@ class MemoryServer(Server[Any]):
 
     def __init__(self, bridge: Bridge, callers: Callers, changes: Changes) -> None:
         super().__init__(
-            about.NAME,
+            opening.NAME,
             version=__version__,
-            title=about.TITLE,
-            instructions=about.INSTRUCTIONS,
+            title=opening.TITLE,
+            instructions=opening.INSTRUCTIONS,
             on_list_tools=self._list_tools,
             on_call_tool=self._call_tool,
             on_list_prompts=self._list_prompts,
@@ -99,18 +196,18 @@ class MemoryServer(Server[Any]):
         self, ctx: Context, _: types.PaginatedRequestParams | None
     ) -> types.ListResourcesResult:
         with _errors():
-            return types.ListResourcesResult(resources=await resources.listed(self._ask(ctx)))
+            return types.ListResourcesResult(resources=await listed_resources(self._ask(ctx)))
 
     async def _list_templates(
         self, _: Context, __: types.PaginatedRequestParams | None
     ) -> types.ListResourceTemplatesResult:
-        return types.ListResourceTemplatesResult(resource_templates=resources.templates())
+        return types.ListResourceTemplatesResult(resource_templates=resource_templates())
 
     async def _read_resource(
         self, ctx: Context, params: types.ReadResourceRequestParams
     ) -> types.ReadResourceResult:
         with _errors():
-            return await resources.read(str(params.uri), self._ask(ctx))
+            return await read_resource(str(params.uri), self._ask(ctx))
 
     def _ask(self, ctx: Context) -> Ask:
         """Tools of the memory for this request, whether the profile offers them or not."""
@@ -137,3 +234,22 @@ def _errors() -> Iterator[None]:
         raise MCPError(types.INVALID_PARAMS, str(error)) from error
     except Local2Error as error:
         raise MCPError(types.INTERNAL_ERROR, str(error)) from error
+
+
+@asynccontextmanager
+async def serving(settings: Settings) -> AsyncIterator[MemoryServer]:
+    """A server that finds the stack, again and again where need be.
+
+    Raises:
+        ConfigError: There is no such profile.
+    """
+    changes = Changes()
+    async with Link(settings, user=user_of(settings.mcp), on_change=changes.notice) as link:
+        server = MemoryServer(Bridge(link, settings.mcp), Callers(link, settings.mcp), changes)
+        telling = asyncio.create_task(changes.run())
+        try:
+            yield server
+        finally:
+            telling.cancel()
+            with suppress(asyncio.CancelledError):
+                await telling

@@ -12,7 +12,7 @@ from contextlib import asynccontextmanager, suppress
 from mcp.server.stdio import stdio_server
 
 from local.mcp.opening import Opening
-from local.mcp.serving import serving
+from local.mcp.server import serving
 from local.settings import Settings
 
 LONGEST = 64 * 1024 * 1024

@@ -18,9 +18,8 @@ from local.errors import Local2Error, ModelError
 from local.protocol import subjects
 from local.protocol.envelope import Sender, decode, encode, new_id, seal
 from local.protocol.payloads import Feedback, Generation, ToolResult
-from local.stories.bench import Bench, FreshBench
+from local.stories.bench import Bench, FreshBench, StoryTool, hosted
 from local.stories.checks import Check, Outcome, Problem, at, filled, problems
-from local.stories.hosting import StoryTool, hosted
 from local.stories.script import (
     Call,
     Discover,

@@ -33,8 +33,8 @@ from msgspec.structs import replace
 from local.errors import ConfigError
 from local.protocol.payloads import Json
 from local.stories import checks
+from local.stories.bench import StoryTool
 from local.stories.checks import Check, Text, filled, names_in, text_of
-from local.stories.hosting import StoryTool
 from local.yaml_files import read_yaml_file
 
 KIND = "<kind>"

@@ -30,6 +30,8 @@ CONTENT_KEY = "content.key"
 JETSTREAM_KEY = "jetstream.key"
 """Encrypts what the embedded server stores, of all tenants."""
 SUFFIX = ".nk"
+VALID = timedelta(hours=1)
+"""Of tokens that are made where the key is."""
 
 
 class Credentials(msgspec.Struct, frozen=True, kw_only=True):
@@ -99,10 +101,6 @@ def credentials_in(file: Path) -> Credentials:
             remedy="`local2 tenants rotate` writes new ones.",
         ) from error
     return Credentials(seed=seed, inbox=inbox_of(file.stem))
-
-
-VALID = timedelta(hours=1)
-"""Of tokens that are made where the key is."""
 
 
 def credentials_of(bus: BusSettings, user: str | None) -> Credentials | None:

@@ -23,6 +23,7 @@ from local.tenants.tokens import Person, TokenKey, Verifier
 from local.yaml_files import read_yaml_file
 
 ROLES: Sequence[Role] = get_args(Role)
+FILE = "tenants.yaml"
 
 
 class Roles:
@@ -59,9 +60,6 @@ def lesser(one: Role | None, other: Role | None) -> Role | None:
     """The role that may less, of those that are given."""
     given = [role for role in (one, other) if role is not None]
     return min(given, key=ROLES.index, default=None)
-
-
-FILE = "tenants.yaml"
 
 
 class Agent(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from local.cli.commands.options import Agent, Json, User
+from local.cli.commands import Agent, Json, User
 from local.cli.output import command
 from local.protocol.envelope import Sender
 from local.protocol.memories import Owning, Scope
@@ -91,7 +91,7 @@ def relations(
 ) -> None:
     """Show what bears on a memory, and what it bears on."""
     with command(context.obj, json=json) as (settings, output):
-        from local.cli.relations import relations as run
+        from local.cli.recall import relations as run
 
         run(settings, output, memory_id, Sender(agent=agent, user=user))
 
@@ -248,7 +248,7 @@ def forget(  # noqa: PLR0913, PLR0917 - one parameter an option
 ) -> None:
     """Erase for good what a user said or stated, wherever it is; prints a receipt."""
     with command(context.obj, json=json) as (settings, output):
-        from local.cli.forget import forget as run
+        from local.cli.changes import forget as run
 
         chosen = {"session_id": session, "topic": topic, "id": id_}
         args: dict[str, object] = {k: v for k, v in chosen.items() if v is not None}

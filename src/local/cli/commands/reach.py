@@ -1,18 +1,22 @@
-"""Commands by which other agents reach the memory."""
+"""Commands by which others reach the memory: MCP, hooks of coding agents, and accounts."""
 
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
 import msgspec
 import typer
 
+from local.cli.commands import Json
 from local.cli.output import Chosen, command
 from local.home import home_of
+from local.hooks.clients.client import Scope
+from local.protocol.envelope import Role
 
-group = typer.Typer()
+servers = typer.Typer()
 
 
-@group.command()
+@servers.command()
 def mcp(  # noqa: PLR0913, PLR0917 - one parameter an option
     context: typer.Context,
     http: Annotated[
@@ -37,7 +41,7 @@ def mcp(  # noqa: PLR0913, PLR0917 - one parameter an option
     opening = None if http else opened()
     chosen: Chosen = context.obj
     with command(chosen._replace(home=home_of(home))) as (settings, output):
-        from local.cli.mcp import serve_http, serve_stdio
+        from local.cli.reach import serve_http, serve_stdio
 
         options = {"user": user, "agent": agent, "session": session, "port": port}
         given: dict[str, Any] = {k: v for k, v in options.items() if v is not None}
@@ -48,3 +52,196 @@ def mcp(  # noqa: PLR0913, PLR0917 - one parameter an option
             serve_http(chosen_settings, output)
         else:
             serve_stdio(chosen_settings, opening)
+
+
+hooks = typer.Typer(
+    help="Hooks of coding agents: they remember, and are reminded, by themselves.",
+    no_args_is_help=True,
+)
+called = typer.Typer()
+"""What the hooks call."""
+
+
+class ClientName(StrEnum):
+    CLAUDE_CODE = "claude-code"
+    CODEX = "codex"
+    CURSOR = "cursor"
+
+
+Where = Annotated[
+    Scope, typer.Option(help="In the user's settings, or in those of the current folder.")
+]
+Home = Annotated[
+    Path | None,
+    typer.Option(help="Whose memory; else that of the project worked in, or the user's own."),
+]
+User = Annotated[str | None, typer.Option(help="Whose memory; else of who is logged in.")]
+Yes = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
+
+
+@hooks.command()
+def install(  # noqa: PLR0913, PLR0917 - one parameter an option
+    context: typer.Context,
+    client: ClientName,
+    scope: Where = "user",
+    home: Home = None,
+    user: User = None,
+    yes: Yes = False,
+    json: Json = False,
+) -> None:
+    """Write the hooks into a client's settings; shows what changes, and asks."""
+    with command(context.obj, json=json) as (_, output):
+        from local.cli.reach import install as run
+
+        where = None if home is None else str(home.expanduser().absolute())
+        run(output, client, scope, _options(where, user), yes=yes)
+
+
+@hooks.command()
+def uninstall(
+    context: typer.Context,
+    client: ClientName,
+    scope: Where = "user",
+    yes: Yes = False,
+    json: Json = False,
+) -> None:
+    """Take back exactly what was written; shows what changes, and asks."""
+    with command(context.obj, json=json) as (_, output):
+        from local.cli.reach import uninstall as run
+
+        run(output, client, scope, yes=yes)
+
+
+@hooks.command("list")
+def list_hooks(context: typer.Context, json: Json = False) -> None:
+    """List which clients have hooks, and where."""
+    with command(context.obj, json=json) as (_, output):
+        from local.cli.reach import list_hooks as run
+
+        run(output)
+
+
+@called.command(hidden=True)
+def hook(client: str, event: str, home: str | None = None, user: str | None = None) -> None:
+    """Run one hook, with what happened on standard input."""
+    from local.hooks.acting import main
+
+    main([client, event, *_options(home, user)])
+
+
+def _options(home: str | None, user: str | None) -> list[str]:
+    """Those of a hook."""
+    given = {"--home": home, "--user": user}
+    return [word for name, value in given.items() if value for word in (name, value)]
+
+
+tenants = typer.Typer(
+    help="Accounts: tenants, their agents, keys and tokens.", no_args_is_help=True
+)
+
+Tenant = Annotated[str, typer.Argument(help="The tenant's name.")]
+OneAgent = Annotated[str | None, typer.Option("--agent", help="One of its agents.")]
+
+
+@tenants.command()
+def init(
+    context: typer.Context,
+    encrypt: Annotated[
+        bool, typer.Option("--encrypt", help="What JetStream stores is encrypted.")
+    ] = False,
+    json: Json = False,
+) -> None:
+    """Make accounts: from then on nobody connects without credentials."""
+    with command(context.obj, json=json) as (settings, output):
+        from local.cli.tenants import init as run
+
+        run(settings, output, encrypt=encrypt)
+
+
+@tenants.command()
+def add(  # noqa: PLR0913, PLR0917 - one parameter an option
+    context: typer.Context,
+    tenant: Tenant,
+    agent: Annotated[str, typer.Option(help="What its agent is called.")] = "agent",
+    role: Annotated[Role, typer.Option(help="What that agent may do.")] = "writer",
+    encrypt: Annotated[
+        bool, typer.Option("--encrypt", help="What a new tenant remembers is encrypted.")
+    ] = False,
+    json: Json = False,
+) -> None:
+    """Add a tenant, or another agent to it; prints where the credentials are."""
+    with command(context.obj, json=json) as (settings, output):
+        from local.cli.tenants import add as run
+
+        run(settings, output, tenant, agent, role, encrypt=encrypt)
+
+
+@tenants.command("list")
+def list_tenants(context: typer.Context, json: Json = False) -> None:
+    """List tenants and their agents."""
+    with command(context.obj, json=json) as (settings, output):
+        from local.cli.tenants import list_tenants as run
+
+        run(settings, output)
+
+
+@tenants.command()
+def remove(
+    context: typer.Context, tenant: Tenant, agent: OneAgent = None, json: Json = False
+) -> None:
+    """Remove a tenant, or one of its agents; what is remembered stays."""
+    with command(context.obj, json=json) as (settings, output):
+        from local.cli.tenants import remove as run
+
+        run(settings, output, tenant, agent)
+
+
+@tenants.command()
+def rotate(
+    context: typer.Context, tenant: Tenant, agent: OneAgent = None, json: Json = False
+) -> None:
+    """Replace an agent's key; without an agent, the key that signs the tenant's tokens."""
+    with command(context.obj, json=json) as (settings, output):
+        from local.cli.tenants import rotate as run
+
+        run(settings, output, tenant, agent)
+
+
+@tenants.command()
+def share(
+    context: typer.Context,
+    tenant: Tenant,
+    tool: Annotated[str, typer.Argument(help="A tool of that tenant.")],
+    others: Annotated[list[str] | None, typer.Argument(help="Who may use it.")] = None,
+    json: Json = False,
+) -> None:
+    """Let other tenants use a tool; without any, nobody may any more."""
+    with command(context.obj, json=json) as (settings, output):
+        from local.cli.tenants import share as run
+
+        run(settings, output, tenant, tool, others or [])
+
+
+@tenants.command()
+def token(  # noqa: PLR0913, PLR0917 - one parameter an option
+    context: typer.Context,
+    tenant: Tenant,
+    user: Annotated[str, typer.Option(help="For whom.")],
+    days: Annotated[float, typer.Option(help="How long it is valid.", min=0)] = 1.0,
+    role: Annotated[Role | None, typer.Option(help="At most what this role may.")] = None,
+    json: Json = False,
+) -> None:
+    """Print a token that says for whom an agent asks."""
+    with command(context.obj, json=json) as (settings, output):
+        from local.cli.tenants import token as run
+
+        run(settings, output, tenant, user, days=days, role=role)
+
+
+@tenants.command("server-config")
+def server_config(context: typer.Context, json: Json = False) -> None:
+    """Print the accounts for a NATS server of your own."""
+    with command(context.obj, json=json) as (settings, output):
+        from local.cli.tenants import server_config as run
+
+        run(settings, output)

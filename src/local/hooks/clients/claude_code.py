@@ -10,8 +10,19 @@ from pathlib import Path
 
 import msgspec
 
-from local.hooks import events
-from local.hooks.clients.client import Client, Scope, addition, group
+from local.hooks.clients.client import (
+    Client,
+    Compacting,
+    Event,
+    Interjected,
+    Prompted,
+    Scope,
+    SessionEnded,
+    SessionStarted,
+    TurnEnded,
+    addition,
+    group,
+)
 
 BY_PEOPLE = frozenset({None, "user", "sdk", "loop_wakeup", "schedule_wakeup"})
 """Sources of prompts that somebody wrote; older versions name none."""
@@ -29,7 +40,7 @@ class Input(msgspec.Struct, frozen=True, kw_only=True, tag_field="hook_event_nam
     cursor_version: str | None = None
 
     @property
-    def event(self) -> events.Event:
+    def event(self) -> Event:
         raise NotImplementedError
 
 
@@ -37,8 +48,8 @@ class SessionStart(Input, frozen=True, kw_only=True, tag=True):
     source: str | None = None
 
     @property
-    def event(self) -> events.Event:
-        return events.SessionStarted(
+    def event(self) -> Event:
+        return SessionStarted(
             session=self.session_id, project=self.cwd, compacted=self.source == "compact"
         )
 
@@ -48,32 +59,32 @@ class UserPromptSubmit(Input, frozen=True, kw_only=True, tag=True):
     source: str | None = None
 
     @property
-    def event(self) -> events.Event:
+    def event(self) -> Event:
         if self.source in BY_PEOPLE:
-            return events.Prompted(session=self.session_id, project=self.cwd, text=self.prompt)
-        return events.Interjected(session=self.session_id, project=self.cwd)
+            return Prompted(session=self.session_id, project=self.cwd, text=self.prompt)
+        return Interjected(session=self.session_id, project=self.cwd)
 
 
 class Stop(Input, frozen=True, kw_only=True, tag=True):
     last_assistant_message: str | None = None
 
     @property
-    def event(self) -> events.Event:
-        return events.TurnEnded(
+    def event(self) -> Event:
+        return TurnEnded(
             session=self.session_id, project=self.cwd, text=self.last_assistant_message
         )
 
 
 class PreCompact(Input, frozen=True, kw_only=True, tag=True):
     @property
-    def event(self) -> events.Event:
-        return events.Compacting(session=self.session_id, project=self.cwd)
+    def event(self) -> Event:
+        return Compacting(session=self.session_id, project=self.cwd)
 
 
 class SessionEnd(Input, frozen=True, kw_only=True, tag=True):
     @property
-    def event(self) -> events.Event:
-        return events.SessionEnded(session=self.session_id, project=self.cwd)
+    def event(self) -> Event:
+        return SessionEnded(session=self.session_id, project=self.cwd)
 
 
 _decoder: msgspec.json.Decoder[Input] = msgspec.json.Decoder(
@@ -81,7 +92,7 @@ _decoder: msgspec.json.Decoder[Input] = msgspec.json.Decoder(
 )
 
 
-def read(data: bytes) -> events.Event | None:
+def read(data: bytes) -> Event | None:
     given = _decoder.decode(data)
     foreign = given.agent_id is not None or given.cursor_version is not None
     return None if foreign else given.event

@@ -9,8 +9,18 @@ from pathlib import Path
 
 import msgspec
 
-from local.hooks import events
-from local.hooks.clients.client import Client, Scope, addition, group
+from local.hooks.clients.client import (
+    Client,
+    Compacting,
+    Event,
+    Prompted,
+    Scope,
+    SessionEnded,
+    SessionStarted,
+    TurnEnded,
+    addition,
+    group,
+)
 
 
 class Input(msgspec.Struct, frozen=True, kw_only=True, tag_field="hook_event_name"):
@@ -22,7 +32,7 @@ class Input(msgspec.Struct, frozen=True, kw_only=True, tag_field="hook_event_nam
     agent_id: str | None = None
 
     @property
-    def event(self) -> events.Event:
+    def event(self) -> Event:
         raise NotImplementedError
 
 
@@ -30,8 +40,8 @@ class SessionStart(Input, frozen=True, kw_only=True, tag=True):
     source: str | None = None
 
     @property
-    def event(self) -> events.Event:
-        return events.SessionStarted(
+    def event(self) -> Event:
+        return SessionStarted(
             session=self.session_id, project=self.cwd, compacted=self.source == "compact"
         )
 
@@ -40,8 +50,8 @@ class UserPromptSubmit(Input, frozen=True, kw_only=True, tag=True):
     prompt: str
 
     @property
-    def event(self) -> events.Event:
-        return events.Prompted(
+    def event(self) -> Event:
+        return Prompted(
             session=self.session_id, project=self.cwd, text=self.prompt, turn=self.turn_id
         )
 
@@ -50,8 +60,8 @@ class Stop(Input, frozen=True, kw_only=True, tag=True):
     last_assistant_message: str | None = None
 
     @property
-    def event(self) -> events.Event:
-        return events.TurnEnded(
+    def event(self) -> Event:
+        return TurnEnded(
             session=self.session_id,
             project=self.cwd,
             text=self.last_assistant_message,
@@ -61,14 +71,14 @@ class Stop(Input, frozen=True, kw_only=True, tag=True):
 
 class PreCompact(Input, frozen=True, kw_only=True, tag=True):
     @property
-    def event(self) -> events.Event:
-        return events.Compacting(session=self.session_id, project=self.cwd)
+    def event(self) -> Event:
+        return Compacting(session=self.session_id, project=self.cwd)
 
 
 class SessionEnd(Input, frozen=True, kw_only=True, tag=True):
     @property
-    def event(self) -> events.Event:
-        return events.SessionEnded(session=self.session_id, project=self.cwd)
+    def event(self) -> Event:
+        return SessionEnded(session=self.session_id, project=self.cwd)
 
 
 _decoder: msgspec.json.Decoder[Input] = msgspec.json.Decoder(
@@ -76,7 +86,7 @@ _decoder: msgspec.json.Decoder[Input] = msgspec.json.Decoder(
 )
 
 
-def read(data: bytes) -> events.Event | None:
+def read(data: bytes) -> Event | None:
     given = _decoder.decode(data)
     return None if given.agent_id is not None else given.event
 

@@ -9,8 +9,17 @@ from pathlib import Path
 
 import msgspec
 
-from local.hooks import events
-from local.hooks.clients.client import Client, Json, Scope
+from local.hooks.clients.client import (
+    Answered,
+    Client,
+    Event,
+    Json,
+    Prompted,
+    Scope,
+    SessionEnded,
+    SessionStarted,
+    TurnEnded,
+)
 
 
 class Input(msgspec.Struct, frozen=True, kw_only=True, tag_field="hook_event_name"):
@@ -25,22 +34,22 @@ class Input(msgspec.Struct, frozen=True, kw_only=True, tag_field="hook_event_nam
         return next(iter(self.workspace_roots), None)
 
     @property
-    def event(self) -> events.Event | None:
+    def event(self) -> Event | None:
         raise NotImplementedError
 
 
 class SessionStart(Input, frozen=True, kw_only=True, tag="sessionStart"):
     @property
-    def event(self) -> events.Event | None:
-        return events.SessionStarted(session=self.conversation_id, project=self.project)
+    def event(self) -> Event | None:
+        return SessionStarted(session=self.conversation_id, project=self.project)
 
 
 class BeforeSubmitPrompt(Input, frozen=True, kw_only=True, tag="beforeSubmitPrompt"):
     prompt: str
 
     @property
-    def event(self) -> events.Event | None:
-        return events.Prompted(
+    def event(self) -> Event | None:
+        return Prompted(
             session=self.conversation_id,
             project=self.project,
             text=self.prompt,
@@ -52,8 +61,8 @@ class AfterAgentResponse(Input, frozen=True, kw_only=True, tag="afterAgentRespon
     text: str
 
     @property
-    def event(self) -> events.Event | None:
-        return events.Answered(
+    def event(self) -> Event | None:
+        return Answered(
             session=self.conversation_id,
             project=self.project,
             text=self.text,
@@ -67,18 +76,18 @@ class Stop(Input, frozen=True, kw_only=True, tag="stop"):
     status: str = "completed"
 
     @property
-    def event(self) -> events.Event | None:
+    def event(self) -> Event | None:
         if self.status != "completed":
             return None
-        return events.TurnEnded(
+        return TurnEnded(
             session=self.conversation_id, project=self.project, turn=self.generation_id
         )
 
 
 class SessionEnd(Input, frozen=True, kw_only=True, tag="sessionEnd"):
     @property
-    def event(self) -> events.Event | None:
-        return events.SessionEnded(session=self.conversation_id, project=self.project)
+    def event(self) -> Event | None:
+        return SessionEnded(session=self.conversation_id, project=self.project)
 
 
 _decoder: msgspec.json.Decoder[Input] = msgspec.json.Decoder(
@@ -86,7 +95,7 @@ _decoder: msgspec.json.Decoder[Input] = msgspec.json.Decoder(
 )
 
 
-def read(data: bytes) -> events.Event | None:
+def read(data: bytes) -> Event | None:
     return _decoder.decode(data).event
 
 

@@ -1,13 +1,20 @@
-"""The log of a session as a framework wrote it: its items exactly, and in order.
+"""What adapters are built on: a connection that any thread may use, and the log of a session.
 
-What was said in them is ingested, too, so that later sessions find it. That is done first: who is
-told of an error adds its items once more, and must not have them in the log twice. What leaves the
-log is erased from the memory, as far as the caller's role may erase.
+A connection lives in one loop, and frameworks call from plain functions and from any loop. So
+adapters have a loop of their own, in a thread beside the program's, and open there what they need
+when it is first used. A log holds a session's items as its framework wrote them, exactly and in
+order. What was said in them is ingested, too, so that later sessions find it. That is done first:
+who is told of an error adds its items once more, and must not have them in the log twice. What
+leaves the log is erased from the memory, as far as the caller's role may erase.
 """
 
+import asyncio
 import json
-from collections.abc import Awaitable, Iterator, Sequence
-from typing import Self
+import threading
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
+from concurrent.futures import Future
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from typing import Any, Generic, Self, TypeVar
 
 import msgspec
 import structlog
@@ -19,7 +26,68 @@ from local.protocol.answers import Receipt
 from local.protocol.conversation import IngestReport
 from local.protocol.envelope import new_id
 from local.protocol.items import ItemKey, ItemPut, StoredItem, check_size
+from local.protocol.memories import RecalledItem
 from local.protocol.payloads import Json
+
+R = TypeVar("R")
+T = TypeVar("T")
+
+_starting = threading.Lock()
+_loops: list[asyncio.AbstractEventLoop] = []
+
+
+class Background(Generic[R]):
+    """Something that is opened by the first work with it, and again after it was closed.
+
+    `open_`: makes the context in which it is open.
+    """
+
+    def __init__(self, open_: Callable[[], AbstractAsyncContextManager[R]]) -> None:
+        self._open = open_
+        self._opening = asyncio.Lock()
+        self._exits = AsyncExitStack()
+        self._opened: list[R] = []
+
+    async def do(self, work: Callable[[R], Awaitable[T]]) -> T:
+        """Do the work while this loop goes on; who cancels it cancels it there, too."""
+        return await asyncio.wrap_future(_begun(self._done(work)))
+
+    def wait_for(self, work: Callable[[R], Awaitable[T]]) -> T:
+        """Do the work while this thread waits."""
+        return _begun(self._done(work)).result()
+
+    async def aclose(self) -> None:
+        await asyncio.wrap_future(_begun(self._close()))
+
+    def close(self) -> None:
+        _begun(self._close()).result()
+
+    async def _done(self, work: Callable[[R], Awaitable[T]]) -> T:
+        async with self._opening:
+            if not self._opened:
+                self._opened = [await self._exits.enter_async_context(self._open())]
+            (opened,) = self._opened
+        return await work(opened)
+
+    async def _close(self) -> None:
+        async with self._opening:
+            self._opened = []
+            await self._exits.aclose()
+
+
+def _begun(work: Coroutine[Any, Any, T]) -> Future[T]:
+    return asyncio.run_coroutine_threadsafe(work, _loop())
+
+
+def _loop() -> asyncio.AbstractEventLoop:
+    """The loop of the adapters of this process, with which it ends."""
+    with _starting:
+        if not _loops:
+            loop = asyncio.new_event_loop()
+            threading.Thread(target=loop.run_forever, name="local2", daemon=True).start()
+            _loops.append(loop)
+        return _loops[0]
+
 
 PAGE = 1_000
 """Items read at once."""
@@ -179,3 +247,20 @@ def _parts(messages: Sequence[Json]) -> Iterator[list[Json]]:
         size += length
     if part:
         yield part
+
+
+FURTHER = ("label", "role", "topic", "session_id", "agent", "scope", "by", "source_ref")
+"""Fields that not every memory has."""
+
+
+def metadata_of(item: RecalledItem) -> Json:
+    """Its id, score and kind, where it comes from, when that was; and whatever else there is."""
+    further = {name: getattr(item, name) for name in FURTHER}
+    return {
+        "id": item.id,
+        "score": item.score,
+        "kind": item.source_kind,
+        "source": item.source_class,
+        "when": item.event_time.isoformat(),
+        **{name: value for name, value in further.items() if value is not None},
+    }

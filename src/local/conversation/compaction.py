@@ -1,19 +1,23 @@
-"""Summarization: everything older than the newest rounds becomes one message.
+"""Compaction: when a context is made smaller, by which stages, and how old messages become one.
 
-The same is done at once when a model's server refuses a request as too large. There it is bytes
-that have to go, most of them those of images, whatever the messages count in tokens.
+When, how and what of it a model is given can each be replaced. The stages are those of `fitting`,
+which cut without a model, and summarization: everything older than the newest rounds becomes one
+message. The same is done at once when a model's server refuses a request as too large. There it is
+bytes that have to go, most of them those of images, whatever the messages count in tokens.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Protocol
 
 import msgspec
 from msgspec import Struct
 
-from local.conversation.compaction.fitting import shorten
-from local.conversation.compaction.stages import Compaction, Job, protected_from
-from local.conversation.compaction.summaries import heading_tokens, summary_of
+from local.conversation.config import ManagedMemoryConfig, Stage
+from local.conversation.fitting import BackwardPacking, ToolTruncation, shorten
 from local.conversation.images import images_of, with_images
 from local.conversation.message import Message, is_from_user, is_summary
+from local.conversation.stages import Compaction, Job, Processor, protected_from
+from local.conversation.summaries import heading_tokens, summary_of
 
 REQUEST_BYTES: Mapping[str, int] = {
     "anthropic": 32_000_000,
@@ -146,3 +150,73 @@ def _newest_images(
             size += len(image)
             chosen.append(image)
     return chosen[::-1]
+
+
+PROCESSORS: Mapping[Stage, Processor] = {
+    "tool_truncation": ToolTruncation(),
+    "summarization": Summarization(),
+    "backward_packing": BackwardPacking(),
+}
+
+
+class MemoryState(Struct, frozen=True, kw_only=True):
+    """What a trigger judges by: the context's size, and what just happened."""
+
+    event: str
+    tokens: int
+    messages: int
+
+
+class TriggerStrategy(Protocol):
+    """Decides whether a compaction is due. Called after every trigger event, so it must be fast."""
+
+    def is_due(self, state: MemoryState, config: ManagedMemoryConfig) -> bool: ...
+
+
+class ProcessStrategy(Protocol):
+    """Makes the context smaller."""
+
+    async def process(self, messages: Sequence[Message], job: Job) -> Compaction: ...
+
+
+class RetrievalStrategy(Protocol):
+    """Chooses what of the context `get_messages` returns."""
+
+    def retrieve(self, messages: Sequence[Message], job: Job) -> Sequence[Message]: ...
+
+
+class Threshold:
+    """Due as soon as the context has more than `threshold_tokens`."""
+
+    def is_due(self, state: MemoryState, config: ManagedMemoryConfig) -> bool:
+        return state.tokens > config.threshold_tokens
+
+
+class Pipeline:
+    """Runs the stages in the order of `processor_order`, until the context fits its target.
+
+    The result of a stage that saves nothing is dropped: it would only lose information.
+    """
+
+    def __init__(self, processors: Mapping[Stage, Processor] = PROCESSORS) -> None:
+        self._processors = processors
+
+    async def process(self, messages: Sequence[Message], job: Job) -> Compaction:
+        current, tokens = list(messages), job.tokens(messages)
+        stages: list[str] = []
+        for stage in job.config.active_context.enabled_stages:
+            if tokens <= job.target_tokens:
+                break
+            reduced = await self._processors[stage].process(current, job)
+            counted = job.tokens(reduced)
+            if counted < tokens:
+                current, tokens = reduced, counted
+                stages.append(stage)
+        return Compaction(messages=current, stages=stages)
+
+
+class WholeContext:
+    """Returns all of it, because compaction or the sliding window has chosen already."""
+
+    def retrieve(self, messages: Sequence[Message], job: Job) -> Sequence[Message]:  # noqa: ARG002
+        return messages

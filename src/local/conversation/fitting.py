@@ -9,11 +9,11 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
-from local.conversation.compaction.stages import Job, open_round, protected_from, rounds
 from local.conversation.config import ManagedMemoryConfig
+from local.conversation.context import TokenCounter
 from local.conversation.message import Message, ToolCallMsg, is_from_user, is_summary
 from local.conversation.parts import Content, as_json, text_and_parts
-from local.conversation.tokens import TokenCounter
+from local.conversation.stages import Job, open_round, protected_from, rounds
 
 MIN_TEXT = 40
 """Characters that every cut leaves: fewer would not show what the text was about."""

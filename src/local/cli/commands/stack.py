@@ -1,4 +1,4 @@
-"""Commands that try the stack, examine it and mend it."""
+"""Commands on the stack itself: they start it, talk to it, try it, examine it and mend it."""
 
 from pathlib import Path
 from typing import Annotated
@@ -6,14 +6,88 @@ from typing import Annotated
 import typer
 
 from local import __version__
-from local.cli.commands.options import Json
+from local.cli.commands import Agent, Json, Session, User
 from local.cli.output import command
+from local.protocol.envelope import Sender
 from local.settings import ChatChoice
 
-group = typer.Typer()
+talk = typer.Typer()
 
 
-@group.command()
+WhileUsed = Annotated[
+    float | None,
+    typer.Option(
+        metavar="SECONDS", min=0, help="No chat; stop once no client has used it for so long."
+    ),
+]
+
+
+@talk.command()
+def up(context: typer.Context, while_used: WhileUsed = None) -> None:
+    """Start everything: a chat in a terminal, else a quiet service. Ctrl-C stops it."""
+    with command(context.obj) as (settings, _):
+        from local.cli.up import up as run
+
+        run(settings, while_used=while_used)
+
+
+@talk.command()
+def chat(context: typer.Context, session: Session = None, user: User = None) -> None:
+    """Talk to a running stack."""
+    with command(context.obj) as (settings, _):
+        from local.cli.talk import chat as run
+
+        run(settings, session=session, user=user)
+
+
+@talk.command()
+def ask(
+    context: typer.Context,
+    text: str,
+    session: Session = None,
+    user: User = None,
+    json: Json = False,
+) -> None:
+    """Ask one question and print the answer."""
+    with command(context.obj, json=json) as (settings, output):
+        from local.cli.talk import ask as run
+
+        run(settings, output, text, session=session, user=user)
+
+
+@talk.command()
+def tools(context: typer.Context, json: Json = False) -> None:
+    """List the tools on the bus."""
+    with command(context.obj, json=json) as (settings, output):
+        from local.cli.talk import list_tools
+
+        list_tools(settings, output)
+
+
+@talk.command()
+def call(  # noqa: PLR0913, PLR0917 - one parameter an option
+    context: typer.Context,
+    tool: str,
+    arguments: Annotated[
+        list[str] | None, typer.Argument(metavar="KEY=VALUE…", help="The tool's arguments.")
+    ] = None,
+    session: Session = None,
+    user: User = None,
+    agent: Agent = "cli",
+    json: Json = False,
+) -> None:
+    """Call one tool, e.g. `local2 call save_topic topic=user.name content=Richard`."""
+    with command(context.obj, json=json) as (settings, output):
+        from local.cli.talk import call as run
+
+        caller = Sender(agent=agent, user=user, session_id=session)
+        run(settings, output, tool, arguments or [], caller)
+
+
+upkeep = typer.Typer()
+
+
+@upkeep.command()
 def stories(
     context: typer.Context,
     paths: Annotated[list[Path] | None, typer.Argument(help="Files or folders.")] = None,
@@ -28,7 +102,7 @@ def stories(
         run(settings, output, paths or [Path("stories")], model=model, nats=nats)
 
 
-@group.command()
+@upkeep.command()
 def doctor(
     context: typer.Context,
     deep: Annotated[
@@ -43,7 +117,7 @@ def doctor(
     """Check that everything is there, and say how to mend what is not."""
     with command(context.obj, json=json) as (settings, output):
         if ready:
-            from local.cli.ready import ready as ask
+            from local.cli.upkeep import ready as ask
 
             ask(settings, output)
             return
@@ -52,7 +126,7 @@ def doctor(
         run(settings, output, deep=deep)
 
 
-@group.command()
+@upkeep.command()
 def reindex(
     context: typer.Context,
     embedder: Annotated[
@@ -74,7 +148,7 @@ def reindex(
         run(settings, output, embedder, wait=wait)
 
 
-@group.command()
+@upkeep.command()
 def backup(
     context: typer.Context,
     folder: Annotated[
@@ -91,12 +165,12 @@ def backup(
 ) -> None:
     """Make a backup of everything, of the running stack or without one."""
     with command(context.obj, json=json) as (settings, output):
-        from local.cli.backup import backup as run
+        from local.cli.upkeep import backup as run
 
         run(settings, output, folder, recipient=recipient, keep=keep)
 
 
-@group.command()
+@upkeep.command()
 def restore(  # noqa: PLR0913, PLR0917 - one parameter an option
     context: typer.Context,
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="What `backup` wrote.")],
@@ -133,7 +207,7 @@ def restore(  # noqa: PLR0913, PLR0917 - one parameter an option
         )
 
 
-@group.command()
+@upkeep.command()
 def migrate(
     context: typer.Context,
     back: Annotated[
@@ -149,7 +223,67 @@ def migrate(
         run(settings, output, back=back, yes=yes)
 
 
-@group.command()
+@upkeep.command()
 def version() -> None:
     """Print the version."""
     typer.echo(__version__)
+
+
+dead_letters = typer.Typer(
+    help="Messages that nobody could read: list them, show, publish again or drop them.",
+    no_args_is_help=True,
+)
+
+Numbers = Annotated[list[int] | None, typer.Argument(metavar="NUMBER…", help="As listed.")]
+All = Annotated[bool, typer.Option("--all", help="Every one there is.")]
+
+
+@dead_letters.command("list")
+def list_dead_letters(context: typer.Context, json: Json = False) -> None:
+    """List the messages that could not be read, and why."""
+    with command(context.obj, json=json) as (settings, output):
+        from local.cli.dead_letters import list_letters
+
+        list_letters(settings, output)
+
+
+@dead_letters.command("show")
+def show_dead_letter(
+    context: typer.Context,
+    number: Annotated[int, typer.Argument(metavar="NUMBER", help="As listed.")],
+    json: Json = False,
+) -> None:
+    """Show one of them with its message."""
+    with command(context.obj, json=json) as (settings, output):
+        from local.cli.dead_letters import show
+
+        show(settings, output, number)
+
+
+@dead_letters.command("retry")
+def retry_dead_letters(
+    context: typer.Context,
+    numbers: Numbers = None,
+    every: All = False,
+    user: User = None,
+    json: Json = False,
+) -> None:
+    """Publish messages again, and drop their letters once JetStream has them.
+
+    Where there are accounts, for the user that is named: no token is stored with a letter.
+    """
+    with command(context.obj, json=json) as (settings, output):
+        from local.cli.dead_letters import retry
+
+        retry(settings, output, numbers or [], user, every=every)
+
+
+@dead_letters.command("drop")
+def drop_dead_letters(
+    context: typer.Context, numbers: Numbers = None, every: All = False, json: Json = False
+) -> None:
+    """Remove letters for good."""
+    with command(context.obj, json=json) as (settings, output):
+        from local.cli.dead_letters import drop
+
+        drop(settings, output, numbers or [], every=every)

@@ -13,8 +13,8 @@ from typing import Protocol
 from msgspec import Struct
 
 from local.conversation.config import ManagedMemoryConfig
+from local.conversation.context import TokenCounter
 from local.conversation.message import Message
-from local.conversation.tokens import TokenCounter
 from local.llm.models import ChatModel
 
 

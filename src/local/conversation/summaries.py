@@ -17,10 +17,10 @@ import msgspec
 import structlog
 from msgspec import Struct
 
-from local.conversation.compaction.fitting import shorten
-from local.conversation.compaction.stages import Job
+from local.conversation.fitting import shorten
 from local.conversation.images import images_of
 from local.conversation.message import SUMMARY, Message, is_summary, text_of
+from local.conversation.stages import Job
 from local.errors import ModelError
 from local.llm.framing import user_prompt
 from local.llm.models import ChatMessage, ChatModel

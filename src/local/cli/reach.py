@@ -1,10 +1,13 @@
-"""`local2 hooks`: shows what would change in a client's settings, asks, and changes it."""
+"""`local2 mcp` and `local2 hooks`: how agents of others come to the memory.
+
+A client's settings are shown as they would be, and changed after a question.
+"""
 
 import msgspec
 import typer
 from rich.table import Table
 
-from local.cli.output import Output, shown
+from local.cli.output import Output, run_async, shown
 from local.hooks.clients import CLIENTS
 from local.hooks.clients.client import Scope
 from local.hooks.installing import (
@@ -15,6 +18,25 @@ from local.hooks.installing import (
     plan_install,
     plan_uninstall,
 )
+from local.mcp.opening import Opening
+from local.settings import Settings
+
+
+def serve_stdio(settings: Settings, opening: Opening) -> None:
+    from local.mcp.stdio import serve  # noqa: PLC0415 - nothing of HTTP is imported for it
+
+    run_async(serve(settings, opening))
+
+
+def serve_http(settings: Settings, output: Output) -> None:
+    from local.mcp.http import Address, serve  # noqa: PLC0415
+
+    def tell(address: Address) -> None:
+        token = address.token_file or "LOCAL2_MCP__TOKEN or config/mcp.yaml"
+        output.text(f"MCP: {address.url}\nAuthorization: Bearer, with the token of {token}")
+
+    run_async(serve(settings, tell))
+
 
 SCOPES: tuple[Scope, ...] = ("user", "project")
 

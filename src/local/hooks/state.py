@@ -1,0 +1,183 @@
+"""Files that hooks leave for each other and for the delivery: sessions, finished turns, a log.
+
+Each hook is a process of its own. A session is a file, which holds the prompt of the turn that goes
+on, and is removed when the session ends. A finished turn is a file until JetStream has stored it:
+so it is not lost where no stack runs, or the process that delivers it is killed; it goes with the
+next one. What went wrong is in a log, since nothing of it is the client's concern.
+"""
+
+import fcntl
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple, Self
+
+import msgspec
+
+from local.errors import Local2Error
+from local.protocol.envelope import content_id
+from local.settings import Settings, load_settings
+
+if TYPE_CHECKING:  # without accounts nobody needs it, and it takes long to import
+    from local.tenants.credentials import Credentials
+
+
+class Situation(NamedTuple):
+    home: Path
+    settings: Settings
+    user: str | None
+
+    @classmethod
+    def of(cls, home: Path, user: str | None) -> Self:
+        """The memory of that home.
+
+        Raises:
+            ConfigError: Its settings cannot be read.
+        """
+        return cls(home, load_settings(home=home), user)
+
+    @property
+    def folder(self) -> Path:
+        """What hooks leave for each other."""
+        return self.settings.memory.data_dir / "hooks"
+
+    @property
+    def turns(self) -> Path:
+        return self.folder / "turns"
+
+    def credentials(self) -> "Credentials | None":
+        """As whom to connect; None without accounts.
+
+        Raises:
+            ConfigError: A file of credentials is missing, or holds none.
+        """
+        bus = self.settings.bus
+        if bus.credentials is None and bus.tenant is None:
+            return None
+        from local.tenants.credentials import credentials_of  # noqa: PLC0415 - see above
+
+        return credentials_of(bus, self.user)
+
+
+FORGOTTEN = 7 * 24 * 3600.0
+"""Seconds after which a session that never ended is over."""
+
+
+class Session(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """`reminded`: it was given what matters most. `compacted`: its beginning is a summary now."""
+
+    query_id: str | None = None
+    query: str | None = None
+    at: datetime | None = None
+    answers: list[str] = []
+    reminded: bool = False
+    compacted: bool = False
+
+
+class Sessions:
+    """The sessions of one client."""
+
+    def __init__(self, folder: Path, client: str) -> None:
+        self._folder = folder
+        self._client = client
+
+    def load(self, id_: str) -> Session:
+        """The session; an unknown one has begun just now."""
+        with suppress(OSError, msgspec.MsgspecError):
+            return msgspec.json.decode(self._file(id_).read_bytes(), type=Session)
+        return Session()
+
+    def save(self, id_: str, session: Session) -> None:
+        write(self._file(id_), msgspec.json.encode(session))
+
+    def end(self, id_: str) -> None:
+        """Remove the session, and those that nobody has gone on with for long."""
+        self._file(id_).unlink(missing_ok=True)
+        for file in self._folder.glob("*.json"):
+            with suppress(FileNotFoundError):
+                if time.time() - file.stat().st_mtime > FORGOTTEN:
+                    file.unlink()
+
+    def _file(self, id_: str) -> Path:
+        return self._folder / f"{content_id(self._client, id_)}.json"
+
+
+def write(file: Path, data: bytes) -> None:
+    """Write a whole file, or none of it."""
+    file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    temporary = file.with_suffix(".tmp")
+    temporary.write_bytes(data)
+    temporary.replace(file)
+
+
+class FinishedTurn(msgspec.Struct, frozen=True, kw_only=True):
+    """A prompt with its answer, whose it is and where it was given."""
+
+    user: str | None
+    agent: str
+    session_id: str
+    query_id: str
+    query: str
+    answer: str
+    at: datetime
+    project: str | None
+
+
+class Outbox:
+    """The folder of them. One that is `.taken` is being delivered, or was when that failed."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def put(self, turn: FinishedTurn) -> None:
+        """Store a turn; a later answer to its prompt takes its place."""
+        name = content_id(turn.agent, turn.session_id, turn.query_id)
+        write(self._folder / f"{name}.json", msgspec.json.encode(turn))
+
+    @property
+    def is_empty(self) -> bool:
+        return not any(file.suffix in {".json", ".taken"} for file in self._folder.glob("*"))
+
+    @contextmanager
+    def delivering(self) -> Iterator[bool]:
+        """Deliver while nobody else does; yields False if somebody does."""
+        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with (self._folder / "lock").open("wb") as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                yield False
+            else:
+                yield True
+
+    def take(self) -> Iterator[tuple[Path, FinishedTurn]]:
+        """Every turn with its file, which whoever delivers it removes.
+
+        What is put meanwhile has a file of its own. One that holds no turn is put aside.
+        """
+        for file in self._folder.glob("*.json"):
+            file.replace(file.with_suffix(".taken"))
+        for file in sorted(self._folder.glob("*.taken"), key=lambda one: one.stat().st_mtime_ns):
+            try:
+                yield file, msgspec.json.decode(file.read_bytes(), type=FinishedTurn)
+            except msgspec.MsgspecError:
+                file.replace(file.with_suffix(".unreadable"))
+
+
+FILE = Path("logs", "hooks.log")
+LARGE = 1_000_000
+"""Bytes; a larger log becomes the one before."""
+
+
+def log_problem(data_dir: Path, where: str, error: BaseException) -> None:
+    """Add a line without anything that was said; where none can be written, none is."""
+    what = error.logged if isinstance(error, Local2Error) else f"{type(error).__name__}"
+    file = data_dir / FILE
+    with suppress(OSError):
+        file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if file.exists() and file.stat().st_size > LARGE:
+            file.replace(file.with_suffix(".log.1"))
+        with file.open("a", encoding="utf-8") as log:
+            log.write(f"{datetime.now(UTC).isoformat(timespec='milliseconds')} {where}: {what}\n")
