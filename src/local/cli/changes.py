@@ -37,6 +37,8 @@ PATIENCE = 600.0
 POLL = 0.2
 PAGE = 1_000
 MEANS = {"archived": "archive", "merged": "merge", "contradicted": "replace", "importance": "weigh"}
+ERASING_PATIENCE = 3600.0
+"""Seconds: a million records take minutes."""
 
 
 def consolidate(settings: Settings, output: Output, caller: Sender, *, dry_run: bool) -> None:
@@ -172,10 +174,6 @@ def _cells(entry: AuditEntry) -> tuple[str, ...]:
         why += f"\n{entry.before:.2f} → {entry.after:.2f}"
     memory = "\n".join(filter(None, (entry.id, about)))
     return shown_time(entry.at), entry.action, memory, who, why, entry.run or ""
-
-
-ERASING_PATIENCE = 3600.0
-"""Seconds: a million records take minutes."""
 
 
 def forget(  # noqa: PLR0913 - one parameter an option

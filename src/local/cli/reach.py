@@ -21,6 +21,8 @@ from local.hooks.installing import (
 from local.mcp.opening import Opening
 from local.settings import Settings
 
+SCOPES: tuple[Scope, ...] = ("user", "project")
+
 
 def serve_stdio(settings: Settings, opening: Opening) -> None:
     from local.mcp.stdio import serve  # noqa: PLC0415 - nothing of HTTP is imported for it
@@ -36,9 +38,6 @@ def serve_http(settings: Settings, output: Output) -> None:
         output.text(f"MCP: {address.url}\nAuthorization: Bearer, with the token of {token}")
 
     run_async(serve(settings, tell))
-
-
-SCOPES: tuple[Scope, ...] = ("user", "project")
 
 
 class Change(msgspec.Struct, frozen=True, kw_only=True):

@@ -19,6 +19,8 @@ from local.settings import Settings
 
 HELP = "/new starts a new session, /quit (or Ctrl-D) ends the chat."
 PROMPT = [("bold ansicyan", "you> ")]
+SCHEMA_SECONDS = 0.5
+"""Seconds to wait for the announcement of a tool; without its schema all arguments are text."""
 
 
 def ask(
@@ -102,10 +104,6 @@ async def _turn(queries: QueryClient, output: Output, line: str, caller: Sender)
 
 def _show(output: Output, text: str) -> None:
     output.console.print(printable(text), end="", markup=False)
-
-
-SCHEMA_SECONDS = 0.5
-"""Seconds to wait for the announcement of a tool; without its schema all arguments are text."""
 
 
 def list_tools(settings: Settings, output: Output) -> None:

@@ -52,6 +52,9 @@ POLL = 0.2
 """Seconds between two looks at the status, for a progress bar that moves."""
 WORKER_PATIENCE = 60.0
 """Seconds for the vector worker to start; the first start may download a model."""
+BACKUP_POLL = 0.1
+"""Seconds between two looks at how far it is."""
+MEGABYTE = 1_000_000
 
 
 def doctor(settings: Settings, output: Output, *, deep: bool = False) -> None:
@@ -156,11 +159,6 @@ def ready(settings: Settings, output: Output) -> None:
     output.text("ready" if answer.ready else " ".join(answer.reasons))
     if not answer.ready:
         sys.exit(FAILED)
-
-
-BACKUP_POLL = 0.1
-"""Seconds between two looks at how far it is."""
-MEGABYTE = 1_000_000
 
 
 def backup(

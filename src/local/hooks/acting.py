@@ -35,6 +35,11 @@ from local.protocol.envelope import new_id, utc_now
 
 LONGEST = 2.0
 """Seconds after which a hook ends, whatever it is doing: a disk may hang, too."""
+PROMPT_SECONDS = 0.25
+"""Until the answer to a prompt has to be there; 300 ms with the start of the interpreter."""
+START_SECONDS = 1.0
+"""That the start of a session waits for a stack; the first prompt brings what was not there."""
+POLL = 0.02
 
 
 def main(arguments: Sequence[str]) -> NoReturn:
@@ -79,13 +84,6 @@ def _run(arguments: Sequence[str]) -> bytes:
         log_problem(home / MARK, f"{name} {event}", error)
         return b""
     return msgspec.json.encode(client.answer(event, context)) if context else b""
-
-
-PROMPT_SECONDS = 0.25
-"""Until the answer to a prompt has to be there; 300 ms with the start of the interpreter."""
-START_SECONDS = 1.0
-"""That the start of a session waits for a stack; the first prompt brings what was not there."""
-POLL = 0.02
 
 
 class Hooks:

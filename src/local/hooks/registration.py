@@ -21,6 +21,8 @@ INDENT = "  "
 _SPACE = re.compile(r"[ \t\n\r]*")
 _FIRST_INDENT = re.compile(r"\{[ \t\r]*\n([ \t]+)")
 _decode = json.JSONDecoder().raw_decode
+HOOKS = "hooks"
+COMMAND = "command"
 
 
 class Child(NamedTuple):
@@ -104,10 +106,6 @@ def _children(text: str, start: int) -> Iterator[Child]:
 def _skip(text: str, at: int) -> int:
     found = _SPACE.match(text, at)
     return found.end() if found else at
-
-
-HOOKS = "hooks"
-COMMAND = "command"
 
 
 class Registered(msgspec.Struct, frozen=True, kw_only=True):

@@ -23,6 +23,12 @@ from local.settings import Settings, load_settings
 if TYPE_CHECKING:  # without accounts nobody needs it, and it takes long to import
     from local.tenants.credentials import Credentials
 
+FORGOTTEN = 7 * 24 * 3600.0
+"""Seconds after which a session that never ended is over."""
+FILE = Path("logs", "hooks.log")
+LARGE = 1_000_000
+"""Bytes; a larger log becomes the one before."""
+
 
 class Situation(NamedTuple):
     home: Path
@@ -59,10 +65,6 @@ class Situation(NamedTuple):
         from local.tenants.credentials import credentials_of  # noqa: PLC0415 - see above
 
         return credentials_of(bus, self.user)
-
-
-FORGOTTEN = 7 * 24 * 3600.0
-"""Seconds after which a session that never ended is over."""
 
 
 class Session(msgspec.Struct, kw_only=True, omit_defaults=True):
@@ -164,11 +166,6 @@ class Outbox:
                 yield file, msgspec.json.decode(file.read_bytes(), type=FinishedTurn)
             except msgspec.MsgspecError:
                 file.replace(file.with_suffix(".unreadable"))
-
-
-FILE = Path("logs", "hooks.log")
-LARGE = 1_000_000
-"""Bytes; a larger log becomes the one before."""
 
 
 def log_problem(data_dir: Path, where: str, error: BaseException) -> None:

@@ -34,6 +34,12 @@ T = TypeVar("T")
 
 _starting = threading.Lock()
 _loops: list[asyncio.AbstractEventLoop] = []
+PAGE = 1_000
+"""Items read at once."""
+REQUEST_BYTES = 300_000
+"""Of the messages of one request, which may have 1 MB; a single one may be larger."""
+FURTHER = ("label", "role", "topic", "session_id", "agent", "scope", "by", "source_ref")
+"""Fields that not every memory has."""
 
 
 class Background(Generic[R]):
@@ -88,11 +94,6 @@ def _loop() -> asyncio.AbstractEventLoop:
             _loops.append(loop)
         return _loops[0]
 
-
-PAGE = 1_000
-"""Items read at once."""
-REQUEST_BYTES = 300_000
-"""Of the messages of one request, which may have 1 MB; a single one may be larger."""
 
 log = structlog.get_logger()
 
@@ -247,10 +248,6 @@ def _parts(messages: Sequence[Json]) -> Iterator[list[Json]]:
         size += length
     if part:
         yield part
-
-
-FURTHER = ("label", "role", "topic", "session_id", "agent", "scope", "by", "source_ref")
-"""Fields that not every memory has."""
 
 
 def metadata_of(item: RecalledItem) -> Json:

@@ -36,6 +36,24 @@ STARTING = 45.0
 """Seconds that a call waits for the stack: clients give a server a minute."""
 RETRY = 0.5
 """Seconds between two attempts to reach it."""
+DEFAULT = frozenset(
+    {
+        "add_document",
+        "load_session",
+        "memory_history",
+        "note",
+        "read_tool_output",
+        "recall",
+        "recall_topic",
+        "remember_fact",
+        "save_memory",
+        "save_topic",
+        "search_memory",
+        "top_memories",
+    }
+)
+"""Of the memory's own. What erases is not among them: a text that a model reads could ask for it,
+and nothing brings it back."""
 
 log = structlog.get_logger()
 
@@ -151,25 +169,6 @@ async def _end(*futures: asyncio.Future[Any]) -> None:
         future.cancel()
     await asyncio.gather(*futures, return_exceptions=True)
 
-
-DEFAULT = frozenset(
-    {
-        "add_document",
-        "load_session",
-        "memory_history",
-        "note",
-        "read_tool_output",
-        "recall",
-        "recall_topic",
-        "remember_fact",
-        "save_memory",
-        "save_topic",
-        "search_memory",
-        "top_memories",
-    }
-)
-"""Of the memory's own. What erases is not among them: a text that a model reads could ask for it,
-and nothing brings it back."""
 
 Profile = Callable[[ToolSchema], bool]
 

@@ -31,6 +31,10 @@ STATELESS_VERSIONS = ("2026-07-28",)
 SERVER_INFO = {"name": NAME, "version": __version__, "title": TITLE}
 
 Json = dict[str, Any]
+PIECE = 65_536
+LONGEST = 1_000_000
+"""Bytes of a first line that is read; a handshake has a few hundred."""
+VERSION = "io.modelcontextprotocol/protocolVersion"
 
 
 def initialized(version: str) -> Json:
@@ -62,12 +66,6 @@ def discovered() -> Json:
         "cacheScope": "private",
         "_meta": {"io.modelcontextprotocol/serverInfo": SERVER_INFO},
     }
-
-
-PIECE = 65_536
-LONGEST = 1_000_000
-"""Bytes of a first line that is read; a handshake has a few hundred."""
-VERSION = "io.modelcontextprotocol/protocolVersion"
 
 
 class Opening(NamedTuple):

@@ -42,6 +42,10 @@ from local.settings import McpSettings, Settings
 UNKNOWN = "mcp"
 LONGEST_NAME = 64
 _OTHERS = re.compile(r"[^\w.-]+")
+SESSION_HEADER = "mcp-session-id"
+"""Which connection it is, over HTTP; the server made it."""
+TOGETHER = 0.2
+"""Seconds: what changes within them is told once."""
 
 
 def user_of(settings: McpSettings) -> str:
@@ -55,10 +59,6 @@ def agent_of(settings: McpSettings, client: str | None) -> str:
         return settings.agent
     cleaned = _OTHERS.sub("-", (client or "").casefold())[:LONGEST_NAME].strip("-._")
     return cleaned or UNKNOWN
-
-
-SESSION_HEADER = "mcp-session-id"
-"""Which connection it is, over HTTP; the server made it."""
 
 
 class Callers:
@@ -85,10 +85,6 @@ class Callers:
             return self._session
         session: str | None = ctx.request.headers.get(SESSION_HEADER)
         return session
-
-
-TOGETHER = 0.2
-"""Seconds: what changes within them is told once."""
 
 
 class Changes:

@@ -43,6 +43,8 @@ OWN = Weights(session=0, history=0, user=1, agent=0, tenant=0)
 RECALLED = 100
 """Records recalled at first; while a filter leaves too few of them, four times as many."""
 MOST_RECALLED = 10_000
+OPERATORS = ("$eq", "$ne", "$gt", "$gte", "$lt", "$lte")
+ANY = "*"
 
 
 class Items:
@@ -198,9 +200,6 @@ class Items:
     def _owner(self) -> str:
         return self._caller.user or TENANT_OWNED
 
-
-OPERATORS = ("$eq", "$ne", "$gt", "$gte", "$lt", "$lte")
-ANY = "*"
 
 Path = tuple[str, ...]
 

@@ -46,6 +46,9 @@ HEADINGS: dict[Scope, str] = {
     "any": "memories",
 }
 
+STRONG = 0.3
+"""An episode with this share of the question's words stands by itself, near in meaning or not."""
+
 
 class ScopedResults(msgspec.Struct, frozen=True, kw_only=True):
     """What each scope that was searched has, for the caller who asked."""
@@ -71,8 +74,6 @@ class ScopedResults(msgspec.Struct, frozen=True, kw_only=True):
 
 RESULTS, CANDIDATES = 6, 2
 """Of a search of one scope so many are wanted, and a reranker selects from so many times more."""
-STRONG = 0.3
-"""An episode with this share of the question's words stands by itself, near in meaning or not."""
 
 
 class SearchResult(msgspec.Struct, frozen=True, kw_only=True):

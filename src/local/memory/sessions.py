@@ -29,6 +29,16 @@ TYPES: tuple[MemoryType, ...] = ("fact", "instruction", "preference")
 SHARED_PART = 2
 """Half of them may be those of an agent or of everybody."""
 SECTION = "pre-seeded-memories"
+ARGS_BYTES = 4_000
+"""Of a call's arguments, as JSON; longer ones are left out."""
+MOST = 15
+MERGED_AT_ONCE = 8
+EXCERPT = 160
+"""Characters that a merged note keeps of one."""
+MERGED_SIZE = 2_000
+"""Characters of a merged note at most; beyond it the oldest lines go."""
+EARLIER = "earlier notes"
+"""The role of a merged note."""
 
 
 class TopMemories(msgspec.Struct, frozen=True, kw_only=True):
@@ -81,10 +91,6 @@ def _shown(record: Record, caller: Caller) -> TopMemory:
         source_class=class_of(record),
         topic=record.topic,
     )
-
-
-ARGS_BYTES = 4_000
-"""Of a call's arguments, as JSON; longer ones are left out."""
 
 
 class Sessions:
@@ -239,16 +245,6 @@ def _short(id: str | None, name: str, args: Json) -> SessionCall:  # noqa: A002 
 
 def _call_id(result: StoredMessage) -> str:
     return result.source_ref or result.id
-
-
-MOST = 15
-MERGED_AT_ONCE = 8
-EXCERPT = 160
-"""Characters that a merged note keeps of one."""
-MERGED_SIZE = 2_000
-"""Characters of a merged note at most; beyond it the oldest lines go."""
-EARLIER = "earlier notes"
-"""The role of a merged note."""
 
 
 class Notes:

@@ -18,6 +18,25 @@ from local.ledger.door import IndexedRecords
 from local.ledger.index import Waiting
 from local.protocol.vectors import VectorHits, VectorItem, VectorsStored, VectorStatus
 
+BATCH_RECORDS = 128
+BATCH_BYTES = 400_000
+"""Of a request or its answer, well below what the bus carries."""
+BYTES_A_DIMENSION = 6
+"""A float32 in base64, rounded up."""
+LEAST_RECORDS = 8
+BATCH_SECONDS = 0.4
+"""What a batch should take, with its wait for the one before: a new record waits behind both."""
+UNDER_WAY = 2
+"""One batch is embedded or stored while the other's vectors travel home and the next is read."""
+REMOVED = 512
+"""Records removed from the index together."""
+ID_PAGE = 10_000
+SAMPLE = 300
+FIRST_PAUSE = 5.0
+LAST_PAUSE = 600.0
+STEADY = 600.0
+"""Seconds after which an index that was rebuilt has lasted, and a crash is forgotten."""
+
 
 class Vectors(Protocol):
     """The vector worker, as the memory needs it; every method may raise Local2Error."""
@@ -35,18 +54,6 @@ class Vectors(Protocol):
     async def reset(self, *, tenant: str, whole: bool = False) -> VectorStatus: ...
     async def begin_next(self, embedder: str, *, tenant: str) -> VectorStatus: ...
     async def swap(self, embedder: str, *, tenant: str) -> VectorStatus: ...
-
-
-BATCH_RECORDS = 128
-BATCH_BYTES = 400_000
-"""Of a request or its answer, well below what the bus carries."""
-BYTES_A_DIMENSION = 6
-"""A float32 in base64, rounded up."""
-LEAST_RECORDS = 8
-BATCH_SECONDS = 0.4
-"""What a batch should take, with its wait for the one before: a new record waits behind both."""
-UNDER_WAY = 2
-"""One batch is embedded or stored while the other's vectors travel home and the next is read."""
 
 
 def records_after(records: int, seconds: float) -> int:
@@ -82,10 +89,6 @@ def batches(records: Sequence[Waiting], dimensions: int) -> Iterator[list[Waitin
         yield batch
 
 
-REMOVED = 512
-"""Records removed from the index together."""
-ID_PAGE = 10_000
-SAMPLE = 300
 TOLERATED_LOSSES, TOLERATED_SHARE = 2, 0.05
 """A sound index misses some vectors, as its neighbour graph is approximate: one of a hundred in
 200,000 made-up ones. One whose files were cut or deleted misses most."""
@@ -133,12 +136,6 @@ async def _probe(records: IndexedRecords, vectors: Vectors, status: VectorStatus
     if len(lost) > max(TOLERATED_LOSSES, TOLERATED_SHARE * len(sample)):
         raise IndexDamagedError(f"It misses {len(lost)} of {len(sample)} vectors at random.")
     await records.index_again(lost)
-
-
-FIRST_PAUSE = 5.0
-LAST_PAUSE = 600.0
-STEADY = 600.0
-"""Seconds after which an index that was rebuilt has lasted, and a crash is forgotten."""
 
 
 class Damage:

@@ -22,6 +22,9 @@ from local.protocol.tool import Tool, ToolOutput
 from local.settings import BusSettings, ChatChoice, Settings
 from local.stories.checks import Text
 
+GRACE = 1.0
+"""Seconds for a tool to finish its answers when the story ends; they take milliseconds."""
+
 
 class Bench:
     """A connection to a stack that runs already, and goes on running afterwards."""
@@ -74,10 +77,6 @@ class FreshBench(Bench):
         )
         self.url = stack.url
         await super()._open(resources)
-
-
-GRACE = 1.0
-"""Seconds for a tool to finish its answers when the story ends; they take milliseconds."""
 
 
 class RepeatedText(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

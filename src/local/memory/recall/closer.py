@@ -51,6 +51,11 @@ ASKED = 0.1
 BEHIND_LEAD = 0.01
 """How far behind its lead it stays, in the score."""
 _MONTHS = frozenset(stems(month.lower() for month in MONTHS))
+OWN_WORDS = STRENGTH["stated"]
+APART = 0.01
+"""How far below what it stands behind, in the sum of shares."""
+COMPARED = 20
+"""Of the best so many are compared with one another, for what has changed."""
 
 
 class Hops:
@@ -134,11 +139,6 @@ class Hops:
 def _names(stem: str) -> bool:
     """Whether it may belong to a name; the day of a record is among its stems."""
     return is_telling(stem) and not stem.isdigit() and stem not in _MONTHS
-
-
-OWN_WORDS = STRENGTH["stated"]
-APART = 0.01
-"""How far below what it stands behind, in the sum of shares."""
 
 
 class Mark(NamedTuple):
@@ -253,10 +253,6 @@ class Variants:
             return False
         others = principal[claim] != principal[stated] and principal[stated] == self._caller
         return bool(self._strengths[claim] < OWN_WORDS or others)
-
-
-COMPARED = 20
-"""Of the best so many are compared with one another, for what has changed."""
 
 
 def look_closer(view: View, relevant: Flags, variants: Variants, hops: Hops) -> Choice[None]:

@@ -20,6 +20,17 @@ ORDER_INSTRUCTION = """\
 Put the numbered memories into order for the question: first those that answer it, then those that \
 help to, and last what has nothing to do with it. Answer with their numbers, each once."""
 
+ITEM_CHARACTERS = 2_000
+ALL_CHARACTERS = 12_000
+"""Of all items together: some 3,000 tokens, of the 8,192 that a model sees by default."""
+ANSWER_INSTRUCTION = """\
+Answer the question from the numbered items of a memory, and from nothing else that you know. \
+`said` is when an item was said, `speaker` by whom, `source` what class of source that is, and \
+`topic` the key of a standing fact. Where items contradict each other, a standing fact of the user \
+holds, and else the one said last. Answer briefly, in the language of the \
+question, and give the numbers of the items that your answer rests on. If the items do not answer \
+the question, give an empty answer and no numbers."""
+
 
 class _Memory(Struct, frozen=True, kw_only=True):
     number: int
@@ -84,18 +95,6 @@ def _in_its_order(numbers: Sequence[int], count: int) -> list[RerankedDocument]:
     left_out = sorted(set(range(count)).difference(chosen))
     return [RerankedDocument(position, None) for position in chosen + left_out]
 
-
-ITEM_CHARACTERS = 2_000
-ALL_CHARACTERS = 12_000
-"""Of all items together: some 3,000 tokens, of the 8,192 that a model sees by default."""
-
-ANSWER_INSTRUCTION = """\
-Answer the question from the numbered items of a memory, and from nothing else that you know. \
-`said` is when an item was said, `speaker` by whom, `source` what class of source that is, and \
-`topic` the key of a standing fact. Where items contradict each other, a standing fact of the user \
-holds, and else the one said last. Answer briefly, in the language of the \
-question, and give the numbers of the items that your answer rests on. If the items do not answer \
-the question, give an empty answer and no numbers."""
 
 log = structlog.get_logger()
 

@@ -31,6 +31,19 @@ WITHOUT_SOURCE = -0.3
 SAYS_NOTHING = -3.0
 LOOKED_AT = 300
 """Echoes; of the others none is among the best."""
+ANSWERS = 0.5
+"""How much of the question a fact covers by itself that answers it,"""
+NEAR = 0.15
+"""or how far its cosine lies above the least, of the nearest one if one asks about oneself."""
+SAME = 0.95
+"""A message of that cosine asks what is asked; else one of all of its words, and hardly more."""
+MORE = 1.25
+MOST = 3
+"""So many facts are lifted, those first that are most like the question."""
+APART = 0.01
+"""How far above what they stand above, in the sum of shares."""
+AHEAD = 100
+"""So many of the best are put into order at once; the others when somebody asks for them."""
 
 
 def weighed(sums: Array, weights: Array) -> Array:
@@ -119,19 +132,6 @@ class ResultList:
         return self._echoed if echo.adds else self._echoed | self._listed
 
 
-ANSWERS = 0.5
-"""How much of the question a fact covers by itself that answers it,"""
-NEAR = 0.15
-"""or how far its cosine lies above the least, of the nearest one if one asks about oneself."""
-SAME = 0.95
-"""A message of that cosine asks what is asked; else one of all of its words, and hardly more."""
-MORE = 1.25
-MOST = 3
-"""So many facts are lifted, those first that are most like the question."""
-APART = 0.01
-"""How far above what they stand above, in the sum of shares."""
-
-
 class Standing:
     """What facts under keys gain or lose in a search: `share`, beside the other `sums`."""
 
@@ -204,8 +204,6 @@ def _says_nothing(view: View, query: Query, wording: Wording, like: Likeness) ->
 
 NEW_SESSION, SURE, SPREAD = 0.2, 10, 20
 """From the 11th place to the 20th, what a session gains that has no place before."""
-AHEAD = 100
-"""So many of the best are put into order at once; the others when somebody asks for them."""
 
 
 def in_order(scores: Array, relevant: Positions, column: Mapping[str, Any]) -> Iterator[list[int]]:

@@ -31,6 +31,15 @@ from local.settings import SlotLimits
 
 D = TypeVar("D")
 T = TypeVar("T")
+RECALLED_KINDS: tuple[Kind, ...] = ("chat_message", "tool_output", "document_chunk", "fact")
+"""Episodes hold what messages hold, and have a search of their own."""
+SEARCHES = SlotLimits(requests=20, tenant_requests=16, user_requests=2)
+"""More of them at once make no more of them a second, and each slower."""
+SEARCHES_OF_TENANTS = SlotLimits(requests=20, tenant_requests=2, user_requests=2)
+"""Where tenants share a stack: one waits while a batch of another's questions is embedded, and 16
+take long (decision 0067)."""
+RERANKED = 20
+NOT_INDEXED = "Some memories are not indexed yet."
 
 log = structlog.get_logger()
 
@@ -103,17 +112,6 @@ class Retrieval:
             return Meaning(waiting=waiting, problem=str(error))
         problem = self._indexer.problem or (self._indexer.refilling if waiting else None)
         return Meaning(waiting=waiting, hits=hits, problem=problem)
-
-
-RECALLED_KINDS: tuple[Kind, ...] = ("chat_message", "tool_output", "document_chunk", "fact")
-"""Episodes hold what messages hold, and have a search of their own."""
-SEARCHES = SlotLimits(requests=20, tenant_requests=16, user_requests=2)
-"""More of them at once make no more of them a second, and each slower."""
-SEARCHES_OF_TENANTS = SlotLimits(requests=20, tenant_requests=2, user_requests=2)
-"""Where tenants share a stack: one waits while a batch of another's questions is embedded, and 16
-take long (decision 0067)."""
-RERANKED = 20
-NOT_INDEXED = "Some memories are not indexed yet."
 
 
 class RecallRequest(msgspec.Struct, frozen=True, kw_only=True):

@@ -42,6 +42,8 @@ ACCUMULATING = frozenset({"event", "task", "interaction", "user_request", "summa
 """Types of which two never exclude each other."""
 DENIALS = frozenset({"not", "no", "never", "don", "doesn", "didn", "isn", "aren", "won", "without"})
 """Words, without clitics, that turn a statement into its opposite."""
+TOGETHER = 64
+"""Messages read together: some 10 ms by rules."""
 
 
 class Comparison(msgspec.Struct, frozen=True, kw_only=True):
@@ -93,9 +95,6 @@ def _says(one: NewRecord, other: NewRecord) -> bool:
         return False
     return f" {' '.join(stems(asked))} " in f" {' '.join(stems(said))} "
 
-
-TOGETHER = 64
-"""Messages read together: some 10 ms by rules."""
 
 log = structlog.get_logger()
 
