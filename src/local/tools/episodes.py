@@ -33,13 +33,6 @@ SAVE_MEMORY_DESCRIPTION = (
     "search_memory. For a preference, rule or fact that the user wants remembered use save_topic."
 )
 
-SEARCH_MEMORY_DESCRIPTION = (
-    "Search earlier questions with their answers, and notes, of any session, by meaning, when no "
-    "exact key is known. Call this for 'What do you remember about …?', 'What did we say about "
-    "…?' and whenever earlier conversations may help, e.g. "
-    "search_memory(query='which databases has this user worked with')."
-)
-
 
 class SaveMemory(Args, frozen=True):
     content: Annotated[
@@ -82,6 +75,14 @@ SAVE_MEMORY = MemoryTool(
     args=SaveMemory,
     function=save_memory,
     operation="upsert_memory",
+)
+
+
+SEARCH_MEMORY_DESCRIPTION = (
+    "Search earlier questions with their answers, and notes, of any session, by meaning, when no "
+    "exact key is known. Call this for 'What do you remember about …?', 'What did we say about "
+    "…?' and whenever earlier conversations may help, e.g. "
+    "search_memory(query='which databases has this user worked with')."
 )
 
 

@@ -31,24 +31,6 @@ SAVE_TOPIC_DESCRIPTION = (
     "save_topic(topic='user.name', content='Richard'). A new value replaces the old one."
 )
 
-RECALL_TOPIC_DESCRIPTION = (
-    "Look up one standing fact by its exact key, when you know the key or can infer it, e.g. "
-    "recall_topic(topic='user.language_preference') for 'What language do I prefer?' or "
-    "recall_topic(topic='user.name') for 'What is my name?'. Without a key use search_memory."
-)
-REMEMBER_FACT_DESCRIPTION = (
-    "Remember a fact across sessions, in a sentence that makes sense by itself, e.g. "
-    "remember_fact(content='Prefers metric units and dark mode.', scope='user'). Scope user: about "
-    "the user, in every session with any agent; agent: for this agent, with every user; tenant: "
-    "for everybody. A newer fact of the same topic replaces the older one; without a topic it does "
-    "so where a model judges that the two contradict each other."
-)
-MEMORY_HISTORY_DESCRIPTION = (
-    "List every version of a fact, an answer or a message, newest first, for questions such as "
-    "'What did I prefer before?'. Give the fact's topic key or the id of any version."
-)
-MOST_VERSIONS = 100
-
 
 class SaveTopic(Args, frozen=True):
     topic: TopicKey
@@ -80,6 +62,13 @@ SAVE_TOPIC = MemoryTool(
     args=SaveTopic,
     function=save_topic,
     operation="upsert_memory",
+)
+
+
+RECALL_TOPIC_DESCRIPTION = (
+    "Look up one standing fact by its exact key, when you know the key or can infer it, e.g. "
+    "recall_topic(topic='user.language_preference') for 'What language do I prefer?' or "
+    "recall_topic(topic='user.name') for 'What is my name?'. Without a key use search_memory."
 )
 
 
@@ -119,6 +108,15 @@ RECALL_TOPIC = MemoryTool[RecallTopic](
     function=recall_topic,
     shows=_topic_shown,
     operation="search_memory",
+)
+
+
+REMEMBER_FACT_DESCRIPTION = (
+    "Remember a fact across sessions, in a sentence that makes sense by itself, e.g. "
+    "remember_fact(content='Prefers metric units and dark mode.', scope='user'). Scope user: about "
+    "the user, in every session with any agent; agent: for this agent, with every user; tenant: "
+    "for everybody. A newer fact of the same topic replaces the older one; without a topic it does "
+    "so where a model judges that the two contradict each other."
 )
 
 
@@ -172,6 +170,13 @@ REMEMBER_FACT = MemoryTool[RememberFact](
     function=remember_fact,
     operation="upsert_memory",
 )
+
+
+MEMORY_HISTORY_DESCRIPTION = (
+    "List every version of a fact, an answer or a message, newest first, for questions such as "
+    "'What did I prefer before?'. Give the fact's topic key or the id of any version."
+)
+MOST_VERSIONS = 100
 
 
 class MemoryHistory(Args, frozen=True):

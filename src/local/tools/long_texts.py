@@ -16,19 +16,6 @@ ADD_DOCUMENT_DESCRIPTION = (
     "is different. For a single fact use remember_fact or save_topic."
 )
 
-READ_TOOL_OUTPUT_DESCRIPTION = (
-    "Read the full output of a tool of which you have only seen a preview. Call this with the key "
-    "that the preview names, e.g. read_tool_output(tool_output_key='tout_5f0c…'), and again with "
-    "offset=next_offset for the piece after."
-)
-PIECE = 8_000
-LARGEST_PIECE = 64_000
-"""Characters; twice as many, in content and data, fit a message even if JSON escapes all."""
-READ_DOCUMENT_DESCRIPTION = (
-    "Read a document that was stored with add_document, by its source, as recall names it. Call it "
-    "again with offset=next_offset for the piece after. To find something in it use recall."
-)
-
 
 class AddDocument(Args, frozen=True):
     content: Annotated[str, msgspec.Meta(min_length=1, description="The document, whole.")]
@@ -80,6 +67,14 @@ ADD_DOCUMENT = MemoryTool(
 )
 
 
+READ_TOOL_OUTPUT_DESCRIPTION = (
+    "Read the full output of a tool of which you have only seen a preview. Call this with the key "
+    "that the preview names, e.g. read_tool_output(tool_output_key='tout_5f0c…'), and again with "
+    "offset=next_offset for the piece after."
+)
+PIECE = 8_000
+LARGEST_PIECE = 64_000
+"""Characters; twice as many, in content and data, fit a message even if JSON escapes all."""
 Offset = Annotated[int, msgspec.Meta(ge=0, lt=2**53, description="The first character to read.")]
 Limit = Annotated[
     int, msgspec.Meta(ge=1, le=LARGEST_PIECE, description="How many characters to read at most.")
@@ -131,6 +126,12 @@ READ_TOOL_OUTPUT = MemoryTool(
     annotations=READS,
     args=ReadToolOutput,
     function=read_tool_output,
+)
+
+
+READ_DOCUMENT_DESCRIPTION = (
+    "Read a document that was stored with add_document, by its source, as recall names it. Call it "
+    "again with offset=next_offset for the piece after. To find something in it use recall."
 )
 
 

@@ -25,27 +25,6 @@ MOST_FACTS = 100
 MAX_PART = 300
 
 Part = Annotated[str, msgspec.Meta(min_length=1, max_length=MAX_PART)]
-RELATE_DESCRIPTION = (
-    "Store how one memory bears on another, by their ids: relate(source='…', type='depends_on', "
-    "target='…'). What contradicts or supersedes a memory is the newer one. Recall follows it."
-)
-RELATIONS_DESCRIPTION = (
-    "List how a memory bears on others and they on it: what contradicts, supports, supersedes, "
-    "caused, depends on, is part of or implements what."
-)
-FIRST_WORDS = 120
-"""Characters of the other memory."""
-NONE = "No relations."
-WORDS: dict[RelationType, tuple[str, str]] = {
-    "contradicts": ("contradicts", "contradicted by"),
-    "supports": ("supports", "supported by"),
-    "supersedes": ("supersedes", "superseded by"),
-    "caused_by": ("caused by", "cause of"),
-    "depends_on": ("depends on", "needed by"),
-    "part_of": ("part of", "contains"),
-    "implements": ("implements", "implemented by"),
-}
-"""How a memory bears on another, and how that one bears on it."""
 
 
 class KnowledgeFact(Args, frozen=True):
@@ -103,6 +82,11 @@ ADD_KNOWLEDGE = MemoryTool(
 )
 
 
+RELATE_DESCRIPTION = (
+    "Store how one memory bears on another, by their ids: relate(source='…', type='depends_on', "
+    "target='…'). What contradicts or supersedes a memory is the newer one. Recall follows it."
+)
+
 Id = Annotated[Name, msgspec.Meta(min_length=1)]
 
 
@@ -138,6 +122,25 @@ RELATE = MemoryTool[Relate](
     for_models=False,
     operation="update_memory",
 )
+
+
+RELATIONS_DESCRIPTION = (
+    "List how a memory bears on others and they on it: what contradicts, supports, supersedes, "
+    "caused, depends on, is part of or implements what."
+)
+FIRST_WORDS = 120
+"""Characters of the other memory."""
+NONE = "No relations."
+WORDS: dict[RelationType, tuple[str, str]] = {
+    "contradicts": ("contradicts", "contradicted by"),
+    "supports": ("supports", "supported by"),
+    "supersedes": ("supersedes", "superseded by"),
+    "caused_by": ("caused by", "cause of"),
+    "depends_on": ("depends on", "needed by"),
+    "part_of": ("part of", "contains"),
+    "implements": ("implements", "implemented by"),
+}
+"""How a memory bears on another, and how that one bears on it."""
 
 
 class ListRelations(Args, frozen=True):

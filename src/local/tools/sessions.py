@@ -26,31 +26,6 @@ INGEST_DESCRIPTION = (
     "save_topic."
 )
 MAX_MESSAGES = 10_000
-LOAD_SESSION_DESCRIPTION = (
-    "Load a session to go on with it: its newest messages in their order, with the tools called "
-    "and what they answered; its notes; and the memories that matter most. To look for something "
-    "in particular use recall."
-)
-MESSAGES = 100
-MOST_MESSAGES = 1_000
-MESSAGES_BYTES = 500_000
-"""Of all messages together, as JSON; with notes and memories they fit the 1 MB of the bus."""
-MEMORIES_BYTES = 100_000
-TEXT_MESSAGES = 20
-"""So many of the newest are in the text for a model, each cut to its share."""
-NOTE_DESCRIPTION = (
-    "Note something for the rest of this session: a decision, a result, what is still to do, e.g. "
-    "note(content='Invoices are checked; shipping is still open.'). All notes of the session come "
-    "back, whoever made them. When they are many, the oldest are shortened into one. For what "
-    "matters beyond the session use remember_fact."
-)
-MAX_NOTE = 2_000
-MAX_ROLE = 64
-TOP_MEMORIES_DESCRIPTION = (
-    "List the memories that matter most: important or lasting facts, instructions and preferences "
-    "of the user, of the agent and for everybody. For agents to begin each turn with; to look for "
-    "something in particular use recall."
-)
 
 
 class Ingest(Args, frozen=True):
@@ -104,6 +79,20 @@ INGEST = MemoryTool[Ingest](
     for_models=False,
     operation="upsert_memory",
 )
+
+
+LOAD_SESSION_DESCRIPTION = (
+    "Load a session to go on with it: its newest messages in their order, with the tools called "
+    "and what they answered; its notes; and the memories that matter most. To look for something "
+    "in particular use recall."
+)
+MESSAGES = 100
+MOST_MESSAGES = 1_000
+MESSAGES_BYTES = 500_000
+"""Of all messages together, as JSON; with notes and memories they fit the 1 MB of the bus."""
+MEMORIES_BYTES = 100_000
+TEXT_MESSAGES = 20
+"""So many of the newest are in the text for a model, each cut to its share."""
 
 
 class LoadSession(Args, frozen=True):
@@ -183,6 +172,16 @@ LOAD_SESSION = MemoryTool[LoadSession](
 )
 
 
+NOTE_DESCRIPTION = (
+    "Note something for the rest of this session: a decision, a result, what is still to do, e.g. "
+    "note(content='Invoices are checked; shipping is still open.'). All notes of the session come "
+    "back, whoever made them. When they are many, the oldest are shortened into one. For what "
+    "matters beyond the session use remember_fact."
+)
+MAX_NOTE = 2_000
+MAX_ROLE = 64
+
+
 class MakeNote(Args, frozen=True):
     content: Annotated[
         str,
@@ -215,6 +214,13 @@ NOTE = MemoryTool(
     args=MakeNote,
     function=note,
     operation="create_memory",
+)
+
+
+TOP_MEMORIES_DESCRIPTION = (
+    "List the memories that matter most: important or lasting facts, instructions and preferences "
+    "of the user, of the agent and for everybody. For agents to begin each turn with; to look for "
+    "something in particular use recall."
 )
 
 

@@ -25,21 +25,6 @@ CONSOLIDATE_DESCRIPTION = (
     "is in the audit, and `undo` takes the whole run back."
 )
 
-UNDO_DESCRIPTION = (
-    "Take back the changes that a run of `consolidate` made to what the caller may see: facts "
-    "are active again, importances as before. What was changed since stays, and is listed."
-)
-AUDIT_DESCRIPTION = (
-    "List changes of state, newest first: facts that were replaced, merged, contradicted or "
-    "archived, importances that changed, and what was undone. Ids and reasons, never content."
-)
-NOTHING_CHANGED = "Nothing was changed."
-FORGET_DESCRIPTION = (
-    "Erase for good what the caller said or stated: everything of the envelope's user, a session, "
-    "a topic or the record of an id, with all its versions and what was derived from nothing else. "
-    "Answers with a receipt; dry_run says what would go."
-)
-
 
 class Consolidate(Args, frozen=True):
     dry_run: Annotated[
@@ -98,6 +83,12 @@ CONSOLIDATE = MemoryTool[Consolidate](
 )
 
 
+UNDO_DESCRIPTION = (
+    "Take back the changes that a run of `consolidate` made to what the caller may see: facts "
+    "are active again, importances as before. What was changed since stays, and is listed."
+)
+
+
 class Undo(Args, frozen=True):
     run: Annotated[
         str, msgspec.Meta(min_length=1, max_length=256, description="As the report or audit says.")
@@ -130,6 +121,13 @@ UNDO = MemoryTool[Undo](
     for_models=False,
     operation="update_memory",
 )
+
+
+AUDIT_DESCRIPTION = (
+    "List changes of state, newest first: facts that were replaced, merged, contradicted or "
+    "archived, importances that changed, and what was undone. Ids and reasons, never content."
+)
+NOTHING_CHANGED = "Nothing was changed."
 
 
 class Audit(Args, frozen=True):
@@ -175,6 +173,11 @@ AUDIT = MemoryTool[Audit](
 )
 
 
+FORGET_DESCRIPTION = (
+    "Erase for good what the caller said or stated: everything of the envelope's user, a session, "
+    "a topic or the record of an id, with all its versions and what was derived from nothing else. "
+    "Answers with a receipt; dry_run says what would go."
+)
 Named = Annotated[Name, msgspec.Meta(min_length=1)]
 
 

@@ -62,6 +62,42 @@ _LEAD_IN = re.compile(
     re.IGNORECASE,
 )
 
+
+def sentences_of(content: str) -> Iterator[str]:
+    """The sentences in somebody's own words, in their order, up to where another text begins."""
+    prose = _CODE.sub(" ", content[:MESSAGE_CHARACTERS]).translate(_STRAIGHT)
+    if len(content) > MESSAGE_CHARACTERS:
+        prose = prose.rpartition(" ")[0]
+    for line in prose.splitlines():
+        if _LETTER.match(line) or _PLAYS.search(line[:LONGEST]):
+            return
+        if not _NO_PROSE.match(line):
+            for sentence in _unquoted(line):
+                if _INTRODUCES.search(sentence):
+                    return
+                yield sentence
+
+
+def _unquoted(line: str) -> Iterator[str]:
+    """The sentences of a line that do not belong to a quotation, and are not too long to match."""
+    quoting = False
+    for sentence in split_lazily(_ENDS, _MARKS.sub("", line).strip()):
+        within, quoting = quoting, quoting != (sentence.count('"') % 2 == 1)
+        if not (within or quoting) and 0 < len(sentence) <= LONGEST:
+            yield sentence.strip()
+
+
+def clauses_of(sentence: str) -> list[str]:
+    """What a sentence says one after the other, each with a subject of its own."""
+    return [clause for part in _CLAUSES.split(sentence) if (clause := part.strip(" ,."))]
+
+
+def without_lead_in(sentence: str) -> str:
+    """The sentence without "Hi", "by the way" and the like at its beginning."""
+    found = _LEAD_IN.match(sentence)
+    return sentence[found.end() :] if found else sentence
+
+
 _ASKS = re.compile(
     r"(?:what|when|where|who|whom|whose|which|why|how|do|does|did|is|are|was|were|am|can|could"
     r"|would|will|shall|may|has|have|had|isn't|aren't|don't you|doesn't|didn't)\b"
@@ -101,6 +137,8 @@ _STANDING = re.compile(
     re.IGNORECASE,
 )
 """What is asked for once and for all."""
+
+
 _DENIES = re.compile(
     r"\b(?:not|never|no|nobody|none|nothing|neither|nor|without|hardly|barely|rarely|cannot)\b"
     r"|n't\b",
@@ -109,70 +147,6 @@ _DENIES = re.compile(
 _POINTS_BACK = re.compile(
     r"\b(?:it|this|that|them|those|these|ones?|here|there|so)\W*$", re.IGNORECASE
 )
-READ = 2_000
-"""Characters of each message that are compared."""
-TALK = 800
-"""Characters of a message that somebody says; whoever writes more composes a text."""
-SENTENCES = 3
-"""So many of them, and one in the first person, make talk of a message; a request has details."""
-SHARED = 3
-"""Informative words of a statement that other messages share."""
-TOGETHER = 200
-"""Characters of what is said together, in one message, about the same."""
-_FIRST_PERSON = re.compile(r"\b(?:i|my|me|we|our)\b", re.IGNORECASE)
-_UNCLEAR = re.compile(
-    r"\b(?:you|your|you're|you've|you'll|yours)\b|^(?:it|it's|this|that|that's|he|she|they)\b"
-    r"|\b(?:it|this|these|those)\b(?! [a-z])",
-    re.IGNORECASE,
-)
-"""Words that only the conversation explains."""
-_ORDERS = re.compile(
-    r"(?:please |then |now |just )*(?:pinpoint|draft|compile|suspend|drop|consider|point|execute"
-    r"|integrate|initiate|transform|(?:re-?)?define|break|build|design|pick|choose|set|get|take|move"
-    r"|focus|ensure|apply|run|test|log|track|mark|lock|outline|prepare|schedule|book|send|share"
-    r"|return|replace|combine|compare|double-check|confirm|verify|identify|illustrate|discuss"
-    r"|conduct|analy[sz]e|assume|see|look|populate|deliver|present|format|convert|calculate|expand"
-    r"|refine|revise|review|shorten|extend|elaborate|swap|do|have|call|place|map|pull|push|hit"
-    r"|bring|cut|order|structure|vary|introduce|implement|reply|respond|answer|read|select"
-    r"|feel free|don't|such as|like|including|especially)\b",
-    re.IGNORECASE,
-)
-"""How orders of the moment and mere additions begin."""
-
-
-def sentences_of(content: str) -> Iterator[str]:
-    """The sentences in somebody's own words, in their order, up to where another text begins."""
-    prose = _CODE.sub(" ", content[:MESSAGE_CHARACTERS]).translate(_STRAIGHT)
-    if len(content) > MESSAGE_CHARACTERS:
-        prose = prose.rpartition(" ")[0]
-    for line in prose.splitlines():
-        if _LETTER.match(line) or _PLAYS.search(line[:LONGEST]):
-            return
-        if not _NO_PROSE.match(line):
-            for sentence in _unquoted(line):
-                if _INTRODUCES.search(sentence):
-                    return
-                yield sentence
-
-
-def _unquoted(line: str) -> Iterator[str]:
-    """The sentences of a line that do not belong to a quotation, and are not too long to match."""
-    quoting = False
-    for sentence in split_lazily(_ENDS, _MARKS.sub("", line).strip()):
-        within, quoting = quoting, quoting != (sentence.count('"') % 2 == 1)
-        if not (within or quoting) and 0 < len(sentence) <= LONGEST:
-            yield sentence.strip()
-
-
-def clauses_of(sentence: str) -> list[str]:
-    """What a sentence says one after the other, each with a subject of its own."""
-    return [clause for part in _CLAUSES.split(sentence) if (clause := part.strip(" ,."))]
-
-
-def without_lead_in(sentence: str) -> str:
-    """The sentence without "Hi", "by the way" and the like at its beginning."""
-    found = _LEAD_IN.match(sentence)
-    return sentence[found.end() :] if found else sentence
 
 
 def is_lasting(sentence: str) -> bool:
@@ -196,6 +170,38 @@ def stands_alone(clause: str) -> bool:
 
 def is_denied(clause: str) -> bool:
     return _DENIES.search(clause) is not None
+
+
+READ = 2_000
+"""Characters of each message that are compared."""
+TALK = 800
+"""Characters of a message that somebody says; whoever writes more composes a text."""
+SENTENCES = 3
+"""So many of them, and one in the first person, make talk of a message; a request has details."""
+SHARED = 3
+"""Informative words of a statement that other messages share."""
+TOGETHER = 200
+"""Characters of what is said together, in one message, about the same."""
+
+_FIRST_PERSON = re.compile(r"\b(?:i|my|me|we|our)\b", re.IGNORECASE)
+_UNCLEAR = re.compile(
+    r"\b(?:you|your|you're|you've|you'll|yours)\b|^(?:it|it's|this|that|that's|he|she|they)\b"
+    r"|\b(?:it|this|these|those)\b(?! [a-z])",
+    re.IGNORECASE,
+)
+"""Words that only the conversation explains."""
+_ORDERS = re.compile(
+    r"(?:please |then |now |just )*(?:pinpoint|draft|compile|suspend|drop|consider|point|execute"
+    r"|integrate|initiate|transform|(?:re-?)?define|break|build|design|pick|choose|set|get|take|move"
+    r"|focus|ensure|apply|run|test|log|track|mark|lock|outline|prepare|schedule|book|send|share"
+    r"|return|replace|combine|compare|double-check|confirm|verify|identify|illustrate|discuss"
+    r"|conduct|analy[sz]e|assume|see|look|populate|deliver|present|format|convert|calculate|expand"
+    r"|refine|revise|review|shorten|extend|elaborate|swap|do|have|call|place|map|pull|push|hit"
+    r"|bring|cut|order|structure|vary|introduce|implement|reply|respond|answer|read|select"
+    r"|feel free|don't|such as|like|including|especially)\b",
+    re.IGNORECASE,
+)
+"""How orders of the moment and mere additions begin."""
 
 
 class Salience:

@@ -53,37 +53,6 @@ _LATER = (
 _NUMERAL = re.compile(r"\bI\b")
 """Left of a sentence in the third person, it is none of the speaker's: "Book I"."""
 _SENTENCE_STARTS = re.compile(r"(?<=\. )[a-z]")
-_WEEKDAY = "|".join(WEEKDAYS)
-_COUNT = r"(?:an?|one|two|three|four|five|six|seven|eight|nine|ten|a few|a couple of|\d{1,3})"
-_PERIOD = "week|weekend|month|year|spring|summer|autumn|winter"
-_DAYS = {"today": 0, "tonight": 0, "tomorrow": 1, "the day after tomorrow": 2}
-_RELATIVE = re.compile(
-    rf"\b(?:(?P<named>{'|'.join(reversed(_DAYS))})"
-    rf"|(?P<which>next|this|coming|by|until|before)\s+(?P<weekday>{_WEEKDAY})"
-    r"|(?P<past>(?:the day before )?yesterday"
-    rf"|last (?:night|{_PERIOD}|{_WEEKDAY})|this (?:morning|afternoon|evening))"
-    rf"|{_COUNT} (?:day|week|month|year)s? ago|in {_COUNT} (?:day|week|month|year)s?"
-    rf"|(?:next|this) (?:{_PERIOD})|on (?:{_WEEKDAY})|the other day|recently)\b",
-    re.IGNORECASE,
-)
-_ASKED = {
-    "name": "What is {whose} name?",
-    "home": "Where does {who} live?",
-    "origin": "Where is {who} from?",
-    "birthplace": "Where was {who} born?",
-    "birthday": "When is {whose} birthday?",
-    "age": "How old is {who}?",
-    "job": "What does {who} do for a living?",
-    "employer": "Who does {who} work for?",
-    "diet": "What does {who} eat?",
-    "marital_status": "Is {who} married?",
-    "deadline": "When is the deadline?",
-    "budget": "What is the budget?",
-    "language_preference": "Which language does {who} prefer?",
-    "answer_language": "Which language does {who} want to be answered in?",
-}
-_OF_THE_USER = "What is {whose} {what}?"
-_OF_THE_PROJECT = "What is the {what}?"
 
 
 def standalone(statement: str, speaker: str | None) -> str:
@@ -155,6 +124,21 @@ def _later(text: str) -> str:
     return _SENTENCE_STARTS.sub(lambda found: found[0].upper(), text)
 
 
+_WEEKDAY = "|".join(WEEKDAYS)
+_COUNT = r"(?:an?|one|two|three|four|five|six|seven|eight|nine|ten|a few|a couple of|\d{1,3})"
+_PERIOD = "week|weekend|month|year|spring|summer|autumn|winter"
+_DAYS = {"today": 0, "tonight": 0, "tomorrow": 1, "the day after tomorrow": 2}
+_RELATIVE = re.compile(
+    rf"\b(?:(?P<named>{'|'.join(reversed(_DAYS))})"
+    rf"|(?P<which>next|this|coming|by|until|before)\s+(?P<weekday>{_WEEKDAY})"
+    r"|(?P<past>(?:the day before )?yesterday"
+    rf"|last (?:night|{_PERIOD}|{_WEEKDAY})|this (?:morning|afternoon|evening))"
+    rf"|{_COUNT} (?:day|week|month|year)s? ago|in {_COUNT} (?:day|week|month|year)s?"
+    rf"|(?:next|this) (?:{_PERIOD})|on (?:{_WEEKDAY})|the other day|recently)\b",
+    re.IGNORECASE,
+)
+
+
 def dated(statement: str, at: datetime) -> str:
     """The statement with the date of its first relative time, or else of when it was said."""
     found = _RELATIVE.search(statement)
@@ -192,6 +176,26 @@ def _shown(span: Span) -> str | None:
         if span == whole(unit, span.since):
             return format(span.since, form)
     return None
+
+
+_ASKED = {
+    "name": "What is {whose} name?",
+    "home": "Where does {who} live?",
+    "origin": "Where is {who} from?",
+    "birthplace": "Where was {who} born?",
+    "birthday": "When is {whose} birthday?",
+    "age": "How old is {who}?",
+    "job": "What does {who} do for a living?",
+    "employer": "Who does {who} work for?",
+    "diet": "What does {who} eat?",
+    "marital_status": "Is {who} married?",
+    "deadline": "When is the deadline?",
+    "budget": "What is the budget?",
+    "language_preference": "Which language does {who} prefer?",
+    "answer_language": "Which language does {who} want to be answered in?",
+}
+_OF_THE_USER = "What is {whose} {what}?"
+_OF_THE_PROJECT = "What is the {what}?"
 
 
 def questions(topic: str | None, who: str) -> tuple[str, ...]:

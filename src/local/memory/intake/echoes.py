@@ -38,37 +38,6 @@ COMPARED = 2_000
 
 K = TypeVar("K")
 V = TypeVar("V")
-OWN_RESULT = "answered by this memory itself"
-NOT_RECORDED = "not to be recorded, as its tool says"
-OF_TURNS = frozenset({"tool_calls", "recalled", ADDS, UNANSWERED})
-"""What the memory notes of a turn; no other memory because of it."""
-READ = 20_000
-"""Characters of a text that are compared; the rest of a longer one counts as its own."""
-REFUSING = 2_000
-"""Characters in which a refusal says that it is one."""
-MOST_ADDED = 64
-MOST_BESIDE = 3
-"""Words that a refusal may have besides those of its question and of refusing."""
-_REFUSAL = re.compile(
-    r"\b(?:no|not|nothing|never|cannot|unable|\w{2,7}n['\u2019]t)\b[^.!?\n]{0,60}?\b(?:know|remember|"
-    r"recall|aware|information|memor(?:y|ies)|record(?:s|ed)?|mention(?:ed)?|found|find|saved|stored|"
-    r"details?|context|sure|told|access|answer|anything)\b"
-    r"|\b(?:know|remember|recall|found|find|have|see) (?:nothing|no|none|neither)\b",
-    re.IGNORECASE,
-)
-_TALK = frozenset(
-    stems(
-        words("""
-    access across again ahead anything answer asked available aware cannot check chat clear confirm
-    context conversation could couldn currently detail details did didn doesn don earlier far feel
-    find found free give glad happy haven help here hope information isn know known let like ll look
-    looked looking may maybe memories memory mention might more moment need never nothing now old
-    one past perhaps personal previous provide provided re record recorded records remember right
-    save saved search searched see seem session sessions share shared something sorry specific
-    specifically store stored sure there time topic try unable unfortunately ve wasn yet
-    """)
-    )
-)
 
 
 class AnswerLog:
@@ -110,6 +79,9 @@ def _digest(owner: str, tool: str, content: str) -> bytes:
     text = " ".join(content[: COMPARED * 2].split())[:COMPARED]
     return hashlib.blake2b(msgspec.json.encode((owner, tool, text)), digest_size=16).digest()
 
+
+OWN_RESULT = "answered by this memory itself"
+NOT_RECORDED = "not to be recorded, as its tool says"
 
 Announced = Callable[[str], ToolSchema | None]
 """What a tool of that name announced, if that was heard."""
@@ -157,9 +129,39 @@ class KnownTools:
 ADDS, UNANSWERED = "adds", "unanswered"
 """In the metadata: the words that are its own; that it asks, or says that nothing is known."""
 
+OF_TURNS = frozenset({"tool_calls", "recalled", ADDS, UNANSWERED})
+"""What the memory notes of a turn; no other memory because of it."""
 
+READ = 20_000
+"""Characters of a text that are compared; the rest of a longer one counts as its own."""
+REFUSING = 2_000
+"""Characters in which a refusal says that it is one."""
+MOST_ADDED = 64
 SHARED, LEAST_SHARED = 0.3, 2
 """How much of what a memory tells an answer has, or the other way round, if it rests on it."""
+MOST_BESIDE = 3
+"""Words that a refusal may have besides those of its question and of refusing."""
+
+_REFUSAL = re.compile(
+    r"\b(?:no|not|nothing|never|cannot|unable|\w{2,7}n['\u2019]t)\b[^.!?\n]{0,60}?\b(?:know|remember|"
+    r"recall|aware|information|memor(?:y|ies)|record(?:s|ed)?|mention(?:ed)?|found|find|saved|stored|"
+    r"details?|context|sure|told|access|answer|anything)\b"
+    r"|\b(?:know|remember|recall|found|find|have|see) (?:nothing|no|none|neither)\b",
+    re.IGNORECASE,
+)
+_TALK = frozenset(
+    stems(
+        words("""
+    access across again ahead anything answer asked available aware cannot check chat clear confirm
+    context conversation could couldn currently detail details did didn doesn don earlier far feel
+    find found free give glad happy haven help here hope information isn know known let like ll look
+    looked looking may maybe memories memory mention might more moment need never nothing now old
+    one past perhaps personal previous provide provided re record recorded records remember right
+    save saved search searched see seem session sessions share shared something sorry specific
+    specifically store stored sure there time topic try unable unfortunately ve wasn yet
+    """)
+    )
+)
 
 
 class Reading(msgspec.Struct, frozen=True, kw_only=True):
