@@ -10,8 +10,8 @@ from typing import Any
 import chromadb
 from chromadb.config import Settings
 
-from local.text.keywords import terms
-from local.vectors.matrix import FloatMatrix
+from local.text.words import terms
+from local.vectors.embedder import FloatMatrix
 
 UPSERT_SIZE = 1_000
 RANK_CONSTANT = 60

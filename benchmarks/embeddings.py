@@ -15,7 +15,7 @@ import msgspec
 
 from client import alternating
 from local.endpoint.address import Endpoint
-from local.vectors.openai import OpenAIEmbedder
+from local.vectors.served import OpenAIEmbedder
 from processes import POLL, child
 from report import Figure, a_second, ratio, run
 from texts import notes

@@ -20,8 +20,8 @@ from rich.console import Console
 from dataset import DataError, moment
 from local.memory.extraction.items import Item, Passage, Said
 from local.memory.extraction.rules import extract
-from local.text.keywords import stems, words
-from local.vectors.matrix import FloatMatrix
+from local.text.words import stems, words
+from local.vectors.embedder import FloatMatrix
 from local.vectors.minilm import MiniLM
 from report import Figure, a_second, table_of, values_of
 

@@ -17,8 +17,8 @@ from local.ledger.sqlite.database import Database
 from local.ledger.sqlite.sql import migrations
 from local.protocol.envelope import DEFAULT_TENANT, content_id, utc_now
 from local.settings import MemorySettings
+from local.vectors.embedder import FloatMatrix
 from local.vectors.index import VectorIndex
-from local.vectors.matrix import FloatMatrix
 from local.vectors.minilm import MODEL, MiniLM
 
 TOGETHER = 5_000

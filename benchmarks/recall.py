@@ -21,7 +21,7 @@ from client import USER, Ask, Asker, alternating, asking, latency, request_of, t
 from fill import fill_index, made_up_vectors, write_records
 from local.ledger.records import NewRecord
 from local.protocol.envelope import content_id
-from local.vectors.matrix import FloatMatrix
+from local.vectors.embedder import FloatMatrix
 from local.vectors.minilm import MiniLM
 from processes import chroma_dir, data_dir, running_stack
 from report import Figure, a_second, milliseconds, ratio, run

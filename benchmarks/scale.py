@@ -22,7 +22,7 @@ from fill import EVENT_TIME, made_up_vectors, write_records
 from local.ledger.records import NewRecord
 from local.memory.vectors import BATCH_RECORDS
 from local.protocol.envelope import content_id
-from local.vectors.matrix import FloatMatrix
+from local.vectors.embedder import FloatMatrix
 from local.vectors.minilm import MiniLM
 from processes import chroma_dir, data_dir, running_stack
 from recall import conversation, fill, recall

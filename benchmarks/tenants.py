@@ -24,7 +24,7 @@ from flooding import CLIENTS, Flood, flooding
 from footprint import stack_memory
 from local.ledger.records import NewRecord
 from local.tenants.credentials import Credentials
-from local.vectors.matrix import FloatMatrix
+from local.vectors.embedder import FloatMatrix
 from local.vectors.minilm import MiniLM
 from processes import chroma_dir, data_dir, running_stack
 from report import Figure, milliseconds, percentile, ratio, run

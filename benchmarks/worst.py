@@ -31,7 +31,7 @@ from local.protocol.messages import messages_of
 from local.protocol.reading import time_of
 from local.protocol.tool_messages import read_result, read_schema
 from local.text.features import features
-from local.text.keywords import stems, words
+from local.text.words import stems, words
 
 DAY = datetime(2026, 5, 2, tzinfo=UTC)
 TOOLS = frozenset({"save_topic", "recall_topic", "save_memory", "search_memory"})

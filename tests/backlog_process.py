@@ -18,7 +18,7 @@ from local.ledger.door import IndexedRecords, Ledger, TaskQueue
 from local.ledger.records import Record
 from local.ledger.sqlite.database import Database
 from local.ledger.sqlite.extraction import Extractions
-from local.ledger.sqlite.facts import Facts
+from local.ledger.sqlite.records import Facts
 from local.ledger.sqlite.rows import TenantRows
 from local.ledger.sqlite.sql import migrations
 from local.ledger.tasks import TaskKind
@@ -44,8 +44,8 @@ from local.protocol.vectors import (
     VectorUpsert,
 )
 from local.settings import MemorySettings
+from local.vectors.embedder import FloatMatrix
 from local.vectors.index import VectorIndex
-from local.vectors.matrix import FloatMatrix
 from local.vectors.store import VectorStore
 from waiting import eventually
 

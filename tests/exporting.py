@@ -8,9 +8,8 @@ import msgspec
 
 from ledgers import DAY, ITEMS, fact, index, item, message, record
 from local.ledger.door import Ledger
-from local.ledger.items import NewItem, Storing
 from local.ledger.records import NewRecord, Rating, TripletFact
-from local.ledger.sessions import SessionOf
+from local.ledger.sessions import NewItem, SessionOf, Storing
 from local.ledger.transfer import ExportCursor, ExportFilter, Importing
 from local.protocol.answers import Note
 from local.protocol.maintenance import ExportPage, ImportReport

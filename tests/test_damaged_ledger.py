@@ -20,7 +20,7 @@ from local.errors import DamagedError, StorageError
 from local.examination.result import CheckResult
 from local.ledger.records import NewRecord
 from local.ledger.sqlite.database import Database
-from local.ledger.sqlite.database.tally import Count, Tally
+from local.ledger.sqlite.database.soundness import Count, Tally
 from local.ledger.sqlite.sql import migrations
 from local.opening import open_ledger
 from local.protocol.envelope import utc_now

@@ -19,7 +19,7 @@ from local.content_key import ContentKey
 from local.errors import DamagedError, LedgerKeyError, UnwritableError
 from local.examination.result import CheckResult
 from local.ledger.records import NewRecord
-from local.ledger.sqlite.database.encryption import connect_encrypted
+from local.ledger.sqlite.database.connections import connect_encrypted
 from local.opening import ledger_path, open_ledger
 from local.protocol.envelope import utc_now
 from local.settings import Settings

@@ -10,16 +10,15 @@ from local.content_key import ContentKey, KeyOf
 from local.errors import DamagedError, LedgerKeyError, UnwritableError
 from local.ledger.quota import UNLIMITED, Quota
 from local.ledger.sqlite.database import Database, has_content, holds
-from local.ledger.sqlite.database.encryption import connect_encrypted
-from local.ledger.sqlite.database.tally import Tally
+from local.ledger.sqlite.database.connections import connect_encrypted
+from local.ledger.sqlite.database.soundness import Tally
 from local.ledger.sqlite.ledger import COUNTED, Ledger
 from local.ledger.sqlite.sql import migrations
 from local.protocol.envelope import DEFAULT_TENANT
 from local.settings import MemorySettings, Settings
 from local.tenants.credentials import CONTENT_KEY
 from local.tenants.directory import FILE, Entries
-from local.vectors.config import count_vectors
-from local.vectors.names import name_of
+from local.vectors.config import count_vectors, name_of
 
 OF_TENANT = "SELECT 1 FROM record WHERE tenant = :tenant LIMIT 1"
 

@@ -18,7 +18,7 @@ from local.memory.upkeep import backlog
 from local.protocol.envelope import Caller, utc_now
 from local.protocol.maintenance import MemoryStatus, TasksSetAside
 from local.protocol.vectors import VectorItem
-from local.vectors.matrix import FloatMatrix
+from local.vectors.embedder import FloatMatrix
 from local.vectors.minilm import MiniLM
 from stacks import all_indexed, status
 from waiting import eventually

@@ -12,10 +12,10 @@ from local.app import open_stack
 from local.content_key import ContentKey, KeyOf
 from local.errors import LedgerKeyError
 from local.ledger.door import Ledger
-from local.ledger.erasures import Lifting, Selection
 from local.ledger.sqlite.database import Database
-from local.ledger.sqlite.database.migration import kept_files
+from local.ledger.sqlite.database.copies import kept_files
 from local.ledger.sqlite.sql import migrations
+from local.ledger.transfer import Lifting, Selection
 from local.opening import content_keys, open_ledger
 from local.protocol.envelope import utc_now
 from stacks import settings_in

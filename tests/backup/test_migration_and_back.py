@@ -10,7 +10,7 @@ from commands import local2
 from local.errors import StorageError
 from local.ledger.door import Ledger
 from local.ledger.sqlite.database import Database, SqlConnection, copies
-from local.ledger.sqlite.database.migration import kept_files
+from local.ledger.sqlite.database.copies import kept_files
 from local.ledger.sqlite.sql import migrations
 
 SCHEMA = len(migrations())

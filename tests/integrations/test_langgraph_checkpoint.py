@@ -18,7 +18,7 @@ from local.errors import TooLargeError
 from local.integrations import langgraph_threads
 from local.integrations.langgraph import LocalSaver
 from local.integrations.langgraph_checkpoint import COLLECTION
-from local.ledger.items import ItemsOf
+from local.ledger.sessions import ItemsOf
 from local.memory.tenant import Memory
 from local.protocol.envelope import Caller, Sender
 

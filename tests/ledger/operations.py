@@ -13,16 +13,12 @@ import msgspec
 from exporting import IMPORTER, lines, parsed
 from ledgers import DAY, EMBEDDER, ITEMS, OWNER, angle, fact, find, item, message, record, searching
 from local.ledger.door import Ledger
-from local.ledger.erasures import Erased, Lifting, Selection, joined
-from local.ledger.extraction import Bearing, ExtractedFact
-from local.ledger.items import Storing, Within
 from local.ledger.records import NewRecord, Rating, Record, TripletFact
-from local.ledger.relations import Relation
 from local.ledger.search import Place
-from local.ledger.sessions import Important, SessionOf
+from local.ledger.sessions import Important, SessionOf, Storing, Within
 from local.ledger.tasks import Task
-from local.ledger.transfer import ExportFilter
-from local.ledger.upkeep import Access, Actor, Change
+from local.ledger.transfer import Erased, ExportFilter, Lifting, Selection, joined
+from local.ledger.upkeep import Access, Actor, Bearing, Change, ExtractedFact, Relation
 from local.protocol.answers import Note
 from local.protocol.envelope import Caller
 from local.protocol.memories import Triplet

@@ -8,11 +8,10 @@ from exporting import fill, lines, parsed
 from ledgers import DAY, OWNER, fact, find, record, searching
 from local.errors import QuotaError
 from local.ledger.door import Ledger
-from local.ledger.erasures import Lifting, Selection
 from local.ledger.quota import Quota
 from local.ledger.sessions import SessionOf
 from local.ledger.sqlite.database import Database, SqlConnection
-from local.ledger.transfer import Importing
+from local.ledger.transfer import Importing, Lifting, Selection
 from local.protocol.payloads import OutputPart
 
 KEY = "tout_" + "a" * 24

@@ -8,11 +8,11 @@ import pytest
 from ledgers import DAY, ITEMS, OWNER, find, item, searching
 from local.errors import QuotaError
 from local.ledger.door import Ledger
-from local.ledger.erasures import Lifting, Selection
-from local.ledger.items import NewItem, Storing, Within
 from local.ledger.quota import Quota
 from local.ledger.search import Place
+from local.ledger.sessions import NewItem, Storing, Within
 from local.ledger.sqlite.database import Database
+from local.ledger.transfer import Lifting, Selection
 from local.protocol.items import ItemPut
 
 OF_ITEMS = (Place("user", OWNER, "episode"),)

@@ -6,7 +6,7 @@ from ledgers import DAY, OWNER, fact
 from local.errors import InvalidArgumentsError
 from local.ledger.door import Ledger
 from local.ledger.records import Record
-from local.ledger.relations import Relation
+from local.ledger.upkeep import Relation
 
 Ends = list[str | None]
 
@@ -59,7 +59,7 @@ async def test_what_is_not_permitted_changes_nothing(ledger: Ledger) -> None:
 
 
 async def test_one_too_many_is_not_stored(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("local.ledger.sqlite.relations.MOST", 1)
+    monkeypatch.setattr("local.ledger.sqlite.relations.MOST_RELATIONS", 1)
     wheel, axle, cart = await store(ledger, "Wheel.", "Axle.", "Cart.")
     await ledger.relations.add(edge(wheel, cart), anything)
 

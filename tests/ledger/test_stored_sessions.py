@@ -7,8 +7,8 @@ import pytest
 from ledger.conftest import OpenLedger
 from ledgers import DAY, OWNER, fact, message
 from local.ledger.door import Ledger
-from local.ledger.relations import Relation
 from local.ledger.sessions import Important, SessionOf, StoredSession
+from local.ledger.upkeep import Relation
 from local.protocol.answers import Note
 from local.protocol.memories import MemoryType, Owning
 from local.protocol.payloads import OutputPart

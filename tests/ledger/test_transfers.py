@@ -12,13 +12,11 @@ from ledger.conftest import OfTenant, OpenLedger
 from ledgers import DAY, ITEMS, OWNER, fact, find, item, message, record, searching, to_index
 from local.errors import BadRequestError, InvalidArgumentsError
 from local.ledger.door import Ledger
-from local.ledger.erasures import Lifting, Selection
-from local.ledger.items import Storing, Within
 from local.ledger.records import NewRecord
 from local.ledger.search import Place
-from local.ledger.sessions import SessionOf
+from local.ledger.sessions import SessionOf, Storing, Within
 from local.ledger.sqlite import exports
-from local.ledger.transfer import ExportCursor, ExportFilter
+from local.ledger.transfer import ExportCursor, ExportFilter, Lifting, Selection
 from local.protocol.envelope import utc_now
 from local.protocol.maintenance import Conflict
 from local.protocol.portable import (

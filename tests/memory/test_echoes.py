@@ -4,7 +4,7 @@ import pytest
 
 from local.ledger.records import Shown
 from local.memory.intake.echoes import read, statements
-from local.text.keywords import stems
+from local.text.words import stems
 
 CANBERRA = Shown(id="canberra", content="The capital of Australia is Canberra, not Sydney.")
 BREAD = Shown(id="bread", content="Richard bakes sourdough bread every Saturday morning.")

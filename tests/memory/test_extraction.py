@@ -14,9 +14,9 @@ from local.bus.connection import Connection
 from local.bus.vector_client import VectorClient
 from local.errors import ModelError
 from local.ledger.door import Ledger
-from local.ledger.extraction import ExtractedFact
 from local.ledger.records import EXTRACTED_FROM, NewRecord, Record, sources_of
 from local.ledger.sqlite.database import Database, SqlConnection
+from local.ledger.upkeep import ExtractedFact
 from local.memory.extraction.items import USER, Item, Passage
 from local.memory.intake.conversations import Turn
 from local.memory.intake.intake import Question

@@ -19,7 +19,7 @@ from local.protocol.envelope import Caller
 from local.protocol.memories import Kind, Scope
 from local.protocol.vectors import VectorHits
 from local.settings import MemorySettings
-from local.vectors.matrix import FloatMatrix
+from local.vectors.embedder import FloatMatrix
 from local.vectors.minilm import MiniLM
 from recalling import contents, said
 from waiting import eventually

@@ -16,9 +16,9 @@ from local.bus.connection import Connection
 from local.bus.vector_client import VectorClient
 from local.errors import VectorError
 from local.ledger.door import Ledger
-from local.ledger.index import Waiting
 from local.ledger.records import NewRecord
 from local.ledger.sqlite.database import Database, SqlConnection
+from local.ledger.upkeep import Waiting
 from local.logs import logging_to
 from local.memory.tenant import Memory
 from local.memory.upkeep.backlog import Backlog
@@ -32,7 +32,7 @@ from local.memory.vectors import (
 )
 from local.protocol.envelope import Caller, encode, new_id, seal
 from local.protocol.vectors import VectorItem, VectorsStored, VectorStatus, VectorUpsert
-from local.vectors.matrix import FloatMatrix
+from local.vectors.embedder import FloatMatrix
 from local.vectors.minilm import MiniLM
 from recalling import DAY
 from waiting import eventually

@@ -6,7 +6,7 @@ from indexed import indexed
 from local.errors import InvalidArgumentsError
 from local.ledger.records import SHARES_ENTITY, Fact, Written
 from local.ledger.sqlite.database import Database, SqlConnection
-from local.ledger.sqlite.knowledge import LINKS, MOST_LINKED
+from local.ledger.sqlite.relations import LINKS, MOST_LINKED
 from local.memory.recall.recaller import RecallRequest
 from local.memory.service import MemoryService
 from local.memory.tenant import Memory

@@ -2,7 +2,7 @@
 
 import pytest
 
-from local.text.keywords import density, stems, terms, words
+from local.text.words import density, stems, terms, words
 
 
 def test_of_a_long_text_the_first_and_the_last_words_count() -> None:

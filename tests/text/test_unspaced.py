@@ -3,8 +3,7 @@
 import pytest
 
 from local.text.features import pairs_of
-from local.text.keywords import telling_words, words
-from local.text.unspaced import characters_and_pairs
+from local.text.words import characters_and_pairs, telling_words, words
 
 
 @pytest.mark.parametrize(

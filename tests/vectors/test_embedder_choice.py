@@ -7,11 +7,11 @@ import pytest
 
 from local.errors import ConfigError, VectorError
 from local.settings import EmbedderChoice, MemorySettings, Settings
+from local.vectors.choice import choose_embedder
 from local.vectors.config import WorkerConfig
-from local.vectors.embedder import Embedder, choose_embedder
+from local.vectors.embedder import Embedder
 from local.vectors.minilm import MiniLM
-from local.vectors.ollama import OllamaEmbedder
-from local.vectors.openai import OpenAIEmbedder
+from local.vectors.served import OllamaEmbedder, OpenAIEmbedder
 from stand_ins.ollama_server import OllamaStandIn
 
 NOMIC = "nomic-embed-text"

@@ -23,9 +23,9 @@ from local.errors import (
     VectorError,
 )
 from local.vectors import folder as index_folder
+from local.vectors.embedder import FloatMatrix, unit_rows
 from local.vectors.folder import translated
 from local.vectors.index import VectorIndex
-from local.vectors.matrix import FloatMatrix, unit_rows
 
 DIMENSIONS = 8
 EMBEDDER = "some-model"

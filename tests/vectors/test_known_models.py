@@ -6,7 +6,7 @@ import pytest
 
 from local.settings import MemorySettings, Settings
 from local.vectors.config import WorkerConfig
-from local.vectors.known_models import DEFAULT_MIN_SCORE, KNOWN_MODELS, known
+from local.vectors.embedder import DEFAULT_MIN_SCORE, KNOWN_MODELS, known
 
 
 @pytest.mark.parametrize(

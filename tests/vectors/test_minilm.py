@@ -14,9 +14,8 @@ from tokenizers import Tokenizer
 
 from local.errors import VectorError
 from local.vectors import minilm, weights
-from local.vectors.matrix import FloatMatrix
-from local.vectors.minilm import MiniLM
-from local.vectors.minilm_graph import MAX_TOKENS
+from local.vectors.embedder import FloatMatrix
+from local.vectors.minilm import MAX_TOKENS, MiniLM
 
 REFERENCE = json.loads((Path(__file__).parent / "minilm_reference.json").read_text())
 SENTENCES = [sentence["text"] for sentence in REFERENCE["sentences"]]

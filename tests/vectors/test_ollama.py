@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from local.errors import VectorError
-from local.vectors.ollama import OllamaEmbedder, probe
+from local.vectors.served import OllamaEmbedder, probe
 from stand_ins.ollama_server import OllamaStandIn, embed
 
 MODEL = "nomic-embed-text"

@@ -11,9 +11,9 @@ import pytest
 from local.endpoint import clients
 from local.endpoint.address import Endpoint
 from local.errors import VectorError, VectorFaultError
-from local.vectors import openai as adapter
-from local.vectors.known_models import KnownModel
-from local.vectors.openai import OpenAIEmbedder
+from local.vectors import served as adapter
+from local.vectors.embedder import KnownModel
+from local.vectors.served import OpenAIEmbedder
 from stand_ins.ollama_server import embed
 from stand_ins.openai_server import Failure, OpenAIStandIn
 

@@ -37,14 +37,9 @@ from local.protocol.vectors import (
     WorkerReady,
 )
 from local.telemetry import tracing
+from local.vectors.choice import choose_embedder, fixed_embedder, named_embedder
 from local.vectors.config import WorkerConfig
-from local.vectors.embedder import (
-    Embedder,
-    MissingEmbedder,
-    choose_embedder,
-    fixed_embedder,
-    named_embedder,
-)
+from local.vectors.embedder import Embedder, MissingEmbedder
 from local.vectors.index import VectorIndex
 from local.vectors.store import Guard, VectorStore
 

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator
 
 from local.protocol.memories import Triplet
-from local.text.sentences import split_lazily
+from local.text.features import split_lazily
 
 NO_STATEMENT = (
     r"\?$|\b(?:not|never|no|nobody|nothing|if|unless|may|might|could|would|should|maybe|perhaps"

@@ -19,7 +19,7 @@ from local.llm.openai import OpenAIModel
 from local.memory.recall.reranker import HttpReranker
 from local.settings import GeneratorSettings, MemorySettings, Settings
 from local.vectors.config import embeddings_endpoint
-from local.vectors.openai import OpenAIEmbedder
+from local.vectors.served import OpenAIEmbedder
 
 PATIENCE = 10.0
 """Seconds in which a model of an endpoint must say a word."""

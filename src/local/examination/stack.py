@@ -26,8 +26,7 @@ from local.protocol.answers import ConsolidationStatus
 from local.protocol.envelope import DEFAULT_TENANT, utc_now
 from local.protocol.maintenance import BackupStatus, MemoryStatus, NextIndex, TasksSetAside
 from local.settings import MemorySettings, Settings
-from local.vectors.config import count_vectors
-from local.vectors.names import name_of
+from local.vectors.config import count_vectors, name_of
 
 PATIENCE = 2.0
 """Seconds to wait for a stack; one that runs answers at once."""

@@ -10,14 +10,13 @@ from local.ledger.sqlite.copies import (
     copy,
     counted,
     ensure_known,
+    forget_again,
     kept_files,
     ledger_key,
     refuse_without_room,
 )
-from local.ledger.sqlite.forgotten import forget_again
-from local.ledger.sqlite.index import IndexedRecords
 from local.ledger.sqlite.ledger import Ledger
-from local.ledger.sqlite.upkeep import Upkeep
+from local.ledger.sqlite.upkeep import IndexedRecords, Upkeep
 
 __all__ = [
     "Contents",

@@ -20,7 +20,7 @@ from local.protocol.memories import (
 )
 from local.protocol.payloads import Json
 from local.text.features import Features, features
-from local.text.unspaced import RUN
+from local.text.words import RUN
 
 DERIVED_FROM = "derived_from"
 """How an answer bears on the records that it rests on, and an extracted fact on its messages."""

@@ -1,16 +1,110 @@
-"""What crosses the ledger's door when memories are kept in order: facts, changes, the audit."""
+"""What crosses the ledger's door when memories are put in order.
 
+Records on their way into the vector index and the text that a vector is made of; messages to read,
+and facts found in them; relations that are stated between memories; changes, and their audit.
+"""
+
+from collections.abc import Callable, Sequence
 from datetime import datetime
 
 import msgspec
 
+from local.ledger.records import NewRecord, Record
 from local.ledger.search import Place
 from local.protocol.answers import ChangeAction
-from local.protocol.memories import Durability, Owning, SourceClass
+from local.protocol.memories import Durability, Kind, Owning, RelationType, SourceClass
 from local.protocol.payloads import Json
 
+SAID = 400
+"""Characters of what was said that its vector is made of: more of it blurs the vector."""
+WRITTEN = 1_000
+"""Of everything else."""
+FILLED = 300
+"""What was said in less is filled up to this with the end of the message before."""
+CONVERSATION = frozenset({"chat_message", "tool_output"})
+MOST_RELATIONS = 100
+"""Relations of one record, in both directions: they are read whenever it is recalled."""
 LONGEST = 2_000
 """Characters of a fact that is compared with others."""
+
+
+class Waiting(msgspec.Struct, frozen=True, kw_only=True):
+    """A record that waits for its place in the index; `vector`, instead of `text`, where known."""
+
+    row: int
+    id: str
+    text: str
+    vector: bytes | None
+
+
+def indexed_text(kind: Kind, text: str, before: str | None) -> str:
+    """What is embedded: its beginning, under speaker or key, and then what was said before it.
+
+    A short message often answers the one before. Its own words must come first.
+    """
+    if kind not in CONVERSATION:
+        return text[:WRITTEN]
+    room = FILLED - len(text)
+    if before is None or room <= 0:
+        return text[:SAID]
+    return f"{text}\n{before[-room:]}"
+
+
+def labelled(label: str | None, text: str) -> str:
+    """A text under who said it, or under its key."""
+    return f"{label}: {text}" if label else text
+
+
+class MessageGroup(msgspec.Struct, frozen=True, kw_only=True):
+    """Messages of one session to be read, with answers, and those before the first of them."""
+
+    messages: Sequence[Record]
+    context: Sequence[Record]
+
+
+class Bearing(msgspec.Struct, frozen=True, kw_only=True):
+    """How a new fact bears on a known one."""
+
+    type: RelationType
+    target: str
+
+
+class ExtractedFact(msgspec.Struct, frozen=True, kw_only=True):
+    """A fact found in messages, and what is to become of it beside what is known.
+
+    `sources` are the ids of the messages, `same_as` that of the fact that says it already.
+    `replaces` are facts that it retires, `outdated_by` the one that was stated after it.
+    """
+
+    record: NewRecord
+    sources: Sequence[str]
+    same_as: str | None = None
+    replaces: Sequence[str] = ()
+    outdated_by: str | None = None
+    bearings: Sequence[Bearing] = ()
+
+
+class Relation(msgspec.Struct, frozen=True, kw_only=True):
+    """How one record bears on another, by their ids, and who says so or takes it back."""
+
+    source: str
+    type: RelationType
+    target: str
+    agent: str | None
+    user: str
+    at: datetime
+
+
+class RelatedRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """A record at the other end of a relation; `incoming`: it is the source."""
+
+    type: RelationType
+    incoming: bool
+    record: Record
+
+
+Permit = Callable[[Record | None, Record | None], None]
+"""Raises unless these may be related, source and target; None: there is no such record."""
 
 
 class ActiveFact(msgspec.Struct, frozen=True, kw_only=True):

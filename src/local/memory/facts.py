@@ -26,7 +26,7 @@ from local.ledger.records import (
     place_of_topic,
     principal_of,
 )
-from local.ledger.relations import RelatedRecord, Relation
+from local.ledger.upkeep import RelatedRecord, Relation
 from local.memory.changes import Changes
 from local.memory.recall.statements import say_otherwise
 from local.memory.scopes import (

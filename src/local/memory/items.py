@@ -13,8 +13,8 @@ import msgspec
 
 from local.errors import InvalidArgumentsError, quoted
 from local.ledger.door import Ledger
-from local.ledger.items import FoundKey, ItemsOf, ItemsWritten, NewItem, Storing, Within
 from local.ledger.records import TENANT_OWNED, NewRecord
+from local.ledger.sessions import FoundKey, ItemsOf, ItemsWritten, NewItem, Storing, Within
 from local.memory.changes import Changes
 from local.memory.intake.episodes import EPISODE
 from local.memory.recall.recaller import Recaller, RecallRequest, RecallResult

@@ -23,7 +23,7 @@ from local.protocol.envelope import Caller, content_id
 from local.protocol.memories import MemoryType
 from local.protocol.payloads import Json
 from local.settings import MemorySettings
-from local.text.sentences import excerpt
+from local.text.features import excerpt
 
 TYPES: tuple[MemoryType, ...] = ("fact", "instruction", "preference")
 SHARED_PART = 2

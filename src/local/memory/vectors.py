@@ -15,7 +15,7 @@ import structlog
 
 from local.errors import IndexDamagedError
 from local.ledger.door import IndexedRecords
-from local.ledger.index import Waiting
+from local.ledger.upkeep import Waiting
 from local.protocol.vectors import VectorHits, VectorItem, VectorsStored, VectorStatus
 
 BATCH_RECORDS = 128

@@ -1,22 +1,40 @@
-"""What ranking reads of a record's text once, when it is stored: its stems and its features.
+"""What a text shows by its form: which sentences ask or tell, and what ranking reads of it once.
 
 People state what is worth remembering in the first person, with informative words and with a time.
 Questions, greetings and agreement seldom are. What each feature is worth was measured on
-conversations; docs/recall.md has the weights.
+conversations; docs/recall.md has the weights. Features are read when a record is stored.
 """
 
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from itertools import pairwise, product
 from typing import NamedTuple
 
-from local.text.keywords import density, stems, words
-from local.text.sentences import is_question, sentences
-from local.text.unspaced import UNSPACED, characters_and_pairs
+from local.text.words import UNSPACED, characters_and_pairs, density, stems, words
 
+_ENDS = ".!?\u2026\u3002\uff01\uff1f\u061f"
+_QUESTION_MARKS = ("?", "\uff1f", "\u061f")
+
+_SENTENCE = re.compile(rf"[^{_ENDS}\n]+[{_ENDS}]*")
+_SOMETHING = re.compile(r"\w\w")
+_DECORATION = " \t\"'*#>-\u2013\u2014\u201c\u201d"
+_CLOSING = " \"'*_)\u201d\u2019\u00bb"
+_ASKING = (
+    "what|when|where|who|whom|whose|which|why|how|do|does|did|is|are|was|were|am|can|could|would"
+    "|will|should|shall|may|has|have|had"
+)
+_ASKS_BACK = re.compile(rf"\W*(?:{_ASKING}|tell me|remind me)\b", re.IGNORECASE)
+_SAVING = re.compile(r"\b(?:remember|note|save|mind|forget)\b[:,]? that\b", re.IGNORECASE)
+"""Politely requested, and yet a statement: "Could you remember that …?"."""
+_WANTS = re.compile(
+    rf"(?:please\s+)?(?:{_ASKING}|might|any|isn|aren|don|didn|doesn|tell|show|give|list|find|remind"
+    r"|summari[sz]e|search|recall|remember|look\s+up|describe|explain|mention|name)\b",
+    re.IGNORECASE,
+)
+_SUBJECT = re.compile(r"\b(?:i|we|let['\u2019]s)\b", re.IGNORECASE)
 HEAD = 800
 """Characters of the beginning, by which coverage and density are measured: the longer a text, the
 more words of a question it contains by chance."""
@@ -31,7 +49,6 @@ MONTHS = (
     "January", "February", "March", "April", "May", "June", "July", "August", "September",
     "October", "November", "December",
 )  # fmt: skip
-
 FIRST_PERSON = frozenset({"i", "my", "me", "mine", "myself", "we", "our", "ours", "us"})
 _WEEKDAYS = (
     "monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday",
@@ -58,6 +75,50 @@ _WISH = re.compile(
     re.IGNORECASE,
 )
 _PAIR = re.compile(f" ([{UNSPACED}]+)=")
+
+
+def sentences(text: str) -> list[str]:
+    """The sentences with at least one word of two letters, each with its closing marks."""
+    return [found.strip() for found in _SENTENCE.findall(text) if _SOMETHING.search(found)]
+
+
+def split_lazily(separator: re.Pattern[str], text: str) -> Iterator[str]:
+    """Split a text piece by piece, because of a long text the first pieces may be enough."""
+    begin = 0
+    for between in separator.finditer(text):
+        yield text[begin : between.start()]
+        begin = between.end()
+    yield text[begin:]
+
+
+def is_question(sentence: str) -> bool:
+    return sentence.rstrip(_CLOSING).endswith(_QUESTION_MARKS)
+
+
+def asks(sentence: str) -> bool:
+    """Whether a sentence wants an answer and states nothing."""
+    if _SAVING.search(sentence):
+        return False
+    return is_question(sentence) or _ASKS_BACK.match(sentence) is not None
+
+
+def telling(text: str) -> float:
+    """Which share of a text's sentences state something, from 0 to 1.
+
+    A question to a memory, or a few keywords, state nothing. A turn that continues a conversation
+    states what happened before it asks.
+    """
+    every = [sentence.strip(_DECORATION) for sentence in sentences(text)]
+    if not every or (len(every) == 1 and not _SUBJECT.search(text)):
+        return 0.0
+    tells = [s for s in every if not is_question(s) and not _WANTS.match(s)]
+    return len(tells) / len(every)
+
+
+def excerpt(text: str, most: int) -> str:
+    """The text in one line; of a longer one so many characters at most, up to a whole word."""
+    one = " ".join(text.split())
+    return one if len(one) <= most else f"{one[:most].rpartition(' ')[0] or one[:most]} …"
 
 
 class Features(NamedTuple):

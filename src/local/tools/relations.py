@@ -5,13 +5,13 @@ from typing import Annotated, Literal
 import msgspec
 
 from local.ledger.records import class_of
-from local.ledger.relations import RelatedRecord
+from local.ledger.upkeep import RelatedRecord
 from local.llm.framing import line
 from local.memory.service import MemoryService
 from local.protocol.envelope import Name
 from local.protocol.memories import RelatedMemories, RelatedMemory, RelationType, Triplet
 from local.protocol.tool import ToolOutput
-from local.text.sentences import excerpt
+from local.text.features import excerpt
 from local.tools.base import READS, WRITES, Args, MemoryTool
 
 ADD_KNOWLEDGE_DESCRIPTION = (

@@ -1,38 +1,70 @@
-"""What the stack knows of the vector worker and its folder, without importing Chroma or a model.
+"""What the stack knows of the vector worker, its folder and its collections, without Chroma.
 
 The stack and the commands import this module, and they must not pay for what only the worker needs.
+Each tenant has one collection, or two while one is replaced.
 """
 
 from pathlib import Path
-from typing import Self
+from typing import Any, Literal, Self
 
 import msgspec
 
 from local.endpoint.address import Endpoint, endpoint_of
 from local.errors import IndexDamagedError, StorageError
 from local.ledger.sqlite.database import read_only
+from local.protocol.envelope import DEFAULT_TENANT
 from local.settings import EmbedderChoice, MemorySettings, Settings
 from local.tenants.credentials import Credentials
-from local.vectors.known_models import KnownModel, known
+from local.vectors.embedder import KnownModel, known
 
+Slot = Literal["serving", "next"]
+"""Beside the collection that serves a tenant there may be one that is filled to replace it."""
 DIRTY = ".dirty"
 """A file in Chroma's folder: its last owner did not close it, or the ledger is another one."""
 EXIT_SOFTWARE = 70
 """The exit code of a worker in which Chroma or the embedder failed with more than an exception
 (EX_SOFTWARE of sysexits.h)."""
-
-
 COUNT = """\
 SELECT count(*) FROM collections
 JOIN segments ON segments.collection = collections.id
 JOIN embeddings ON embeddings.segment_id = segments.id
 WHERE collections.name = :name OR substr(collections.name, 1, length(:name) + 1) = :name || '.'
 """
-
-
 SEGMENTS = """\
 SELECT group_concat(id) AS ids FROM segments WHERE collection = :collection
 """
+
+
+def name_of(collection: str, tenant: str, slot: Slot) -> str:
+    """What a tenant's collection is called; the default tenant's is `collection` itself."""
+    name = collection if slot == "serving" else _next_name(collection)
+    return name if tenant == DEFAULT_TENANT else f"{name}.{tenant}"
+
+
+def tenants_of(names: set[str], collection: str) -> list[str]:
+    """The tenants whose collections have these names, sorted."""
+    tenants = set()
+    for own in (collection, _next_name(collection)):
+        if own in names:
+            tenants.add(DEFAULT_TENANT)
+        prefix = f"{own}."
+        tenants |= {name.removeprefix(prefix) for name in names if name.startswith(prefix)}
+    return sorted(tenants)
+
+
+def own_collections(client: Any, collection: str) -> list[Any]:
+    """Our collections; somebody else may have others in the same folder."""
+    names = (collection, _next_name(collection))
+    return [
+        each
+        for each in client.list_collections()
+        if any(each.name == name or each.name.startswith(f"{name}.") for name in names)
+    ]
+
+
+def _next_name(collection: str) -> str:
+    """What a collection is called that is filled to take the place of this one."""
+    return f"{collection}-next"
 
 
 class WorkerConfig(msgspec.Struct, frozen=True, kw_only=True):

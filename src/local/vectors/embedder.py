@@ -1,18 +1,38 @@
-"""What an embedder is, and which one a collection gets.
+"""What an embedder is; what models want before a text, and how near unrelated texts lie to them.
 
-Vectors of different embedders cannot be compared, so a collection keeps the one that it was built
-with, whatever else becomes available.
+What is known of models is what their cards say. One that is not listed gets its texts as they are;
+`document_prefix`, `query_prefix`, `cosine_floor` and `min_score` in config/memory.yaml say
+otherwise of the configured one.
 """
 
+import re
 from collections.abc import Iterator, Sequence
 from typing import Protocol
 
-from local.errors import VectorError
-from local.vectors import minilm, ollama, openai
-from local.vectors.config import WorkerConfig
-from local.vectors.matrix import FloatMatrix
+import msgspec
+import numpy as np
+import numpy.typing as npt
 
-__all__ = ["Embedder", "FloatMatrix", "MissingEmbedder", "choose_embedder"]
+from local.errors import VectorError
+
+FloatMatrix = npt.NDArray[np.float32]
+"""One vector a row, each of unit length."""
+DEFAULT_MIN_SCORE = 0.3
+"""Where nobody measured. Fits models whose cosines of unrelated texts lie about 0."""
+INSTRUCTION = (
+    "Instruct: Given a web search query, retrieve relevant passages that answer the query\n"
+)
+E5 = ("passage: ", "query: ")
+E5_FLOOR = 0.72
+"""Measured with -small, in five languages (docs/recall.md); all are trained to lie in 0.7 to 1."""
+E5_MIN_SCORE = 0.2
+
+
+def unit_rows(matrix: FloatMatrix) -> FloatMatrix:
+    """Scale each row to length 1; a row of zeros stays as it is."""
+    lengths = np.linalg.norm(matrix, axis=1, keepdims=True)
+    scaled: FloatMatrix = matrix / np.maximum(lengths, np.finfo(np.float32).tiny)
+    return scaled
 
 
 class Embedder(Protocol):
@@ -72,58 +92,52 @@ class MissingEmbedder:
         """Nothing is open."""
 
 
-def named_embedder(config: WorkerConfig, name: str) -> Embedder:
-    """The embedder of a name: MiniLM's, that of an endpoint's model, or of one of Ollama's.
-
-    Raises:
-        VectorError: MiniLM cannot be loaded, or no endpoint is configured. Nobody is asked yet.
-    """
-    if name in {minilm.MODEL, "minilm"}:
-        return minilm.MiniLM.load(config.models_dir)
-    if not name.startswith(openai.PREFIX):
-        return ollama.OllamaEmbedder(config.ollama_url, name, config.form_of(name))
-    if config.openai is None:
-        raise VectorError(
-            f"{name} is a model of an endpoint, and none is configured.",
-            remedy="Set openai_url in config/memory.yaml.",
-        )
-    model = name.removeprefix(openai.PREFIX)
-    return openai.OpenAIEmbedder(
-        config.openai, model, config.form_of(model), batch=config.embedding_batch
-    )
+class KnownModel(msgspec.Struct, frozen=True):
+    name: str
+    document_prefix: str = ""
+    query_prefix: str = ""
+    dimensions: int | None = None
+    """Of its vectors unless somebody shortens them; None: it has several sizes, or is unknown."""
+    min_score: float = DEFAULT_MIN_SCORE
+    """The cosine below which a hit is noise; where there is a floor, of what lies above it."""
+    floor: float = 0.0
+    """The cosine of unrelated texts, where that is far from 0: what lies above it counts, as a
+    share of what can."""
 
 
-def fixed_embedder(config: WorkerConfig) -> str | None:
-    """The name of the one embedder that the settings allow; None with `auto`."""
-    model = config.embedding_model
-    names = {
-        "minilm": minilm.MODEL,
-        "ollama": model.removesuffix(":latest"),
-        "openai": openai.PREFIX + model,
-    }
-    return names.get(config.embedder)
+KNOWN_MODELS = (
+    KnownModel("all-minilm", dimensions=384, min_score=0.2),  # measured (docs/performance.md)
+    KnownModel("nomic-embed-text", "search_document: ", "search_query: ", 768),
+    KnownModel("bge-m3", dimensions=1024),
+    KnownModel("embeddinggemma", "title: none | text: ", "task: search result | query: ", 768),
+    KnownModel("qwen3-embedding", query_prefix=f"{INSTRUCTION}Query:"),
+    KnownModel("multilingual-e5-small", *E5, 384, E5_MIN_SCORE, E5_FLOOR),
+    KnownModel("multilingual-e5-base", *E5, 768, E5_MIN_SCORE, E5_FLOOR),
+    KnownModel("multilingual-e5-large", *E5, 1024, E5_MIN_SCORE, E5_FLOOR),
+    KnownModel(
+        "multilingual-e5-large-instruct",
+        "",
+        f"{INSTRUCTION}Query: ",
+        1024,
+        E5_MIN_SCORE,
+        E5_FLOOR,
+    ),
+    KnownModel("text-embedding-3-small", dimensions=1536),
+    KnownModel("text-embedding-3-large", dimensions=3072),
+    KnownModel(
+        "mxbai-embed-large",
+        query_prefix="Represent this sentence for searching relevant passages: ",
+        dimensions=1024,
+    ),
+)
+"""Nobody has measured a `min_score` or a floor here but where a comment says so."""
 
 
-def choose_embedder(config: WorkerConfig, recorded: str | None) -> Embedder:
-    """Choose the embedder, but never another one than a collection was built with.
-
-    `embedder: auto` takes the recorded one; for a new collection that of the endpoint if one is
-    configured, else Ollama if it answers and has `embedding_model`, else MiniLM. Ollama has to
-    answer now only if `auto` has to choose.
-
-    Args:
-        config: says which is wanted, and where each is found.
-        recorded: the name of the embedder that the collection was built with, None for a new one.
-
-    Raises:
-        VectorError: MiniLM was chosen and cannot be loaded, or an endpoint that is not configured.
-    """
-    fixed = fixed_embedder(config)
-    if fixed is None and recorded is not None:
-        return named_embedder(config, recorded)
-    if fixed is None and config.openai is not None:
-        fixed = openai.PREFIX + config.embedding_model
-    if fixed is None:
-        answers = ollama.probe(config.ollama_url, config.embedding_model)
-        fixed = config.embedding_model if answers else minilm.MODEL
-    return named_embedder(config, fixed)
+def known(name: str) -> KnownModel:
+    """What is known of a model, whatever vendor stands before its name and what tag behind."""
+    fitting = [
+        model
+        for model in KNOWN_MODELS
+        if re.search(rf"\b{re.escape(model.name)}(?![^\W_])", name.lower())
+    ]
+    return max(fitting, key=lambda model: len(model.name), default=KnownModel(name))

@@ -24,8 +24,7 @@ from chromadb.config import Settings
 from chromadb.errors import ChromaError, InternalError, NotFoundError
 
 from local.errors import FolderLockedError, IndexDamagedError, UnwritableError, VectorError
-from local.vectors.config import DIRTY
-from local.vectors.names import own_collections
+from local.vectors.config import DIRTY, own_collections
 
 LOCK_WAIT = 10.0
 """Seconds to wait for the lock: the worker before may still be ending."""

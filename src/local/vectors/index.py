@@ -20,10 +20,9 @@ from local.errors import (
     VectorError,
 )
 from local.protocol.vectors import VectorHit
-from local.vectors.config import segments_of
+from local.vectors.config import Slot, name_of, own_collections, segments_of, tenants_of
+from local.vectors.embedder import FloatMatrix
 from local.vectors.folder import IndexFolder, close_client, ready_client, translated
-from local.vectors.matrix import FloatMatrix
-from local.vectors.names import Slot, name_of, own_collections, tenants_of
 
 UPSERT_SIZE = 128
 """Vectors in one upsert, during which Chroma holds the GIL: 53 ms for so many."""

@@ -1,12 +1,42 @@
-"""What embedders have in common whose model is served by somebody else."""
+"""Embedders whose model somebody else serves: an endpoint that speaks OpenAI's API, or Ollama."""
 
+import base64
+import binascii
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 
+import httpx
+import msgspec
 import numpy as np
+import ollama
 
-from local.vectors.known_models import KnownModel
-from local.vectors.matrix import FloatMatrix
+from local.endpoint.address import Endpoint, is_too_large, unreadable
+from local.endpoint.clients import EndpointClient
+from local.errors import EndpointError, VectorError, VectorFaultError, without_credentials
+from local.vectors.embedder import FloatMatrix, KnownModel, known, unit_rows
+
+OPENAI_PREFIX = "openai:"
+"""Before the model in an embedder's name: another server may have a model of the same name."""
+QUERY_SECONDS = 8.0
+"""Searches wait less, and a start asks how things are within ten seconds."""
+DOCUMENT_SECONDS = 60.0
+PATIENCE = 2.0
+"""Seconds that a batch waits for an endpoint's rate limit: questions wait behind it. Whoever
+indexes comes again."""
+QUERY_ATTEMPTS = 2
+DOCUMENT_ATTEMPTS = 4
+SHORTEST = 200
+"""Characters to which a text that an endpoint finds too long is cut at least."""
+ENDPOINT_BROKEN = "See the endpoint's log, or choose another embedder and run `local2 reindex`."
+OLLAMA_BATCH_SIZE = 32
+"""Texts in one request: a larger one would make a query wait longer behind it."""
+OLLAMA_CONNECT_TIMEOUT = 2.0
+"""Seconds; Ollama runs on this machine or near it, and a start waits for the probe."""
+OLLAMA_READ_TIMEOUT = 60.0
+"""Seconds; the first request waits until the model is loaded."""
+# Connection refused, timeouts, error statuses, answers of another shape (pydantic's ValueError).
+_FAILURES = (OSError, httpx.HTTPError, ollama.ResponseError, ValueError)
+OLLAMA_BROKEN = "Update Ollama and the model, or choose another embedder and run `local2 reindex`."
 
 
 class ServedEmbedder(ABC):
@@ -69,3 +99,163 @@ class ServedEmbedder(ABC):
         if not length or length != (self._dimensions or length):
             return f"vectors of {length} numbers"
         return None if np.isfinite(vectors).all() else "vectors that are not finite"
+
+
+class _Embedding(msgspec.Struct, frozen=True):
+    embedding: str | list[float]
+    index: int | None = None
+
+
+class _Answer(msgspec.Struct, frozen=True):
+    data: list[_Embedding]
+
+
+class OpenAIEmbedder(ServedEmbedder):
+    """A model of an endpoint."""
+
+    def __init__(
+        self, endpoint: Endpoint, model: str, form: KnownModel | None = None, *, batch: int = 32
+    ) -> None:
+        """`form`: what the model wants before a text, if not what is known of it.
+
+        `batch`: texts in one request.
+        """
+        super().__init__(form or known(model), batch=batch)
+        self.name = OPENAI_PREFIX + model
+        self._model = model
+        self._client = EndpointClient(endpoint)
+        self._base64 = True
+        self._longest: int | None = None
+        """Characters of a text, once one was too long."""
+
+    def close(self) -> None:
+        self._client.close()
+
+    def _embed(self, texts: list[str], *, query: bool) -> FloatMatrix:
+        """Embed a batch; halves of it if it is too large as a whole, and a text's beginning."""
+        inputs = [text[: self._longest] for text in texts]
+        try:
+            return self._vectors(inputs, query=query)
+        except EndpointError as error:
+            if error.kind == "silent" and not query:  # next time it has less to do at once
+                self._batch = max(self._batch // 2, 1)
+            if is_too_large(error) and len(inputs) > 1:
+                half = len(inputs) // 2
+                parts = inputs[:half], inputs[half:]
+                return np.concatenate([self._embed(part, query=query) for part in parts])
+            if is_too_large(error) and len(inputs[0]) // 2 >= SHORTEST:
+                self._longest = len(inputs[0]) // 2
+                return self._embed(inputs, query=query)
+            raise self._failed(error, len(inputs)) from error
+
+    def _vectors(self, inputs: list[str], *, query: bool) -> FloatMatrix:
+        answer = self._answer(inputs, query=query)
+        try:
+            with np.errstate(over="ignore"):  # becomes infinite, and is refused below
+                vectors = _matrix(msgspec.json.decode(answer, type=_Answer).data)
+        except (msgspec.MsgspecError, RecursionError, ValueError, binascii.Error) as error:
+            raise unreadable(self._client.endpoint, error) from error
+        if wrong := self._wrong(vectors, len(inputs)):
+            raise EndpointError(
+                "failed",
+                f"{self._client.endpoint.shown} answered {wrong} for {len(inputs)} texts.",
+                remedy=ENDPOINT_BROKEN,
+            )
+        return unit_rows(vectors)
+
+    def _answer(self, inputs: list[str], *, query: bool) -> bytes:
+        """In base64, which is a third as long, unless the endpoint refuses it."""
+        form = "base64" if self._base64 else "float"
+        try:
+            return self._client.post(
+                "embeddings",
+                {"model": self._model, "input": inputs, "encoding_format": form},
+                within=QUERY_SECONDS if query else DOCUMENT_SECONDS,
+                patience=PATIENCE,
+                attempts=QUERY_ATTEMPTS if query else DOCUMENT_ATTEMPTS,
+            )
+        except EndpointError as error:
+            if not (self._base64 and error.kind == "refused" and _names_encoding(error.said)):
+                raise
+        self._base64 = False
+        return self._answer(inputs, query=query)
+
+    def _failed(self, error: EndpointError, texts: int) -> VectorError:
+        """A refusal is the fault of what it refused, anything else of the endpoint."""
+        kind = VectorFaultError if error.kind == "refused" else VectorError
+        failed = kind(
+            f"{self._model} did not embed {texts} texts: {error.message}",
+            remedy=error.remedy or ENDPOINT_BROKEN,
+            logged=f"{self._model} did not embed {texts} texts: {error.logged}",
+        )
+        failed.retry_after = error.retry_after
+        return failed
+
+
+def _names_encoding(said: str) -> bool:
+    return "encoding" in said.lower() or "base64" in said.lower()
+
+
+def _matrix(embeddings: list[_Embedding]) -> FloatMatrix:
+    """One vector a row, in the order of their texts."""
+    if all(each.index is not None for each in embeddings):
+        embeddings = sorted(embeddings, key=lambda each: each.index or 0)
+    rows = [
+        np.frombuffer(base64.b64decode(each.embedding, validate=True), "<f4")
+        if isinstance(each.embedding, str)
+        else np.array(each.embedding, np.float32)
+        for each in embeddings
+    ]
+    return np.stack(rows).astype(np.float32, copy=False) if rows else np.empty((0, 0), np.float32)
+
+
+class OllamaEmbedder(ServedEmbedder):
+    """A model of an Ollama server."""
+
+    def __init__(self, url: str, model: str, form: KnownModel | None = None) -> None:
+        """`form` says what the model wants before a text, if not what is known of it."""
+        super().__init__(form or known(model), batch=OLLAMA_BATCH_SIZE)
+        self.name = model.removesuffix(":latest")
+        self._url = without_credentials(url)
+        self._client = _client(url, read_timeout=OLLAMA_READ_TIMEOUT)
+
+    def close(self) -> None:
+        self._client.close()  # type: ignore[no-untyped-call]
+
+    def _embed(self, texts: list[str], *, query: bool) -> FloatMatrix:  # noqa: ARG002 - as long
+        failed = f"Ollama at {self._url} did not embed {len(texts)} texts with {self.name}"
+        try:
+            answer = self._client.embed(model=self.name, input=texts, truncate=True)
+            with np.errstate(over="ignore"):  # becomes infinite, and is refused below
+                vectors = np.array(answer.embeddings, np.float32)
+        except ValueError as error:  # pydantic's and numpy's, whose messages quote the texts
+            raise VectorError(
+                f"{failed}: its answer is no list of vectors.", remedy=OLLAMA_BROKEN
+            ) from error
+        except _FAILURES as error:
+            raise VectorError(f"{failed}: {error}", remedy=self._remedy(error)) from error
+        if wrong := self._wrong(vectors, len(texts)):
+            raise VectorError(f"{failed}: it answered {wrong}.", remedy=OLLAMA_BROKEN)
+        return unit_rows(vectors)
+
+    def _remedy(self, error: Exception) -> str:
+        if isinstance(error, ollama.ResponseError) and error.status_code == httpx.codes.NOT_FOUND:
+            return f"Run `ollama pull {self.name}`."
+        return "Start it with `ollama serve`, or choose another embedder and run `local2 reindex`."
+
+
+def probe(url: str, model: str) -> bool:
+    """Whether an Ollama server answers at `url` and has `model`."""
+    client = _client(url, read_timeout=OLLAMA_CONNECT_TIMEOUT)
+    try:
+        installed = {known.model for known in client.list().models}
+    except _FAILURES:
+        return False
+    finally:
+        client.close()  # type: ignore[no-untyped-call]
+    return bool(installed & {model, f"{model}:latest"})
+
+
+def _client(url: str, *, read_timeout: float) -> ollama.Client:
+    timeout = httpx.Timeout(read_timeout, connect=OLLAMA_CONNECT_TIMEOUT)
+    return ollama.Client(host=without_credentials(url), timeout=timeout)

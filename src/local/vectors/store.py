@@ -32,9 +32,9 @@ from local.protocol.vectors import (
     VectorStatus,
     VectorUpsert,
 )
+from local.vectors.config import Slot
 from local.vectors.embedder import Embedder, FloatMatrix
 from local.vectors.index import VectorIndex
-from local.vectors.names import Slot
 from local.vectors.worker_thread import Batcher, WorkerThread
 
 QUERIES_TOGETHER = 16

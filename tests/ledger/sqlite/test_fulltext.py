@@ -10,7 +10,7 @@ from local.ledger.sqlite import fulltext
 from local.ledger.sqlite.candidates import Filter
 from local.ledger.sqlite.database import SqlConnection
 from local.ledger.sqlite.fulltext import FullText
-from local.ledger.sqlite.held import Held
+from local.ledger.sqlite.working_sets import Held
 from local.memory.intake.documents import Document
 from local.memory.recall.query import analyse
 from local.memory.recall.recaller import RECALLED_KINDS

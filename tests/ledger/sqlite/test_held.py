@@ -5,7 +5,7 @@ import pytest
 from ledgers import OWNER, fact, find, index, record, searching
 from local.ledger.door import Ledger
 from local.ledger.sqlite.database import Database
-from local.ledger.sqlite.held import Budget, held_of
+from local.ledger.sqlite.working_sets import Budget, held_of
 
 TENANTS = [f"tenant{n}" for n in range(10)]
 

@@ -6,8 +6,7 @@ import pytest
 from local.ledger.records import NewRecord
 from local.ledger.sqlite import working_sets
 from local.ledger.sqlite.database import Row, SqlConnection
-from local.ledger.sqlite.held import Budget
-from local.ledger.sqlite.working_sets import PlaceRows
+from local.ledger.sqlite.working_sets import Budget, PlaceRows
 from local.memory.tenant import Memory
 from local.protocol.envelope import new_id
 from recalling import DAY

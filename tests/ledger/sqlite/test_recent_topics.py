@@ -10,8 +10,8 @@ from local.errors import StorageError
 from local.ledger.door import Ledger
 from local.ledger.records import NewRecord, Record
 from local.ledger.sqlite.database import Database, SqlConnection
-from local.ledger.sqlite.facts import LARGEST, RecentTopics
-from local.ledger.sqlite.held import Budget
+from local.ledger.sqlite.records import LARGEST, RecentTopics
+from local.ledger.sqlite.working_sets import Budget
 from local.protocol.envelope import new_id
 from local.protocol.memories import Owning
 from waiting import eventually

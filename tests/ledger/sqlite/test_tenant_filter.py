@@ -38,13 +38,11 @@ TENANT_ROWS = {"self._rows", "rows", "self"}
 OTHERS = {
     "ledger/sqlite/rows.py": "TenantRows itself",
     "ledger/sqlite/ledger.py": "check_full_text and count_rows, of the whole file",
-    "ledger/sqlite/database/connections.py": "pragmas, migrations, one row of another's file",
+    "ledger/sqlite/database/__init__.py": "a pragma",
+    "ledger/sqlite/database/connections.py": "the key, pragmas, one row of another's file",
     "ledger/sqlite/database/lanes.py": "the transaction around the work",
-    "ledger/sqlite/database/soundness.py": "pragmas",
-    "ledger/sqlite/database/tally.py": "the count of commits",
-    "ledger/sqlite/database/encryption.py": "the key, before anything is read",
-    "ledger/sqlite/database/migration.py": "migrations, of the whole file",
-    "ledger/sqlite/database/copies.py": "pages of the whole file",
+    "ledger/sqlite/database/soundness.py": "pragmas, the count of commits",
+    "ledger/sqlite/database/copies.py": "migrations and pages of the whole file",
     "ledger/sqlite/copies.py": "what a copy of the whole file holds",
 }
 """Modules that execute SQL on a connection, and which."""

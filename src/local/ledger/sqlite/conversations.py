@@ -7,11 +7,11 @@ from typing import Self
 import msgspec
 
 from local.ledger.records import NewRecord, Written, principal_of
-from local.ledger.results import is_same_call, is_same_result, with_args_in_id
+from local.ledger.sessions import is_same_call, is_same_result, with_args_in_id
 from local.ledger.sqlite.database import Row, SqlConnection
-from local.ledger.sqlite.received import ReceivedRows
 from local.ledger.sqlite.records import TOGETHER
 from local.ledger.sqlite.rows import Cause, RecordRows, TenantRows
+from local.ledger.sqlite.turns import ReceivedRows
 from local.protocol.envelope import content_id, utc_now
 from local.protocol.payloads import Json
 

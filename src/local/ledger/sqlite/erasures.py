@@ -13,7 +13,15 @@ from functools import partial
 
 import msgspec
 
-from local.ledger.erasures import (
+from local.ledger.records import NewRecord, folded, stamp
+from local.ledger.search import Place
+from local.ledger.sqlite.database import Database, Row, SqlConnection
+from local.ledger.sqlite.extraction import Sources
+from local.ledger.sqlite.rows import Cause, RecordRows, TenantRows
+from local.ledger.sqlite.tombstones import Tombstones
+from local.ledger.sqlite.working_sets import place_word
+from local.ledger.tasks import OF_ACTIVE
+from local.ledger.transfer import (
     SAMPLES,
     Anonymised,
     Erased,
@@ -23,14 +31,6 @@ from local.ledger.erasures import (
     Traces,
     Unindexed,
 )
-from local.ledger.records import NewRecord, folded, stamp
-from local.ledger.search import Place
-from local.ledger.sqlite.database import Database, Row, SqlConnection
-from local.ledger.sqlite.rows import Cause, RecordRows, TenantRows
-from local.ledger.sqlite.sources import Sources
-from local.ledger.sqlite.tombstones import Tombstones
-from local.ledger.sqlite.working_sets import place_word
-from local.ledger.tasks import OF_ACTIVE
 from local.protocol.envelope import new_id
 from local.protocol.memories import Kind
 

@@ -1,22 +1,24 @@
-"""The ledger's side of extraction: messages as they are read, and what was found in them."""
+"""The ledger's side of extraction: messages as they are read, what was found in them, and where.
+
+An extracted fact knows the messages that it was read in: by ids in its metadata, and by relations.
+"""
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from itertools import groupby
 
 import msgspec
 
-from local.ledger.extraction import ExtractedFact, MessageGroup
 from local.ledger.records import DERIVED_FROM, NewRecord, Record, Written
 from local.ledger.search import Place
 from local.ledger.sqlite.database import SqlConnection
-from local.ledger.sqlite.facts import RecentTopics
+from local.ledger.sqlite.records import RecentTopics
 from local.ledger.sqlite.rows import Cause, RecordRows, TenantRows, record_of
-from local.ledger.sqlite.sources import Sources
 from local.ledger.sqlite.working_sets import place_word
 from local.ledger.tasks import Task
+from local.ledger.upkeep import ExtractedFact, MessageGroup
 from local.protocol.envelope import utc_now
-from local.text.keywords import telling_words
+from local.text.words import telling_words
 
 CONTEXT = 10
 """Messages before those that are read: they may say what "it" and "there" refer to."""
@@ -28,6 +30,73 @@ LIKE = 12
 """Facts that a new one is compared with, those with most of its words first."""
 WORDS = 16
 """Of a fact, by which others like it are found."""
+
+
+class Sources:
+    """One tenant's, changed inside a write."""
+
+    def __init__(self, rows: TenantRows, records: RecordRows) -> None:
+        self._rows = rows
+        self._records = records
+
+    def unite(self, connection: SqlConnection, older: str, newer: str, cause: Cause) -> None:
+        """Let the newer fact rest on what the older one was read in, too."""
+        known, related = self._messages(connection, newer), self._targets(connection, newer)
+        messages = [one for one in self._messages(connection, older) if one not in known]
+        targets = [one for one in self._targets(connection, older) if one not in related]
+        if messages:
+            self._keep(connection, newer, [*known, *messages])
+        for target in targets:
+            self._records.relate(connection, newer, DERIVED_FROM, target)
+        if messages or targets:
+            detail = {"merged": older, "messages": messages, "targets": targets}
+            self._records.note(connection, "enriched", newer, cause, detail)
+
+    def add(self, connection: SqlConnection, record_id: str, messages: Sequence[str]) -> None:
+        """Let a fact that was read in messages name these, too."""
+        known = self._messages(connection, record_id)
+        new = [one for one in messages if one not in known]
+        if known and new:
+            self._keep(connection, record_id, [*known, *new])
+
+    def has(
+        self,
+        connection: SqlConnection,
+        record_id: str,
+        messages: Sequence[str],
+        targets: Sequence[str],
+    ) -> bool:
+        """Whether a fact rests on all of these still."""
+        known = self._messages(connection, record_id), self._targets(connection, record_id)
+        return set(messages) <= set(known[0]) and set(targets) <= set(known[1])
+
+    def part(
+        self,
+        connection: SqlConnection,
+        record_id: str,
+        messages: Collection[str],
+        targets: Collection[str],
+    ) -> None:
+        """Take away from a fact what `unite` gave it, or what was erased."""
+        if messages:
+            known = self._messages(connection, record_id)
+            self._keep(connection, record_id, [one for one in known if one not in messages])
+        for target in targets:
+            self._rows.execute(
+                connection, "unrelate", source=record_id, type=DERIVED_FROM, target=target
+            )
+
+    def _messages(self, connection: SqlConnection, record_id: str) -> list[str]:
+        row = self._rows.execute(connection, "sources_of", id=record_id).fetchone()
+        return msgspec.json.decode(row["messages"], type=list[str]) if row else []
+
+    def _keep(self, connection: SqlConnection, record_id: str, messages: Sequence[str]) -> None:
+        listed = json.dumps(list(messages))
+        self._rows.execute(connection, "keep_sources", id=record_id, messages=listed)
+
+    def _targets(self, connection: SqlConnection, record_id: str) -> list[str]:
+        found = self._rows.execute(connection, "targets_of", id=record_id, type=DERIVED_FROM)
+        return [row["target"] for row in found]
 
 
 class Extractions:

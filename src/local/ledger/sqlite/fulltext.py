@@ -13,10 +13,9 @@ import numpy as np
 from local.ledger.search import Search, StemCounts
 from local.ledger.sqlite.candidates import Filter
 from local.ledger.sqlite.database import SqlConnection
-from local.ledger.sqlite.held import Held
 from local.ledger.sqlite.rows import TenantRows
-from local.ledger.sqlite.working_sets import PlaceRows
-from local.text.keywords import stems
+from local.ledger.sqlite.working_sets import Held, PlaceRows
+from local.text.words import stems
 
 SCORED = 2_000
 """Rows scored for a question because of its rare words."""

@@ -7,8 +7,16 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from local.ledger.items import FoundKey, ItemPage, ItemsOf, ItemsWritten, NewItem, Storing, Within
 from local.ledger.records import NewRecord
+from local.ledger.sessions import (
+    FoundKey,
+    ItemPage,
+    ItemsOf,
+    ItemsWritten,
+    NewItem,
+    Storing,
+    Within,
+)
 from local.ledger.sqlite.database import Row, SqlConnection
 from local.ledger.sqlite.rows import Cause, RecordRows, TenantRows
 from local.protocol.items import NOTHING, ItemKey, StoredItem, fitting, path_of, path_text

@@ -20,26 +20,21 @@ from local.ledger.sqlite.audit import Audit
 from local.ledger.sqlite.backlog import TaskQueue
 from local.ledger.sqlite.conversations import Conversations
 from local.ledger.sqlite.database import Database, Row, SqlConnection
-from local.ledger.sqlite.documents import Documents
 from local.ledger.sqlite.erasures import Erasures
 from local.ledger.sqlite.exports import Exports
 from local.ledger.sqlite.extraction import Extractions
-from local.ledger.sqlite.facts import Facts, RecentTopics
-from local.ledger.sqlite.held import held_of
 from local.ledger.sqlite.imports import Imports
-from local.ledger.sqlite.index import IndexedRecords
 from local.ledger.sqlite.items import Items
-from local.ledger.sqlite.knowledge import Knowledge
-from local.ledger.sqlite.received import Received
-from local.ledger.sqlite.records import Records
-from local.ledger.sqlite.relations import Relations
+from local.ledger.sqlite.records import Documents, Facts, RecentTopics, Records
+from local.ledger.sqlite.relations import Knowledge, Relations
 from local.ledger.sqlite.rows import SQL, Parameters, RecordRows, TenantRows
 from local.ledger.sqlite.searches import Searches
 from local.ledger.sqlite.sessions import Notes, Outputs, Sessions
 from local.ledger.sqlite.sql import migrations
 from local.ledger.sqlite.tombstones import Tombstones
-from local.ledger.sqlite.turns import Turns
-from local.ledger.sqlite.upkeep import Upkeep
+from local.ledger.sqlite.turns import Received, Turns
+from local.ledger.sqlite.upkeep import IndexedRecords, Upkeep
+from local.ledger.sqlite.working_sets import held_of
 from local.text.features import features_of, pairs_of
 
 COUNTED = "record"

@@ -1,16 +1,49 @@
-"""Relations that are stated between records: each once, all of them in the audit."""
+"""How records bear on each other: relations that are stated, and facts that name the same.
 
+Facts said in triplets are linked by what they name, each thing in one spelling and by its aliases.
+What finds them is in the table `relation`, too: for every fact a row to what it states, one to each
+thing that it names, and some to two names that it says are one. Those lead to no record, so recall
+passes them by. Names themselves stand in the facts only.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache, partial
+from itertools import chain
 from typing import Any
 
 import msgspec
 
 from local.errors import InvalidArgumentsError
-from local.ledger.records import RELATION_TYPES, Record
-from local.ledger.relations import MOST, Permit, RelatedRecord, Relation
+from local.ledger.records import (
+    RELATION_TYPES,
+    SHARES_ENTITY,
+    TENANT_OWNED,
+    Record,
+    TripletFact,
+    Written,
+)
 from local.ledger.sqlite.database import Row, SqlConnection
 from local.ledger.sqlite.rows import Cause, RecordRows, TenantRows, record_of
+from local.ledger.upkeep import MOST_RELATIONS, Permit, RelatedRecord, Relation
+from local.protocol.envelope import content_id
+from local.protocol.memories import Owning
+from local.text.names import Run, entity_key, runs
 
 TYPES = msgspec.json.encode(RELATION_TYPES).decode()
+LINKS = 4
+"""Of the facts that name an entity of a new one, in either role, the newest so many are linked."""
+MOST_LINKED = 50
+"""A fact that so many newer ones of an owner are linked with gets no more."""
+MOST_ALIASES = 8
+"""Names of one thing that are looked up."""
+STATES, NAMES, ALSO = "states", "names", "also_names"
+ANY_ALIAS = content_id(ALSO)
+"""Where facts lead that state any."""
+ROLES = ("subject", "object")
+
+Place = tuple[Owning, str]
+EVERYBODYS: Place = ("tenant", TENANT_OWNED)
 
 
 class Relations:
@@ -62,9 +95,11 @@ class Relations:
         permit(self._record(connection, relation.source), self._record(connection, relation.target))
 
     def _check_number(self, connection: SqlConnection, record_id: str) -> None:
-        if len(self._related(connection, record_id)) > MOST:  # raised, it undoes the addition
+        """What is raised undoes the addition."""
+        if len(self._related(connection, record_id)) > MOST_RELATIONS:
             raise InvalidArgumentsError(
-                f"The memory {record_id} has {MOST} relations, the most that one may have.",
+                f"The memory {record_id} has {MOST_RELATIONS} relations, the most that one may "
+                "have.",
                 remedy="Take one back before.",
             )
 
@@ -92,3 +127,183 @@ def _related(row: Row) -> RelatedRecord:
     return RelatedRecord(
         type=row["relation_type"], incoming=bool(row["incoming"]), record=record_of(row)
     )
+
+
+class Knowledge:
+    """One tenant's."""
+
+    def __init__(self, rows: TenantRows, records: RecordRows) -> None:
+        self._rows = rows
+        self._records = records
+        self._has_aliases: bool | None = None
+
+    async def store(self, facts: Sequence[TripletFact]) -> list[Written]:
+        """Store facts said in triplets, all or none; what is stated already stays as it is.
+
+        A name is spelled as where it was first stated. A fact is linked with those of its scope and
+        owner, and with those for everybody, that name its subject or its object, by any name.
+        """
+        written = await self._rows.write(lambda c: [self._store(c, fact) for fact in facts])
+        if any(fact.alias for fact in facts):
+            self._has_aliases = True
+        return written
+
+    async def names_in(self, text: str, places: Sequence[Place]) -> list[str]:
+        """What facts of these places name that occurs in a text, as it is spelled there.
+
+        Of a longer name no part is another one.
+        """
+        named = await asyncio.to_thread(_named, text, partial(_entities_of, places))
+
+        def read(connection: SqlConnection) -> list[str]:
+            spellings = self._spellings(
+                connection, {id_: run.text for run, ids in named for id_ in ids}
+            )
+            found: dict[str, None] = {}
+            behind = 0
+            for run, ids in named:
+                spelled = next((spellings[id_] for id_ in ids if id_ in spellings), None)
+                if spelled is not None and run.first >= behind:
+                    found[spelled] = None
+                    behind = run.end
+            return list(found)
+
+        return await self._rows.read(read)
+
+    def forget_held(self) -> None:
+        """Aliases may have come."""
+        self._has_aliases = None
+
+    async def aliases_in(self, text: str, places: Sequence[Place]) -> list[str]:
+        """Other names of what a text names, as far as facts of these places state them."""
+        if self._has_aliases is None:
+            any_ = await self._rows.one("stated_aliases", aliases=_json([ANY_ALIAS]))
+            if self._has_aliases is None:  # else one was stated meanwhile
+                self._has_aliases = any_ is not None
+        if not self._has_aliases:
+            return []
+        named = await asyncio.to_thread(_named, text, partial(_aliases_of, places))
+        names_by_id = {id_: run.text for run, ids in named for id_ in ids}
+
+        def read(connection: SqlConnection) -> list[str]:
+            asked = _json(list(names_by_id))
+            stated = self._rows.execute(connection, "stated_aliases", aliases=asked).fetchall()
+            names = [names_by_id[row["alias"]] for row in stated]
+            called = (self._called(connection, places, name)[1:] for name in names)
+            return list(dict.fromkeys(chain.from_iterable(called)))
+
+        return await self._rows.read(read)
+
+    def _store(self, connection: SqlConnection, fact: TripletFact) -> Written:
+        place: Place = (fact.record.scope, fact.record.owner)
+        within = list(dict.fromkeys((place, EVERYBODYS)))
+        fact = self._as_spelled(connection, within, fact)
+        triplet = fact.triplet
+        stated = content_id(STATES, *place, *triplet.key())
+        known = self._rows.execute(connection, "stating", triplet=stated).fetchone()
+        if known is not None:
+            return Written(id=known["id"], was_new=False)
+        written = self._records.store_fact(connection, fact.record)
+        self._records.relate(connection, written.id, STATES, stated)
+        names = (triplet.subject, triplet.object)
+        if fact.alias:
+            aliases = (_aliases_of([place], entity_key(name)) for name in names)
+            for target in (ANY_ALIAS, *chain.from_iterable(aliases)):
+                self._records.relate(connection, written.id, ALSO, target)
+        for role, name in zip(ROLES, names, strict=True):
+            key = entity_key(name)
+            self._records.relate(connection, written.id, NAMES, _entity(place, role, key))
+            for called in self._called(connection, within, name):
+                for other in self._naming(connection, written.id, within, called):
+                    self._records.relate(connection, written.id, SHARES_ENTITY, other)
+        return written
+
+    def _as_spelled(
+        self, connection: SqlConnection, within: Sequence[Place], fact: TripletFact
+    ) -> TripletFact:
+        """The fact with the names that are known spelled as they are."""
+        told = fact.triplet
+        spelled = {
+            role: self._spelled(connection, within, getattr(told, role)) or getattr(told, role)
+            for role in ROLES
+        }
+        triplet = msgspec.structs.replace(told, **spelled)
+        if triplet == told:
+            return fact
+        record = msgspec.structs.replace(
+            fact.record,
+            content=triplet.sentence(),
+            metadata={**fact.record.metadata, "triplet": msgspec.to_builtins(triplet)},
+        )
+        return msgspec.structs.replace(fact, triplet=triplet, record=record)
+
+    def _spelled(self, connection: SqlConnection, places: Sequence[Place], name: str) -> str | None:
+        """How the oldest fact that names a thing spells its name; None if none does."""
+        entities = dict.fromkeys(_entities_of(places, entity_key(name)), name)
+        spellings = self._spellings(connection, entities)
+        return next((spellings[entity] for entity in entities if entity in spellings), None)
+
+    def _spellings(self, connection: SqlConnection, entities: dict[str, str]) -> dict[str, str]:
+        """How names are spelled, by the ids of what they stand for."""
+        found = self._rows.execute(connection, "spellings", entities=_json(list(entities)))
+        return {
+            row["entity"]: part
+            for row in found
+            for part in (row["subject"], row["object"])
+            if entity_key(part) == entity_key(entities[row["entity"]])
+        }
+
+    def _called(self, connection: SqlConnection, places: Sequence[Place], name: str) -> list[str]:
+        """A name, and what else is stated that the thing is called, step by step."""
+        names = {entity_key(name): name}
+        waiting = [name]
+        while waiting and len(names) < MOST_ALIASES:
+            for target in _aliases_of(places, entity_key(waiting.pop(0))):
+                found = self._rows.execute(connection, "aliases", alias=target, limit=MOST_ALIASES)
+                for alias in chain.from_iterable(row for row in found.fetchall()):
+                    if entity_key(alias) not in names:
+                        names[entity_key(alias)] = alias
+                        waiting.append(alias)
+        return list(names.values())[:MOST_ALIASES]
+
+    def _naming(
+        self, connection: SqlConnection, record_id: str, within: Sequence[Place], name: str
+    ) -> Iterator[str]:
+        """The newest facts that name the entity, as their subject or their object."""
+        for place in within:
+            for role in ROLES:
+                found = self._rows.execute(
+                    connection,
+                    "naming",
+                    entity=_entity(place, role, entity_key(name)),
+                    id=record_id,
+                    scope=within[0][0],
+                    owner=within[0][1],
+                    limit=LINKS,
+                    most=MOST_LINKED,
+                ).fetchall()
+                yield from (row["id"] for row in found)
+
+
+def _entity(place: Place, role: str, key: str) -> str:
+    """What stands for an entity in one role: looking for the other finds it in any crowd."""
+    return content_id(NAMES, *place, role, key)
+
+
+def _entities_of(places: Sequence[Place], key: str) -> list[str]:
+    return [_entity(place, role, key) for place in places for role in ROLES]
+
+
+def _aliases_of(places: Sequence[Place], key: str) -> list[str]:
+    """What stands for a name in the facts that say what else the thing is called."""
+    return [content_id(ALSO, *place, key) for place in places]
+
+
+def _named(text: str, ids_of: Callable[[str], Sequence[str]]) -> list[tuple[Run, Sequence[str]]]:
+    """What may be a name in a text, with the ids that stand for it."""
+    known = cache(ids_of)
+    return [(run, known(entity_key(run.text))) for run in runs(text)]
+
+
+def _json(ids: Sequence[str]) -> str:
+    return msgspec.json.encode(ids).decode()

@@ -26,7 +26,7 @@ from local.ledger.sqlite.database import SqlConnection
 from local.ledger.sqlite.fulltext import FullText
 from local.ledger.sqlite.rows import TenantRows
 from local.protocol.vectors import VectorHits
-from local.text.keywords import stems
+from local.text.words import stems
 
 BY_WORDS = 70
 LOOK = 50

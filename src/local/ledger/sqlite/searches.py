@@ -15,7 +15,6 @@ import msgspec
 from local.ledger.search import AskVectors, Chooser, Drafter, Meaning, Search
 from local.ledger.sqlite.candidates import Filter
 from local.ledger.sqlite.fulltext import FullText
-from local.ledger.sqlite.held import Held
 from local.ledger.sqlite.rows import TenantRows
 from local.ledger.sqlite.search_run import (
     FURTHER_LOOK,
@@ -25,7 +24,7 @@ from local.ledger.sqlite.search_run import (
     PoolMatches,
     SearchRun,
 )
-from local.ledger.sqlite.working_sets import WorkingSets
+from local.ledger.sqlite.working_sets import Held, WorkingSets
 
 TURNS_TO_SEND = 5
 """Turns of the event loop until a question has left for the worker; a thread that reads the ledger

@@ -11,7 +11,6 @@ from collections.abc import Collection, Iterator, Sequence
 
 import msgspec
 
-from local.ledger.erasures import Lifting, Selection
 from local.ledger.records import (
     EXTRACTED_FROM,
     TENANT_OWNED,
@@ -23,6 +22,7 @@ from local.ledger.records import (
 )
 from local.ledger.sqlite.database import Row, SqlConnection
 from local.ledger.sqlite.rows import TenantRows
+from local.ledger.transfer import Lifting, Selection
 from local.protocol.portable import FeedbackLine, ItemLine, NoteLine, OutputLine
 
 LEAST = 25

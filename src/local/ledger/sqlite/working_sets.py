@@ -1,4 +1,4 @@
-"""Memories that are asked often, held in columns and brought up to date at every question.
+"""What is held in memory of a ledger: memories that are asked often, brought up to date each time.
 
 A question about a few thousand records then costs some arithmetic instead of reading them. The
 ledger itself says what has changed, by a revision that every write of a record, its vector or its
@@ -7,13 +7,16 @@ rating raises, so no writer has to remember to report it.
 Places and sessions are words: in the columns `place` and `session_place`, and in the full text. The
 rows of a place are held in memory as well. The full-text index could find them, but it reads
 the list of all rows of a place for every word, which takes a millisecond or more each time.
+
+One budget is for all tenants: one for each would be as many times as large as there are tenants.
 """
 
 from array import array
 from bisect import bisect_left
 from collections import OrderedDict
-from collections.abc import Iterable
+from collections.abc import Callable, Hashable, Iterable
 from functools import partial
+from weakref import WeakKeyDictionary
 
 import msgspec
 import numpy as np
@@ -21,9 +24,69 @@ import numpy as np
 from local.ledger.columns import Columns
 from local.ledger.entries import Candidate, Positions
 from local.ledger.search import Place, Search
-from local.ledger.sqlite.database import SqlConnection, data_version
-from local.ledger.sqlite.held import Budget
+from local.ledger.sqlite.database import Database, SqlConnection, data_version
 from local.ledger.sqlite.rows import TenantRows
+
+RECORDS = 120_000
+"""Records of memories that are searched whole, at about 2 KB each."""
+ROWS = 2_000_000
+"""Rows of places, 8 bytes each."""
+TOPICS = 4_096
+"""Facts asked for lately: 16 MB of those that fit."""
+WORDS = 50_000
+"""Words, each with how many records have it."""
+FEW = 5_000
+"""New rows that are read with the table; more are found faster with the index."""
+MOST = 12_000
+"""Records of a memory that is searched whole; of a larger one only candidates are looked at."""
+PAGE = 500
+"""Records read at a time, so that nobody else's read waits long."""
+OUTDATED = 0.25
+
+
+class Budget:
+    """What is held of a kind; beyond `most` pieces, what was used longest ago goes.
+
+    Used by one thread at a time.
+    """
+
+    def __init__(self, most: int) -> None:
+        self.most = most
+        self._held: OrderedDict[Hashable, tuple[int, Callable[[], object]]] = OrderedDict()
+        self._size = 0
+
+    def use(self, key: Hashable, size: int, drop: Callable[[], object]) -> None:
+        """Count what was just used as so large; `drop` lets it go. It stays, however large."""
+        self.forget(key)
+        self._held[key] = size, drop
+        self._size += size
+        while self._size > self.most and len(self._held) > 1:
+            _, (dropped, drop_oldest) = self._held.popitem(last=False)
+            self._size -= dropped
+            drop_oldest()
+
+    def forget(self, key: Hashable) -> None:
+        """It is not held any more."""
+        size, _ = self._held.pop(key, (0, None))
+        self._size -= size
+
+
+class Held:
+    """The budgets of one file."""
+
+    def __init__(self) -> None:
+        self.records = Budget(RECORDS)
+        self.rows = Budget(ROWS)
+        self.topics = Budget(TOPICS)
+        self.words = Budget(WORDS)
+
+
+_OF: WeakKeyDictionary[Database, Held] = WeakKeyDictionary()
+
+
+def held_of(database: Database) -> Held:
+    """The budgets that all ledgers over a database share."""
+    return _OF.setdefault(database, Held())
 
 
 def place_word(tenant: str, place: Place) -> str:
@@ -45,10 +108,6 @@ def owner_of(place: str) -> str:
 
 def _word(*parts: str) -> str:
     return "".join(f"{part.encode().hex().upper()}x" for part in parts)
-
-
-FEW = 5_000
-"""New rows that are read with the table; more are found faster with the index."""
 
 
 class PlaceRows:
@@ -101,12 +160,6 @@ def _common(ordered: "array[int]", rows: Positions) -> int:
     found = np.minimum(np.searchsorted(own, rows), len(own) - 1)
     return int((own[found] == rows).sum())
 
-
-MOST = 12_000
-"""Records of a memory that is searched whole; of a larger one only candidates are looked at."""
-PAGE = 500
-"""Records read at a time, so that nobody else's read waits long."""
-OUTDATED = 0.25
 
 Places = tuple[str, ...]
 

@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from local.ledger.records import is_topic
 from local.protocol.memories import Durability, MemoryType
-from local.text.keywords import words
+from local.text.words import words
 
 USER = "user"
 ASSISTANT = "assistant"

@@ -12,7 +12,7 @@ from local.llm.framing import visible
 from local.llm.models import StructuredModel
 from local.memory.extraction.items import USER, Item, Passage, Said, topic_of_speaker
 from local.protocol.memories import Durability, MemoryType
-from local.text.keywords import stems, telling_words
+from local.text.words import stems, telling_words
 
 MESSAGE_CHARACTERS = 4_000
 CALL_CHARACTERS = 16_000

@@ -24,7 +24,7 @@ from local.memory.extraction.sentences import (
 )
 from local.memory.extraction.tables import PEOPLE, PROJECTS
 from local.memory.extraction.wording import THE_USER, dated, questions, shortened, standalone
-from local.text.keywords import telling_words
+from local.text.words import telling_words
 
 MAX_KEYWORDS = 8
 

@@ -14,9 +14,8 @@ from collections.abc import Iterator, Sequence
 from functools import cached_property
 
 from local.memory.extraction.items import ASSISTANT, Passage
-from local.text.keywords import stems, telling_words
-from local.text.sentences import is_question, split_lazily
-from local.text.unspaced import RUN
+from local.text.features import is_question, split_lazily
+from local.text.words import RUN, stems, telling_words
 
 MESSAGE_CHARACTERS = 2_000
 """Characters of a message that are read. A longer one is mostly pasted, and says first what for."""

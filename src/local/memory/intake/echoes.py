@@ -24,8 +24,8 @@ from local.ledger.door import Ledger
 from local.ledger.records import TENANT_OWNED, NewRecord, Shown
 from local.protocol.envelope import Caller
 from local.protocol.payloads import Json, ToolCallRecord, ToolSchema
-from local.text.keywords import stems, telling_words, words
-from local.text.sentences import asks, sentences
+from local.text.features import asks, sentences
+from local.text.words import stems, telling_words, words
 
 MOST_RESULTS = 10_000
 MOST_SESSIONS = 2_000

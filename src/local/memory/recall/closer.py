@@ -28,7 +28,7 @@ from local.memory.recall.precedence import unweighed, weighed
 from local.memory.recall.statements import Sentence, is_of_same, is_same, is_variant, sentences_of
 from local.protocol.envelope import Caller
 from local.text.features import MONTHS
-from local.text.keywords import is_telling, stems
+from local.text.words import is_telling, stems
 
 LEADS = 8
 """So many of the best hits may lead on,"""

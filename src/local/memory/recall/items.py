@@ -11,7 +11,7 @@ from local.memory.intake.echoes import OF_TURNS
 from local.memory.recall.precedence import ResultList
 from local.memory.recall.ranking import RankedRecord, Shares
 from local.protocol.memories import ItemRelation
-from local.text.keywords import bare_words
+from local.text.words import bare_words
 
 COMPARED = 20_000
 """Characters of a text in which capitals and punctuation make no difference."""

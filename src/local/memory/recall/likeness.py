@@ -10,8 +10,8 @@ from local.ledger.columns import View
 from local.ledger.entries import EXTRACTED, Array, Flags, Postings
 from local.ledger.search import Matches, WordMatches
 from local.memory.recall.query import Query
-from local.text.keywords import stems
-from local.text.keywords import terms as terms_of
+from local.text.words import stems
+from local.text.words import terms as terms_of
 
 WORDS, WORDS_TELLING = 0.35, 0.2
 """BM25, over the best one's; and what it counts more the more the question tells."""

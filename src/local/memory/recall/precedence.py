@@ -22,7 +22,7 @@ from local.ledger.records import is_users
 from local.ledger.search import Echo
 from local.memory.recall.likeness import Likeness, Wording
 from local.memory.recall.query import Query
-from local.text.keywords import stems
+from local.text.words import stems
 
 BEHIND = 0.01
 """How far below the best of its sources an echo stands, in the sum of shares."""

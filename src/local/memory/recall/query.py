@@ -17,9 +17,8 @@ from local.errors import InvalidArgumentsError, ModelError
 from local.ledger.records import TOPIC_RULE, checked_topic, is_topic
 from local.llm.models import StructuredModel
 from local.memory.recall.timewords import Window, find_window
-from local.text.features import FIRST_PERSON
-from local.text.keywords import composed, terms, words
-from local.text.sentences import telling
+from local.text.features import FIRST_PERSON, telling
+from local.text.words import composed, terms, words
 
 SECOND_PERSON = frozenset({"you", "your", "yours", "yourself"})
 MAX_PHRASES = 8

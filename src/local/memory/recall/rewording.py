@@ -2,7 +2,7 @@
 
 import re
 
-from local.text.keywords import composed
+from local.text.words import composed
 
 _CHANGED = "moved|changed|switched|rescheduled|postponed|raised|lowered|increased|reduced|renamed"
 _BEEN = "(?:have been|has been|was|is|has)"

@@ -12,8 +12,8 @@ from itertools import islice, product
 from typing import NamedTuple
 
 from local.memory.recall.rewording import reworded
-from local.text.keywords import is_telling
-from local.text.sentences import asks
+from local.text.features import asks
+from local.text.words import is_telling
 
 MOST = 12
 """Sentences that are looked at in a text."""

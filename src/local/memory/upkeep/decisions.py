@@ -13,7 +13,7 @@ import msgspec
 from local.ledger.records import STRENGTH
 from local.ledger.upkeep import ActiveFact, Change
 from local.memory.recall.ranking import FADING
-from local.text.keywords import bare_words
+from local.text.words import bare_words
 
 LOW = 0.5
 """Only facts of at most this importance are archived,"""

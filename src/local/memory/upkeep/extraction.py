@@ -15,7 +15,6 @@ import msgspec
 import structlog
 
 from local.ledger.door import Ledger
-from local.ledger.extraction import Bearing, ExtractedFact, MessageGroup
 from local.ledger.records import (
     EXTRACTED_FROM,
     OWN_ONLY,
@@ -27,13 +26,14 @@ from local.ledger.records import (
     place_of_topic,
 )
 from local.ledger.tasks import Task, TaskKind
+from local.ledger.upkeep import Bearing, ExtractedFact, MessageGroup
 from local.memory.changes import Changes
 from local.memory.extraction.items import Extractor, Item, Passage, Said
 from local.memory.scopes import may_retire
 from local.memory.upkeep.backlog import Job
 from local.protocol.envelope import content_id
 from local.protocol.memories import Owning
-from local.text.keywords import stems, words
+from local.text.words import stems, words
 
 Verdict = Literal["unrelated", "duplicate", "enriches", "supersedes", "outdated", "contradicts"]
 """Of the new fact to a known one; `outdated`: the known one was stated later."""

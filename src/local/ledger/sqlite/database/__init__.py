@@ -6,7 +6,7 @@ Nothing here knows what the tables mean.
 
 import asyncio
 from collections.abc import AsyncIterator, Hashable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from functools import partial
 from importlib.resources.abc import Traversable
 from pathlib import Path
@@ -14,21 +14,27 @@ from typing import TypeVar
 
 from local.content_key import ContentKey
 from local.ledger.sqlite.database.connections import (
+    BUSY_PATIENCE,
+    OPEN_PATIENCE,
     Cursor,
     Row,
     SqlConnection,
     connect,
-    connect_to_write,
     damages_of,
     data_version,
     holds,
     read_only,
     truncate,
 )
+from local.ledger.sqlite.database.copies import drop_kept, migrate
 from local.ledger.sqlite.database.lanes import Lane, Work, commit_together, run_each
-from local.ledger.sqlite.database.migration import drop_kept
-from local.ledger.sqlite.database.soundness import damages
-from local.ledger.sqlite.database.tally import Tally, has_content
+from local.ledger.sqlite.database.soundness import (
+    Tally,
+    as_storage_error,
+    damages,
+    has_content,
+    refuse_damage,
+)
 
 __all__ = [
     "Cursor",
@@ -83,7 +89,7 @@ class Database:
             path,
             partial(commit_together, tally),
             name="writer",
-            connect=partial(connect_to_write, path, key, migrations, tally),
+            connect=partial(_connect_to_write, path, key, migrations, tally),
         )
         reader = Lane(path, run_each, name="reader", connect=partial(connect, path, key))
         try:
@@ -141,3 +147,25 @@ class Database:
         takes what it remembers of it for the index (seen in SQLite 3.53).
         """
         return await asyncio.to_thread(damages_of, self._path, self._key)
+
+
+def _connect_to_write(
+    path: Path, key: ContentKey | None, migrations: Sequence[Traversable], tally: Tally
+) -> SqlConnection:
+    """Open the file where it is sound, and bring it up to date."""
+    tally.refuse_a_missing_database()
+    with suppress(OSError):  # SQLite says why it cannot be made
+        path.touch(mode=0o600)  # as its write-ahead log is then, too
+    connection = connect(path, key, OPEN_PATIENCE)
+    try:
+        refuse_damage(connection, path)
+        migrate(connection, path, migrations, key)
+        tally.open(connection)
+        connection.execute(f"PRAGMA busy_timeout = {BUSY_PATIENCE * 1000:.0f}")
+    except (connection.Error, UnicodeDecodeError) as error:
+        connection.close()
+        raise as_storage_error(error, path) from error
+    except BaseException:
+        connection.close()
+        raise
+    return connection

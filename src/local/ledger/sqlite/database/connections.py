@@ -1,22 +1,19 @@
-"""Connections to a file of SQLite: how they are made, and what they are told first."""
+"""Connections to a file of SQLite: how they are opened, and what they are told first.
+
+SQLCipher, for encrypted ones, is SQLite whose every page is under AES-256 and an HMAC. So are the
+write-ahead log and the full-text index, which are pages, too. The package is an extra; where no
+tenant has a key, it is not imported.
+"""
 
 import sqlite3
-from collections.abc import Mapping, Sequence
-from contextlib import closing, suppress
-from importlib.resources.abc import Traversable
+from collections.abc import Mapping
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 from local.content_key import ContentKey
-from local.errors import StorageError
-from local.ledger.sqlite.database.files import open_file, open_to_read
-from local.ledger.sqlite.database.migration import migrate
-from local.ledger.sqlite.database.soundness import as_storage_error, damages, refuse_damage
-from local.ledger.sqlite.database.tally import Tally
-
-SqlConnection = sqlite3.Connection
-Row = sqlite3.Row
-Cursor = sqlite3.Cursor
+from local.errors import LedgerKeyError, StorageError
+from local.ledger.sqlite.database.soundness import as_storage_error, damages, primary_code
 
 OPEN_PATIENCE = 5.0
 """Seconds to wait for a file that another program has locked, before it is in use here."""
@@ -30,6 +27,103 @@ PRAGMAS = (
     "temp_store = MEMORY",
     "cache_size = -65536",
 )
+
+
+def connect_encrypted(
+    path: Path, key: ContentKey, *, name: str | Path | None = None, **options: Any
+) -> sqlite3.Connection:
+    """Open a file that is encrypted with this key, or make one.
+
+    Args:
+        path: Where it is.
+        key: Decrypts it.
+        name: What SQLite opens, where that is a URI of the path.
+        options: Of `sqlite3.connect`.
+
+    Raises:
+        LedgerKeyError: The key is another's, or SQLCipher is not installed.
+        StorageError: The file cannot be opened.
+    """
+    driver = _driver(path)
+    try:
+        connection: sqlite3.Connection = driver.connect(name or path, **options)
+    except driver.Error as error:
+        raise as_storage_error(error, path) from error
+    connection.row_factory = driver.Row
+    try:
+        # It writes to standard error what it raises anyway.
+        connection.execute("PRAGMA cipher_log_level = NONE")
+        # A key that is random already needs no derivation from a password, which takes 0.1 s.
+        connection.execute(f"PRAGMA key = \"x'{key.hex()}'\"")
+        connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()
+    except connection.Error as error:
+        connection.close()
+        if primary_code(error) == "NOTADB":
+            raise _another_key(path) from error
+        raise as_storage_error(error, path) from error
+    return connection
+
+
+def _driver(path: Path) -> Any:
+    try:
+        from sqlcipher3 import dbapi2  # noqa: PLC0415 - an extra
+    except ImportError as error:
+        raise LedgerKeyError(
+            f"{path} is encrypted, and SQLCipher is not installed.",
+            remedy="Install local2 with its extra: `uv sync --extra encryption`, or "
+            "`pip install 'local2[encryption]'`.",
+        ) from error
+    return dbapi2
+
+
+def _another_key(path: Path) -> LedgerKeyError:
+    return LedgerKeyError(
+        f"The key does not decrypt {path}.",
+        remedy="It is another ledger's: put the right one in its place. If it is the right one, "
+        "the beginning of the file is damaged: restore it from a backup.",
+    )
+
+
+def open_file(path: Path, key: ContentKey | None, **options: Any) -> sqlite3.Connection:
+    """Open a file, or make one.
+
+    Raises:
+        LedgerKeyError: The key is another's, or there is nothing to decrypt with.
+        StorageError: It cannot be opened.
+    """
+    return _opened(path, path, key, options)
+
+
+def open_to_read(
+    path: Path, key: ContentKey | None = None, *, immutable: bool = False
+) -> sqlite3.Connection:
+    """Open a file that is there; raises what `open_file` raises.
+
+    Args:
+        path: Where it is.
+        key: It is encrypted with this key.
+        immutable: Nobody has it open, and no file is made beside it.
+    """
+    only = "immutable=1" if immutable else "mode=ro"
+    return _opened(f"{path.resolve().as_uri()}?{only}", path, key, {"uri": True})
+
+
+def _opened(
+    name: str | Path, path: Path, key: ContentKey | None, options: dict[str, Any]
+) -> sqlite3.Connection:
+    if key is not None:
+        return connect_encrypted(path, key, name=name, **options)
+    try:
+        connection: sqlite3.Connection = sqlite3.connect(name, **options)
+    except sqlite3.Error as error:
+        raise as_storage_error(error, path) from error
+    connection.row_factory = sqlite3.Row
+    return connection
+
+
+SqlConnection = sqlite3.Connection
+Row = sqlite3.Row
+Cursor = sqlite3.Cursor
 
 
 def data_version(connection: SqlConnection) -> int:
@@ -112,25 +206,3 @@ def damages_of(path: Path, key: ContentKey | None) -> list[str]:
     """What is wrong with a file that others may have open; see `Database.damages`."""
     with closing(connect(path, key)) as connection:
         return damages(connection)
-
-
-def connect_to_write(
-    path: Path, key: ContentKey | None, migrations: Sequence[Traversable], tally: Tally
-) -> SqlConnection:
-    """Open the file where it is sound, and bring it up to date."""
-    tally.refuse_a_missing_database()
-    with suppress(OSError):  # SQLite says why it cannot be made
-        path.touch(mode=0o600)  # as its write-ahead log is then, too
-    connection = connect(path, key, OPEN_PATIENCE)
-    try:
-        refuse_damage(connection, path)
-        migrate(connection, path, migrations, key)
-        tally.open(connection)
-        connection.execute(f"PRAGMA busy_timeout = {BUSY_PATIENCE * 1000:.0f}")
-    except (connection.Error, UnicodeDecodeError) as error:
-        connection.close()
-        raise as_storage_error(error, path) from error
-    except BaseException:
-        connection.close()
-        raise
-    return connection

@@ -1,19 +1,23 @@
-"""Copies of a database, as it is at one moment, while others go on writing.
+"""Copies of a database while others go on writing, and migrations, before which one is kept.
 
 SQLite's own backup copies pages, so that what did not change lies where it lay in an earlier copy.
-Pages of an encrypted database are encrypted anew, with the same key.
+Pages of an encrypted database are encrypted anew, with the same key. The copy from before a
+migration has the number of its schema in its name. Only the newest one is kept (decision 0059).
 """
 
 import os
 import shutil
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import closing
+from importlib.resources.abc import Traversable
 from pathlib import Path
+
+import structlog
 
 from local.content_key import ContentKey
 from local.errors import StorageError, UnwritableError
-from local.ledger.sqlite.database.files import open_file
+from local.ledger.sqlite.database.connections import open_file
 from local.ledger.sqlite.database.soundness import as_storage_error
 
 PAGES = 256
@@ -101,3 +105,71 @@ def _sync(file: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+log = structlog.get_logger()
+
+
+def migrate(
+    connection: sqlite3.Connection,
+    path: Path,
+    migrations: Sequence[Traversable],
+    key: ContentKey | None,
+) -> None:
+    """Execute the migrations that the database lacks, all or none; `key` encrypts the copy, too.
+
+    Raises:
+        StorageError: It is newer than they are, or there is no room for a copy.
+    """
+    (version,) = connection.execute("PRAGMA user_version").fetchone()
+    if version > len(migrations):
+        raise StorageError(
+            f"{path} has schema {version}; this local2 knows {len(migrations)}.",
+            remedy="Update local2, or use another data folder.",
+        )
+    if version == len(migrations):
+        return
+    kept = _keep(path, version, key) if version else None
+    script = "\n".join(file.read_text(encoding="utf-8") for file in migrations[version:])
+    connection.executescript(f"BEGIN; {script}\nPRAGMA user_version = {len(migrations)}; COMMIT;")
+    for file in kept_files(path).values() if kept else ():
+        if file != kept:
+            file.unlink()
+
+
+def kept_files(path: Path) -> dict[int, Path]:
+    """The copies of a database from before its migrations, by the numbers of their schemas."""
+    beginning = f"{path.stem}.schema-"
+    found = {
+        file.name.removeprefix(beginning).removesuffix(path.suffix): file
+        for file in path.parent.glob(f"{beginning}*{path.suffix}")
+    }
+    return {int(number): file for number, file in sorted(found.items()) if number.isdecimal()}
+
+
+def drop_kept(path: Path) -> None:
+    """Delete the copies of a database from before its migrations.
+
+    Raises:
+        UnwritableError: One of them cannot be deleted.
+    """
+    for file in kept_files(path).values():
+        try:
+            file.unlink(missing_ok=True)
+        except OSError as error:
+            raise UnwritableError(file, error) from error
+        log.info("kept_before_migration_deleted", path=str(file))
+
+
+def _keep(path: Path, version: int, key: ContentKey | None) -> Path:
+    kept = path.with_name(f"{path.stem}.schema-{version}{path.suffix}")
+    unfinished = kept.with_suffix(".part")
+    unfinished.unlink(missing_ok=True)
+    try:
+        copy(path, unfinished, key)
+    except StorageError:
+        unfinished.unlink(missing_ok=True)
+        raise
+    unfinished.replace(kept)
+    log.info("kept_before_migration", path=str(kept), schema=version)
+    return kept

@@ -18,8 +18,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 from local.errors import StorageError
 from local.ledger.sqlite.database.connections import SqlConnection
-from local.ledger.sqlite.database.soundness import as_storage_error
-from local.ledger.sqlite.database.tally import Tally
+from local.ledger.sqlite.database.soundness import Tally, as_storage_error
 from local.telemetry import watching_lane
 
 T = TypeVar("T")

@@ -1,7 +1,9 @@
 """Words and their stems: what a question is about, and which texts contain a form of its words.
 
 The stems are Porter's, as in the full-text index, so that both find the same. Where texts have no
-spaces between words, their pairs of characters are words (unspaced.py).
+spaces between words, as in Chinese, Japanese, Thai, and Korean, for its endings, nobody here knows
+where a word ends, so two characters side by side stand for one. Where a text is indexed each
+character stands for itself, too, so that a question's single one finds it.
 """
 
 import re
@@ -10,7 +12,28 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from Stemmer import Stemmer
 
-from local.text import unspaced
+UNSPACED = (
+    "\u0e01-\u0eff"  # Thai, Lao
+    "\u3005-\u3007\u3041-\u309f\u30a1-\u30fa\u30fc-\u30ff\u31f0-\u31ff\uff66-\uff9f"  # Japanese
+    "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003fffd"  # Chinese characters
+    "\uac00-\ud7a3"  # Korean
+)
+"""As in the sets of a regular expression."""
+RUN = re.compile(f"[{UNSPACED}]+")
+
+_PARTS = re.compile(f"([{UNSPACED}]+)")
+_MARKS = re.compile("[\u0e31\u0e34-\u0e3a\u0e47-\u0e4e\u0eb1\u0eb4-\u0ebc\u0ec8-\u0ece]+")
+"""Vowels and tones above and below letters, which are no letters themselves."""
+_HIRAGANA = re.compile("[\u3041-\u309f]")
+_GRAMMAR = re.compile(
+    # who, what, when, where; I, you; the commonest particles
+    "什[么麼]时候|什麼時候|为什么|為什麼|什[么麼]|怎[么麼]样?|怎樣|哪[个個里裡儿些种]?|多少|几[点个]?|幾[點個]?"
+    "|[我你他她]们|[我你他她]們|[我你您他她它谁誰]|[这那這][个個]?|请问?|請問?|的|了|是|在|吗|嗎|呢|吧|和"
+    "|何[時か]?|誰|私|僕|について|ください|でしょう|[でま]した|です|ます|ません|[てい]います|している|ている"
+    "|いつ|どこ|どの|どれ|どう|なに|なん|だれ|[はがをにでのともへかやねよ]"
+    "|무엇|언제|어디|누구|어떤|무슨|인가요|입니까|습니까|습니다|합니다|나요"
+    "|(?<=[가-힣]{2})(?:에서|으로|[은는이가을를의에로도])$"
+)
 
 MAX_TERMS = 32
 """Terms of a query, half of them from its beginning and half from its end: people ask before what
@@ -18,12 +41,9 @@ they paste, or after it."""
 FEW_WORDS = 5
 """Words added to the length by which density is divided, so that a text of one or two informative
 words is not the densest of all."""
-BEFORE, BEHIND = "'\"(“«¡¿", ".,!?;:'\")”»…"
-"""What a word may have before and behind it, and says the same."""
 PIECE = 20_000
 """Characters, or words to be stemmed, of one call into C, during which no other thread runs
 (decision 0033)."""
-
 _WORD = re.compile(r"[^\W_]+")
 _CLITIC = re.compile(r"(?<=\w)['\u2019](?:s|t|d|m|ll|re|ve)\b", re.IGNORECASE)
 """What is not a word of its own: a possessive, or the rest of a verb."""
@@ -47,6 +67,35 @@ _STOP_WORDS = frozenset(
 )
 
 
+def without_marks(text: str) -> str:
+    """With nothing but letters in its runs."""
+    return _MARKS.sub("", text)
+
+
+def parts(word: str) -> list[str]:
+    """What other characters stand between are runs, in the odd places."""
+    return _PARTS.split(word)
+
+
+def pairs(run: str) -> list[str]:
+    """Each two characters side by side; a single one is itself."""
+    return [run[at : at + 2] for at in range(len(run) - 1)] or [run]
+
+
+def characters_and_pairs(run: str) -> list[str]:
+    return [*run, *pairs(run)] if len(run) > 1 else [run]
+
+
+def telling_pairs(run: str) -> list[str]:
+    """The pairs of what stands between words of grammar, and single characters where one does."""
+    found = [pair for between in _GRAMMAR.split(run) if between for pair in pairs(between)]
+    return [pair for pair in found if len(pair) > 1 or not _HIRAGANA.match(pair)]
+
+
+BEFORE, BEHIND = "'\"(“«¡¿", ".,!?;:'\")”»…"
+"""What a word may have before and behind it, and says the same."""
+
+
 def terms(text: str) -> list[str]:
     """The informative words of a text, at most MAX_TERMS."""
     found = telling_words(text)
@@ -57,7 +106,7 @@ def terms(text: str) -> list[str]:
 
 def telling_words(text: str) -> list[str]:
     """The words that show what a text is about: no stop words, each once."""
-    return [word for word in dict.fromkeys(words(text, unspaced.telling_pairs)) if is_telling(word)]
+    return [word for word in dict.fromkeys(words(text, telling_pairs)) if is_telling(word)]
 
 
 def is_telling(word: str) -> bool:
@@ -65,7 +114,7 @@ def is_telling(word: str) -> bool:
     return word not in _STOP_WORDS
 
 
-def words(text: str, of_run: Callable[[str], list[str]] = unspaced.pairs) -> list[str]:
+def words(text: str, of_run: Callable[[str], list[str]] = pairs) -> list[str]:
     """The words of a text in their order, in lower case and without clitics.
 
     `of_run` makes words of a run of characters that has no spaces between its own.
@@ -93,8 +142,8 @@ def pieces(text: str) -> Iterator[str]:
 
 
 def _words(text: str, of_run: Callable[[str], list[str]]) -> list[str]:
-    has_runs = not text.isascii() and unspaced.RUN.search(text) is not None
-    text = unspaced.without_marks(text) if has_runs else text
+    has_runs = not text.isascii() and RUN.search(text) is not None
+    text = without_marks(text) if has_runs else text
     found: list[str] = _WORD.findall(_CLITIC.sub("", composed(text)))
     # Lower case comes last: "\u0130" becomes two characters, of which the second is not in a word.
     lower = " ".join(found).lower().split(" ") if found else found
@@ -102,7 +151,7 @@ def _words(text: str, of_run: Callable[[str], list[str]]) -> list[str]:
 
 
 def _parts(word: str, of_run: Callable[[str], list[str]]) -> Iterator[str]:
-    for at, part in enumerate(unspaced.parts(word)):
+    for at, part in enumerate(parts(word)):
         if part:
             yield from of_run(part) if at % 2 else (part,)
 

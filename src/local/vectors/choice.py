@@ -1,0 +1,67 @@
+"""Which embedder a collection gets.
+
+Vectors of different embedders cannot be compared, so a collection keeps the one that it was built
+with, whatever else becomes available.
+"""
+
+from local.errors import VectorError
+from local.vectors import minilm, served
+from local.vectors.config import WorkerConfig
+from local.vectors.embedder import Embedder
+
+
+def named_embedder(config: WorkerConfig, name: str) -> Embedder:
+    """The embedder of a name: MiniLM's, that of an endpoint's model, or of one of Ollama's.
+
+    Raises:
+        VectorError: MiniLM cannot be loaded, or no endpoint is configured. Nobody is asked yet.
+    """
+    if name in {minilm.MODEL, "minilm"}:
+        return minilm.MiniLM.load(config.models_dir)
+    if not name.startswith(served.OPENAI_PREFIX):
+        return served.OllamaEmbedder(config.ollama_url, name, config.form_of(name))
+    if config.openai is None:
+        raise VectorError(
+            f"{name} is a model of an endpoint, and none is configured.",
+            remedy="Set openai_url in config/memory.yaml.",
+        )
+    model = name.removeprefix(served.OPENAI_PREFIX)
+    return served.OpenAIEmbedder(
+        config.openai, model, config.form_of(model), batch=config.embedding_batch
+    )
+
+
+def fixed_embedder(config: WorkerConfig) -> str | None:
+    """The name of the one embedder that the settings allow; None with `auto`."""
+    model = config.embedding_model
+    names = {
+        "minilm": minilm.MODEL,
+        "ollama": model.removesuffix(":latest"),
+        "openai": served.OPENAI_PREFIX + model,
+    }
+    return names.get(config.embedder)
+
+
+def choose_embedder(config: WorkerConfig, recorded: str | None) -> Embedder:
+    """Choose the embedder, but never another one than a collection was built with.
+
+    `embedder: auto` takes the recorded one; for a new collection that of the endpoint if one is
+    configured, else Ollama if it answers and has `embedding_model`, else MiniLM. Ollama has to
+    answer now only if `auto` has to choose.
+
+    Args:
+        config: says which is wanted, and where each is found.
+        recorded: the name of the embedder that the collection was built with, None for a new one.
+
+    Raises:
+        VectorError: MiniLM was chosen and cannot be loaded, or an endpoint that is not configured.
+    """
+    fixed = fixed_embedder(config)
+    if fixed is None and recorded is not None:
+        return named_embedder(config, recorded)
+    if fixed is None and config.openai is not None:
+        fixed = served.OPENAI_PREFIX + config.embedding_model
+    if fixed is None:
+        answers = served.probe(config.ollama_url, config.embedding_model)
+        fixed = config.embedding_model if answers else minilm.MODEL
+    return named_embedder(config, fixed)
