@@ -11,6 +11,8 @@ from agents.items import TResponseInputItem
 from google.adk.events import Event
 from google.genai import types
 from langchain_core.messages import HumanMessage
+from langchain_core.runnables import RunnableConfig
+from langgraph.checkpoint.base import empty_checkpoint
 
 from local import app
 from local.app import Stack, open_stack
@@ -18,6 +20,7 @@ from local.client.memory import connect
 from local.errors import ConfigError, ForbiddenError, StackNotRunningError
 from local.integrations.google_adk import LocalMemoryService
 from local.integrations.langchain import LocalChatMessageHistory, LocalRetriever
+from local.integrations.langgraph import LocalSaver, LocalStore
 from local.integrations.openai_agents import LocalSession
 from local.protocol.items import ItemKey, ItemPut
 from local.vectors.minilm import MiniLM
@@ -188,8 +191,24 @@ async def test_items_are_of_whom_the_token_of_a_request_names(stack: Stack, fold
     where = ItemKey(namespace=("n",), key="k")
     async with connect(**proof(stack, folder, "acme", "lea")) as leas:
         mias = leas.of(token=proof(stack, folder, "acme", "mia")["token"])
-        await (await mias.items("test")).put([put])
+        await mias.items("test").put([put])
 
-        assert await (await leas.items("test")).get([where]) == [None]
-        (found,) = await (await mias.items("test")).get([where])
+        assert await leas.items("test").get([where]) == [None]
+        (found,) = await mias.items("test").get([where])
     assert found is not None
+
+
+@shared_stack
+async def test_graphs_of_persons_and_tenants_are_apart(stack: Stack, folder: Path) -> None:
+    thread: RunnableConfig = {"configurable": {"thread_id": "t", "checkpoint_ns": ""}}
+    as_pia = proof(stack, folder, "acme", "pia")
+    async with LocalSaver.connect(**as_pia) as saver, LocalStore.connect(**as_pia) as store:
+        config = await saver.aput(thread, empty_checkpoint(), {}, {})
+        await store.aput(("n",), "k", {"text": UMBRELLA})
+        assert await saver.aget_tuple(config) is not None
+
+    for tenant, user in (("acme", "quinn"), ("beta", "pia")):
+        as_other = proof(stack, folder, tenant, user)
+        async with LocalSaver.connect(**as_other) as saver, LocalStore.connect(**as_other) as store:
+            assert await saver.aget_tuple(config) is None
+            assert await store.aget(("n",), "k") is None
