@@ -90,21 +90,31 @@ async def test_a_name_proves_nothing(stack: Stack, folder: Path) -> None:
 
 
 @shared_stack
-async def test_what_a_writer_takes_out_of_a_session_stays_in_the_memory(
+async def test_what_a_writer_takes_out_of_a_session_is_erased_of_nobody_elses(
     stack: Stack, folder: Path
 ) -> None:
-    """Erasing is for admins; the session itself is the writer's."""
-    as_dora = proof(stack, folder, "acme", "dora")
-    async with LocalSession("monday", **as_dora) as session:
-        await session.add_items([item(), item("And the blue one is lost.")])
+    as_dora, as_elsa = (proof(stack, folder, "acme", name) for name in ("dora", "elsa"))
+    async with (
+        LocalSession("monday", **as_dora) as doras,
+        LocalSession("monday", **as_elsa) as elsas,
+    ):
+        for session in (doras, elsas):
+            await session.add_items([item(), item("And the blue one is lost.")])
 
-        assert await session.pop_item() == item("And the blue one is lost.")
-        await session.clear_session()
-        assert await session.get_items() == []
-    retriever = LocalRetriever(**as_dora)
-    found = await retriever.ainvoke("Where is the green umbrella?")
+        assert await doras.pop_item() == item("And the blue one is lost.")
+        assert await found_by(as_dora) == {UMBRELLA}
+        await doras.clear_session()
+        assert await doras.get_items() == []
+    assert await found_by(as_dora) == set()
+    assert await found_by(as_elsa) == {UMBRELLA, "And the blue one is lost."}
+
+
+async def found_by(person: dict[str, Any]) -> set[str]:
+    """What is found of umbrellas."""
+    retriever = LocalRetriever(**person)
+    found = await retriever.ainvoke("Where is the green umbrella? Where is the blue one?")
     await retriever.aclose()
-    assert UMBRELLA in {document.page_content for document in found}
+    return {document.page_content for document in found}
 
 
 @shared_stack

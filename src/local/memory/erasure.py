@@ -19,7 +19,7 @@ from local.ledger.tasks import Task
 from local.ledger.transfer import Erased, Lifting, Selection, joined
 from local.memory.recall.recaller import Recaller, RecallRequest
 from local.memory.recall.statements import forget_texts
-from local.memory.scopes import how_to_send
+from local.memory.scopes import check_may_write, how_to_send
 from local.memory.upkeep.backlog import Backlog
 from local.memory.vectors import Vectors
 from local.protocol.answers import ErasureCheck, Receipt
@@ -134,10 +134,11 @@ class Erasure:
         topic: str | None = None,
         id: str | None = None,  # noqa: A002 - as callers say it
     ) -> Selection:
-        """What is the caller's of what was named.
+        """What is the caller's of what was named, where his role may write.
 
         Raises:
             InvalidArgumentsError: Not exactly one was named, or the caller is nobody.
+            ForbiddenError: What nobody in particular stated is not for his role.
         """
         if [everything, session_id is not None, topic is not None, id is not None].count(True) != 1:
             raise InvalidArgumentsError(
@@ -148,8 +149,11 @@ class Erasure:
                 "everything: the request's envelope has no user.",
                 remedy=f"{how_to_send('user')}.",
             )
+        if self._caller.user is None:  # what is nobody's is everybody's
+            check_may_write("tenant", self._caller)
         return Selection(
             owner=self._caller.user or TENANT_OWNED,
+            scopes=self._caller.writes,
             session_id=session_id,
             topic=checked_topic(topic) if topic is not None else None,
             id=id,
