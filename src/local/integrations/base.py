@@ -2,11 +2,10 @@
 
 A connection lives in one loop, and frameworks call from plain functions and from any loop. So
 adapters have a loop of their own, in a thread beside the program's, and open there what they need
-when it is first used; or they are given an open memory, and work in its loop. A log holds a
-session's items as its framework wrote them, exactly and in order. What was said in them is
-ingested, too, so that later sessions find it. That is done first: who is told of an error adds its
-items once more, and must not have them in the log twice. What leaves the log is erased from the
-memory, as far as the caller's role may erase.
+when it is first used; or they work in the loop of an open memory. A log holds a session's items as
+its framework wrote them, exactly and in order. What was said in them is ingested, too, so that
+later sessions find it, and that first: who hears of an error adds its items once more, and must not
+have them in the log twice. What leaves the log is erased from the memory, if the role may erase.
 """
 
 import asyncio
@@ -46,8 +45,7 @@ FURTHER = ("label", "role", "topic", "session_id", "agent", "scope", "by", "sour
 class Background(Generic[R]):
     """Something that is opened by the first work with it, and again after it was closed.
 
-    `open_`: makes the context in which it is open. `loop`: where it is used, if not in that of all
-    adapters.
+    `open_`: makes the context in which it is open. `loop`: where, if not in that of all adapters.
     """
 
     def __init__(
@@ -66,11 +64,7 @@ class Background(Generic[R]):
         return await asyncio.wrap_future(self._begun(self._done(work)))
 
     def wait_for(self, work: Callable[[R], Awaitable[T]]) -> T:
-        """Do the work while this thread waits.
-
-        Raises:
-            asyncio.InvalidStateError: As `wait_in` does.
-        """
+        """Do the work while this thread waits; raises what `wait_in` raises."""
         return wait_in(self._loop or _loop(), self._done(work))
 
     async def aclose(self) -> None:

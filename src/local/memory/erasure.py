@@ -24,6 +24,7 @@ from local.memory.upkeep.backlog import Backlog
 from local.memory.vectors import Vectors
 from local.protocol.answers import ErasureCheck, Receipt
 from local.protocol.envelope import Caller, Sender
+from local.protocol.tool import report
 
 REMOVED = 512
 """Vectors removed from the index in one request."""
@@ -169,11 +170,14 @@ class Erasure:
     async def _erase(self, selection: Selection, rows: Sequence[int], how: Lifting) -> list[Erased]:
         """Erase rows part by part; each leaves the index while the next is erased."""
         parts: list[Erased] = []
+        done = 0
         leaving: list[asyncio.Task[None]] = []
         try:
             async for part in self._ledger.erasures.erase(selection, rows, how):
                 parts.append(part)
                 leaving.append(asyncio.create_task(self._unindex(part)))
+                done += len(part.rows)
+                await report(done, len(rows))
         finally:
             await asyncio.gather(*leaving)
         self._outside.backlog.wake("index")  # what was merged into something erased
