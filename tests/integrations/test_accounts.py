@@ -109,6 +109,21 @@ async def test_what_a_writer_takes_out_of_a_session_is_erased_of_nobody_elses(
     assert await found_by(as_elsa) == {UMBRELLA, "And the blue one is lost."}
 
 
+@shared_stack
+async def test_what_an_agent_for_nobody_takes_out_of_a_session_stays_in_the_memory(
+    stack: Stack, folder: Path
+) -> None:
+    """It is everybody's, who name nobody; the session itself is theirs."""
+    nobody = {name: proof(stack, folder, "beta", "")[name] for name in ("url", "credentials")}
+    async with LocalSession("monday", **nobody) as session:
+        await session.add_items([item(), item("And the blue one is lost.")])
+
+        assert await session.pop_item() == item("And the blue one is lost.")
+        await session.clear_session()
+        assert await session.get_items() == []
+    assert await found_by(nobody) == {UMBRELLA, "And the blue one is lost."}
+
+
 async def found_by(person: dict[str, Any]) -> set[str]:
     """What is found of umbrellas."""
     retriever = LocalRetriever(**person)

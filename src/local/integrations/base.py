@@ -252,7 +252,7 @@ class SessionLog:
         return records
 
     async def _erased(self, erasing: Awaitable[Receipt]) -> None:
-        """Without the right to erase, as writers are on a stack with accounts, memories stay."""
+        """Without the right to erase, as who names nobody with accounts, memories stay."""
         try:
             await erasing
         except ForbiddenError as error:
