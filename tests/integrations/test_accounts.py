@@ -145,7 +145,10 @@ async def test_a_history_and_a_retriever_are_their_persons_only(stack: Stack, fo
 
 @shared_stack
 async def test_a_service_serves_many_by_their_tokens(stack: Stack, folder: Path) -> None:
-    options = {"url": stack.url, "credentials": folder / ACCOUNTS / "acme" / "agent.nk"}
+    options: dict[str, Any] = {
+        "url": stack.url,
+        "credentials": folder / ACCOUNTS / "acme" / "agent.nk",
+    }
 
     def token_of(user: str) -> str:
         return token_for(folder, "acme", user)

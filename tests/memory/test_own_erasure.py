@@ -1,9 +1,11 @@
 """Whose role may not do everything erases what is his own, where he may write, and nothing else."""
 
+from typing import Any
+
 import pytest
 
 from local.errors import ForbiddenError, InvalidArgumentsError
-from local.memory.facts import Fact
+from local.ledger.records import Fact
 from local.memory.recall.recaller import RecallRequest
 from local.memory.service import MemoryService
 from local.memory.tenant import Memory
@@ -33,7 +35,7 @@ def as_anybody(memory: Memory, user: str) -> MemoryService:
     return memory.of(Caller(tenant=memory.tenant, user=user, agent="desk", session_id="monday"))
 
 
-async def forget(service: MemoryService, **chosen: str) -> Receipt:
+async def forget(service: MemoryService, **chosen: Any) -> Receipt:
     return await service.erasure.erase(service.erasure.selection(**chosen))
 
 
