@@ -3,13 +3,10 @@
 `open_stack` is for commands, `open_memory` for programs that use the memory as a library.
 """
 
-import asyncio
-import os
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from pathlib import Path
-from signal import SIGABRT, SIGALRM, SIGBUS, SIGFPE, SIGILL, SIGSEGV, SIGTERM
 
 import msgspec
 import structlog
@@ -37,9 +34,8 @@ from local.bus.stream_messages import turns_stored
 from local.bus.tool_host import ToolHost
 from local.bus.vector_client import VectorClient
 from local.content_key import KeyOf
-from local.errors import FolderLockedError
-from local.home import folder_lock, is_alive, read_runtime, runtime_file
-from local.joining import join
+from local.home import runtime_file
+from local.joining import join, locked
 from local.ledger.quota import Quota
 from local.llm.choice import choose_chat_model
 from local.llm.models import ChatModel
@@ -49,21 +45,10 @@ from local.models import open_models
 from local.opening import content_keys, open_ledgers
 from local.protocol.envelope import utc_now
 from local.settings import Settings, TelemetrySettings, load_settings
-from local.supervisor import Child, supervised
+from local.supervisor import Child, vector_worker
 from local.tenancy import Parts, SharedTools, Tenancy, in_background
 from local.tools.catalog import memory_tools
-from local.vectors.config import EXIT_SOFTWARE, WorkerConfig
-
-VECTOR_WORKER = "local.agents.vector_worker"
-CRASHES = (
-    EXIT_SOFTWARE,
-    *(-number for number in (SIGSEGV, SIGBUS, SIGABRT, SIGILL, SIGFPE, SIGALRM)),
-)
-"""How a vector worker ends by a fault of Chroma's or the embedder's own; by SIGALRM if it hangs."""
-DEATH_PATIENCE = 10.0
-"""Seconds that what is left of a killed stack gets to let go of the data folder."""
-ROOM_PATIENCE = 30.0
-"""Seconds that a stack of clients gets to stop."""
+from local.vectors.config import WorkerConfig
 
 log = structlog.get_logger()
 
@@ -107,7 +92,7 @@ async def open_stack(
     """
     data_dir = settings.memory.data_dir
     async with AsyncExitStack() as resources:
-        lock = await resources.enter_async_context(_locked(data_dir, for_clients=for_clients))
+        lock = await resources.enter_async_context(locked(data_dir, for_clients=for_clients))
         await _observed(resources, settings.telemetry)
         joined = await join(resources, settings, lock)
         bus, register = joined.bus, joined.register
@@ -131,7 +116,7 @@ async def open_stack(
         config = WorkerConfig.of(
             settings, joined.url, bus.secret, log_folder, joined.credentials
         ).to_line()
-        worker = await _vector_worker(resources, memories, vectors, config, lock)
+        worker = await vector_worker(resources, memories, vectors, config, lock)
         keeper = StreamKeeper(bus, joined.server, lambda: joined.tenants)
         await resources.enter_async_context(keeper)
         backups = _backups(settings, key_of, bus, memories)
@@ -160,23 +145,6 @@ async def _observed(resources: AsyncExitStack, settings: TelemetrySettings) -> N
     """Switch traces and metrics on, as far as they are wanted, before anything is made."""
     await resources.enter_async_context(telemetry.tracing("local2", on=settings.traces))
     resources.enter_context(telemetry.metering(on=settings.metrics_port > 0))
-
-
-async def _vector_worker(
-    resources: AsyncExitStack, memories: Memories, vectors: VectorClient, config: bytes, lock: int
-) -> Child:
-    """Start the vector worker, and tell those who wait for its answers when it ends."""
-
-    def worker_lost(exit_code: int) -> None:
-        for memory in memories:
-            memory.indexer.worker_lost(crashed=exit_code in CRASHES)
-        vectors.worker_lost()
-
-    for memory in memories:
-        memory.indexer.worker_starting()
-    return await resources.enter_async_context(
-        supervised(VECTOR_WORKER, config, inherit=(lock,), ended=worker_lost)
-    )
 
 
 def _backups(settings: Settings, key_of: KeyOf, bus: Connection, memories: Memories) -> Backups:
@@ -217,40 +185,6 @@ async def _chat_model(resources: AsyncExitStack, settings: Settings) -> ChatMode
     model = await choose_chat_model(settings.generator)
     resources.push_async_callback(model.close)
     return model
-
-
-@asynccontextmanager
-async def _locked(data_dir: Path, *, for_clients: bool) -> AsyncIterator[int]:
-    """Take the folder's lock; children of a killed stack get a moment to die.
-
-    Clients go on with this stack where one was there for them only, unless this one is, too.
-    """
-    now = asyncio.get_running_loop().time
-    patience = now() + DEATH_PATIENCE
-    asked: int | None = None
-    with ExitStack() as lock:
-        while True:
-            try:
-                descriptor = lock.enter_context(folder_lock(data_dir))
-                break
-            except FolderLockedError as error:
-                if not for_clients and error.holder != asked and _asked_for_room(data_dir, error):
-                    asked, patience = error.holder, now() + ROOM_PATIENCE
-                if now() > patience or (is_alive(error.holder) and error.holder != asked):
-                    raise
-                await asyncio.sleep(0.05)
-        yield descriptor
-
-
-def _asked_for_room(data_dir: Path, error: FolderLockedError) -> bool:
-    """Whether who holds the folder is there for clients only, and was asked to end."""
-    runtime = read_runtime(data_dir)
-    if runtime is None or not runtime.for_clients or runtime.pid != error.holder:
-        return False
-    with suppress(ProcessLookupError):
-        os.kill(runtime.pid, SIGTERM)
-    log.info("stack_of_clients_ends", pid=runtime.pid)
-    return True
 
 
 @asynccontextmanager

@@ -8,8 +8,9 @@ import pytest
 from ledger.conftest import OpenLedger
 from ledgers import DAY, OWNER, fact, find, index, message, record, searching, to_index
 from local.ledger.door import Ledger
-from local.ledger.records import DERIVED_FROM, EXTRACTED_FROM, NewRecord, Rating
+from local.ledger.records import DERIVED_FROM, EXTRACTED_FROM, NewRecord
 from local.ledger.search import Place
+from local.ledger.sessions import Rating
 from local.ledger.sqlite import erasures
 from local.ledger.tasks import Task
 from local.ledger.transfer import Anonymised, Erased, Lifting, Selection, joined

@@ -14,7 +14,7 @@ import structlog
 
 from local.errors import InvalidArgumentsError, Local2Error, StorageError, VectorError
 from local.ledger.door import Ledger
-from local.ledger.records import TENANT_OWNED, checked_topic
+from local.ledger.records import TENANT_OWNED
 from local.ledger.tasks import Task
 from local.ledger.transfer import Erased, Lifting, Selection, joined
 from local.memory.recall.recaller import Recaller, RecallRequest
@@ -24,6 +24,7 @@ from local.memory.upkeep.backlog import Backlog
 from local.memory.vectors import Vectors
 from local.protocol.answers import ErasureCheck, Receipt
 from local.protocol.envelope import Caller, Sender
+from local.text.names import checked_topic
 
 REMOVED = 512
 """Vectors removed from the index in one request."""

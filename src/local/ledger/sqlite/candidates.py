@@ -13,13 +13,14 @@ import msgspec
 import numpy as np
 
 from local.ledger.entries import SPAN, SPOKEN, Candidate, Floats, Link
-from local.ledger.records import RELATION_TYPES, SHARES_ENTITY, Record, folded, stamp
+from local.ledger.records import RELATION_TYPES, SHARES_ENTITY, Record, stamp
 from local.ledger.search import Echo, Related, Search
 from local.ledger.sqlite.database import Row, SqlConnection
 from local.ledger.sqlite.rows import TenantRows, record_of
 from local.ledger.sqlite.working_sets import place_word, session_word
 from local.protocol.memories import ItemRelation
 from local.protocol.vectors import VectorHits
+from local.text.names import folded
 
 TEXT = 400
 """Characters of a beginning."""

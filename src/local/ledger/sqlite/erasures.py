@@ -13,7 +13,7 @@ from functools import partial
 
 import msgspec
 
-from local.ledger.records import NewRecord, folded, stamp
+from local.ledger.records import NewRecord, stamp
 from local.ledger.search import Place
 from local.ledger.sqlite.database import Database, Row, SqlConnection
 from local.ledger.sqlite.extraction import Sources
@@ -33,6 +33,7 @@ from local.ledger.transfer import (
 )
 from local.protocol.envelope import new_id
 from local.protocol.memories import Kind
+from local.text.names import folded
 
 TOGETHER = 2_000
 """Rows erased in one transaction, behind which everybody's saves wait."""

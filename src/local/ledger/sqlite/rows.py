@@ -17,7 +17,6 @@ from local.ledger.records import (
     Written,
     class_of,
     features_of,
-    folded,
     is_unspaced,
     principal_of,
     stamp,
@@ -29,6 +28,7 @@ from local.protocol.envelope import utc_now
 from local.protocol.memories import RetiredWhy
 from local.protocol.payloads import Json
 from local.text.features import pairs_of
+from local.text.names import folded
 
 SQL = statements()
 T = TypeVar("T")

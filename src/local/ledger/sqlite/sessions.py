@@ -9,7 +9,7 @@ from typing import TypeVar
 
 import msgspec
 
-from local.ledger.records import Record, StoredOutput, stamp
+from local.ledger.records import Record, stamp
 from local.ledger.search import Place
 from local.ledger.sessions import (
     CHARACTERS,
@@ -19,6 +19,7 @@ from local.ledger.sessions import (
     SessionOf,
     StoredMessage,
     StoredNote,
+    StoredOutput,
     StoredSession,
 )
 from local.ledger.sqlite.database import Row, SqlConnection

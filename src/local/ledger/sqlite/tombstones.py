@@ -16,7 +16,6 @@ from local.ledger.records import (
     TENANT_OWNED,
     NewRecord,
     class_of,
-    folded,
     principal_of,
     stamp,
 )
@@ -24,6 +23,7 @@ from local.ledger.sqlite.database import Row, SqlConnection
 from local.ledger.sqlite.rows import TenantRows
 from local.ledger.transfer import Lifting, Selection
 from local.protocol.portable import FeedbackLine, ItemLine, NoteLine, OutputLine
+from local.text.names import folded
 
 LEAST = 25
 """Characters of a message that is known by its text: a shorter one is said again by chance."""

@@ -8,10 +8,10 @@ from typing import Self
 import structlog
 from msgspec import Struct
 
-from local.errors import ModelError, RerankError
+from local.errors import ModelError
 from local.ledger.records import Record, class_of
 from local.llm.models import StructuredModel
-from local.memory.recall.reranker import QUERY_CHARACTERS, Circuit, RerankedDocument
+from local.memory.recall.reranker import QUERY_CHARACTERS, Circuit, RerankedDocument, RerankError
 from local.protocol.memories import Answer
 
 DOCUMENT_CHARACTERS = 600

@@ -18,10 +18,10 @@ import numpy as np
 
 from local.ledger.columns import View
 from local.ledger.entries import ECHO, EXTRACTED, UNANSWERED, Array, Flags, Positions
-from local.ledger.records import is_users
 from local.ledger.search import Echo
 from local.memory.recall.likeness import Likeness, Wording
 from local.memory.recall.query import Query
+from local.text.names import is_users
 from local.text.words import stems
 
 BEHIND = 0.01

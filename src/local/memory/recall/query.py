@@ -14,10 +14,10 @@ import structlog
 from msgspec import Meta, Struct
 
 from local.errors import InvalidArgumentsError, ModelError
-from local.ledger.records import TOPIC_RULE, checked_topic, is_topic
 from local.llm.models import StructuredModel
 from local.memory.recall.timewords import Window, find_window
 from local.text.features import FIRST_PERSON, telling
+from local.text.names import TOPIC_RULE, checked_topic, is_topic
 from local.text.words import composed, terms, words
 
 SECOND_PERSON = frozenset({"you", "your", "yours", "yourself"})

@@ -22,7 +22,6 @@ from local.ledger.records import (
     NewRecord,
     Record,
     class_of,
-    folded,
     place_of_topic,
 )
 from local.ledger.tasks import Task, TaskKind
@@ -33,6 +32,7 @@ from local.memory.scopes import may_retire
 from local.memory.upkeep.backlog import Job
 from local.protocol.envelope import content_id
 from local.protocol.memories import Owning
+from local.text.names import folded
 from local.text.words import stems, words
 
 Verdict = Literal["unrelated", "duplicate", "enriches", "supersedes", "outdated", "contradicts"]
