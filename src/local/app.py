@@ -35,7 +35,7 @@ from local.bus.tool_host import ToolHost
 from local.bus.vector_client import VectorClient
 from local.home import runtime_file
 from local.joining import Joined, join, locked
-from local.ledger.quota import Quota
+from local.ledger.records import Quota
 from local.llm.choice import choose_chat_model, open_structured_model
 from local.llm.models import ChatModel, StructuredModel
 from local.logs import logging_to

@@ -14,8 +14,7 @@ from local.bus.connection import BusMessage, Connection
 from local.bus.participant import Participant
 from local.bus.streams import count_letters, count_turns
 from local.errors import BusError, IndexDamagedError, StorageError, VectorError
-from local.ledger.records import Counts
-from local.ledger.tasks import TaskCounts, TaskKind
+from local.ledger.records import Counts, TaskCounts, TaskKind
 from local.memory.tenant import Memories, Memory
 from local.protocol import subjects
 from local.protocol.answers import ConsolidationStatus

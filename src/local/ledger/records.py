@@ -1,12 +1,14 @@
-"""What the ledger holds: kinds of records, their Structs and ids, the rule for topic keys."""
+"""What the ledger holds: kinds of records, their Structs and ids, and the tasks that they bring.
 
-from datetime import datetime
-from typing import TypeVar, get_args
+A task is what has yet to be done with a record after its write was acknowledged.
+"""
+
+from datetime import datetime, timedelta
+from typing import Final, Literal, TypeVar, get_args
 
 import msgspec
 
 from local.errors import InvalidArgumentsError
-from local.ledger.tasks import TaskKind
 from local.protocol.memories import (
     Durability,
     Kind,
@@ -22,6 +24,15 @@ from local.text.features import Features, features
 from local.text.names import is_users
 from local.text.words import RUN
 
+TaskKind = Literal["index", "unindex", "embed", "extract", "judge"]
+"""`index`: put a record's vector into the index; `unindex`: take it out. `embed`: put its vector of
+another embedder into the index that is filled to take the place of that one. `extract`: read a
+message for facts. `judge`: compare a fact with older ones that it may contradict."""
+OF_ACTIVE: Final = tuple(kind for kind in get_args(TaskKind) if kind != "unindex")
+"""What is not to be done any more with a record that is superseded."""
+
+LAST_RETRY = timedelta(seconds=100)
+"""The longest that a task which has failed waits for another attempt."""
 DERIVED_FROM = "derived_from"
 """How an answer bears on the records that it rests on, and an extracted fact on its messages."""
 SHARES_ENTITY = "shares_entity"
@@ -44,7 +55,6 @@ LONG = 20_000
 """Characters whose features take 5 ms."""
 TENANT_OWNED = ""
 """Owner of what belongs to the whole tenant, and of what a caller without a user writes."""
-
 
 R = TypeVar("R", bound="NewRecord")
 
@@ -216,6 +226,42 @@ class Counts(msgspec.Struct, frozen=True, kw_only=True):
     records: int
     indexed: int
     waiting: int
+
+
+class Task(msgspec.Struct, frozen=True, kw_only=True):
+    """One thing to do with one record. `attempts` counts how often it has failed by itself."""
+
+    kind: TaskKind
+    row: int
+    """The record's."""
+    id: str
+    """The record's, for people."""
+    attempts: int = 0
+
+
+class TaskCounts(msgspec.Struct, frozen=True, kw_only=True):
+    """The tasks of one kind: those that wait, also for another attempt, and those set aside.
+
+    `errors` are the first different reasons why tasks were set aside.
+    """
+
+    kind: TaskKind
+    waiting: int
+    aside: int
+    errors: tuple[str, ...] = ()
+
+
+class Quota(msgspec.Struct, frozen=True, kw_only=True):
+    """What one tenant may store: records that are not erased, and bytes; 0: any.
+
+    Bytes are those of texts, notes, outputs and items.
+    """
+
+    records: int = 0
+    bytes: int = 0
+
+
+UNLIMITED = Quota()
 
 
 def place_of_topic(topic: str, user: str | None) -> tuple[Owning, str]:

@@ -14,8 +14,7 @@ import structlog
 
 from local.errors import InvalidArgumentsError, Local2Error, StorageError, VectorError
 from local.ledger.door import Ledger
-from local.ledger.records import TENANT_OWNED
-from local.ledger.tasks import Task
+from local.ledger.records import TENANT_OWNED, Task
 from local.ledger.transfer import Erased, Lifting, Selection, joined
 from local.memory.recall.recaller import Recaller, RecallRequest
 from local.memory.recall.statements import forget_texts

@@ -14,8 +14,7 @@ import structlog
 
 from local.content_key import ContentKey
 from local.errors import StorageError
-from local.ledger.quota import UNLIMITED, Quota
-from local.ledger.records import Counts
+from local.ledger.records import UNLIMITED, Counts, Quota
 from local.ledger.sqlite.audit import Audit
 from local.ledger.sqlite.backlog import TaskQueue
 from local.ledger.sqlite.conversations import Conversations

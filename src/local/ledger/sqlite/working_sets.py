@@ -18,14 +18,13 @@ from collections.abc import Callable, Hashable, Iterable
 from functools import partial
 from weakref import WeakKeyDictionary
 
-import msgspec
 import numpy as np
 
 from local.ledger.columns import Columns
 from local.ledger.entries import Candidate, Positions
 from local.ledger.search import Place, Search
 from local.ledger.sqlite.database import Database, SqlConnection, data_version
-from local.ledger.sqlite.rows import TenantRows
+from local.ledger.sqlite.rows import TenantRows, as_json
 
 RECORDS = 120_000
 """Records of memories that are searched whole, at about 2 KB each."""
@@ -220,7 +219,7 @@ class WorkingSets:
 
     def _count(self, places: Places, connection: SqlConnection) -> int:
         (count,) = self._rows.execute(
-            connection, "count_in", places=_json(places), limit=MOST + 1
+            connection, "count_in", places=as_json(places), limit=MOST + 1
         ).fetchone()
         return int(count)
 
@@ -259,7 +258,3 @@ class _WorkingSet:
             whole = whole and len(changed) < PAGE
         self._version = version if whole else 0
         return whole
-
-
-def _json(places: Places) -> str:
-    return msgspec.json.encode(places).decode()

@@ -21,10 +21,11 @@ from local.ledger.records import (
     TENANT_OWNED,
     NewRecord,
     Record,
+    Task,
+    TaskKind,
     class_of,
     place_of_topic,
 )
-from local.ledger.tasks import Task, TaskKind
 from local.ledger.upkeep import Bearing, ExtractedFact, MessageGroup
 from local.memory.changes import Changes
 from local.memory.extraction.items import Extractor, Item, Passage, Said

@@ -13,9 +13,8 @@ from msgspec import Struct
 
 from local.errors import ModelRefusedError, VectorError
 from local.ledger.door import Ledger
-from local.ledger.records import Record
+from local.ledger.records import Record, Task
 from local.ledger.search import Place, Search
-from local.ledger.tasks import Task
 from local.llm.models import StructuredModel
 from local.memory.changes import Changes
 from local.memory.recall.query import analyse
