@@ -33,6 +33,7 @@ from local.bus.participant import Participant
 from local.bus.stream_messages import turns_stored
 from local.bus.tool_host import ToolHost
 from local.bus.vector_client import VectorClient
+from local.config_files import load_settings
 from local.home import runtime_file
 from local.joining import Joined, join, locked
 from local.ledger.records import Quota
@@ -50,7 +51,7 @@ from local.memory.tenant import Memories, Models
 from local.memory.upkeep.supersession import Judge
 from local.opening import Ledgers, content_keys, open_ledgers
 from local.protocol.envelope import utc_now
-from local.settings import MemorySettings, Settings, TelemetrySettings, load_settings
+from local.settings import MemorySettings, Settings, TelemetrySettings
 from local.supervisor import Child, vector_worker
 from local.tenancy import Parts, SharedTools, Tenancy, in_background
 from local.tools.catalog import memory_tools

@@ -16,9 +16,10 @@ from typing import TYPE_CHECKING, NamedTuple, Self
 
 import msgspec
 
+from local.config_files import load_settings
 from local.errors import Local2Error
 from local.protocol.envelope import content_id
-from local.settings import Settings, load_settings
+from local.settings import Settings
 
 if TYPE_CHECKING:  # without accounts nobody needs it, and it takes long to import
     from local.tenants.credentials import Credentials
