@@ -49,7 +49,7 @@ from local.memory.recall.recaller import RecallModels
 from local.memory.recall.reranker import HttpReranker, Reranker
 from local.memory.tenant import Memories, Models
 from local.memory.upkeep.supersession import Judge
-from local.opening import Ledgers, content_keys, open_ledgers
+from local.opening import content_keys, open_ledgers
 from local.protocol.envelope import utc_now
 from local.settings import MemorySettings, Settings, TelemetrySettings
 from local.supervisor import Child, vector_worker
@@ -103,14 +103,8 @@ async def open_stack(
         await _observed(resources, settings.telemetry)
         joined = await join(resources, settings, lock)
         bus, register = joined.bus, joined.register
-        ledgers = await _ledgers(resources, settings, joined)
-        parts = Parts(
-            joined=joined,
-            settings=settings,
-            ledgers=ledgers,
-            vectors=VectorClient(bus, search_timeout=settings.memory.vector_timeout),
-            chat=await _chat_model(resources, settings) if with_generator else None,
-            models=await open_models(resources, settings) if with_models else Models(),
+        parts = await _parts(
+            resources, joined, settings, with_generator=with_generator, with_models=with_models
         )
         memories = Memories(roles=register.directory.roles if register else None)
         tenancy = Tenancy(parts, memories)
@@ -182,14 +176,27 @@ async def _observed(resources: AsyncExitStack, settings: TelemetrySettings) -> N
     resources.enter_context(telemetry.metering(on=settings.metrics_port > 0))
 
 
-async def _ledgers(resources: AsyncExitStack, settings: Settings, joined: Joined) -> Ledgers:
-    """The ledgers of all tenants, ready to be opened."""
-    limits = settings.limits
-    quota = Quota(records=limits.tenant_records, bytes=limits.tenant_bytes)
+async def _parts(
+    resources: AsyncExitStack,
+    joined: Joined,
+    settings: Settings,
+    *,
+    with_generator: bool,
+    with_models: bool,
+) -> Parts:
+    """What all tenants share: their ledgers, the index, the models."""
+    quota = Quota(records=settings.limits.tenant_records, bytes=settings.limits.tenant_bytes)
     opened = open_ledgers(settings.memory, content_keys(settings), quota)
     ledgers = await resources.enter_async_context(opened)
     await ledgers.prepare(joined.tenants)
-    return ledgers
+    return Parts(
+        joined=joined,
+        settings=settings,
+        ledgers=ledgers,
+        vectors=VectorClient(joined.bus, search_timeout=settings.memory.vector_timeout),
+        chat=await _chat_model(resources, settings) if with_generator else None,
+        models=await open_models(resources, settings) if with_models else Models(),
+    )
 
 
 async def _serve(

@@ -146,17 +146,7 @@ async def ask_tool(  # noqa: PLR0913 - one keyword a field of the envelope
         BusError: It cannot be asked.
         RequestError: It was not asked, because the arguments cannot be sent.
     """
-    request: Envelope[Any] = seal(
-        ToolRequest(args=args),
-        type="request",
-        source=caller.agent or "client",
-        user=caller.user,
-        session_id=caller.session_id,
-        query_id=query_id,
-        deadline_utc=utc_now() + timedelta(seconds=timeout),
-    )
-    # Some tools answer with the id of the request as correlation_id, others copy the field.
-    request = msgspec.structs.replace(request, correlation_id=request.id)
+    request = _request(args, caller, query_id, timeout)
     try:
         async with hearing(bus, tool, request.id, on_progress):
             return await bus.tool_results.ask(tool, request, timeout, bearer(caller.token))
@@ -168,6 +158,22 @@ async def ask_tool(  # noqa: PLR0913 - one keyword a field of the envelope
     except BusTimeoutError as error:
         message = f"The tool {quoted(tool)} did not answer within {timeout:g} s."
         raise BusTimeoutError(message, remedy=error.remedy) from error
+
+
+def _request(
+    args: Json, caller: Sender, query_id: str | None, seconds: float
+) -> Envelope[ToolRequest[Json]]:
+    request = seal(
+        ToolRequest(args=args),
+        type="request",
+        source=caller.agent or "client",
+        user=caller.user,
+        session_id=caller.session_id,
+        query_id=query_id,
+        deadline_utc=utc_now() + timedelta(seconds=seconds),
+    )
+    # Some tools answer with the id of the request as correlation_id, others copy the field.
+    return msgspec.structs.replace(request, correlation_id=request.id)
 
 
 def _unknown(tool: str) -> UnknownToolError:
