@@ -50,6 +50,8 @@ once, or within `tool_host.ASKED_TOGETHER`."""
 SETTLED_AFTER = 2.0
 """Seconds to wait for announcements at most, since new tools may go on coming."""
 
+log = structlog.get_logger()
+
 
 @asynccontextmanager
 async def hearing(
@@ -86,9 +88,6 @@ async def take_back(bus: Connection, tool: str, request: Envelope[Any], caller: 
     with suppress(Local2Error):
         subject = subjects.tool_cancel(tool)
         await bus.publish(subject, encode(cancel), headers=bearer(caller.token))
-
-
-log = structlog.get_logger()
 
 
 async def call_tool(  # noqa: PLR0913 - one keyword a field of the envelope

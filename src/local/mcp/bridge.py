@@ -36,7 +36,7 @@ STARTING = 45.0
 """Seconds that a call waits for the stack: clients give a server a minute."""
 RETRY = 0.5
 """Seconds between two attempts to reach it."""
-DEFAULT = frozenset(
+DEFAULT_TOOLS = frozenset(
     {
         "add_document",
         "load_session",
@@ -174,7 +174,7 @@ Profile = Callable[[ToolSchema], bool]
 
 
 def _default(tool: ToolSchema) -> bool:
-    return tool.name in DEFAULT if tool.reads_memory else tool.for_models
+    return tool.name in DEFAULT_TOOLS if tool.reads_memory else tool.for_models
 
 
 def _full(_: ToolSchema) -> bool:

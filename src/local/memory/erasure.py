@@ -38,6 +38,9 @@ LOOKS, PAUSE = 30, 0.1
 SEARCHED = 200
 """Characters of a sample that are searched for."""
 ON_THE_BUS = "turns and dead letters"
+AGAIN = "Ask for the same again: nothing is erased twice."
+INDEX_LATER = "They leave the index as soon as its worker is there."
+STREAM_LATER = "Turns wait to be stored; what is erased leaves their file with them. Ask again."
 
 log = structlog.get_logger()
 
@@ -243,11 +246,6 @@ class Erasure:
     async def _scrubbed(self) -> int:
         await self._ledger.erasures.scrub()
         return 0
-
-
-AGAIN = "Ask for the same again: nothing is erased twice."
-INDEX_LATER = "They leave the index as soon as its worker is there."
-STREAM_LATER = "Turns wait to be stored; what is erased leaves their file with them. Ask again."
 
 
 def _receipt(how: Lifting, counts: Counter[str], checks: list[ErasureCheck] | None) -> Receipt:

@@ -31,6 +31,8 @@ holds, and else the one said last. Answer briefly, in the language of the \
 question, and give the numbers of the items that your answer rests on. If the items do not answer \
 the question, give an empty answer and no numbers."""
 
+log = structlog.get_logger()
+
 
 class _Memory(Struct, frozen=True, kw_only=True):
     number: int
@@ -94,9 +96,6 @@ def _in_its_order(numbers: Sequence[int], count: int) -> list[RerankedDocument]:
         raise RerankError("The reranking model's answer names none of the memories.")
     left_out = sorted(set(range(count)).difference(chosen))
     return [RerankedDocument(position, None) for position in chosen + left_out]
-
-
-log = structlog.get_logger()
 
 
 class SynthesisItem(Struct, frozen=True, kw_only=True):

@@ -254,7 +254,7 @@ def _led(view: View, like: Likeness, hit: Flags) -> Choice[tuple[Flags, Array]]:
             for position in view.positions(rows):
                 led[int(stated), position] = max(led[int(stated), position], leading[row])
     lifted = np.array([[RELATED], [STATED]]) * np.maximum(led - like.own, 0.0)
-    return led.any(axis=0), lifted.max(axis=0)
+    return np.asarray(led.any(axis=0)), lifted.max(axis=0)
 
 
 def _in_window(query: Query, times: Array) -> Array:

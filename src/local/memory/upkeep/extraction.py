@@ -46,6 +46,8 @@ DENIALS = frozenset({"not", "no", "never", "don", "doesn", "didn", "isn", "aren"
 TOGETHER = 64
 """Messages read together: some 10 ms by rules."""
 
+log = structlog.get_logger()
+
 
 class Comparison(msgspec.Struct, frozen=True, kw_only=True):
     known: NewRecord
@@ -95,9 +97,6 @@ def _says(one: NewRecord, other: NewRecord) -> bool:
     if DENIALS.isdisjoint(said) != DENIALS.isdisjoint(asked):
         return False
     return f" {' '.join(stems(asked))} " in f" {' '.join(stems(said))} "
-
-
-log = structlog.get_logger()
 
 
 class Extraction(Job):

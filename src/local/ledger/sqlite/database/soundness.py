@@ -42,6 +42,8 @@ CREATE TABLE IF NOT EXISTS tally (commits INTEGER NOT NULL);
 INSERT INTO tally SELECT 0 WHERE NOT EXISTS (SELECT * FROM tally);
 """
 
+log = structlog.get_logger()
+
 
 def as_storage_error(error: Exception, path: Path | None = None) -> Exception:
     """The error as people read it; one of local2's own stays as it is."""
@@ -97,9 +99,6 @@ def damages(connection: sqlite3.Connection) -> list[str]:
 def _problems(connection: sqlite3.Connection, check: str, most: int) -> list[str]:
     found = [str(row[0]) for row in connection.execute(f"PRAGMA {check}({most})")]
     return [] if found == ["ok"] else [" ".join(problem.split()) for problem in found]
-
-
-log = structlog.get_logger()
 
 
 class Count(NamedTuple):
