@@ -11,7 +11,7 @@ from local.cli.answers import NAME, shown_time
 from local.cli.output import FAILED, Output, run_async, shown
 from local.client import Connection
 from local.client.access import connected
-from local.client.maintenance import drop_letter, letter_at, publish_again
+from local.client.maintenance import all_letters, drop_letter, letter_at, publish_again
 from local.errors import InvalidArgumentsError, RequestError
 from local.protocol.maintenance import StoredLetter
 from local.settings import Settings

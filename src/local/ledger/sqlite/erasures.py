@@ -14,7 +14,7 @@ from local.ledger.records import OF_ACTIVE, NewRecord, stamp
 from local.ledger.sqlite.database import Database, Row, SqlConnection
 from local.ledger.sqlite.extraction import Sources
 from local.ledger.sqlite.rows import Cause, RecordRows, TenantRows, as_json
-from local.ledger.sqlite.tombstones import Chosen, Tombstones
+from local.ledger.sqlite.tombstones import Selections, Tombstones
 from local.ledger.transfer import (
     SAMPLES,
     Anonymised,
@@ -57,11 +57,11 @@ class Erasures:
         self._tombstones = tombstones
         self._held = held
         self._sources = Sources(rows, records)
-        self._chosen = Chosen(rows)
+        self._selections = Selections(rows)
 
     async def select(self, selection: Selection) -> Selected:
         """What an owner's selection comes to: turns whole, with all that rests on nothing else."""
-        return await self._rows.read(partial(self._chosen.of, selection))
+        return await self._rows.read(partial(self._selections.of, selection))
 
     async def erase(
         self, selection: Selection, rows: Sequence[int], how: Lifting

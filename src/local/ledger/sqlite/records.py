@@ -18,7 +18,7 @@ from local.text.names import folded
 
 TOGETHER = 1_000
 """Records of one transaction, where there are many; it takes about a fifth of a second."""
-LARGEST = 4_096
+LARGEST_HELD = 4_096
 """Characters of a fact that is held."""
 
 
@@ -174,7 +174,7 @@ class RecentTopics:
         return record
 
     def keep(self, record: Record) -> None:
-        if len(record.content) > LARGEST:
+        if len(record.content) > LARGEST_HELD:
             return
         self._records[_key(record)] = record
         self._use(_key(record))

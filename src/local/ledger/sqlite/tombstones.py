@@ -46,8 +46,8 @@ LEAST = 25
 ON_PURPOSE = frozenset({"asserted", "document"})
 
 
-class Chosen:
-    """What a selection comes to: turns whole, with all that rests on nothing else."""
+class Selections:
+    """What each comes to: turns whole, with all that rests on nothing else."""
 
     def __init__(self, rows: TenantRows) -> None:
         self._rows = rows

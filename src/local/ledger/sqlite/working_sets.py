@@ -26,13 +26,13 @@ from local.ledger.search import Place, Search
 from local.ledger.sqlite.database import Database, SqlConnection, data_version
 from local.ledger.sqlite.rows import TenantRows, as_json
 
-RECORDS = 120_000
+HELD_RECORDS = 120_000
 """Records of memories that are searched whole, at about 2 KB each."""
-ROWS = 2_000_000
+HELD_ROWS = 2_000_000
 """Rows of places, 8 bytes each."""
-TOPICS = 4_096
+HELD_TOPICS = 4_096
 """Facts asked for lately: 16 MB of those that fit."""
-WORDS = 50_000
+HELD_WORDS = 50_000
 """Words, each with how many records have it."""
 FEW = 5_000
 """New rows that are read with the table; more are found faster with the index."""
@@ -41,6 +41,9 @@ MOST = 12_000
 PAGE = 500
 """Records read at a time, so that nobody else's read waits long."""
 OUTDATED = 0.25
+"""The share of changed records from which a memory is read anew."""
+
+Places = tuple[str, ...]
 
 
 class Budget:
@@ -74,10 +77,10 @@ class Held:
     """The budgets of one file."""
 
     def __init__(self) -> None:
-        self.records = Budget(RECORDS)
-        self.rows = Budget(ROWS)
-        self.topics = Budget(TOPICS)
-        self.words = Budget(WORDS)
+        self.records = Budget(HELD_RECORDS)
+        self.rows = Budget(HELD_ROWS)
+        self.topics = Budget(HELD_TOPICS)
+        self.words = Budget(HELD_WORDS)
 
 
 _OF: WeakKeyDictionary[Database, Held] = WeakKeyDictionary()
@@ -158,9 +161,6 @@ def _common(ordered: "array[int]", rows: Positions) -> int:
     own = np.frombuffer(ordered, np.int64)
     found = np.minimum(np.searchsorted(own, rows), len(own) - 1)
     return int((own[found] == rows).sum())
-
-
-Places = tuple[str, ...]
 
 
 class WorkingSets:
