@@ -53,43 +53,6 @@ SETTLED_AFTER = 2.0
 log = structlog.get_logger()
 
 
-@asynccontextmanager
-async def hearing(
-    bus: Connection, tool: str, request_id: str, on_progress: OnProgress | None
-) -> AsyncIterator[None]:
-    """Hear how far a call is, in the order in which the tool says it; with None, nothing."""
-    if on_progress is None:
-        yield
-        return
-
-    async def receive(message: BusMessage) -> None:
-        with suppress(RequestError):
-            said = decode(message.data, ToolProgress)
-            if said.correlation_id == request_id:
-                await on_progress(said.payload)
-
-    subscription = await bus.subscribe(subjects.tool_progress(tool), receive, limit=1)
-    try:
-        yield
-    finally:
-        await subscription.stop(grace=1.0)
-
-
-async def take_back(bus: Connection, tool: str, request: Envelope[Any], caller: Sender) -> None:
-    """Say that the answer is not wanted any more; nobody replies to it."""
-    cancel = seal(
-        Empty(),
-        type="cancel",
-        source=request.source,
-        user=request.user,
-        session_id=request.session_id,
-        correlation_id=request.id,
-    )
-    with suppress(Local2Error):
-        subject = subjects.tool_cancel(tool)
-        await bus.publish(subject, encode(cancel), headers=bearer(caller.token))
-
-
 async def call_tool(  # noqa: PLR0913 - one keyword a field of the envelope
     bus: Connection,
     tool: str,
@@ -157,6 +120,43 @@ async def ask_tool(  # noqa: PLR0913 - one keyword a field of the envelope
     except BusTimeoutError as error:
         message = f"The tool {quoted(tool)} did not answer within {timeout:g} s."
         raise BusTimeoutError(message, remedy=error.remedy) from error
+
+
+@asynccontextmanager
+async def hearing(
+    bus: Connection, tool: str, request_id: str, on_progress: OnProgress | None
+) -> AsyncIterator[None]:
+    """Hear how far a call is, in the order in which the tool says it; with None, nothing."""
+    if on_progress is None:
+        yield
+        return
+
+    async def receive(message: BusMessage) -> None:
+        with suppress(RequestError):
+            said = decode(message.data, ToolProgress)
+            if said.correlation_id == request_id:
+                await on_progress(said.payload)
+
+    subscription = await bus.subscribe(subjects.tool_progress(tool), receive, limit=1)
+    try:
+        yield
+    finally:
+        await subscription.stop(grace=1.0)
+
+
+async def take_back(bus: Connection, tool: str, request: Envelope[Any], caller: Sender) -> None:
+    """Say that the answer is not wanted any more; nobody replies to it."""
+    cancel = seal(
+        Empty(),
+        type="cancel",
+        source=request.source,
+        user=request.user,
+        session_id=request.session_id,
+        correlation_id=request.id,
+    )
+    with suppress(Local2Error):
+        subject = subjects.tool_cancel(tool)
+        await bus.publish(subject, encode(cancel), headers=bearer(caller.token))
 
 
 def _request(

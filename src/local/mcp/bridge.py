@@ -54,6 +54,8 @@ DEFAULT_TOOLS = frozenset(
 )
 """Of the memory's own. What erases is not among them: a text that a model reads could ask for it,
 and nothing brings it back."""
+Ask = Callable[[str, Json], Awaitable[ToolResult]]
+"""A tool and its arguments, for somebody."""
 
 log = structlog.get_logger()
 
@@ -207,10 +209,6 @@ def profile_of(chosen: Sequence[str]) -> Profile:
 
 def _named(names: Collection[str]) -> Profile:
     return lambda tool: tool.name in names
-
-
-Ask = Callable[[str, Json], Awaitable[ToolResult]]
-"""A tool and its arguments, for somebody."""
 
 
 class Bridge:
