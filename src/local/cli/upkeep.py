@@ -46,8 +46,6 @@ if TYPE_CHECKING:
     from local.examination.result import Verdict
 
 MARKS: "dict[Verdict, str]" = {"ok": "[green]✓[/]", "note": "[yellow]•[/]", "broken": "[red]✗[/]"}
-
-
 POLL = 0.5
 """Seconds between two looks at the status: a progress bar moves, and a status counts all that waits
 (50 ms of 200,000), which the indexing of it would feel five times a second."""
