@@ -17,7 +17,7 @@ from nats.aio.client import Client
 
 from local.bus.identity import AUTHORIZATION, Claimed, Identity, bearer
 from local.bus.nats_client import RefusedError, close_client, open_client
-from local.bus.receiving import BusMessage, Fanout, Handler, Headers, Subscription, ToolResults
+from local.bus.receiving import BusMessage, Fanouts, Handler, Headers, Subscription, ToolResults
 from local.errors import (
     BusError,
     BusTimeoutError,
@@ -65,7 +65,7 @@ class Connection:
         self.identity = identity
         self.by_tenant = by_tenant
         self.tool_results = ToolResults(self)
-        self._fanouts: dict[str, Fanout] = {}
+        self._fanouts = Fanouts(client)
         self._token = bearer(token)
         self._request_timeout = request_timeout
 
@@ -155,27 +155,13 @@ class Connection:
             subject = self.received_on(subject, tenant)
         try:
             if of_each:
-                await self._join(subject, subscription)
+                await self._fanouts.join(subject, subscription)
             else:
                 source = await self.client.subscribe(subject, queue=queue, cb=subscription.dispatch)
                 subscription.attach(source)
         except nats.errors.Error as error:
             raise BusError(f"Cannot subscribe to {subject}: {error}.") from error
         return subscription
-
-    async def _join(self, subject: str, subscription: Subscription) -> None:
-        """Receive with the others of this connection, and from the server if it is the first."""
-        fanout = self._fanouts.get(subject)
-        if fanout is not None and not fanout.is_left:
-            fanout.join(subscription)
-            return
-        fanout = self._fanouts[subject] = Fanout()
-        fanout.join(subscription)
-        try:
-            fanout.source = await self.client.subscribe(subject, cb=fanout.dispatch)
-        except BaseException:
-            del self._fanouts[subject]
-            raise
 
     async def flush(self) -> None:
         """Return when the server has received everything sent so far.

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple, Protocol
 import msgspec
 import nats.errors
 import structlog
+from nats.aio.client import Client
 from nats.aio.msg import Msg
 from nats.aio.subscription import Subscription as NatsSubscription
 
@@ -147,6 +148,28 @@ class Fanout:
     async def dispatch(self, message: Msg) -> None:
         for receiver in tuple(self._receivers):
             await receiver.dispatch(message)
+
+
+class Fanouts:
+    """Those of one connection, by their subjects."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self._there: dict[str, Fanout] = {}
+
+    async def join(self, subject: str, receiver: Subscription) -> None:
+        """Receive with the others, and from the server if it is the first."""
+        fanout = self._there.get(subject)
+        if fanout is not None and not fanout.is_left:
+            fanout.join(receiver)
+            return
+        fanout = self._there[subject] = Fanout()
+        fanout.join(receiver)
+        try:
+            fanout.source = await self._client.subscribe(subject, cb=fanout.dispatch)
+        except BaseException:
+            del self._there[subject]
+            raise
 
 
 class Bus(Protocol):
