@@ -42,8 +42,9 @@ async def worker_in_this_process(
     stop = asyncio.Event()
     with patch.object(workers, "_stop_event", lambda: stop):
         working = asyncio.create_task(workers.work(WorkerConfig.from_line(config.decode())))
-        try:
-            yield Child(module, config, inherit=inherit, ended=ended)
-        finally:
-            stop.set()
-            await working
+        await asyncio.sleep(0)  # it asks for the event at once
+    try:
+        yield Child(module, config, inherit=inherit, ended=ended)
+    finally:
+        stop.set()
+        await working
