@@ -7,18 +7,16 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, chdir, contextmanager
+from contextlib import chdir, contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
-from unittest.mock import patch
 
 from anyio.from_thread import start_blocking_portal
 from typer.testing import CliRunner
 
-from local.app import open_stack
 from local.cli import app
 from local.settings import Settings
-from workers import worker_in_this_process
+from workers import stack_with_worker_here
 
 ROOT = Path(__file__).parents[1]
 COMMAND = [sys.executable, "-c", "from local.cli import main; main()"]
@@ -97,11 +95,10 @@ class Served(NamedTuple):
 @contextmanager
 def served(settings: Settings) -> Iterator[Served]:
     """A stack in a thread of this process, which spares the imports of two."""
-    with ExitStack() as resources:
-        portal = resources.enter_context(start_blocking_portal())
-        with patch("local.app.supervised", worker_in_this_process):
-            opening = portal.wrap_async_context_manager(open_stack(settings))
-            stack = resources.enter_context(opening)
+    with (
+        start_blocking_portal() as portal,
+        portal.wrap_async_context_manager(stack_with_worker_here(settings)) as stack,
+    ):
         yield Served(settings.memory.data_dir.parent, stack.url)
 
 

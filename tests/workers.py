@@ -2,13 +2,16 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from unittest.mock import patch
 
+from local import app
 from local.agents import vector_worker as workers
 from local.agents.vector_worker import VectorWorker
+from local.app import Stack, open_stack
 from local.bus.connection import Connection
+from local.settings import Settings
 from local.supervisor import Child
 from local.vectors.config import WorkerConfig
 from local.vectors.embedder import Embedder
@@ -28,6 +31,18 @@ async def vector_worker(
                 yield store
         finally:
             store.close()
+
+
+@asynccontextmanager
+async def stack_with_worker_here(
+    settings: Settings, *, log_folder: Path | None = None
+) -> AsyncIterator[Stack]:
+    """A stack that is shared by many tests, with its vector worker in this process."""
+    async with AsyncExitStack() as resources:
+        with patch.object(app, "supervised", worker_in_this_process):
+            opening = open_stack(settings, log_folder=log_folder)
+            stack = await resources.enter_async_context(opening)
+        yield stack
 
 
 @asynccontextmanager

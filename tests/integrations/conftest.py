@@ -1,15 +1,14 @@
-"""Items served by a memory in this process; and a stack in one of its own, for adapters that wait.
+"""Items served by a memory in this process; and a stack in a thread of it, for adapters that wait.
 
 On the stack every test is a user of its own.
 """
 
-import signal
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
 
-from commands import Running
+from commands import served
 from factories import ConnectBus
 from local.agents.services import ItemKeeper
 from local.bus.connection import Connection
@@ -18,6 +17,7 @@ from local.integrations import langgraph_checkpoint, langgraph_store
 from local.integrations.langgraph import LocalSaver, LocalStore
 from local.memory.tenant import Memories, Memory
 from local.protocol.envelope import Sender, new_id
+from stacks import settings_in
 
 ADA = Sender(user="ada", agent="langgraph")
 
@@ -46,12 +46,8 @@ async def saver(client: Connection) -> LocalSaver:
 @pytest.fixture(scope="session")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """The folder of a stack that runs."""
-    folder = tmp_path_factory.mktemp("home")
-    running = Running(folder, LOCAL2_MEMORY__EMBEDDER="minilm")
-    try:
-        yield folder
-    finally:
-        running.stop(signal.SIGTERM)
+    with served(settings_in(tmp_path_factory.mktemp("home"))) as stack:
+        yield stack.folder
 
 
 @pytest.fixture
