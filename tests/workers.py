@@ -6,7 +6,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from unittest.mock import patch
 
-from local import app
+from local import supervisor
 from local.agents import vector_worker as workers
 from local.agents.vector_worker import VectorWorker
 from local.app import Stack, open_stack
@@ -39,7 +39,7 @@ async def stack_with_worker_here(
 ) -> AsyncIterator[Stack]:
     """A stack that is shared by many tests, with its vector worker in this process."""
     async with AsyncExitStack() as resources:
-        with patch.object(app, "supervised", worker_in_this_process):
+        with patch.object(supervisor, "supervised", worker_in_this_process):
             opening = open_stack(settings, log_folder=log_folder)
             stack = await resources.enter_async_context(opening)
         yield stack
