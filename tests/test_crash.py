@@ -20,7 +20,7 @@ from stack_process import stack_process
 from stacks import CALLER, in_step, save, say, search, settings_in, status
 from waiting import eventually
 
-STACK_KILLS = 2
+STACK_KILLS = 3
 WORKER_KILLS = 2
 """More of them: `benchmarks/kills.py` and `kill_worker.py`."""
 WRITERS = 8
