@@ -18,6 +18,7 @@ from nats.aio.msg import Msg
 
 from local import telemetry
 from local.bus.receiving import BusMessage, Handler
+from local.errors import BusError, ForbiddenError, StackNotRunningError
 from local.tenants.credentials import Credentials
 
 if TYPE_CHECKING:
@@ -262,3 +263,18 @@ async def close_client(client: Client) -> None:
             # The server stopped first. A closed transport raises RuntimeError (uvloop) or TypeError
             # (asyncio of Python 3.13) when the client writes what it has not sent yet.
             log.warning("bus_not_drained", error=repr(error))
+
+
+def not_connected(url: str, error: Exception) -> BusError | ForbiddenError:
+    """What to say where `open_client` failed; the address is without a password."""
+    if isinstance(error, RefusedError):
+        return ForbiddenError(
+            f"The NATS server at {url} refuses to be connected to: {error}.",
+            remedy="Say who you are with `--tenant NAME`, or name a file of credentials in "
+            "LOCAL2_BUS__CREDENTIALS; `local2 tenants list` shows who may connect.",
+        )
+    return StackNotRunningError(
+        f"No NATS server answers at {url}.",
+        remedy="Start the stack with `local2 up`, or correct `url` in config/bus.yaml. "
+        "It holds the user and the password, too, if the server asks for them.",
+    )
