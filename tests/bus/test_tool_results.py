@@ -78,7 +78,6 @@ async def test_calls_at_once_get_each_its_own_result(bus: Connection, serve: Ser
     assert [result.content for result in results] == ["Berlin", "Oslo", "Rome"]
 
 
-@pytest.mark.parametrize("where", ["envelope", "payload"])
 async def test_calls_at_once_share_one_subscription(bus: Connection, serve: Serve) -> None:
     """With one each, every result would come to every call."""
     asked: list[dict[str, Any]] = []
@@ -100,6 +99,7 @@ async def test_calls_at_once_share_one_subscription(bus: Connection, serve: Serv
     assert subscriptions(bus) == set()
 
 
+@pytest.mark.parametrize("where", ["envelope", "payload"])
 async def test_a_result_without_correlation_id_is_taken_by_its_session_and_query(
     bus: Connection, serve: Serve, where: str
 ) -> None:

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from test_opening import initialize
 
 from mcp_clients import command
-from test_opening import initialize
 
 Ask = Callable[[str], Awaitable[dict[str, Any]]]
 

@@ -30,7 +30,7 @@ Config = Annotated[
 Tenant = Annotated[str | None, typer.Option(help="Ask as this tenant, of a stack with accounts.")]
 
 
-def _print_version(asked: bool) -> None:  # noqa: FBT001 - as typer calls it
+def _print_version(asked: bool) -> None:
     if asked:
         typer.echo(f"local2 {__version__}")
         raise typer.Exit

@@ -14,7 +14,6 @@ from mcp.server.stdio import stdio_server
 from mcp_types import INVALID_REQUEST, PARSE_ERROR, jsonrpc_message_adapter
 
 from local.errors import ConfigError
-
 from local.mcp.opening import Opening
 from local.mcp.server import serving
 from local.settings import Settings
@@ -32,7 +31,7 @@ async def serve(settings: Settings, opening: Opening) -> None:
     if not (_is_waited_on(opening.incoming) and _is_waited_on(opening.outgoing)):
         raise ConfigError(
             "Standard input and output have to be a client's pipes.",
-            remedy="Have an MCP client start `local2 mcp`; for files, `cat FILE | local2 mcp | cat`.",
+            remedy="Have a client start `local2 mcp`; for files, `cat FILE | local2 mcp | cat`.",
         )
     async with (
         serving(settings) as server,
@@ -80,7 +79,7 @@ def _is_message(line: str) -> bool:
 
 
 def _whole(line: str) -> str:
-    """Without halves of surrogate pairs: JavaScript sends them of a text that it cut in an emoji."""
+    """Without halves of surrogate pairs, as JavaScript sends them of a text that was cut."""
     try:
         message = json.dumps(json.loads(line), ensure_ascii=False)
     except (ValueError, RecursionError):

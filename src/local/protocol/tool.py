@@ -80,7 +80,7 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def with_choices(self, error: InvalidArgumentsError) -> InvalidArgumentsError:
-        """The error; if it is about a choice or a name, with those that are allowed as its remedy."""
+        """The error; if it is about a choice, or a name, with those there are as its remedy."""
         if argument := _NO_CHOICE.search(error.message):
             allowed = self._declared(argument[1]).get("enum", [])
         elif argument := _UNKNOWN.search(error.message):

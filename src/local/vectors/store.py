@@ -55,13 +55,18 @@ def no_other(name: str) -> Embedder:
 
 
 class LoadedEmbedder:
-    """An embedder with its thread, and the questions that wait for it."""
+    """An embedder with its threads, and the questions that wait for it.
+
+    Where a server embeds, questions have a thread of their own: else one batch to which it does
+    not answer would keep them all waiting.
+    """
 
     def __init__(self, embedder: Embedder) -> None:
         self.embedder = embedder
         self.thread = WorkerThread("embedding")
+        self.asking = WorkerThread("asking") if embedder.is_served else self.thread
         self.queries: Batcher[str, FloatMatrix] = Batcher(
-            self.thread, self._embed_queries, limit=QUERIES_TOGETHER
+            self.asking, self._embed_queries, limit=QUERIES_TOGETHER
         )
         self.recent: OrderedDict[str, FloatMatrix] = OrderedDict()
 
@@ -83,6 +88,8 @@ class LoadedEmbedder:
             return 0, str(error)
 
     def close(self) -> None:
+        if self.asking is not self.thread:
+            self.asking.close()
         self.thread.close()
         self.embedder.close()
 
@@ -93,8 +100,8 @@ class LoadedEmbedder:
 class VectorStore:
     """Two threads, so that a batch is embedded while the one before is stored; searches go first.
 
-    A question is embedded and looked up in one call of the embedding thread, so both threads use
-    the index, under a lock.
+    A question is embedded and looked up in one call of the thread that embeds it, so all threads
+    use the index, under a lock.
     """
 
     def __init__(
@@ -250,7 +257,7 @@ class VectorStore:
 
     async def status(self, ask: TenantOnly) -> VectorStatus:
         loaded = self._serving
-        dimensions, problem = await loaded.thread.run(loaded.condition, urgent=True)
+        dimensions, problem = await loaded.asking.run(loaded.condition, urgent=True)
         return await self._storing.run(
             self._alone, self._status, ask.tenant, dimensions, problem, urgent=True
         )
