@@ -10,25 +10,27 @@ from typing import Any, Protocol, TypeVar
 import msgspec
 
 from local.errors import QuotaError
-from local.ledger.quota import UNLIMITED, Quota
 from local.ledger.records import (
+    OF_ACTIVE,
+    UNLIMITED,
     NewRecord,
+    Quota,
     Record,
+    TaskKind,
     Written,
     class_of,
     features_of,
-    folded,
     is_unspaced,
     principal_of,
     stamp,
 )
 from local.ledger.sqlite.database import Cursor, Database, Row, SqlConnection, Work
 from local.ledger.sqlite.sql import statements
-from local.ledger.tasks import OF_ACTIVE, TaskKind
 from local.protocol.envelope import utc_now
 from local.protocol.memories import RetiredWhy
 from local.protocol.payloads import Json
 from local.text.features import pairs_of
+from local.text.names import folded
 
 SQL = statements()
 T = TypeVar("T")
@@ -174,7 +176,7 @@ class RecordRows:
         if self.was_erased(connection, record):
             return Written(id=record.id, was_new=False, erased=True)
         values = {name: getattr(record, name, None) for name in Record.__struct_fields__}
-        values["metadata"] = _json(record.metadata)
+        values["metadata"] = as_json(record.metadata)
         values["event_time"] = stamp(record.event_time)
         values["folded_topic"] = folded(record.topic) if record.topic else None
         values["source_class"] = class_of(record)
@@ -184,7 +186,7 @@ class RecordRows:
             values["stated_by"] = principal_of(record)
         read = record.features or (features_of(record) if is_unspaced(record) else None)
         values["pairs"] = pairs_of(read.stems) if read else None
-        values["keywords"], values["queries"] = _json(record.keywords), _json(record.queries)
+        values["keywords"], values["queries"] = as_json(record.keywords), as_json(record.queries)
         added = self._rows.execute(connection, "insert_record", **values)
         if added.rowcount == 1:
             self._rows.refuse_excess(connection)
@@ -248,7 +250,7 @@ class RecordRows:
         ).fetchall()
         if changed:
             row = changed[0]["row"]
-            self._rows.execute(connection, "withdraw_tasks", row=row, kinds=_json(OF_ACTIVE))
+            self._rows.execute(connection, "withdraw_tasks", row=row, kinds=as_json(OF_ACTIVE))
             self._rows.execute(connection, "add_task", kind="unindex", row=row)
             self.note(
                 connection, cause.why, record_id, cause, {"superseded_by": cause.superseded_by}
@@ -264,7 +266,7 @@ class RecordRows:
                 return False
         self._rows.execute(connection, "restore", id=retired["id"])
         row = retired["row"]
-        self._rows.execute(connection, "withdraw_tasks", row=row, kinds=_json(["unindex"]))
+        self._rows.execute(connection, "withdraw_tasks", row=row, kinds=as_json(["unindex"]))
         self._rows.execute(connection, "index_active", row=row)
         return True
 
@@ -281,7 +283,7 @@ class RecordRows:
             user=cause.user,
             reason=cause.reason,
             run=cause.run,
-            detail=_json(detail),
+            detail=as_json(detail),
             event_time=stamp(cause.at),
         )
 
@@ -290,5 +292,6 @@ class RecordRows:
         self._rows.execute(connection, "relate", source=source, type=type_, target=target)
 
 
-def _json(value: Any) -> str:
+def as_json(value: Any) -> str:
+    """As statements take it that read many values, or keep one."""
     return msgspec.json.encode(value).decode()

@@ -21,11 +21,11 @@ from local.ledger.records import (
     TENANT_OWNED,
     NewRecord,
     Record,
+    Task,
+    TaskKind,
     class_of,
-    folded,
     place_of_topic,
 )
-from local.ledger.tasks import Task, TaskKind
 from local.ledger.upkeep import Bearing, ExtractedFact, MessageGroup
 from local.memory.changes import Changes
 from local.memory.extraction.items import Extractor, Item, Passage, Said
@@ -33,6 +33,7 @@ from local.memory.scopes import may_retire
 from local.memory.upkeep.backlog import Job
 from local.protocol.envelope import content_id
 from local.protocol.memories import Owning
+from local.text.names import folded
 from local.text.words import stems, words
 
 Verdict = Literal["unrelated", "duplicate", "enriches", "supersedes", "outdated", "contradicts"]
@@ -44,6 +45,8 @@ DENIALS = frozenset({"not", "no", "never", "don", "doesn", "didn", "isn", "aren"
 """Words, without clitics, that turn a statement into its opposite."""
 TOGETHER = 64
 """Messages read together: some 10 ms by rules."""
+
+log = structlog.get_logger()
 
 
 class Comparison(msgspec.Struct, frozen=True, kw_only=True):
@@ -94,9 +97,6 @@ def _says(one: NewRecord, other: NewRecord) -> bool:
     if DENIALS.isdisjoint(said) != DENIALS.isdisjoint(asked):
         return False
     return f" {' '.join(stems(asked))} " in f" {' '.join(stems(said))} "
-
-
-log = structlog.get_logger()
 
 
 class Extraction(Job):
