@@ -217,7 +217,9 @@ async def test_leaving_an_answer_early_hangs_up(openai: OpenAIStandIn, model: Op
 @pytest.mark.parametrize(
     ("rest", "message"),
     [
-        pytest.param(event({"error": {"message": "runner died"}}), "runner died", id="an error"),
+        pytest.param(
+            event({"error": {"message": "runner died"}}), r"an error: runner died\. ", id="an error"
+        ),
         pytest.param(b"", "broke off", id="no end"),
         pytest.param(b"<html>\n", "cannot be read", id="no event"),
         pytest.param(b"data: {\n\n", "cannot be read", id="no JSON"),

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from test_opening import initialize
 
 from mcp_clients import command
 
@@ -36,7 +35,10 @@ async def ask(tmp_path: Path) -> AsyncIterator[Ask]:
         answered: dict[str, Any] = json.loads(await of.readline())
         return answered
 
-    assert "result" in await answer(json.dumps(initialize()))
+    client = {"name": "test", "version": "1"}
+    params = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": client}
+    request = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params}
+    assert "result" in await answer(json.dumps(request))
     to.write(b'{"jsonrpc": "2.0", "method": "notifications/initialized"}\n')
     yield answer
     to.close()

@@ -242,7 +242,9 @@ class OpenAIModel:
             raise silent(self._client.endpoint, SILENCE_SECONDS) from error
         if piece is not None and piece.error is not None:
             endpoint = self._client.endpoint
-            said = endpoint.without_key(echoed(piece.error))
+            problem = piece.error
+            text = problem.get("message", problem) if isinstance(problem, dict) else problem
+            said = endpoint.without_key(echoed(text))
             message = f"{endpoint.shown} broke off with an error."
             raise EndpointError("failed", message, said=said, remedy="Ask again.")
         return piece
