@@ -17,7 +17,7 @@ from nats.aio.client import Client
 
 from local.bus.identity import AUTHORIZATION, Claimed, Identity, bearer
 from local.bus.nats_client import RefusedError, close_client, open_client
-from local.bus.receiving import BusMessage, Handler, Headers, Subscription, ToolResults
+from local.bus.receiving import BusMessage, Fanouts, Handler, Headers, Subscription, ToolResults
 from local.errors import (
     BusError,
     BusTimeoutError,
@@ -65,6 +65,7 @@ class Connection:
         self.identity = identity
         self.by_tenant = by_tenant
         self.tool_results = ToolResults(self)
+        self._fanouts = Fanouts(client)
         self._token = bearer(token)
         self._request_timeout = request_timeout
 
@@ -146,15 +147,20 @@ class Connection:
 
         Messages over `limit` wait in memory. With None the handler itself refuses excess ones.
         `tenant`: whose messages the memory receives; with None only what its own account sends.
+        What is asked of each participant comes once for all of the connection.
         """
         subscription = Subscription(handler, limit, by_tenant=self.by_tenant)
+        of_each = subject in subjects.ASKED_OF_EACH
         if tenant is not None:
             subject = self.received_on(subject, tenant)
         try:
-            source = await self.client.subscribe(subject, queue=queue, cb=subscription.dispatch)
+            if of_each:
+                await self._fanouts.join(subject, subscription)
+            else:
+                source = await self.client.subscribe(subject, queue=queue, cb=subscription.dispatch)
+                subscription.attach(source)
         except nats.errors.Error as error:
             raise BusError(f"Cannot subscribe to {subject}: {error}.") from error
-        subscription.attach(source)
         return subscription
 
     async def flush(self) -> None:

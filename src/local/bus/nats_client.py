@@ -32,6 +32,9 @@ TRACE_ROOM = 256
 """Bytes that `traceparent` and the protocol around headers take at most. A message without so much
 room goes untraced: the server closes the connection of who sends too much."""
 TOOL_REQUEST = "tool.request."
+MESSAGES_A_TURN = 32
+"""Messages received before everything else on the loop has its turn: a read may hold a thousand
+small ones, and each becomes a task."""
 OF_THE_SERVER = "$"
 """The beginning of subjects that nats-server itself answers, as `$JS.API`."""
 RECONNECT_WAIT = 0.25
@@ -45,7 +48,18 @@ log = structlog.get_logger()
 
 
 class TolerantClient(Client):
-    """Reads what can be read of a message's headers, and drops one that nobody can name."""
+    """Reads what can be read of a message's headers, and drops one that nobody can name.
+
+    Nor does a flood keep the loop from its other work: nats-py would read on.
+    """
+
+    _received = 0
+
+    async def _process_msg(self, *message: Any) -> None:
+        await super()._process_msg(*message)
+        self._received += 1
+        if self._received % MESSAGES_A_TURN == 0:
+            await asyncio.sleep(0)
 
     async def _process_headers(self, headers: bytes | None) -> dict[str, str] | None:
         if headers and headers.count(REQUEST_INFO) > 1:

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple, Protocol
 import msgspec
 import nats.errors
 import structlog
+from nats.aio.client import Client
 from nats.aio.msg import Msg
 from nats.aio.subscription import Subscription as NatsSubscription
 
@@ -58,9 +59,9 @@ class Subscription:
         self._by_tenant = by_tenant
         self._slots = asyncio.Semaphore(limit) if limit else None
         self._tasks: set[asyncio.Task[None]] = set()
-        self._source: NatsSubscription | None = None
+        self._source: NatsSubscription | Fanout | None = None
 
-    def attach(self, source: NatsSubscription) -> None:
+    def attach(self, source: "NatsSubscription | Fanout") -> None:
         self._source = source
 
     async def dispatch(self, message: Msg) -> None:
@@ -72,11 +73,11 @@ class Subscription:
 
     async def stop(self, grace: float) -> None:
         """Receive no more messages; cancel those that are not done after `grace` seconds."""
-        if self._source is not None and not self._source._closed:  # noqa: SLF001
+        if (source := self._ending()) is not None:
             try:
-                await self._source.drain()  # type: ignore[no-untyped-call]
+                await source.drain()  # type: ignore[no-untyped-call]
             except (TimeoutError, nats.errors.Error) as error:
-                log.warning("intake_not_drained", subject=self._source.subject, error=repr(error))
+                log.warning("intake_not_drained", subject=source.subject, error=repr(error))
         if self._tasks:
             _, late = await asyncio.wait(self._tasks, timeout=grace)
             for task in late:
@@ -87,11 +88,18 @@ class Subscription:
 
     async def leave(self) -> None:
         """Receive no more messages, without the server; wait for those in progress."""
-        if self._source is not None and not self._source._closed:  # noqa: SLF001
+        if (source := self._ending()) is not None:
             with suppress(nats.errors.Error):  # without a connection no messages come either
-                await self._source.unsubscribe()
+                await source.unsubscribe()
         if self._tasks:
             await asyncio.wait(self._tasks)
+
+    def _ending(self) -> NatsSubscription | None:
+        """What ends with this one: nothing where others receive from the same."""
+        source = self._source
+        if isinstance(source, Fanout):
+            source = source.leave(self)
+        return None if source is None or source._closed else source  # noqa: SLF001
 
     def _received(self, message: Msg) -> BusMessage:
         plain = BusMessage(message.subject, message.data, message.reply, message.headers)
@@ -109,6 +117,59 @@ class Subscription:
         finally:
             if self._slots is not None:
                 self._slots.release()
+
+
+class Fanout:
+    """What is asked of all participants of a connection, received once and handed to each.
+
+    The server sends a message once for every subscription: to fifty tools, fifty times.
+    """
+
+    def __init__(self) -> None:
+        self.source: NatsSubscription | None = None
+        self._receivers: list[Subscription] = []
+
+    @property
+    def is_left(self) -> bool:
+        """Whether nobody receives from it."""
+        return not self._receivers
+
+    def join(self, receiver: Subscription) -> None:
+        self._receivers.append(receiver)
+        receiver.attach(self)
+
+    def leave(self, receiver: Subscription) -> NatsSubscription | None:
+        """Hand the receiver no more; the server's subscription if it was the last."""
+        if receiver not in self._receivers:
+            return None
+        self._receivers.remove(receiver)
+        return self.source if self.is_left else None
+
+    async def dispatch(self, message: Msg) -> None:
+        for receiver in tuple(self._receivers):
+            await receiver.dispatch(message)
+
+
+class Fanouts:
+    """Those of one connection, by their subjects."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self._there: dict[str, Fanout] = {}
+
+    async def join(self, subject: str, receiver: Subscription) -> None:
+        """Receive with the others, and from the server if it is the first."""
+        fanout = self._there.get(subject)
+        if fanout is not None and not fanout.is_left:
+            fanout.join(receiver)
+            return
+        fanout = self._there[subject] = Fanout()
+        fanout.join(receiver)
+        try:
+            fanout.source = await self._client.subscribe(subject, cb=fanout.dispatch)
+        except BaseException:
+            del self._there[subject]
+            raise
 
 
 class Bus(Protocol):
