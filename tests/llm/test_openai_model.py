@@ -365,3 +365,14 @@ async def test_its_models_are_listed_and_one_that_is_not_is_asked_itself(
     openai.lists = False
     assert await missing.has()
     await missing.close()
+
+
+async def test_an_endpoint_whose_answer_is_none_is_not_found_well(
+    openai: OpenAIStandIn, model: OpenAIModel
+) -> None:
+    await model.tried(within=10)
+
+    openai.script_json(Reply(raw=b"<html>Log in</html>"))
+    with pytest.raises(ModelError, match="cannot be read") as caught:
+        await model.tried(within=10)
+    assert caught.value.remedy
