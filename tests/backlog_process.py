@@ -93,6 +93,7 @@ class ToyEmbedder:
     """A vector that a text alone decides, without a model to load."""
 
     dimensions, min_score, floor = 8, 0.0, 0.0
+    is_served = False
 
     def __init__(self, name: str = "toy") -> None:
         self.name = name

@@ -78,6 +78,27 @@ async def test_calls_at_once_get_each_its_own_result(bus: Connection, serve: Ser
     assert [result.content for result in results] == ["Berlin", "Oslo", "Rome"]
 
 
+async def test_calls_at_once_share_one_subscription(bus: Connection, serve: Serve) -> None:
+    """With one each, every result would come to every call."""
+    asked: list[dict[str, Any]] = []
+    listening: list[str] = []
+
+    async def answer(request: dict[str, Any]) -> None:
+        asked.append(request)
+        if len(asked) == 20:
+            listening.extend(each.subject for each in bus.client._subs.values())
+            for one in asked:
+                await publish(theirs, one["payload"]["args"]["city"], correlation_id=one["id"])
+
+    theirs = await serve(answer)
+
+    cities = [f"City {number}" for number in range(20)]
+    results = await asyncio.gather(*(weather(bus, city) for city in cities))
+    assert [result.content for result in results] == cities
+    assert listening.count("tool.result.weather") == 1
+    assert subscriptions(bus) == set()
+
+
 @pytest.mark.parametrize("where", ["envelope", "payload"])
 async def test_a_result_without_correlation_id_is_taken_by_its_session_and_query(
     bus: Connection, serve: Serve, where: str

@@ -13,6 +13,7 @@ import nats
 import pytest
 
 from commands import START_SECONDS, Running, answer, in_a_process, local2
+from local import __version__
 from local.bus.connection import connect
 from local.bus.server import embedded_server
 from local.bus.streams import publish_durably
@@ -223,3 +224,7 @@ def test_the_docs_name_every_command() -> None:
     listed = (ROOT / "docs" / "commands.md").read_text(encoding="utf-8")
     missing = [name for name in names - {"version"} if f"`{name}" not in listed]
     assert missing == []
+
+
+def test_the_version_is_what_other_programs_print(tmp_path: Path) -> None:
+    assert local2(tmp_path, "--version").stdout == f"local2 {__version__}\n"

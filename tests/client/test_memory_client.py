@@ -157,6 +157,9 @@ async def test_any_tool_can_be_called_and_a_refusal_is_its_codes_error(url: str)
             await memory.recall("")
         with pytest.raises(local2.InvalidArgumentsError, match="session_id"):
             await memory.note("Of which session?")
+        for score in (5, -1.1, float("nan")):
+            with pytest.raises(local2.InvalidArgumentsError, match="from -1 to 1"):
+                await memory.feedback("q1", score)
 
 
 @pytest.mark.usefixtures("worker_here")

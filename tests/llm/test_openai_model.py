@@ -217,7 +217,9 @@ async def test_leaving_an_answer_early_hangs_up(openai: OpenAIStandIn, model: Op
 @pytest.mark.parametrize(
     ("rest", "message"),
     [
-        pytest.param(event({"error": {"message": "runner died"}}), "runner died", id="an error"),
+        pytest.param(
+            event({"error": {"message": "runner died"}}), r"an error: runner died\. ", id="an error"
+        ),
         pytest.param(b"", "broke off", id="no end"),
         pytest.param(b"<html>\n", "cannot be read", id="no event"),
         pytest.param(b"data: {\n\n", "cannot be read", id="no JSON"),
@@ -363,3 +365,14 @@ async def test_its_models_are_listed_and_one_that_is_not_is_asked_itself(
     openai.lists = False
     assert await missing.has()
     await missing.close()
+
+
+async def test_an_endpoint_whose_answer_is_none_is_not_found_well(
+    openai: OpenAIStandIn, model: OpenAIModel
+) -> None:
+    await model.tried(within=10)
+
+    openai.script_json(Reply(raw=b"<html>Log in</html>"))
+    with pytest.raises(ModelError, match="cannot be read") as caught:
+        await model.tried(within=10)
+    assert caught.value.remedy

@@ -46,9 +46,15 @@ def refused(args: bytes) -> InvalidArgumentsError:
         pytest.param(
             b'{"parts": [{"title": "x", "shade": "red"}]}', "One of: dark, light.", id="in a part"
         ),
+        pytest.param(b'{"size": 7}', "One of: colour, extras, parts.", id="a name"),
+        pytest.param(
+            b'{"parts": [{"title": "x", "tint": 7}]}',
+            "One of: title, size, shade.",
+            id="a name in a part",
+        ),
     ],
 )
-def test_a_value_that_is_no_choice_is_told_the_choices(args: bytes, choices: str) -> None:
+def test_what_is_no_choice_comes_with_the_choices(args: bytes, choices: str) -> None:
     assert refused(args).remedy == choices
 
 

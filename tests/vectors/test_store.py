@@ -1,5 +1,7 @@
-"""What the vector store refuses, rather than storing part of it."""
+"""What the vector store refuses, rather than storing part of it; and who waits for whom."""
 
+import asyncio
+import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -7,7 +9,7 @@ import pytest
 
 from backlog_process import ToyEmbedder
 from local.errors import VectorError
-from local.protocol.vectors import TenantOnly, VectorItem, VectorUpsert
+from local.protocol.vectors import TenantOnly, VectorItem, VectorSearch, VectorUpsert
 from local.vectors.embedder import FloatMatrix
 from local.vectors.index import VectorIndex
 from local.vectors.store import VectorStore
@@ -29,4 +31,40 @@ async def test_texts_without_a_vector_are_refused_and_none_is_stored(tmp_path: P
                 await store.upsert(VectorUpsert(items=items, tenant="default"))
             assert (await store.status(TenantOnly(tenant="default"))).count == 0
         finally:
+            store.close()
+
+
+class Hangs(ToyEmbedder):
+    """A server that does not answer to a batch for now."""
+
+    is_served = True
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked, self.answers = threading.Event(), threading.Event()
+
+    def embed_documents(self, texts: Sequence[str]) -> Iterator[tuple[list[int], FloatMatrix]]:
+        self.asked.set()
+        self.answers.wait()
+        yield from super().embed_documents(texts)
+
+
+async def test_a_question_does_not_wait_for_a_batch_to_which_a_server_does_not_answer(
+    tmp_path: Path,
+) -> None:
+    embedder = Hangs()
+    with VectorIndex.open(tmp_path, "local2.memory") as index:
+        store = VectorStore(index, embedder)
+        items = [VectorItem(id="one", text="one")]
+        batch = asyncio.create_task(store.upsert(VectorUpsert(items=items, tenant="default")))
+        try:
+            await asyncio.to_thread(embedder.asked.wait)
+            async with asyncio.timeout(30):
+                hits = await store.search(VectorSearch(text="one", limit=1, tenant="default"))
+                status = await store.status(TenantOnly(tenant="default"))
+            assert len(hits.question) == 8 * 4
+            assert (status.count, batch.done()) == (0, False)
+        finally:
+            embedder.answers.set()
+            await batch
             store.close()

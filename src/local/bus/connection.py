@@ -193,7 +193,8 @@ class Connection:
             size += HEADER_ROOM + sum(len(k) + len(v) + 4 for k, v in headers.items())
         if size > self.client.max_payload:
             raise TooLargeError(
-                f"The message has {size} bytes; the bus carries {self.client.max_payload}."
+                f"The message has {size:,} bytes; the bus carries {self.client.max_payload:,}.",
+                remedy="Send it in parts.",
             )
 
 

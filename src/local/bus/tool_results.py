@@ -46,6 +46,35 @@ class _Call(msgspec.Struct, eq=False):
     """Whether results came that do not say which request they answer."""
 
 
+class _Listening(msgspec.Struct, eq=False):
+    """The one subscription to what a tool publishes, and the calls that it is for, by request.
+
+    One for each call would bring every result to every call.
+    """
+
+    calls: dict[str, _Call] = msgspec.field(default_factory=dict)
+    subscription: Subscription | None = None
+
+    async def receive(self, message: BusMessage) -> None:
+        try:
+            published = read_result(message.data, message.headers)
+        except BadRequestError:
+            self._is_unaddressed(None)
+            return
+        if published.correlation_id is not None:
+            call = self.calls.get(published.correlation_id)
+        else:
+            possible = [one for one in self.calls.values() if _may_answer(published, one.request)]
+            call = possible[0] if len(possible) == 1 else None
+            self._is_unaddressed(call)
+        if call is not None and not call.result.done():
+            call.result.set_result(published.payload)
+
+    def _is_unaddressed(self, meant: _Call | None) -> None:
+        for call in self.calls.values():
+            call.saw_unaddressed |= call is not meant
+
+
 class ToolResults:
     """What one connection knows about how each tool answers."""
 
@@ -53,7 +82,8 @@ class ToolResults:
         self._bus = bus
         self._replies: dict[str, bool] = {}
         """Whether a tool replies; False for good once a reply did not come."""
-        self._waiting: dict[str, list[_Call]] = {}
+        self._listening: dict[str, _Listening] = {}
+        self._subscribing = asyncio.Lock()
 
     async def ask(
         self,
@@ -74,7 +104,7 @@ class ToolResults:
             except BusTimeoutError:
                 self._replies[tool] = False
                 raise
-        async with self._listening(tool, request) as call:
+        async with self._heard(tool, request) as call:
             reply = asyncio.create_task(self._reply(tool, request, timeout, headers))
             try:
                 await asyncio.wait((reply, call.result), return_when=asyncio.FIRST_COMPLETED)
@@ -98,38 +128,24 @@ class ToolResults:
         return read_result(answer.data, answer.headers).payload
 
     @asynccontextmanager
-    async def _listening(self, tool: str, request: Envelope[Any]) -> AsyncIterator[_Call]:
+    async def _heard(self, tool: str, request: Envelope[Any]) -> AsyncIterator[_Call]:
         """Listen to what the tool publishes, from before the server gets the request."""
         call = _Call(request, asyncio.get_running_loop().create_future())
-
-        async def receive(message: BusMessage) -> None:
-            self._receive(message, tool, call)
-
-        subscription = await self._bus.subscribe(subjects.tool_result(tool), receive)
-        self._waiting.setdefault(tool, []).append(call)
+        async with self._subscribing:
+            if (listening := self._listening.get(tool)) is None:
+                listening = _Listening()
+                listening.subscription = await self._bus.subscribe(
+                    subjects.tool_result(tool), listening.receive
+                )
+                self._listening[tool] = listening
+            listening.calls[request.id] = call
         try:
             yield call
         finally:
-            self._waiting[tool].remove(call)
-            if not self._waiting[tool]:
-                del self._waiting[tool]
-            await subscription.leave()
-
-    def _receive(self, message: BusMessage, tool: str, call: _Call) -> None:
-        try:
-            published = read_result(message.data, message.headers)
-        except BadRequestError:
-            call.saw_unaddressed = True
-            return
-        if published.correlation_id is not None:
-            is_answer = published.correlation_id == call.request.id
-        else:
-            waiting = self._waiting.get(tool, ())
-            possible = [one for one in waiting if _may_answer(published, one.request)]
-            is_answer = possible == [call]
-            call.saw_unaddressed |= not is_answer
-        if is_answer and not call.result.done():
-            call.result.set_result(published.payload)
+            del listening.calls[request.id]
+            if not listening.calls and listening.subscription is not None:
+                del self._listening[tool]
+                await listening.subscription.leave()
 
 
 def _may_answer(published: Envelope[ToolResult], request: Envelope[Any]) -> bool:

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from local import __version__
 from local.cli.commands import memory, reach, stack
 from local.cli.output import Chosen
 from local.home import PRIVATE
@@ -26,14 +27,31 @@ Config = Annotated[
     Path | None,
     typer.Option(help="Folder of bus.yaml, memory.yaml and the like; else ./config."),
 ]
-
-
 Tenant = Annotated[str | None, typer.Option(help="Ask as this tenant, of a stack with accounts.")]
 
 
+def _print_version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"local2 {__version__}")
+        raise typer.Exit
+
+
+Version = Annotated[
+    bool,
+    typer.Option("--version", callback=_print_version, is_eager=True, help="Print it, and end."),
+]
+
+
 @app.callback()
-def options(context: typer.Context, config: Config = None, tenant: Tenant = None) -> None:
+def options(
+    context: typer.Context,
+    config: Config = None,
+    tenant: Tenant = None,
+    *,
+    version: Version = False,
+) -> None:
     """Remember the settings' folder, and who asks; what the command writes is private."""
+    del version  # its callback has printed it
     os.umask(PRIVATE)
     context.obj = Chosen(config, tenant)
 

@@ -37,10 +37,13 @@ class Output:
         if self.json:
             sys.stdout.write(msgspec.json.format(msgspec.json.encode(data)).decode() + "\n")
 
-    def text(self, text: str) -> None:
-        """Print text for people, without anything that would control the terminal."""
+    def text(self, text: str, *, as_it_is: bool = False) -> None:
+        """Print text for people, without anything that would control the terminal.
+
+        `as_it_is`: with its own lines, for what is to be copied or read line by line.
+        """
         if not self.json:
-            self.console.print(printable(text), markup=False)
+            self.console.print(printable(text), markup=False, soft_wrap=as_it_is)
 
     def table(self, table: Table) -> None:
         """Print a table for people."""

@@ -35,7 +35,8 @@ def serve_http(settings: Settings, output: Output) -> None:
 
     def tell(address: Address) -> None:
         token = address.token_file or "LOCAL2_MCP__TOKEN or config/mcp.yaml"
-        output.text(f"MCP: {address.url}\nAuthorization: Bearer, with the token of {token}")
+        text = f"MCP: {address.url}\nAuthorization: Bearer, with the token of {token}"
+        output.text(text, as_it_is=True)
 
     run_async(serve(settings, tell))
 
@@ -68,7 +69,7 @@ def _carried_out(output: Output, plan: Plan, *, yes: bool) -> bool:
         output.data(Change(file=str(plan.file), diff="", done=False))
         output.text(f"Nothing to change in {plan.file}.")
         return False
-    output.text(plan.diff)
+    output.text(plan.diff, as_it_is=True)
     agreed = yes or (not output.json and typer.confirm("Change it?"))
     if agreed:
         carry_out(plan)

@@ -18,6 +18,7 @@ from local.client.calls import Calls, Following, Topics
 from local.client.embedded import stack_running
 from local.client.items import Items
 from local.config_files import load_settings
+from local.errors import InvalidArgumentsError
 from local.home import home_of
 from local.logs import logging_to
 from local.protocol import subjects
@@ -272,7 +273,13 @@ class Memory:
     async def feedback(
         self, query_id: str, score: float, *, comment: str | None = None, session: str | None = None
     ) -> None:
-        """Rate the answer of a turn, from -1 to 1: searches find the better ones first."""
+        """Rate the answer of a turn, from -1 to 1: searches find the better ones first.
+
+        Raises:
+            InvalidArgumentsError: The score is none; nobody answers a rating that is published.
+        """
+        if not -1 <= score <= 1:
+            raise InvalidArgumentsError(f"score: expected a number from -1 to 1, got {score}.")
         caller = await self._calls.proven()
         rating = Feedback(query_id=query_id, score=score, comment=comment, session_id=session)
         message = seal(

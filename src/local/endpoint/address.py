@@ -56,9 +56,8 @@ class EndpointError(UnavailableError):
         said: str = "",
         again: bool = False,
     ) -> None:
-        super().__init__(
-            f"{message[:-1]}: {echoed(said)}" if said else message, remedy=remedy, logged=message
-        )
+        full = f"{message[:-1]}: {echoed(said).rstrip('.')}." if said else message
+        super().__init__(full, remedy=remedy, logged=message)
         self.kind = kind
         self.said = said
         self.again = again
@@ -263,8 +262,8 @@ def _key_refused(endpoint: Endpoint, status: int, model: str) -> EndpointError:
     return EndpointError(
         "key",
         f"{endpoint.shown} refused the key ({status}).",
-        remedy=f"Correct what openai_key in {endpoint.settings} names, or let the key use {model}; "
-        "then start the stack again.",
+        remedy=f"Correct what openai_key in {endpoint.settings} names, or let the key use "
+        f"{model or 'its models'}; then start the stack again.",
     )
 
 

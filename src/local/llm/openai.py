@@ -120,10 +120,11 @@ class OpenAIModel:
         """Ask for one word, since only that shows whether key and model are accepted.
 
         Raises:
-            ModelError: They are not, or the endpoint is out of reach.
+            ModelError: They are not, the endpoint is out of reach, or its answer is none.
         """
         with self._as_model_errors():
-            await self._try(within)
+            if (answer := await self._try(within)) is not None:
+                msgspec.json.decode(answer, type=Completion)
 
     async def stream(
         self, messages: Sequence[ChatMessage], tools: Sequence[ToolDefinition]
@@ -170,13 +171,17 @@ class OpenAIModel:
     async def close(self) -> None:
         await self._client.close()
 
-    async def _try(self, within: float) -> None:
-        body = {"messages": [{"role": "user", "content": "Hi"}], "max_tokens": 1}
+    async def _try(self, within: float) -> bytes | None:
+        """The answer, as it came; None if a parameter is refused: key and model are accepted."""
+        body = {"model": self.name, "messages": [{"role": "user", "content": "Hi"}]}
         try:
-            await self._client.post(CHAT, {"model": self.name, **body}, within=within, attempts=1)
+            return await self._client.post(
+                CHAT, {**body, "max_tokens": 1}, within=within, attempts=1
+            )
         except EndpointError as error:
-            if error.kind != "refused":  # whoever refuses a parameter has accepted key and model
+            if error.kind != "refused":
                 raise
+            return None
 
     async def _decoded_answer(
         self, into: type[T], messages: list[Json], used: CountTokens, within: float
@@ -242,7 +247,9 @@ class OpenAIModel:
             raise silent(self._client.endpoint, SILENCE_SECONDS) from error
         if piece is not None and piece.error is not None:
             endpoint = self._client.endpoint
-            said = endpoint.without_key(echoed(piece.error))
+            problem = piece.error
+            text = problem.get("message", problem) if isinstance(problem, dict) else problem
+            said = endpoint.without_key(echoed(text))
             message = f"{endpoint.shown} broke off with an error."
             raise EndpointError("failed", message, said=said, remedy="Ask again.")
         return piece

@@ -6,11 +6,14 @@ The client's end closes when it is gone, however it went, and the server ends wi
 import asyncio
 import json
 import os
+import stat
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 
 from mcp.server.stdio import stdio_server
+from mcp_types import INVALID_REQUEST, PARSE_ERROR, jsonrpc_message_adapter
 
+from local.errors import ConfigError
 from local.mcp.opening import Opening
 from local.mcp.server import serving
 from local.settings import Settings
@@ -20,7 +23,16 @@ LONGEST = 64 * 1024 * 1024
 
 
 async def serve(settings: Settings, opening: Opening) -> None:
-    """Serve the client whose first request was answered, until it is gone."""
+    """Serve the client whose first request was answered, until it is gone.
+
+    Raises:
+        ConfigError: No client is there: an end is a file, on which an event loop cannot wait.
+    """
+    if not (_is_waited_on(opening.incoming) and _is_waited_on(opening.outgoing)):
+        raise ConfigError(
+            "Standard input and output have to be a client's pipes.",
+            remedy="Have a client start `local2 mcp`; for files, `cat FILE | local2 mcp | cat`.",
+        )
     async with (
         serving(settings) as server,
         _wire(opening) as (lines, replies),
@@ -29,11 +41,20 @@ async def serve(settings: Settings, opening: Opening) -> None:
         await server.run(read, write, server.create_initialization_options())
 
 
-class _Lines:
-    """The client's messages, a line each, from the one on that was read already."""
+def _is_waited_on(end: int) -> bool:
+    mode = os.fstat(end).st_mode
+    return stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode) or os.isatty(end)
 
-    def __init__(self, reader: asyncio.StreamReader) -> None:
+
+class _Lines:
+    """The client's messages, a line each, from the one on that was read already.
+
+    What is none is answered here: the SDK only logs it, and its sender would wait for ever.
+    """
+
+    def __init__(self, reader: asyncio.StreamReader, replies: "_Replies") -> None:
         self._reader = reader
+        self._replies = replies
 
     def __aiter__(self) -> AsyncIterator[str]:
         return self._each()
@@ -41,7 +62,40 @@ class _Lines:
     async def _each(self) -> AsyncIterator[str]:
         with suppress(ConnectionError):
             while line := await self._reader.readline():
-                yield line.decode("utf-8", "replace")
+                text = line.decode("utf-8", "replace")
+                if _is_message(text) or _is_message(text := _whole(text)):
+                    yield text
+                elif text.strip():
+                    await self._replies.write(_refusal(text))
+                    await self._replies.flush()
+
+
+def _is_message(line: str) -> bool:
+    try:
+        jsonrpc_message_adapter.validate_json(line, by_name=False)
+    except ValueError:
+        return False
+    return True
+
+
+def _whole(line: str) -> str:
+    """Without halves of surrogate pairs, as JavaScript sends them of a text that was cut."""
+    try:
+        message = json.dumps(json.loads(line), ensure_ascii=False)
+    except (ValueError, RecursionError):
+        return line
+    return message.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+def _refusal(line: str) -> str:
+    code, request, problem = PARSE_ERROR, None, "it is not JSON"
+    with suppress(ValueError, RecursionError):
+        message = json.loads(line)
+        code, problem = INVALID_REQUEST, "it is no request of JSON-RPC 2.0"
+        if isinstance(message, dict) and type(message.get("id")) in {int, str}:
+            request = message["id"]
+    error = {"code": code, "message": f"The line cannot be read: {problem}."}
+    return json.dumps({"jsonrpc": "2.0", "id": request, "error": error}) + "\n"
 
 
 class _Replies:
@@ -80,7 +134,8 @@ async def _wire(opening: Opening) -> AsyncIterator[tuple[_Lines, _Replies]]:
     )
     try:
         writer = asyncio.StreamWriter(outgoing, protocol, None, loop)
-        yield _Lines(reader), _Replies(writer, opening.answered)
+        replies = _Replies(writer, opening.answered)
+        yield _Lines(reader, replies), replies
     finally:
         incoming.close()
         outgoing.close()

@@ -23,6 +23,7 @@ from local.protocol.payloads import (
 )
 
 _NO_CHOICE = re.compile(r"^Invalid enum value .* at `args\.([^`]+)`")
+_UNKNOWN = re.compile(r"^Object contains unknown field .* at `args(?:\.([^`]+))?`")
 _INDEX = re.compile(r"\[[^\]]*\]")
 
 reporter: ContextVar[Callable[[ToolProgress], Awaitable[None]] | None] = ContextVar(
@@ -92,15 +93,23 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def with_choices(self, error: InvalidArgumentsError) -> InvalidArgumentsError:
-        """The error; if it is about a choice, with the allowed values as its remedy."""
-        if (argument := _NO_CHOICE.search(error.message)) is None:
+        """The error; if it is about a choice, or a name, with those there are as its remedy."""
+        if argument := _NO_CHOICE.search(error.message):
+            allowed = self._declared(argument[1]).get("enum", [])
+        elif argument := _UNKNOWN.search(error.message):
+            allowed = self._declared(argument[1]).get("properties", {})
+        else:
             return error
+        remedy = f"One of: {', '.join(allowed)}." if allowed else "It takes none."
+        return InvalidArgumentsError(error.message, remedy=remedy)
+
+    def _declared(self, path: str | None) -> dict[str, Any]:
+        """The schema of an argument, or of a part of one; without a path of all arguments."""
         declared = parameters_of(self.args)
-        for name in _INDEX.sub("", argument[1]).split("."):
-            declared = declared["properties"].get(name, {})
+        for name in _INDEX.sub("", path).split(".") if path else ():
+            declared = declared.get("properties", {}).get(name, {})
             declared = declared.get("items", declared)
-        choices = declared.get("enum", [])
-        return InvalidArgumentsError(error.message, remedy=f"One of: {', '.join(choices)}.")
+        return declared
 
     def mcp_definition(self) -> McpTool:
         return McpTool(

@@ -36,11 +36,18 @@ def unit_rows(matrix: FloatMatrix) -> FloatMatrix:
 
 
 class Embedder(Protocol):
-    """Turns texts into vectors; blocking, for one thread at a time. Calls may raise VectorError."""
+    """Turns texts into vectors; blocking, for one thread at a time, unless a server embeds.
+
+    Calls may raise VectorError.
+    """
 
     @property
     def name(self) -> str:
         """The name that a collection records of the embedder it was built with."""
+
+    @property
+    def is_served(self) -> bool:
+        """Whether a server embeds: then questions may be asked while a batch is."""
 
     @property
     def dimensions(self) -> int:
@@ -70,6 +77,7 @@ class MissingEmbedder:
     """Takes the place of an embedder that could not be loaded; every call raises the reason."""
 
     min_score = floor = 0.0
+    is_served = False
 
     def __init__(self, name: str, error: VectorError) -> None:
         self.name = name

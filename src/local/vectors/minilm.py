@@ -162,6 +162,7 @@ class MiniLM:
     """An Embedder for English texts; it uses the first 256 tokens of a text."""
 
     name = MODEL
+    is_served = False
     dimensions = 384
     min_score = known(MODEL).min_score
     """Cosine: unrelated short texts are below it, paraphrased answers above."""

@@ -17,12 +17,11 @@ from local.vectors.embedder import FloatMatrix, KnownModel, known, unit_rows
 
 OPENAI_PREFIX = "openai:"
 """Before the model in an embedder's name: another server may have a model of the same name."""
-QUERY_SECONDS = 8.0
-"""Searches wait less, and a start asks how things are within ten seconds."""
+QUERY_SECONDS = 4.0
+"""Less than a search waits (`vector_timeout`), so that it says what is wrong."""
 DOCUMENT_SECONDS = 60.0
 PATIENCE = 2.0
-"""Seconds that a batch waits for an endpoint's rate limit: questions wait behind it. Whoever
-indexes comes again."""
+"""Seconds that a call waits for an endpoint's rate limit. Whoever indexes comes again."""
 QUERY_ATTEMPTS = 2
 DOCUMENT_ATTEMPTS = 4
 SHORTEST = 200
@@ -41,6 +40,8 @@ OLLAMA_BROKEN = "Update Ollama and the model, or choose another embedder and run
 
 class ServedEmbedder(ABC):
     """An Embedder that needs its server only when called, and tries it again after a failure."""
+
+    is_served = True
 
     def __init__(self, form: KnownModel, *, batch: int) -> None:
         """`form`: what the model wants before a text. `batch`: texts in one request."""

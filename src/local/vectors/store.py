@@ -51,8 +51,8 @@ def no_other(name: str) -> Embedder:
 class VectorStore:
     """Two threads, so that a batch is embedded while the one before is stored; searches go first.
 
-    A question is embedded and looked up in one call of the embedding thread, so both threads use
-    the index, under a lock.
+    A question is embedded and looked up in one call of the thread that embeds it, so all threads
+    use the index, under a lock.
     """
 
     def __init__(
@@ -208,7 +208,7 @@ class VectorStore:
 
     async def status(self, ask: TenantOnly) -> VectorStatus:
         loaded = self._serving
-        dimensions, problem = await loaded.thread.run(loaded.condition, urgent=True)
+        dimensions, problem = await loaded.asking.run(loaded.condition, urgent=True)
         return await self._storing.run(
             self._alone, self._status, ask.tenant, dimensions, problem, urgent=True
         )

@@ -156,13 +156,18 @@ class Batcher(Generic[Q, A]):
 
 
 class LoadedEmbedder:
-    """An embedder with its thread, and the questions that wait for it."""
+    """An embedder with its threads, and the questions that wait for it.
+
+    Where a server embeds, questions have a thread of their own: else one batch to which it does
+    not answer would keep them all waiting.
+    """
 
     def __init__(self, embedder: Embedder) -> None:
         self.embedder = embedder
         self.thread = WorkerThread("embedding")
+        self.asking = WorkerThread("asking") if embedder.is_served else self.thread
         self.queries: Batcher[str, FloatMatrix] = Batcher(
-            self.thread, self._embed_queries, limit=QUERIES_TOGETHER
+            self.asking, self._embed_queries, limit=QUERIES_TOGETHER
         )
         self.recent: OrderedDict[str, FloatMatrix] = OrderedDict()
 
@@ -184,6 +189,8 @@ class LoadedEmbedder:
             return 0, str(error)
 
     def close(self) -> None:
+        if self.asking is not self.thread:
+            self.asking.close()
         self.thread.close()
         self.embedder.close()
 

@@ -22,7 +22,10 @@ def mcp(  # noqa: PLR0913, PLR0917 - one parameter an option
     http: Annotated[
         bool, typer.Option("--http", help="Serve on this machine over HTTP instead, with a token.")
     ] = False,
-    port: Annotated[int | None, typer.Option(help="Of --http; 0 for any that is free.")] = None,
+    port: Annotated[
+        int | None,
+        typer.Option(min=0, max=65_535, help="Of --http; 0 for any that is free."),
+    ] = None,
     profile: Annotated[
         list[str] | None,
         typer.Option(help="default, full, read-only, or a tool's name; several names are fine."),

@@ -1,0 +1,87 @@
+"""What a client sends that is no message is answered: it does not wait for ever."""
+
+import asyncio
+import json
+import os
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mcp_clients import command
+
+Ask = Callable[[str], Awaitable[dict[str, Any]]]
+
+
+@pytest.fixture
+async def ask(tmp_path: Path) -> AsyncIterator[Ask]:
+    """Send a line to `local2 mcp`, and return the next one of its answers."""
+    started = command(tmp_path)
+    server = await asyncio.create_subprocess_exec(
+        started.command,
+        *started.args,
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        env={**os.environ, "LOCAL2_BUS__URL": "nats://127.0.0.1:9"},
+    )
+    assert server.stdin is not None
+    assert server.stdout is not None
+    to, of = server.stdin, server.stdout
+
+    async def answer(line: str) -> dict[str, Any]:
+        to.write(f"{line}\n".encode())
+        answered: dict[str, Any] = json.loads(await of.readline())
+        return answered
+
+    client = {"name": "test", "version": "1"}
+    params = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": client}
+    request = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params}
+    assert "result" in await answer(json.dumps(request))
+    to.write(b'{"jsonrpc": "2.0", "method": "notifications/initialized"}\n')
+    yield answer
+    to.close()
+    assert await server.wait() == 0
+
+
+async def test_a_line_that_is_no_message_is_answered(ask: Ask) -> None:
+    for line, code, request in [
+        ("{nope", -32700, None),
+        ("[" * 100_000, -32700, None),
+        ("42", -32600, None),
+        ('{"jsonrpc": "2.0", "id": "a", "method": 7}', -32600, "a"),
+        ('{"jsonrpc": "2.0", "id": 8, "method": "ping", "params": [1]}', -32600, 8),
+    ]:
+        answer = await ask(line)
+        assert (answer["error"]["code"], answer["id"]) == (code, request)
+
+    assert await ask('{"jsonrpc": "2.0", "id": 9, "method": "ping"}') == {
+        "jsonrpc": "2.0",
+        "id": 9,
+        "result": {},
+    }
+
+
+async def test_half_of_an_emoji_is_replaced(ask: Ask) -> None:
+    """As clients in JavaScript send it, of a text that they have cut."""
+    arguments = {"what": "half \ud83d, whole \U0001f389"}
+    params = {"name": "remember_this", "arguments": arguments}
+    request = {"jsonrpc": "2.0", "id": 2, "method": "prompts/get", "params": params}
+
+    answer = await ask(json.dumps(request))
+
+    assert "half \ufffd, whole \U0001f389" in answer["result"]["messages"][0]["content"]["text"]
+
+
+async def test_a_file_in_the_place_of_a_client_is_refused_with_a_word(tmp_path: Path) -> None:
+    server = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "local", "mcp", "--home", str(tmp_path)),
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    _, errors = await server.communicate()
+
+    assert server.returncode == 1
+    assert b"have to be a client's pipes" in errors
