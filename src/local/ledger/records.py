@@ -20,7 +20,6 @@ from local.protocol.memories import (
 )
 from local.protocol.payloads import Json
 from local.text.features import Features, features
-from local.text.words import RUN
 
 DERIVED_FROM = "derived_from"
 """How an answer bears on the records that it rests on, and an extracted fact on its messages."""
@@ -151,12 +150,6 @@ def features_of(record: NewRecord) -> Features:
     """What ranking reads of it; its keywords are found as its label is."""
     label = " ".join(filter(None, (record.label, *record.keywords))) or None
     return features(record.content, topic=record.topic, label=label, at=record.event_time)
-
-
-def is_unspaced(record: NewRecord) -> bool:
-    """Whether some of it has no spaces between its words."""
-    named = filter(None, (record.content, record.topic, record.label, *record.keywords))
-    return any(not text.isascii() and RUN.search(text) for text in named)
 
 
 def with_metadata(record: NewRecord, more: Json) -> NewRecord:

@@ -119,6 +119,8 @@ def words(text: str, of_run: Callable[[str], list[str]] = pairs) -> list[str]:
 
     `of_run` makes words of a run of characters that has no spaces between its own.
     """
+    if len(text) <= PIECE:
+        return _words(text, of_run) if text else []
     return [word for piece in pieces(text) for word in _words(piece, of_run)]
 
 
@@ -166,7 +168,9 @@ def stems(words_: Iterable[str]) -> list[str]:
 
     A stemmer must not be shared by threads. Making one costs next to nothing.
     """
-    stemmer, plain = Stemmer("porter", 0), [_plain(word) for word in words_]
+    stemmer, plain = Stemmer("porter", 0), list(words_)
+    if not all(map(str.isascii, plain)):
+        plain = [_plain(word) for word in plain]
     found: list[str] = []
     for begin in range(0, len(plain), PIECE):
         found += stemmer.stemWords(plain[begin : begin + PIECE])
@@ -179,5 +183,5 @@ def _plain(word: str) -> str:
 
 def density(words_: Sequence[str]) -> float:
     """The share of words that show what a text is about, lower for a text of few words."""
-    informative = sum(len(word) > 1 and word not in _STOP_WORDS for word in words_)
-    return informative / (len(words_) + FEW_WORDS)
+    informative = [word for word in words_ if word not in _STOP_WORDS and len(word) > 1]
+    return len(informative) / (len(words_) + FEW_WORDS)

@@ -45,11 +45,8 @@ class Records:
         written: list[Written] = []
         for start in range(0, len(records), TOGETHER):
             part = records[start : start + TOGETHER]
-            written += await self._rows.write(partial(self._store, part))
+            written += await self._rows.write(partial(self._records.store_each, records=part))
         return written
-
-    def _store(self, records: Sequence[NewRecord], connection: SqlConnection) -> list[Written]:
-        return [self._records.store(connection, record) for record in records]
 
     async def at(self, rows: Sequence[int]) -> list[Record]:
         """Those of these rows."""

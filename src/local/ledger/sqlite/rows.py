@@ -3,7 +3,7 @@
 Everything that is stored passes through `RecordRows`, inside one transaction.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Protocol, TypeVar
 
@@ -18,7 +18,6 @@ from local.ledger.records import (
     class_of,
     features_of,
     folded,
-    is_unspaced,
     principal_of,
     stamp,
 )
@@ -28,7 +27,7 @@ from local.ledger.tasks import OF_ACTIVE, TaskKind
 from local.protocol.envelope import utc_now
 from local.protocol.memories import RetiredWhy
 from local.protocol.payloads import Json
-from local.text.features import pairs_of
+from local.text.features import Features, pairs_of
 
 SQL = statements()
 T = TypeVar("T")
@@ -100,7 +99,9 @@ class TenantRows:
         return {**values, "tenant": self.tenant}
 
 
-NO_COLUMNS = {"features", "tasks"}
+NO_STATE = dict.fromkeys(Record.__struct_fields__)
+"""Of a new record."""
+COLUMNS = tuple(name for name in Record.__struct_fields__ if name not in {"features", "tasks"})
 
 
 def tasks_of(record: NewRecord) -> tuple[TaskKind, ...]:
@@ -113,7 +114,7 @@ def tasks_of(record: NewRecord) -> tuple[TaskKind, ...]:
 
 def record_of(row: Row) -> Record:
     """The record that a row of every column is."""
-    columns = {name: row[name] for name in Record.__struct_fields__ if name not in NO_COLUMNS}
+    columns = {name: row[name] for name in COLUMNS}
     columns["event_time"] = datetime.fromisoformat(row["event_time"])
     columns["metadata"] = msgspec.json.decode(row["metadata"])
     columns["pending"] = None if row["pending"] is None else bool(row["pending"])
@@ -122,6 +123,22 @@ def record_of(row: Row) -> Record:
     if row["retired_at"] is not None:
         columns["retired_at"] = datetime.fromisoformat(row["retired_at"])
     return Record(**columns)
+
+
+def _columns(record: NewRecord, read: Features) -> Parameters:
+    """What a record has in the table, of a new one, too."""
+    values = {**NO_STATE, **msgspec.structs.asdict(record)}
+    values["metadata"] = _json(record.metadata)
+    values["event_time"] = stamp(record.event_time)
+    values["folded_topic"] = folded(record.topic) if record.topic else None
+    values["source_class"] = class_of(record)
+    if isinstance(record, Record):
+        values["retired_at"] = stamp(record.retired_at) if record.retired_at else None
+    else:
+        values["stated_by"] = principal_of(record)
+    values["pairs"] = pairs_of(read.stems)
+    values["keywords"], values["queries"] = _json(record.keywords), _json(record.queries)
+    return values
 
 
 class Cause(msgspec.Struct, frozen=True, kw_only=True):
@@ -167,33 +184,53 @@ class RecordRows:
         self.was_erased = was_erased
 
     def store(self, connection: SqlConnection, record: NewRecord) -> Written:
-        """Add a record unless its id is there already, or it was erased.
+        """Add a record unless its id is there already, or it was erased."""
+        return self.store_each(connection, [record])[0]
+
+    def store_each(self, connection: SqlConnection, records: Sequence[NewRecord]) -> list[Written]:
+        """Add records, a statement a table, but those whose ids are there already, or were erased.
 
         A Record is added with the state that it is in.
         """
-        if self.was_erased(connection, record):
-            return Written(id=record.id, was_new=False, erased=True)
-        values = {name: getattr(record, name, None) for name in Record.__struct_fields__}
-        values["metadata"] = _json(record.metadata)
-        values["event_time"] = stamp(record.event_time)
-        values["folded_topic"] = folded(record.topic) if record.topic else None
-        values["source_class"] = class_of(record)
-        if isinstance(record, Record):
-            values["retired_at"] = stamp(record.retired_at) if record.retired_at else None
-        else:
-            values["stated_by"] = principal_of(record)
-        read = record.features or (features_of(record) if is_unspaced(record) else None)
-        values["pairs"] = pairs_of(read.stems) if read else None
-        values["keywords"], values["queries"] = _json(record.keywords), _json(record.queries)
-        added = self._rows.execute(connection, "insert_record", **values)
-        if added.rowcount == 1:
+        erased = [self.was_erased(connection, record) for record in records]
+        wanted: dict[str, NewRecord] = {}
+        for record, gone in zip(records, erased, strict=True):
+            if not gone:
+                wanted.setdefault(record.id, record)
+        rows = self._insert(connection, wanted) if wanted else {}
+        return [
+            Written(
+                id=record.id,
+                was_new=not gone and rows.pop(record.id, None) is not None,
+                erased=gone,
+            )
+            for record, gone in zip(records, erased, strict=True)
+        ]
+
+    def _insert(
+        self, connection: SqlConnection, records: Mapping[str, NewRecord]
+    ) -> dict[str, int]:
+        """The rows of those that are new, by their ids."""
+        read = {id_: one.features or features_of(one) for id_, one in records.items()}
+        last = self._rows.execute(connection, "last_row").fetchone()["last"]
+        columns = (_columns(record, read[id_]) for id_, record in records.items())
+        self._rows.execute_each(connection, "insert_record", columns)
+        found = self._rows.execute(connection, "rows_added", last=last)
+        rows: dict[str, int] = {row["id"]: row["row"] for row in found}
+        if rows:
             self._rows.refuse_excess(connection)
-            read = read or features_of(record)
-            kept = {"record": added.lastrowid, "content": record.content, **read._asdict()}
-            self._rows.execute(connection, "keep_features", **kept)
-            for kind in tasks_of(record):
-                self._rows.execute(connection, "add_task", kind=kind, row=added.lastrowid)
-        return Written(id=record.id, was_new=added.rowcount == 1)
+        kept = (
+            {"record": row, "content": records[id_].content, **read[id_]._asdict()}
+            for id_, row in rows.items()
+        )
+        self._rows.execute_each(connection, "keep_features", kept)
+        tasks = (
+            {"kind": kind, "row": row}
+            for id_, row in rows.items()
+            for kind in tasks_of(records[id_])
+        )
+        self._rows.execute_each(connection, "add_task", tasks)
+        return rows
 
     def store_fact(
         self, connection: SqlConnection, record: NewRecord, *, again: bool = False
