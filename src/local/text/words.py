@@ -145,8 +145,10 @@ def pieces(text: str) -> Iterator[str]:
 
 def _words(text: str, of_run: Callable[[str], list[str]]) -> list[str]:
     has_runs = not text.isascii() and RUN.search(text) is not None
-    text = without_marks(text) if has_runs else text
-    found: list[str] = _WORD.findall(_CLITIC.sub("", composed(text)))
+    text = composed(without_marks(text) if has_runs else text)
+    if "'" in text or "\u2019" in text:
+        text = _CLITIC.sub("", text)
+    found: list[str] = _WORD.findall(text)
     # Lower case comes last: "\u0130" becomes two characters, of which the second is not in a word.
     lower = " ".join(found).lower().split(" ") if found else found
     return [part for word in lower for part in _parts(word, of_run)] if has_runs else lower

@@ -3,6 +3,7 @@
 Everything that is stored passes through `RecordRows`, inside one transaction.
 """
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Protocol, TypeVar
@@ -224,12 +225,12 @@ class RecordRows:
             for id_, row in rows.items()
         )
         self._rows.execute_each(connection, "keep_features", kept)
-        tasks = (
-            {"kind": kind, "row": row}
-            for id_, row in rows.items()
-            for kind in tasks_of(records[id_])
-        )
-        self._rows.execute_each(connection, "add_task", tasks)
+        tasks: defaultdict[TaskKind, list[int]] = defaultdict(list)
+        for id_, row in rows.items():
+            for kind in tasks_of(records[id_]):
+                tasks[kind].append(row)
+        for kind, its in tasks.items():
+            self._rows.execute(connection, "add_tasks", kind=kind, rows=_json(its))
         return rows
 
     def store_fact(
