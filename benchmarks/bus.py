@@ -5,7 +5,7 @@ from functools import partial
 from pathlib import Path
 
 from client import Ask, Asker, alternating, latency, request_of, stack_and_echo, throughput
-from local.ledger.sqlite.records import LARGEST
+from local.ledger.sqlite.records import LARGEST_HELD
 from report import Figure, a_second, milliseconds, ratio, run
 from texts import notes
 
@@ -48,7 +48,7 @@ async def one_in_flight(recall: Ask, echo: Ask) -> list[Figure]:
 async def not_kept(asker: Asker) -> Figure:
     """A fact too long to be kept in memory: every request crosses to the reader thread."""
     long = "user.biography"
-    await asker.tool("save_topic", request_of(topic=long, content="x" * (LARGEST + 1)))
+    await asker.tool("save_topic", request_of(topic=long, content="x" * (LARGEST_HELD + 1)))
     recall = partial(asker.tool, "recall_topic", request_of(topic=long))
     echo = partial(asker.echo, request_of(topic=long), len(await recall()))
     ours, base = await alternating(

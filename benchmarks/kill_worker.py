@@ -19,13 +19,13 @@ from chat import messages
 from fill import made_up_vectors
 from local import supervisor
 from local.app import Stack, open_stack
+from local.config_files import load_settings
 from local.errors import BusError
 from local.logs import logging_to
 from local.memory.service import MemoryService
 from local.protocol import subjects
 from local.protocol.envelope import Caller, decode
 from local.protocol.maintenance import MemoryStatus
-from local.settings import load_settings
 from local.vectors.minilm import MiniLM
 from processes import environment_of
 from recall import conversation, fill

@@ -13,6 +13,7 @@ from local.bus.connection import BusMessage
 from local.bus.identity import Claimed, is_genuine
 from local.cli.import_ import Checker
 from local.cli.ingest import batches, sessions_in
+from local.config_files import load_settings
 from local.errors import InvalidArgumentsError, Local2Error
 from local.ledger.records import NewRecord, read_ahead
 from local.ledger.transfer import ExportCursor
@@ -33,7 +34,6 @@ from local.protocol.portable import stored_line
 from local.protocol.reading import in_utc
 from local.protocol.tool import Tool, ToolOutput
 from local.protocol.tool_messages import SERVICE_ERROR, read_result, read_schema
-from local.settings import load_settings
 from local.stories.script import load_story
 from local.tools.catalog import TOOLS
 from valid import (

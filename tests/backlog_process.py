@@ -15,13 +15,12 @@ import numpy as np
 
 from ledgers import fact
 from local.ledger.door import IndexedRecords, Ledger, TaskQueue
-from local.ledger.records import Record
+from local.ledger.records import Record, TaskKind
 from local.ledger.sqlite.database import Database
 from local.ledger.sqlite.extraction import Extractions
 from local.ledger.sqlite.records import Facts
 from local.ledger.sqlite.rows import TenantRows
 from local.ledger.sqlite.sql import migrations
-from local.ledger.tasks import TaskKind
 from local.logs import logging_to
 from local.memory.extraction.items import Item, Passage
 from local.memory.tenant import Memory, Models

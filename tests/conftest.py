@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, settings
 
 from calling import RICHARD
 from factories import ConnectBus, Listen, StartWorker
-from local import app
+from local import supervisor
 from local.bus.connection import BusMessage, Connection, connect
 from local.bus.server import EmbeddedServer, embedded_server, find_server
 from local.bus.tool_host import ToolHost
@@ -212,7 +212,7 @@ def worker_here(monkeypatch: pytest.MonkeyPatch, embedder: MiniLM) -> None:
 
     For tests of everything but that process: its end, its files, its secrets.
     """
-    monkeypatch.setattr(app, "supervised", worker_in_this_process)
+    monkeypatch.setattr(supervisor, "supervised", worker_in_this_process)
     monkeypatch.setattr(MiniLM, "load", lambda _: embedder)
 
 

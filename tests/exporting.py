@@ -8,8 +8,8 @@ import msgspec
 
 from ledgers import DAY, ITEMS, fact, index, item, message, record
 from local.ledger.door import Ledger
-from local.ledger.records import NewRecord, Rating, TripletFact
-from local.ledger.sessions import NewItem, SessionOf, Storing
+from local.ledger.records import NewRecord, TripletFact
+from local.ledger.sessions import NewItem, Rating, SessionOf, Storing
 from local.ledger.transfer import ExportCursor, ExportFilter, Importing
 from local.protocol.answers import Note
 from local.protocol.maintenance import ExportPage, ImportReport

@@ -10,10 +10,9 @@ from msgspec import Raw
 from msgspec.json import encode
 
 from local.ledger.door import Ledger
-from local.ledger.records import NewRecord, Record
+from local.ledger.records import NewRecord, Record, Task
 from local.ledger.search import Choice, DetailRequest, Matches, Meaning, Place, Search, WordMatches
 from local.ledger.sessions import ItemsOf, NewItem
-from local.ledger.tasks import Task
 from local.ledger.upkeep import Waiting
 from local.protocol.envelope import new_id, utc_now
 from local.protocol.items import ItemPut, path_text

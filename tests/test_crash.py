@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from kill_worker import kill_worker
-from local import app
+from local import app, joining
 from local.bus.connection import Connection, connect
 from local.bus.streams import publish_durably
 from local.client.tools import call_tool
@@ -140,7 +140,7 @@ async def test_what_is_left_of_a_killed_stack_keeps_the_folder_until_it_is_gone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its server, held up here, might still write where a new one would."""
-    monkeypatch.setattr(app, "DEATH_PATIENCE", 3.0)
+    monkeypatch.setattr(joining, "DEATH_PATIENCE", 3.0)
     settings = settings_in(tmp_path)
     async with stack_process(tmp_path) as stack:
         async with connect(stack.url, name="test") as bus:

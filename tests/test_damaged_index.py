@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import hanging_worker
-from local import app
+from local import app, supervisor
 from local.app import Stack, open_stack
 from local.ledger.sqlite import working_sets
 from local.memory import vectors as damages
@@ -175,7 +175,7 @@ async def test_a_worker_in_which_chroma_hangs_is_ended_and_the_next_one_goes_on(
 ) -> None:
     """As after a full disk: a call that never returns, and lets nothing else run in the process."""
     hung = tmp_path / "hung"
-    monkeypatch.setattr(app, "VECTOR_WORKER", hanging_worker.__name__)
+    monkeypatch.setattr(supervisor, "VECTOR_WORKER", hanging_worker.__name__)
     monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parent))
     monkeypatch.setenv(hanging_worker.HUNG, str(hung))
     async with app.open_stack(settings, with_generator=False) as stack:

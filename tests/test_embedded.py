@@ -20,9 +20,10 @@ from local.client import embedded
 from local.client.access import connected
 from local.client.embedded import Usage, stack_running, start_stack
 from local.client.tools import call_tool
+from local.config_files import load_settings
 from local.errors import StackNotRunningError, UnwritableError
 from local.home import RUNTIME_FILE, Runtime, is_alive, is_running, running_url
-from local.settings import BusSettings, Settings, load_settings
+from local.settings import BusSettings, Settings
 from stacks import CALLER, settings_in
 from waiting import eventually
 

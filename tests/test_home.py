@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from local.config_files import load_settings
 from local.home import home_of
-from local.settings import Settings, load_settings
+from local.settings import Settings
 
 
 @pytest.fixture

@@ -12,12 +12,12 @@ import structlog
 import local2
 from local.app import open_memory
 from local.bus.connection import connect
+from local.config_files import load_settings
 from local.errors import FolderLockedError, NoRespondersError
 from local.home import running_url
 from local.memory.service import MemoryService
 from local.protocol import subjects
 from local.protocol.envelope import Caller
-from local.settings import load_settings
 from waiting import eventually
 
 DOCS = Path(__file__).parents[1] / "docs" / "library.md"

@@ -11,11 +11,11 @@ from blockbuster import BlockBuster, BlockingError, blockbuster_ctx
 from local.app import open_stack
 from local.bus.connection import connect
 from local.client.tools import call_tool
+from local.config_files import load_settings
 from local.ledger.sqlite.database import Database
 from local.ledger.sqlite.sql import migrations
 from local.protocol.envelope import Caller
 from local.protocol.payloads import Json
-from local.settings import load_settings
 from stacks import in_step, settings_in
 
 CALLERS = 64

@@ -24,10 +24,10 @@ from local.bus.connection import BusMessage, Connection, connect
 from local.bus.server import find_server
 from local.client.queries import QueryClient
 from local.client.tools import call_tool
+from local.config_files import load_settings
 from local.content_key import ContentKey
 from local.errors import without_credentials
 from local.logs import logging_to
-from local.settings import load_settings
 from stacks import CALLER, in_step, recall, save, search
 from stand_ins.ollama_server import OllamaStandIn, Reply
 from stand_ins.rerank_server import Answer, RerankStandIn

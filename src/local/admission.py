@@ -27,13 +27,13 @@ SOONEST, LATEST = 0.1, 30.0
 INERTIA = 0.9
 """Of the pace at which work gets done, at every piece of it."""
 
-
 DEFAULT_LIMITS = SlotLimits()
 BUCKETS = 10_000
 """Owners whose rate is known; of more, who asked longest ago begins anew, with a whole burst."""
 STRINGS = re.compile(rb'"(?:[^"\\]|\\.)*+"', re.DOTALL)
 NO_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
 STEPS = np.zeros(256, np.int64)
+STEPS[list(b"[{")], STEPS[list(b"]}")] = 1, -1
 
 
 @dataclass(slots=True)
@@ -221,9 +221,6 @@ class _Slot:
 
     async def __aexit__(self, *_: object) -> None:
         self._slots.release(self._owner)
-
-
-STEPS[list(b"[{")], STEPS[list(b"]}")] = 1, -1
 
 
 class Admission:

@@ -3,13 +3,10 @@
 `open_stack` is for commands, `open_memory` for programs that use the memory as a library.
 """
 
-import asyncio
-import os
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from pathlib import Path
-from signal import SIGABRT, SIGALRM, SIGBUS, SIGFPE, SIGILL, SIGSEGV, SIGTERM
 
 import msgspec
 import structlog
@@ -36,34 +33,29 @@ from local.bus.participant import Participant
 from local.bus.stream_messages import turns_stored
 from local.bus.tool_host import ToolHost
 from local.bus.vector_client import VectorClient
-from local.content_key import KeyOf
-from local.errors import FolderLockedError
-from local.home import folder_lock, is_alive, read_runtime, runtime_file
-from local.joining import join
-from local.ledger.quota import Quota
-from local.llm.choice import choose_chat_model
-from local.llm.models import ChatModel
+from local.config_files import load_settings
+from local.home import runtime_file
+from local.joining import Joined, join, locked
+from local.ledger.records import Quota
+from local.llm.choice import choose_chat_model, open_structured_model
+from local.llm.models import ChatModel, StructuredModel
 from local.logs import logging_to
+from local.memory.extraction.items import Extractor
+from local.memory.extraction.model import ModelExtractor
+from local.memory.extraction.rules import RulesExtractor
+from local.memory.recall.model import ModelReranker
+from local.memory.recall.query import Expander
+from local.memory.recall.recaller import RecallModels
+from local.memory.recall.reranker import HttpReranker, Reranker
 from local.memory.tenant import Memories, Models
-from local.models import open_models
+from local.memory.upkeep.supersession import Judge
 from local.opening import content_keys, open_ledgers
 from local.protocol.envelope import utc_now
-from local.settings import Settings, TelemetrySettings, load_settings
-from local.supervisor import Child, supervised
+from local.settings import MemorySettings, Settings, TelemetrySettings
+from local.supervisor import Child, vector_worker
 from local.tenancy import Parts, SharedTools, Tenancy, in_background
 from local.tools.catalog import memory_tools
-from local.vectors.config import EXIT_SOFTWARE, WorkerConfig
-
-VECTOR_WORKER = "local.agents.vector_worker"
-CRASHES = (
-    EXIT_SOFTWARE,
-    *(-number for number in (SIGSEGV, SIGBUS, SIGABRT, SIGILL, SIGFPE, SIGALRM)),
-)
-"""How a vector worker ends by a fault of Chroma's or the embedder's own; by SIGALRM if it hangs."""
-DEATH_PATIENCE = 10.0
-"""Seconds that what is left of a killed stack gets to let go of the data folder."""
-ROOM_PATIENCE = 30.0
-"""Seconds that a stack of clients gets to stop."""
+from local.vectors.config import WorkerConfig
 
 log = structlog.get_logger()
 
@@ -107,53 +99,75 @@ async def open_stack(
     """
     data_dir = settings.memory.data_dir
     async with AsyncExitStack() as resources:
-        lock = await resources.enter_async_context(_locked(data_dir, for_clients=for_clients))
+        lock = await resources.enter_async_context(locked(data_dir, for_clients=for_clients))
         await _observed(resources, settings.telemetry)
         joined = await join(resources, settings, lock)
         bus, register = joined.bus, joined.register
-        key_of = content_keys(settings)
-        quota = Quota(records=settings.limits.tenant_records, bytes=settings.limits.tenant_bytes)
-        ledgers = await resources.enter_async_context(open_ledgers(settings.memory, key_of, quota))
-        await ledgers.prepare(joined.tenants)
-        chat = await _chat_model(resources, settings) if with_generator else None
-        vectors = VectorClient(bus, search_timeout=settings.memory.vector_timeout)
-        parts = Parts(
-            joined=joined,
-            settings=settings,
-            ledgers=ledgers,
-            vectors=vectors,
-            models=await open_models(resources, settings) if with_models else Models(),
-            chat=chat,
+        parts = await _parts(
+            resources, joined, settings, with_generator=with_generator, with_models=with_models
         )
         memories = Memories(roles=register.directory.roles if register else None)
         tenancy = Tenancy(parts, memories)
         await resources.enter_async_context(tenancy.opened())
-        config = WorkerConfig.of(
-            settings, joined.url, bus.secret, log_folder, joined.credentials
-        ).to_line()
-        worker = await _vector_worker(resources, memories, vectors, config, lock)
-        keeper = StreamKeeper(bus, joined.server, lambda: joined.tenants)
-        await resources.enter_async_context(keeper)
-        backups = _backups(settings, key_of, bus, memories)
-        serving = Serving(joined.lease, partial(_participants, parts, memories, keeper, backups))
-        health = HealthAgent(
-            bus, memories, serves=lambda: serving.serves, turns_problem=lambda: keeper.problem
-        )
-        await resources.enter_async_context(health)
-        await resources.enter_async_context(serving)
-        await in_background(
-            resources, stream_keeper=keeper.run(), lease=serving.keep(), backups=backups.run()
-        )
-        await resources.enter_async_context(tenancy.running())
-        await in_background(resources, tenants=tenancy.follow())
-        if telemetry.meter is not None:
-            await resources.enter_async_context(
-                telemetry.meter.served(settings.telemetry, GAUGES, health.gauges)
-            )
+        config = WorkerConfig.of(settings, joined.url, bus.secret, log_folder, joined.credentials)
+        worker = await vector_worker(resources, memories, parts.vectors, config.to_line(), lock)
+        await _serve(resources, parts, memories, tenancy)
         resources.enter_context(runtime_file(data_dir, joined.url, for_clients=for_clients))
         log.info("stack_ready", url=bus.url, data=str(data_dir))
         resources.callback(log.info, "stack_stopping")
-        yield Stack(bus=bus, url=joined.url, memories=memories, model=chat, vector_worker=worker)
+        yield Stack(
+            bus=bus, url=joined.url, memories=memories, model=parts.chat, vector_worker=worker
+        )
+
+
+@asynccontextmanager
+async def open_memory(folder: Path | str = ".") -> AsyncIterator[Memories]:
+    """Open the memory of a folder, made where there is none; `of` a caller it is a MemoryService.
+
+    It is the whole stack but the generator: meanwhile others reach it over the bus. Settings are
+    those of `config` in the folder; logs go to `.local2/logs`, unless the program has configured
+    structlog itself.
+
+    Raises:
+        FolderLockedError: A stack runs on this folder: connect to it (`client.memory.connect`).
+        ConfigError: A file in `config/` or an environment override is wrong.
+        BusError: The NATS server did not start.
+        StorageError: The ledger cannot be opened.
+    """
+    settings = load_settings(home=Path(folder))
+    logs = settings.memory.data_dir / "logs"
+    async with AsyncExitStack() as resources:
+        if not structlog.is_configured():
+            resources.enter_context(logging_to(logs / "library.log"))
+        stack = await resources.enter_async_context(
+            open_stack(settings, log_folder=logs, with_generator=False)
+        )
+        yield stack.memories
+
+
+async def open_models(resources: AsyncExitStack, settings: Settings) -> Models:
+    """The models that rerank, read, judge, synthesize and analyse, as far as configured."""
+    wanted = settings.memory
+    reading = wanted.extraction_model if wanted.extractor == "model" else ""
+    opened: dict[str, StructuredModel | None] = {}
+    for name in (
+        wanted.judge_model,
+        wanted.synthesis_model,
+        wanted.query_model,
+        wanted.reranker_chat_model,
+        reading,
+    ):
+        if name not in opened:
+            opened[name] = await _structured_model(resources, settings, name)
+    judge, query = opened[wanted.judge_model], opened[wanted.query_model]
+    expander = Expander(query, within=wanted.query_timeout) if query else None
+    reranker = await _reranker(resources, wanted, opened[wanted.reranker_chat_model])
+    return Models(
+        recall=RecallModels(reranker=reranker, expander=expander),
+        extractor=_extractor(wanted, opened[reading]),
+        judge=Judge(judge, within=wanted.judge_timeout) if judge else None,
+        synthesizer=opened[wanted.synthesis_model],
+    )
 
 
 async def _observed(resources: AsyncExitStack, settings: TelemetrySettings) -> None:
@@ -162,30 +176,61 @@ async def _observed(resources: AsyncExitStack, settings: TelemetrySettings) -> N
     resources.enter_context(telemetry.metering(on=settings.metrics_port > 0))
 
 
-async def _vector_worker(
-    resources: AsyncExitStack, memories: Memories, vectors: VectorClient, config: bytes, lock: int
-) -> Child:
-    """Start the vector worker, and tell those who wait for its answers when it ends."""
-
-    def worker_lost(exit_code: int) -> None:
-        for memory in memories:
-            memory.indexer.worker_lost(crashed=exit_code in CRASHES)
-        vectors.worker_lost()
-
-    for memory in memories:
-        memory.indexer.worker_starting()
-    return await resources.enter_async_context(
-        supervised(VECTOR_WORKER, config, inherit=(lock,), ended=worker_lost)
+async def _parts(
+    resources: AsyncExitStack,
+    joined: Joined,
+    settings: Settings,
+    *,
+    with_generator: bool,
+    with_models: bool,
+) -> Parts:
+    """What all tenants share: their ledgers, the index, the models."""
+    quota = Quota(records=settings.limits.tenant_records, bytes=settings.limits.tenant_bytes)
+    opened = open_ledgers(settings.memory, content_keys(settings), quota)
+    ledgers = await resources.enter_async_context(opened)
+    await ledgers.prepare(joined.tenants)
+    return Parts(
+        joined=joined,
+        settings=settings,
+        ledgers=ledgers,
+        vectors=VectorClient(joined.bus, search_timeout=settings.memory.vector_timeout),
+        chat=await _chat_model(resources, settings) if with_generator else None,
+        models=await open_models(resources, settings) if with_models else Models(),
     )
 
 
-def _backups(settings: Settings, key_of: KeyOf, bus: Connection, memories: Memories) -> Backups:
+async def _serve(
+    resources: AsyncExitStack, parts: Parts, memories: Memories, tenancy: Tenancy
+) -> None:
+    """Put everything on the bus, and begin what runs in the background."""
+    joined, settings = parts.joined, parts.settings
+    keeper = StreamKeeper(joined.bus, joined.server, lambda: joined.tenants)
+    await resources.enter_async_context(keeper)
+    backups = _backups(settings, joined.bus, memories)
+    serving = Serving(joined.lease, partial(_participants, parts, memories, keeper, backups))
+    health = HealthAgent(
+        joined.bus, memories, serves=lambda: serving.serves, turns_problem=lambda: keeper.problem
+    )
+    await resources.enter_async_context(health)
+    await resources.enter_async_context(serving)
+    await in_background(
+        resources, stream_keeper=keeper.run(), lease=serving.keep(), backups=backups.run()
+    )
+    await resources.enter_async_context(tenancy.running())
+    await in_background(resources, tenants=tenancy.follow())
+    if telemetry.meter is not None:
+        await resources.enter_async_context(
+            telemetry.meter.served(settings.telemetry, GAUGES, health.gauges)
+        )
+
+
+def _backups(settings: Settings, bus: Connection, memories: Memories) -> Backups:
     """Backups of every tenant's memories."""
 
     async def settled() -> int:
         return await turns_stored(bus, *(memory.tenant for memory in memories))
 
-    ledgers = partial(with_keys, settings.memory.data_dir, key_of)
+    ledgers = partial(with_keys, settings.memory.data_dir, content_keys(settings))
     return Backups(settings.memory, ledgers, settled, utc_now)
 
 
@@ -219,60 +264,35 @@ async def _chat_model(resources: AsyncExitStack, settings: Settings) -> ChatMode
     return model
 
 
-@asynccontextmanager
-async def _locked(data_dir: Path, *, for_clients: bool) -> AsyncIterator[int]:
-    """Take the folder's lock; children of a killed stack get a moment to die.
-
-    Clients go on with this stack where one was there for them only, unless this one is, too.
-    """
-    now = asyncio.get_running_loop().time
-    patience = now() + DEATH_PATIENCE
-    asked: int | None = None
-    with ExitStack() as lock:
-        while True:
-            try:
-                descriptor = lock.enter_context(folder_lock(data_dir))
-                break
-            except FolderLockedError as error:
-                if not for_clients and error.holder != asked and _asked_for_room(data_dir, error):
-                    asked, patience = error.holder, now() + ROOM_PATIENCE
-                if now() > patience or (is_alive(error.holder) and error.holder != asked):
-                    raise
-                await asyncio.sleep(0.05)
-        yield descriptor
-
-
-def _asked_for_room(data_dir: Path, error: FolderLockedError) -> bool:
-    """Whether who holds the folder is there for clients only, and was asked to end."""
-    runtime = read_runtime(data_dir)
-    if runtime is None or not runtime.for_clients or runtime.pid != error.holder:
-        return False
-    with suppress(ProcessLookupError):
-        os.kill(runtime.pid, SIGTERM)
-    log.info("stack_of_clients_ends", pid=runtime.pid)
-    return True
-
-
-@asynccontextmanager
-async def open_memory(folder: Path | str = ".") -> AsyncIterator[Memories]:
-    """Open the memory of a folder, made where there is none; `of` a caller it is a MemoryService.
-
-    It is the whole stack but the generator: meanwhile others reach it over the bus. Settings are
-    those of `config` in the folder; logs go to `.local2/logs`, unless the program has configured
-    structlog itself.
-
-    Raises:
-        FolderLockedError: A stack runs on this folder: connect to it (`client.memory.connect`).
-        ConfigError: A file in `config/` or an environment override is wrong.
-        BusError: The NATS server did not start.
-        StorageError: The ledger cannot be opened.
-    """
-    settings = load_settings(home=Path(folder))
-    logs = settings.memory.data_dir / "logs"
-    async with AsyncExitStack() as resources:
-        if not structlog.is_configured():
-            resources.enter_context(logging_to(logs / "library.log"))
-        stack = await resources.enter_async_context(
-            open_stack(settings, log_folder=logs, with_generator=False)
+async def _reranker(
+    resources: AsyncExitStack, wanted: MemorySettings, model: StructuredModel | None
+) -> Reranker | None:
+    """The cross-encoder, else the model that reranks, else none."""
+    if wanted.reranker_url:
+        reranker = await HttpReranker.open(
+            wanted.reranker_url,
+            key=wanted.reranker_key,
+            model=wanted.reranker_model,
+            timeout=wanted.reranker_timeout,
         )
-        yield stack.memories
+        resources.push_async_callback(reranker.close)
+        return reranker
+    return ModelReranker(model, within=wanted.reranker_chat_timeout) if model else None
+
+
+def _extractor(settings: MemorySettings, model: StructuredModel | None) -> Extractor | None:
+    """Who reads what users say: the model where there is one, if it is wanted, else the rules."""
+    if settings.extractor == "none":
+        return None
+    if model is None:
+        return RulesExtractor()
+    return ModelExtractor(model, within=settings.extraction_timeout)
+
+
+async def _structured_model(
+    resources: AsyncExitStack, settings: Settings, name: str
+) -> StructuredModel | None:
+    model = await open_structured_model(settings.generator, name)
+    if model is not None:
+        resources.push_async_callback(model.close)
+    return model

@@ -1,4 +1,4 @@
-"""Every error local2 raises, and the one list of codes that reach the wire.
+"""The errors of local2, and the one list of codes that reach the wire.
 
 Local2Error
 ├── RequestError              the caller can mend it
@@ -27,8 +27,7 @@ Local2Error
 │   │   ├── EmbedderMismatchError embedder_mismatch
 │   │   ├── IndexDamagedError     index_damaged  used inside the stack, which rebuilds it
 │   │   └── VectorFaultError      internal       a fault of its own, perhaps over what it was given
-│   ├── RerankError                              the reranker: its server, or what it answered
-│   ├── EndpointError                            an OpenAI-compatible endpoint, for who asks it
+│   ├── EndpointError, RerankError               in the parts that raise and catch them
 │   └── ModelError                               the chat model
 │       └── ModelRefusedError
 │           └── PromptTooLargeError              more than the model takes at once
@@ -68,6 +67,7 @@ memory."""
 ECHOED_BEGINNING = 120
 """Characters of them from the beginning of a longer text; the others are its end."""
 CUT = " […] "
+_CREDENTIALS = re.compile(r"^(\w+://)?.*@")
 
 
 def echoed(value: object) -> str:
@@ -82,9 +82,6 @@ def echoed(value: object) -> str:
 def quoted(value: object) -> str:
     """A value as an error repeats it, in quotes if it is a text."""
     return echoed(repr(echoed(value) if isinstance(value, str) else value))
-
-
-_CREDENTIALS = re.compile(r"^(\w+://)?.*@")
 
 
 def without_credentials(url: str) -> str:
@@ -258,34 +255,6 @@ class VectorFaultError(VectorError):
 
 class ConversationError(Local2Error):
     pass
-
-
-class RerankError(UnavailableError):
-    pass
-
-
-EndpointFailure = Literal["unreachable", "silent", "key", "model", "limited", "refused", "failed"]
-
-
-class EndpointError(UnavailableError):
-    """A request that came to nothing; `said` is what the endpoint said of it, for no log."""
-
-    def __init__(
-        self,
-        kind: EndpointFailure,
-        message: str,
-        *,
-        remedy: str | None = None,
-        said: str = "",
-        again: bool = False,
-    ) -> None:
-        super().__init__(
-            f"{message[:-1]}: {echoed(said)}" if said else message, remedy=remedy, logged=message
-        )
-        self.kind = kind
-        self.said = said
-        self.again = again
-        """It may succeed if it is sent again."""
 
 
 class ModelError(UnavailableError):

@@ -30,6 +30,8 @@ MARK = ".local2"
 OTHERS = stat.S_IRWXG | stat.S_IRWXO
 PRIVATE = 0o077
 """The umask of whatever writes into the data folder: nobody else reads what is remembered."""
+ROOM = 1024 * 1024
+"""Bytes that must be free on the disk for a folder to count as writable."""
 RUNTIME_FILE = "runtime.json"
 USED = "clients.lock"
 """Beside it: the file whose lock is shared by those who use the stack, and that says when last."""
@@ -125,6 +127,20 @@ def _locked(folder: Path, holder: str) -> FolderLockedError:
         remedy="Use that one or stop it; a second stack needs LOCAL2_MEMORY__DATA_DIR and "
         "LOCAL2_MEMORY__CHROMA_PATH of its own.",
     )
+
+
+def why_unwritable(folder: Path) -> UnwritableError | None:
+    """Why a folder cannot be written to; None if it can."""
+    import tempfile  # noqa: PLC0415 - it takes long to import, and hooks need this module
+
+    try:
+        with tempfile.TemporaryFile(dir=folder) as file:
+            file.write(bytes(ROOM))
+            file.flush()
+            os.fsync(file.fileno())
+    except OSError as error:
+        return UnwritableError(folder, error)
+    return None
 
 
 class Runtime(msgspec.Struct, frozen=True, kw_only=True):

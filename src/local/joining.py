@@ -1,17 +1,23 @@
-"""The bus of a stack: its accounts, the server that it starts, its connection, its lease."""
+"""What a stack takes for itself: its folder, its server and accounts, its bus and the lease."""
 
 import asyncio
-from contextlib import AsyncExitStack
+import os
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, suppress
 from ipaddress import ip_address
+from pathlib import Path
+from signal import SIGTERM
 
 import msgspec
+import structlog
 
 from local.bus.connection import Connection, connect
 from local.bus.identity import Attested, new_secret
 from local.bus.lease import Holder, Lease
 from local.bus.server import EmbeddedServer, embedded_server
 from local.content_key import ContentKey
-from local.errors import ConfigError
+from local.errors import ConfigError, FolderLockedError
+from local.home import folder_lock, is_alive, read_runtime
 from local.opening import usable_key
 from local.protocol.envelope import DEFAULT_TENANT
 from local.settings import Settings
@@ -22,6 +28,12 @@ from local.tools.catalog import TOOL_NAMES
 
 USER_INFO = "$SYS.REQ.USER.INFO"
 """Answered by the server itself."""
+DEATH_PATIENCE = 10.0
+"""Seconds that what is left of a killed stack gets to let go of the data folder."""
+ROOM_PATIENCE = 30.0
+"""Seconds that a stack of clients gets to stop."""
+
+log = structlog.get_logger()
 
 
 class Joined(msgspec.Struct, frozen=True, kw_only=True):
@@ -75,6 +87,40 @@ async def join(resources: AsyncExitStack, settings: Settings, lock: int) -> Join
     return Joined(
         bus=bus, url=url, lease=lease, register=register, server=server, credentials=credentials
     )
+
+
+@asynccontextmanager
+async def locked(data_dir: Path, *, for_clients: bool) -> AsyncIterator[int]:
+    """Take the folder's lock; children of a killed stack get a moment to die.
+
+    Clients go on with this stack where one was there for them only, unless this one is, too.
+    """
+    now = asyncio.get_running_loop().time
+    patience = now() + DEATH_PATIENCE
+    asked: int | None = None
+    with ExitStack() as lock:
+        while True:
+            try:
+                descriptor = lock.enter_context(folder_lock(data_dir))
+                break
+            except FolderLockedError as error:
+                if not for_clients and error.holder != asked and _asked_for_room(data_dir, error):
+                    asked, patience = error.holder, now() + ROOM_PATIENCE
+                if now() > patience or (is_alive(error.holder) and error.holder != asked):
+                    raise
+                await asyncio.sleep(0.05)
+        yield descriptor
+
+
+def _asked_for_room(data_dir: Path, error: FolderLockedError) -> bool:
+    """Whether who holds the folder is there for clients only, and was asked to end."""
+    runtime = read_runtime(data_dir)
+    if runtime is None or not runtime.for_clients or runtime.pid != error.holder:
+        return False
+    with suppress(ProcessLookupError):
+        os.kill(runtime.pid, SIGTERM)
+    log.info("stack_of_clients_ends", pid=runtime.pid)
+    return True
 
 
 class _User(msgspec.Struct, frozen=True):

@@ -8,7 +8,7 @@ from pathlib import Path
 from local.backup.files import MAIN, ledger_files
 from local.content_key import ContentKey, KeyOf
 from local.errors import DamagedError, LedgerKeyError, UnwritableError
-from local.ledger.quota import UNLIMITED, Quota
+from local.ledger.records import UNLIMITED, Quota
 from local.ledger.sqlite.database import Database, has_content, holds
 from local.ledger.sqlite.database.connections import connect_encrypted
 from local.ledger.sqlite.database.soundness import Tally

@@ -1,4 +1,4 @@
-"""Starts a child process, and starts it again whenever it ends by itself.
+"""Starts a child process, and starts it again whenever it ends by itself: the vector worker.
 
 The child's standard input stays open for as long as the parent lives, so that it notices the
 parent's death; an inherited descriptor keeps the data folder locked until it is gone (decision
@@ -9,9 +9,14 @@ import asyncio
 import os
 import sys
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from signal import SIGABRT, SIGALRM, SIGBUS, SIGFPE, SIGILL, SIGSEGV
 
 import structlog
+
+from local.bus.vector_client import VectorClient
+from local.memory.tenant import Memories
+from local.vectors.config import EXIT_SOFTWARE
 
 STOP_PATIENCE = 10.0
 """Seconds from SIGTERM to SIGKILL: time to finish a batch and close files."""
@@ -22,6 +27,13 @@ LAST_DELAY = 10.0
 a core."""
 STEADY = 30.0
 """Seconds: a child that ran longer is restarted after FIRST_DELAY again."""
+VECTOR_WORKER = "local.agents.vector_worker"
+CRASHES = (
+    EXIT_SOFTWARE,
+    *(-number for number in (SIGSEGV, SIGBUS, SIGABRT, SIGILL, SIGFPE, SIGALRM)),
+)
+"""How a vector worker ends by a fault of Chroma's or the embedder's own; by SIGALRM if it hangs."""
+
 
 log = structlog.get_logger()
 
@@ -120,3 +132,20 @@ async def supervised(
             watcher.cancel()
             await asyncio.wait((watcher,))
         await child.stop()
+
+
+async def vector_worker(
+    resources: AsyncExitStack, memories: Memories, vectors: VectorClient, config: bytes, lock: int
+) -> Child:
+    """Start the vector worker, and tell those who wait for its answers when it ends."""
+
+    def worker_lost(exit_code: int) -> None:
+        for memory in memories:
+            memory.indexer.worker_lost(crashed=exit_code in CRASHES)
+        vectors.worker_lost()
+
+    for memory in memories:
+        memory.indexer.worker_starting()
+    return await resources.enter_async_context(
+        supervised(VECTOR_WORKER, config, inherit=(lock,), ended=worker_lost)
+    )

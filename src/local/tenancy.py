@@ -42,6 +42,8 @@ LOOK = 0.5
 AGAIN = 3.0
 """Seconds until a tenant is tried again that could not be served."""
 SHARED_TOOLS = "shared_tools"
+Shares = Callable[[str], Mapping[str, Sequence[str]]]
+"""Of a tenant: its shared tools, each with the tenants that may use it."""
 
 log = structlog.get_logger()
 
@@ -228,10 +230,6 @@ async def _background(work: Coroutine[Any, Any, None], name: str) -> AsyncIterat
         task.cancel()
         with suppress(asyncio.CancelledError):
             await task
-
-
-Shares = Callable[[str], Mapping[str, Sequence[str]]]
-"""Of a tenant: its shared tools, each with the tenants that may use it."""
 
 
 class SharedTools(Participant):

@@ -9,7 +9,7 @@ import pytest
 from factories import Listen
 from local.bus import streams
 from local.bus.connection import Connection
-from local.bus.stream_messages import letters
+from local.bus.stream_messages import all_letters
 from local.bus.streams import publish_durably
 from local.client.maintenance import publish_again
 from local.errors import StorageError
@@ -224,7 +224,7 @@ async def test_a_turn_that_is_never_handled_in_its_time_is_set_aside(
     async with remembering(bus, memories, turn_timeout=1e-9):
         await publish_durably(bus, GENERATION, turn())
         await all_done(bus)
-        (letter,) = [stored async for stored in letters(bus, "default")]
+        (letter,) = [stored async for stored in all_letters(bus, "default")]
     assert "not handled within 1e-09 s" in letter.letter.reason
 
     async with remembering(bus, memories):
@@ -251,7 +251,7 @@ async def test_a_turn_that_fails_every_time_is_set_aside(
     await publish_durably(bus, GENERATION, turn())
     await all_done(bus)
 
-    (letter,) = [stored.letter async for stored in letters(bus, "default")]
+    (letter,) = [stored.letter async for stored in all_letters(bus, "default")]
     assert "could not be handled" in letter.reason
     assert [row["query_id"] for row in await episodes(database)] == ["q1"]
 

@@ -9,7 +9,7 @@ import pytest
 
 from calling import RICHARD
 from local.bus.connection import Connection
-from local.bus.stream_messages import letters
+from local.bus.stream_messages import all_letters
 from local.bus.streams import publish_durably
 from local.client.tools import Toolbox, call_tool
 from local.errors import MAX_ECHOED, echoed, quoted
@@ -103,7 +103,7 @@ async def test_a_large_message_that_cannot_be_read_is_a_dead_letter_once(
     await publish_durably(bus, GENERATION, turn())
     await all_done(bus)
 
-    (kept,) = [stored.letter async for stored in letters(bus, "default")]
+    (kept,) = [stored.letter async for stored in all_letters(bus, "default")]
     assert kept.cut == cut
     assert len(kept.reason) <= MAX_ECHOED
     assert len(await episodes(database)) == 1

@@ -16,7 +16,7 @@ from backups import bring_back, data_dir, generations, rows
 from local.app import Stack, open_stack
 from local.backup import schedule
 from local.backup.schedule import Backups
-from local.bus import stream_messages
+from local.bus import stream_messages, streams
 from local.bus.connection import Connection
 from local.bus.stream_messages import turns_stored
 from local.bus.streams import publish_durably
@@ -111,7 +111,7 @@ async def test_turns_on_their_way_are_waited_for(
     stack: Stack, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     may_store = asyncio.Event()
-    store_turn, state, looks = Intake.store_turn, stream_messages._state, count()
+    store_turn, state, looks = Intake.store_turn, streams.stream_state, count()
     looked = 0
 
     async def counted(*args: object) -> object:
@@ -124,7 +124,7 @@ async def test_turns_on_their_way_are_waited_for(
         return await store_turn(self, *args)  # type: ignore[arg-type]
 
     monkeypatch.setattr(Intake, "store_turn", late)
-    monkeypatch.setattr(stream_messages, "_state", counted)
+    monkeypatch.setattr(stream_messages, "stream_state", counted)
     await publish_durably(stack.bus, GENERATION, turn(query="What is the densest metal?"))
     begun = asyncio.create_task(made(stack.bus, tmp_path / "backups"))
     await eventually(lambda: looked > 2)

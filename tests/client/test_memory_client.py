@@ -10,7 +10,7 @@ import pytest
 import pytest_asyncio
 
 import local2
-from local import app
+from local import supervisor
 from local.app import open_stack
 from local.tenants import credentials, tokens
 from local.tenants.credentials import OwnTokens
@@ -34,7 +34,7 @@ TALK = [
 async def url(tmp_path_factory: pytest.TempPathFactory, embedder: MiniLM) -> AsyncIterator[str]:
     """The bus of a stack that the tests of this module share; each has a user of its own."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(app, "supervised", worker_in_this_process)
+        patch.setattr(supervisor, "supervised", worker_in_this_process)
         patch.setattr(MiniLM, "load", lambda _: embedder)
         folder = tmp_path_factory.mktemp("stack")
         async with open_stack(settings_in(folder), with_generator=False) as stack:

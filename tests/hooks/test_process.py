@@ -20,10 +20,10 @@ import pytest
 from local.app import open_stack
 from local.client.access import connected
 from local.client.tools import call_tool
+from local.config_files import load_settings
 from local.home import RUNTIME_FILE, Runtime, is_alive, is_running, person_of
 from local.hooks.state import Outbox
 from local.protocol.envelope import Sender
-from local.settings import load_settings
 from recorded_hooks import CLIENT_NAMES, first, payloads
 from stacks import settings_in
 from waiting import eventually

@@ -12,7 +12,7 @@ from google.adk.events import Event
 from google.genai import types
 from langchain_core.messages import HumanMessage
 
-from local import app
+from local import supervisor
 from local.app import Stack, open_stack
 from local.client.memory import connect
 from local.errors import ConfigError, ForbiddenError, StackNotRunningError
@@ -47,7 +47,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 async def stack(folder: Path, embedder: MiniLM) -> AsyncIterator[Stack]:
     """A stack with two tenants."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(app, "supervised", worker_in_this_process)
+        patch.setattr(supervisor, "supervised", worker_in_this_process)
         patch.setattr(MiniLM, "load", lambda _: embedder)
         settings = with_tenants(folder, "acme", "beta")
         async with open_stack(settings, with_generator=False) as running:

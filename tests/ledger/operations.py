@@ -13,10 +13,9 @@ import msgspec
 from exporting import IMPORTER, lines, parsed
 from ledgers import DAY, EMBEDDER, ITEMS, OWNER, angle, fact, find, item, message, record, searching
 from local.ledger.door import Ledger
-from local.ledger.records import NewRecord, Rating, Record, TripletFact
+from local.ledger.records import NewRecord, Record, Task, TripletFact
 from local.ledger.search import Place
-from local.ledger.sessions import Important, SessionOf, Storing, Within
-from local.ledger.tasks import Task
+from local.ledger.sessions import Important, Rating, SessionOf, Storing, Within
 from local.ledger.transfer import Erased, ExportFilter, Lifting, Selection, joined
 from local.ledger.upkeep import Access, Actor, Bearing, Change, ExtractedFact, Relation
 from local.protocol.answers import Note

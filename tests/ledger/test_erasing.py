@@ -8,10 +8,10 @@ import pytest
 from ledger.conftest import OpenLedger
 from ledgers import DAY, OWNER, fact, find, index, message, record, searching, to_index
 from local.ledger.door import Ledger
-from local.ledger.records import DERIVED_FROM, EXTRACTED_FROM, NewRecord, Rating
+from local.ledger.records import DERIVED_FROM, EXTRACTED_FROM, NewRecord, Task
 from local.ledger.search import Place
+from local.ledger.sessions import Rating
 from local.ledger.sqlite import erasures
-from local.ledger.tasks import Task
 from local.ledger.transfer import Anonymised, Erased, Lifting, Selection, joined
 from local.ledger.upkeep import Actor, Change
 from local.protocol.envelope import utc_now

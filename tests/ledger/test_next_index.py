@@ -2,7 +2,7 @@
 
 from ledgers import EMBEDDER, angle, asked, find, index, record, searching, to_index
 from local.ledger.door import Ledger
-from local.ledger.tasks import Task
+from local.ledger.records import Task
 from local.ledger.upkeep import Waiting
 from local.protocol.envelope import utc_now
 

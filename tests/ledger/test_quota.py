@@ -8,7 +8,7 @@ from exporting import fill, lines, parsed
 from ledgers import DAY, OWNER, fact, find, record, searching
 from local.errors import QuotaError
 from local.ledger.door import Ledger
-from local.ledger.quota import Quota
+from local.ledger.records import Quota
 from local.ledger.sessions import SessionOf
 from local.ledger.sqlite.database import Database, SqlConnection
 from local.ledger.transfer import Importing, Lifting, Selection

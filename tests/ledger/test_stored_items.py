@@ -8,7 +8,7 @@ import pytest
 from ledgers import DAY, ITEMS, OWNER, find, item, searching
 from local.errors import QuotaError
 from local.ledger.door import Ledger
-from local.ledger.quota import Quota
+from local.ledger.records import Quota
 from local.ledger.search import Place
 from local.ledger.sessions import NewItem, Storing, Within
 from local.ledger.sqlite.database import Database

@@ -7,9 +7,8 @@ import pytest
 
 from ledgers import DAY, angle, fact, message, record, to_index, unjudged
 from local.ledger.door import Ledger
-from local.ledger.records import NewRecord
+from local.ledger.records import NewRecord, Task, TaskCounts, TaskKind
 from local.ledger.sqlite.backlog import PLACES
-from local.ledger.tasks import Task, TaskCounts, TaskKind
 
 JUDGED: tuple[TaskKind, ...] = ("judge",)
 LATER = DAY + timedelta(seconds=10)

@@ -7,7 +7,7 @@ from mcp.shared.exceptions import MCPError
 from local.bus.connection import Connection
 from local.bus.tool_host import ToolHost
 from local.errors import ToolFailedError
-from local.mcp.bridge import DEFAULT
+from local.mcp.bridge import DEFAULT_TOOLS
 from local.settings import Settings
 from local.tools.catalog import TOOLS
 from mcp_clients import ERAS, client_of, text_of
@@ -24,7 +24,7 @@ async def test_a_client_lists_and_calls_the_tools(settings: Settings, era: str) 
         saved = await client.call_tool("save_topic", {"topic": "user.name", "content": "Ada"})
         found = await client.call_tool("recall_topic", {"topic": "user.name"})
 
-    assert set(listed) == DEFAULT
+    assert set(listed) == DEFAULT_TOOLS
     assert listed["save_topic"].input_schema["required"] == ["topic", "content"]
     assert not saved.is_error
     assert "Ada" in text_of(found)

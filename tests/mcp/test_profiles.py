@@ -8,7 +8,7 @@ import pytest
 from local.bus.connection import Connection
 from local.bus.tool_host import ToolHost
 from local.errors import ConfigError
-from local.mcp.bridge import DEFAULT, profile_of
+from local.mcp.bridge import DEFAULT_TOOLS, profile_of
 from local.protocol.payloads import ToolHints
 from local.settings import Settings
 from local.tools.catalog import TOOL_NAMES, TOOLS
@@ -22,7 +22,7 @@ READING = {tool.name for tool in TOOLS if tool.annotations.read_only_hint}
 @pytest.mark.parametrize(
     ("profile", "offered"),
     [
-        (["default"], {*DEFAULT, "look", "write"}),
+        (["default"], {*DEFAULT_TOOLS, "look", "write"}),
         (["full"], {*TOOL_NAMES, "look", "write"}),
         (["read-only"], {*READING, "look"}),
         (["recall", "book"], {"recall"}),

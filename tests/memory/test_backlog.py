@@ -10,8 +10,8 @@ import pytest
 from ledgers import DAY, record
 from local.errors import InvalidArgumentsError, Local2Error, VectorError
 from local.ledger.door import Ledger
+from local.ledger.records import Task, TaskCounts, TaskKind
 from local.ledger.sqlite.database import Database
-from local.ledger.tasks import Task, TaskCounts, TaskKind
 from local.memory.upkeep import backlog as module
 from local.memory.upkeep.backlog import ATTEMPTS, FIRST_RETRY, Backlog, Job
 from waiting import eventually

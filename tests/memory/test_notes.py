@@ -13,7 +13,7 @@ from local.ledger.sessions import SessionOf, StoredNote
 from local.ledger.sqlite.database import Database, SqlConnection
 from local.ledger.sqlite.sql import migrations
 from local.memory.service import MemoryService
-from local.memory.sessions import EARLIER, MERGED_SIZE, MOST, Notes, merged
+from local.memory.sessions import EARLIER, MERGED_SIZE, MOST_NOTES, merged, oldest_merged
 from local.memory.tenant import Memory
 from local.protocol.answers import Note
 from local.protocol.envelope import Caller
@@ -33,6 +33,11 @@ async def note_many(service: MemoryService, count: int, content: str = "Step {}.
 
 async def notes_of(service: MemoryService) -> list[Note]:
     return (await service.sessions.load(None, 1)).notes
+
+
+async def stored(ledger: Ledger, content: str) -> StoredNote:
+    session = SessionOf("richard", "s1")
+    return await ledger.notes.store(session, "shell", content, DAY, merge=oldest_merged)
 
 
 async def rows(database: Database, statement: str) -> list[Any]:
@@ -80,29 +85,31 @@ async def test_the_same_words_in_another_role_are_another_note(richard: MemorySe
 
 
 async def test_a_session_keeps_fifteen_notes_as_they_are(richard: MemoryService) -> None:
-    noted = await note_many(richard, MOST)
+    noted = await note_many(richard, MOST_NOTES)
 
-    assert [note.content for note in noted.notes] == [f"Step {n}." for n in range(1, MOST + 1)]
+    assert [note.content for note in noted.notes] == [
+        f"Step {n}." for n in range(1, MOST_NOTES + 1)
+    ]
     assert noted.merged == 0
 
 
 async def test_at_the_sixteenth_note_the_oldest_become_one_that_says_what_each_said(
     richard: MemoryService,
 ) -> None:
-    noted = await note_many(richard, MOST + 1)
+    noted = await note_many(richard, MOST_NOTES + 1)
 
     one, *rest = noted.notes
     lines = [f"shell: Step {number}." for number in range(1, 9)]
     assert (one.role, one.merges, noted.merged) == (EARLIER, 8, 8)
     assert one.content == "\n".join(["8 notes, shortened:", *lines])
-    assert [note.content for note in rest] == [f"Step {n}." for n in range(9, MOST + 2)]
+    assert [note.content for note in rest] == [f"Step {n}." for n in range(9, MOST_NOTES + 2)]
     assert await notes_of(richard) == noted.notes
 
 
 async def test_merged_notes_are_merged_again_and_counted(richard: MemoryService) -> None:
     noted = await note_many(richard, 100)
 
-    assert len(noted.notes) <= MOST
+    assert len(noted.notes) <= MOST_NOTES
     one, *rest = noted.notes
     numbers = range(1, one.merges + 1)
     assert one.content.split("\n")[0] == f"{one.merges} notes, shortened:"
@@ -124,7 +131,7 @@ async def test_a_merge_that_fails_leaves_the_notes_as_they_were(
     richard: MemoryService, database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The note that was to be the sixteenth is not there, either."""
-    before = (await note_many(richard, MOST)).notes
+    before = (await note_many(richard, MOST_NOTES)).notes
 
     def fail(_: object) -> Note:
         raise InvalidArgumentsError("No.")
@@ -134,14 +141,14 @@ async def test_a_merge_that_fails_leaves_the_notes_as_they_were(
         await richard.sessions.note("One more.")
 
     assert await notes_of(richard) == before
-    assert await rows(database, "SELECT count(*) FROM note") == [MOST]
+    assert await rows(database, "SELECT count(*) FROM note") == [MOST_NOTES]
 
 
 async def test_notes_made_at_once_are_all_kept(richard: MemoryService) -> None:
     await asyncio.gather(*(richard.sessions.note(f"Step {number}.") for number in range(200)))
 
     one, *rest = await notes_of(richard)
-    assert len(rest) < MOST
+    assert len(rest) < MOST_NOTES
     assert one.merges + len(rest) == 200
 
 
@@ -162,9 +169,9 @@ async def test_another_tenants_session_of_the_same_id_has_other_notes(
     richard: MemoryService, database: Database
 ) -> None:
     await richard.sessions.note("Mine.")
-    theirs = Notes(Ledger(database, "other"), SessionOf("richard", "s1"))
+    theirs = await stored(Ledger(database, "other"), "Theirs.")
 
-    assert said(await theirs.add("shell", "Theirs.", DAY)) == [("shell", "Theirs.")]
+    assert said(theirs) == [("shell", "Theirs.")]
     assert [note.content for note in await notes_of(richard)] == ["Mine."]
 
 
@@ -198,8 +205,7 @@ async def test_a_blank_role_is_refused(richard: MemoryService) -> None:
 async def test_notes_survive_the_process(tmp_path: Path) -> None:
     for number in (1, 2):
         async with Database.open(tmp_path / "notes.sqlite3", migrations()) as opened:
-            notes = Notes(Ledger(opened, "default"), SessionOf("richard", "s1"))
-            noted = await notes.add("shell", f"Step {number}.", DAY)
+            noted = await stored(Ledger(opened, "default"), f"Step {number}.")
 
     assert said(noted) == [("shell", "Step 1."), ("shell", "Step 2.")]
     assert [note.event_time for note in noted.notes] == [DAY, DAY]

@@ -4,10 +4,10 @@ from collections.abc import Sequence
 
 import pytest
 
-from local.errors import InvalidArgumentsError, RerankError
+from local.errors import InvalidArgumentsError
 from local.ledger.records import Fact
 from local.memory.recall.recaller import RecallModels
-from local.memory.recall.reranker import RerankedDocument
+from local.memory.recall.reranker import RerankedDocument, RerankError
 from local.memory.service import MemoryService
 from local.memory.tenant import Memory
 from local.protocol.envelope import Caller

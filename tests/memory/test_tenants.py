@@ -13,9 +13,9 @@ from ledgers import to_index
 from local.bus.connection import Connection
 from local.bus.vector_client import VectorClient
 from local.ledger.door import Ledger
-from local.ledger.records import Fact, NewRecord, Rating
+from local.ledger.records import Fact, NewRecord, Task
+from local.ledger.sessions import Rating
 from local.ledger.sqlite.database import Database, SqlConnection
-from local.ledger.tasks import Task
 from local.memory.intake.conversations import Turn, records_of_turn
 from local.memory.recall.recaller import (
     Recaller,

@@ -14,8 +14,7 @@ from local.bus.connection import BusMessage, Connection
 from local.bus.participant import Participant
 from local.bus.streams import count_letters, count_turns
 from local.errors import BusError, IndexDamagedError, StorageError, VectorError
-from local.ledger.records import Counts
-from local.ledger.tasks import TaskCounts, TaskKind
+from local.ledger.records import Counts, TaskCounts, TaskKind
 from local.memory.tenant import Memories, Memory
 from local.protocol import subjects
 from local.protocol.answers import ConsolidationStatus
@@ -27,9 +26,6 @@ from local.telemetry import Reading
 WORKER_PATIENCE = 3.0
 """Seconds for the vector worker's part: whoever asks waits ten, and wants the rest."""
 
-TurnsProblem = Callable[[], str | None]
-"""Why JetStream stores no turns, or None."""
-NAME = "health"
 OTHERS_FIRST = 0.5
 """Seconds that a stack which does not serve waits before it says so: another one may serve the bus,
 and whoever asks takes the first answer."""
@@ -48,6 +44,9 @@ GAUGES: Mapping[str, str] = {
     "local2_turns_waiting": "Turns and ratings that are not in the ledger yet.",
     "local2_dead_letters": "Messages that could not be read.",
 }
+
+TurnsProblem = Callable[[], str | None]
+"""Why JetStream stores no turns, or None."""
 
 
 class LedgerStatus(msgspec.Struct, kw_only=True):
@@ -165,7 +164,7 @@ class HealthAgent(Participant):
         serves: Callable[[], bool],
         turns_problem: Callable[[], str | None] = lambda: None,
     ) -> None:
-        super().__init__(bus, name=NAME, description="Says whether the memory serves, and how.")
+        super().__init__(bus, name="health", description="Says whether the memory serves, and how.")
         self._memories = memories
         self._serves = serves
         self._turns_problem = turns_problem
@@ -226,7 +225,9 @@ class HealthAgent(Participant):
         if not self._serves():
             await asyncio.sleep(OTHERS_FIRST)
         if message.reply:
-            await self.bus.publish(message.reply, encode(seal(answer, type="health", source=NAME)))
+            await self.bus.publish(
+                message.reply, encode(seal(answer, type="health", source="health"))
+            )
 
 
 def _of_status(status: MemoryStatus, labels: Mapping[str, str]) -> list[Reading]:

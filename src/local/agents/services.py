@@ -15,9 +15,9 @@ from msgspec import Raw
 from local.admission import Admission
 from local.agents.health import StatusReader, TurnsProblem
 from local.backup.schedule import Backups
-from local.bus import stream_messages
 from local.bus.connection import BusMessage, Connection
 from local.bus.participant import Participant
+from local.bus.stream_messages import drop_letter, letter_at, next_letter
 from local.bus.streams import shortened
 from local.errors import BadRequestError, Local2Error, TooLargeError
 from local.memory.service import MemoryService
@@ -42,18 +42,13 @@ from local.protocol.payloads import OutputPart, ToolResult
 from local.protocol.vectors import WorkerReady
 
 P = TypeVar("P")
-ITEM_KEEPER = "item_keeper"
-PORTER = "porter"
 LONGEST_LINE = 32_000_000
 """Bytes of a line that comes in pieces."""
 TRANSFERS = 4
 """Lines that come in pieces at once; beyond, the one that began longest ago is given up."""
-HOUSEKEEPER = "housekeeper"
 OUTPUT_KEEPER = "output_keeper"
-LETTER_KEEPER = "letter_keeper"
-ACTION = "dead_letters"
+READS, WRITES = "read_items", "write_items"
 """What roles are asked for."""
-ARCHIVIST = "archivist"
 
 
 class MemoryServices(Participant):
@@ -92,10 +87,6 @@ class MemoryServices(Participant):
         self.answer(subject, answered, limit=None)
 
 
-READS, WRITES = "read_items", "write_items"
-"""What roles are asked for."""
-
-
 class ItemKeeper(MemoryServices):
     """Serves `memory.items.*`."""
 
@@ -103,7 +94,7 @@ class ItemKeeper(MemoryServices):
         self, bus: Connection, memories: Memories, admission: Admission | None = None
     ) -> None:
         described = "Stores items of frameworks exactly."
-        super().__init__(bus, memories, admission, name=ITEM_KEEPER, description=described)
+        super().__init__(bus, memories, admission, name="item_keeper", description=described)
         serve = self.answer_from_memory
         serve(subjects.MEMORY_ITEMS_PUT, PutItems, lambda m, ask: m.items.put(ask), WRITES)
         serve(subjects.MEMORY_ITEMS_DELETE, DeleteItems, lambda m, ask: m.items.delete(ask), WRITES)
@@ -120,7 +111,7 @@ class Porter(MemoryServices):
         self, bus: Connection, memories: Memories, admission: Admission | None = None
     ) -> None:
         described = "Exports memories, and imports them."
-        super().__init__(bus, memories, admission, name=PORTER, description=described)
+        super().__init__(bus, memories, admission, name="porter", description=described)
         self._pieces = Pieces()
         self.answer_from_memory(subjects.MEMORY_EXPORT, ExportRequest, _export, "export")
         self.answer_from_memory(subjects.MEMORY_IMPORT, ImportRequest, self._import, "import")
@@ -180,7 +171,7 @@ class Housekeeper(Participant):
         turns_problem: TurnsProblem = lambda: None,
     ) -> None:
         super().__init__(
-            bus, name=HOUSEKEEPER, description="Keeps the vector index equal to the ledger."
+            bus, name="housekeeper", description="Keeps the vector index equal to the ledger."
         )
         self._memories = memories
         self._turns_problem = turns_problem
@@ -248,7 +239,7 @@ class LetterKeeper(Participant):
     """Serves `memory.dead_letters`."""
 
     def __init__(self, bus: Connection, memories: Memories) -> None:
-        super().__init__(bus, name=LETTER_KEEPER, description="Shows what nobody could read.")
+        super().__init__(bus, name="letter_keeper", description="Shows what nobody could read.")
         self._memories = memories
         self.answer(subjects.MEMORY_DEAD_LETTERS, self._found)
 
@@ -258,13 +249,13 @@ class LetterKeeper(Participant):
     async def _letter(self, message: BusMessage) -> StoredLetter | None:
         envelope = decode(message.data, LetterRequest)
         caller = self.bus.identity.caller_of(message, envelope)
-        await self._memories.admitted(caller, ACTION)
+        await self._memories.admitted(caller, "dead_letters")
         number, tenant = envelope.payload.number, caller.tenant
         if envelope.payload.action == "next":
-            return await stream_messages.next_letter(self.bus, max(number, 1), tenant)
-        stored = await stream_messages.letter_at(self.bus, number, tenant)
+            return await next_letter(self.bus, max(number, 1), tenant)
+        stored = await letter_at(self.bus, number, tenant)
         if envelope.payload.action == "drop":
-            await stream_messages.drop(self.bus, number, tenant)
+            await drop_letter(self.bus, number, tenant)
         return stored
 
     def _fitting(self, answer: LetterFound) -> LetterFound:
@@ -283,7 +274,7 @@ class Archivist(Participant):
     """Serves `memory.backup`, which is an operator's: a backup has every tenant's memories."""
 
     def __init__(self, bus: Connection, backups: Backups) -> None:
-        super().__init__(bus, name=ARCHIVIST, description="Makes backups of the whole memory.")
+        super().__init__(bus, name="archivist", description="Makes backups of the whole memory.")
         self._backups = backups
         self.answer(subjects.MEMORY_BACKUP, self._status, type="status", tenant=None)
 

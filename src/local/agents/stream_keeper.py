@@ -16,6 +16,7 @@ from local.bus.participant import Participant
 from local.bus.server import EmbeddedServer
 from local.bus.streams import publish_durably
 from local.errors import BusError
+from local.home import why_unwritable
 from local.protocol import subjects
 from local.protocol.envelope import DEFAULT_TENANT
 
@@ -92,8 +93,8 @@ class StreamKeeper(Participant):
     async def _mend(self, failure: BusError, *, patient: bool) -> None:
         if self._server is None:
             self._report(f"{failure} See that its disk has space, and restart the NATS server.")
-        elif lacking := await asyncio.to_thread(self._server.lacks_room):
-            self._report(f"{lacking} They are stored then, without a restart.")
+        elif unwritable := await asyncio.to_thread(why_unwritable, self._server.folder):
+            self._report(f"{unwritable} They are stored then, without a restart.")
         elif patient:
             self._report(f"{failure}")
         else:

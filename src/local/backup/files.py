@@ -22,6 +22,8 @@ MAIN = "ledger.sqlite3"
 _PATTERNS = (MAIN, f"tenants/*/{MAIN}")
 _NAME = re.compile(rf"(?:tenants/(?!\.)[^/]+/)?{re.escape(MAIN)}")
 
+log = structlog.get_logger()
+
 
 class LedgerFile(NamedTuple):
     """A ledger's file, and the key that decrypts it; None where it is not encrypted."""
@@ -67,9 +69,6 @@ def key_of_ledger(name: str, key_of: KeyOf) -> ContentKey | None:
             f"{Path(name).parent} in the data folder, too.",
         )
     return key
-
-
-log = structlog.get_logger()
 
 
 def replace_ledgers(

@@ -25,6 +25,9 @@ from local.vectors.config import distrust_index
 
 SCRATCH = "restore.part"
 
+Keys = Mapping[str, ContentKey | None]
+"""By paths of ledgers; one that is encrypted, and whose key is not there, is missing."""
+
 
 class Wish(msgspec.Struct, frozen=True, kw_only=True):
     """What to restore, and where. `generation`: its name; else the newest.
@@ -125,10 +128,6 @@ def _unpacked(data_dir: Path) -> Iterator[Path]:
         yield scratch
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
-
-
-Keys = Mapping[str, ContentKey | None]
-"""By paths of ledgers; one that is encrypted, and whose key is not there, is missing."""
 
 
 def _keys(manifest: Manifest, key_of: KeyOf) -> tuple[Keys, list[str]]:

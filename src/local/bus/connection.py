@@ -226,18 +226,8 @@ async def connect(  # noqa: PLR0913 - what a connection needs
     try:
         async with asyncio.timeout(patience):
             client = await open_client(url, name, lost, credentials)
-    except RefusedError as error:
-        raise ForbiddenError(
-            f"The NATS server at {without_credentials(url)} refuses to be connected to: {error}.",
-            remedy="Say who you are with `--tenant NAME`, or name a file of credentials in "
-            "LOCAL2_BUS__CREDENTIALS; `local2 tenants list` shows who may connect.",
-        ) from error
-    except (OSError, TimeoutError, nats.errors.Error) as error:
-        raise StackNotRunningError(
-            f"No NATS server answers at {without_credentials(url)}.",
-            remedy="Start the stack with `local2 up`, or correct `url` in config/bus.yaml. "
-            "It holds the user and the password, too, if the server asks for them.",
-        ) from error
+    except (RefusedError, OSError, TimeoutError, nats.errors.Error) as error:
+        raise _not_connected(without_credentials(url), error) from error
     try:
         yield Connection(
             client,
@@ -250,6 +240,20 @@ async def connect(  # noqa: PLR0913 - what a connection needs
         )
     finally:
         await close_client(client)
+
+
+def _not_connected(url: str, error: Exception) -> BusError | ForbiddenError:
+    if isinstance(error, RefusedError):
+        return ForbiddenError(
+            f"The NATS server at {url} refuses to be connected to: {error}.",
+            remedy="Say who you are with `--tenant NAME`, or name a file of credentials in "
+            "LOCAL2_BUS__CREDENTIALS; `local2 tenants list` shows who may connect.",
+        )
+    return StackNotRunningError(
+        f"No NATS server answers at {url}.",
+        remedy="Start the stack with `local2 up`, or correct `url` in config/bus.yaml. "
+        "It holds the user and the password, too, if the server asks for them.",
+    )
 
 
 class _TraceEvent(msgspec.Struct, frozen=True, kw_only=True):

@@ -167,6 +167,31 @@ class RefusedError(Exception):
     """The server does not accept who connects."""
 
 
+class _State:
+    """What nats-py reports of a connection. `refused` is done once the server does not accept."""
+
+    def __init__(self, name: str, lost: asyncio.Event) -> None:
+        self._name = name
+        self._lost = lost
+        self._last = ""
+        self.refused: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+
+    async def failed(self, error: Exception) -> None:
+        if "authorization violation" in str(error).lower() and not self.refused.done():
+            self.refused.set_result(str(error))
+        if repr(error) != self._last:  # while the server is down, every attempt reports the same
+            self._last = repr(error)
+            log.warning("bus_error", error=self._last, connection=self._name)
+
+    async def disconnected(self) -> None:
+        self._lost.set()
+
+    async def reconnected(self) -> None:
+        self._last = ""
+        self._lost.clear()
+        log.info("bus_reconnected", connection=self._name)
+
+
 async def open_client(
     url: str, name: str, lost: asyncio.Event, credentials: Credentials | None
 ) -> Client:
@@ -175,39 +200,17 @@ async def open_client(
     Raises:
         RefusedError: The server does not accept who connects.
     """
-    last = ""
-    refused: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-
-    async def on_error(error: Exception) -> None:
-        nonlocal last
-        if "authorization violation" in str(error).lower() and not refused.done():
-            refused.set_result(str(error))
-        if repr(error) != last:  # while the server is down, every attempt reports the same error
-            last = repr(error)
-            log.warning("bus_error", error=last, connection=name)
-
-    async def on_disconnect() -> None:
-        lost.set()
-
-    async def on_reconnect() -> None:
-        nonlocal last
-        last = ""
-        lost.clear()
-        log.info("bus_reconnected", connection=name)
-
-    client = new_client()
-    who: dict[str, Any] = (
-        {"nkeys_seed_str": credentials.seed, "inbox_prefix": credentials.inbox}
-        if credentials
-        else {}
-    )
+    client, state = new_client(), _State(name, lost)
+    who: dict[str, Any] = {}
+    if credentials:
+        who = {"nkeys_seed_str": credentials.seed, "inbox_prefix": credentials.inbox}
     opening = asyncio.create_task(
         client.connect(
             url,
             name=name,
-            error_cb=on_error,
-            disconnected_cb=on_disconnect,
-            reconnected_cb=on_reconnect,
+            error_cb=state.failed,
+            disconnected_cb=state.disconnected,
+            reconnected_cb=state.reconnected,
             max_reconnect_attempts=-1,
             reconnect_time_wait=RECONNECT_WAIT,  # type: ignore[arg-type] # it sleeps so long
             drain_timeout=DRAIN_TIMEOUT,
@@ -215,7 +218,7 @@ async def open_client(
         )
     )
     try:
-        await asyncio.wait((opening, refused), return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait((opening, state.refused), return_when=asyncio.FIRST_COMPLETED)
         if opening.done():
             opening.result()
             return client
@@ -223,7 +226,7 @@ async def open_client(
         await _give_up(client, opening)
         raise
     await _give_up(client, opening)
-    raise RefusedError(refused.result())
+    raise RefusedError(state.refused.result())
 
 
 async def _give_up(client: Client, opening: asyncio.Task[None]) -> None:

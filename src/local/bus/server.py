@@ -12,7 +12,6 @@ import shutil
 import signal
 import sys
 import sysconfig
-import tempfile
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from importlib.metadata import PackageNotFoundError, distribution
@@ -22,7 +21,7 @@ import structlog
 
 from local.content_key import ContentKey
 from local.errors import BusError, LedgerKeyError, Local2Error, UnwritableError
-from local.home import PRIVATE
+from local.home import PRIVATE, why_unwritable
 
 START_PATIENCE = 10.0
 """Seconds to wait for a server that starts: it first reads what JetStream holds."""
@@ -34,8 +33,6 @@ POLL = 0.005
 """Seconds between two looks for the file of ports; short, since the start of a stack waits."""
 PR_SET_PDEATHSIG = 1
 """Linux's number of the option of `prctl` that sends a signal when the parent ends."""
-ROOM = 1024 * 1024
-"""Bytes that must be free on the disk for a server to start."""
 
 RELOADED = b"Reloaded server configuration"
 REFUSED = b"Failed to reload server configuration"
@@ -93,7 +90,7 @@ class EmbeddedServer:
         key: ContentKey | None = None,
     ) -> None:
         self._executable = find_server()
-        self._folder = folder.resolve()
+        self.folder = folder.resolve()
         self._host = host
         self._port = port
         self._inherit = inherit
@@ -119,17 +116,17 @@ class EmbeddedServer:
             UnwritableError: Its folder cannot be written to.
         """
         try:
-            self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            for stale in self._folder.glob("*.ports"):
+            self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            for stale in self.folder.glob("*.ports"):
                 stale.unlink()
             self._write_config()
             self._refuse_another_key()
         except OSError as error:
-            raise UnwritableError(self._folder, error) from error
+            raise UnwritableError(self.folder, error) from error
         self._process = await asyncio.create_subprocess_exec(
             self._executable,
             "-c",
-            self._folder / "server.conf",
+            self.folder / "server.conf",
             stdin=asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.DEVNULL,
             stderr=asyncio.subprocess.DEVNULL,
@@ -189,18 +186,7 @@ class EmbeddedServer:
 
     @property
     def _log_file(self) -> Path:
-        return self._folder / "server.log"
-
-    def lacks_room(self) -> UnwritableError | None:
-        """Why its folder cannot be written to; None if it can."""
-        try:
-            with tempfile.TemporaryFile(dir=self._folder) as file:
-                file.write(bytes(ROOM))
-                file.flush()
-                os.fsync(file.fileno())
-        except OSError as error:
-            return UnwritableError(self._folder, error)
-        return None
+        return self.folder / "server.log"
 
     async def stop(self) -> None:
         if self._process is None or self._process.returncode is not None:
@@ -216,25 +202,25 @@ class EmbeddedServer:
         config = CONFIG.format(
             host=self._host,
             port=self._port,
-            folder=json.dumps(str(self._folder)),
+            folder=json.dumps(str(self.folder)),
             log_file=json.dumps(str(self._log_file)),
-            store=json.dumps(str(self._folder)),
+            store=json.dumps(str(self.folder)),
             encryption=ENCRYPTION if self._key else "",
         )
-        file = self._folder / "server.conf"
+        file = self.folder / "server.conf"
         file.touch(mode=0o600)
         file.write_text(config + self._accounts(), encoding="utf-8")
 
     def _refuse_another_key(self) -> None:
         """With another key, or none, the server would delete the streams that it cannot decrypt."""
-        file = self._folder / "key.fingerprint"
+        file = self.folder / "key.fingerprint"
         known = file.read_text(encoding="utf-8") if file.exists() else None
         ours = self._key.derived("fingerprint").hex() if self._key else None
         if known is not None and known != ours:
             raise LedgerKeyError(
-                f"The turns in {self._folder} are encrypted with {'another' if ours else 'a'} key.",
+                f"The turns in {self.folder} are encrypted with {'another' if ours else 'a'} key.",
                 remedy="Put that key back. To give up the turns that were not remembered yet, "
-                f"delete {self._folder}.",
+                f"delete {self.folder}.",
             )
         if ours is not None and known is None:
             file.touch(mode=0o600)
@@ -247,7 +233,7 @@ class EmbeddedServer:
         return {**os.environ, KEY_VARIABLE: f"key-{self._key.hex()}"}
 
     async def _wait_for_port(self, process: asyncio.subprocess.Process) -> int:
-        ports_file = self._folder / f"nats-server_{process.pid}.ports"
+        ports_file = self.folder / f"nats-server_{process.pid}.ports"
         deadline = asyncio.get_running_loop().time() + START_PATIENCE
         while asyncio.get_running_loop().time() < deadline and process.returncode is None:
             with suppress(FileNotFoundError, ValueError, KeyError):  # absent, or half written
@@ -256,8 +242,8 @@ class EmbeddedServer:
             await asyncio.sleep(POLL)
         with suppress(ProcessLookupError):
             process.kill()
-        if lacking := await asyncio.to_thread(self.lacks_room):
-            raise lacking
+        if unwritable := await asyncio.to_thread(why_unwritable, self.folder):
+            raise unwritable
         raise BusError(
             f"nats-server did not start (exit code {process.returncode}).",
             remedy=f"See {self._log_file}.",

@@ -6,10 +6,9 @@ others around it, once none of them waits any more.
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Awaitable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from typing import TypeVar
 
 import msgspec
 import nats.errors
@@ -18,7 +17,7 @@ from nats.js.api import RawStreamMsg, StreamState
 
 from local.bus.connection import BusMessage, Connection
 from local.bus.identity import user_of
-from local.bus.streams import dead_letters_stream, turns_stream
+from local.bus.streams import dead_letters_stream, stream_state, turns_stream
 from local.errors import BadRequestError, BusError, InvalidArgumentsError
 from local.protocol import subjects
 from local.protocol.envelope import Sender, decode, encode, seal
@@ -27,7 +26,6 @@ from local.protocol.maintenance import StoredLetter
 from local.protocol.payloads import DeadLetter, Empty
 from local.protocol.reading import value_of
 
-T = TypeVar("T")
 SETTLED_WITHIN = 30.0
 """Seconds: a turn that takes longer fails again and again, and waits for something to be mended."""
 LOOK_EVERY = 0.05
@@ -37,7 +35,7 @@ _FIELD = re.compile(r'"(user|session_id)"\s*:\s*("(?:[^"\\]|\\.)*")')
 """In what is no JSON, as a message that was cut."""
 
 
-async def letters(bus: Connection, tenant: str) -> AsyncIterator[StoredLetter]:
+async def all_letters(bus: Connection, tenant: str) -> AsyncIterator[StoredLetter]:
     """All letters, oldest first.
 
     Raises:
@@ -55,18 +53,8 @@ async def next_letter(bus: Connection, sequence: int, tenant: str) -> StoredLett
     Raises:
         BusError: The server does not answer, or has no such stream.
     """
-    try:
-        raw = await _asked(
-            bus.client.jsm().get_msg(
-                dead_letters_stream(tenant),
-                seq=sequence,
-                subject=">",
-                next=True,
-            )
-        )
-    except _NotThereError:
-        return None
-    return _letter(raw)
+    raw = await _next_message(bus, dead_letters_stream(tenant), sequence)
+    return _letter(raw) if raw is not None else None
 
 
 async def letter_at(bus: Connection, sequence: int, tenant: str) -> StoredLetter:
@@ -76,36 +64,25 @@ async def letter_at(bus: Connection, sequence: int, tenant: str) -> StoredLetter
         InvalidArgumentsError: There is none.
         BusError: The server does not answer.
     """
-    try:
-        raw = await _asked(bus.client.jsm().get_msg(dead_letters_stream(tenant), seq=sequence))
-    except _NotThereError as error:
-        raise InvalidArgumentsError(
-            f"There is no dead letter {sequence}.", remedy="`local2 dead-letters list` shows them."
-        ) from error
+    with _jetstream_errors():
+        try:
+            raw = await bus.client.jsm().get_msg(dead_letters_stream(tenant), seq=sequence)
+        except nats.js.errors.NotFoundError as error:
+            raise InvalidArgumentsError(
+                f"There is no dead letter {sequence}.",
+                remedy="`local2 dead-letters list` shows them.",
+            ) from error
     return _letter(raw)
 
 
-async def drop(bus: Connection, sequence: int, tenant: str) -> None:
+async def drop_letter(bus: Connection, sequence: int, tenant: str) -> None:
     """Delete one letter.
 
     Raises:
         BusError: The server does not answer.
     """
-    await _asked(bus.client.jsm().delete_msg(dead_letters_stream(tenant), sequence))
-
-
-class _NotThereError(Exception):
-    """The stream does not exist, or the message is not in it."""
-
-
-async def _asked(request: Awaitable[T]) -> T:
-    """The answer of JetStream, with its errors as ours."""
-    try:
-        return await request
-    except nats.js.errors.NotFoundError as error:
-        raise _NotThereError from error
-    except (nats.js.errors.Error, nats.errors.Error, TimeoutError) as error:
-        raise BusError(f"JetStream does not tell of dead letters: {error!r}.") from error
+    with _jetstream_errors():
+        await bus.client.jsm().delete_msg(dead_letters_stream(tenant), sequence)
 
 
 def _letter(raw: RawStreamMsg) -> StoredLetter:
@@ -130,11 +107,11 @@ async def turns_stored(bus: Connection, *tenants: str, within: float = SETTLED_W
     Raises:
         BusError: The server does not answer.
     """
-    waiting = [await _state(bus, tenant) for tenant in tenants]
+    waiting = [await stream_state(bus, turns_stream(tenant)) for tenant in tenants]
     deadline = asyncio.get_running_loop().time() + within
     left = 0
     for tenant, before in zip(tenants, waiting, strict=True):
-        while count := _up_to(before.last_seq, await _state(bus, tenant)):
+        while count := _up_to(before.last_seq, await stream_state(bus, turns_stream(tenant))):
             if asyncio.get_running_loop().time() > deadline:
                 break
             await asyncio.sleep(LOOK_EVERY)
@@ -145,15 +122,6 @@ async def turns_stored(bus: Connection, *tenants: str, within: float = SETTLED_W
 def _up_to(last: int, state: StreamState) -> int:
     """How many messages of a stream may be of those up to the last one."""
     return max(0, min(state.messages, last - state.first_seq + 1))
-
-
-async def _state(bus: Connection, tenant: str) -> StreamState:
-    try:
-        return (await bus.client.jsm().stream_info(turns_stream(tenant))).state
-    except nats.js.errors.NotFoundError:
-        return StreamState(messages=0, bytes=0, first_seq=0, last_seq=0, consumer_count=0)
-    except (nats.js.errors.Error, nats.errors.Error, TimeoutError) as error:
-        raise BusError(f"JetStream does not say what waits to be stored: {error!r}.") from error
 
 
 class StreamErasure:
@@ -238,18 +206,18 @@ class StreamErasure:
 
     async def _messages(self, stream: str) -> AsyncIterator[RawStreamMsg]:
         sequence = 1
-        while (raw := await self._next(stream, sequence)) is not None:
+        while (raw := await _next_message(self._bus, stream, sequence)) is not None:
             sequence = int(raw.seq or sequence) + 1
             yield raw
 
-    async def _next(self, stream: str, sequence: int) -> RawStreamMsg | None:
-        with _jetstream_errors():
-            try:
-                return await self._bus.client.jsm().get_msg(
-                    stream, seq=sequence, subject=">", next=True
-                )
-            except nats.js.errors.NotFoundError:
-                return None
+
+async def _next_message(bus: Connection, stream: str, sequence: int) -> RawStreamMsg | None:
+    """The first message of this number or a higher one; None if there is none."""
+    with _jetstream_errors():
+        try:
+            return await bus.client.jsm().get_msg(stream, seq=sequence, subject=">", next=True)
+        except nats.js.errors.NotFoundError:
+            return None
 
 
 @contextmanager
@@ -257,7 +225,7 @@ def _jetstream_errors() -> Iterator[None]:
     try:
         yield
     except (nats.js.errors.Error, nats.errors.Error, TimeoutError) as error:
-        raise BusError(f"JetStream does not erase: {error!r}.") from error
+        raise BusError(f"JetStream does not do what is asked of it: {error!r}.") from error
 
 
 def _told_of(raw: RawStreamMsg) -> Sender:

@@ -14,7 +14,14 @@ import nats.errors
 import nats.js.errors
 import structlog
 from nats.aio.msg import Msg
-from nats.js.api import AckPolicy, ConsumerConfig, RetentionPolicy, StorageType, StreamConfig
+from nats.js.api import (
+    AckPolicy,
+    ConsumerConfig,
+    RetentionPolicy,
+    StorageType,
+    StreamConfig,
+    StreamState,
+)
 
 from local.bus.connection import BusMessage, Connection, Headers
 from local.errors import BusError, TooLargeError, echoed
@@ -264,7 +271,7 @@ async def count_letters(bus: Connection, tenant: str) -> int:
     Raises:
         BusError: The server does not answer.
     """
-    return await _count(bus, dead_letters_stream(tenant))
+    return (await stream_state(bus, dead_letters_stream(tenant))).messages
 
 
 async def count_turns(bus: Connection, tenant: str) -> int:
@@ -273,14 +280,18 @@ async def count_turns(bus: Connection, tenant: str) -> int:
     Raises:
         BusError: The server does not answer.
     """
-    return await _count(bus, turns_stream(tenant))
+    return (await stream_state(bus, turns_stream(tenant))).messages
 
 
-async def _count(bus: Connection, stream: str) -> int:
+async def stream_state(bus: Connection, stream: str) -> StreamState:
+    """How many messages a stream has, and their numbers; none where there is no stream.
+
+    Raises:
+        BusError: The server does not answer.
+    """
     try:
-        info = await bus.client.jsm().stream_info(stream)
+        return (await bus.client.jsm().stream_info(stream)).state
     except nats.js.errors.NotFoundError:
-        return 0
+        return StreamState(messages=0, bytes=0, first_seq=0, last_seq=0, consumer_count=0)
     except (nats.js.errors.Error, nats.errors.Error, TimeoutError) as error:
         raise BusError(f"JetStream does not tell of {stream}: {error!r}.") from error
-    return int(info.state.messages)

@@ -38,6 +38,7 @@ ASKED_TOGETHER = 0.02
 """Seconds: everybody who asks for schemas within them gets one announcement, which bounds a burst
 of agents that start together and delays the answer less than anybody notices."""
 DATA_LEFT_OUT = "(Its data is left out: the bus does not carry so much.)"
+_Key = tuple[str, str | None, str | None, str]
 
 
 class ToolHost(Participant):
@@ -230,9 +231,6 @@ def _smaller(result: ToolResult, error: TooLargeError) -> ToolResult:
         return ToolResult.failed(error)
     content = f"{result.content}\n{DATA_LEFT_OUT}"
     return msgspec.structs.replace(result, content=content, data=None)
-
-
-_Key = tuple[str, str | None, str | None, str]
 
 
 class RunningCalls:

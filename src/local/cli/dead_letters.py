@@ -11,8 +11,7 @@ from local.cli.answers import NAME, shown_time
 from local.cli.output import FAILED, Output, run_async, shown
 from local.client import Connection
 from local.client.access import connected
-from local.client.maintenance import drop as drop_letter
-from local.client.maintenance import letter_at, letters, publish_again
+from local.client.maintenance import all_letters, drop_letter, letter_at, publish_again
 from local.errors import InvalidArgumentsError, RequestError
 from local.protocol.maintenance import StoredLetter
 from local.settings import Settings
@@ -52,7 +51,7 @@ class LetterOutcome(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
 def list_letters(settings: Settings, output: Output) -> None:
     async def read() -> list[LetterSummary]:
         async with connected(settings, name=NAME) as bus:
-            return [LetterSummary.of(stored) async for stored in letters(bus)]
+            return [LetterSummary.of(stored) async for stored in all_letters(bus)]
 
     summaries = run_async(read())
     output.data(summaries)
@@ -133,7 +132,7 @@ def _apply(  # noqa: PLR0913 - what both commands have in common
 
     async def apply() -> list[LetterOutcome]:
         async with connected(settings, name=NAME, user=user) as bus:
-            chosen = [stored.sequence async for stored in letters(bus)] if every else numbers
+            chosen = [stored.sequence async for stored in all_letters(bus)] if every else numbers
             return [await apply_to(bus, number) for number in chosen]
 
     _report(output, run_async(apply()))

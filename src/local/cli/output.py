@@ -12,9 +12,10 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from local.config_files import load_settings
 from local.errors import Local2Error
 from local.logs import logging_to
-from local.settings import Settings, load_settings
+from local.settings import Settings
 
 T = TypeVar("T")
 

@@ -46,8 +46,6 @@ if TYPE_CHECKING:
     from local.examination.result import Verdict
 
 MARKS: "dict[Verdict, str]" = {"ok": "[green]✓[/]", "note": "[yellow]•[/]", "broken": "[red]✗[/]"}
-
-
 POLL = 0.2
 """Seconds between two looks at the status, for a progress bar that moves."""
 WORKER_PATIENCE = 60.0

@@ -22,10 +22,10 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from local.config_files import ENVIRONMENT_PREFIX, to_yaml
 from local.errors import StackNotRunningError, UnwritableError
 from local.home import USED, running_url
-from local.settings import ENVIRONMENT_PREFIX, BusSettings, Settings
-from local.yaml_files import to_yaml
+from local.settings import BusSettings, Settings
 
 POLL = 0.05
 """Seconds between two attempts to share the lock while a stack stops, or looks while one starts."""

@@ -10,6 +10,7 @@ import msgspec
 from local.bus.connection import Connection
 from local.client.access import ask, connected
 from local.client.embedded import stack_running
+from local.config_files import load_settings
 from local.home import home_of
 from local.protocol import subjects
 from local.protocol.envelope import Sender
@@ -30,7 +31,7 @@ from local.protocol.items import (
     check_size,
     size_of,
 )
-from local.settings import Settings, load_settings
+from local.settings import Settings
 
 MESSAGE_BYTES = 800_000
 """Of the items in one message; the bus carries 1 MB."""

@@ -38,7 +38,7 @@ PAGE_PATIENCE = 60.0
 """Seconds for a page, which may wait behind other work."""
 
 
-async def letters(bus: Connection) -> AsyncIterator[StoredLetter]:
+async def all_letters(bus: Connection) -> AsyncIterator[StoredLetter]:
     """All letters, oldest first.
 
     Raises:
@@ -85,7 +85,7 @@ async def publish_again(bus: Connection, stored: StoredLetter) -> None:
     await publish_durably(bus, letter.subject, letter.message.encode())
 
 
-async def drop(bus: Connection, number: int) -> None:
+async def drop_letter(bus: Connection, number: int) -> None:
     """Delete one letter.
 
     Raises:

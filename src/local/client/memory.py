@@ -16,6 +16,7 @@ from local.bus.streams import publish_durably
 from local.client.calls import Calls, Following, Topics
 from local.client.embedded import stack_running
 from local.client.items import Items
+from local.config_files import load_settings
 from local.home import home_of
 from local.logs import logging_to
 from local.protocol import subjects
@@ -39,7 +40,7 @@ from local.protocol.memories import (
     SourceKind,
 )
 from local.protocol.payloads import Feedback, Json, ToolResult
-from local.settings import Settings, load_settings
+from local.settings import Settings
 
 
 @asynccontextmanager

@@ -72,16 +72,8 @@ class QueryClient:
         query_id = new_id()
         answer = self._answers[query_id] = asyncio.get_running_loop().create_future()
         self._listeners[query_id] = on_delta
-        query = seal(
-            Query(query=text, session_id=caller.session_id, query_id=query_id),
-            type="query",
-            source=caller.agent or "client",
-            user=caller.user,
-            session_id=caller.session_id,
-            query_id=query_id,
-        )
         try:
-            await self._submit(query)
+            await self._submit(_query(text, query_id, caller))
             return await asyncio.wait_for(answer, timeout)
         except NoRespondersError as error:
             raise NoRespondersError("No GeneratorAgent is on the bus.") from error
@@ -116,6 +108,17 @@ class QueryClient:
         answer = self._answers.get(turn.query_id or "")
         if answer is not None and not answer.done():
             answer.set_result(turn)
+
+
+def _query(text: str, query_id: str, caller: Sender) -> Envelope[Query]:
+    return seal(
+        Query(query=text, session_id=caller.session_id, query_id=query_id),
+        type="query",
+        source=caller.agent or "client",
+        user=caller.user,
+        session_id=caller.session_id,
+        query_id=query_id,
+    )
 
 
 def _refused(error: ErrorReply) -> Local2Error:

@@ -50,44 +50,6 @@ once, or within `tool_host.ASKED_TOGETHER`."""
 SETTLED_AFTER = 2.0
 """Seconds to wait for announcements at most, since new tools may go on coming."""
 
-
-@asynccontextmanager
-async def hearing(
-    bus: Connection, tool: str, request_id: str, on_progress: OnProgress | None
-) -> AsyncIterator[None]:
-    """Hear how far a call is, in the order in which the tool says it; with None, nothing."""
-    if on_progress is None:
-        yield
-        return
-
-    async def receive(message: BusMessage) -> None:
-        with suppress(RequestError):
-            said = decode(message.data, ToolProgress)
-            if said.correlation_id == request_id:
-                await on_progress(said.payload)
-
-    subscription = await bus.subscribe(subjects.tool_progress(tool), receive, limit=1)
-    try:
-        yield
-    finally:
-        await subscription.stop(grace=1.0)
-
-
-async def take_back(bus: Connection, tool: str, request: Envelope[Any], caller: Sender) -> None:
-    """Say that the answer is not wanted any more; nobody replies to it."""
-    cancel = seal(
-        Empty(),
-        type="cancel",
-        source=request.source,
-        user=request.user,
-        session_id=request.session_id,
-        correlation_id=request.id,
-    )
-    with suppress(Local2Error):
-        subject = subjects.tool_cancel(tool)
-        await bus.publish(subject, encode(cancel), headers=bearer(caller.token))
-
-
 log = structlog.get_logger()
 
 
@@ -146,17 +108,7 @@ async def ask_tool(  # noqa: PLR0913 - one keyword a field of the envelope
         BusError: It cannot be asked.
         RequestError: It was not asked, because the arguments cannot be sent.
     """
-    request: Envelope[Any] = seal(
-        ToolRequest(args=args),
-        type="request",
-        source=caller.agent or "client",
-        user=caller.user,
-        session_id=caller.session_id,
-        query_id=query_id,
-        deadline_utc=utc_now() + timedelta(seconds=timeout),
-    )
-    # Some tools answer with the id of the request as correlation_id, others copy the field.
-    request = msgspec.structs.replace(request, correlation_id=request.id)
+    request = _request(args, caller, query_id, timeout)
     try:
         async with hearing(bus, tool, request.id, on_progress):
             return await bus.tool_results.ask(tool, request, timeout, bearer(caller.token))
@@ -168,6 +120,59 @@ async def ask_tool(  # noqa: PLR0913 - one keyword a field of the envelope
     except BusTimeoutError as error:
         message = f"The tool {quoted(tool)} did not answer within {timeout:g} s."
         raise BusTimeoutError(message, remedy=error.remedy) from error
+
+
+@asynccontextmanager
+async def hearing(
+    bus: Connection, tool: str, request_id: str, on_progress: OnProgress | None
+) -> AsyncIterator[None]:
+    """Hear how far a call is, in the order in which the tool says it; with None, nothing."""
+    if on_progress is None:
+        yield
+        return
+
+    async def receive(message: BusMessage) -> None:
+        with suppress(RequestError):
+            said = decode(message.data, ToolProgress)
+            if said.correlation_id == request_id:
+                await on_progress(said.payload)
+
+    subscription = await bus.subscribe(subjects.tool_progress(tool), receive, limit=1)
+    try:
+        yield
+    finally:
+        await subscription.stop(grace=1.0)
+
+
+async def take_back(bus: Connection, tool: str, request: Envelope[Any], caller: Sender) -> None:
+    """Say that the answer is not wanted any more; nobody replies to it."""
+    cancel = seal(
+        Empty(),
+        type="cancel",
+        source=request.source,
+        user=request.user,
+        session_id=request.session_id,
+        correlation_id=request.id,
+    )
+    with suppress(Local2Error):
+        subject = subjects.tool_cancel(tool)
+        await bus.publish(subject, encode(cancel), headers=bearer(caller.token))
+
+
+def _request(
+    args: Json, caller: Sender, query_id: str | None, seconds: float
+) -> Envelope[ToolRequest[Json]]:
+    request = seal(
+        ToolRequest(args=args),
+        type="request",
+        source=caller.agent or "client",
+        user=caller.user,
+        session_id=caller.session_id,
+        query_id=query_id,
+        deadline_utc=utc_now() + timedelta(seconds=seconds),
+    )
+    # Some tools answer with the id of the request as correlation_id, others copy the field.
+    return msgspec.structs.replace(request, correlation_id=request.id)
 
 
 def _unknown(tool: str) -> UnknownToolError:

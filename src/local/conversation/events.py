@@ -17,6 +17,8 @@ from typing import Any, Literal, Protocol, Self
 import msgspec
 import structlog
 
+log = structlog.get_logger()
+
 
 class MemoryResetEvent(msgspec.Struct, frozen=True):
     """A conversation was cleared; whatever was planned from it no longer holds."""
@@ -100,8 +102,6 @@ class CompactionProgress:
 EventType = type | str
 """The class of an event, or the name of it."""
 Handler = Callable[[Any], Awaitable[None] | None]
-
-log = structlog.get_logger()
 
 
 class EventBus:

@@ -7,12 +7,12 @@ import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import httpx
 import msgspec
 
-from local.errors import ConfigError, EndpointError, without_credentials
+from local.errors import ConfigError, UnavailableError, echoed, without_credentials
 
 LONGEST_KEY = 16_384
 """Bytes of a file that are read as a key."""
@@ -41,6 +41,28 @@ _TOO_LARGE = re.compile(
 )
 """What endpoints write when a text is too long."""
 _QUOTA_USED_UP = re.compile(r"insufficient_quota|billing|credit", re.IGNORECASE)
+EndpointFailure = Literal["unreachable", "silent", "key", "model", "limited", "refused", "failed"]
+
+
+class EndpointError(UnavailableError):
+    """A request that came to nothing; `said` is what the endpoint said of it, for no log."""
+
+    def __init__(
+        self,
+        kind: EndpointFailure,
+        message: str,
+        *,
+        remedy: str | None = None,
+        said: str = "",
+        again: bool = False,
+    ) -> None:
+        super().__init__(
+            f"{message[:-1]}: {echoed(said)}" if said else message, remedy=remedy, logged=message
+        )
+        self.kind = kind
+        self.said = said
+        self.again = again
+        """It may succeed if it is sent again."""
 
 
 class Endpoint(msgspec.Struct, frozen=True, kw_only=True):

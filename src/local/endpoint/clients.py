@@ -16,8 +16,7 @@ from typing import Any, Self
 import httpx
 import msgspec
 
-from local.endpoint.address import Endpoint, failure, silent, unreachable
-from local.errors import EndpointError
+from local.endpoint.address import Endpoint, EndpointError, failure, silent, unreachable
 
 ATTEMPTS = 4
 FIRST_PAUSE = 0.5

@@ -4,19 +4,12 @@ import asyncio
 from collections.abc import Coroutine, Iterator
 from typing import Any
 
-from local.errors import (
-    ConfigError,
-    Local2Error,
-    ModelError,
-    RerankError,
-    VectorError,
-    without_credentials,
-)
+from local.errors import ConfigError, Local2Error, ModelError, VectorError, without_credentials
 from local.examination.result import CheckResult, Verdict, broken
 from local.llm.choice import chat_endpoint, provider_of
 from local.llm.ollama import installed_models
 from local.llm.openai import OpenAIModel
-from local.memory.recall.reranker import HttpReranker
+from local.memory.recall.reranker import HttpReranker, RerankError
 from local.settings import GeneratorSettings, MemorySettings, Settings
 from local.vectors.config import embeddings_endpoint
 from local.vectors.served import OpenAIEmbedder

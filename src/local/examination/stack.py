@@ -19,8 +19,7 @@ from local.errors import (
 )
 from local.examination.result import CheckResult, Verdict, broken
 from local.home import folder_lock
-from local.ledger.records import Counts
-from local.ledger.tasks import TaskCounts
+from local.ledger.records import Counts, TaskCounts
 from local.opening import Ledgers, content_keys, open_ledgers, tenants_of
 from local.protocol.answers import ConsolidationStatus
 from local.protocol.envelope import DEFAULT_TENANT, utc_now

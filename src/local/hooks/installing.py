@@ -20,7 +20,7 @@ from local.hooks.registration import (
     with_hooks,
     without_hooks,
 )
-from local.hooks.state import write
+from local.hooks.state import write_whole
 from local.protocol.envelope import content_id
 
 
@@ -120,7 +120,7 @@ def carry_out(plan: Plan) -> None:
         elif plan.after != plan.before:
             _replace(plan.file, plan.after)
         if plan.record is not None:
-            write(note, msgspec.json.encode(plan.record))
+            write_whole(note, msgspec.json.encode(plan.record))
         elif plan.after != plan.before:
             note.unlink(missing_ok=True)
     except OSError as error:

@@ -16,18 +16,19 @@ from typing import TYPE_CHECKING, NamedTuple, Self
 
 import msgspec
 
+from local.config_files import load_settings
 from local.errors import Local2Error
 from local.protocol.envelope import content_id
-from local.settings import Settings, load_settings
+from local.settings import Settings
 
 if TYPE_CHECKING:  # without accounts nobody needs it, and it takes long to import
     from local.tenants.credentials import Credentials
 
 FORGOTTEN = 7 * 24 * 3600.0
 """Seconds after which a session that never ended is over."""
-FILE = Path("logs", "hooks.log")
-LARGE = 1_000_000
-"""Bytes; a larger log becomes the one before."""
+LOG_FILE = Path("logs", "hooks.log")
+LARGEST_LOG = 1_000_000
+"""Bytes; a larger one becomes the one before."""
 
 
 class Situation(NamedTuple):
@@ -92,7 +93,7 @@ class Sessions:
         return Session()
 
     def save(self, id_: str, session: Session) -> None:
-        write(self._file(id_), msgspec.json.encode(session))
+        write_whole(self._file(id_), msgspec.json.encode(session))
 
     def end(self, id_: str) -> None:
         """Remove the session, and those that nobody has gone on with for long."""
@@ -106,7 +107,7 @@ class Sessions:
         return self._folder / f"{content_id(self._client, id_)}.json"
 
 
-def write(file: Path, data: bytes) -> None:
+def write_whole(file: Path, data: bytes) -> None:
     """Write a whole file, or none of it."""
     file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     temporary = file.with_suffix(".tmp")
@@ -136,7 +137,7 @@ class Outbox:
     def put(self, turn: FinishedTurn) -> None:
         """Store a turn; a later answer to its prompt takes its place."""
         name = content_id(turn.agent, turn.session_id, turn.query_id)
-        write(self._folder / f"{name}.json", msgspec.json.encode(turn))
+        write_whole(self._folder / f"{name}.json", msgspec.json.encode(turn))
 
     @property
     def is_empty(self) -> bool:
@@ -171,10 +172,10 @@ class Outbox:
 def log_problem(data_dir: Path, where: str, error: BaseException) -> None:
     """Add a line without anything that was said; where none can be written, none is."""
     what = error.logged if isinstance(error, Local2Error) else f"{type(error).__name__}"
-    file = data_dir / FILE
+    file = data_dir / LOG_FILE
     with suppress(OSError):
         file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        if file.exists() and file.stat().st_size > LARGE:
+        if file.exists() and file.stat().st_size > LARGEST_LOG:
             file.replace(file.with_suffix(".log.1"))
         with file.open("a", encoding="utf-8") as log:
             log.write(f"{datetime.now(UTC).isoformat(timespec='milliseconds')} {where}: {what}\n")

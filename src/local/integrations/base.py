@@ -41,6 +41,8 @@ REQUEST_BYTES = 300_000
 FURTHER = ("label", "role", "topic", "session_id", "agent", "scope", "by", "source_ref")
 """Fields that not every memory has."""
 
+log = structlog.get_logger()
+
 
 class Background(Generic[R]):
     """Something that is opened by the first work with it, and again after it was closed.
@@ -93,9 +95,6 @@ def _loop() -> asyncio.AbstractEventLoop:
             threading.Thread(target=loop.run_forever, name="local2", daemon=True).start()
             _loops.append(loop)
         return _loops[0]
-
-
-log = structlog.get_logger()
 
 
 class Entry(msgspec.Struct, frozen=True, kw_only=True):

@@ -16,12 +16,12 @@ from google.adk.sessions import Session
 from google.genai import types
 
 from local.client.memory import Memory, connect
+from local.config_files import load_settings
 from local.errors import ForbiddenError, InvalidArgumentsError, quoted
 from local.home import home_of
 from local.integrations.base import Background, metadata_of
 from local.protocol.memories import RecalledItem
 from local.protocol.payloads import Json
-from local.settings import load_settings
 
 MOST_FOUND = 10
 """As many as ADK's own service returns."""

@@ -28,8 +28,8 @@ from local.ledger.entries import (
     Positions,
     Postings,
 )
-from local.ledger.records import folded
 from local.text.features import HEAD_ENDS, Features
+from local.text.names import folded
 
 MOST_COUNTED = 15
 """A stem that stands more often in a text counts no more."""

@@ -1,13 +1,14 @@
-"""What the ledger holds: kinds of records, their Structs and ids, the rule for topic keys."""
+"""What the ledger holds: kinds of records, their Structs and ids, and the tasks that they bring.
 
-import unicodedata
-from datetime import datetime
-from typing import TypeVar, get_args
+A task is what has yet to be done with a record after its write was acknowledged.
+"""
+
+from datetime import datetime, timedelta
+from typing import Final, Literal, TypeVar, get_args
 
 import msgspec
 
-from local.errors import InvalidArgumentsError, quoted
-from local.ledger.tasks import TaskKind
+from local.errors import InvalidArgumentsError
 from local.protocol.memories import (
     Durability,
     Kind,
@@ -20,7 +21,17 @@ from local.protocol.memories import (
 )
 from local.protocol.payloads import Json
 from local.text.features import Features, features
+from local.text.names import is_users
 
+TaskKind = Literal["index", "unindex", "embed", "extract", "judge"]
+"""`index`: put a record's vector into the index; `unindex`: take it out. `embed`: put its vector of
+another embedder into the index that is filled to take the place of that one. `extract`: read a
+message for facts. `judge`: compare a fact with older ones that it may contradict."""
+OF_ACTIVE: Final = tuple(kind for kind in get_args(TaskKind) if kind != "unindex")
+"""What is not to be done any more with a record that is superseded."""
+
+LAST_RETRY = timedelta(seconds=100)
+"""The longest that a task which has failed waits for another attempt."""
 DERIVED_FROM = "derived_from"
 """How an answer bears on the records that it rests on, and an extracted fact on its messages."""
 SHARES_ENTITY = "shares_entity"
@@ -43,14 +54,6 @@ LONG = 20_000
 """Characters whose features take 5 ms."""
 TENANT_OWNED = ""
 """Owner of what belongs to the whole tenant, and of what a caller without a user writes."""
-
-TOPIC_RULE = (
-    "A topic key starts with user., project. or constraint. and goes on in words of letters, "
-    "digits, hyphens and underscores, joined by dots, e.g. user.language_preference."
-)
-_TOPIC_PREFIXES = frozenset({"user", "project", "constraint"})
-_TOPIC_LENGTH = 200
-
 
 R = TypeVar("R", bound="NewRecord")
 
@@ -167,17 +170,6 @@ class Fact(msgspec.Struct, frozen=True, kw_only=True):
     importance: float = 0.5
 
 
-class Rating(msgspec.Struct, frozen=True, kw_only=True):
-    """What somebody thinks of the answer to a query of theirs; without a session, of any."""
-
-    owner: str
-    query_id: str
-    session_id: str | None
-    score: float
-    comment: str | None
-    event_time: datetime
-
-
 class Written(msgspec.Struct, frozen=True, kw_only=True):
     """What a write came to; `replaced` are the ids of the records whose place it took.
 
@@ -223,60 +215,46 @@ class Shown(msgspec.Struct, frozen=True, kw_only=True):
     content: str
 
 
-class StoredOutput(msgspec.Struct, frozen=True, kw_only=True):
-    """A tool's output, `total` characters long as far as it came, and what was asked of it."""
-
-    total: int
-    complete: bool
-    text: str
-
-
 class Counts(msgspec.Struct, frozen=True, kw_only=True):
     records: int
     indexed: int
     waiting: int
 
 
-def is_topic(text: str) -> bool:
-    """Whether the text can be a topic key."""
-    prefix, *words = text.split(".")
-    return (
-        len(text) <= _TOPIC_LENGTH
-        and prefix.lower() in _TOPIC_PREFIXES
-        and bool(words)
-        and all(map(_is_topic_word, words))
-    )
+class Task(msgspec.Struct, frozen=True, kw_only=True):
+    """One thing to do with one record. `attempts` counts how often it has failed by itself."""
+
+    kind: TaskKind
+    row: int
+    """The record's."""
+    id: str
+    """The record's, for people."""
+    attempts: int = 0
 
 
-def _is_topic_word(word: str) -> bool:
-    """Letters of any script with their marks, and digits, as in identifiers; and hyphens."""
-    return bool(word.strip("-_")) and f"_{word.replace('-', '_')}".isidentifier()
+class TaskCounts(msgspec.Struct, frozen=True, kw_only=True):
+    """The tasks of one kind: those that wait, also for another attempt, and those set aside.
 
-
-def folded(topic: str) -> str:
-    """The key as it is compared: neither capitals nor forms of a letter make another one."""
-    if topic.isascii():
-        return topic.lower()
-    normal = unicodedata.normalize("NFKC", topic)
-    return unicodedata.normalize("NFKC", normal.casefold())
-
-
-def checked_topic(topic: str) -> str:
-    """Return the key if it follows the rule.
-
-    Raises:
-        InvalidArgumentsError: It does not; the message says the rule.
+    `errors` are the first different reasons why tasks were set aside.
     """
-    if not is_topic(topic):
-        raise InvalidArgumentsError(
-            f"topic: {quoted(topic)} is not a topic key.", remedy=TOPIC_RULE
-        )
-    return topic
+
+    kind: TaskKind
+    waiting: int
+    aside: int
+    errors: tuple[str, ...] = ()
 
 
-def is_users(topic: str) -> bool:
-    """Whether the key is of a user's own facts."""
-    return folded(topic).startswith("user.")
+class Quota(msgspec.Struct, frozen=True, kw_only=True):
+    """What one tenant may store: records that are not erased, and bytes; 0: any.
+
+    Bytes are those of texts, notes, outputs and items.
+    """
+
+    records: int = 0
+    bytes: int = 0
+
+
+UNLIMITED = Quota()
 
 
 def place_of_topic(topic: str, user: str | None) -> tuple[Owning, str]:

@@ -111,6 +111,25 @@ Wanted = Callable[[Any], bool]
 """Whether an item of this value is wanted; called off the event loop."""
 
 
+class Rating(msgspec.Struct, frozen=True, kw_only=True):
+    """What somebody thinks of the answer to a query of theirs; without a session, of any."""
+
+    owner: str
+    query_id: str
+    session_id: str | None
+    score: float
+    comment: str | None
+    event_time: datetime
+
+
+class StoredOutput(msgspec.Struct, frozen=True, kw_only=True):
+    """A tool's output, `total` characters long as far as it came, and what was asked of it."""
+
+    total: int
+    complete: bool
+    text: str
+
+
 class ItemsOf(msgspec.Struct, frozen=True, kw_only=True):
     """One owner's items in a collection."""
 

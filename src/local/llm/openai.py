@@ -14,9 +14,16 @@ import httpx
 import msgspec
 import structlog
 
-from local.endpoint.address import Endpoint, is_too_large, silent, unreachable, unreadable
+from local.endpoint.address import (
+    Endpoint,
+    EndpointError,
+    is_too_large,
+    silent,
+    unreachable,
+    unreadable,
+)
 from local.endpoint.clients import AsyncEndpointClient
-from local.errors import EndpointError, ModelError, ModelRefusedError, PromptTooLargeError, echoed
+from local.errors import ModelError, ModelRefusedError, PromptTooLargeError, echoed
 from local.llm.framing import decoded_answer, schema_of, system_prompt, user_prompt
 from local.llm.models import ChatChunk, ChatMessage, ToolDefinition
 from local.llm.openai_messages import (

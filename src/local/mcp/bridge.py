@@ -36,7 +36,7 @@ STARTING = 45.0
 """Seconds that a call waits for the stack: clients give a server a minute."""
 RETRY = 0.5
 """Seconds between two attempts to reach it."""
-DEFAULT = frozenset(
+DEFAULT_TOOLS = frozenset(
     {
         "add_document",
         "load_session",
@@ -54,6 +54,8 @@ DEFAULT = frozenset(
 )
 """Of the memory's own. What erases is not among them: a text that a model reads could ask for it,
 and nothing brings it back."""
+Ask = Callable[[str, Json], Awaitable[ToolResult]]
+"""A tool and its arguments, for somebody."""
 
 log = structlog.get_logger()
 
@@ -174,7 +176,7 @@ Profile = Callable[[ToolSchema], bool]
 
 
 def _default(tool: ToolSchema) -> bool:
-    return tool.name in DEFAULT if tool.reads_memory else tool.for_models
+    return tool.name in DEFAULT_TOOLS if tool.reads_memory else tool.for_models
 
 
 def _full(_: ToolSchema) -> bool:
@@ -207,10 +209,6 @@ def profile_of(chosen: Sequence[str]) -> Profile:
 
 def _named(names: Collection[str]) -> Profile:
     return lambda tool: tool.name in names
-
-
-Ask = Callable[[str, Json], Awaitable[ToolResult]]
-"""A tool and its arguments, for somebody."""
 
 
 class Bridge:

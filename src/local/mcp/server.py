@@ -46,6 +46,7 @@ SESSION_HEADER = "mcp-session-id"
 """Which connection it is, over HTTP; the server made it."""
 TOGETHER = 0.2
 """Seconds: what changes within them is told once."""
+Context = ServerRequestContext[Any, Any]
 
 
 def user_of(settings: McpSettings) -> str:
@@ -70,7 +71,7 @@ class Callers:
         self._user = user_of(settings)
         self._session = new_id()
 
-    async def of(self, ctx: ServerRequestContext[Any, Any]) -> Sender:
+    async def of(self, ctx: Context) -> Sender:
         """Who asks. Without a session of their own, requests over HTTP have none."""
         client = ctx.session.client_params
         return Sender(
@@ -80,7 +81,7 @@ class Callers:
             token=await self._link.tokens.of(self._user),
         )
 
-    def _session_of(self, ctx: ServerRequestContext[Any, Any]) -> str | None:
+    def _session_of(self, ctx: Context) -> str | None:
         if ctx.request is None:
             return self._session
         session: str | None = ctx.request.headers.get(SESSION_HEADER)
@@ -112,9 +113,6 @@ class Changes:
             await self.listening.publish(ToolsListChanged())
             for connection in list(self._connections):
                 await connection.notify(told, None)
-
-
-Context = ServerRequestContext[Any, Any]
 
 
 class MemoryServer(Server[Any]):

@@ -6,8 +6,7 @@ from collections.abc import Awaitable, Callable, Sequence
 import structlog
 
 from local.errors import BusError
-from local.ledger.records import NewRecord, Written, sources_of
-from local.ledger.tasks import TaskKind
+from local.ledger.records import NewRecord, TaskKind, Written, sources_of
 from local.ledger.upkeep import AuditRow, Change
 from local.memory.upkeep.backlog import Backlog
 from local.protocol import subjects

@@ -14,8 +14,7 @@ import structlog
 
 from local.errors import InvalidArgumentsError, Local2Error, StorageError, VectorError
 from local.ledger.door import Ledger
-from local.ledger.records import TENANT_OWNED, checked_topic
-from local.ledger.tasks import Task
+from local.ledger.records import TENANT_OWNED, Task
 from local.ledger.transfer import Erased, Lifting, Selection, joined
 from local.memory.recall.recaller import Recaller, RecallRequest
 from local.memory.recall.statements import forget_texts
@@ -24,6 +23,7 @@ from local.memory.upkeep.backlog import Backlog
 from local.memory.vectors import Vectors
 from local.protocol.answers import ErasureCheck, Receipt
 from local.protocol.envelope import Caller, Sender
+from local.text.names import checked_topic
 
 REMOVED = 512
 """Vectors removed from the index in one request."""
@@ -38,6 +38,9 @@ LOOKS, PAUSE = 30, 0.1
 SEARCHED = 200
 """Characters of a sample that are searched for."""
 ON_THE_BUS = "turns and dead letters"
+AGAIN = "Ask for the same again: nothing is erased twice."
+INDEX_LATER = "They leave the index as soon as its worker is there."
+STREAM_LATER = "Turns wait to be stored; what is erased leaves their file with them. Ask again."
 
 log = structlog.get_logger()
 
@@ -243,11 +246,6 @@ class Erasure:
     async def _scrubbed(self) -> int:
         await self._ledger.erasures.scrub()
         return 0
-
-
-AGAIN = "Ask for the same again: nothing is erased twice."
-INDEX_LATER = "They leave the index as soon as its worker is there."
-STREAM_LATER = "Turns wait to be stored; what is erased leaves their file with them. Ask again."
 
 
 def _receipt(how: Lifting, counts: Counter[str], checks: list[ErasureCheck] | None) -> Receipt:

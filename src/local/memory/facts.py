@@ -20,9 +20,6 @@ from local.ledger.records import (
     TripletFact,
     Written,
     checked_text,
-    checked_topic,
-    is_topic,
-    is_users,
     place_of_topic,
     principal_of,
 )
@@ -39,7 +36,7 @@ from local.memory.scopes import (
 )
 from local.protocol.envelope import Caller, new_id
 from local.protocol.memories import Owning, RelationType, Triplet
-from local.text.names import states_alias
+from local.text.names import checked_topic, is_topic, is_users, states_alias
 
 
 class Facts:

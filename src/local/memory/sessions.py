@@ -31,7 +31,7 @@ SHARED_PART = 2
 SECTION = "pre-seeded-memories"
 ARGS_BYTES = 4_000
 """Of a call's arguments, as JSON; longer ones are left out."""
-MOST = 15
+MOST_NOTES = 15
 MERGED_AT_ONCE = 8
 EXCERPT = 160
 """Characters that a merged note keeps of one."""
@@ -117,12 +117,17 @@ class Sessions:
     async def note(self, content: str, role: str | None = None) -> StoredNote:
         """Make a note in the caller's session, by default under the caller's name.
 
+        What the role has noted already, word for word, is not noted again.
+
         Raises:
             InvalidArgumentsError: The caller is in no session, or the note or its role is blank.
         """
         named = " ".join(checked_text(role or self._caller.agent or "agent", "role").split())
-        notes = Notes(self._ledger, SessionOf(self._owner, self._known(None)))
-        return await notes.add(named, checked_text(content, "content"), self._clock())
+        session = SessionOf(self._owner, self._known(None))
+        text = checked_text(content, "content")
+        return await self._ledger.notes.store(
+            session, named, text, self._clock(), merge=oldest_merged
+        )
 
     async def load(self, session_id: str | None, limit: int) -> SessionContent:
         """A session's newest messages, `limit` at most, its notes, and what matters most.
@@ -247,21 +252,9 @@ def _call_id(result: StoredMessage) -> str:
     return result.source_ref or result.id
 
 
-class Notes:
-    """The notes of one owner's session; another owner's of the same id are others."""
-
-    def __init__(self, ledger: Ledger, session: SessionOf) -> None:
-        self._notes = ledger.notes
-        self._session = session
-
-    async def add(self, role: str, content: str, at: datetime) -> StoredNote:
-        """Make a note; what the role has noted already, word for word, is not noted again."""
-        return await self._notes.store(self._session, role, content, at, merge=oldest_merged)
-
-
 def oldest_merged(notes: Sequence[Note]) -> Note | None:
     """One note for the oldest, if there are too many before a new one."""
-    return merged(notes[:MERGED_AT_ONCE]) if len(notes) >= MOST else None
+    return merged(notes[:MERGED_AT_ONCE]) if len(notes) >= MOST_NOTES else None
 
 
 def merged(notes: Sequence[Note]) -> Note:

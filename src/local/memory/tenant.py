@@ -89,30 +89,15 @@ class Memory:
         self.echoes = Echoes(ledger, self.served, self.tools)
         self.changes = Changes(self.backlog, announce)
         self.accesses = AccessLog(ledger.upkeep, clock)
-        self.consolidation = Consolidation(
-            ledger,
-            self.changes,
-            self.accesses,
-            settings=settings,
-            clock=lambda: self.clock(),  # noqa: PLW0108 - a test sets another one
-            judge=models.judge,
-        )
+        self.consolidation = self._consolidation(models.judge)
         self.synthesis = Synthesis(models.synthesizer, within=settings.synthesis_timeout)
         if models.extractor is not None:
             self.backlog.add(Extraction(ledger, self.changes, models.extractor))
         retrieval = Retrieval(ledger, self.indexer, vectors)
         if models.judge is not None:
             self.backlog.add(self._supersession(retrieval, models.judge))
-        self.recaller = Recaller(
-            retrieval,
-            models=models.recall,
-            weights=Weights.of(settings),
-            feedback_weight=settings.feedback_weight,
-            min_score=settings.min_score,
-            clock=lambda: self.clock(),  # noqa: PLW0108 - a test sets another one
-            slots=searches,
-        )
-        self.retention = Retention(ledger, settings, announce, lambda: self.clock())  # noqa: PLW0108
+        self.recaller = self._recaller(retrieval, models.recall, searches)
+        self.retention = Retention(ledger, settings, announce, self._now)
         self.outside = Outside(self.backlog, vectors, streams or NoStreams(), self.recaller)
 
     def of(self, caller: Caller) -> MemoryService:
@@ -141,6 +126,32 @@ class Memory:
             consolidation=self.consolidation,
             accesses=self.accesses,
             top_k=self.settings.top_k,
+        )
+
+    def _now(self) -> datetime:
+        return self.clock()  # a test sets another one
+
+    def _consolidation(self, judge: Judge | None) -> Consolidation:
+        return Consolidation(
+            self.ledger,
+            self.changes,
+            self.accesses,
+            settings=self.settings,
+            clock=self._now,
+            judge=judge,
+        )
+
+    def _recaller(
+        self, retrieval: Retrieval, models: RecallModels, searches: FairSlots | None
+    ) -> Recaller:
+        return Recaller(
+            retrieval,
+            models=models,
+            weights=Weights.of(self.settings),
+            feedback_weight=self.settings.feedback_weight,
+            min_score=self.settings.min_score,
+            clock=self._now,
+            slots=searches,
         )
 
     def _supersession(self, retrieval: Retrieval, judge: Judge) -> Supersession:

@@ -36,6 +36,11 @@ FIRST_PAUSE = 5.0
 LAST_PAUSE = 600.0
 STEADY = 600.0
 """Seconds after which an index that was rebuilt has lasted, and a crash is forgotten."""
+TOLERATED_LOSSES, TOLERATED_SHARE = 2, 0.05
+"""A sound index misses some vectors, as its neighbour graph is approximate: one of a hundred in
+200,000 made-up ones. One whose files were cut or deleted misses most."""
+
+log = structlog.get_logger()
 
 
 class Vectors(Protocol):
@@ -87,13 +92,6 @@ def batches(records: Sequence[Waiting], dimensions: int) -> Iterator[list[Waitin
         size += cost
     if batch:
         yield batch
-
-
-TOLERATED_LOSSES, TOLERATED_SHARE = 2, 0.05
-"""A sound index misses some vectors, as its neighbour graph is approximate: one of a hundred in
-200,000 made-up ones. One whose files were cut or deleted misses most."""
-
-log = structlog.get_logger()
 
 
 async def compare(records: IndexedRecords, vectors: Vectors, status: VectorStatus) -> None:

@@ -30,12 +30,12 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 import msgspec
 from msgspec.structs import replace
 
+from local.config_files import read_yaml_file
 from local.errors import ConfigError
 from local.protocol.payloads import Json
 from local.stories import checks
 from local.stories.bench import StoryTool
 from local.stories.checks import Check, Text, filled, names_in, text_of
-from local.yaml_files import read_yaml_file
 
 KIND = "<kind>"
 """The field that names the Struct of a step; nobody would write such a key."""

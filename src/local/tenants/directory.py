@@ -15,12 +15,12 @@ from typing import Self, get_args
 import msgspec
 import yaml
 
+from local.config_files import read_yaml_file
 from local.errors import ConfigError, ForbiddenError
 from local.protocol.envelope import Role
 from local.protocol.subjects import checked_tenant_name
 from local.settings import RolesSettings
 from local.tenants.tokens import Person, TokenKey, Verifier
-from local.yaml_files import read_yaml_file
 
 ROLES: Sequence[Role] = get_args(Role)
 FILE = "tenants.yaml"

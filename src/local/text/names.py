@@ -1,10 +1,12 @@
-"""Names of people and things: when two are one, and which a text may contain."""
+"""What things are called: topic keys and names, when two are one, and which a text may contain."""
 
 import re
 import unicodedata
 from collections.abc import Iterator
 from itertools import islice
 from typing import NamedTuple
+
+from local.errors import InvalidArgumentsError, quoted
 
 MOST_WORDS = 1_000
 """Words of a text that are looked at for names."""
@@ -19,6 +21,12 @@ _INITIALS = re.compile(r"(?<=\b[^\W\d_]) (?=[^\W\d_]\b)")
 _AROUND = " .,;:!?\"'“”«»"
 _WORD = re.compile(r"\w(?:[\w.&'\u2019+#-]*[\w+#])?")
 _POSSESSIVE = re.compile(r"['\u2019]s$")
+TOPIC_RULE = (
+    "A topic key starts with user., project. or constraint. and goes on in words of letters, "
+    "digits, hyphens and underscores, joined by dots, e.g. user.language_preference."
+)
+_TOPIC_PREFIXES = frozenset({"user", "project", "constraint"})
+_TOPIC_LENGTH = 200
 
 
 def entity_key(name: str) -> str:
@@ -26,9 +34,9 @@ def entity_key(name: str) -> str:
 
     Initials are one word: "J. R. Smith" is "JR Smith".
     """
-    folded = unicodedata.normalize("NFKC", name).casefold()
-    bare = _BETWEEN.sub(" ", _UNSAID.sub("", folded))
-    return _INITIALS.sub("", " ".join(bare.split()).strip(_AROUND)) or folded
+    plain = unicodedata.normalize("NFKC", name).casefold()
+    bare = _BETWEEN.sub(" ", _UNSAID.sub("", plain))
+    return _INITIALS.sub("", " ".join(bare.split()).strip(_AROUND)) or plain
 
 
 class Run(NamedTuple):
@@ -111,3 +119,45 @@ def _is_proper(name: str) -> bool:
         word.replace("'", "").isalpha() and (word[0].isupper() or word in _NAME_PARTS)
         for word in words
     )
+
+
+def is_topic(text: str) -> bool:
+    """Whether the text can be a topic key."""
+    prefix, *words = text.split(".")
+    return (
+        len(text) <= _TOPIC_LENGTH
+        and prefix.lower() in _TOPIC_PREFIXES
+        and bool(words)
+        and all(map(_is_topic_word, words))
+    )
+
+
+def _is_topic_word(word: str) -> bool:
+    """Letters of any script with their marks, and digits, as in identifiers; and hyphens."""
+    return bool(word.strip("-_")) and f"_{word.replace('-', '_')}".isidentifier()
+
+
+def folded(topic: str) -> str:
+    """The key as it is compared: neither capitals nor forms of a letter make another one."""
+    if topic.isascii():
+        return topic.lower()
+    normal = unicodedata.normalize("NFKC", topic)
+    return unicodedata.normalize("NFKC", normal.casefold())
+
+
+def checked_topic(topic: str) -> str:
+    """Return the key if it follows the rule.
+
+    Raises:
+        InvalidArgumentsError: It does not; the message says the rule.
+    """
+    if not is_topic(topic):
+        raise InvalidArgumentsError(
+            f"topic: {quoted(topic)} is not a topic key.", remedy=TOPIC_RULE
+        )
+    return topic
+
+
+def is_users(topic: str) -> bool:
+    """Whether the key is of a user's own facts."""
+    return folded(topic).startswith("user.")

@@ -66,6 +66,9 @@ _STOP_WORDS = frozenset(
     )
 )
 
+BEFORE, BEHIND = "'\"(“«¡¿", ".,!?;:'\")”»…"
+"""What a word may have before and behind it, and says the same."""
+
 
 def without_marks(text: str) -> str:
     """With nothing but letters in its runs."""
@@ -90,10 +93,6 @@ def telling_pairs(run: str) -> list[str]:
     """The pairs of what stands between words of grammar, and single characters where one does."""
     found = [pair for between in _GRAMMAR.split(run) if between for pair in pairs(between)]
     return [pair for pair in found if len(pair) > 1 or not _HIRAGANA.match(pair)]
-
-
-BEFORE, BEHIND = "'\"(“«¡¿", ".,!?;:'\")”»…"
-"""What a word may have before and behind it, and says the same."""
 
 
 def terms(text: str) -> list[str]:

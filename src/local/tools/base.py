@@ -1,4 +1,4 @@
-"""From a tool's own file (Args, description, function) to the Tool that a host serves.
+"""From what a tool takes, says and does to the Tool that a host serves.
 
 And what results of several memories have in common: numbered, and shortened to what models take.
 """

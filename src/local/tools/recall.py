@@ -5,7 +5,7 @@ from typing import Annotated
 
 import msgspec
 
-from local.ledger.records import Record, class_of, is_topic, sources_of
+from local.ledger.records import Record, class_of, sources_of
 from local.llm.framing import SOURCES
 from local.memory.recall.items import RecallItem
 from local.memory.recall.recaller import RECALLED_KINDS, RecallRequest, RecallResult
@@ -24,6 +24,7 @@ from local.protocol.memories import (
 )
 from local.protocol.reading import time_of
 from local.protocol.tool import ToolOutput
+from local.text.names import is_topic
 from local.tools.base import (
     DATA_BYTES,
     MAX_QUERY,

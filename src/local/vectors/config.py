@@ -24,13 +24,13 @@ DIRTY = ".dirty"
 EXIT_SOFTWARE = 70
 """The exit code of a worker in which Chroma or the embedder failed with more than an exception
 (EX_SOFTWARE of sysexits.h)."""
-COUNT = """\
+COUNT_VECTORS = """\
 SELECT count(*) FROM collections
 JOIN segments ON segments.collection = collections.id
 JOIN embeddings ON embeddings.segment_id = segments.id
 WHERE collections.name = :name OR substr(collections.name, 1, length(:name) + 1) = :name || '.'
 """
-SEGMENTS = """\
+SEGMENTS_OF = """\
 SELECT group_concat(id) AS ids FROM segments WHERE collection = :collection
 """
 
@@ -161,7 +161,7 @@ def count_vectors(folder: Path, collection: str) -> int:
     For a folder that nobody has open; it reads the SQLite file without Chroma.
     """
     try:
-        return int(read_only(folder / "chroma.sqlite3", COUNT, {"name": collection})[0])
+        return int(read_only(folder / "chroma.sqlite3", COUNT_VECTORS, {"name": collection})[0])
     except StorageError:
         return 0
 
@@ -179,7 +179,7 @@ def segments_of(folder: Path, collection: str) -> set[str]:
         IndexDamagedError: The file cannot be read.
     """
     try:
-        row = read_only(folder / "chroma.sqlite3", SEGMENTS, {"collection": collection})
+        row = read_only(folder / "chroma.sqlite3", SEGMENTS_OF, {"collection": collection})
     except StorageError as error:
         raise IndexDamagedError(f"Chroma's file cannot be read: {error}") from error
     return set((row[0] or "").split(","))

@@ -66,6 +66,8 @@ MAX_CHARACTERS = 16 * MAX_TOKENS
 CHUNK_TOKENS = MAX_TOKENS
 """Tokens, padding included, that go through the network at once: 45 ms, and more are not faster."""
 
+log = structlog.get_logger()
+
 
 class SentenceEncoder:
     """From token ids to unit vectors, on one thread."""
@@ -154,9 +156,6 @@ def _layer(tensors: Mapping[str, FloatMatrix], i: int) -> dict[str, FloatMatrix]
         "end_scale": tensors[narrow + "LayerNorm.weight"],
         "end_shift": tensors[narrow + "LayerNorm.bias"],
     }
-
-
-log = structlog.get_logger()
 
 
 class MiniLM:

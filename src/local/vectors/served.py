@@ -10,9 +10,9 @@ import msgspec
 import numpy as np
 import ollama
 
-from local.endpoint.address import Endpoint, is_too_large, unreadable
+from local.endpoint.address import Endpoint, EndpointError, is_too_large, unreadable
 from local.endpoint.clients import EndpointClient
-from local.errors import EndpointError, VectorError, VectorFaultError, without_credentials
+from local.errors import VectorError, VectorFaultError, without_credentials
 from local.vectors.embedder import FloatMatrix, KnownModel, known, unit_rows
 
 OPENAI_PREFIX = "openai:"

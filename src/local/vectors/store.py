@@ -5,7 +5,6 @@ waits for it.
 """
 
 import asyncio
-from collections import OrderedDict
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
@@ -35,12 +34,7 @@ from local.protocol.vectors import (
 from local.vectors.config import Slot
 from local.vectors.embedder import Embedder, FloatMatrix
 from local.vectors.index import VectorIndex
-from local.vectors.worker_thread import Batcher, WorkerThread
-
-QUERIES_TOGETHER = 16
-"""Questions embedded in one call: as many as searches run at once (decision 0037)."""
-QUERIES_CACHED = 64
-"""Vectors of recent questions: a search that looks further asks the same text again."""
+from local.vectors.worker_thread import LoadedEmbedder, WorkerThread
 
 T = TypeVar("T")
 MakeEmbedder = Callable[[str], Embedder]
@@ -52,42 +46,6 @@ Guard = Callable[[], AbstractContextManager[None]]
 def no_other(name: str) -> Embedder:
     """Where nobody says how another embedder is loaded."""
     raise VectorError(f"This vector worker cannot load {name}.")
-
-
-class LoadedEmbedder:
-    """An embedder with its thread, and the questions that wait for it."""
-
-    def __init__(self, embedder: Embedder) -> None:
-        self.embedder = embedder
-        self.thread = WorkerThread("embedding")
-        self.queries: Batcher[str, FloatMatrix] = Batcher(
-            self.thread, self._embed_queries, limit=QUERIES_TOGETHER
-        )
-        self.recent: OrderedDict[str, FloatMatrix] = OrderedDict()
-
-    @property
-    def name(self) -> str:
-        return self.embedder.name
-
-    def keep(self, text: str, vector: FloatMatrix) -> None:
-        """A question that was asked just now is not embedded again."""
-        self.recent[text] = vector
-        if len(self.recent) > QUERIES_CACHED:
-            self.recent.popitem(last=False)
-
-    def condition(self) -> tuple[int, str | None]:
-        """Its dimensions, or 0 and the reason why it does not work."""
-        try:
-            return self.embedder.dimensions, None
-        except VectorError as error:
-            return 0, str(error)
-
-    def close(self) -> None:
-        self.thread.close()
-        self.embedder.close()
-
-    def _embed_queries(self, texts: list[str]) -> list[FloatMatrix]:
-        return list(self.embedder.embed_queries(texts))
 
 
 class VectorStore:

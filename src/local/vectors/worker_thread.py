@@ -11,7 +11,7 @@ import os
 import queue
 import threading
 import time
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
@@ -19,6 +19,13 @@ import structlog
 
 from local.errors import VectorError
 from local.vectors.config import EXIT_SOFTWARE
+from local.vectors.embedder import Embedder, FloatMatrix
+
+QUERIES_TOGETHER = 16
+"""Questions embedded in one call: as many as searches run at once (decision 0037)."""
+QUERIES_CACHED = 64
+"""Vectors of recent questions: a search that looks further asks the same text again."""
+
 
 log = structlog.get_logger()
 
@@ -146,3 +153,39 @@ class Batcher(Generic[Q, A]):
         if late:
             ask.error = VectorError("The vector worker has too much to do.")
         return late
+
+
+class LoadedEmbedder:
+    """An embedder with its thread, and the questions that wait for it."""
+
+    def __init__(self, embedder: Embedder) -> None:
+        self.embedder = embedder
+        self.thread = WorkerThread("embedding")
+        self.queries: Batcher[str, FloatMatrix] = Batcher(
+            self.thread, self._embed_queries, limit=QUERIES_TOGETHER
+        )
+        self.recent: OrderedDict[str, FloatMatrix] = OrderedDict()
+
+    @property
+    def name(self) -> str:
+        return self.embedder.name
+
+    def keep(self, text: str, vector: FloatMatrix) -> None:
+        """A question that was asked just now is not embedded again."""
+        self.recent[text] = vector
+        if len(self.recent) > QUERIES_CACHED:
+            self.recent.popitem(last=False)
+
+    def condition(self) -> tuple[int, str | None]:
+        """Its dimensions, or 0 and the reason why it does not work."""
+        try:
+            return self.embedder.dimensions, None
+        except VectorError as error:
+            return 0, str(error)
+
+    def close(self) -> None:
+        self.thread.close()
+        self.embedder.close()
+
+    def _embed_queries(self, texts: list[str]) -> list[FloatMatrix]:
+        return list(self.embedder.embed_queries(texts))

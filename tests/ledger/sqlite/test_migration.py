@@ -11,10 +11,9 @@ from msgspec.structs import replace
 from local.bus.connection import Connection
 from local.bus.vector_client import VectorClient
 from local.ledger.door import Ledger
-from local.ledger.records import Counts
+from local.ledger.records import Counts, TaskKind
 from local.ledger.sqlite.database import Database, SqlConnection
 from local.ledger.sqlite.sql import migrations
-from local.ledger.tasks import TaskKind
 from local.memory.intake.conversations import Turn
 from local.memory.recall.recaller import RecallRequest
 from local.memory.service import MemoryService

@@ -10,7 +10,7 @@ from local.errors import StorageError
 from local.ledger.door import Ledger
 from local.ledger.records import NewRecord, Record
 from local.ledger.sqlite.database import Database, SqlConnection
-from local.ledger.sqlite.records import LARGEST, RecentTopics
+from local.ledger.sqlite.records import LARGEST_HELD, RecentTopics
 from local.ledger.sqlite.working_sets import Budget
 from local.protocol.envelope import new_id
 from local.protocol.memories import Owning
@@ -131,15 +131,15 @@ async def test_a_refused_write_leaves_the_value_that_is_in_the_ledger(
 async def test_a_fact_too_large_to_keep_is_recalled_from_the_ledger(
     ledger: Ledger, database: Database
 ) -> None:
-    await ledger.facts.store(fact("x" * (LARGEST + 1)))
-    assert await recalled(ledger) == "x" * (LARGEST + 1)
+    await ledger.facts.store(fact("x" * (LARGEST_HELD + 1)))
+    assert await recalled(ledger) == "x" * (LARGEST_HELD + 1)
     await database.write(lambda c: c.execute("UPDATE record SET content = 'changed'"))
     assert await recalled(ledger) == "changed", "the ledger was asked again"
 
-    await ledger.facts.store(fact("x" * LARGEST))
-    assert await recalled(ledger) == "x" * LARGEST
+    await ledger.facts.store(fact("x" * LARGEST_HELD))
+    assert await recalled(ledger) == "x" * LARGEST_HELD
     await database.write(lambda c: c.execute("UPDATE record SET content = 'changed again'"))
-    assert await recalled(ledger) == "x" * LARGEST, "the largest that is kept"
+    assert await recalled(ledger) == "x" * LARGEST_HELD, "the largest that is kept"
 
 
 def record(topic: str, *, scope: Owning = "user", owner: str = OWNER) -> Record:

@@ -4,10 +4,14 @@ import threading
 
 import pytest
 
-from local.errors import RerankError
 from local.llm.models import StructuredModel
 from local.memory.recall.model import DOCUMENT_CHARACTERS, ModelReranker
-from local.memory.recall.reranker import FAILURES_TO_OPEN, OPEN_SECONDS, QUERY_CHARACTERS
+from local.memory.recall.reranker import (
+    FAILURES_TO_OPEN,
+    OPEN_SECONDS,
+    QUERY_CHARACTERS,
+    RerankError,
+)
 from stand_ins.ollama_server import OllamaStandIn, Reply
 
 QUESTION = "Which metal is the densest?"

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from local.errors import ConfigError, RerankError
+from local.errors import ConfigError
 from local.memory.recall.reranker import (
     DOCUMENT_CHARACTERS,
     FAILURES_TO_OPEN,
@@ -16,6 +16,7 @@ from local.memory.recall.reranker import (
     QUERY_CHARACTERS,
     HttpReranker,
     RerankedDocument,
+    RerankError,
 )
 from stand_ins.rerank_server import Answer, RerankStandIn
 from waiting import eventually

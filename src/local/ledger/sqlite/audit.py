@@ -9,6 +9,7 @@ import msgspec
 from local.ledger.records import stamp
 from local.ledger.sqlite.database import Row, SqlConnection
 from local.ledger.sqlite.extraction import Sources
+from local.ledger.sqlite.record_columns import as_json
 from local.ledger.sqlite.records import RecentTopics
 from local.ledger.sqlite.rows import Cause, RecordRows, TenantRows
 from local.ledger.upkeep import Actor, AuditPage, AuditRow, Undone
@@ -67,7 +68,7 @@ class Audit:
     async def _read(self, record_id: str | None, run: str | None, before: int) -> list[AuditRow]:
         def read(connection: SqlConnection) -> list[AuditRow]:
             rows = self._row_numbers(connection, record_id, run, before)
-            found = self._rows.execute(connection, "audit_entries", rows=json.dumps(rows))
+            found = self._rows.execute(connection, "audit_entries", rows=as_json(rows))
             return [_row_of(row) for row in found]
 
         return await self._rows.read(read)

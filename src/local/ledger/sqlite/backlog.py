@@ -5,18 +5,17 @@ Only this process writes the ledger, so what is under way is known in memory alo
 every task that was not finished is simply waiting.
 """
 
-import json
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from heapq import merge
 from itertools import chain, islice, zip_longest
 
-from local.ledger.records import stamp
+from local.ledger.records import LAST_RETRY, Task, TaskCounts, TaskKind, stamp
 from local.ledger.sqlite.database import SqlConnection
+from local.ledger.sqlite.record_columns import as_json
 from local.ledger.sqlite.rows import TenantRows
 from local.ledger.sqlite.working_sets import owner_of
-from local.ledger.tasks import LAST_RETRY, Task, TaskCounts, TaskKind
 
 PLACES = 16
 """Whose tasks are looked at together; the others come next."""
@@ -58,7 +57,7 @@ class TaskQueue:
 
         def take(connection: SqlConnection) -> list[Task]:
             for kind, limit in limits.items():
-                busy = json.dumps([task.row for task in but if task.kind == kind])
+                busy = as_json([task.row for task in but if task.kind == kind])
                 due = self._rows.execute(
                     connection,
                     "due_task",
@@ -76,7 +75,7 @@ class TaskQueue:
         return await self._rows.read(take)
 
     def _tasks(self, connection: SqlConnection, kind: TaskKind, rows: list[int]) -> list[Task]:
-        found = self._rows.execute(connection, "tasks", kind=kind, rows=json.dumps(rows))
+        found = self._rows.execute(connection, "tasks", kind=kind, rows=as_json(rows))
         return [
             Task(kind=kind, row=row["record"], id=row["id"], attempts=row["attempts"])
             for row in found

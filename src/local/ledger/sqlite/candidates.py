@@ -13,13 +13,15 @@ import msgspec
 import numpy as np
 
 from local.ledger.entries import SPAN, SPOKEN, Candidate, Floats, Link
-from local.ledger.records import RELATION_TYPES, SHARES_ENTITY, Record, folded, stamp
+from local.ledger.records import RELATION_TYPES, SHARES_ENTITY, Record, stamp
 from local.ledger.search import Echo, Related, Search
 from local.ledger.sqlite.database import Row, SqlConnection
-from local.ledger.sqlite.rows import TenantRows, record_of
+from local.ledger.sqlite.record_columns import as_json, record_of
+from local.ledger.sqlite.rows import TenantRows
 from local.ledger.sqlite.working_sets import place_word, session_word
 from local.protocol.memories import ItemRelation
 from local.protocol.vectors import VectorHits
+from local.text.names import folded
 
 TEXT = 400
 """Characters of a beginning."""
@@ -64,7 +66,7 @@ class Filter(msgspec.Struct, frozen=True, kw_only=True):
         words = tuple(place_word(tenant, place) for place in search.places)
         return cls(
             words=words,
-            places=_json(words),
+            places=as_json(words),
             session_word=session_word(tenant, search),
             only_session=search.only_session,
             but_session=search.but_session,
@@ -99,7 +101,7 @@ class Pool:
     def by_topics(self, topics: Sequence[str]) -> list[int]:
         """Rows of the facts under these keys."""
         asked = {
-            "topics": _json([folded(topic) for topic in topics]),
+            "topics": as_json([folded(topic) for topic in topics]),
             "places": self._asked["places"],
         }
         return [row for (row,) in self._all("topic_rows", **asked)] if topics else []
@@ -111,7 +113,7 @@ class Pool:
         first = [one.row for one in best if one is not None and one.kind in SPOKEN]
         if not first:
             return
-        links = _links(self._all("around", rows=_json(first), span=SPAN))
+        links = _links(self._all("around", rows=as_json(first), span=SPAN))
         self.links += links
         self._take(rows=sorted({row for link in links for row in (link.row, link.behind)}))
 
@@ -148,7 +150,7 @@ class Pool:
     ) -> list[tuple[float, int]]:
         """The nearest of these rows to the question, each with its cosine."""
         asked = {**self._asked, "embedder": hits.embedder}
-        found = self._all("own_vectors", rows=_json(rows), **asked)
+        found = self._all("own_vectors", rows=as_json(rows), **asked)
         if not found:
             return []
         cosines = matrix([data for _, data in found]) @ vector_of(hits.question)
@@ -158,13 +160,13 @@ class Pool:
     def related(self, rows: Sequence[int]) -> dict[int, list[Related]]:
         """What each of these rows leads to."""
         related: dict[int, list[Related]] = {}
-        for of, row, stated in self._all("related", rows=_json(rows), entity=SHARES_ENTITY):
+        for of, row, stated in self._all("related", rows=as_json(rows), entity=SHARES_ENTITY):
             related.setdefault(of, []).append(Related(row, bool(stated)))
         return related
 
     def relations(self, rows: Sequence[int]) -> dict[int, list[ItemRelation]]:
         """How each of these rows bears on others that are searched, and those on it."""
-        asked = {"rows": _json(rows), "types": _json(RELATION_TYPES)}
+        asked = {"rows": as_json(rows), "types": as_json(RELATION_TYPES)}
         relations: dict[int, list[ItemRelation]] = {}
         found = self._all("item_relations", places=self._asked["places"], **asked)
         for of, type_, id_, incoming in found:
@@ -175,7 +177,7 @@ class Pool:
     def sources(self, rows: Sequence[int]) -> dict[int, Echo]:
         """What those of the rows that are echoes repeat, as it stands now."""
         sources: dict[int, Echo] = {}
-        for of, row, adds in self._all("sources", rows=_json(rows)):
+        for of, row, adds in self._all("sources", rows=as_json(rows)):
             known = sources.get(of)
             if known is None:
                 known = Echo((), frozenset(msgspec.json.decode(adds or "[]", type=list[str])))
@@ -184,11 +186,11 @@ class Pool:
 
     def texts(self, rows: Sequence[int]) -> dict[int, str]:
         """How their texts begin."""
-        return dict(self._all("texts", rows=_json(rows), most=TEXT))
+        return dict(self._all("texts", rows=as_json(rows), most=TEXT))
 
     def records(self, rows: Sequence[int]) -> dict[int, Record]:
         """Those of the records that are active, or were as of then."""
-        found = self._rows.execute(self._connection, "records", rows=_json(rows))
+        found = self._rows.execute(self._connection, "records", rows=as_json(rows))
         return {row["row"]: record_of(row) for row in found if self._is_active(row)}
 
     def _is_active(self, row: Row) -> bool:
@@ -200,7 +202,7 @@ class Pool:
         """Read records by row or by id; the first so many that are visible become candidates."""
         new = [row for row in rows if row not in self.candidates]
         if new or ids:
-            asked = {"rows": _json(new), "ids": _json(ids), "limit": limit}
+            asked = {"rows": as_json(new), "ids": as_json(ids), "limit": limit}
             found = self._all("visible", **asked, **self._asked)
             for row in sorted(found, key=itemgetter(0)):  # and not as BM25 has them
                 self.candidates[row[0]] = Candidate(*row)
@@ -232,7 +234,3 @@ def vector_of(data: bytes) -> Floats:
 def matrix(vectors: Sequence[bytes]) -> Floats:
     """One row a vector."""
     return np.frombuffer(b"".join(vectors), np.float32).reshape(len(vectors), -1)
-
-
-def _json(values: Sequence[object]) -> str:
-    return msgspec.json.encode(values).decode()

@@ -9,6 +9,7 @@ import msgspec
 from local.ledger.records import NewRecord, Written, principal_of
 from local.ledger.sessions import is_same_call, is_same_result, with_args_in_id
 from local.ledger.sqlite.database import Row, SqlConnection
+from local.ledger.sqlite.record_columns import as_json
 from local.ledger.sqlite.records import TOGETHER
 from local.ledger.sqlite.rows import Cause, RecordRows, TenantRows
 from local.ledger.sqlite.turns import ReceivedRows
@@ -212,7 +213,7 @@ def _standing(
     """The versions that stand of messages, under the ids that they are known by."""
     ids = [id_ for record in records for id_ in (record.id, record.alias) if id_ is not None]
     ids += [with_args_in_id(record).id for record in records if _is_told_by_call(record)]
-    found = rows.execute(connection, "known_messages", ids=msgspec.json.encode(ids).decode())
+    found = rows.execute(connection, "known_messages", ids=as_json(ids))
     return {row["asked"]: _Standing.from_row(row) for row in found}
 
 

@@ -6,21 +6,16 @@ that takes it out of the index.
 """
 
 import re
-from collections import Counter
-from collections.abc import AsyncIterator, Callable, Collection, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from datetime import datetime
 from functools import partial
 
-import msgspec
-
-from local.ledger.records import NewRecord, folded, stamp
-from local.ledger.search import Place
+from local.ledger.records import OF_ACTIVE, NewRecord, stamp
 from local.ledger.sqlite.database import Database, Row, SqlConnection
 from local.ledger.sqlite.extraction import Sources
+from local.ledger.sqlite.record_columns import as_json
 from local.ledger.sqlite.rows import Cause, RecordRows, TenantRows
-from local.ledger.sqlite.tombstones import Tombstones
-from local.ledger.sqlite.working_sets import place_word
-from local.ledger.tasks import OF_ACTIVE
+from local.ledger.sqlite.tombstones import Selections, Tombstones
 from local.ledger.transfer import (
     SAMPLES,
     Anonymised,
@@ -32,7 +27,6 @@ from local.ledger.transfer import (
     Unindexed,
 )
 from local.protocol.envelope import new_id
-from local.protocol.memories import Kind
 
 TOGETHER = 2_000
 """Rows erased in one transaction, behind which everybody's saves wait."""
@@ -41,18 +35,6 @@ MERGED = 1_000
 MERGES = 10_000
 """At most: others may go on writing meanwhile."""
 REDACTED = "[REDACTED]"
-OWNED: tuple[Kind, ...] = ("chat_message", "tool_output", "transcript", "episode", "fact")
-OWN: tuple[Kind, ...] = ("fact", "episode")
-"""What belongs to an owner himself, and to none of his sessions."""
-NAMES: dict[str, str] = {
-    "chat_message": "messages",
-    "transcript": "messages",
-    "tool_output": "tool results",
-    "episode": "episodes",
-    "fact": "facts",
-    "document_chunk": "document chunks",
-}
-"""What people call the kinds of records."""
 WORD = re.compile(r"\w+")
 WORDS = 5
 """Of a text, with which the full text is asked for it."""
@@ -76,10 +58,11 @@ class Erasures:
         self._tombstones = tombstones
         self._held = held
         self._sources = Sources(rows, records)
+        self._selections = Selections(rows)
 
     async def select(self, selection: Selection) -> Selected:
         """What an owner's selection comes to: turns whole, with all that rests on nothing else."""
-        return await self._rows.read(partial(self._select, selection))
+        return await self._rows.read(partial(self._selections.of, selection))
 
     async def erase(
         self, selection: Selection, rows: Sequence[int], how: Lifting
@@ -141,76 +124,17 @@ class Erasures:
         row = await self._rows.one("count_to_anonymise", before=stamp(before))
         return int(row["due"]) if row else 0
 
-    def _select(self, selection: Selection, connection: SqlConnection) -> Selected:
-        chosen = self._chosen(selection, connection)
-        rows = dict.fromkeys(chosen)
-        new: Iterable[int] = chosen
-        while new := [
-            row for row in self._with(selection, connection, new, rows) if row not in rows
-        ]:
-            rows = dict.fromkeys((*new, *rows))  # what was derived goes first
-        found = self._rows.execute(connection, "to_erase", rows=_json(list(rows))).fetchall()
-        counts = Counter(NAMES[row["kind"]] for row in found)
-        counts.update(self._beside(selection, connection, found))
-        return Selected(rows=tuple(rows), counts={k: n for k, n in counts.items() if n})
-
-    def _chosen(self, selection: Selection, connection: SqlConnection) -> list[int]:
-        owner, execute = selection.owner, self._rows.execute
-        if selection.id is not None:
-            found = execute(connection, "rows_of_id", owner=owner, id=selection.id)
-        elif selection.topic is not None:
-            topic = folded(selection.topic)
-            found = execute(connection, "rows_of_topic", owner=owner, topic=topic)
-        else:
-            tenant = self._rows.tenant
-            places = [place_word(tenant, Place("session", owner, kind)) for kind in OWNED]
-            places += [place_word(tenant, Place("user", owner, kind)) for kind in OWN]
-            asked = {"places": _json(places), "session_id": selection.session_id}
-            found = execute(connection, "rows_of_owner", owner=owner, **asked)
-        return [row["row"] for row in found]
-
-    def _with(
-        self,
-        selection: Selection,
-        connection: SqlConnection,
-        new: Iterable[int],
-        rows: Iterable[int],
-    ) -> list[int]:
-        """What goes with rows: their turns and documents, and what was derived from all of it."""
-        asked = {"rows": _json(list(new)), "owner": selection.owner}
-        found = self._rows.execute(connection, "rows_of_turns", **asked).fetchall()
-        found += self._rows.execute(connection, "rows_of_documents", **asked).fetchall()
-        every = self._rows.execute(connection, "ids_of", rows=_json(list(rows)))
-        ids = _json([row["id"] for row in every])
-        derived = self._rows.execute(connection, "rows_derived", ids=ids, owner=selection.owner)
-        return list(dict.fromkeys(row["row"] for row in (*derived.fetchall(), *found)))
-
-    def _beside(
-        self, selection: Selection, connection: SqlConnection, found: Sequence[Row]
-    ) -> dict[str, int]:
-        """How many notes, tool outputs and ratings go with the records."""
-        owner, execute = selection.owner, self._rows.execute
-        keys = _json([row["key"] for row in found if row["key"]])
-        every = selection.whole_owner
-        outputs = execute(connection, "count_outputs", owner=owner, keys=keys, every=every)
-        counts = {"long tool outputs": int(outputs.fetchone()["outputs"])}
-        if selection.by_session:
-            asked = {"owner": owner, "session_id": selection.session_id}
-            return counts | dict(execute(connection, "count_others", **asked).fetchone())
-        ids = _json([row["id"] for row in found])
-        return counts | dict(execute(connection, "count_beside", ids=ids).fetchone())
-
     def _erase(
         self, selection: Selection, rows: Sequence[int], how: Lifting, connection: SqlConnection
     ) -> Erased:
-        numbers = _json(rows)
+        numbers = as_json(rows)
         found = self._rows.execute(connection, "to_erase", rows=numbers).fetchall()
         ids = [row["id"] for row in found]
         if not how.allow_again:
             self._tombstones.add(connection, selection, found, how)
         self._forget_sources(connection, ids)
         self._clear(connection, rows, ids)
-        gone = {"ids": _json(ids)}
+        gone = {"ids": as_json(ids)}
         self._rows.execute(connection, "drop_items_found_by", **gone)
         merged = self._rows.execute(connection, "merged_into", **gone).fetchall()
         for statement in ("audit_of_replaced", "replaced_by_nothing", "drop_audit"):
@@ -218,8 +142,8 @@ class Erasures:
         for statement in ("drop_relations", "drop_relations_to"):
             self._rows.execute(connection, statement, **gone)
         owner, keys = selection.owner, [row["key"] for row in found if row["key"]]
-        self._rows.execute(connection, "drop_outputs", owner=owner, keys=_json(keys))
-        asked = _json([row["query_id"] for row in found if row["query_id"]])
+        self._rows.execute(connection, "drop_outputs", owner=owner, keys=as_json(keys))
+        asked = as_json([row["query_id"] for row in found if row["query_id"]])
         self._rows.execute(connection, "drop_waiting_ratings", owner=owner, query_ids=asked)
         self._rows.execute(connection, "erase_records", rows=numbers, at=stamp(how.at))
         self._restore(connection, merged, how)
@@ -237,11 +161,11 @@ class Erasures:
 
     def _clear(self, connection: SqlConnection, rows: Sequence[int], ids: Sequence[str]) -> None:
         """Delete what other tables have of records."""
-        numbers = _json(rows)
+        numbers = as_json(rows)
         for statement in ("drop_vectors", "drop_features", "drop_access"):
             self._rows.execute(connection, statement, rows=numbers)
-        self._rows.execute(connection, "drop_tasks", rows=numbers, kinds=_json(OF_ACTIVE))
-        self._rows.execute(connection, "drop_ratings", ids=_json(ids))
+        self._rows.execute(connection, "drop_tasks", rows=numbers, kinds=as_json(OF_ACTIVE))
+        self._rows.execute(connection, "drop_ratings", ids=as_json(ids))
 
     def _restore(self, connection: SqlConnection, merged: Sequence[Row], how: Lifting) -> None:
         """What was merged into something erased stands for itself again."""
@@ -254,7 +178,7 @@ class Erasures:
     def _forget_sources(self, connection: SqlConnection, ids: Sequence[str]) -> None:
         """What was extracted from others, too, stays, and names those only."""
         gone = set(ids)
-        stay = self._rows.execute(connection, "extracted_from_erased", ids=_json(ids)).fetchall()
+        stay = self._rows.execute(connection, "extracted_from_erased", ids=as_json(ids)).fetchall()
         for row in stay:
             self._sources.part(connection, row["id"], gone, ())
 
@@ -276,7 +200,7 @@ class Erasures:
         self._records.note(connection, "erased", new_id(), cause, {"records": records})
 
     def _traces(self, erased: Erased, connection: SqlConnection) -> Traces:
-        ids, rows = _json(erased.ids), _json(erased.rows)
+        ids, rows = as_json(erased.ids), as_json(erased.rows)
         found = self._rows.execute(connection, "traces", ids=ids, rows=rows).fetchone()
         texts = 0
         for sample in erased.samples:
@@ -304,13 +228,9 @@ class Erasures:
         found = self._rows.execute(connection, "to_anonymise", **asked).fetchall()
         rows, ids = [row["row"] for row in found], [row["id"] for row in found]
         self._clear(connection, rows, ids)
-        self._rows.execute(connection, "clear_audit", ids=_json(ids))
-        self._rows.execute(connection, "anonymise_records", rows=_json(rows), redacted=REDACTED)
+        self._rows.execute(connection, "clear_audit", ids=as_json(ids))
+        self._rows.execute(connection, "anonymise_records", rows=as_json(rows), redacted=REDACTED)
         cause = Cause(agent=agent, superseded_by="", at=at, why="anonymised")
         for id_ in ids:
             self._records.note(connection, "anonymised", id_, cause, {})
         return [Anonymised(row["id"], row["kind"]) for row in found]
-
-
-def _json(value: object) -> str:
-    return msgspec.json.encode(value).decode()

@@ -9,7 +9,8 @@ from typing import Any
 import msgspec
 
 from local.ledger.sqlite.database import Row, SqlConnection
-from local.ledger.sqlite.rows import TenantRows, record_of
+from local.ledger.sqlite.record_columns import as_json, record_of
+from local.ledger.sqlite.rows import TenantRows
 from local.ledger.sqlite.working_sets import place_word
 from local.ledger.transfer import ExportCursor, ExportFilter
 from local.protocol.items import NOTHING, path_of
@@ -67,7 +68,7 @@ class Exports:
         places = None
         if wanted.places is not None:
             words = [place_word(self._rows.tenant, place) for place in wanted.places]
-            places = msgspec.json.encode(words).decode()
+            places = as_json(words)
         return {
             "places": places,
             "owner": wanted.owner,

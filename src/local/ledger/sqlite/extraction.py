@@ -9,13 +9,13 @@ from itertools import groupby
 
 import msgspec
 
-from local.ledger.records import DERIVED_FROM, NewRecord, Record, Written
+from local.ledger.records import DERIVED_FROM, NewRecord, Record, Task, Written
 from local.ledger.search import Place
 from local.ledger.sqlite.database import SqlConnection
+from local.ledger.sqlite.record_columns import as_json, record_of
 from local.ledger.sqlite.records import RecentTopics
-from local.ledger.sqlite.rows import Cause, RecordRows, TenantRows, record_of
+from local.ledger.sqlite.rows import Cause, RecordRows, TenantRows
 from local.ledger.sqlite.working_sets import place_word
-from local.ledger.tasks import Task
 from local.ledger.upkeep import ExtractedFact, MessageGroup
 from local.protocol.envelope import utc_now
 from local.text.words import telling_words
@@ -110,7 +110,7 @@ class Extractions:
 
     async def messages(self, tasks: Sequence[Task]) -> list[MessageGroup]:
         """The messages of these tasks that still stand, session by session, in their order."""
-        asked = json.dumps([task.row for task in tasks])
+        asked = as_json([task.row for task in tasks])
 
         def read(connection: SqlConnection) -> list[MessageGroup]:
             found = self._rows.execute(connection, "records", rows=asked).fetchall()

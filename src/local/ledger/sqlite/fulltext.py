@@ -8,15 +8,22 @@ rows of the file (decision 0066).
 
 from collections.abc import Collection, Mapping, Sequence
 
+import msgspec
 import numpy as np
 
-from local.ledger.search import Search, StemCounts
-from local.ledger.sqlite.candidates import Filter
+from local.ledger.columns import Columns
+from local.ledger.entries import Candidate
+from local.ledger.search import Search, StemCounts, WordMatches
+from local.ledger.sqlite.candidates import Filter, Pool
 from local.ledger.sqlite.database import SqlConnection
 from local.ledger.sqlite.rows import TenantRows
 from local.ledger.sqlite.working_sets import Held, PlaceRows
 from local.text.words import stems
 
+BY_WORDS = 70
+"""The best rows by words, from which a search goes on."""
+FURTHER_LOOK = 1_500
+"""Rows looked at where the best are not the caller's."""
 SCORED = 2_000
 """Rows scored for a question because of its rare words."""
 PROBE = 2_000
@@ -29,6 +36,27 @@ GROWTH = 1.25
 """Of the table, after which words are counted again."""
 
 COLUMNS = "{content topic label said pairs}"
+
+
+class PoolMatches(msgspec.Struct, frozen=True, kw_only=True):
+    """Candidates that the ledger finds without vectors."""
+
+    pool: Pool
+    columns: Columns
+    topics: list[int]
+    phrases: list[list[int]]
+    counts: StemCounts
+
+    def with_later(self, pool: Pool) -> WordMatches:
+        """What the words found, with the candidates that came since."""
+        known = self.pool.candidates
+        self.columns.add(one for row, one in pool.candidates.items() if row not in known)
+        return WordMatches(
+            view=self.columns.linked(pool.links),
+            topics=self.topics,
+            phrases=self.phrases,
+            counts=self.counts,
+        )
 
 
 class FullText:
@@ -73,6 +101,31 @@ class FullText:
             for row, bm25 in self._rows.execute(connection, statement, **asked):
                 found[row] = max(bm25, found.get(row, 0.0))
         return sorted(found, key=found.__getitem__, reverse=True)
+
+    def pool(
+        self, connection: SqlConnection, search: Search, filter_: Filter, pool: Pool
+    ) -> PoolMatches:
+        """What the words and the topics of a question find, and how many records have them."""
+        found = self.search(connection, search, filter_, BY_WORDS)
+        words = pool.first(found, BY_WORDS)
+        if len(found) >= BY_WORDS and len(words) < BY_WORDS:
+            # The best are others', retired, or of a session or a time that was not asked for.
+            found = self.search(connection, search, filter_, FURTHER_LOOK, narrow=True)
+            words = pool.first(found, BY_WORDS)
+        counts = self.counts(connection, search, filter_)
+        topics, retired = pool.by_topics(search.topics), pool.retired_since()
+        active = [row for row in words if row not in set(retired)]
+        words = _by_own_counts([pool.candidates[row] for row in active], counts)
+        pool.add([*words, *topics, *retired])
+        columns = Columns(only=frozenset(stems(search.terms)))
+        columns.add(pool.candidates[row] for row in sorted(pool.candidates))
+        return PoolMatches(
+            pool=pool,
+            columns=columns,
+            topics=topics,
+            phrases=self.phrases(connection, search, filter_),
+            counts=counts,
+        )
 
     def phrases(
         self, connection: SqlConnection, search: Search, filter_: Filter
@@ -159,6 +212,18 @@ class FullText:
             self._counted = self._last
             self._known.clear()
         self._words.use(self, len(self._known), self._known.clear)
+
+
+def _by_own_counts(found: Sequence[Candidate], counts: StemCounts) -> list[int]:
+    """Their rows, best first, as if there were no others: BM25 weighs words by everybody's."""
+    columns = Columns(only=counts.having.keys())
+    columns.add(found)
+    scores = np.zeros(len(found))
+    for stem, having in counts.having.items():
+        posted = columns.postings(stem)
+        rarity = np.log1p(counts.total / max(having, 1.0))
+        scores[posted.positions] += rarity * posted.counts / (posted.counts + 1)
+    return [row for _, row in sorted(zip(-scores, (one.row for one in found), strict=True))]
 
 
 def _parts(words: Sequence[str], rare: Collection[str]) -> list[str]:

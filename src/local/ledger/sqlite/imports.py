@@ -12,7 +12,8 @@ import msgspec
 
 from local.ledger.records import Record, read_ahead
 from local.ledger.sqlite.database import SqlConnection
-from local.ledger.sqlite.rows import Cause, RecordRows, TenantRows, record_of
+from local.ledger.sqlite.record_columns import as_json, record_of
+from local.ledger.sqlite.rows import Cause, RecordRows, TenantRows
 from local.ledger.sqlite.tombstones import Tombstones
 from local.ledger.transfer import Importing
 from local.protocol.items import NOTHING, path_text
@@ -236,7 +237,7 @@ class _Page:
     def _audit(self, line: AuditLine) -> bool | None:
         if not self._is_here(line.record_id):
             return None
-        detail = msgspec.json.encode(line.detail).decode()
+        detail = as_json(line.detail)
         return self._changed("import_audit", line, detail=detail)
 
     def _access(self, line: AccessLine) -> bool | None:

@@ -18,6 +18,7 @@ from local.ledger.sessions import (
     Within,
 )
 from local.ledger.sqlite.database import Row, SqlConnection
+from local.ledger.sqlite.record_columns import as_json
 from local.ledger.sqlite.rows import Cause, RecordRows, TenantRows
 from local.protocol.items import NOTHING, ItemKey, StoredItem, fitting, path_of, path_text
 
@@ -96,7 +97,7 @@ class Items:
 
     async def of_records(self, of: ItemsOf, ids: Sequence[str], within: Within) -> list[FoundKey]:
         """Where those of the items are that these records are of, and that are wanted."""
-        listed = msgspec.json.encode(ids).decode()
+        listed = as_json(ids)
 
         def find(connection: SqlConnection) -> list[FoundKey]:
             found = self._rows.execute(connection, "items_of_records", **_asked(of), ids=listed)

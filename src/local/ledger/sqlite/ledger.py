@@ -14,8 +14,7 @@ import structlog
 
 from local.content_key import ContentKey
 from local.errors import StorageError
-from local.ledger.quota import UNLIMITED, Quota
-from local.ledger.records import Counts
+from local.ledger.records import UNLIMITED, Counts, Quota
 from local.ledger.sqlite.audit import Audit
 from local.ledger.sqlite.backlog import TaskQueue
 from local.ledger.sqlite.conversations import Conversations
@@ -39,6 +38,9 @@ from local.text.features import features_of, pairs_of
 
 COUNTED = "record"
 """Records are superseded or erased to a shell, and never deleted."""
+PAGE = 100
+
+log = structlog.get_logger()
 
 
 class Ledger:
@@ -106,11 +108,6 @@ class Ledger:
     async def backfill(self) -> None:
         """Bring what an older local2 stored up to date; until then it is read as it is."""
         await backfill(self._rows)
-
-
-PAGE = 100
-
-log = structlog.get_logger()
 
 
 async def backfill(rows: TenantRows) -> None:

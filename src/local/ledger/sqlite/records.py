@@ -8,25 +8,18 @@ import json
 from collections.abc import Collection, Sequence
 from functools import partial
 
-from local.ledger.records import (
-    DERIVED_FROM,
-    Counts,
-    NewRecord,
-    Record,
-    Rewritten,
-    Shown,
-    Written,
-    folded,
-)
+from local.ledger.records import DERIVED_FROM, Counts, NewRecord, Record, Rewritten, Shown, Written
 from local.ledger.sqlite.database import Row, SqlConnection
-from local.ledger.sqlite.rows import Cause, RecordRows, TenantRows, record_of
+from local.ledger.sqlite.record_columns import record_of
+from local.ledger.sqlite.rows import Cause, RecordRows, TenantRows
 from local.ledger.sqlite.working_sets import Budget
 from local.protocol.envelope import utc_now
 from local.protocol.memories import Owning
+from local.text.names import folded
 
 TOGETHER = 1_000
 """Records of one transaction, where there are many; it takes about a fifth of a second."""
-LARGEST = 4_096
+LARGEST_HELD = 4_096
 """Characters of a fact that is held."""
 
 
@@ -179,7 +172,7 @@ class RecentTopics:
         return record
 
     def keep(self, record: Record) -> None:
-        if len(record.content) > LARGEST:
+        if len(record.content) > LARGEST_HELD:
             return
         self._records[_key(record)] = record
         self._use(_key(record))

@@ -23,14 +23,15 @@ from local.ledger.records import (
     TripletFact,
     Written,
 )
-from local.ledger.sqlite.database import Row, SqlConnection
-from local.ledger.sqlite.rows import Cause, RecordRows, TenantRows, record_of
+from local.ledger.sqlite.database import SqlConnection
+from local.ledger.sqlite.record_columns import as_json, record_of
+from local.ledger.sqlite.rows import Cause, RecordRows, TenantRows
 from local.ledger.upkeep import MOST_RELATIONS, Permit, RelatedRecord, Relation
 from local.protocol.envelope import content_id
 from local.protocol.memories import Owning
 from local.text.names import Run, entity_key, runs
 
-TYPES = msgspec.json.encode(RELATION_TYPES).decode()
+TYPES = as_json(RELATION_TYPES)
 LINKS = 4
 """Of the facts that name an entity of a new one, in either role, the newest so many are linked."""
 MOST_LINKED = 50
@@ -120,13 +121,12 @@ class Relations:
 
     def _related(self, connection: SqlConnection, record_id: str) -> list[RelatedRecord]:
         found = self._rows.execute(connection, "relations_of", id=record_id, types=TYPES)
-        return [_related(row) for row in found]
-
-
-def _related(row: Row) -> RelatedRecord:
-    return RelatedRecord(
-        type=row["relation_type"], incoming=bool(row["incoming"]), record=record_of(row)
-    )
+        return [
+            RelatedRecord(
+                type=row["relation_type"], incoming=bool(row["incoming"]), record=record_of(row)
+            )
+            for row in found
+        ]
 
 
 class Knowledge:
@@ -177,7 +177,7 @@ class Knowledge:
     async def aliases_in(self, text: str, places: Sequence[Place]) -> list[str]:
         """Other names of what a text names, as far as facts of these places state them."""
         if self._has_aliases is None:
-            any_ = await self._rows.one("stated_aliases", aliases=_json([ANY_ALIAS]))
+            any_ = await self._rows.one("stated_aliases", aliases=as_json([ANY_ALIAS]))
             if self._has_aliases is None:  # else one was stated meanwhile
                 self._has_aliases = any_ is not None
         if not self._has_aliases:
@@ -186,7 +186,7 @@ class Knowledge:
         names_by_id = {id_: run.text for run, ids in named for id_ in ids}
 
         def read(connection: SqlConnection) -> list[str]:
-            asked = _json(list(names_by_id))
+            asked = as_json(list(names_by_id))
             stated = self._rows.execute(connection, "stated_aliases", aliases=asked).fetchall()
             names = [names_by_id[row["alias"]] for row in stated]
             called = (self._called(connection, places, name)[1:] for name in names)
@@ -245,7 +245,7 @@ class Knowledge:
 
     def _spellings(self, connection: SqlConnection, entities: dict[str, str]) -> dict[str, str]:
         """How names are spelled, by the ids of what they stand for."""
-        found = self._rows.execute(connection, "spellings", entities=_json(list(entities)))
+        found = self._rows.execute(connection, "spellings", entities=as_json(list(entities)))
         return {
             row["entity"]: part
             for row in found
@@ -270,19 +270,12 @@ class Knowledge:
         self, connection: SqlConnection, record_id: str, within: Sequence[Place], name: str
     ) -> Iterator[str]:
         """The newest facts that name the entity, as their subject or their object."""
-        for place in within:
-            for role in ROLES:
-                found = self._rows.execute(
-                    connection,
-                    "naming",
-                    entity=_entity(place, role, entity_key(name)),
-                    id=record_id,
-                    scope=within[0][0],
-                    owner=within[0][1],
-                    limit=LINKS,
-                    most=MOST_LINKED,
-                ).fetchall()
-                yield from (row["id"] for row in found)
+        scope, owner = within[0]
+        most: dict[str, Any] = {"limit": LINKS, "most": MOST_LINKED}
+        asked = {"id": record_id, "scope": scope, "owner": owner, **most}
+        for entity in _entities_of(within, entity_key(name)):
+            found = self._rows.execute(connection, "naming", entity=entity, **asked).fetchall()
+            yield from (row["id"] for row in found)
 
 
 def _entity(place: Place, role: str, key: str) -> str:
@@ -303,7 +296,3 @@ def _named(text: str, ids_of: Callable[[str], Sequence[str]]) -> list[tuple[Run,
     """What may be a name in a text, with the ids that stand for it."""
     known = cache(ids_of)
     return [(run, known(entity_key(run.text))) for run in runs(text)]
-
-
-def _json(ids: Sequence[str]) -> str:
-    return msgspec.json.encode(ids).decode()

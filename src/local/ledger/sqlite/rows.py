@@ -11,24 +11,25 @@ from typing import Any, Protocol, TypeVar
 import msgspec
 
 from local.errors import QuotaError
-from local.ledger.quota import UNLIMITED, Quota
 from local.ledger.records import (
+    OF_ACTIVE,
+    UNLIMITED,
     NewRecord,
+    Quota,
     Record,
+    TaskKind,
     Written,
-    class_of,
     features_of,
-    folded,
     principal_of,
     stamp,
 )
 from local.ledger.sqlite.database import Cursor, Database, Row, SqlConnection, Work
+from local.ledger.sqlite.record_columns import as_json, columns_of, record_of
 from local.ledger.sqlite.sql import statements
-from local.ledger.tasks import OF_ACTIVE, TaskKind
 from local.protocol.envelope import utc_now
 from local.protocol.memories import RetiredWhy
 from local.protocol.payloads import Json
-from local.text.features import Features, pairs_of
+from local.text.names import folded
 
 SQL = statements()
 T = TypeVar("T")
@@ -100,46 +101,12 @@ class TenantRows:
         return {**values, "tenant": self.tenant}
 
 
-NO_STATE = dict.fromkeys(Record.__struct_fields__)
-"""Of a new record."""
-COLUMNS = tuple(name for name in Record.__struct_fields__ if name not in {"features", "tasks"})
-
-
 def tasks_of(record: NewRecord) -> tuple[TaskKind, ...]:
     """What is to be done with a new record; a transcript is not searched, a task by words only."""
     if isinstance(record, Record) and record.superseded_by is not None:
         return ()
     unindexed = record.kind == "transcript" or record.memory_type == "task"
     return record.tasks if unindexed else ("index", *record.tasks)
-
-
-def record_of(row: Row) -> Record:
-    """The record that a row of every column is."""
-    columns = {name: row[name] for name in COLUMNS}
-    columns["event_time"] = datetime.fromisoformat(row["event_time"])
-    columns["metadata"] = msgspec.json.decode(row["metadata"])
-    columns["pending"] = None if row["pending"] is None else bool(row["pending"])
-    columns["keywords"] = msgspec.json.decode(row["keywords"], type=tuple[str, ...])
-    columns["queries"] = msgspec.json.decode(row["queries"], type=tuple[str, ...])
-    if row["retired_at"] is not None:
-        columns["retired_at"] = datetime.fromisoformat(row["retired_at"])
-    return Record(**columns)
-
-
-def _columns(record: NewRecord, read: Features) -> Parameters:
-    """What a record has in the table, of a new one, too."""
-    values = {**NO_STATE, **msgspec.structs.asdict(record)}
-    values["metadata"] = _json(record.metadata)
-    values["event_time"] = stamp(record.event_time)
-    values["folded_topic"] = folded(record.topic) if record.topic else None
-    values["source_class"] = class_of(record)
-    if isinstance(record, Record):
-        values["retired_at"] = stamp(record.retired_at) if record.retired_at else None
-    else:
-        values["stated_by"] = principal_of(record)
-    values["pairs"] = pairs_of(read.stems)
-    values["keywords"], values["queries"] = _json(record.keywords), _json(record.queries)
-    return values
 
 
 class Cause(msgspec.Struct, frozen=True, kw_only=True):
@@ -214,7 +181,7 @@ class RecordRows:
         """The rows of those that are new, by their ids."""
         read = {id_: one.features or features_of(one) for id_, one in records.items()}
         last = self._rows.execute(connection, "last_row").fetchone()["last"]
-        columns = (_columns(record, read[id_]) for id_, record in records.items())
+        columns = (columns_of(record, read[id_]) for id_, record in records.items())
         self._rows.execute_each(connection, "insert_record", columns)
         found = self._rows.execute(connection, "rows_added", last=last)
         rows: dict[str, int] = {row["id"]: row["row"] for row in found}
@@ -230,7 +197,7 @@ class RecordRows:
             for kind in tasks_of(records[id_]):
                 tasks[kind].append(row)
         for kind, its in tasks.items():
-            self._rows.execute(connection, "add_tasks", kind=kind, rows=_json(its))
+            self._rows.execute(connection, "add_tasks", kind=kind, rows=as_json(its))
         return rows
 
     def store_fact(
@@ -286,7 +253,7 @@ class RecordRows:
         ).fetchall()
         if changed:
             row = changed[0]["row"]
-            self._rows.execute(connection, "withdraw_tasks", row=row, kinds=_json(OF_ACTIVE))
+            self._rows.execute(connection, "withdraw_tasks", row=row, kinds=as_json(OF_ACTIVE))
             self._rows.execute(connection, "add_task", kind="unindex", row=row)
             self.note(
                 connection, cause.why, record_id, cause, {"superseded_by": cause.superseded_by}
@@ -302,7 +269,7 @@ class RecordRows:
                 return False
         self._rows.execute(connection, "restore", id=retired["id"])
         row = retired["row"]
-        self._rows.execute(connection, "withdraw_tasks", row=row, kinds=_json(["unindex"]))
+        self._rows.execute(connection, "withdraw_tasks", row=row, kinds=as_json(["unindex"]))
         self._rows.execute(connection, "index_active", row=row)
         return True
 
@@ -319,14 +286,10 @@ class RecordRows:
             user=cause.user,
             reason=cause.reason,
             run=cause.run,
-            detail=_json(detail),
+            detail=as_json(detail),
             event_time=stamp(cause.at),
         )
 
     def relate(self, connection: SqlConnection, source: str, type_: str, target: str) -> None:
         """Note how one record bears on another, once."""
         self._rows.execute(connection, "relate", source=source, type=type_, target=target)
-
-
-def _json(value: Any) -> str:
-    return msgspec.json.encode(value).decode()

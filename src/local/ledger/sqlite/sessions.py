@@ -9,7 +9,7 @@ from typing import TypeVar
 
 import msgspec
 
-from local.ledger.records import Record, StoredOutput, stamp
+from local.ledger.records import Record, stamp
 from local.ledger.search import Place
 from local.ledger.sessions import (
     CHARACTERS,
@@ -19,10 +19,12 @@ from local.ledger.sessions import (
     SessionOf,
     StoredMessage,
     StoredNote,
+    StoredOutput,
     StoredSession,
 )
 from local.ledger.sqlite.database import Row, SqlConnection
-from local.ledger.sqlite.rows import TenantRows, record_of
+from local.ledger.sqlite.record_columns import as_json, record_of
+from local.ledger.sqlite.rows import TenantRows
 from local.ledger.sqlite.working_sets import place_word
 from local.protocol.answers import Note
 from local.protocol.payloads import OutputPart
@@ -92,8 +94,8 @@ class Sessions:
         found = self._rows.execute(
             connection,
             "important_facts",
-            places=msgspec.json.encode(places).decode(),
-            types=msgspec.json.encode(wanted.types).decode(),
+            places=as_json(places),
+            types=as_json(wanted.types),
             importance=wanted.least,
             limit=wanted.limit,
         )

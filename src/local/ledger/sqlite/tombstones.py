@@ -1,13 +1,14 @@
-"""Tombstones: keyed hashes of what was erased, so that a later import does not bring it back.
+"""What an owner chose to be erased, and its tombstones, so that no import brings it back.
 
-An item is known by its ids, and by its text under who said it. What is said live is known by its
-ids alone: people say the same again, and mean it. What somebody states or adds on purpose, a
-fact or a document, is never refused. Notes, ratings and tool outputs are refused where they are
-older than what was erased of their owner or session.
+Tombstones are keyed hashes. An item is known by its ids, and by its text under who said it. What is
+said live is known by its ids alone: people say the same again, and mean it. What somebody states or
+adds on purpose, a fact or a document, is never refused. Notes, ratings and tool outputs are refused
+where they are older than what was erased of their owner or session.
 """
 
 import hashlib
-from collections.abc import Collection, Iterator, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
 import msgspec
 
@@ -16,20 +17,101 @@ from local.ledger.records import (
     TENANT_OWNED,
     NewRecord,
     class_of,
-    folded,
     principal_of,
     stamp,
 )
+from local.ledger.search import Place
 from local.ledger.sqlite.database import Row, SqlConnection
+from local.ledger.sqlite.record_columns import as_json
 from local.ledger.sqlite.rows import TenantRows
-from local.ledger.transfer import Lifting, Selection
+from local.ledger.sqlite.working_sets import place_word
+from local.ledger.transfer import Lifting, Selected, Selection
+from local.protocol.memories import Kind
 from local.protocol.portable import FeedbackLine, ItemLine, NoteLine, OutputLine
+from local.text.names import folded
 
+OWNED: tuple[Kind, ...] = ("chat_message", "tool_output", "transcript", "episode", "fact")
+OWN: tuple[Kind, ...] = ("fact", "episode")
+"""What belongs to an owner himself, and to none of his sessions."""
+NAMES: dict[str, str] = {
+    "chat_message": "messages",
+    "transcript": "messages",
+    "tool_output": "tool results",
+    "episode": "episodes",
+    "fact": "facts",
+    "document_chunk": "document chunks",
+}
+"""What people call the kinds of records."""
 LEAST = 25
 """Characters of a message that is known by its text: a shorter one is said again by chance."""
-
-
 ON_PURPOSE = frozenset({"asserted", "document"})
+
+
+class Selections:
+    """What each comes to: turns whole, with all that rests on nothing else."""
+
+    def __init__(self, rows: TenantRows) -> None:
+        self._rows = rows
+
+    def of(self, selection: Selection, connection: SqlConnection) -> Selected:
+        """Every row that goes, what was derived from others before them, and how many of each."""
+        chosen = self._chosen(selection, connection)
+        rows = dict.fromkeys(chosen)
+        new: Iterable[int] = chosen
+        while new := [
+            row for row in self._with(selection, connection, new, rows) if row not in rows
+        ]:
+            rows = dict.fromkeys((*new, *rows))  # what was derived goes first
+        found = self._rows.execute(connection, "to_erase", rows=as_json(list(rows))).fetchall()
+        counts = Counter(NAMES[row["kind"]] for row in found)
+        counts.update(self._beside(selection, connection, found))
+        return Selected(rows=tuple(rows), counts={k: n for k, n in counts.items() if n})
+
+    def _chosen(self, selection: Selection, connection: SqlConnection) -> list[int]:
+        owner, execute = selection.owner, self._rows.execute
+        if selection.id is not None:
+            found = execute(connection, "rows_of_id", owner=owner, id=selection.id)
+        elif selection.topic is not None:
+            topic = folded(selection.topic)
+            found = execute(connection, "rows_of_topic", owner=owner, topic=topic)
+        else:
+            tenant = self._rows.tenant
+            places = [place_word(tenant, Place("session", owner, kind)) for kind in OWNED]
+            places += [place_word(tenant, Place("user", owner, kind)) for kind in OWN]
+            asked = {"places": as_json(places), "session_id": selection.session_id}
+            found = execute(connection, "rows_of_owner", owner=owner, **asked)
+        return [row["row"] for row in found]
+
+    def _with(
+        self,
+        selection: Selection,
+        connection: SqlConnection,
+        new: Iterable[int],
+        rows: Iterable[int],
+    ) -> list[int]:
+        """What goes with rows: their turns and documents, and what was derived from all of it."""
+        asked = {"rows": as_json(list(new)), "owner": selection.owner}
+        found = self._rows.execute(connection, "rows_of_turns", **asked).fetchall()
+        found += self._rows.execute(connection, "rows_of_documents", **asked).fetchall()
+        every = self._rows.execute(connection, "ids_of", rows=as_json(list(rows)))
+        ids = as_json([row["id"] for row in every])
+        derived = self._rows.execute(connection, "rows_derived", ids=ids, owner=selection.owner)
+        return list(dict.fromkeys(row["row"] for row in (*derived.fetchall(), *found)))
+
+    def _beside(
+        self, selection: Selection, connection: SqlConnection, found: Sequence[Row]
+    ) -> dict[str, int]:
+        """How many notes, tool outputs and ratings go with the records."""
+        owner, execute = selection.owner, self._rows.execute
+        keys = as_json([row["key"] for row in found if row["key"]])
+        every = selection.whole_owner
+        outputs = execute(connection, "count_outputs", owner=owner, keys=keys, every=every)
+        counts = {"long tool outputs": int(outputs.fetchone()["outputs"])}
+        if selection.by_session:
+            asked = {"owner": owner, "session_id": selection.session_id}
+            return counts | dict(execute(connection, "count_others", **asked).fetchone())
+        ids = as_json([row["id"] for row in found])
+        return counts | dict(execute(connection, "count_beside", ids=ids).fetchone())
 
 
 class Tombstones:
@@ -73,7 +155,7 @@ class Tombstones:
         return self._stand(connection, digests, since=since)
 
     def _stand(self, connection: SqlConnection, digests: Sequence[str], *, since: str = "") -> bool:
-        asked = {"digests": _json(digests), "since": since}
+        asked = {"digests": as_json(digests), "since": since}
         return bool(self._rows.execute(connection, "stands_for", **asked).fetchone()["stands"])
 
     def add(
@@ -120,7 +202,7 @@ class Tombstones:
         """Let these records come back."""
         if self._are_there(connection):
             digests = [digest for record in records for digest in self._digests(record)]
-            self._rows.execute(connection, "lift_tombstones", digests=_json(digests))
+            self._rows.execute(connection, "lift_tombstones", digests=as_json(digests))
             self._any = None
 
     def lift_all(self, connection: SqlConnection, selection: Selection) -> None:
@@ -183,7 +265,3 @@ def _selections(row: Row) -> Iterator[Selection]:
         yield Selection(owner=owner, topic=row["folded_topic"])
     for id_ in {row["id"], row["alias"]} - {None}:
         yield Selection(owner=owner, id=id_)
-
-
-def _json(values: Sequence[str]) -> str:
-    return msgspec.json.encode(values).decode()

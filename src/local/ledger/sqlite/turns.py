@@ -9,18 +9,21 @@ from typing import Any
 
 import msgspec
 
-from local.ledger.records import DERIVED_FROM, NewRecord, Rating, Written, principal_of, stamp
-from local.ledger.sessions import COMPARED, is_same_call, is_same_result, with_args_in_id
+from local.ledger.records import DERIVED_FROM, NewRecord, Written, principal_of, stamp
+from local.ledger.sessions import COMPARED, Rating, is_same_call, is_same_result, with_args_in_id
 from local.ledger.sqlite.database import Row, SqlConnection
+from local.ledger.sqlite.record_columns import as_json
 from local.ledger.sqlite.rows import Cause, RecordRows, TenantRows
 from local.protocol.envelope import content_id, utc_now
 
-MOST = 1_000
+MOST_COMPARED = 1_000
 """Of long results of one tool in a session no more are compared."""
 TOGETHER = 500
 """Records of a turn in one transaction, behind which everybody's saves wait."""
 _TELLING = ("kind", "role", "label", "source_ref", "content")
 """What tells a record of a turn from its others, beside the arguments of a call."""
+
+_Told = dict[tuple[Any, ...], list[Row]]
 
 
 class Received:
@@ -90,7 +93,7 @@ class ReceivedRows:
             query_id=result.query_id,
             turn=result.turn,
             stands_at=result.stands_at,
-            metadata=msgspec.json.encode(metadata).decode(),
+            metadata=as_json(metadata),
         )
         return Written(id=row["id"], was_new=False)
 
@@ -113,7 +116,7 @@ class ReceivedRows:
         }
         long = len(result.content) >= COMPARED
         return self._rows.execute(
-            connection, statement, **values, long=long, compared=COMPARED, limit=MOST
+            connection, statement, **values, long=long, compared=COMPARED, limit=MOST_COMPARED
         )
 
 
@@ -132,9 +135,6 @@ def first_same_call(rows: Iterable[Row], result: NewRecord) -> Row | None:
 def _first_same(rows: Iterable[Row], result: NewRecord) -> Row | None:
     same = (row for row in rows if is_same_result(row["content"], result.content))
     return first_same_call(same, result)
-
-
-_Told = dict[tuple[Any, ...], list[Row]]
 
 
 class Turns:
@@ -201,7 +201,7 @@ class Turns:
         if record.role == "tool":
             return
         if not one.was_new and record.role == "user":
-            metadata = msgspec.json.encode(record.metadata).decode()
+            metadata = as_json(record.metadata)
             self._rows.execute(connection, "annotate", id=one.id, metadata=metadata)
             for kind in record.tasks:  # once more, with the answer
                 self._rows.execute(connection, "add_task_again", kind=kind, id=one.id)
@@ -278,13 +278,8 @@ class Turns:
 
     def _take_ratings(self, connection: SqlConnection, episode: NewRecord, answer: Written) -> None:
         """Give a new answer the ratings that waited for it; that of an older one is not its."""
-        waiting = self._rows.execute(
-            connection,
-            "waiting_ratings",
-            owner=episode.owner,
-            query_id=episode.query_id,
-            session_id=episode.session_id,
-        ).fetchall()
+        asked = {key: getattr(episode, key) for key in ("owner", "query_id", "session_id")}
+        waiting = self._rows.execute(connection, "waiting_ratings", **asked).fetchall()
         for row in waiting:
             self._rows.execute(connection, "rate", **dict(row), answer=answer.id)
         if waiting or answer.replaced:

@@ -11,16 +11,16 @@ from functools import partial
 import msgspec
 import numpy as np
 
-from local.ledger.records import stamp
+from local.ledger.records import Task, TaskKind, stamp
 from local.ledger.search import Place
 from local.ledger.sqlite.backlog import PAGE
 from local.ledger.sqlite.candidates import vector_of
 from local.ledger.sqlite.database import Row, SqlConnection
 from local.ledger.sqlite.extraction import Sources
+from local.ledger.sqlite.record_columns import as_json
 from local.ledger.sqlite.records import RecentTopics
 from local.ledger.sqlite.rows import Cause, RecordRows, TenantRows
 from local.ledger.sqlite.working_sets import place_word
-from local.ledger.tasks import Task, TaskKind
 from local.ledger.upkeep import (
     LONGEST,
     Access,
@@ -48,7 +48,7 @@ class IndexedRecords:
         self, tasks: Sequence[Task], *, embedder: str, kind: TaskKind = "index"
     ) -> list[Waiting]:
         """The records of these tasks that still wait, with vectors that `embedder` made."""
-        rows = json.dumps([task.row for task in tasks])
+        rows = as_json([task.row for task in tasks])
         asked = {"rows": rows, "embedder": embedder, "kind": kind}
         return [_waiting(row) for row in await self._rows.all("to_index", **asked)]
 
@@ -78,7 +78,7 @@ class IndexedRecords:
                 vector = {"row": record.row, "id": record.id, "embedder": embedder, "data": data}
                 self._rows.execute(connection, "keep_vector", **vector)
                 if kind == "index":
-                    kept = json.dumps([name for name in (embedder, self.next) if name])
+                    kept = as_json([name for name in (embedder, self.next) if name])
                     self._rows.execute(
                         connection, "drop_other_vectors", row=record.row, embedders=kept
                     )
@@ -134,7 +134,7 @@ class IndexedRecords:
 
     async def keep_vectors_of(self, embedder: str) -> None:
         """Delete the vectors of all other embedders, a page at a time."""
-        kept = json.dumps([embedder])
+        kept = as_json([embedder])
         row = await self._rows.one("vectors_of_others", embedders=kept)
         last = (row["last"] if row else None) or 0
         for first in range(1, last + 1, PAGE):
@@ -192,12 +192,10 @@ class Upkeep:
 
     async def facts(self, place: Place, after: int, limit: int) -> list[ActiveFact]:
         """Those of a place behind a row, in their order."""
-        word = place_word(self._rows.tenant, place)
+        asked = {"place": place_word(self._rows.tenant, place), "after": after, "limit": limit}
 
         def read(connection: SqlConnection) -> list[ActiveFact]:
-            rows = self._rows.execute(
-                connection, "rows_of_facts", place=word, after=after, limit=limit
-            )
+            rows = self._rows.execute(connection, "rows_of_facts", **asked)
             return self._facts(connection, [row["row"] for row in rows])
 
         return await self._rows.read(read)
@@ -207,21 +205,22 @@ class Upkeep:
         return await self._rows.read(lambda c: self._facts(c, rows))
 
     def _facts(self, connection: SqlConnection, rows: Sequence[int]) -> list[ActiveFact]:
-        found = self._rows.execute(
-            connection, "facts_at", rows=json.dumps(list(rows)), longest=LONGEST
-        )
-        return [_fact_of(row) for row in found]
+        asked = {"rows": as_json(list(rows)), "longest": LONGEST}
+        found = self._rows.execute(connection, "facts_at", **asked)
+        return [
+            msgspec.convert({**dict(row), "extracted": bool(row["extracted"])}, ActiveFact)
+            for row in found
+        ]
 
     async def contradictions(
         self, facts: Sequence[ActiveFact]
     ) -> list[tuple[ActiveFact, ActiveFact]]:
         """Each of the facts that is said to contradict an active one, with that one."""
         by_id = {fact.id: fact for fact in facts}
+        ids = as_json(list(by_id))
 
         def read(connection: SqlConnection) -> list[tuple[ActiveFact, ActiveFact]]:
-            found = self._rows.execute(
-                connection, "contradictions", ids=json.dumps(list(by_id))
-            ).fetchall()
+            found = self._rows.execute(connection, "contradictions", ids=ids).fetchall()
             rows = dict.fromkeys(row["older"] for row in found)
             older = {fact.row: fact for fact in self._facts(connection, list(rows))}
             return [(by_id[row["newer"]], older[row["older"]]) for row in found]
@@ -230,7 +229,7 @@ class Upkeep:
 
     async def cosine(self, one: int, other: int) -> float | None:
         """How near the vectors of two rows are, None where they cannot be compared."""
-        found = await self._rows.all("vectors_at", rows=json.dumps([one, other]))
+        found = await self._rows.all("vectors_at", rows=as_json([one, other]))
         if len(found) < 2 or found[0]["embedder"] != found[1]["embedder"]:  # noqa: PLR2004 - a pair
             return None
         return float(np.dot(*(vector_of(row["data"]) for row in found)))
@@ -273,16 +272,10 @@ class Upkeep:
 
     def _weigh(self, connection: SqlConnection, change: Change, cause: Cause) -> bool:
         fact = change.fact
-        changed = self._rows.execute(
-            connection,
-            "change_importance",
-            id=fact.id,
-            before=fact.importance,
-            after=change.importance,
-        ).rowcount
+        detail = {"before": fact.importance, "after": change.importance}
+        changed = self._rows.execute(connection, "change_importance", id=fact.id, **detail).rowcount
         if changed:
             self._rows.execute(connection, "weigh_recalls", row=fact.row, recalls=fact.recalls)
-            detail = {"before": fact.importance, "after": change.importance}
             self._records.note(connection, "importance", fact.id, cause, detail)
         return bool(changed)
 
@@ -299,12 +292,4 @@ class Upkeep:
     async def last_run(self, now: datetime) -> Run | None:
         """The last consolidation of everything, but for those of when the clock was ahead."""
         row = await self._rows.one("last_consolidation", now=stamp(now))
-        return _run_of(row) if row else None
-
-
-def _fact_of(row: Row) -> ActiveFact:
-    return msgspec.convert({**dict(row), "extracted": bool(row["extracted"])}, ActiveFact)
-
-
-def _run_of(row: Row) -> Run:
-    return msgspec.convert(dict(row), Run)
+        return msgspec.convert(dict(row), Run) if row else None

@@ -18,22 +18,22 @@ from collections.abc import Callable, Hashable, Iterable
 from functools import partial
 from weakref import WeakKeyDictionary
 
-import msgspec
 import numpy as np
 
 from local.ledger.columns import Columns
 from local.ledger.entries import Candidate, Positions
 from local.ledger.search import Place, Search
 from local.ledger.sqlite.database import Database, SqlConnection, data_version
+from local.ledger.sqlite.record_columns import as_json
 from local.ledger.sqlite.rows import TenantRows
 
-RECORDS = 120_000
+HELD_RECORDS = 120_000
 """Records of memories that are searched whole, at about 2 KB each."""
-ROWS = 2_000_000
+HELD_ROWS = 2_000_000
 """Rows of places, 8 bytes each."""
-TOPICS = 4_096
+HELD_TOPICS = 4_096
 """Facts asked for lately: 16 MB of those that fit."""
-WORDS = 50_000
+HELD_WORDS = 50_000
 """Words, each with how many records have it."""
 FEW = 5_000
 """New rows that are read with the table; more are found faster with the index."""
@@ -42,6 +42,9 @@ MOST = 12_000
 PAGE = 500
 """Records read at a time, so that nobody else's read waits long."""
 OUTDATED = 0.25
+"""The share of changed records from which a memory is read anew."""
+
+Places = tuple[str, ...]
 
 
 class Budget:
@@ -75,10 +78,10 @@ class Held:
     """The budgets of one file."""
 
     def __init__(self) -> None:
-        self.records = Budget(RECORDS)
-        self.rows = Budget(ROWS)
-        self.topics = Budget(TOPICS)
-        self.words = Budget(WORDS)
+        self.records = Budget(HELD_RECORDS)
+        self.rows = Budget(HELD_ROWS)
+        self.topics = Budget(HELD_TOPICS)
+        self.words = Budget(HELD_WORDS)
 
 
 _OF: WeakKeyDictionary[Database, Held] = WeakKeyDictionary()
@@ -161,9 +164,6 @@ def _common(ordered: "array[int]", rows: Positions) -> int:
     return int((own[found] == rows).sum())
 
 
-Places = tuple[str, ...]
-
-
 class WorkingSets:
     """One tenant's, by the places that a search may find."""
 
@@ -220,7 +220,7 @@ class WorkingSets:
 
     def _count(self, places: Places, connection: SqlConnection) -> int:
         (count,) = self._rows.execute(
-            connection, "count_in", places=_json(places), limit=MOST + 1
+            connection, "count_in", places=as_json(places), limit=MOST + 1
         ).fetchone()
         return int(count)
 
@@ -259,7 +259,3 @@ class _WorkingSet:
             whole = whole and len(changed) < PAGE
         self._version = version if whole else 0
         return whole
-
-
-def _json(places: Places) -> str:
-    return msgspec.json.encode(places).decode()

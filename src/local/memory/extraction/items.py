@@ -6,8 +6,8 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from local.ledger.records import is_topic
 from local.protocol.memories import Durability, MemoryType
+from local.text.names import is_topic
 from local.text.words import words
 
 USER = "user"

@@ -1,8 +1,8 @@
 """Conversations and turns to records: who said what, which tool answered what, under stable ids.
 
 Sending the same conversation again makes the same ids, so it changes nothing; a longer version adds
-what is new. A turn has an episode beside its messages and results. Facts are not extracted here:
-`records_of` is where an extractor would begin.
+what is new. A turn has an episode beside its messages and results. Facts are read in the records
+afterwards (`memory/upkeep/extraction.py`).
 """
 
 from collections.abc import Callable, Iterator, Sequence

@@ -38,6 +38,23 @@ COMPARED = 2_000
 
 K = TypeVar("K")
 V = TypeVar("V")
+OWN_RESULT = "answered by this memory itself"
+NOT_RECORDED = "not to be recorded, as its tool says"
+Announced = Callable[[str], ToolSchema | None]
+"""What a tool of that name announced, if that was heard."""
+ADDS, UNANSWERED = "adds", "unanswered"
+"""In the metadata: the words that are its own; that it asks, or says that nothing is known."""
+OF_TURNS = frozenset({"tool_calls", "recalled", ADDS, UNANSWERED})
+"""What the memory notes of a turn; no other memory because of it."""
+READ = 20_000
+"""Characters of a text that are compared; the rest of a longer one counts as its own."""
+REFUSING = 2_000
+"""Characters in which a refusal says that it is one."""
+MOST_ADDED = 64
+SHARED, LEAST_SHARED = 0.3, 2
+"""How much of what a memory tells an answer has, or the other way round, if it rests on it."""
+MOST_BESIDE = 3
+"""Words that a refusal may have besides those of its question and of refusing."""
 
 
 class AnswerLog:
@@ -80,13 +97,6 @@ def _digest(owner: str, tool: str, content: str) -> bytes:
     return hashlib.blake2b(msgspec.json.encode((owner, tool, text)), digest_size=16).digest()
 
 
-OWN_RESULT = "answered by this memory itself"
-NOT_RECORDED = "not to be recorded, as its tool says"
-
-Announced = Callable[[str], ToolSchema | None]
-"""What a tool of that name announced, if that was heard."""
-
-
 class KnownTools:
     """`own` are the names of the tools over this memory.
 
@@ -125,22 +135,6 @@ class KnownTools:
         """What was announced under a name that is none of the memory's own."""
         return None if tool in self.own else self._announced(tool)
 
-
-ADDS, UNANSWERED = "adds", "unanswered"
-"""In the metadata: the words that are its own; that it asks, or says that nothing is known."""
-
-OF_TURNS = frozenset({"tool_calls", "recalled", ADDS, UNANSWERED})
-"""What the memory notes of a turn; no other memory because of it."""
-
-READ = 20_000
-"""Characters of a text that are compared; the rest of a longer one counts as its own."""
-REFUSING = 2_000
-"""Characters in which a refusal says that it is one."""
-MOST_ADDED = 64
-SHARED, LEAST_SHARED = 0.3, 2
-"""How much of what a memory tells an answer has, or the other way round, if it rests on it."""
-MOST_BESIDE = 3
-"""Words that a refusal may have besides those of its question and of refusing."""
 
 _REFUSAL = re.compile(
     r"\b(?:no|not|nothing|never|cannot|unable|\w{2,7}n['\u2019]t)\b[^.!?\n]{0,60}?\b(?:know|remember|"

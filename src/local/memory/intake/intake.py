@@ -14,11 +14,11 @@ from local.ledger.records import (
     OWN_ONLY,
     TENANT_OWNED,
     NewRecord,
-    Rating,
     Written,
     read_ahead,
     with_metadata,
 )
+from local.ledger.sessions import Rating
 from local.memory.changes import Changes
 from local.memory.intake.conversations import Conversation, Turn, question_of, read, records_of_turn
 from local.memory.intake.echoes import Echoes, unanswered

@@ -5,12 +5,13 @@ from itertools import islice
 
 import msgspec
 
-from local.ledger.records import Record, is_topic
+from local.ledger.records import Record
 from local.ledger.search import Choice, DetailRequest
 from local.memory.intake.echoes import OF_TURNS
 from local.memory.recall.precedence import ResultList
 from local.memory.recall.ranking import RankedRecord, Shares
 from local.protocol.memories import ItemRelation
+from local.text.names import is_topic
 from local.text.words import bare_words
 
 COMPARED = 20_000

@@ -8,10 +8,10 @@ from typing import Self
 import structlog
 from msgspec import Struct
 
-from local.errors import ModelError, RerankError
+from local.errors import ModelError
 from local.ledger.records import Record, class_of
 from local.llm.models import StructuredModel
-from local.memory.recall.reranker import QUERY_CHARACTERS, Circuit, RerankedDocument
+from local.memory.recall.reranker import QUERY_CHARACTERS, Circuit, RerankedDocument, RerankError
 from local.protocol.memories import Answer
 
 DOCUMENT_CHARACTERS = 600
@@ -30,6 +30,8 @@ Answer the question from the numbered items of a memory, and from nothing else t
 holds, and else the one said last. Answer briefly, in the language of the \
 question, and give the numbers of the items that your answer rests on. If the items do not answer \
 the question, give an empty answer and no numbers."""
+
+log = structlog.get_logger()
 
 
 class _Memory(Struct, frozen=True, kw_only=True):
@@ -94,9 +96,6 @@ def _in_its_order(numbers: Sequence[int], count: int) -> list[RerankedDocument]:
         raise RerankError("The reranking model's answer names none of the memories.")
     left_out = sorted(set(range(count)).difference(chosen))
     return [RerankedDocument(position, None) for position in chosen + left_out]
-
-
-log = structlog.get_logger()
 
 
 class SynthesisItem(Struct, frozen=True, kw_only=True):

@@ -18,10 +18,10 @@ import numpy as np
 
 from local.ledger.columns import View
 from local.ledger.entries import ECHO, EXTRACTED, UNANSWERED, Array, Flags, Positions
-from local.ledger.records import is_users
 from local.ledger.search import Echo
 from local.memory.recall.likeness import Likeness, Wording
 from local.memory.recall.query import Query
+from local.text.names import is_users
 from local.text.words import stems
 
 BEHIND = 0.01
@@ -38,7 +38,7 @@ NEAR = 0.15
 SAME = 0.95
 """A message of that cosine asks what is asked; else one of all of its words, and hardly more."""
 MORE = 1.25
-MOST = 3
+MOST_LIFTED = 3
 """So many facts are lifted, those first that are most like the question."""
 APART = 0.01
 """How far above what they stand above, in the sum of shares."""
@@ -161,7 +161,7 @@ class Standing:
         if query.window is not None or not len(self._own):
             return
         answering = self._answering(query, wording, like, min_score)
-        best = answering[np.argsort(-like.own[answering], kind="stable")][:MOST]
+        best = answering[np.argsort(-like.own[answering], kind="stable")][:MOST_LIFTED]
         rivals = self._view.column["spoken"].copy()
         tells_more = ~_says_nothing(self._view, query, wording, like) if len(best) else rivals
         for position in best[::-1].tolist():

@@ -14,10 +14,10 @@ import structlog
 from msgspec import Meta, Struct
 
 from local.errors import InvalidArgumentsError, ModelError
-from local.ledger.records import TOPIC_RULE, checked_topic, is_topic
 from local.llm.models import StructuredModel
 from local.memory.recall.timewords import Window, find_window
 from local.text.features import FIRST_PERSON, telling
+from local.text.names import TOPIC_RULE, checked_topic, is_topic
 from local.text.words import composed, terms, words
 
 SECOND_PERSON = frozenset({"you", "your", "yours", "yourself"})
@@ -36,6 +36,20 @@ _WHEN = re.compile(
     r"|\bhow\s+(?:long|many\s+(?:days|weeks|months|years))\b",
     re.IGNORECASE,
 )
+
+MOST_KEYWORDS = 8
+MOST_TOPICS = 5
+QUESTION_CHARACTERS = 2_000
+KEYWORD_CHARACTERS = 60
+INSTRUCTION = f"""\
+A memory is searched for what answers the question. Give up to {MOST_KEYWORDS} keywords that the \
+remembered text may contain although the question does not: synonyms, names, more general and more \
+particular words, in the language of the question. Give up to {MOST_TOPICS} topic keys under which \
+the answer may be kept as a standing fact, or none. {TOPIC_RULE}
+"Which editor do I use?": keywords IDE, Vim, Emacs, text, program; topics user.editor_preference, \
+user.editor. Do not answer the question."""
+
+log = structlog.get_logger()
 
 
 class Query(msgspec.Struct, frozen=True, kw_only=True):
@@ -91,22 +105,6 @@ def analyse(text: str, now: datetime) -> Query:
 def _of_a_key(character: str) -> bool:
     """Whether it can stand in a topic key: a mark is no word character, but part of a letter."""
     return character in ".-" or f"_{character}".isidentifier()
-
-
-MOST_KEYWORDS = 8
-MOST_TOPICS = 5
-QUESTION_CHARACTERS = 2_000
-KEYWORD_CHARACTERS = 60
-
-INSTRUCTION = f"""\
-A memory is searched for what answers the question. Give up to {MOST_KEYWORDS} keywords that the \
-remembered text may contain although the question does not: synonyms, names, more general and more \
-particular words, in the language of the question. Give up to {MOST_TOPICS} topic keys under which \
-the answer may be kept as a standing fact, or none. {TOPIC_RULE}
-"Which editor do I use?": keywords IDE, Vim, Emacs, text, program; topics user.editor_preference, \
-user.editor. Do not answer the question."""
-
-log = structlog.get_logger()
 
 
 class Expansion(Struct, frozen=True, kw_only=True):

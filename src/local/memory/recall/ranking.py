@@ -132,14 +132,13 @@ def rank(found: Matches, draft: Draft, *, min_score: float) -> Choice[Iterator[R
     like = Likeness(found, wording, draft.query)
     hit = wording.shares_a_word | draft.topics | (like.compared & (like.meaning >= min_score))
     hit |= ~like.compared & (wording.shares["coverage"] > 0)
-    led = yield from _led(view, np.where(hit, like.own, 0.0))
-    lifted = np.array([[RELATED], [STATED]]) * np.maximum(led - like.own, 0.0)
-    late = {**like.shares, "related": lifted.max(axis=0)}
+    led, related = yield from _led(view, like, hit)
+    late = {**like.shares, "related": related}
     sums = sum(late.values(), draft.sums)
     echoes = Echoes(view, draft.query, sums, draft.weights)
     if echoes.rows:
         echoes.give_way((yield DetailRequest(sources=echoes.rows)).sources)
-    relevant = hit | led.any(axis=0)
+    relevant = hit | led
     relevant[view.positions(echoes.sources(hit))] = True
     relevant[echoes.told_by_sources()] = False
     standing = Standing(view, sums + echoes.share, draft.weights)
@@ -240,8 +239,9 @@ def _by_record(view: View, query: Query, now: datetime) -> dict[str, Array]:
     }
 
 
-def _led(view: View, good: Array) -> Choice[Array]:
-    """How good the best record is that leads to each: by what both name, and by a relation."""
+def _led(view: View, like: Likeness, hit: Flags) -> Choice[tuple[Flags, Array]]:
+    """What hits lead to, by what both name or by a relation, and the share that this is worth."""
+    good = np.where(hit, like.own, 0.0)
     best = (
         np.argpartition(-good, LEADING)[:LEADING] if view.size > LEADING else np.arange(view.size)
     )
@@ -253,7 +253,8 @@ def _led(view: View, good: Array) -> Choice[Array]:
             rows = [other.row for other in others if other.stated is stated]
             for position in view.positions(rows):
                 led[int(stated), position] = max(led[int(stated), position], leading[row])
-    return led
+    lifted = np.array([[RELATED], [STATED]]) * np.maximum(led - like.own, 0.0)
+    return np.asarray(led.any(axis=0)), lifted.max(axis=0)
 
 
 def _in_window(query: Query, times: Array) -> Array:

@@ -13,14 +13,14 @@ import msgspec
 import structlog
 
 from local.admission import FairSlots
-from local.errors import IndexDamagedError, InvalidArgumentsError, Local2Error, RerankError
+from local.errors import IndexDamagedError, InvalidArgumentsError, Local2Error
 from local.ledger.door import Ledger
 from local.ledger.records import TENANT_OWNED, Record, checked_text
 from local.ledger.search import Choice, Chooser, DetailRequest, Drafter, Matches, Meaning, Search
 from local.memory.recall.items import RecallItem, as_said, first_items, with_relations
 from local.memory.recall.query import Expander, Query, analyse
 from local.memory.recall.ranking import Draft, rank
-from local.memory.recall.reranker import Reranker
+from local.memory.recall.reranker import Reranker, RerankError
 from local.memory.scopes import Reach, Weights, own_places, reach
 from local.memory.upkeep.indexing import Indexer
 from local.memory.vectors import Vectors

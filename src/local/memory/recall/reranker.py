@@ -11,7 +11,7 @@ import msgspec
 import structlog
 
 from local.endpoint.address import authorization, http_url
-from local.errors import RerankError
+from local.errors import UnavailableError
 from local.telemetry import model_call
 
 DEFAULT_PATH = "/rerank"
@@ -24,7 +24,12 @@ OPEN_SECONDS = 30.0
 UNNAMED = "reranker"
 """In traces and metrics, where no model is configured; also its provider, which nobody knows."""
 
+
 log = structlog.get_logger()
+
+
+class RerankError(UnavailableError):
+    pass
 
 
 class RerankedDocument(NamedTuple):

@@ -25,7 +25,7 @@ from local.errors import (
     VectorFaultError,
 )
 from local.ledger.door import TaskQueue
-from local.ledger.tasks import LAST_RETRY, Task, TaskKind
+from local.ledger.records import LAST_RETRY, Task, TaskKind
 from local.protocol.envelope import utc_now
 
 ATTEMPTS = 4

@@ -22,11 +22,11 @@ from local.ledger.records import (
     TENANT_OWNED,
     NewRecord,
     Record,
+    Task,
+    TaskKind,
     class_of,
-    folded,
     place_of_topic,
 )
-from local.ledger.tasks import Task, TaskKind
 from local.ledger.upkeep import Bearing, ExtractedFact, MessageGroup
 from local.memory.changes import Changes
 from local.memory.extraction.items import Extractor, Item, Passage, Said
@@ -34,6 +34,7 @@ from local.memory.scopes import may_retire
 from local.memory.upkeep.backlog import Job
 from local.protocol.envelope import content_id
 from local.protocol.memories import Owning
+from local.text.names import folded
 from local.text.words import stems, words
 
 Verdict = Literal["unrelated", "duplicate", "enriches", "supersedes", "outdated", "contradicts"]
@@ -47,6 +48,8 @@ TOGETHER = 64
 """Messages read together: some 10 ms by rules."""
 COMPARED = 1_000
 """Facts whose stems are held: more than those of a batch are compared with."""
+
+log = structlog.get_logger()
 
 
 class Comparison(msgspec.Struct, frozen=True, kw_only=True):
@@ -107,9 +110,6 @@ def _reading(content: str) -> _Reading:
     """What is compared of a fact; each is with many, one after the other."""
     found = words(content)
     return _Reading(not DENIALS.isdisjoint(found), f" {' '.join(stems(found))} ")
-
-
-log = structlog.get_logger()
 
 
 class Extraction(Job):

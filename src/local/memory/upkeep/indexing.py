@@ -15,7 +15,7 @@ import structlog
 
 from local.errors import IndexDamagedError, VectorError
 from local.ledger.door import IndexedRecords
-from local.ledger.tasks import Task, TaskKind
+from local.ledger.records import Task, TaskKind
 from local.memory.upkeep.backlog import Backlog, Job
 from local.memory.vectors import (
     LEAST_RECORDS,

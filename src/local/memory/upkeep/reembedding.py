@@ -13,7 +13,7 @@ import structlog
 
 from local.errors import VectorError
 from local.ledger.door import Ledger
-from local.ledger.tasks import Task, TaskKind
+from local.ledger.records import Task, TaskKind
 from local.memory.upkeep.backlog import Backlog, Job
 from local.memory.upkeep.indexing import Indexer
 from local.memory.vectors import (

@@ -13,9 +13,8 @@ from msgspec import Struct
 
 from local.errors import ModelRefusedError, VectorError
 from local.ledger.door import Ledger
-from local.ledger.records import Record
+from local.ledger.records import Record, Task
 from local.ledger.search import Place, Search
-from local.ledger.tasks import Task
 from local.llm.models import StructuredModel
 from local.memory.changes import Changes
 from local.memory.recall.query import analyse
@@ -24,6 +23,19 @@ from local.memory.scopes import may_retire
 from local.memory.upkeep.backlog import Job
 
 AGENT = "contradiction_judge"
+Verdict = Literal["replaces", "supports", "unrelated"]
+LONGEST = 2_000
+"""Characters of a fact that is compared; of a longer one only a part could be shown."""
+INSTRUCTION = """\
+You keep a memory free of outdated facts. You are given a new fact and older facts with numbers; \
+`said` is when each was said. Give a verdict on every older fact:
+- "replaces": both say something about the same thing, and the new fact contradicts or updates \
+the older one, so that the older one is no longer true.
+- "supports": both are about the same thing, and both can be true.
+- "unrelated": they are about different persons or things, or you cannot tell.
+"We moved to Rome" replaces "We live in Berlin". "I like tea" supports "I like coffee". A plan, a \
+wish, a question or a guess replaces nothing. A further detail replaces nothing. If you have any \
+doubt that the older fact is no longer true, it is not "replaces"."""
 
 log = structlog.get_logger()
 
@@ -91,23 +103,6 @@ class Supersession(Job):
         if nearest is None:
             raise VectorError("Facts wait for their vectors.")
         return nearest
-
-
-Verdict = Literal["replaces", "supports", "unrelated"]
-
-LONGEST = 2_000
-"""Characters of a fact that is compared; of a longer one only a part could be shown."""
-
-INSTRUCTION = """\
-You keep a memory free of outdated facts. You are given a new fact and older facts with numbers; \
-`said` is when each was said. Give a verdict on every older fact:
-- "replaces": both say something about the same thing, and the new fact contradicts or updates \
-the older one, so that the older one is no longer true.
-- "supports": both are about the same thing, and both can be true.
-- "unrelated": they are about different persons or things, or you cannot tell.
-"We moved to Rome" replaces "We live in Berlin". "I like tea" supports "I like coffee". A plan, a \
-wish, a question or a guess replaces nothing. A further detail replaces nothing. If you have any \
-doubt that the older fact is no longer true, it is not "replaces"."""
 
 
 class _Fact(Struct, frozen=True, kw_only=True):

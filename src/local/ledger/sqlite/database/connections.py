@@ -28,6 +28,10 @@ PRAGMAS = (
     "cache_size = -65536",
 )
 
+SqlConnection = sqlite3.Connection
+Row = sqlite3.Row
+Cursor = sqlite3.Cursor
+
 
 def connect_encrypted(
     path: Path, key: ContentKey, *, name: str | Path | None = None, **options: Any
@@ -119,11 +123,6 @@ def _opened(
         raise as_storage_error(error, path) from error
     connection.row_factory = sqlite3.Row
     return connection
-
-
-SqlConnection = sqlite3.Connection
-Row = sqlite3.Row
-Cursor = sqlite3.Cursor
 
 
 def data_version(connection: SqlConnection) -> int:

@@ -29,6 +29,8 @@ RESERVE = 64 * MEGABYTE
 Copied = Callable[[int], None]
 """Hears how many bytes more were copied; what it raises stops the copy."""
 
+log = structlog.get_logger()
+
 
 def size_of(connection: sqlite3.Connection) -> int:
     """Bytes of the database."""
@@ -105,9 +107,6 @@ def _sync(file: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
-
-
-log = structlog.get_logger()
 
 
 def migrate(

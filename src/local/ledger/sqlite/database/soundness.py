@@ -33,7 +33,7 @@ REMEDIES = {
 DAMAGES = {"CORRUPT", "NOTADB"}
 START_SECONDS = 0.25
 """What a start spends on it; about 100 MB, where the disk does not have to be read."""
-MOST = 20
+MOST_LISTED = 20
 """Problems that are listed; a damaged page causes many."""
 SYNC_SECONDS = 1.0
 """A kill leaves what was written; a power cut may set the file back by as much."""
@@ -41,6 +41,8 @@ TABLE = """\
 CREATE TABLE IF NOT EXISTS tally (commits INTEGER NOT NULL);
 INSERT INTO tally SELECT 0 WHERE NOT EXISTS (SELECT * FROM tally);
 """
+
+log = structlog.get_logger()
 
 
 def as_storage_error(error: Exception, path: Path | None = None) -> Exception:
@@ -89,7 +91,7 @@ def refuse_damage(connection: sqlite3.Connection, path: Path) -> None:
 def damages(connection: sqlite3.Connection) -> list[str]:
     """Everything that SQLite finds in the whole file; takes seconds a gigabyte."""
     try:
-        return _problems(connection, "integrity_check", MOST)
+        return _problems(connection, "integrity_check", MOST_LISTED)
     except (connection.DatabaseError, UnicodeDecodeError) as error:
         return [str(error)]
 
@@ -97,9 +99,6 @@ def damages(connection: sqlite3.Connection) -> list[str]:
 def _problems(connection: sqlite3.Connection, check: str, most: int) -> list[str]:
     found = [str(row[0]) for row in connection.execute(f"PRAGMA {check}({most})")]
     return [] if found == ["ok"] else [" ".join(problem.split()) for problem in found]
-
-
-log = structlog.get_logger()
 
 
 class Count(NamedTuple):
