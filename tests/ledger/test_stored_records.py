@@ -152,9 +152,10 @@ async def test_an_id_that_comes_twice_together_is_stored_once(ledger: Ledger) ->
 
 
 async def test_each_of_many_gets_what_is_to_be_done_with_it(ledger: Ledger) -> None:
-    told = [message("Told.", tasks=("extract",)), message("Asked."), record("", kind="transcript")]
+    stated = message("I like tea.", tasks=("extract",))
+    blank = record("", kind="transcript")
 
-    await ledger.records.store([*told, told[0]])
+    await ledger.records.store([stated, message("So do I."), blank, stated])
 
     counts = {one.kind: one.waiting for one in await ledger.backlog.counts()}
     assert counts == {"extract": 1, "index": 2}

@@ -187,11 +187,11 @@ class RecordRows:
         rows: dict[str, int] = {row["id"]: row["row"] for row in found}
         if rows:
             self._rows.refuse_excess(connection)
-        kept = (
+        features = (
             {"record": row, "content": records[id_].content, **read[id_]._asdict()}
             for id_, row in rows.items()
         )
-        self._rows.execute_each(connection, "keep_features", kept)
+        self._rows.execute_each(connection, "keep_features", features)
         tasks: defaultdict[TaskKind, list[int]] = defaultdict(list)
         for id_, row in rows.items():
             for kind in tasks_of(records[id_]):
