@@ -23,7 +23,7 @@ from local.client.tools import call_tool
 from local.config_files import load_settings
 from local.errors import StackNotRunningError, UnwritableError
 from local.home import RUNTIME_FILE, Runtime, is_alive, is_running, running_url
-from local.settings import BusSettings, Settings
+from local.settings import BusSettings, McpSettings, Settings
 from stacks import CALLER, settings_in
 from waiting import eventually
 
@@ -240,6 +240,20 @@ def test_a_stack_has_the_settings_of_who_starts_it(
     accounts = msgspec.structs.replace(given.bus, accounts=tmp_path / "config" / "nats")
     expected = msgspec.structs.replace(given, bus=accounts)
     assert load_settings(environment=environment) == expected
+
+
+def test_no_token_of_a_clients_reaches_the_stack_that_it_starts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    secret = "of a person"  # noqa: S105 - nobody's
+    monkeypatch.setenv("LOCAL2_MCP__TOKEN", secret)
+    given = msgspec.structs.replace(
+        settings_in(tmp_path),
+        bus=BusSettings(tenant="acme", token=secret),
+        mcp=McpSettings(token=secret),
+    )
+
+    assert secret not in str(embedded._environment(given))
 
 
 def test_a_stack_stays_for_as_long_as_it_was_used_lately(

@@ -20,12 +20,14 @@ from local.bus.connection import connect
 from local.bus.server import EmbeddedServer
 from local.bus.stream_messages import StreamErasure
 from local.bus.streams import ensure_streams, publish_durably, store_dead_letter
+from local.client.tools import call_tool
 from local.ledger.door import Ledger
+from local.ledger.sqlite import erasures
 from local.ledger.sqlite.database import Database, SqlConnection
 from local.logs import logging_to
 from local.memory.tenant import Memory
 from local.protocol.envelope import Caller, Sender
-from local.protocol.payloads import DeadLetter, Json
+from local.protocol.payloads import DeadLetter, Json, ToolProgress
 from stacks import contents, in_step, recall, search, settings_in, status
 from turns import all_done
 from waiting import eventually
@@ -237,6 +239,23 @@ async def test_a_caller_cannot_erase_what_is_anothers(stack: Stack) -> None:
 
     assert [one["erased"] for one in nothing] == [{}, {}, {}]
     assert len(contents(await recall(stack.bus, "deadline mine", caller=EVE))) == 2
+
+
+async def test_whoever_asks_hears_how_far_it_is(
+    stack: Stack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(erasures, "TOGETHER", 2)
+    messages = [said(f"Rake number {number} is bent.") for number in range(5)]
+    await call(stack.bus, "ingest", {"messages": messages}, RICHARD)
+    heard: list[tuple[float, float | None]] = []
+
+    async def hear(said: ToolProgress) -> None:
+        heard.append((said.progress, said.total))
+
+    async with connect(stack.url, name="test") as client:
+        await call_tool(client, "forget", {"session_id": SESSION}, caller=RICHARD, on_progress=hear)
+
+    assert heard == [(2, 5), (4, 5), (5, 5)]
 
 
 @pytest.mark.parametrize("args", [{}, {"everything": True, "id": "x"}, {"topic": "no key"}])

@@ -22,11 +22,13 @@ from local import joining
 from local.app import open_stack
 from local.bus.connection import BusMessage, Connection, connect
 from local.bus.server import find_server
+from local.client.embedded import Usage
 from local.client.queries import QueryClient
 from local.client.tools import call_tool
 from local.config_files import load_settings
 from local.content_key import ContentKey
 from local.errors import without_credentials
+from local.home import folder_lock
 from local.logs import logging_to
 from stacks import CALLER, in_step, recall, save, search
 from stand_ins.ollama_server import OllamaStandIn, Reply
@@ -310,6 +312,13 @@ async def test_a_library_that_changes_no_umask_keeps_its_folders_private(
 
     assert [path for path in inside if "models" not in path] == []
     assert not (folder / ".chroma").stat().st_mode & 0o077
+
+
+@pytest.mark.usefixtures("lax")
+def test_a_home_that_is_made_is_for_nobody_else(folder: Path) -> None:
+    home = folder / "share" / "local2"
+    with Usage(home / ".local2"), folder_lock(home / ".local2" / "nats"):
+        assert exposed(folder / "share") == []
 
 
 def test_the_doctor_says_which_files_others_may_read(folder: Path) -> None:

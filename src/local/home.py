@@ -87,6 +87,13 @@ def person_of(configured: str | None) -> str:
         return "user"
 
 
+def make_private(folder: Path) -> None:
+    """Make a folder that nobody else may enter, and each above it that is missing."""
+    missing = [above for above in folder.parents if not above.exists()]
+    for one in (*reversed(missing), folder):
+        one.mkdir(mode=0o700, exist_ok=True)
+
+
 @contextmanager
 def folder_lock(folder: Path) -> Iterator[int]:
     """Lock the data folder for as long as the context lasts; yields the lock's file descriptor.
@@ -100,7 +107,7 @@ def folder_lock(folder: Path) -> Iterator[int]:
     """
     path = folder / "lock"
     try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_private(folder)
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except OSError as error:
         raise UnwritableError(folder, error) from error

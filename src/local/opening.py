@@ -8,6 +8,7 @@ from pathlib import Path
 from local.backup.files import MAIN, ledger_files
 from local.content_key import ContentKey, KeyOf
 from local.errors import DamagedError, LedgerKeyError, UnwritableError
+from local.home import make_private
 from local.ledger.records import UNLIMITED, Quota
 from local.ledger.sqlite.database import Database, has_content, holds
 from local.ledger.sqlite.database.connections import connect_encrypted
@@ -201,7 +202,7 @@ def usable_key(settings: MemorySettings, tenant: str) -> ContentKey | None:
 
 def _make(folder: Path) -> None:
     try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_private(folder)
     except OSError as error:
         raise UnwritableError(folder, error) from error
 

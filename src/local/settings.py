@@ -68,6 +68,7 @@ class RolesSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
             "note",
             "ingest",
             "relate",
+            "forget_own",
             "write_items",
             "turn",
         ),

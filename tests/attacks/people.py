@@ -156,6 +156,22 @@ async def _erase(world: World) -> object:
     return told
 
 
+async def _erase_as_writer(world: World) -> object:
+    """Of what is not bob's own a writer's agent erases nothing, for bob or for nobody."""
+    bob = world.token("bob")
+    chosen: list[dict[str, Any]] = [
+        {"id": world.ids["acme"]},
+        {"id": world.ids["beta"]},
+        {"topic": "user.code"},
+        {"topic": "project.database"},
+        {"session_id": SESSION, "allow_again": True},
+    ]
+    told = [await world.eve.call("forget", one, token=bob, session_id=SESSION) for one in chosen]
+    told += [await world.eve.call("forget", one, session_id=SESSION, user="ada") for one in chosen]
+    assert [one.ok for one in told] == [False, False, True, True, True, *[False] * 5]
+    return told
+
+
 async def _undo(world: World) -> object:
     """A curator looks for bob at what was done for ada, and would take it back."""
     ada, bob = world.token("ada"), world.token("bob")
@@ -262,6 +278,7 @@ CASES = [
     Case("ratings of another's answer", _rate),
     Case("another's ids for one's own", _same_ids),
     Case("erasing by another's ids", _erase),
+    Case("erasing by another's ids, as a writer", _erase_as_writer),
     Case("consolidating, and undoing what others did", _undo),
     Case("the id of another tenant's message", _other_turns_id),
     Case("much of the same from the same tenant", _flood("eve")),

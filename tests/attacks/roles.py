@@ -16,6 +16,7 @@ WRITES: dict[str, dict[str, Any]] = {
     "note": {"content": "Vault: 0000"},
     "ingest": {"messages": [{"role": "user", "content": "The code of the vault is 0000."}]},
     "relate": {"source": "a", "type": "supersedes", "target": "b"},
+    "forget": {"session_id": SESSION},
 }
 """What a reader may not call."""
 FOR_EVERYBODY: dict[str, dict[str, Any]] = {

@@ -9,38 +9,35 @@ from pathlib import Path
 
 import pytest
 
+import local2
 from commands import Running
-from factories import ConnectBus
 from local.agents.services import ItemKeeper
 from local.bus.connection import Connection
-from local.client.items import Items
-from local.integrations import langgraph_checkpoint, langgraph_store
 from local.integrations.langgraph import LocalSaver, LocalStore
 from local.memory.tenant import Memories, Memory
-from local.protocol.envelope import Sender, new_id
-
-ADA = Sender(user="ada", agent="langgraph")
+from local.protocol.envelope import new_id
 
 
 @pytest.fixture
-async def client(
-    bus: Connection, memory: Memory, connect_bus: ConnectBus
-) -> AsyncIterator[Connection]:
-    """A connection of a client's own, whom the memory serves."""
-    async with ItemKeeper(bus, Memories(memory)):
-        yield await connect_bus()
+async def client(bus: Connection, memory: Memory, nats_url: str) -> AsyncIterator[local2.Memory]:
+    """A client of the memory, which serves items; without a user."""
+    async with (
+        ItemKeeper(bus, Memories(memory)),
+        local2.connect(url=nats_url, agent="langgraph") as opened,
+    ):
+        yield opened
 
 
 @pytest.fixture
-async def store(client: Connection) -> AsyncIterator[LocalStore]:
-    opened = LocalStore(Items(client, langgraph_store.COLLECTION, ADA))
+async def store(client: local2.Memory) -> AsyncIterator[LocalStore]:
+    opened = LocalStore(client.of(user="ada"))
     yield opened
     await opened.aclose()
 
 
 @pytest.fixture
-async def saver(client: Connection) -> LocalSaver:
-    return LocalSaver(Items(client, langgraph_checkpoint.COLLECTION, ADA))
+async def saver(client: local2.Memory) -> LocalSaver:
+    return LocalSaver(client.of(user="ada"))
 
 
 @pytest.fixture(scope="session")

@@ -11,6 +11,8 @@ from agents.items import TResponseInputItem
 from google.adk.events import Event
 from google.genai import types
 from langchain_core.messages import HumanMessage
+from langchain_core.runnables import RunnableConfig
+from langgraph.checkpoint.base import empty_checkpoint
 
 from local import supervisor
 from local.app import Stack, open_stack
@@ -18,6 +20,7 @@ from local.client.memory import connect
 from local.errors import ConfigError, ForbiddenError, StackNotRunningError
 from local.integrations.google_adk import LocalMemoryService
 from local.integrations.langchain import LocalChatMessageHistory, LocalRetriever
+from local.integrations.langgraph import LocalSaver, LocalStore
 from local.integrations.openai_agents import LocalSession
 from local.protocol.items import ItemKey, ItemPut
 from local.vectors.minilm import MiniLM
@@ -87,21 +90,46 @@ async def test_a_name_proves_nothing(stack: Stack, folder: Path) -> None:
 
 
 @shared_stack
-async def test_what_a_writer_takes_out_of_a_session_stays_in_the_memory(
+async def test_what_a_writer_takes_out_of_a_session_is_erased_of_nobody_elses(
     stack: Stack, folder: Path
 ) -> None:
-    """Erasing is for admins; the session itself is the writer's."""
-    as_dora = proof(stack, folder, "acme", "dora")
-    async with LocalSession("monday", **as_dora) as session:
+    as_dora, as_elsa = (proof(stack, folder, "acme", name) for name in ("dora", "elsa"))
+    async with (
+        LocalSession("monday", **as_dora) as doras,
+        LocalSession("monday", **as_elsa) as elsas,
+    ):
+        for session in (doras, elsas):
+            await session.add_items([item(), item("And the blue one is lost.")])
+
+        assert await doras.pop_item() == item("And the blue one is lost.")
+        assert await found_by(as_dora) == {UMBRELLA}
+        await doras.clear_session()
+        assert await doras.get_items() == []
+    assert await found_by(as_dora) == set()
+    assert await found_by(as_elsa) == {UMBRELLA, "And the blue one is lost."}
+
+
+@shared_stack
+async def test_what_an_agent_for_nobody_takes_out_of_a_session_stays_in_the_memory(
+    stack: Stack, folder: Path
+) -> None:
+    """It is everybody's, who name nobody; the session itself is theirs."""
+    nobody = {name: proof(stack, folder, "beta", "")[name] for name in ("url", "credentials")}
+    async with LocalSession("monday", **nobody) as session:
         await session.add_items([item(), item("And the blue one is lost.")])
 
         assert await session.pop_item() == item("And the blue one is lost.")
         await session.clear_session()
         assert await session.get_items() == []
-    retriever = LocalRetriever(**as_dora)
-    found = await retriever.ainvoke("Where is the green umbrella?")
+    assert await found_by(nobody) == {UMBRELLA, "And the blue one is lost."}
+
+
+async def found_by(person: dict[str, Any]) -> set[str]:
+    """What is found of umbrellas."""
+    retriever = LocalRetriever(**person)
+    found = await retriever.ainvoke("Where is the green umbrella? Where is the blue one?")
     await retriever.aclose()
-    assert UMBRELLA in {document.page_content for document in found}
+    return {document.page_content for document in found}
 
 
 @shared_stack
@@ -117,7 +145,10 @@ async def test_a_history_and_a_retriever_are_their_persons_only(stack: Stack, fo
 
 @shared_stack
 async def test_a_service_serves_many_by_their_tokens(stack: Stack, folder: Path) -> None:
-    options = {"url": stack.url, "credentials": folder / ACCOUNTS / "acme" / "agent.nk"}
+    options: dict[str, Any] = {
+        "url": stack.url,
+        "credentials": folder / ACCOUNTS / "acme" / "agent.nk",
+    }
 
     def token_of(user: str) -> str:
         return token_for(folder, "acme", user)
@@ -188,8 +219,24 @@ async def test_items_are_of_whom_the_token_of_a_request_names(stack: Stack, fold
     where = ItemKey(namespace=("n",), key="k")
     async with connect(**proof(stack, folder, "acme", "lea")) as leas:
         mias = leas.of(token=proof(stack, folder, "acme", "mia")["token"])
-        await (await mias.items("test")).put([put])
+        await mias.items("test").put([put])
 
-        assert await (await leas.items("test")).get([where]) == [None]
-        (found,) = await (await mias.items("test")).get([where])
+        assert await leas.items("test").get([where]) == [None]
+        (found,) = await mias.items("test").get([where])
     assert found is not None
+
+
+@shared_stack
+async def test_graphs_of_persons_and_tenants_are_apart(stack: Stack, folder: Path) -> None:
+    thread: RunnableConfig = {"configurable": {"thread_id": "t", "checkpoint_ns": ""}}
+    as_pia = proof(stack, folder, "acme", "pia")
+    async with LocalSaver.connect(**as_pia) as saver, LocalStore.connect(**as_pia) as store:
+        config = await saver.aput(thread, empty_checkpoint(), {}, {})
+        await store.aput(("n",), "k", {"text": UMBRELLA})
+        assert await saver.aget_tuple(config) is not None
+
+    for tenant, user in (("acme", "quinn"), ("beta", "pia")):
+        as_other = proof(stack, folder, tenant, user)
+        async with LocalSaver.connect(**as_other) as saver, LocalStore.connect(**as_other) as store:
+            assert await saver.aget_tuple(config) is None
+            assert await store.aget(("n",), "k") is None

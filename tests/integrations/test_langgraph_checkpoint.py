@@ -12,15 +12,14 @@ from langgraph.checkpoint.conformance import checkpointer_test, validate
 from langgraph.checkpoint.conformance.capabilities import ALL_CAPABILITIES
 from langgraph.graph import START, StateGraph
 
-from local.bus.connection import Connection
-from local.client.items import Items
+import local2
 from local.errors import TooLargeError
 from local.integrations import langgraph_threads
 from local.integrations.langgraph import LocalSaver
 from local.integrations.langgraph_checkpoint import COLLECTION
 from local.ledger.sessions import ItemsOf
 from local.memory.tenant import Memory
-from local.protocol.envelope import Caller, Sender
+from local.protocol.envelope import Caller
 
 
 async def test_the_conformance_suite_passes_with_every_capability(saver: LocalSaver) -> None:
@@ -105,11 +104,11 @@ async def test_threads_whose_names_resemble_each_other_are_different(saver: Loca
 
 
 async def test_a_user_reads_and_deletes_no_thread_of_anothers(
-    saver: LocalSaver, client: Connection
+    saver: LocalSaver, client: local2.Memory
 ) -> None:
     config = await put(saver, "shared name", "Ada's")
-    for caller in (Sender(user="eve"), Sender()):
-        other = LocalSaver(Items(client, COLLECTION, caller))
+    for memory in (client.of(user="eve"), client):
+        other = LocalSaver(memory)
         assert await other.aget_tuple(config) is None
         assert [one async for one in other.alist(None)] == []
         await other.adelete_thread("shared name")

@@ -23,14 +23,12 @@ from langgraph.store.base import (
 )
 from langgraph.store.memory import InMemoryStore
 
-from local.bus.connection import Connection
-from local.client.items import Items
+import local2
 from local.errors import BadRequestError, InvalidArgumentsError, TooLargeError
 from local.integrations.langgraph import LocalStore
-from local.integrations.langgraph_store import COLLECTION
 from local.memory.service import MemoryService
 from local.memory.tenant import Memory
-from local.protocol.envelope import Caller, Sender, new_id
+from local.protocol.envelope import Caller, new_id
 from local.protocol.items import ITEM_BYTES
 from waiting import eventually
 
@@ -99,9 +97,9 @@ def without_empty(store: InMemoryStore) -> None:
 @settings(max_examples=40, phases=(Phase.explicit, Phase.reuse, Phase.generate))
 @given(batches=BATCHES)
 async def test_it_answers_every_call_as_in_memory_store_does(
-    client: Connection, batches: Sequence[list[Op]]
+    client: local2.Memory, batches: Sequence[list[Op]]
 ) -> None:
-    store = LocalStore(Items(client, COLLECTION, Sender(user=new_id())))
+    store = LocalStore(client.of(user=new_id()))
     reference = InMemoryStore()
 
     for unordered in batches:
@@ -273,9 +271,11 @@ async def test_it_is_used_from_other_threads_and_refuses_to_block_its_own_loop(
         store.get(("sync",), "k")
 
 
-async def test_a_user_sees_nothing_of_anothers_items(store: LocalStore, client: Connection) -> None:
-    eve = LocalStore(Items(client, COLLECTION, Sender(user="eve")))
-    nobody = LocalStore(Items(client, COLLECTION, Sender()))
+async def test_a_user_sees_nothing_of_anothers_items(
+    store: LocalStore, client: local2.Memory
+) -> None:
+    eve = LocalStore(client.of(user="eve"))
+    nobody = LocalStore(client)
     await store.aput(("users", "ada"), "k", {"text": "Ada's tea is Darjeeling."})
 
     for other in (eve, nobody):
@@ -368,11 +368,10 @@ async def test_the_fields_that_are_named_are_what_an_item_is_found_by(
 
 
 async def test_forget_takes_a_users_items_and_a_sessions(
-    store: LocalStore, client: Connection, memory: Memory
+    store: LocalStore, client: local2.Memory, memory: Memory
 ) -> None:
-    session = Items(client, COLLECTION, Sender(user="ada", session_id="s1"))
-    of_session = LocalStore(session)
-    eve = LocalStore(Items(client, COLLECTION, Sender(user="eve")))
+    of_session = LocalStore(client.of(user="ada", session="s1"))
+    eve = LocalStore(client.of(user="eve"))
     for one in (store, of_session, eve):
         await one.aput(("n",), str(id(one)), {"text": "Ada drinks tea."})
     erasure = service(memory).erasure

@@ -15,15 +15,14 @@ import zlib
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any, Literal, Self
+from typing import Literal
 
 import msgspec
 from msgspec import Struct
 
-DIMENSIONS = 256
+from stand_ins.server import Handler, Json, StandIn
 
-Json = dict[str, Any]
+DIMENSIONS = 256
 
 
 class Reply(Struct, frozen=True, kw_only=True):
@@ -56,7 +55,7 @@ Responder = Callable[[list[Json], list[Json]], Reply]
 """From the messages and the tools of a chat request to the answer."""
 
 
-class OllamaStandIn:
+class OllamaStandIn(StandIn):
     """Answers come from `script` while it lasts, then from `responder`, then "Understood.".
 
     Chats that ask for JSON (`format`) are answered from `script_json`, then "{}".
@@ -75,31 +74,12 @@ class OllamaStandIn:
         self._script: deque[Reply] = deque()
         self._json_script: deque[Reply] = deque()
         self._failures: deque[Failure] = deque()
-        self._server = _Server(self)
-        self._thread = threading.Thread(
-            target=self._server.serve_forever,
-            kwargs={"poll_interval": 0.01},
-            name="ollama-stand-in",
-        )
-
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self._server.server_port}"
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.stop()
+        super().__init__(_Handler)
 
     def stop(self) -> None:
         """Refuse connections from here on, like a server that went down; may be repeated."""
         self.trouble = None
-        if self._thread.is_alive():
-            self._server.shutdown()
-            self._server.server_close()
-            self._thread.join()
+        super().stop()
 
     def script(self, *replies: Reply) -> None:
         self._script.extend(replies)
@@ -162,29 +142,11 @@ def embed(text: str) -> list[float]:
     return [x / length for x in vector] if length else [1.0] + [0.0] * (DIMENSIONS - 1)
 
 
-class _Server(ThreadingHTTPServer):
-    def __init__(self, stand_in: OllamaStandIn) -> None:
-        self.stand_in = stand_in
-        super().__init__(("127.0.0.1", 0), _Handler)
-
-
-class _Handler(BaseHTTPRequestHandler):
+class _Handler(Handler[OllamaStandIn]):
     """HTTP/1.0, so that no kept-alive connection outlives `stop`."""
 
-    server: _Server
-
-    def do_GET(self) -> None:
-        self._answer({})
-
-    def do_POST(self) -> None:
-        length = int(self.headers["Content-Length"])
-        self._answer(msgspec.json.decode(self.rfile.read(length), type=Json))
-
-    def log_message(self, *_: object) -> None:
-        """Keep test output quiet."""
-
-    def _answer(self, body: Json) -> None:
-        stand_in = self.server.stand_in
+    def answer(self, body: Json) -> None:
+        stand_in = self.stand_in
         stand_in.requests.append(Request(path=self.path, body=body))
         route = {
             "/api/tags": self._tags,
@@ -211,7 +173,7 @@ class _Handler(BaseHTTPRequestHandler):
                 route(body)
 
     def _tags(self, _: Json) -> None:
-        models = [{"name": name, "model": name} for name in self.server.stand_in.models]
+        models = [{"name": name, "model": name} for name in self.stand_in.models]
         self._send_json({"models": models})
 
     def _version(self, _: Json) -> None:
@@ -219,7 +181,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _show(self, _: Json) -> None:
         info = {"general.architecture": "gemma4", "gemma4.context_length": 131072}
-        capabilities = self.server.stand_in.capabilities
+        capabilities = self.stand_in.capabilities
         self._send_json({"model_info": info, "capabilities": capabilities})
 
     def _embed(self, body: Json) -> None:
@@ -227,7 +189,7 @@ class _Handler(BaseHTTPRequestHandler):
         self._send_json({"model": body["model"], "embeddings": [embed(text) for text in texts]})
 
     def _chat(self, body: Json) -> None:
-        stand_in = self.server.stand_in
+        stand_in = self.stand_in
         tokens = stand_in.tokens_of(body)
         if stand_in.context_tokens is not None and tokens > stand_in.context_tokens:
             error = f"the prompt of {tokens} tokens exceeds the context length"
@@ -255,7 +217,7 @@ class _Handler(BaseHTTPRequestHandler):
         if reply.raw is not None:
             self.wfile.write(reply.raw)
             return
-        for number, part in enumerate(_parts(reply, self.server.stand_in.tokens_of(body))):
+        for number, part in enumerate(_parts(reply, self.stand_in.tokens_of(body))):
             if number == 1 and reply.hold is not None:
                 reply.hold.wait(timeout=10)
             self.wfile.write(msgspec.json.encode({"model": body["model"], **part}) + b"\n")

@@ -11,19 +11,18 @@ with OpenAIStandIn() as server:
 import re
 import struct
 import sys
-import threading
 import time
 from base64 import b64encode
 from collections import deque
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any, Self
+from typing import Any
 
 import msgspec
 from msgspec import Struct
 
-from stand_ins.ollama_server import Json, Reply, Responder, Trouble, embed
+from stand_ins.ollama_server import Reply, Responder, Trouble, embed
+from stand_ins.server import Handler, Json, StandIn
 
 
 class Request(Struct, frozen=True, kw_only=True):
@@ -46,11 +45,13 @@ class Failure(Struct, frozen=True, kw_only=True):
 GARBAGE = b"\x00 no JSON at all", b'{"data": [{"embedding": ["?"]}], "choices": 7}'
 
 
-class OpenAIStandIn:
+class OpenAIStandIn(StandIn):
     """Answers come from `script` while it lasts, then from `responder`, then "Understood.".
 
     Chats that do not stream are answered from `script_json`, then "{}".
     """
+
+    path = "/v1"
 
     def __init__(self, port: int = 0) -> None:
         self.models = ["gemma4", "nomic-embed-text"]
@@ -72,33 +73,13 @@ class OpenAIStandIn:
         self._script: deque[Reply] = deque()
         self._json_script: deque[Reply] = deque()
         self._failures: deque[Failure] = deque()
-        self._server = _Server(self, port)
-        self._thread = threading.Thread(
-            target=self._server.serve_forever,
-            kwargs={"poll_interval": 0.01},
-            name="openai-stand-in",
-        )
-
-    @property
-    def url(self) -> str:
-        """Its base URL."""
-        return f"http://127.0.0.1:{self._server.server_port}/v1"
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.stop()
+        super().__init__(_Handler, port)
 
     def stop(self) -> None:
         """Refuse connections from here on, like a server that went down; may be repeated."""
         self.trouble = None
         self.stopped = True
-        if self._thread.is_alive():
-            self._server.shutdown()
-            self._server.server_close()
-            self._thread.join()
+        super().stop()
 
     def script(self, *replies: Reply) -> None:
         self._script.extend(replies)
@@ -134,29 +115,12 @@ def _text(value: object) -> str:
     return msgspec.json.encode(value).decode()
 
 
-class _Server(ThreadingHTTPServer):
-    def __init__(self, stand_in: OpenAIStandIn, port: int) -> None:
-        self.stand_in = stand_in
-        super().__init__(("127.0.0.1", port), _Handler)
-
-
-class _Handler(BaseHTTPRequestHandler):
+class _Handler(Handler[OpenAIStandIn]):
     protocol_version = "HTTP/1.1"  # connections stay open until the client leaves
     disable_nagle_algorithm = True
-    server: _Server
 
-    def do_GET(self) -> None:
-        self._answer({})
-
-    def do_POST(self) -> None:
-        length = int(self.headers["Content-Length"])
-        self._answer(msgspec.json.decode(self.rfile.read(length), type=Json))
-
-    def log_message(self, *_: object) -> None:
-        """Keep test output quiet."""
-
-    def _answer(self, body: Json) -> None:
-        stand_in = self.server.stand_in
+    def answer(self, body: Json) -> None:
+        stand_in = self.stand_in
         headers = {name.lower(): value for name, value in self.headers.items()}
         stand_in.requests.append(Request(path=self.path, headers=headers, body=body))
         with suppress(ConnectionError):  # the client left before the answer was out
@@ -172,7 +136,7 @@ class _Handler(BaseHTTPRequestHandler):
                 self._route(body)
 
     def _refusal(self, body: Json) -> Failure | None:
-        stand_in, model = self.server.stand_in, body.get("model")
+        stand_in, model = self.stand_in, body.get("model")
         if stand_in.key and self.headers["Authorization"] != f"Bearer {stand_in.key}":
             # Some servers repeat the key that they refuse.
             given = self.headers["Authorization"]
@@ -191,7 +155,7 @@ class _Handler(BaseHTTPRequestHandler):
         return None
 
     def _route(self, body: Json) -> None:
-        stand_in = self.server.stand_in
+        stand_in = self.stand_in
         if self.path == "/v1/models" and stand_in.lists:
             self._send_json({"data": [{"id": name} for name in stand_in.models]})
         elif self.path == "/v1/embeddings":
@@ -235,7 +199,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _send_head(self, status: int, headers: Mapping[str, str]) -> None:
         self.send_response(status)
-        for name, value in {**self.server.stand_in.headers, **headers}.items():
+        for name, value in {**self.stand_in.headers, **headers}.items():
             self.send_header(name, value)
         self.end_headers()
 

@@ -10,13 +10,11 @@ import threading
 from collections import deque
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any, Self
 
 import msgspec
 from msgspec import Struct
 
-Json = dict[str, Any]
+from stand_ins.server import Handler, Json, StandIn
 
 
 class Answer(Struct, frozen=True, kw_only=True):
@@ -37,38 +35,21 @@ class Request(Struct, frozen=True, kw_only=True):
     client: tuple[str, int]
 
 
-class RerankStandIn:
+class RerankStandIn(StandIn):
     """Answers come from `script` while it lasts, then they count shared words."""
+
+    path = "/rerank"
 
     def __init__(self) -> None:
         self.requests: list[Request] = []
         self.released = threading.Event()
         self._script: deque[Answer] = deque()
-        self._server = _Server(self)
-        self._thread = threading.Thread(
-            target=self._server.serve_forever,
-            kwargs={"poll_interval": 0.01},
-            name="rerank-stand-in",
-        )
-
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self._server.server_port}/rerank"
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.stop()
+        super().__init__(_Handler)
 
     def stop(self) -> None:
         """Refuse connections from here on, like a server that went down; may be repeated."""
         self.release()
-        if self._thread.is_alive():
-            self._server.shutdown()
-            self._server.server_close()
-            self._thread.join()
+        super().stop()
 
     def script(self, *answers: Answer) -> None:
         self._script.extend(answers)
@@ -81,20 +62,12 @@ class RerankStandIn:
         return self._script.popleft() if self._script else Answer()
 
 
-class _Server(ThreadingHTTPServer):
-    def __init__(self, stand_in: RerankStandIn) -> None:
-        self.stand_in = stand_in
-        super().__init__(("127.0.0.1", 0), _Handler)
-
-
-class _Handler(BaseHTTPRequestHandler):
+class _Handler(Handler[RerankStandIn]):
     protocol_version = "HTTP/1.1"  # connections stay open until the client leaves
     disable_nagle_algorithm = True
-    server: _Server
 
-    def do_POST(self) -> None:
-        body = msgspec.json.decode(self.rfile.read(int(self.headers["Content-Length"])), type=Json)
-        stand_in = self.server.stand_in
+    def answer(self, body: Json) -> None:
+        stand_in = self.stand_in
         answer = stand_in.next_answer()
         stand_in.requests.append(
             Request(
@@ -108,9 +81,6 @@ class _Handler(BaseHTTPRequestHandler):
             stand_in.released.wait()
         with suppress(ConnectionError):  # the client left before the answer was out
             self._send(answer, body)
-
-    def log_message(self, *_: object) -> None:
-        """Keep test output quiet."""
 
     def _send(self, answer: Answer, body: Json) -> None:
         content = answer.raw if answer.raw is not None else _results(answer, body)

@@ -7,7 +7,8 @@ same form. Calls that are under way are known here, so that whoever asked can ta
 import asyncio
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -20,6 +21,7 @@ from local.bus.identity import signed
 from local.bus.outputs import with_preview
 from local.bus.participant import Participant
 from local.errors import (
+    BusError,
     CancelledCallError,
     DeadlineError,
     InvalidArgumentsError,
@@ -28,8 +30,8 @@ from local.errors import (
 )
 from local.protocol import subjects
 from local.protocol.envelope import Caller, Envelope, decode, encode, header_of, is_past, seal
-from local.protocol.payloads import Json, ToolRequest, ToolResult
-from local.protocol.tool import Tool
+from local.protocol.payloads import Json, ToolProgress, ToolRequest, ToolResult
+from local.protocol.tool import Tool, reporter
 from local.protocol.tool_messages import error_headers, header_value
 from local.settings import TOOL_OUTPUT_LIMIT
 
@@ -163,11 +165,20 @@ class ToolHost(Participant):
                     raise DeadlineError(
                         f"The deadline {request.deadline_utc} has passed; nothing was done."
                     )
+                reporter.set(partial(self._say, request))  # in the context of this task
                 output = await self._tool.run(caller, request.payload.args)
         result = ToolResult(ok=True, content=output.content, data=output.data)
         if self._tool.whole:
             return result
         return await with_preview(self.bus, result, caller=caller, limit=self._output_limit)
+
+    async def _say(self, request: Envelope[Any], progress: ToolProgress) -> None:
+        """Say how far a call is to whoever listens; not where all of a tenant's agents would."""
+        if self.bus.by_tenant or not request.id:
+            return
+        said = seal(progress, type="progress", source=self.name, correlation_id=request.id)
+        with suppress(BusError):
+            await self.bus.publish(subjects.tool_progress(self.name), encode(said))
 
     async def _reply(
         self, message: BusMessage, request: Envelope[Any] | None, result: ToolResult

@@ -12,9 +12,8 @@ from typing import Any, Self, TypeVar
 import msgspec
 
 from local.bus.connection import Connection
-from local.client.access import connected
+from local.client.access import ask, connected
 from local.client.embedded import ensure_stack, is_elsewhere
-from local.client.items import Items
 from local.client.tools import ask_tool
 from local.errors import (
     BusError,
@@ -39,7 +38,7 @@ T = TypeVar("T")
 
 
 class Following:
-    """A connection to the stack of some settings, while its context lasts."""
+    """A connection to the stack of some settings, while its context lasts, in the loop it is in."""
 
     def __init__(self, settings: Settings, *, name: str, user: str | None = None) -> None:
         self._settings = settings
@@ -50,6 +49,9 @@ class Following:
         self._bus: Connection | None = None
         self._url = ""
         self.tokens = OwnTokens(settings.bus)
+        self.believed = not (settings.bus.credentials or settings.bus.token)
+        """Whether a user is whom a request names, or his token can be made here."""
+        self.loop = asyncio.get_running_loop()
 
     async def __aenter__(self) -> Self:
         await self.bus()
@@ -114,6 +116,15 @@ class Calls:
         caller = msgspec.structs.replace(self.caller, **given)
         return Calls(self._following, caller, self._timeout)
 
+    @property
+    def loop(self) -> asyncio.AbstractEventLoop:
+        """The only one in which anything can be asked."""
+        return self._following.loop
+
+    def may_be(self, user: str) -> bool:
+        """Whether a request may name the user without a token of his own."""
+        return user == self.caller.user or self._following.believed
+
     async def bus(self) -> Connection:
         return await self._following.bus()
 
@@ -122,9 +133,14 @@ class Calls:
         token = self.caller.token or await self._following.tokens.of(self.caller.user)
         return msgspec.structs.replace(self.caller, token=token)
 
-    async def items(self, collection: str) -> Items:
-        """What an application stores exactly."""
-        return Items(await self.bus(), collection, await self.proven(), self._timeout)
+    async def request(self, subject: str, payload: msgspec.Struct, into: type[T]) -> T:
+        """Ask a service of the memory, which is no tool.
+
+        Raises:
+            Local2Error: It refused, or could not be asked.
+        """
+        caller = await self.proven()
+        return await ask(await self.bus(), subject, payload, into, caller, timeout=self._timeout)
 
     async def call(self, tool: str, args: Json, within: float | None = None) -> ToolResult:
         """Call a tool.

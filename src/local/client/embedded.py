@@ -24,8 +24,8 @@ import msgspec
 
 from local.config_files import ENVIRONMENT_PREFIX, to_yaml
 from local.errors import StackNotRunningError, UnwritableError
-from local.home import USED, running_url
-from local.settings import BusSettings, Settings
+from local.home import USED, make_private, running_url
+from local.settings import BusSettings, McpSettings, Settings
 
 POLL = 0.05
 """Seconds between two attempts to share the lock while a stack stops, or looks while one starts."""
@@ -49,7 +49,7 @@ class FileLock:
 
     def __enter__(self) -> Self:
         try:
-            self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            make_private(self._path.parent)
             self._lock = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as error:
             raise UnwritableError(self._path.parent, error) from error
@@ -191,8 +191,11 @@ def start_stack(settings: Settings, *, linger: float) -> subprocess.Popen[bytes]
 def _environment(settings: Settings) -> dict[str, str]:
     """What gives a stack these settings, whatever the files and the environment here say.
 
-    No module is imported from the folder that it runs in, and no error is cut into lines.
+    What proves who its clients are is not for it. No module is imported from the folder that it
+    runs in, and no error is cut into lines.
     """
+    bus = msgspec.structs.replace(settings.bus, token=None)
+    settings = msgspec.structs.replace(settings, bus=bus, mcp=McpSettings())
     inherited = {
         name: value for name, value in os.environ.items() if not name.startswith(ENVIRONMENT_PREFIX)
     }

@@ -1,19 +1,12 @@
 """Storing and finding items over the bus, in as many messages as they need."""
 
 from collections.abc import AsyncIterator, Iterator, Sequence
-from contextlib import asynccontextmanager
-from pathlib import Path
-from typing import Self, TypeVar
+from typing import Self
 
 import msgspec
 
-from local.bus.connection import Connection
-from local.client.access import ask, connected
-from local.client.embedded import stack_running
-from local.config_files import load_settings
-from local.home import home_of
+from local.client.calls import Calls
 from local.protocol import subjects
-from local.protocol.envelope import Sender
 from local.protocol.items import (
     AT_ONCE,
     DeleteItems,
@@ -31,31 +24,21 @@ from local.protocol.items import (
     check_size,
     size_of,
 )
-from local.settings import Settings
 
 MESSAGE_BYTES = 800_000
 """Of the items in one message; the bus carries 1 MB."""
-PATIENCE = 30.0
-"""Seconds for an answer, which may wait behind other work."""
-
-T = TypeVar("T")
 
 
 class Items:
     """One application's items, as one user has them."""
 
-    def __init__(
-        self, bus: Connection, collection: str, caller: Sender, timeout: float = PATIENCE
-    ) -> None:
+    def __init__(self, calls: Calls, collection: str) -> None:
         self.collection = collection
-        self._bus = bus
-        self._caller = caller
-        self._timeout = timeout
+        self._calls = calls
 
     def in_session(self, session_id: str) -> Self:
         """The same; what is stored belongs to a session, and is forgotten with it."""
-        caller = msgspec.structs.replace(self._caller, session_id=session_id)
-        return type(self)(self._bus, self.collection, caller, self._timeout)
+        return type(self)(self._calls.of(session_id=session_id), self.collection)
 
     async def put(self, items: Sequence[ItemPut]) -> None:
         """Store items, and delete those without a value; what fits into a message, all or none.
@@ -68,7 +51,7 @@ class Items:
             check_size(item)
         for part in _parts(items):
             request = PutItems(collection=self.collection, items=part)
-            await self._ask(subjects.MEMORY_ITEMS_PUT, request, ItemsChanged)
+            await self._calls.request(subjects.MEMORY_ITEMS_PUT, request, ItemsChanged)
 
     async def get(self, keys: Sequence[ItemKey]) -> list[StoredItem | None]:
         """The items under these keys; None where there is none."""
@@ -76,7 +59,7 @@ class Items:
         while len(found) < len(keys):
             wanted = list(keys[len(found) : len(found) + AT_ONCE])
             request = GetItems(collection=self.collection, keys=wanted)
-            found += (await self._ask(subjects.MEMORY_ITEMS_GET, request, ItemsGot)).items
+            found += (await self._calls.request(subjects.MEMORY_ITEMS_GET, request, ItemsGot)).items
         return found
 
     async def search(self, wanted: SearchItems) -> list[StoredItem]:
@@ -85,7 +68,7 @@ class Items:
         while True:
             rest, seen = wanted.limit - len(found), wanted.offset + len(found)
             request = msgspec.structs.replace(wanted, limit=rest, offset=seen)
-            answer = await self._ask(subjects.MEMORY_ITEMS_SEARCH, request, ItemsFound)
+            answer = await self._calls.request(subjects.MEMORY_ITEMS_SEARCH, request, ItemsFound)
             found += answer.items
             if not answer.cut:
                 return found
@@ -102,7 +85,7 @@ class Items:
                 before=before,
                 limit=at_once,
             )
-            found = await self._ask(subjects.MEMORY_ITEMS_SEARCH, wanted, ItemsFound)
+            found = await self._calls.request(subjects.MEMORY_ITEMS_SEARCH, wanted, ItemsFound)
             for item in found.items:
                 yield item
                 before = item.key
@@ -111,7 +94,7 @@ class Items:
 
     async def namespaces(self, wanted: ListNamespaces) -> list[tuple[str, ...]]:
         """The namespaces that hold items and match."""
-        found = await self._ask(subjects.MEMORY_ITEMS_LIST, wanted, NamespacesFound)
+        found = await self._calls.request(subjects.MEMORY_ITEMS_LIST, wanted, NamespacesFound)
         return found.namespaces
 
     async def delete(
@@ -121,34 +104,8 @@ class Items:
         request = DeleteItems(
             collection=self.collection, keys=list(keys), namespaces=list(namespaces)
         )
-        changed = await self._ask(subjects.MEMORY_ITEMS_DELETE, request, ItemsChanged)
+        changed = await self._calls.request(subjects.MEMORY_ITEMS_DELETE, request, ItemsChanged)
         return changed.deleted
-
-    async def _ask(self, subject: str, request: msgspec.Struct, into: type[T]) -> T:
-        return await ask(self._bus, subject, request, into, self._caller, timeout=self._timeout)
-
-
-@asynccontextmanager
-async def connected_items(
-    collection: str,
-    *,
-    caller: Sender,
-    home: Path | str | None = None,
-    settings: Settings | None = None,
-) -> AsyncIterator[Items]:
-    """A collection of the stack that runs at home, which is started where none does.
-
-    Raises:
-        ConfigError: The settings cannot be read.
-        StackNotRunningError: The stack did not start.
-    """
-    settings = settings or load_settings(home=home_of(home))
-    name = caller.agent or collection
-    async with (
-        stack_running(settings),
-        connected(settings, name=name, user=caller.user) as bus,
-    ):
-        yield Items(bus, collection, caller)
 
 
 def _parts(items: Sequence[ItemPut]) -> Iterator[list[ItemPut]]:

@@ -3,6 +3,7 @@
 Each method is a call of one of the memory's tools, whose answer it returns as a Struct.
 """
 
+import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
@@ -55,6 +56,7 @@ async def connect(  # noqa: PLR0913 - who asks, and where
     tenant: str | None = None,
     token: str | None = None,
     timeout: float = 10.0,  # noqa: ASYNC109 - of each call
+    settings: Settings | None = None,
 ) -> AsyncIterator["Memory"]:
     """Use a memory while the context lasts; where no stack runs, one is started for as long.
 
@@ -68,6 +70,7 @@ async def connect(  # noqa: PLR0913 - who asks, and where
         tenant: Whose credentials to use, where the accounts are in the folder itself.
         token: Proves who the user is, on a stack with accounts.
         timeout: Seconds that a call may take.
+        settings: In the place of those of the home.
 
     Raises:
         StackNotRunningError: The stack does not start, or does not answer.
@@ -75,7 +78,8 @@ async def connect(  # noqa: PLR0913 - who asks, and where
         ConfigError: A setting is wrong, or the credentials cannot be read.
         UnwritableError: The folder cannot be written to.
     """
-    settings = _settings(home_of(home), credentials, url=url, tenant=tenant, token=token)
+    settings = settings or load_settings(home=home_of(home))
+    settings = _asking(settings, credentials, url=url, tenant=tenant, token=token)
     async with AsyncExitStack() as resources:
         if not structlog.is_configured():
             resources.enter_context(logging_to(level="error"))
@@ -86,9 +90,8 @@ async def connect(  # noqa: PLR0913 - who asks, and where
         yield Memory(Calls(following, caller, timeout))
 
 
-def _settings(home: Path, credentials: Path | str | None, **bus: str | None) -> Settings:
-    """Those of the home, with what was named instead."""
-    settings = load_settings(home=home)
+def _asking(settings: Settings, credentials: Path | str | None, **bus: str | None) -> Settings:
+    """The settings, with what was named instead."""
     named: dict[str, Any] = {name: value for name, value in bus.items() if value is not None}
     if credentials is not None:
         named["credentials"] = Path(credentials).expanduser()
@@ -115,6 +118,15 @@ class Memory:
     ) -> "Memory":
         """The same for somebody else, or in another session, over the same connection."""
         return Memory(self._calls.of(user=user, agent=agent, session_id=session, token=token))
+
+    @property
+    def loop(self) -> asyncio.AbstractEventLoop:
+        """The event loop in which it was opened, and in which alone it can be used."""
+        return self._calls.loop
+
+    def may_be(self, user: str) -> bool:
+        """Whether `of` that user needs no token."""
+        return self._calls.may_be(user)
 
     @property
     def topics(self) -> Topics:
@@ -278,9 +290,9 @@ class Memory:
             headers=bearer(caller.token),
         )
 
-    async def items(self, collection: str) -> Items:
+    def items(self, collection: str) -> Items:
         """What an application stores exactly, under namespaces and keys."""
-        return await self._calls.items(collection)
+        return Items(self._calls, collection)
 
     async def call(self, tool: str, /, **args: Any) -> ToolResult:
         """Call any tool on the bus: `content` of the result is text, `data` is structured."""

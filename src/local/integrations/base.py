@@ -1,26 +1,26 @@
-"""What adapters are built on: a connection that any thread may use, and the log of a session.
+"""What adapters are built on: a memory that any thread may use, and the log of a session.
 
 A connection lives in one loop, and frameworks call from plain functions and from any loop. So
 adapters have a loop of their own, in a thread beside the program's, and open there what they need
-when it is first used. A log holds a session's items as its framework wrote them, exactly and in
-order. What was said in them is ingested, too, so that later sessions find it. That is done first:
-who is told of an error adds its items once more, and must not have them in the log twice. What
-leaves the log is erased from the memory, as far as the caller's role may erase.
+when it is first used; or they work in the loop of an open memory. A log holds a session's items as
+its framework wrote them, exactly and in order. What was said in them is ingested, too, so that
+later sessions find it, and that first: who hears of an error adds its items once more, and must not
+have them in the log twice. What leaves the log is erased from the memory, if the role may erase.
 """
 
 import asyncio
 import json
 import threading
-from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
 from concurrent.futures import Future
-from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, nullcontext, suppress
 from typing import Any, Generic, Self, TypeVar
 
 import msgspec
 import structlog
 
 from local.client.items import Items
-from local.client.memory import Memory
+from local.client.memory import Memory, connect
 from local.errors import ForbiddenError
 from local.protocol.answers import Receipt
 from local.protocol.conversation import IngestReport
@@ -47,28 +47,36 @@ log = structlog.get_logger()
 class Background(Generic[R]):
     """Something that is opened by the first work with it, and again after it was closed.
 
-    `open_`: makes the context in which it is open.
+    `open_`: makes the context in which it is open. `loop`: where, if not in that of all adapters.
     """
 
-    def __init__(self, open_: Callable[[], AbstractAsyncContextManager[R]]) -> None:
+    def __init__(
+        self,
+        open_: Callable[[], AbstractAsyncContextManager[R]],
+        loop: asyncio.AbstractEventLoop | None = None,
+    ) -> None:
         self._open = open_
+        self._loop = loop
         self._opening = asyncio.Lock()
         self._exits = AsyncExitStack()
         self._opened: list[R] = []
 
     async def do(self, work: Callable[[R], Awaitable[T]]) -> T:
         """Do the work while this loop goes on; who cancels it cancels it there, too."""
-        return await asyncio.wrap_future(_begun(self._done(work)))
+        return await asyncio.wrap_future(self._begun(self._done(work)))
 
     def wait_for(self, work: Callable[[R], Awaitable[T]]) -> T:
-        """Do the work while this thread waits."""
-        return _begun(self._done(work)).result()
+        """Do the work while this thread waits; raises what `wait_in` raises."""
+        return wait_in(self._loop or _loop(), self._done(work))
 
     async def aclose(self) -> None:
-        await asyncio.wrap_future(_begun(self._close()))
+        await asyncio.wrap_future(self._begun(self._close()))
 
     def close(self) -> None:
-        _begun(self._close()).result()
+        wait_in(self._loop or _loop(), self._close())
+
+    def _begun(self, work: Coroutine[Any, Any, T]) -> Future[T]:
+        return asyncio.run_coroutine_threadsafe(work, self._loop or _loop())
 
     async def _done(self, work: Callable[[R], Awaitable[T]]) -> T:
         async with self._opening:
@@ -83,8 +91,34 @@ class Background(Generic[R]):
             await self._exits.aclose()
 
 
-def _begun(work: Coroutine[Any, Any, T]) -> Future[T]:
-    return asyncio.run_coroutine_threadsafe(work, _loop())
+def using(
+    memory: Memory | None, options: Mapping[str, Any], agent: str | None = None
+) -> Background[Memory]:
+    """The open memory, as whoever the options name; or one that is opened as `connect` takes them.
+
+    Raises:
+        TypeError: They say where the memory is, and an open one was given.
+    """
+    if memory is None:
+        return Background(lambda: connect(**{"agent": agent, **options}))
+    shared = memory.of(**options)
+    return Background(lambda: nullcontext(shared), memory.loop)
+
+
+def wait_in(loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, T]) -> T:
+    """Do work in a loop while this thread waits.
+
+    Raises:
+        asyncio.InvalidStateError: The loop is this thread's own: it would wait for ever.
+    """
+    with suppress(RuntimeError):
+        if asyncio.get_running_loop() is loop:
+            work.close()
+            raise asyncio.InvalidStateError(
+                "This was called synchronously in the event loop of its memory; await the method "
+                "of the same name with an `a` before it, as graph.ainvoke instead of invoke."
+            )
+    return asyncio.run_coroutine_threadsafe(work, loop).result()
 
 
 def _loop() -> asyncio.AbstractEventLoop:
@@ -133,9 +167,9 @@ class SessionLog:
         self._namespace = (session_id,)
 
     @classmethod
-    async def of(cls, memory: Memory, framework: str, session_id: str) -> Self:
+    def of(cls, memory: Memory, framework: str, session_id: str) -> Self:
         mine = memory.of(session=session_id)
-        return cls(mine, await mine.items(framework), session_id)
+        return cls(mine, mine.items(framework), session_id)
 
     async def append(self, entries: Sequence[Entry]) -> None:
         """Add items at the end; when it returns they are stored, and so is what was said in them.
@@ -217,7 +251,7 @@ class SessionLog:
         return records
 
     async def _erased(self, erasing: Awaitable[Receipt]) -> None:
-        """Without the right to erase, as writers are on a stack with accounts, memories stay."""
+        """Without the right to erase, as who names nobody with accounts, memories stay."""
         try:
             await erasing
         except ForbiddenError as error:

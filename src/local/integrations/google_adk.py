@@ -15,11 +15,9 @@ from google.adk.memory.memory_entry import MemoryEntry
 from google.adk.sessions import Session
 from google.genai import types
 
-from local.client.memory import Memory, connect
-from local.config_files import load_settings
+from local.client.memory import Memory
 from local.errors import ForbiddenError, InvalidArgumentsError, quoted
-from local.home import home_of
-from local.integrations.base import Background, metadata_of
+from local.integrations.base import metadata_of, using
 from local.protocol.memories import RecalledItem
 from local.protocol.payloads import Json
 
@@ -39,13 +37,19 @@ class LocalMemoryService(BaseMemoryService):
     """The memories of all users of an application, over one connection.
 
     `token_of`: on a stack with accounts, returns the token of a user; without it only the `user`
-    of the options is served there. `options`: as `local2.connect` takes them.
+    of the options is served there. `memory`: an open one, which it shares; else it opens one.
+    `options`: as `local2.connect` takes them.
     """
 
-    def __init__(self, *, token_of: Callable[[str], str] | None = None, **options: Any) -> None:
-        self._options = options
+    def __init__(
+        self,
+        *,
+        token_of: Callable[[str], str] | None = None,
+        memory: Memory | None = None,
+        **options: Any,
+    ) -> None:
         self._token_of = token_of
-        self._memory = Background(lambda: connect(**options))
+        self._memory = using(memory, options)
 
     async def __aenter__(self) -> Self:
         return self
@@ -54,7 +58,7 @@ class LocalMemoryService(BaseMemoryService):
         await self.close()
 
     async def close(self) -> None:
-        """Close the connection; the next call opens another one."""
+        """Close the connection, if it is its own; the next call opens another one."""
         await self._memory.aclose()
 
     async def add_session_to_memory(self, session: Session) -> None:
@@ -129,20 +133,17 @@ class LocalMemoryService(BaseMemoryService):
             ForbiddenError: On a stack with accounts nothing proves that it is for this user.
         """
         token = self._token_of(user_id) if self._token_of else None
-        if token is None and user_id != self._options.get("user") and self._needs_tokens():
-            raise ForbiddenError(
-                f"Nothing proves that this is for {quoted(user_id)}.",
-                remedy="Pass `token_of`, which returns a token of the user that it is called with.",
-            )
-        return await self._memory.do(
-            lambda memory: work(memory.of(user=user_id, agent=app_name, token=token))
-        )
 
-    def _needs_tokens(self) -> bool:
-        """Whether whom a request names counts for nothing, and no token can be made here."""
-        bus = load_settings(home=home_of(self._options.get("home"))).bus
-        names = ("credentials", "token")
-        return any(self._options.get(name) or getattr(bus, name) for name in names)
+        async def for_user(memory: Memory) -> T:
+            if token is None and not memory.may_be(user_id):
+                raise ForbiddenError(
+                    f"Nothing proves that this is for {quoted(user_id)}.",
+                    remedy="Pass `token_of`, which returns a token of the user that it is called "
+                    "with.",
+                )
+            return await work(memory.of(user=user_id, agent=app_name, token=token))
+
+        return await self._memory.do(for_user)
 
 
 def message_of(event: Event) -> Json | None:

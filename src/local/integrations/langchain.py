@@ -1,4 +1,8 @@
-"""LangChain: a retriever over everything remembered, a history of a chat, a store of bytes."""
+"""LangChain: a retriever over everything remembered, a history of a chat, a store of bytes.
+
+Each takes an open `memory`, which it shares, or opens one. Its `options` are those that
+`local2.connect` takes; with an open memory those that say who asks, as its `of` does.
+"""
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from typing import Any, Self, TypeVar
@@ -20,8 +24,8 @@ from langchain_core.retrievers import BaseRetriever
 from langchain_core.stores import ByteStore
 from pydantic import PrivateAttr
 
-from local.client.memory import Memory, connect
-from local.integrations.base import Background, Entry, SessionLog, metadata_of
+from local.client.memory import Memory
+from local.integrations.base import Background, Entry, SessionLog, metadata_of, using
 from local.protocol.items import ItemKey, ItemPut
 from local.protocol.memories import RecalledItem, Scope
 from local.protocol.payloads import Json
@@ -34,21 +38,25 @@ Work = Callable[[Memory], Awaitable[T]]
 
 
 class LocalRetriever(BaseRetriever):
-    """Finds what was said, what tools answered, documents and facts, in any session.
-
-    Further arguments are those of `local2.connect`.
-    """
+    """Finds what was said, what tools answered, documents and facts, in any session."""
 
     k: int = 5
     scope: Scope = "any"
     _memory: Background[Memory] = PrivateAttr()
 
-    def __init__(self, *, k: int = 5, scope: Scope = "any", **options: Any) -> None:
+    def __init__(
+        self,
+        *,
+        k: int = 5,
+        scope: Scope = "any",
+        memory: Memory | None = None,
+        **options: Any,
+    ) -> None:
         super().__init__(k=k, scope=scope)  # type: ignore[call-arg] # pydantic reads the fields
-        self._memory = Background(lambda: connect(**{"agent": FRAMEWORK, **options}))
+        self._memory = using(memory, options, FRAMEWORK)
 
     def close(self) -> None:
-        """Close the connection; the next question opens another one."""
+        """Close the connection, if it is its own; the next question opens another one."""
         self._memory.close()
 
     async def aclose(self) -> None:
@@ -75,14 +83,11 @@ class LocalRetriever(BaseRetriever):
 
 
 class LocalByteStore(ByteStore):
-    """Bytes by their keys, as a cache of embeddings has them; one of a user's, by its name.
+    """Bytes by their keys, as a cache of embeddings has them; one of a user's, by its name."""
 
-    Further arguments are those of `local2.connect`.
-    """
-
-    def __init__(self, name: str, **options: Any) -> None:
+    def __init__(self, name: str, *, memory: Memory | None = None, **options: Any) -> None:
         self._namespace = (name,)
-        self._memory = Background(lambda: connect(**{"agent": FRAMEWORK, **options}))
+        self._memory = using(memory, options, FRAMEWORK)
 
     def mget(self, keys: Sequence[str]) -> list[bytes | None]:
         return self._memory.wait_for(self._getting(keys))
@@ -110,7 +115,7 @@ class LocalByteStore(ByteStore):
             yield key
 
     def close(self) -> None:
-        """Close the connection; the next call opens another one."""
+        """Close the connection, if it is its own; the next call opens another one."""
         self._memory.close()
 
     async def aclose(self) -> None:
@@ -121,7 +126,7 @@ class LocalByteStore(ByteStore):
 
     def _getting(self, keys: Sequence[str]) -> Work[list[bytes | None]]:
         async def get(memory: Memory) -> list[bytes | None]:
-            items = await memory.items(STORE)
+            items = memory.items(STORE)
             found = await items.get([self._key(key) for key in keys])
             return [None if item is None else item.data for item in found]
 
@@ -130,33 +135,30 @@ class LocalByteStore(ByteStore):
     def _putting(self, pairs: Sequence[tuple[str, bytes]]) -> Work[None]:
         async def put(memory: Memory) -> None:
             new = [ItemPut(namespace=self._namespace, key=key, data=data) for key, data in pairs]
-            await (await memory.items(STORE)).put(new)
+            await memory.items(STORE).put(new)
 
         return put
 
     def _deleting(self, keys: Sequence[str]) -> Work[None]:
         async def delete(memory: Memory) -> None:
-            await (await memory.items(STORE)).delete(keys=[self._key(key) for key in keys])
+            await memory.items(STORE).delete(keys=[self._key(key) for key in keys])
 
         return delete
 
     def _listing(self, prefix: str | None) -> Work[list[str]]:
         async def list_(memory: Memory) -> list[str]:
-            every = (await memory.items(STORE)).each_in(self._namespace)
+            every = memory.items(STORE).each_in(self._namespace)
             return [item.key async for item in every if item.key.startswith(prefix or "")]
 
         return list_
 
 
 class LocalChatMessageHistory(BaseChatMessageHistory):
-    """The messages of one chat; what is said in them is found in later ones, too.
+    """The messages of one chat; what is said in them is found in later ones, too."""
 
-    `options`: as `local2.connect` takes them.
-    """
-
-    def __init__(self, session_id: str, **options: Any) -> None:
+    def __init__(self, session_id: str, *, memory: Memory | None = None, **options: Any) -> None:
         self.session_id = session_id
-        self._memory = Background(lambda: connect(**{"agent": FRAMEWORK, **options}))
+        self._memory = using(memory, options, FRAMEWORK)
 
     async def __aenter__(self) -> Self:
         return self
@@ -192,12 +194,12 @@ class LocalChatMessageHistory(BaseChatMessageHistory):
 
     def _with(self, work: Callable[[SessionLog], Awaitable[T]]) -> Work[T]:
         async def with_log(memory: Memory) -> T:
-            return await work(await SessionLog.of(memory, FRAMEWORK, self.session_id))
+            return await work(SessionLog.of(memory, FRAMEWORK, self.session_id))
 
         return with_log
 
     def close(self) -> None:
-        """Close the connection; the next call opens another one."""
+        """Close the connection, if it is its own; the next call opens another one."""
         self._memory.close()
 
     async def aclose(self) -> None:

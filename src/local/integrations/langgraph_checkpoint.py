@@ -4,10 +4,8 @@ It answers as AsyncPostgresSaver does: the methods whose names begin with `a` be
 loop in which it was opened, and the others to any other thread.
 """
 
-import asyncio
 from collections.abc import AsyncIterator, Coroutine, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
-from pathlib import Path
 from typing import Any, Self, TypeVar
 
 from langchain_core.runnables import RunnableConfig
@@ -24,8 +22,9 @@ from langgraph.checkpoint.base import (
 )
 from langgraph.checkpoint.serde.base import SerializerProtocol
 
-from local.client.items import Items, connected_items
+from local.client.memory import Memory, connect
 from local.errors import InvalidArgumentsError
+from local.integrations.base import wait_in
 from local.integrations.langgraph_threads import (
     AT_ONCE,
     Head,
@@ -35,8 +34,6 @@ from local.integrations.langgraph_threads import (
     copy_thread,
     drop_run,
 )
-from local.protocol.envelope import Sender
-from local.settings import Settings
 
 COLLECTION = "langgraph.checkpoints"
 AGENT = "langgraph"
@@ -49,38 +46,27 @@ T = TypeVar("T")
 class LocalSaver(BaseCheckpointSaver[int]):
     """One user's checkpoints. A thread is a session of his: `forget` of the session forgets it."""
 
-    def __init__(self, items: Items, *, serde: SerializerProtocol | None = None) -> None:
-        """Made by `connect`."""
+    def __init__(self, memory: Memory, *, serde: SerializerProtocol | None = None) -> None:
+        """In an open memory, as whoever it is for.
+
+        `serde`: instead of LangGraph's own serializer, as one that encrypts.
+        """
         super().__init__(serde=serde)
-        self._items = items
-        self._loop = asyncio.get_running_loop()
+        self._items = memory.items(COLLECTION)
+        self._loop = memory.loop
 
     @classmethod
     @asynccontextmanager
     async def connect(
-        cls,
-        *,
-        user: str | None = None,
-        agent: str = AGENT,
-        serde: SerializerProtocol | None = None,
-        home: Path | str | None = None,
-        settings: Settings | None = None,
+        cls, *, serde: SerializerProtocol | None = None, **options: Any
     ) -> AsyncIterator[Self]:
-        """Open a saver on the memory at home; a stack is started where none runs.
+        """Open a memory, as `local2.connect` takes the options, and a saver in it.
 
-        Args:
-            user: Whose checkpoints they are. Without one they are the tenant's own, which everybody
-                who names no user has together.
-            agent: Who stores, for the audit.
-            serde: Instead of LangGraph's own serializer, as one that encrypts.
-            home: Where the memory lies; by default the project's, else the user's own.
-            settings: Instead of those at home.
+        The checkpoints are those of its `user`. Without one they are the tenant's own, which
+        everybody who names no user has together.
         """
-        caller = Sender(user=user, agent=agent)
-        async with connected_items(
-            COLLECTION, caller=caller, home=home, settings=settings
-        ) as items:
-            yield cls(items, serde=serde)
+        async with connect(**{"agent": AGENT, **options}) as memory:
+            yield cls(memory, serde=serde)
 
     async def aput(
         self,
@@ -277,19 +263,7 @@ class LocalSaver(BaseCheckpointSaver[int]):
         return self._from_thread(history)
 
     def _from_thread(self, work: Coroutine[Any, Any, T]) -> T:
-        """Do it on the loop in which this was opened, from a thread that is not the loop's.
-
-        Raises:
-            asyncio.InvalidStateError: It is: waiting here would wait for ever.
-        """
-        with suppress(RuntimeError):
-            if asyncio.get_running_loop() is self._loop:
-                work.close()
-                raise asyncio.InvalidStateError(
-                    "LocalSaver was called synchronously in its own event loop; await the method "
-                    "of the same name with an `a` before it, or graph.ainvoke instead of invoke."
-                )
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+        return wait_in(self._loop, work)
 
 
 def _id_of(config: RunnableConfig) -> str:

@@ -4,7 +4,6 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
-from pathlib import Path
 from typing import Any, Literal, Self
 
 import msgspec
@@ -24,9 +23,8 @@ from langgraph.store.base import (
 )
 from langgraph.store.base.batch import AsyncBatchedBaseStore
 
-from local.client.items import Items, connected_items
+from local.client.memory import Memory, connect
 from local.errors import InvalidArgumentsError
-from local.protocol.envelope import Sender
 from local.protocol.items import (
     INDEXED,
     ItemKey,
@@ -37,7 +35,6 @@ from local.protocol.items import (
     StoredItem,
     check_size,
 )
-from local.settings import Settings
 
 COLLECTION = "langgraph.store"
 AGENT = "langgraph"
@@ -53,41 +50,26 @@ class LocalStore(AsyncBatchedBaseStore):
     is no time to live: who asks for one is refused.
     """
 
-    def __init__(self, items: Items, *, index: Fields = (WHOLE,)) -> None:
-        """Made by `connect`; `index` are the fields by whose text an item is found."""
+    def __init__(self, memory: Memory, *, index: Fields = (WHOLE,)) -> None:
+        """In an open memory, as whoever it is for; its session's, if it has one.
+
+        `index`: the fields by whose text an item is found, `$` for all of them; False for none.
+        `put(…, index=…)` says otherwise for one item.
+        """
         super().__init__()
-        self._items = items
+        self._items = memory.items(COLLECTION)
         self._index = index
 
     @classmethod
     @asynccontextmanager
-    async def connect(  # noqa: PLR0913 - who asks, where, and what is found
-        cls,
-        *,
-        user: str | None = None,
-        session: str | None = None,
-        agent: str = AGENT,
-        index: Fields = (WHOLE,),
-        home: Path | str | None = None,
-        settings: Settings | None = None,
-    ) -> AsyncIterator[Self]:
-        """Open a store on the memory at home; a stack is started where none runs.
+    async def connect(cls, *, index: Fields = (WHOLE,), **options: Any) -> AsyncIterator[Self]:
+        """Open a memory, as `local2.connect` takes the options, and a store in it.
 
-        Args:
-            user: Whose items they are. Without one they are the tenant's own, which everybody who
-                names no user has together.
-            session: What is stored belongs to it, and is forgotten with it.
-            agent: Who stores, for the audit.
-            index: Fields by whose text items are found, `$` for all of them; False for none.
-                `put(…, index=…)` says otherwise for one item.
-            home: Where the memory lies; by default the project's, else the user's own.
-            settings: Instead of those at home.
+        The items are those of its `user`. Without one they are the tenant's own, which everybody
+        who names no user has together.
         """
-        caller = Sender(user=user, session_id=session, agent=agent)
-        async with connected_items(
-            COLLECTION, caller=caller, home=home, settings=settings
-        ) as items:
-            store = cls(items, index=index)
+        async with connect(**{"agent": AGENT, **options}) as memory:
+            store = cls(memory, index=index)
             try:
                 yield store
             finally:

@@ -6,8 +6,8 @@ from typing import Any, Self, TypeVar, cast
 from agents.items import TResponseInputItem
 from agents.memory import SessionABC, SessionSettings
 
-from local.client.memory import Memory, connect
-from local.integrations.base import Background, Entry, SessionLog
+from local.client.memory import Memory
+from local.integrations.base import Entry, SessionLog, using
 from local.protocol.payloads import Json
 
 FRAMEWORK = "openai-agents"
@@ -18,15 +18,21 @@ T = TypeVar("T")
 class LocalSession(SessionABC):
     """The items of one conversation; what is said in them is found in later ones, too.
 
-    `options`: as `local2.connect` takes them.
+    `memory`: an open one, which it shares; else it opens one. `options`: as `local2.connect` takes
+    them; with an open memory those that say who asks, as its `of` does.
     """
 
     def __init__(
-        self, session_id: str, *, session_settings: SessionSettings | None = None, **options: Any
+        self,
+        session_id: str,
+        *,
+        session_settings: SessionSettings | None = None,
+        memory: Memory | None = None,
+        **options: Any,
     ) -> None:
         self.session_id = session_id
         self.session_settings = session_settings or SessionSettings()
-        self._memory = Background(lambda: connect(**{"agent": FRAMEWORK, **options}))
+        self._memory = using(memory, options, FRAMEWORK)
 
     async def __aenter__(self) -> Self:
         return self
@@ -51,12 +57,12 @@ class LocalSession(SessionABC):
         await self._do(SessionLog.clear)
 
     async def close(self) -> None:
-        """Close the connection; the next call opens another one."""
+        """Close the connection, if it is its own; the next call opens another one."""
         await self._memory.aclose()
 
     async def _do(self, work: Callable[[SessionLog], Awaitable[T]]) -> T:
         async def with_log(memory: Memory) -> T:
-            return await work(await SessionLog.of(memory, FRAMEWORK, self.session_id))
+            return await work(SessionLog.of(memory, FRAMEWORK, self.session_id))
 
         return await self._memory.do(with_log)
 

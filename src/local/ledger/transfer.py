@@ -72,13 +72,15 @@ class Importing(msgspec.Struct, frozen=True, kw_only=True):
 class Selection(msgspec.Struct, frozen=True, kw_only=True):
     """What an owner wants to have erased: one of the others, or everything of his.
 
-    His is what belongs to him or to his sessions, and what he stated for an agent or everybody.
+    His is what belongs to him or to his sessions, and what he stated for an agent or everybody; of
+    that no more than is in `scopes`, where they are given.
     """
 
     owner: str
     session_id: str | None = None
     topic: str | None = None
     id: str | None = None
+    scopes: frozenset[str] | None = None
 
     @property
     def whole_owner(self) -> bool:

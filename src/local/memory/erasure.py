@@ -18,11 +18,12 @@ from local.ledger.records import TENANT_OWNED, Task
 from local.ledger.transfer import Erased, Lifting, Selection, joined
 from local.memory.recall.recaller import Recaller, RecallRequest
 from local.memory.recall.statements import forget_texts
-from local.memory.scopes import how_to_send
+from local.memory.scopes import check_may_write, how_to_send
 from local.memory.upkeep.backlog import Backlog
 from local.memory.vectors import Vectors
 from local.protocol.answers import ErasureCheck, Receipt
 from local.protocol.envelope import Caller, Sender
+from local.protocol.tool import report
 from local.text.names import checked_topic
 
 REMOVED = 512
@@ -137,10 +138,11 @@ class Erasure:
         topic: str | None = None,
         id: str | None = None,  # noqa: A002 - as callers say it
     ) -> Selection:
-        """What is the caller's of what was named.
+        """What is the caller's of what was named, where his role may write.
 
         Raises:
             InvalidArgumentsError: Not exactly one was named, or the caller is nobody.
+            ForbiddenError: What nobody in particular stated is not for his role.
         """
         if [everything, session_id is not None, topic is not None, id is not None].count(True) != 1:
             raise InvalidArgumentsError(
@@ -151,8 +153,11 @@ class Erasure:
                 "everything: the request's envelope has no user.",
                 remedy=f"{how_to_send('user')}.",
             )
+        if self._caller.user is None:  # what is nobody's is everybody's
+            check_may_write("tenant", self._caller)
         return Selection(
             owner=self._caller.user or TENANT_OWNED,
+            scopes=self._caller.writes,
             session_id=session_id,
             topic=checked_topic(topic) if topic is not None else None,
             id=id,
@@ -168,11 +173,14 @@ class Erasure:
     async def _erase(self, selection: Selection, rows: Sequence[int], how: Lifting) -> list[Erased]:
         """Erase rows part by part; each leaves the index while the next is erased."""
         parts: list[Erased] = []
+        done = 0
         leaving: list[asyncio.Task[None]] = []
         try:
             async for part in self._ledger.erasures.erase(selection, rows, how):
                 parts.append(part)
                 leaving.append(asyncio.create_task(self._unindex(part)))
+                done += len(part.rows)
+                await report(done, len(rows))
         finally:
             await asyncio.gather(*leaving)
         self._outside.backlog.wake("index")  # what was merged into something erased

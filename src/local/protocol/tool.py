@@ -6,6 +6,7 @@ and what is validated cannot differ.
 
 import re
 from collections.abc import Awaitable, Callable
+from contextvars import ContextVar
 from typing import Any
 
 import msgspec
@@ -16,12 +17,24 @@ from local.protocol.payloads import (
     Function,
     FunctionSchema,
     ToolHints,
+    ToolProgress,
     ToolResult,
     ToolSchema,
 )
 
 _NO_CHOICE = re.compile(r"^Invalid enum value .* at `args\.([^`]+)`")
 _INDEX = re.compile(r"\[[^\]]*\]")
+
+reporter: ContextVar[Callable[[ToolProgress], Awaitable[None]] | None] = ContextVar(
+    "reporter", default=None
+)
+"""Set by a host while a call of its tool is under way."""
+
+
+async def report(progress: float, total: float | None = None) -> None:
+    """Say how far the call is that is under way, if this is done for one."""
+    if (tell := reporter.get()) is not None:
+        await tell(ToolProgress(progress=progress, total=total))
 
 
 class ToolOutput(msgspec.Struct, kw_only=True):

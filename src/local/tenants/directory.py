@@ -23,6 +23,8 @@ from local.settings import RolesSettings
 from local.tenants.tokens import Person, TokenKey, Verifier
 
 ROLES: Sequence[Role] = get_args(Role)
+FORGET, FORGET_OWN = "forget", "forget_own"
+"""The tool: all that is a user's, or a session, topic or record of his where the role may write."""
 FILE = "tenants.yaml"
 
 
@@ -36,6 +38,7 @@ class Roles:
         scopes: frozenset[str] = frozenset()
         for role in ROLES:
             tools |= set(getattr(table, role).tools)
+            tools |= {FORGET_OWN} if FORGET in tools else set()
             scopes |= set(getattr(table, role).writes)
             self._tools[role], self._scopes[role] = tools, scopes
 

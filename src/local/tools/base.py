@@ -57,7 +57,7 @@ class MemoryTool(msgspec.Struct, Generic[A], frozen=True, kw_only=True):
     `title`: its name for people. `annotations`: what it does to the memory.
     `shows`: the ids of the records that the data of a result shows. `for_models`: whether a model
     may be offered it; a tool for programs takes room that its conversation needs. `operation`: what
-    it does with memories, in traces.
+    it does with memories, in traces. `action`: what a role has to allow, if not the tool as such.
     """
 
     name: str
@@ -69,12 +69,14 @@ class MemoryTool(msgspec.Struct, Generic[A], frozen=True, kw_only=True):
     shows: Callable[[Any], Iterable[str]] = lambda _: ()
     for_models: bool = True
     operation: MemoryOperation | None = None
+    action: Callable[[A], str] | None = None
 
     def over(self, memories: Memories) -> Tool:
         """The Tool; its caller comes from the bus and cannot be chosen by arguments."""
 
         async def run(caller: Caller, arguments: A) -> ToolOutput:
-            return await self.function(await memories.admitted(caller, self.name), arguments)
+            action = self.action(arguments) if self.action else self.name
+            return await self.function(await memories.admitted(caller, action), arguments)
 
         def answering(caller: Caller, result: ToolResult) -> None:
             ids = self.shows(result.data) if result.ok else ()

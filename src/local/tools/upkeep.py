@@ -227,4 +227,5 @@ FORGET = MemoryTool[Forget](
     function=forget,
     for_models=False,
     operation="delete_memory",
+    action=lambda args: "forget" if args.everything else "forget_own",
 )

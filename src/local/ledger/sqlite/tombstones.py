@@ -62,10 +62,18 @@ class Selections:
             row for row in self._with(selection, connection, new, rows) if row not in rows
         ]:
             rows = dict.fromkeys((*new, *rows))  # what was derived goes first
+        if selection.scopes is not None:
+            rows = dict.fromkeys(self._in_scopes(selection.scopes, connection, list(rows)))
         found = self._rows.execute(connection, "to_erase", rows=as_json(list(rows))).fetchall()
         counts = Counter(NAMES[row["kind"]] for row in found)
         counts.update(self._beside(selection, connection, found))
         return Selected(rows=tuple(rows), counts={k: n for k, n in counts.items() if n})
+
+    def _in_scopes(
+        self, scopes: Collection[str], connection: SqlConnection, rows: Sequence[int]
+    ) -> list[int]:
+        asked = {"rows": as_json(rows), "scopes": as_json(sorted(scopes))}
+        return [row["row"] for row in self._rows.execute(connection, "rows_in_scopes", **asked)]
 
     def _chosen(self, selection: Selection, connection: SqlConnection) -> list[int]:
         owner, execute = selection.owner, self._rows.execute

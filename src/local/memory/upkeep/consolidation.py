@@ -22,6 +22,7 @@ from local.memory.upkeep.planning import Planner, rest
 from local.memory.upkeep.supersession import Judge
 from local.protocol.answers import ConsolidationStatus, LeftAlone, NotDone
 from local.protocol.envelope import new_id
+from local.protocol.tool import report
 from local.settings import MemorySettings
 
 NAME = "consolidation"
@@ -180,6 +181,7 @@ class Consolidation:
         await self._accesses.write()
         async for place in places:
             await self._place(place, done, actor, reported=reported)
+            await report(self._looked_at)
         done.facts = self._looked_at
 
     def _look(self, facts: int) -> None:

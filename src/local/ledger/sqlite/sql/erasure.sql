@@ -62,6 +62,12 @@ WHERE CASE WHEN item.scope IN ('session', 'user') THEN item.owner ELSE item.stat
       WHERE other.tenant = :tenant AND other.source = item.id AND other.type = 'derived_from'
         AND other.target NOT IN (SELECT value FROM json_each(:ids)));
 
+-- name: rows_in_scopes
+SELECT record.row FROM json_each(:rows) AS wanted
+CROSS JOIN record ON record.row = wanted.value
+WHERE +record.tenant = :tenant AND record.scope IN (SELECT value FROM json_each(:scopes))
+ORDER BY wanted.key;
+
 -- name: to_erase
 SELECT record.row, record.id, record.alias, record.kind, record.role, record.source_class,
        record.query_id, record.content,

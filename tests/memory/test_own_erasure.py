@@ -1,0 +1,107 @@
+"""Whose role may not do everything erases what is his own, where he may write, and nothing else."""
+
+from typing import Any
+
+import pytest
+
+from local.errors import ForbiddenError, InvalidArgumentsError
+from local.ledger.records import Fact
+from local.memory.recall.recaller import RecallRequest
+from local.memory.service import MemoryService
+from local.memory.tenant import Memory
+from local.protocol.answers import Receipt
+from local.protocol.conversation import ConversationMessage
+from local.protocol.envelope import Caller
+from local.protocol.memories import Owning
+
+OWN = frozenset({"session", "user", "agent"})
+
+
+def as_writer(memory: Memory, user: str | None) -> MemoryService:
+    return memory.of(
+        Caller(
+            tenant=memory.tenant,
+            user=user,
+            agent="desk",
+            session_id="monday",
+            role="writer",
+            writes=OWN,
+        )
+    )
+
+
+def as_anybody(memory: Memory, user: str) -> MemoryService:
+    """As on a stack without accounts."""
+    return memory.of(Caller(tenant=memory.tenant, user=user, agent="desk", session_id="monday"))
+
+
+async def forget(service: MemoryService, **chosen: Any) -> Receipt:
+    return await service.erasure.erase(service.erasure.selection(**chosen))
+
+
+async def said(service: MemoryService, text: str) -> str:
+    message = ConversationMessage(role="user", content=text)
+    return (await service.intake.store_conversation([message], None)).ids[0]
+
+
+async def stated(service: MemoryService, text: str, scope: Owning, topic: str | None = None) -> str:
+    return (await service.facts.store(Fact(content=text, scope=scope, topic=topic))).id
+
+
+async def contents(service: MemoryService) -> set[str]:
+    ask = RecallRequest(query="Which shed is it? And the deadline?", top_k=20)
+    found = await service.recall(ask)
+    return {item.record.content for item in found.items}
+
+
+async def test_a_writer_erases_what_he_stated_and_of_others_nothing(memory: Memory) -> None:
+    ada, eve = as_writer(memory, "ada"), as_writer(memory, "eve")
+    for service in (ada, eve):
+        await said(service, "The shed is red.")
+        await stated(service, "The shed is old.", "user", "user.shed")
+        await stated(service, f"The shed is {service.caller.user}'s.", "agent")
+
+    by_topic = await forget(ada, topic="user.shed")
+    by_session = await forget(ada, session_id="monday")
+
+    assert (by_topic.erased, by_session.erased) == ({"facts": 1}, {"messages": 1, "facts": 1})
+    assert await contents(ada) == {"The shed is eve's."}
+    assert await contents(eve) == {"The shed is red.", "The shed is old.", "The shed is eve's."}
+
+
+async def test_a_writer_erases_no_record_of_anothers_by_its_id(memory: Memory) -> None:
+    ada, eve = as_writer(memory, "ada"), as_writer(memory, "eve")
+    ids = [await said(eve, "The shed is red."), await stated(eve, "The shed is near.", "agent")]
+
+    for id_ in ids:
+        with pytest.raises(InvalidArgumentsError, match="no such record"):
+            await forget(ada, id=id_)
+    assert await contents(eve) == {"The shed is red.", "The shed is near."}
+
+
+async def test_what_everybody_knows_stays_though_he_stated_it_when_he_might(
+    memory: Memory,
+) -> None:
+    before, ada = as_anybody(memory, "ada"), as_writer(memory, "ada")
+    id_ = await stated(before, "The deadline is in May.", "tenant", "project.deadline")
+
+    with pytest.raises(InvalidArgumentsError, match="no such record"):
+        await forget(ada, id=id_)
+    receipts = [
+        await forget(ada, topic="project.deadline"),
+        await forget(ada, session_id="monday"),
+    ]
+
+    assert [receipt.erased for receipt in receipts] == [{}, {}]
+    assert await contents(before) == {"The deadline is in May."}
+    assert (await forget(before, id=id_)).erased == {"facts": 1}
+
+
+async def test_a_writer_who_is_nobody_erases_nothing_of_everybodys(memory: Memory) -> None:
+    nobody = as_writer(memory, None)
+    await said(nobody, "The shed is red.")
+
+    for chosen in ({"session_id": "monday"}, {"topic": "project.deadline"}, {"id": "x"}):
+        with pytest.raises(ForbiddenError, match="tenant"):
+            await forget(nobody, **chosen)
+    assert await contents(nobody) == {"The shed is red."}
