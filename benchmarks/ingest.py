@@ -76,11 +76,19 @@ def stating(number: int, text: str) -> str:
 async def acknowledged(
     asker: Asker, requests: Requests, size: int, *, in_flight: int
 ) -> list[Figure]:
-    """Messages a second, in turns with an echo that commits the same messages first."""
+    """Messages a second, in turns with an echo that commits the same messages first.
+
+    Both begin when the stack has nothing left to do.
+    """
+
+    async def idle(send: Send) -> float:
+        await asker.all_indexed()
+        return await rate(requests, send, in_flight)
+
     ours, base = await alternating(
         BLOCKS,
-        partial(rate, requests, partial(asker.tool, "ingest"), in_flight),
-        partial(rate, requests, lambda data: asker.insert_messages(data, size), in_flight),
+        partial(idle, partial(asker.tool, "ingest")),
+        partial(idle, lambda data: asker.insert_messages(data, size)),
     )
     about = f"{in_flight} in flight: ingest / the same writes by hand"
     name = f"in_flight_{in_flight}"

@@ -8,6 +8,7 @@ contradiction. Nothing is retired by what is older, weaker, or another user's: w
 or a tool says of earlier facts has no force. Where a sentence alone cannot tell, both stand.
 """
 
+import asyncio
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from typing import Literal, NamedTuple
@@ -46,6 +47,9 @@ DENIALS = frozenset({"not", "no", "never", "don", "doesn", "didn", "isn", "aren"
 """Words, without clitics, that turn a statement into its opposite."""
 TOGETHER = 64
 """Messages read together: some 10 ms by rules."""
+GATHERING = 0.1
+"""Seconds in which more messages may come before few are read: every batch is a commit, behind
+which others wait that have yet to be acknowledged."""
 COMPARED = 1_000
 """Facts whose stems are held: more than those of a batch are compared with."""
 
@@ -133,6 +137,8 @@ class Extraction(Job):
         Raises:
             ModelError: The extractor's model is out of reach; the messages wait for it.
         """
+        if len(tasks) < TOGETHER:
+            await asyncio.sleep(GATHERING)
         groups = await self._ledger.extraction.messages(tasks)
         records = [record for group in groups for record in await self._read(group)]
         facts = await self._compared(records)
