@@ -3,7 +3,6 @@
 import asyncio
 import os
 import signal
-import sys
 import zlib
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, suppress
@@ -302,10 +301,7 @@ async def work(folder: Path, kind: TaskKind, step: str) -> None:
         await asyncio.Event().wait()
 
 
-if __name__ == "__main__":
-    here = Path(sys.argv[1])
-    with logging_to(here / "killed.log"):
-        if sys.argv[2] == "embed":
-            asyncio.run(change_embedder(here, sys.argv[3]))
-        else:
-            asyncio.run(work(here, sys.argv[2], sys.argv[3]))  # type: ignore[arg-type]
+def run(folder: Path, kind: TaskKind, step: str) -> None:
+    """Be the process, until it dies."""
+    with logging_to(folder / "killed.log"):
+        asyncio.run(change_embedder(folder, step) if kind == "embed" else work(folder, kind, step))

@@ -1,4 +1,4 @@
-"""The commands, in this process or in one of their own, and the stack they talk to."""
+"""The commands, in this process or in one of their own, and the stack they talk to, likewise."""
 
 import json
 import os
@@ -6,14 +6,17 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
-from contextlib import chdir
+from collections.abc import Iterator, Sequence
+from contextlib import chdir, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+from anyio.from_thread import start_blocking_portal
 from typer.testing import CliRunner
 
 from local.cli import app
+from local.settings import Settings
+from workers import stack_with_worker_here
 
 ROOT = Path(__file__).parents[1]
 COMMAND = [sys.executable, "-c", "from local.cli import main; main()"]
@@ -80,6 +83,23 @@ class Running:
     def stop(self, number: signal.Signals) -> int:
         self.process.send_signal(number)
         return self.process.wait(timeout=START_SECONDS)
+
+
+class Served(NamedTuple):
+    """A stack that runs, whose process is not what counts."""
+
+    folder: Path
+    url: str
+
+
+@contextmanager
+def served(settings: Settings) -> Iterator[Served]:
+    """A stack in a thread of this process, which spares the imports of two."""
+    with (
+        start_blocking_portal() as portal,
+        portal.wrap_async_context_manager(stack_with_worker_here(settings)) as stack,
+    ):
+        yield Served(settings.memory.data_dir.parent, stack.url)
 
 
 def lines(file: Path, messages: Sequence[object]) -> str:

@@ -1,7 +1,6 @@
 """A memory in a process of its own that kills itself at one step of a consolidation."""
 
 import asyncio
-import sys
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -70,7 +69,7 @@ async def work(folder: Path, step: str) -> None:
         await memory.consolidation.everything()
 
 
-if __name__ == "__main__":
-    here = Path(sys.argv[1])
-    with logging_to(here / "killed.log"):
-        asyncio.run(work(here, sys.argv[2]))
+def run(folder: Path, step: str) -> None:
+    """Be the process, until it dies."""
+    with logging_to(folder / "killed.log"):
+        asyncio.run(work(folder, step))

@@ -122,6 +122,7 @@ async def test_after_damage_everything_is_found_by_its_meaning_again(
     assert not set(texts[:BEFORE]) & set(texts[BEFORE:])
 
 
+@pytest.mark.usefixtures("worker_here")
 async def test_until_it_is_rebuilt_answers_and_status_say_what_was_wrong(
     settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -158,6 +159,7 @@ async def test_until_it_is_rebuilt_answers_and_status_say_what_was_wrong(
         assert (await search(stack.bus, "symbol of gold"))["degraded"] is False
 
 
+@pytest.mark.usefixtures("worker_here")
 @pytest.mark.parametrize("damage", [delete_folder, empty_database])
 async def test_a_reindex_mends_a_damaged_index_too(damage: Damage, settings: Settings) -> None:
     async with open_stack(settings, with_generator=False) as stack:
@@ -185,7 +187,7 @@ async def test_a_worker_in_which_chroma_hangs_is_ended_and_the_next_one_goes_on(
         assert contents(await search(stack.bus, "symbol of gold")) == [GOLD]
 
 
-@pytest.mark.usefixtures("vectors_from_chroma")
+@pytest.mark.usefixtures("worker_here", "vectors_from_chroma")
 async def test_an_index_that_is_empty_though_the_ledger_knows_better_is_filled_again(
     settings: Settings,
 ) -> None:

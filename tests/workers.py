@@ -2,13 +2,16 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from unittest.mock import patch
 
+from local import supervisor
 from local.agents import vector_worker as workers
 from local.agents.vector_worker import VectorWorker
+from local.app import Stack, open_stack
 from local.bus.connection import Connection
+from local.settings import Settings
 from local.supervisor import Child
 from local.vectors.config import WorkerConfig
 from local.vectors.embedder import Embedder
@@ -31,6 +34,18 @@ async def vector_worker(
 
 
 @asynccontextmanager
+async def stack_with_worker_here(
+    settings: Settings, *, log_folder: Path | None = None
+) -> AsyncIterator[Stack]:
+    """A stack that is shared by many tests, with its vector worker in this process."""
+    async with AsyncExitStack() as resources:
+        with patch.object(supervisor, "supervised", worker_in_this_process):
+            opening = open_stack(settings, log_folder=log_folder)
+            stack = await resources.enter_async_context(opening)
+        yield stack
+
+
+@asynccontextmanager
 async def worker_in_this_process(
     module: str,
     config: bytes,
@@ -42,8 +57,9 @@ async def worker_in_this_process(
     stop = asyncio.Event()
     with patch.object(workers, "_stop_event", lambda: stop):
         working = asyncio.create_task(workers.work(WorkerConfig.from_line(config.decode())))
-        try:
-            yield Child(module, config, inherit=inherit, ended=ended)
-        finally:
-            stop.set()
-            await working
+        await asyncio.sleep(0)  # it asks for the event at once
+    try:
+        yield Child(module, config, inherit=inherit, ended=ended)
+    finally:
+        stop.set()
+        await working

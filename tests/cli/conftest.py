@@ -1,19 +1,17 @@
 """A running stack for the commands of a module, and somebody to be in it."""
 
-import signal
 from collections.abc import Iterator
 
 import pytest
 
-from commands import Running
+from commands import Served, served
+from stacks import settings_in
 
 
 @pytest.fixture(scope="module")
-def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    stack = Running(tmp_path_factory.mktemp("stack"))
-    yield stack
-    if stack.process.poll() is None:
-        stack.stop(signal.SIGTERM)
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    with served(settings_in(tmp_path_factory.mktemp("stack"))) as stack:
+        yield stack
 
 
 @pytest.fixture

@@ -1,25 +1,26 @@
 """`local2 backup` and `restore`: of a running stack, and where none runs."""
 
 import json
-import signal
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from backups import key_pair
-from commands import Running, answer, in_a_process, local2
+from commands import Served, answer, in_a_process, local2, served
+from stacks import settings_in
 
 NOTE = "The observatory opens at nine."
 
 
 @pytest.fixture(scope="module")
-def remembered(running: Running) -> Running:
+def remembered(running: Served) -> Served:
     assert local2(running.folder, "call", "save_memory", f"content={NOTE}").returncode == 0
     return running
 
 
 def test_a_backup_of_a_running_stack_is_restored_where_no_stack_runs(
-    remembered: Running, tmp_path: Path
+    remembered: Served, tmp_path: Path
 ) -> None:
     made = local2(remembered.folder, "backup", str(tmp_path / "backups"))
     assert (made.returncode, made.stderr.strip()) == (0, "")
@@ -31,7 +32,7 @@ def test_a_backup_of_a_running_stack_is_restored_where_no_stack_runs(
     assert "1 records" in exported.stdout
 
 
-def test_the_stack_keeps_its_folder_while_it_runs(remembered: Running, tmp_path: Path) -> None:
+def test_the_stack_keeps_its_folder_while_it_runs(remembered: Served, tmp_path: Path) -> None:
     local2(remembered.folder, "backup", str(tmp_path / "backups"))
     refused = local2(remembered.folder, "restore", str(tmp_path / "backups"), "--replace")
 
@@ -40,7 +41,7 @@ def test_the_stack_keeps_its_folder_while_it_runs(remembered: Running, tmp_path:
 
 
 def test_an_encrypted_backup_comes_back_with_the_secret_key_of_a_file(
-    remembered: Running, tmp_path: Path
+    remembered: Served, tmp_path: Path
 ) -> None:
     recipient, identity = key_pair(tmp_path)
     backups = str(tmp_path / "backups")
@@ -64,13 +65,12 @@ def test_the_doctor_says_when_the_last_backup_was_made_by_itself(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("LOCAL2_MEMORY__BACKUP_FOLDER", str(tmp_path / "backups"))
-    stack = Running(tmp_path)
-    try:
+    settings = settings_in(tmp_path)
+    scheduled = replace(settings.memory, backup_folder=tmp_path / "backups")
+    with served(replace(settings, memory=scheduled)):
         none = findings(tmp_path)
         assert local2(tmp_path, "backup").returncode == 0
         one = findings(tmp_path)
-    finally:
-        stack.stop(signal.SIGTERM)
 
     assert none.startswith("none yet")
     assert one.startswith("the newest of 20")

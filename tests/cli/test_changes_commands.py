@@ -2,10 +2,10 @@
 
 import pytest
 
-from commands import Running, answer, local2
+from commands import Served, answer, local2
 
 
-def remember(running: Running, content: str, user: str) -> None:
+def remember(running: Served, content: str, user: str) -> None:
     done = local2(
         running.folder, "call", "remember_fact", f"content={content}", "scope=user", "--user", user
     )
@@ -13,14 +13,14 @@ def remember(running: Running, content: str, user: str) -> None:
 
 
 @pytest.fixture
-def duplicates(running: Running, user: str) -> Running:
+def duplicates(running: Served, user: str) -> Served:
     remember(running, "Ada likes green tea.", user)
     remember(running, "ada likes green tea", user)
     return running
 
 
 def test_a_dry_run_lists_what_the_run_then_does_and_undo_takes_back(
-    duplicates: Running, user: str
+    duplicates: Served, user: str
 ) -> None:
     folder = duplicates.folder
     preview = local2(folder, "consolidate", "--dry-run", "--user", user)
@@ -52,7 +52,7 @@ def test_a_dry_run_lists_what_the_run_then_does_and_undo_takes_back(
     assert f"Not done: {change['id']}; it has changed since." in again.stdout
 
 
-def test_where_nothing_is_to_be_done_it_says_so(running: Running, user: str) -> None:
+def test_where_nothing_is_to_be_done_it_says_so(running: Served, user: str) -> None:
     folder = running.folder
 
     done = local2(folder, "consolidate", "--user", user)
@@ -63,7 +63,7 @@ def test_where_nothing_is_to_be_done_it_says_so(running: Running, user: str) -> 
     assert "Nothing was changed." in empty.stdout
 
 
-def test_an_unknown_run_is_refused(running: Running, user: str) -> None:
+def test_an_unknown_run_is_refused(running: Served, user: str) -> None:
     refused = local2(running.folder, "undo", "nonsense", "--user", user)
 
     assert refused.returncode == 1

@@ -5,6 +5,7 @@ import json
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,15 @@ from waiting import eventually
 
 TURNS = 2
 ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="module")
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    """In a process of its own."""
+    stack = Running(tmp_path_factory.mktemp("stack"))
+    yield stack
+    if stack.process.poll() is None:
+        stack.stop(signal.SIGTERM)
 
 
 def test_a_topic_saved_by_one_process_is_recalled_by_another(running: Running) -> None:

@@ -5,14 +5,14 @@ import json
 import time
 from typing import Any
 
-from commands import Running, answer, local2
+from commands import Served, answer, local2
 from local.bus.connection import connect
 from local.bus.streams import publish_durably
 
 MESSAGE = {"source": "critic", "payload": {"query": "What is gold?", "answer": None}}
 
 
-def publish(running: Running, *messages: object) -> None:
+def publish(running: Served, *messages: object) -> None:
     async def send() -> None:
         async with connect(running.url, name="test") as bus:
             for message in messages:
@@ -21,7 +21,7 @@ def publish(running: Running, *messages: object) -> None:
     asyncio.run(send())
 
 
-def listed(running: Running, count: int) -> list[dict[str, Any]]:
+def listed(running: Served, count: int) -> list[dict[str, Any]]:
     """The letters, once there are so many."""
     deadline = time.monotonic() + 20
     while True:
@@ -31,7 +31,7 @@ def listed(running: Running, count: int) -> list[dict[str, Any]]:
         assert time.monotonic() < deadline, found
 
 
-def test_dead_letters_are_listed_shown_published_again_and_dropped(running: Running) -> None:
+def test_dead_letters_are_listed_shown_published_again_and_dropped(running: Served) -> None:
     assert listed(running, 0) == []
     assert "could be read" in local2(running.folder, "dead-letters", "list").stdout
     publish(running, MESSAGE, {**MESSAGE, "source": "[red]\x1b[31mevil"})
@@ -79,7 +79,7 @@ def test_dead_letters_are_listed_shown_published_again_and_dropped(running: Runn
     assert findings["dead letters"]["verdict"] == "ok"
 
 
-def test_neither_a_number_nor_all_is_an_error(running: Running) -> None:
+def test_neither_a_number_nor_all_is_an_error(running: Served) -> None:
     for words in (["retry"], ["drop"], ["drop", "1", "--all"]):
         done = local2(running.folder, "dead-letters", *words)
 

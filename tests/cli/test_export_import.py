@@ -1,7 +1,6 @@
 """`local2 export` and `import`: from one running stack to another, whole, in part, and again."""
 
 import json
-import signal
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,22 +8,22 @@ from typing import Any
 
 import pytest
 
-from commands import COMMAND, START_SECONDS, TALK, Running, answer, lines, local2, recalled
+from commands import COMMAND, START_SECONDS, TALK, Served, answer, lines, local2, recalled, served
 from local.protocol.portable import LINE_BYTES, LINES
+from stacks import settings_in
 
 USER = ("--user", "ada")
 
 
 @pytest.fixture(scope="module")
-def elsewhere(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+def elsewhere(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     """Another stack, which has nothing of the first."""
-    stack = Running(tmp_path_factory.mktemp("elsewhere"))
-    yield stack
-    stack.stop(signal.SIGTERM)
+    with served(settings_in(tmp_path_factory.mktemp("elsewhere"))) as stack:
+        yield stack
 
 
 @pytest.fixture(scope="module")
-def exported(running: Running, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def exported(running: Served, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Everything of a stack: a talk, one message of which no request holds as a line, and facts."""
     folder = tmp_path_factory.mktemp("exported")
     long = {"role": "user", "content": "Ő\n" * (LINE_BYTES // 3)}
@@ -63,7 +62,7 @@ def test_a_file_has_a_header_and_ends_with_its_counts(exported: Path) -> None:
 
 
 def test_a_file_that_cannot_be_written_is_named_with_what_to_do(
-    running: Running, tmp_path: Path
+    running: Served, tmp_path: Path
 ) -> None:
     failed = local2(running.folder, "export", str(tmp_path / "missing" / "all.jsonl"))
 
@@ -73,7 +72,7 @@ def test_a_file_that_cannot_be_written_is_named_with_what_to_do(
 
 
 def test_another_stack_has_all_of_it_and_importing_again_changes_nothing(
-    exported: Path, elsewhere: Running, tmp_path: Path
+    exported: Path, elsewhere: Served, tmp_path: Path
 ) -> None:
     (dry,) = answer(elsewhere.folder, "import", str(exported), "--dry-run")
     (first,) = answer(elsewhere.folder, "import", str(exported))
@@ -92,7 +91,7 @@ def test_another_stack_has_all_of_it_and_importing_again_changes_nothing(
 
 
 def test_an_export_can_be_piped_into_an_import(
-    running: Running, elsewhere: Running, exported: Path
+    running: Served, elsewhere: Served, exported: Path
 ) -> None:
     words = ["export", "-", "--scope", "user", *USER]
     done = _run(running.folder, *words)
@@ -105,7 +104,7 @@ def test_an_export_can_be_piped_into_an_import(
 
 
 def test_a_wrong_line_is_named_and_nothing_of_its_file_is_imported(
-    exported: Path, elsewhere: Running, tmp_path: Path
+    exported: Path, elsewhere: Served, tmp_path: Path
 ) -> None:
     wrong = tmp_path / "wrong.jsonl"
     good = exported.read_text().splitlines()
@@ -129,7 +128,7 @@ def test_a_wrong_line_is_named_and_nothing_of_its_file_is_imported(
 
 
 def test_a_file_that_was_cut_short_or_is_of_a_newer_local2_is_refused(
-    exported: Path, elsewhere: Running, tmp_path: Path
+    exported: Path, elsewhere: Served, tmp_path: Path
 ) -> None:
     good = exported.read_text().splitlines()
     header = {**json.loads(good[0]), "format": 3, "local2": "9.0"}
@@ -149,8 +148,7 @@ def test_an_import_that_broke_off_says_how_far_it_came_and_is_completed_by_anoth
     exported: Path, tmp_path: Path
 ) -> None:
     """What comes on standard input is stored as it comes."""
-    stack = Running(tmp_path)
-    try:
+    with served(settings_in(tmp_path)) as stack:
         good = exported.read_bytes().splitlines()
         broken = b"\n".join([*good[: LINES + 2], b"{"])
 
@@ -167,8 +165,6 @@ def test_an_import_that_broke_off_says_how_far_it_came_and_is_completed_by_anoth
         back = tmp_path / "back.jsonl"
         local2(stack.folder, "export", str(back))
         assert stored(back) == stored(exported)
-    finally:
-        stack.stop(signal.SIGTERM)
 
 
 @pytest.mark.parametrize(
@@ -179,7 +175,7 @@ def test_an_import_that_broke_off_says_how_far_it_came_and_is_completed_by_anoth
     ],
 )
 def test_a_scope_needs_to_know_whose(
-    running: Running, tmp_path: Path, words: tuple[str, ...], says: str
+    running: Served, tmp_path: Path, words: tuple[str, ...], says: str
 ) -> None:
     file = tmp_path / "none.jsonl"
     file.write_text("A backup.")

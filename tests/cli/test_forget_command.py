@@ -6,28 +6,28 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from commands import TALK, Running, answer, lines, local2, recalled
+from commands import TALK, Served, answer, lines, local2, recalled
 from local.cli import app
 
 SESSION = ("--session", "s1")
 
 
 @pytest.fixture
-def talk(running: Running, tmp_path: Path, user: str) -> str:
+def talk(running: Served, tmp_path: Path, user: str) -> str:
     """A conversation of the user, remembered; its file."""
     file = lines(tmp_path / "talk.jsonl", TALK)
     answer(running.folder, "ingest", file, "--user", user, *SESSION)
     return file
 
 
-def asked(running: Running, reply: str, *words: str, monkeypatch: pytest.MonkeyPatch) -> str:
+def asked(running: Served, reply: str, *words: str, monkeypatch: pytest.MonkeyPatch) -> str:
     """What the command prints to somebody who replies to its question."""
     monkeypatch.chdir(running.folder)
     return CliRunner().invoke(app, ["forget", *words], input=reply).output
 
 
 @pytest.mark.usefixtures("talk")
-def test_a_dry_run_shows_counts_and_erases_nothing(running: Running, user: str) -> None:
+def test_a_dry_run_shows_counts_and_erases_nothing(running: Served, user: str) -> None:
     shown = local2(running.folder, "forget", "--user", user, "--dry-run")
 
     assert "Would be erased" in shown.stdout
@@ -37,7 +37,7 @@ def test_a_dry_run_shows_counts_and_erases_nothing(running: Running, user: str) 
 
 @pytest.mark.usefixtures("talk")
 def test_it_asks_first_and_takes_no_for_an_answer(
-    running: Running, user: str, monkeypatch: pytest.MonkeyPatch
+    running: Served, user: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     refused = asked(running, "n\n", "--user", user, monkeypatch=monkeypatch)
 
@@ -50,7 +50,7 @@ def test_it_asks_first_and_takes_no_for_an_answer(
     assert recalled(running.folder, "densest metal", "--user", user) == []
 
 
-def test_a_forgotten_session_comes_back_when_it_may(running: Running, user: str, talk: str) -> None:
+def test_a_forgotten_session_comes_back_when_it_may(running: Served, user: str, talk: str) -> None:
     who = ("--user", user)
 
     receipt = answer(running.folder, "forget", *who, *SESSION, "--yes")
@@ -65,7 +65,7 @@ def test_a_forgotten_session_comes_back_when_it_may(running: Running, user: str,
 
 
 def test_forgetting_with_allow_again_lets_an_import_bring_it_back(
-    running: Running, user: str, talk: str
+    running: Served, user: str, talk: str
 ) -> None:
     who = ("--user", user)
     answer(running.folder, "forget", *who, *SESSION, "--yes")
@@ -77,7 +77,7 @@ def test_forgetting_with_allow_again_lets_an_import_bring_it_back(
     assert again["data"]["remembered"] == 4
 
 
-def test_json_without_yes_erases_nothing(running: Running, user: str, talk: str) -> None:
+def test_json_without_yes_erases_nothing(running: Served, user: str, talk: str) -> None:
     assert talk
     refused = local2(running.folder, "forget", "--user", user, "--json")
 
@@ -87,5 +87,5 @@ def test_json_without_yes_erases_nothing(running: Running, user: str, talk: str)
 
 
 @pytest.mark.parametrize("words", [(), ("--topic", "no key"), ("--id", "x", "--topic", "user.x")])
-def test_what_to_forget_has_to_be_said(running: Running, words: tuple[str, ...]) -> None:
+def test_what_to_forget_has_to_be_said(running: Served, words: tuple[str, ...]) -> None:
     assert local2(running.folder, "forget", *words, "--yes").returncode == 1

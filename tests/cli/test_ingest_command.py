@@ -7,12 +7,12 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from commands import COMMAND, START_SECONDS, TALK, Running, answer, lines, local2, recalled
+from commands import COMMAND, START_SECONDS, TALK, Served, answer, lines, local2, recalled
 from local.cli.ingest import BATCH_BYTES, BATCH_MESSAGES, batches
 from recalling import said
 
 
-def test_a_conversation_is_remembered_once(running: Running, tmp_path: Path, user: str) -> None:
+def test_a_conversation_is_remembered_once(running: Served, tmp_path: Path, user: str) -> None:
     file = lines(tmp_path / "talk.jsonl", TALK)
 
     first = local2(running.folder, "ingest", file, "--user", user)
@@ -28,7 +28,7 @@ def test_a_conversation_is_remembered_once(running: Running, tmp_path: Path, use
 
 
 def test_a_file_holds_what_the_tool_would_make_of_its_messages(
-    running: Running, tmp_path: Path, user: str
+    running: Served, tmp_path: Path, user: str
 ) -> None:
     file = lines(tmp_path / "talk.jsonl", TALK)
 
@@ -49,7 +49,7 @@ def test_a_file_holds_what_the_tool_would_make_of_its_messages(
 
 
 def test_lines_of_several_sessions_are_told_apart(
-    running: Running, tmp_path: Path, user: str
+    running: Served, tmp_path: Path, user: str
 ) -> None:
     named = [{**line, "session_id": session} for line in TALK for session in ("a", "b")]
     file = lines(tmp_path / "talk.jsonl", [*named, {"role": "user", "content": "Gold, too."}])
@@ -62,7 +62,7 @@ def test_lines_of_several_sessions_are_told_apart(
 
 
 def test_a_file_larger_than_a_request_is_remembered_whole(
-    running: Running, tmp_path: Path, user: str
+    running: Served, tmp_path: Path, user: str
 ) -> None:
     large = [{"role": "user", "content": f"{n} " + "x" * 300_000} for n in range(4)]
     many = [{"role": "user", "content": "yes"}] * (BATCH_MESSAGES + 1)
@@ -107,7 +107,7 @@ def test_batches_keep_the_order_and_hold_what_a_request_carries() -> None:
     ],
 )
 def test_a_malformed_line_is_named_and_nothing_of_its_file_is_sent(
-    running: Running, tmp_path: Path, user: str, line: bytes, says: str
+    running: Served, tmp_path: Path, user: str, line: bytes, says: str
 ) -> None:
     good = lines(tmp_path / "good.jsonl", TALK[:1])
     bad = tmp_path / "bad.jsonl"
@@ -123,7 +123,7 @@ def test_a_malformed_line_is_named_and_nothing_of_its_file_is_sent(
     assert "Never said." not in [item["content"] for item in found]
 
 
-def test_standard_input_is_a_file_like_others(running: Running, user: str) -> None:
+def test_standard_input_is_a_file_like_others(running: Served, user: str) -> None:
     done = subprocess.run(
         [*COMMAND, "ingest", "-", "--user", user],
         cwd=running.folder,

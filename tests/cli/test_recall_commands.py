@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from commands import TALK, Running, answer, lines, local2, recalled
+from commands import TALK, Served, answer, lines, local2, recalled
 from local.cli.answers import SHOWN_LINES
 from local.cli.output import Output
 from local.cli.recall import _show
@@ -18,9 +18,7 @@ PLANTS = "# Plants\n\nWater the ficus on Mondays.\n"
 
 
 @pytest.mark.parametrize("command", ["ingest", "add-document"])
-def test_a_file_that_cannot_be_read_is_named(
-    running: Running, tmp_path: Path, command: str
-) -> None:
+def test_a_file_that_cannot_be_read_is_named(running: Served, tmp_path: Path, command: str) -> None:
     missing = answer(running.folder, command, "missing.txt", str(tmp_path))
 
     assert [one["file"] for one in missing] == ["missing.txt", str(tmp_path)]
@@ -28,7 +26,7 @@ def test_a_file_that_cannot_be_read_is_named(
 
 
 def test_documents_are_kept_and_those_that_are_none_are_named(
-    running: Running, tmp_path: Path
+    running: Served, tmp_path: Path
 ) -> None:
     guide, image = tmp_path / "guide.md", tmp_path / "image.png"
     guide.write_bytes(b"\xef\xbb\xbf" + PLANTS.encode())
@@ -57,7 +55,7 @@ def test_documents_are_kept_and_those_that_are_none_are_named(
     assert chunk["source_ref"] == f"{guide}#1"
 
 
-def test_a_document_added_again_is_unchanged_or_replaced(running: Running, tmp_path: Path) -> None:
+def test_a_document_added_again_is_unchanged_or_replaced(running: Served, tmp_path: Path) -> None:
     file = tmp_path / "guide.md"
     words = ("add-document", str(file), "--title", "Green guide", "--source", "guide")
     file.write_text("The palm is watered on Mondays.")
@@ -76,14 +74,14 @@ def test_a_document_added_again_is_unchanged_or_replaced(running: Running, tmp_p
 
 
 @pytest.mark.parametrize("option", ["--title", "--source"])
-def test_several_documents_do_not_share_a_title_or_source(running: Running, option: str) -> None:
+def test_several_documents_do_not_share_a_title_or_source(running: Served, option: str) -> None:
     failed = local2(running.folder, "add-document", "a.md", "b.md", option, "guide")
 
     assert failed.returncode == 1
     assert "those of one document" in failed.stderr
 
 
-def test_recall_lists_what_was_found(running: Running, tmp_path: Path, user: str) -> None:
+def test_recall_lists_what_was_found(running: Served, tmp_path: Path, user: str) -> None:
     long = {**TALK[0], "name": "Ann", "content": "The osmium \x1b[31m\nring " + "glows " * 200}
     local2(
         running.folder,
@@ -105,7 +103,7 @@ def test_recall_lists_what_was_found(running: Running, tmp_path: Path, user: str
     assert max(map(len, glowing)) <= 80
 
 
-def test_recall_passes_on_what_its_options_say(running: Running, tmp_path: Path, user: str) -> None:
+def test_recall_passes_on_what_its_options_say(running: Served, tmp_path: Path, user: str) -> None:
     file = lines(tmp_path / "talk.jsonl", TALK)
     local2(running.folder, "ingest", file, "--session", "talk", "--user", user)
 
@@ -141,7 +139,7 @@ def test_recall_passes_on_what_its_options_say(running: Running, tmp_path: Path,
     ],
 )
 def test_wrong_options_are_named(
-    running: Running, words: list[str], exit_code: int, says: str
+    running: Served, words: list[str], exit_code: int, says: str
 ) -> None:
     failed = local2(running.folder, "recall", "osmium", *words)
 
@@ -149,14 +147,14 @@ def test_wrong_options_are_named(
     assert says in failed.stderr
 
 
-def test_an_error_of_the_tool_is_json_where_json_is_asked_for(running: Running) -> None:
+def test_an_error_of_the_tool_is_json_where_json_is_asked_for(running: Served) -> None:
     assert answer(running.folder, "recall", " ")["error"]["code"] == "invalid_arguments"
     assert answer(running.folder, "recall", "x", "--since", "?")["error"]["code"] == (
         "invalid_arguments"
     )
 
 
-def test_explain_shows_the_shares_of_the_score(running: Running, tmp_path: Path, user: str) -> None:
+def test_explain_shows_the_shares_of_the_score(running: Served, tmp_path: Path, user: str) -> None:
     file = lines(tmp_path / "talk.jsonl", TALK)
     local2(running.folder, "ingest", file, "--user", user)
     words = ("recall", "osmium", "--user", user, "--top-k", "1")
@@ -174,7 +172,7 @@ def test_explain_shows_the_shares_of_the_score(running: Running, tmp_path: Path,
     assert "weight" not in plain
 
 
-def test_history_shows_which_version_is_active(running: Running, user: str) -> None:
+def test_history_shows_which_version_is_active(running: Served, user: str) -> None:
     for value in ("Vim", "Emacs"):
         words = ("topic=user.editor", f"content={value}")
         local2(running.folder, "call", "save_topic", *words, "--user", user)
@@ -266,7 +264,7 @@ def test_every_share_is_named_in_full_however_many_there_are(
     assert all(f"{name}=+0.10" in explained for name in names)
 
 
-def test_relations_of_a_memory_are_listed_from_either_side(running: Running, user: str) -> None:
+def test_relations_of_a_memory_are_listed_from_either_side(running: Served, user: str) -> None:
     own = ("--user", user)
 
     def remember(content: str) -> str:

@@ -1,21 +1,21 @@
-"""Items served by a memory in this process; and a stack in one of its own, for adapters that wait.
+"""Items served by a memory in this process; and a stack in a thread of it, for adapters that wait.
 
 On the stack every test is a user of its own.
 """
 
-import signal
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
 
 import local2
-from commands import Running
+from commands import served
 from local.agents.services import ItemKeeper
 from local.bus.connection import Connection
 from local.integrations.langgraph import LocalSaver, LocalStore
 from local.memory.tenant import Memories, Memory
 from local.protocol.envelope import new_id
+from stacks import settings_in
 
 
 @pytest.fixture
@@ -43,12 +43,8 @@ async def saver(client: local2.Memory) -> LocalSaver:
 @pytest.fixture(scope="session")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """The folder of a stack that runs."""
-    folder = tmp_path_factory.mktemp("home")
-    running = Running(folder, LOCAL2_MEMORY__EMBEDDER="minilm")
-    try:
-        yield folder
-    finally:
-        running.stop(signal.SIGTERM)
+    with served(settings_in(tmp_path_factory.mktemp("home"))) as stack:
+        yield stack.folder
 
 
 @pytest.fixture

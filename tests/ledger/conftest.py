@@ -3,6 +3,7 @@
 Another ledger is one more opener in LEDGERS; what a folder below tests is a ledger's own.
 """
 
+import asyncio
 import shutil
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -51,10 +52,24 @@ LEDGERS = [
 ]
 
 
+@pytest.fixture(scope="session")
+def empty_ledgers(empty_ledger: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a ledger of no records for each of them."""
+    folder = tmp_path_factory.mktemp("empty-ledgers")
+    shutil.copytree(empty_ledger, folder, dirs_exist_ok=True)
+
+    async def migrate() -> None:
+        async with Database.open(folder / "encrypted.sqlite3", migrations(), key=KEY):
+            pass
+
+    asyncio.run(migrate())
+    return folder
+
+
 @pytest.fixture(params=LEDGERS)
-def open_ledger(request: pytest.FixtureRequest, tmp_path: Path, empty_ledger: Path) -> OpenLedger:
+def open_ledger(request: pytest.FixtureRequest, tmp_path: Path, empty_ledgers: Path) -> OpenLedger:
     """Opens what is stored in one folder, as often as a test wants, one after the other."""
-    shutil.copytree(empty_ledger, tmp_path, dirs_exist_ok=True)
+    shutil.copytree(empty_ledgers, tmp_path, dirs_exist_ok=True)
     return partial(request.param, tmp_path)
 
 

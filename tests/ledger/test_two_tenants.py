@@ -119,11 +119,11 @@ def opener(request: pytest.FixtureRequest) -> Opener:
 
 @pytest.fixture
 def opened(
-    opener: Opener, tmp_path: Path, empty_ledger: Path
+    opener: Opener, tmp_path: Path, empty_ledgers: Path
 ) -> Callable[[str], AbstractAsyncContextManager[OfTenant]]:
     @asynccontextmanager
     async def open_(name: str) -> AsyncIterator[OfTenant]:
-        shutil.copytree(empty_ledger, tmp_path / name)
+        shutil.copytree(empty_ledgers, tmp_path / name)
         async with opener(tmp_path / name) as of_tenant:
             yield of_tenant
 

@@ -1,9 +1,7 @@
 """A consolidation that is killed leaves nothing half-changed, and the next one goes on."""
 
-import asyncio
 import json
 import signal
-import sys
 from pathlib import Path
 
 import pytest
@@ -11,6 +9,7 @@ import pytest
 import consolidation_process
 from backlog_process import all_done, open_memory
 from consolidation_process import FACTS, STEPS
+from forking import exit_code
 from local.ledger.sqlite.database import Database, SqlConnection
 
 
@@ -48,10 +47,7 @@ async def retired_and_noted(database: Database) -> int:
 async def test_a_kill_leaves_nothing_half_changed_and_the_next_run_goes_on(
     tmp_path: Path, step: str
 ) -> None:
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, consolidation_process.__file__, tmp_path, step
-    )
-    assert await process.wait() == -signal.SIGKILL
+    assert await exit_code(consolidation_process.run, tmp_path, step) == -signal.SIGKILL
 
     async with open_memory(tmp_path) as (memory, database):
         before = await retired_and_noted(database)

@@ -1,8 +1,6 @@
 """A memory that is killed between any two steps of a task does each task's effect once."""
 
-import asyncio
 import signal
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +20,7 @@ from backlog_process import (
     all_done,
     open_memory,
 )
+from forking import exit_code
 from local.ledger.sqlite.database import Database, SqlConnection
 from local.memory.tenant import Memory
 from waiting import eventually
@@ -49,10 +48,7 @@ async def in_index(memory: Memory) -> list[str]:
 async def test_a_kill_loses_no_task_and_has_none_done_twice(
     tmp_path: Path, kind: str, step: str
 ) -> None:
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, backlog_process.__file__, tmp_path, kind, step
-    )
-    assert await process.wait() == -signal.SIGKILL
+    assert await exit_code(backlog_process.run, tmp_path, kind, step) == -signal.SIGKILL
 
     async with open_memory(tmp_path) as (memory, database):
         await all_done(memory)
@@ -73,10 +69,7 @@ async def test_a_kill_loses_no_task_and_has_none_done_twice(
 
 @pytest.mark.parametrize("step", STEPS_OF_READING)
 async def test_a_kill_loses_no_message_and_reads_no_fact_twice(tmp_path: Path, step: str) -> None:
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, backlog_process.__file__, tmp_path, "extract", step
-    )
-    assert await process.wait() == -signal.SIGKILL
+    assert await exit_code(backlog_process.run, tmp_path, "extract", step) == -signal.SIGKILL
 
     async with open_memory(tmp_path) as (memory, database):
         await all_done(memory)
@@ -95,10 +88,7 @@ async def test_a_kill_loses_no_message_and_reads_no_fact_twice(tmp_path: Path, s
 async def test_a_kill_while_another_embedder_comes_to_serve_only_delays_it(
     tmp_path: Path, step: str
 ) -> None:
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, backlog_process.__file__, tmp_path, "embed", step
-    )
-    assert await process.wait() == -signal.SIGKILL
+    assert await exit_code(backlog_process.run, tmp_path, "embed", step) == -signal.SIGKILL
 
     async with open_memory(tmp_path) as (memory, database):
         await eventually(lambda: memory.indexer.embedder == OTHER, within=30)

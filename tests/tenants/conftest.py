@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from local.app import Stack, open_stack
+from local.app import Stack
 from tenant_agents import Agent, agent, token_for, with_tenants
+from workers import stack_with_worker_here
 
 
 @pytest.fixture(scope="module")
@@ -18,7 +19,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def stack(folder: Path) -> AsyncIterator[Stack]:
     settings = with_tenants(folder, "acme", "beta")
-    async with open_stack(settings, log_folder=folder) as running:
+    async with stack_with_worker_here(settings, log_folder=folder) as running:
         yield running
 
 

@@ -14,6 +14,7 @@ pytest.importorskip("sqlcipher3")
 TREASURE = "The treasure lies under the old oak."
 
 
+@pytest.mark.usefixtures("worker_here")
 async def test_what_a_tenant_with_a_key_remembers_is_nowhere_in_plain(tmp_path: Path) -> None:
     assert local2(tmp_path, "tenants", "init", "--encrypt").returncode == 0
     assert local2(tmp_path, "tenants", "add", "acme", "--encrypt").returncode == 0

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from commands import in_a_process
+from commands import answer
 from local.app import Stack
 from local.errors import StorageError
 from local.ledger.door import Ledger
@@ -23,9 +23,8 @@ UNREADABLE = {"source": "critic", "payload": {"query": "What is gold?", "answer"
 
 
 async def commanded(folder: Path, *words: str) -> Any:
-    """What a command prints with --json; the stack runs in this process, so it has its own."""
-    done = await asyncio.to_thread(in_a_process, folder, *words, "--json")
-    return json.loads(done.stdout)
+    """What a command prints with --json; the loop is the stack's, so it has a thread."""
+    return await asyncio.to_thread(answer, folder, *words)
 
 
 async def asked(one: Agent, subject: str, payload: dict[str, Any]) -> dict[str, Any]:
