@@ -464,6 +464,6 @@ async def test_a_full_batch_does_not_wait_for_more(
     monkeypatch.setattr(extraction, "GATHERING", 3_600)
     texts = [f"Statement {number}." for number in range(extraction.TOGETHER)]
 
-    await remember(memory.of(RICHARD), *(said(text) for text in texts))
+    await memory.of(RICHARD).intake.store_conversation([said(text) for text in texts])
 
     await eventually(lambda: sorted(extractor.messages()) == sorted(texts))
