@@ -41,9 +41,9 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     acknowledged: int
     lost: int
     stall_ms: float | None
-    """The longest wait of a ping; None where what answers was killed on purpose."""
+    """The longest that the stack's loop stood still; None where it was killed on purpose."""
     ping_ms: float
-    """The same whatever was killed."""
+    """The longest wait of a ping, which goes behind all that was sent to the stack before it."""
     answer_ms: float
     """The longest wait of another user; where something was killed, until it answers again."""
     server_ms: float
@@ -132,17 +132,19 @@ async def row_of(abuse: Abuse, target: Target, observer: Observer) -> Row:
     say(f"{abuse.name} …")
     log, memory = target.log.stat().st_size, sum(stack_memory(target.data))
     await observer.look()
+    stalls = target.stalls.stat().st_size
     begun = time.perf_counter()
     claim = await abuse.work(target)
     settled = await target.settled(PATIENCE)
     seconds = time.perf_counter() - begun
     seen = await observer.look()
+    stall = longest_stall(target.stalls, stalls)
     row = Row(
         abuse=abuse.name,
         done=claim.done,
         acknowledged=claim.acknowledged,
         lost=await lost_of(claim),
-        stall_ms=None if abuse.down else seen.ping * 1e3,
+        stall_ms=None if abuse.down else stall * 1e3,
         ping_ms=seen.ping * 1e3,
         answer_ms=seen.answer * 1e3,
         server_ms=seen.server * 1e3,
@@ -155,6 +157,13 @@ async def row_of(abuse: Abuse, target: Target, observer: Observer) -> Row:
     )
     say(msgspec.json.encode(row).decode())  # should a later one fail, this one is known
     return row
+
+
+def longest_stall(file: Path, since: int) -> float:
+    """Seconds, of what the probe has written behind so many bytes."""
+    with file.open(encoding="ascii") as lines:
+        lines.seek(since)
+        return max(map(float, lines), default=0.0)
 
 
 async def lost_of(claim: Claim) -> int:
@@ -191,7 +200,8 @@ def table_of(results: Results) -> Table:
     table = Table(title="Abuses of one stack, one after the other", title_justify="left")
     table.add_column("abuse", no_wrap=True)
     for heading in (
-        "done", "acknow-\nledged", "lost", "longest\nstall ms", "worst\nanswer ms", "log kB",
+        "done", "acknow-\nledged", "lost", "longest\nstall ms", "longest\nping ms",
+        "worst\nanswer ms", "log kB",
         "memory MB\n(peak growth)", "",
     ):  # fmt: skip
         table.add_column(heading, justify="right", no_wrap=True)
@@ -205,7 +215,12 @@ def table_of(results: Results) -> Table:
 def _cells(row: Row) -> Sequence[str]:
     stall = "\N{EN DASH}" if row.stall_ms is None else f"{row.stall_ms:,.0f}"
     numbers = f"{row.done:,}", f"{row.acknowledged:,}", f"{row.lost:,}", stall
-    rest = f"{row.answer_ms:,.0f}", f"{row.log_kb:,.0f}", f"{row.memory_mb:+,.0f}"
+    rest = (
+        f"{row.ping_ms:,.0f}",
+        f"{row.answer_ms:,.0f}",
+        f"{row.log_kb:,.0f}",
+        f"{row.memory_mb:+,.0f}",
+    )
     return row.abuse, *numbers, *rest, mark(reached=row.reached)
 
 
@@ -219,6 +234,7 @@ def _last(results: Results) -> Sequence[str]:
         f"{sum(row.acknowledged for row in rows):,}",
         f"{sum(row.lost for row in rows):,}",
         f"{max(row.stall_ms or 0.0 for row in rows):,.0f}",
+        f"{max(row.ping_ms for row in rows):,.0f}",
         f"{max(row.answer_ms for row in rows):,.0f}",
         f"{sum(row.log_kb for row in rows):,.0f}",
         f"{memory} ({overall.growth:+.0f} %)",

@@ -27,6 +27,8 @@ from report import percentile
 USER = "ada"
 TIMEOUT = 30.0
 POLL = 0.05
+ASKING = 0.1
+"""Share of the time that may go by in asking for the status: it counts all that waits."""
 
 Ask = Callable[[], Awaitable[object]]
 Measure = Callable[[], Awaitable[float]]
@@ -81,13 +83,14 @@ class Asker:
     async def all_indexed(self, watch: Callable[[int], None] = lambda _: None) -> None:
         """Return when everything is read and in the index; `watch` hears how many records are."""
         while True:
+            begun = time.perf_counter()
             status = await self.status()
             watch(status.indexed)
             done = status.waiting == status.unread == 0
             whole = done and status.in_index == status.indexed
             if whole and status.vectors_available:
                 return
-            await asyncio.sleep(POLL)
+            await asyncio.sleep(max(POLL, (time.perf_counter() - begun) / ASKING))
 
     async def turns_stored(self) -> None:
         """Return when every turn and rating that JetStream took is in the ledger, or refused."""

@@ -24,11 +24,13 @@ from local.bus.streams import dead_letters_stream, turns_stream
 from local.protocol import subjects
 from local.protocol.envelope import decode
 from local.protocol.payloads import ToolResult
+from probed_stack import STALLS
 from processes import data_dir, running_stack
 
 TIMEOUT = 120.0
 POLL = 0.1
 RECONNECT = 0.05
+PROBED = Path(__file__).parent / "probed_stack.py"
 PENDING = 512 * 1024 * 1024
 """Bytes that the client keeps for a server that is away or slow: the flood is the client's own."""
 
@@ -59,6 +61,7 @@ class Target:
         self.data = data_dir(folder)
         self.kept = Kept(self.data / "ledger.sqlite3")
         self.log = folder / "stack.log"
+        self.stalls = folder / "stalls.txt"
         self.url = f"nats://127.0.0.1:{port}"
         self.client: Client
         self._folder = folder
@@ -71,7 +74,10 @@ class Target:
         return max(1, round(whole * self._part))
 
     async def start(self) -> None:
-        await self._stack.enter_async_context(running_stack(self._folder, port=self._port))
+        probed = {STALLS: str(self.stalls)}
+        await self._stack.enter_async_context(
+            running_stack(self._folder, port=self._port, script=PROBED, environment=probed)
+        )
 
     async def stop(self) -> None:
         await self._stack.aclose()

@@ -12,7 +12,7 @@ import pytest
 
 from factories import ConnectBus
 from local.bus import server as server_module
-from local.bus.connection import BusMessage, Connection, connect
+from local.bus.connection import BusMessage, Connection, Handler, connect
 from local.bus.server import EmbeddedServer, embedded_server, find_server
 from local.bus.streams import ensure_streams, publish_durably
 from local.errors import (
@@ -22,7 +22,10 @@ from local.errors import (
     StackNotRunningError,
     TooLargeError,
 )
+from local.protocol import subjects
 from waiting import eventually
+
+EACH = subjects.discovery("PING")
 
 
 async def test_a_request_is_answered(bus: Connection) -> None:
@@ -95,6 +98,41 @@ async def test_a_queue_group_shares_messages_out(bus: Connection, connect_bus: C
 
     await eventually(lambda: len(seen) >= 20)
     assert sorted(seen, key=int) == [b"%d" % n for n in range(20)]
+
+
+async def test_what_is_asked_of_each_participant_travels_once(
+    bus: Connection, connect_bus: ConnectBus
+) -> None:
+    received: list[int] = []
+
+    def receiver(number: int) -> Handler:
+        async def receive(_: BusMessage) -> None:
+            received.append(number)
+
+        return receive
+
+    subscriptions = [await bus.subscribe(EACH, receiver(number)) for number in range(3)]
+    await bus.flush()
+    asker = await connect_bus()
+    before = bus.client.stats["in_msgs"]
+
+    await asker.publish(EACH, b"")
+    await eventually(lambda: sorted(received) == [0, 1, 2])
+    assert bus.client.stats["in_msgs"] == before + 1
+
+    received.clear()
+    await subscriptions[0].leave()
+    await subscriptions[1].stop(grace=1)
+    await asker.publish(EACH, b"")
+    await eventually(lambda: received == [2])
+
+    await subscriptions[2].leave()
+    with pytest.raises(NoRespondersError):
+        await _until_nobody_serves(bus, EACH)
+    await bus.subscribe(EACH, receiver(3))
+    await bus.flush()
+    await asker.publish(EACH, b"")
+    await eventually(lambda: received == [2, 3])
 
 
 async def test_a_stopped_subscription_finishes_what_it_has(bus: Connection) -> None:

@@ -8,9 +8,11 @@ import json
 import os
 
 import pytest
+from nats.aio.subscription import Subscription as NatsSubscription
 
 from local.admission import Admission
 from local.bus.connection import BusMessage, Connection, connect
+from local.bus.nats_client import MESSAGES_A_TURN
 from local.bus.streams import (
     UNACKNOWLEDGED_BYTES,
     acknowledge,
@@ -28,6 +30,7 @@ from waiting import eventually
 MESSAGES = int(os.environ.get("FLOOD", "100"))
 LARGE = "x" * 870_000
 PATIENCE = 60.0
+SMALL = 20 * MESSAGES_A_TURN
 
 
 @pytest.fixture
@@ -113,3 +116,27 @@ async def test_a_consumer_of_an_older_version_is_limited_too(bus: Connection) ->
 
     info = await bus.client.jetstream().consumer_info(stream, "reader")
     assert info.config.max_ack_pending == UNACKNOWLEDGED_BYTES // bus.client.max_payload
+
+
+async def test_a_read_of_many_messages_lets_the_loop_do_its_other_work(bus: Connection) -> None:
+    received = turns = 0
+
+    async def receive(_: BusMessage) -> None:
+        nonlocal received
+        received += 1
+
+    async def work_beside() -> None:
+        nonlocal turns
+        while received < SMALL:
+            turns += 1
+            await asyncio.sleep(0)
+
+    subscription = await bus.subscribe("flood.small", receive)
+    source = subscription._source
+    assert isinstance(source, NatsSubscription)
+    beside = asyncio.create_task(work_beside())
+
+    await bus.client._ps.parse(b"MSG flood.small %d 1\r\nx\r\n" % source._id * SMALL)
+    await beside
+
+    assert turns >= SMALL // MESSAGES_A_TURN

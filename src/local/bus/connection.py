@@ -16,14 +16,13 @@ import nats.errors
 from nats.aio.client import Client
 
 from local.bus.identity import AUTHORIZATION, Claimed, Identity, bearer
-from local.bus.nats_client import RefusedError, close_client, open_client
-from local.bus.receiving import BusMessage, Handler, Headers, Subscription, ToolResults
+from local.bus.nats_client import RefusedError, close_client, not_connected, open_client
+from local.bus.receiving import BusMessage, Fanouts, Handler, Headers, Subscription
+from local.bus.tool_results import ToolResults
 from local.errors import (
     BusError,
     BusTimeoutError,
-    ForbiddenError,
     NoRespondersError,
-    StackNotRunningError,
     TooLargeError,
     without_credentials,
 )
@@ -65,6 +64,7 @@ class Connection:
         self.identity = identity
         self.by_tenant = by_tenant
         self.tool_results = ToolResults(self)
+        self._fanouts = Fanouts(client)
         self._token = bearer(token)
         self._request_timeout = request_timeout
 
@@ -146,15 +146,18 @@ class Connection:
 
         Messages over `limit` wait in memory. With None the handler itself refuses excess ones.
         `tenant`: whose messages the memory receives; with None only what its own account sends.
+        What is asked of each participant comes once for all of the connection.
         """
         subscription = Subscription(handler, limit, by_tenant=self.by_tenant)
-        if tenant is not None:
-            subject = self.received_on(subject, tenant)
+        place = subject if tenant is None else self.received_on(subject, tenant)
         try:
-            source = await self.client.subscribe(subject, queue=queue, cb=subscription.dispatch)
+            if subject in subjects.ASKED_OF_EACH:
+                await self._fanouts.join(place, subscription)
+            else:
+                source = await self.client.subscribe(place, queue=queue, cb=subscription.dispatch)
+                subscription.attach(source)
         except nats.errors.Error as error:
-            raise BusError(f"Cannot subscribe to {subject}: {error}.") from error
-        subscription.attach(source)
+            raise BusError(f"Cannot subscribe to {place}: {error}.") from error
         return subscription
 
     async def flush(self) -> None:
@@ -227,7 +230,7 @@ async def connect(  # noqa: PLR0913 - what a connection needs
         async with asyncio.timeout(patience):
             client = await open_client(url, name, lost, credentials)
     except (RefusedError, OSError, TimeoutError, nats.errors.Error) as error:
-        raise _not_connected(without_credentials(url), error) from error
+        raise not_connected(without_credentials(url), error) from error
     try:
         yield Connection(
             client,
@@ -240,20 +243,6 @@ async def connect(  # noqa: PLR0913 - what a connection needs
         )
     finally:
         await close_client(client)
-
-
-def _not_connected(url: str, error: Exception) -> BusError | ForbiddenError:
-    if isinstance(error, RefusedError):
-        return ForbiddenError(
-            f"The NATS server at {url} refuses to be connected to: {error}.",
-            remedy="Say who you are with `--tenant NAME`, or name a file of credentials in "
-            "LOCAL2_BUS__CREDENTIALS; `local2 tenants list` shows who may connect.",
-        )
-    return StackNotRunningError(
-        f"No NATS server answers at {url}.",
-        remedy="Start the stack with `local2 up`, or correct `url` in config/bus.yaml. "
-        "It holds the user and the password, too, if the server asks for them.",
-    )
 
 
 class _TraceEvent(msgspec.Struct, frozen=True, kw_only=True):

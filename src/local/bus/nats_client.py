@@ -18,6 +18,7 @@ from nats.aio.msg import Msg
 
 from local import telemetry
 from local.bus.receiving import BusMessage, Handler
+from local.errors import BusError, ForbiddenError, StackNotRunningError
 from local.tenants.credentials import Credentials
 
 if TYPE_CHECKING:
@@ -32,6 +33,9 @@ TRACE_ROOM = 256
 """Bytes that `traceparent` and the protocol around headers take at most. A message without so much
 room goes untraced: the server closes the connection of who sends too much."""
 TOOL_REQUEST = "tool.request."
+MESSAGES_A_TURN = 32
+"""Messages received before everything else on the loop has its turn: a read may hold a thousand
+small ones, and each becomes a task."""
 OF_THE_SERVER = "$"
 """The beginning of subjects that nats-server itself answers, as `$JS.API`."""
 RECONNECT_WAIT = 0.25
@@ -45,7 +49,18 @@ log = structlog.get_logger()
 
 
 class TolerantClient(Client):
-    """Reads what can be read of a message's headers, and drops one that nobody can name."""
+    """Reads what can be read of a message's headers, and drops one that nobody can name.
+
+    Nor does a flood keep the loop from its other work: nats-py would read on.
+    """
+
+    _received = 0
+
+    async def _process_msg(self, *message: Any) -> None:
+        await super()._process_msg(*message)
+        self._received += 1
+        if self._received % MESSAGES_A_TURN == 0:
+            await asyncio.sleep(0)
 
     async def _process_headers(self, headers: bytes | None) -> dict[str, str] | None:
         if headers and headers.count(REQUEST_INFO) > 1:
@@ -248,3 +263,18 @@ async def close_client(client: Client) -> None:
             # The server stopped first. A closed transport raises RuntimeError (uvloop) or TypeError
             # (asyncio of Python 3.13) when the client writes what it has not sent yet.
             log.warning("bus_not_drained", error=repr(error))
+
+
+def not_connected(url: str, error: Exception) -> BusError | ForbiddenError:
+    """What to say where `open_client` failed; the address is without a password."""
+    if isinstance(error, RefusedError):
+        return ForbiddenError(
+            f"The NATS server at {url} refuses to be connected to: {error}.",
+            remedy="Say who you are with `--tenant NAME`, or name a file of credentials in "
+            "LOCAL2_BUS__CREDENTIALS; `local2 tenants list` shows who may connect.",
+        )
+    return StackNotRunningError(
+        f"No NATS server answers at {url}.",
+        remedy="Start the stack with `local2 up`, or correct `url` in config/bus.yaml. "
+        "It holds the user and the password, too, if the server asks for them.",
+    )

@@ -1,30 +1,23 @@
-"""Messages as they arrive, each in a task; and a tool's result, from wherever it comes first.
+"""Messages as they arrive, each in a task, and handed to whoever of a connection receives them.
 
 nats-py calls one callback after the other; a task for each message lets slow ones overlap, and
 gives a stop something to wait for.
-
-Most tools reply to the caller. Some, as the protocol allows, only publish on `tool.result.<tool>`.
-So a call listens there as well, until the tool has replied once; from then on a call costs no more
-than the request. See decision 0028.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager, suppress
-from typing import Any, NamedTuple, Protocol
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from typing import NamedTuple
 
-import msgspec
 import nats.errors
 import structlog
+from nats.aio.client import Client
 from nats.aio.msg import Msg
 from nats.aio.subscription import Subscription as NatsSubscription
 
-from local.errors import BadRequestError, BusTimeoutError, Local2Error
-from local.protocol import subjects
-from local.protocol.envelope import DEFAULT_TENANT, Envelope, encode
-from local.protocol.payloads import ToolResult
+from local.errors import Local2Error
+from local.protocol.envelope import DEFAULT_TENANT
 from local.protocol.subjects import address_of
-from local.protocol.tool_messages import read_result
 
 Headers = dict[str, str]
 
@@ -58,9 +51,9 @@ class Subscription:
         self._by_tenant = by_tenant
         self._slots = asyncio.Semaphore(limit) if limit else None
         self._tasks: set[asyncio.Task[None]] = set()
-        self._source: NatsSubscription | None = None
+        self._source: NatsSubscription | Fanout | None = None
 
-    def attach(self, source: NatsSubscription) -> None:
+    def attach(self, source: "NatsSubscription | Fanout") -> None:
         self._source = source
 
     async def dispatch(self, message: Msg) -> None:
@@ -72,11 +65,11 @@ class Subscription:
 
     async def stop(self, grace: float) -> None:
         """Receive no more messages; cancel those that are not done after `grace` seconds."""
-        if self._source is not None and not self._source._closed:  # noqa: SLF001
+        if (source := self._ending()) is not None:
             try:
-                await self._source.drain()  # type: ignore[no-untyped-call]
+                await source.drain()  # type: ignore[no-untyped-call]
             except (TimeoutError, nats.errors.Error) as error:
-                log.warning("intake_not_drained", subject=self._source.subject, error=repr(error))
+                log.warning("intake_not_drained", subject=source.subject, error=repr(error))
         if self._tasks:
             _, late = await asyncio.wait(self._tasks, timeout=grace)
             for task in late:
@@ -87,11 +80,18 @@ class Subscription:
 
     async def leave(self) -> None:
         """Receive no more messages, without the server; wait for those in progress."""
-        if self._source is not None and not self._source._closed:  # noqa: SLF001
+        if (source := self._ending()) is not None:
             with suppress(nats.errors.Error):  # without a connection no messages come either
-                await self._source.unsubscribe()
+                await source.unsubscribe()
         if self._tasks:
             await asyncio.wait(self._tasks)
+
+    def _ending(self) -> NatsSubscription | None:
+        """What ends with this one: nothing where others receive from the same."""
+        source = self._source
+        if isinstance(source, Fanout):
+            source = source.leave(self)
+        return None if source is None or source._closed else source  # noqa: SLF001
 
     def _received(self, message: Msg) -> BusMessage:
         plain = BusMessage(message.subject, message.data, message.reply, message.headers)
@@ -111,131 +111,54 @@ class Subscription:
                 self._slots.release()
 
 
-class Bus(Protocol):
-    """What of a connection is needed to ask a tool."""
+class Fanout:
+    """What is asked of all participants of a connection, received once and handed to each.
 
-    async def request(
-        self,
-        subject: str,
-        data: bytes,
-        *,
-        timeout: float,  # noqa: ASYNC109 - as a connection has it
-        headers: Headers | None,
-    ) -> BusMessage: ...
-    async def subscribe(self, subject: str, handler: Handler) -> Subscription: ...
+    The server sends a message once for every subscription: to fifty tools, fifty times.
+    """
+
+    def __init__(self) -> None:
+        self.source: NatsSubscription | None = None
+        self._receivers: list[Subscription] = []
+
+    @property
+    def is_left(self) -> bool:
+        """Whether nobody receives from it."""
+        return not self._receivers
+
+    def join(self, receiver: Subscription) -> None:
+        self._receivers.append(receiver)
+        receiver.attach(self)
+
+    def leave(self, receiver: Subscription) -> NatsSubscription | None:
+        """Hand the receiver no more; the server's subscription if it was the last."""
+        if receiver not in self._receivers:
+            return None
+        self._receivers.remove(receiver)
+        return self.source if self.is_left else None
+
+    async def dispatch(self, message: Msg) -> None:
+        for receiver in tuple(self._receivers):
+            await receiver.dispatch(message)
 
 
-class _Call(msgspec.Struct, eq=False):
-    """A request whose result the tool may publish."""
+class Fanouts:
+    """Those of one connection, by their subjects."""
 
-    request: Envelope[Any]
-    result: asyncio.Future[ToolResult]
-    saw_unaddressed: bool = False
-    """Whether results came that do not say which request they answer."""
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self._there: dict[str, Fanout] = {}
 
-
-class ToolResults:
-    """What one connection knows about how each tool answers."""
-
-    def __init__(self, bus: Bus) -> None:
-        self._bus = bus
-        self._replies: dict[str, bool] = {}
-        """Whether a tool replies; False for good once a reply did not come."""
-        self._waiting: dict[str, list[_Call]] = {}
-
-    async def ask(
-        self,
-        tool: str,
-        request: Envelope[Any],
-        timeout: float,  # noqa: ASYNC109 - the caller chooses it
-        headers: Headers | None = None,
-    ) -> ToolResult:
-        """Send a request; return the tool's reply, or the result that it publishes.
-
-        Raises:
-            NoRespondersError: Nobody serves the tool, which the server reports at once.
-            BusTimeoutError: Somebody serves it, but did not answer within `timeout` seconds.
-        """
-        if self._replies.get(tool):
-            try:
-                return await self._reply(tool, request, timeout, headers)
-            except BusTimeoutError:
-                self._replies[tool] = False
-                raise
-        async with self._listening(tool, request) as call:
-            reply = asyncio.create_task(self._reply(tool, request, timeout, headers))
-            try:
-                await asyncio.wait((reply, call.result), return_when=asyncio.FIRST_COMPLETED)
-                if call.result.done():
-                    self._replies[tool] = False
-                    return call.result.result()
-                result = reply.result()
-                self._replies.setdefault(tool, True)
-            except BusTimeoutError as error:
-                raise _without_answer(error, tool, call) from error
-            finally:
-                reply.cancel()
-                await asyncio.gather(reply, return_exceptions=True)
-        return result
-
-    async def _reply(
-        self, tool: str, request: Envelope[Any], seconds: float, headers: Headers | None
-    ) -> ToolResult:
-        subject, data = subjects.tool_request(tool), encode(request)
-        answer = await self._bus.request(subject, data, timeout=seconds, headers=headers)
-        return read_result(answer.data, answer.headers).payload
-
-    @asynccontextmanager
-    async def _listening(self, tool: str, request: Envelope[Any]) -> AsyncIterator[_Call]:
-        """Listen to what the tool publishes, from before the server gets the request."""
-        call = _Call(request, asyncio.get_running_loop().create_future())
-
-        async def receive(message: BusMessage) -> None:
-            self._receive(message, tool, call)
-
-        subscription = await self._bus.subscribe(subjects.tool_result(tool), receive)
-        self._waiting.setdefault(tool, []).append(call)
-        try:
-            yield call
-        finally:
-            self._waiting[tool].remove(call)
-            if not self._waiting[tool]:
-                del self._waiting[tool]
-            await subscription.leave()
-
-    def _receive(self, message: BusMessage, tool: str, call: _Call) -> None:
-        try:
-            published = read_result(message.data, message.headers)
-        except BadRequestError:
-            call.saw_unaddressed = True
+    async def join(self, subject: str, receiver: Subscription) -> None:
+        """Receive with the others, and from the server if it is the first."""
+        fanout = self._there.get(subject)
+        if fanout is not None and not fanout.is_left:
+            fanout.join(receiver)
             return
-        if published.correlation_id is not None:
-            is_answer = published.correlation_id == call.request.id
-        else:
-            waiting = self._waiting.get(tool, ())
-            possible = [one for one in waiting if _may_answer(published, one.request)]
-            is_answer = possible == [call]
-            call.saw_unaddressed |= not is_answer
-        if is_answer and not call.result.done():
-            call.result.set_result(published.payload)
-
-
-def _may_answer(published: Envelope[ToolResult], request: Envelope[Any]) -> bool:
-    """Whether a result without `correlation_id` names the turn of this request."""
-    turn = (request.session_id, request.query_id)
-    return (
-        any(turn)
-        and (published.session_id, published.query_id) == turn
-        and published.user in {None, request.user}
-    )
-
-
-def _without_answer(error: BusTimeoutError, tool: str, call: _Call) -> BusTimeoutError:
-    """The error, with advice if results came that might have been meant for this call."""
-    if not call.saw_unaddressed:
-        return error
-    return BusTimeoutError(
-        error.message,
-        remedy=f"What came on {subjects.tool_result(tool)} did not say whom it answers: the tool "
-        "should set correlation_id to the request's id.",
-    )
+        fanout = self._there[subject] = Fanout()
+        fanout.join(receiver)
+        try:
+            fanout.source = await self._client.subscribe(subject, cb=fanout.dispatch)
+        except BaseException:
+            del self._there[subject]
+            raise

@@ -46,8 +46,9 @@ if TYPE_CHECKING:
     from local.examination.result import Verdict
 
 MARKS: "dict[Verdict, str]" = {"ok": "[green]✓[/]", "note": "[yellow]•[/]", "broken": "[red]✗[/]"}
-POLL = 0.2
-"""Seconds between two looks at the status, for a progress bar that moves."""
+POLL = 0.5
+"""Seconds between two looks at the status: a progress bar moves, and a status counts all that waits
+(50 ms of 200,000), which the indexing of it would feel five times a second."""
 WORKER_PATIENCE = 60.0
 """Seconds for the vector worker to start; the first start may download a model."""
 BACKUP_POLL = 0.1

@@ -78,6 +78,8 @@ ASKED = (
 ASKED_OF_MANY = (TOOL_SCHEMA_REQUEST, "$SRV.PING", "$SRV.PING.>", "$SRV.INFO", "$SRV.INFO.>")
 """What is asked of everybody, the memory included: many answers. Not `$SRV.STATS`, whose figures
 are of all tenants together."""
+ASKED_OF_EACH = (TOOL_SCHEMA_REQUEST, "$SRV.PING", "$SRV.INFO", "$SRV.STATS")
+"""What each participant receives."""
 STORED = (RESPONSE_GENERATION, RESPONSE_FEEDBACK, MEMORY_TURN)
 """What a stream stores for the memory, and acknowledges."""
 HEARD = (TOOL_RESULTS, TOOL_CANCELS, TOOL_SCHEMA, QUERY_RECEIVED)

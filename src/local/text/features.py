@@ -13,7 +13,7 @@ from datetime import datetime
 from itertools import pairwise, product
 from typing import NamedTuple
 
-from local.text.words import UNSPACED, characters_and_pairs, density, stems, words
+from local.text.words import PIECE, UNSPACED, characters_and_pairs, density, stems, words
 
 _ENDS = ".!?\u2026\u3002\uff01\uff1f\u061f"
 _QUESTION_MARKS = ("?", "\uff1f", "\u061f")
@@ -180,7 +180,9 @@ def _stems(words_: Sequence[str]) -> dict[str, int]:
     """How often each stem occurs, in the order of their first words; each word is stemmed once."""
     if not words_:
         return {}
-    counts, found = Counter(words_), dict[str, int]()
+    counts, found = Counter[str](), dict[str, int]()
+    for begin in range(0, len(words_), PIECE):
+        counts.update(words_[begin : begin + PIECE])
     for stem, count in zip(stems(counts), counts.values(), strict=True):
         found[stem] = found.get(stem, 0) + count
     return found

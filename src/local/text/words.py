@@ -169,12 +169,13 @@ def stems(words_: Iterable[str]) -> list[str]:
 
     A stemmer must not be shared by threads. Making one costs next to nothing.
     """
-    stemmer, plain = Stemmer("porter", 0), list(words_)
-    if not all(map(str.isascii, plain)):
-        plain = [_plain(word) for word in plain]
+    stemmer, every = Stemmer("porter", 0), list(words_)
     found: list[str] = []
-    for begin in range(0, len(plain), PIECE):
-        found += stemmer.stemWords(plain[begin : begin + PIECE])
+    for begin in range(0, len(every), PIECE):
+        piece = every[begin : begin + PIECE]
+        if not all(map(str.isascii, piece)):
+            piece = [_plain(word) for word in piece]
+        found += stemmer.stemWords(piece)
     return found
 
 
