@@ -2,7 +2,9 @@
 
 `bench.echo.<size>` is answered with that many bytes, and so is `bench.insert.<size>`, after the
 request has been committed to a table of SQLite (WAL, synchronous=FULL), `bench.messages.<size>`
-once each message of a conversation has, with a row of its own and a full-text index.
+once each message of a conversation has, in the ledger's own tables: its record with the full text,
+its features and its tasks, a statement a table and a transaction a request. Ids and features are
+made up, as long as real ones: only writing them is compared.
 """
 
 import asyncio
@@ -10,27 +12,42 @@ import json
 import signal
 import sqlite3
 import sys
+from itertools import count
+from uuid import uuid4
 
 import nats
 import uvloop
 from nats.aio.msg import Msg
 
+from local.ledger.sqlite.sql import migrations
+
 ECHO = "bench.echo"
 INSERT = "bench.insert"
 MESSAGES = "bench.messages"
+RECORD = """
+INSERT INTO record (row, tenant, id, kind, owner, role, source_ref, content, session_id, event_time,
+                    source_class, stated_by, revision)
+VALUES (:row, 'default', :id, 'chat_message', 'ada', :role, :source_ref, :content, :session,
+        '2026-01-01T00:00:00.000+00:00', :source_class, 'ada', :row)
+"""
+FEATURE = """
+INSERT INTO feature (record, stems, length, density, firsthand, timed, wish)
+VALUES (:row, :content, :length, 0.5, 0, 0, 0)
+"""
+TASK = """
+INSERT INTO task (tenant, kind, record, place)
+SELECT tenant, :kind, row, place FROM record WHERE row = :row
+"""
 
 
 async def respond(url: str, database: str) -> None:
     connection = sqlite3.connect(database, isolation_level=None)
     connection.execute("PRAGMA journal_mode = WAL")
     connection.execute("PRAGMA synchronous = FULL")
-    connection.execute("CREATE TABLE note (id INTEGER PRIMARY KEY, content BLOB NOT NULL)")
-    connection.execute(
-        "CREATE TABLE message (row INTEGER PRIMARY KEY, id TEXT UNIQUE, role, content)"
-    )
-    connection.execute(
-        "CREATE VIRTUAL TABLE message_text USING fts5 (content, tokenize = 'porter')"
-    )
+    for migration in migrations():
+        connection.executescript(migration.read_text(encoding="utf-8"))
+    connection.execute("CREATE TABLE inserted (id INTEGER PRIMARY KEY, content BLOB NOT NULL)")
+    numbers = count(1)
     client = await nats.connect(url)
 
     async def echo(message: Msg) -> None:
@@ -38,20 +55,20 @@ async def respond(url: str, database: str) -> None:
         await client.publish(message.reply, bytes(size))
 
     async def insert(message: Msg) -> None:
-        connection.execute("INSERT INTO note (content) VALUES (?)", (message.data,))  # and commits
+        connection.execute(
+            "INSERT INTO inserted (content) VALUES (?)", (message.data,)
+        )  # and commits
         await echo(message)
 
     async def insert_messages(message: Msg) -> None:
-        messages = json.loads(message.data)["payload"]["args"]["messages"]
+        args = json.loads(message.data)["payload"]["args"]
+        rows = [row_of(one, args["session_id"], next(numbers)) for one in args["messages"]]
+        tasks = [{"kind": "index", "row": row["row"]} for row in rows]
+        tasks += [{"kind": "extract", "row": row["row"]} for row in rows if row["role"] == "user"]
         connection.execute("BEGIN IMMEDIATE")
-        for one in messages:
-            values = (one["id"], one["role"], one["content"])
-            row = connection.execute(
-                "INSERT INTO message (id, role, content) VALUES (?, ?, ?)", values
-            ).lastrowid
-            connection.execute(
-                "INSERT INTO message_text (rowid, content) VALUES (?, ?)", (row, one["content"])
-            )
+        connection.executemany(RECORD, rows)
+        connection.executemany(FEATURE, rows)
+        connection.executemany(TASK, tasks)
         connection.execute("COMMIT")
         await echo(message)
 
@@ -63,6 +80,20 @@ async def respond(url: str, database: str) -> None:
     await stop.wait()
     await client.close()
     connection.close()
+
+
+def row_of(message: dict[str, str], session: str, number: int) -> dict[str, object]:
+    """What the tables have of a message."""
+    return {
+        "row": number,
+        "id": uuid4().hex,
+        "role": message["role"],
+        "source_ref": message["id"],
+        "content": message["content"],
+        "session": session,
+        "source_class": "stated" if message["role"] == "user" else "answered",
+        "length": len(message["content"]),
+    }
 
 
 if __name__ == "__main__":

@@ -1,15 +1,27 @@
-"""`ingest` until acknowledged, and until read and indexed, against the same writes by hand."""
+"""`ingest` until acknowledged, and until read and indexed, against the same writes by hand.
+
+By hand are the same rows in the same tables, with their full text, features and tasks, but nothing
+is read of a text and no id is made (`echo.py`). What is only indexed are messages of such
+conversations without a task to be read: they are embedded, as ingested ones, with what was said
+before. Of what is read come facts, which are embedded, too.
+"""
 
 import asyncio
 import itertools
 import tempfile
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from functools import partial
 from pathlib import Path
 
 from chat import messages
-from client import Asker, alternating, request_of, seconds, stack_and_echo
-from fill import episodes, write_records
+from client import USER, Asker, alternating, request_of, seconds, stack_and_echo
+from fill import EVENT_TIME, write_records
+from local.ledger.records import NewRecord
+from local.memory.intake.conversations import Conversation, records_of
+from local.protocol.envelope import decode
+from local.protocol.messages import messages_of
+from local.protocol.payloads import ToolRequest
+from local.tools.sessions import Ingest
 from processes import data_dir
 from report import Figure, a_second, ratio, run
 
@@ -64,11 +76,19 @@ def stating(number: int, text: str) -> str:
 async def acknowledged(
     asker: Asker, requests: Requests, size: int, *, in_flight: int
 ) -> list[Figure]:
-    """Messages a second, in turns with an echo that commits the same messages first."""
+    """Messages a second, in turns with an echo that commits the same messages first.
+
+    Both begin when the stack has nothing left to do.
+    """
+
+    async def idle(send: Send) -> float:
+        await asker.all_indexed()
+        return await rate(requests, send, in_flight)
+
     ours, base = await alternating(
         BLOCKS,
-        partial(rate, requests, partial(asker.tool, "ingest"), in_flight),
-        partial(rate, requests, lambda data: asker.insert_messages(data, size), in_flight),
+        partial(idle, partial(asker.tool, "ingest")),
+        partial(idle, lambda data: asker.insert_messages(data, size)),
     )
     about = f"{in_flight} in flight: ingest / the same writes by hand"
     name = f"in_flight_{in_flight}"
@@ -94,7 +114,7 @@ async def rate(requests: Requests, send: Send, in_flight: int) -> float:
 async def end_to_end(asker: Asker, requests: Requests, folder: Path) -> list[Figure]:
     """Messages a second until all is read and indexed, against a backlog that is only indexed."""
     ours, base = [], []
-    for block in range(2):
+    for _ in range(2):
         count = BACKLOG // LENGTH
         prepared = list(itertools.islice(requests, count))
 
@@ -103,13 +123,30 @@ async def end_to_end(asker: Asker, requests: Requests, folder: Path) -> list[Fig
             await asker.all_indexed()
 
         ours.append(count * LENGTH / await seconds(ingested()))
-        texts = messages(BACKLOG, seed=99 + block)
-        await write_records(data_dir(folder), episodes(texts))
+        await write_records(data_dir(folder), unread(itertools.islice(requests, count)))
         base.append(BACKLOG / await seconds(asker.index_backlog()))
     return [
         ratio("end_to_end_ratio", "read and indexed / only indexed", ours, base, at_least=0.7),
         a_second("end_to_end_per_second", "messages until read and indexed", ours),
-        a_second("indexed_per_second", "texts only indexed", base),
+        a_second("indexed_per_second", "messages only indexed", base),
+    ]
+
+
+def unread(requests: Iterable[bytes]) -> list[NewRecord]:
+    """The records of these conversations, which nobody will read for facts."""
+    asked = [decode(request, ToolRequest[Ingest]).payload.args for request in requests]
+    return [
+        record
+        for args in asked
+        for record in records_of(
+            Conversation(
+                messages=[one for each in args.messages for one in messages_of(each, "messages")],
+                owner=USER,
+                agent="benchmark",
+                session_id=args.session_id,
+                now=EVENT_TIME,
+            )
+        )
     ]
 
 

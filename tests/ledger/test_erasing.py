@@ -179,6 +179,29 @@ async def test_what_was_erased_is_not_stored_again(ledger: Ledger) -> None:
     assert (again.erased, moved.erased, eves.was_new) == (True, True, True)
 
 
+async def test_what_follows_something_erased_is_stored_in_its_order(ledger: Ledger) -> None:
+    said = message(LONG)
+    await ledger.conversations.store([said])
+    await erase(ledger, SESSION)
+    before, behind = message("Before."), message("Behind.")
+    result = record("12 degrees", kind="tool_output", label="weather", role="tool")
+
+    written = await ledger.conversations.store([before, said, result, behind])
+
+    assert [(one.was_new, one.erased) for one in written] == [
+        (True, False),
+        (False, True),
+        (True, False),
+        (True, False),
+    ]
+    found = [(await ledger.records.chain(one.id))[0] for one in (before, result, behind)]
+    assert [one.content for one in sorted(found, key=lambda one: one.row)] == [
+        "Before.",
+        "12 degrees",
+        "Behind.",
+    ]
+
+
 async def test_short_messages_and_live_ones_are_told_by_their_ids(ledger: Ledger) -> None:
     await ledger.conversations.store([message("yes"), message(LONG)])
     await erase(ledger, SESSION)

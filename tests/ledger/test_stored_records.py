@@ -139,3 +139,23 @@ async def test_a_sound_ledger_says_so(ledger: Ledger) -> None:
     await ledger.records.store([record("Osmium."), fact("Iridium.")])
 
     assert await ledger.unsound() == []
+
+
+async def test_an_id_that_comes_twice_together_is_stored_once(ledger: Ledger) -> None:
+    first, second = record("The first."), record("The second.")
+    again = msgspec.structs.replace(first, content="Another one.")
+
+    written = await ledger.records.store([first, again, second])
+
+    assert [one.was_new for one in written] == [True, False, True]
+    assert [stored.content for stored in await ledger.records.chain(first.id)] == ["The first."]
+
+
+async def test_each_of_many_gets_what_is_to_be_done_with_it(ledger: Ledger) -> None:
+    stated = message("I like tea.", tasks=("extract",))
+    blank = record("", kind="transcript")
+
+    await ledger.records.store([stated, message("So do I."), blank, stated])
+
+    counts = {one.kind: one.waiting for one in await ledger.backlog.counts()}
+    assert counts == {"extract": 1, "index": 2}

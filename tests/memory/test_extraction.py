@@ -23,6 +23,7 @@ from local.memory.intake.intake import Question
 from local.memory.recall.recaller import RecallRequest
 from local.memory.service import MemoryService
 from local.memory.tenant import Memory, Models
+from local.memory.upkeep import extraction
 from local.protocol.envelope import utc_now
 from local.protocol.memories import Kind
 from local.protocol.payloads import MemoryChange
@@ -455,3 +456,14 @@ async def test_a_fact_of_two_sessions_outlives_one_of_them(
     assert second in sources_of(fact)
     await richard.erasure.erase(richard.erasure.selection(session_id="s2"))
     assert await facts(richard, "Bath") == []
+
+
+async def test_a_full_batch_does_not_wait_for_more(
+    memory: Memory, extractor: Scripted, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(extraction, "GATHERING", 3_600)
+    texts = [f"Statement {number}." for number in range(extraction.TOGETHER)]
+
+    await memory.of(RICHARD).intake.store_conversation([said(text) for text in texts])
+
+    await eventually(lambda: sorted(extractor.messages()) == sorted(texts))

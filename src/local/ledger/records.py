@@ -22,7 +22,6 @@ from local.protocol.memories import (
 from local.protocol.payloads import Json
 from local.text.features import Features, features
 from local.text.names import is_users
-from local.text.words import RUN
 
 TaskKind = Literal["index", "unindex", "embed", "extract", "judge"]
 """`index`: put a record's vector into the index; `unindex`: take it out. `embed`: put its vector of
@@ -154,12 +153,6 @@ def features_of(record: NewRecord) -> Features:
     """What ranking reads of it; its keywords are found as its label is."""
     label = " ".join(filter(None, (record.label, *record.keywords))) or None
     return features(record.content, topic=record.topic, label=label, at=record.event_time)
-
-
-def is_unspaced(record: NewRecord) -> bool:
-    """Whether some of it has no spaces between its words."""
-    named = filter(None, (record.content, record.topic, record.label, *record.keywords))
-    return any(not text.isascii() and RUN.search(text) for text in named)
 
 
 def with_metadata(record: NewRecord, more: Json) -> NewRecord:

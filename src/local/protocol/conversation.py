@@ -138,6 +138,8 @@ def read_calls(value: Any, at: str, unread: list[str]) -> list[ToolCallRecord]:
         at: The path to it, for `unread`.
         unread: Gets a line for everything that could not be read.
     """
+    if value in (None, "", [], {}):
+        return []
     calls: list[ToolCallRecord] = []
     for where, reported in _reported(value, at, unread):
         call = _call(reported, where, unread)
@@ -149,8 +151,6 @@ def read_calls(value: Any, at: str, unread: list[str]) -> list[ToolCallRecord]:
 def _reported(value: Any, at: str, unread: list[str]) -> Iterator[tuple[str, Any]]:
     """Each reported call with the path to it."""
     match value:
-        case None | "":
-            return
         case str():
             listed = value_of(value)
             if isinstance(listed, dict | list):

@@ -156,6 +156,8 @@ def bounded(value: Any) -> Any:
 
     If that is still too large, all but short strings become placeholders, or else the whole.
     """
+    if not value:
+        return value
     for longest in (LONGEST_STRING, SHORT_STRING):
         value = _shortened(value, longest)
         if len(encoded := msgspec.json.encode(value)) <= LARGEST:

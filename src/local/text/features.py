@@ -135,15 +135,15 @@ class Features(NamedTuple):
 def features(content: str, *, topic: str | None, label: str | None, at: datetime) -> Features:
     """Read a record. Topic and label count as its first words, its day as a part of the head."""
     named = words(" ".join(name for name in (topic, label) if name), characters_and_pairs)
-    day = f"{at.day} {MONTHS[at.month - 1]} {at.year}"
+    day = [str(at.day), MONTHS[at.month - 1].lower(), str(at.year)]
     head = words(content[:HEAD], characters_and_pairs)
     beginning = sentences(content[:STATEMENT_CHARACTERS])
     statements = words("\n".join(one for one in beginning if not is_question(one)))
     return Features(
-        stems=_counted([*named, *head, *words(day)], words(content[HEAD:], characters_and_pairs)),
+        stems=_counted([*named, *head, *day], words(content[HEAD:], characters_and_pairs)),
         length=len(content),
         density=density(head),
-        firsthand=min(sum(word in FIRST_PERSON for word in statements), MAX_FIRSTHAND),
+        firsthand=min(sum(map(FIRST_PERSON.__contains__, statements)), MAX_FIRSTHAND),
         timed=_names_a_time(statements),
         wish=any(map(_WISH.match, beginning)),
     )
@@ -176,11 +176,13 @@ def _counted(head: Sequence[str], rest: Sequence[str]) -> str:
     return f" {' '.join(ahead)}{HEAD_ENDS}{' '.join(behind)} "
 
 
-def _stems(words_: Sequence[str]) -> Counter[str]:
+def _stems(words_: Sequence[str]) -> dict[str, int]:
     """How often each stem occurs, in the order of their first words; each word is stemmed once."""
-    counts, found = Counter[str](), Counter[str]()
+    if not words_:
+        return {}
+    counts, found = Counter[str](), dict[str, int]()
     for begin in range(0, len(words_), PIECE):
         counts.update(words_[begin : begin + PIECE])
     for stem, count in zip(stems(counts), counts.values(), strict=True):
-        found[stem] += count
+        found[stem] = found.get(stem, 0) + count
     return found

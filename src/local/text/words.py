@@ -118,6 +118,8 @@ def words(text: str, of_run: Callable[[str], list[str]] = pairs) -> list[str]:
 
     `of_run` makes words of a run of characters that has no spaces between its own.
     """
+    if len(text) <= PIECE:
+        return _words(text, of_run) if text else []
     return [word for piece in pieces(text) for word in _words(piece, of_run)]
 
 
@@ -142,8 +144,10 @@ def pieces(text: str) -> Iterator[str]:
 
 def _words(text: str, of_run: Callable[[str], list[str]]) -> list[str]:
     has_runs = not text.isascii() and RUN.search(text) is not None
-    text = without_marks(text) if has_runs else text
-    found: list[str] = _WORD.findall(_CLITIC.sub("", composed(text)))
+    text = composed(without_marks(text) if has_runs else text)
+    if "'" in text or "\u2019" in text:
+        text = _CLITIC.sub("", text)
+    found: list[str] = _WORD.findall(text)
     # Lower case comes last: "\u0130" becomes two characters, of which the second is not in a word.
     lower = " ".join(found).lower().split(" ") if found else found
     return [part for word in lower for part in _parts(word, of_run)] if has_runs else lower
@@ -165,10 +169,13 @@ def stems(words_: Iterable[str]) -> list[str]:
 
     A stemmer must not be shared by threads. Making one costs next to nothing.
     """
-    stemmer, plain = Stemmer("porter", 0), [_plain(word) for word in words_]
+    stemmer, every = Stemmer("porter", 0), list(words_)
     found: list[str] = []
-    for begin in range(0, len(plain), PIECE):
-        found += stemmer.stemWords(plain[begin : begin + PIECE])
+    for begin in range(0, len(every), PIECE):
+        piece = every[begin : begin + PIECE]
+        if not all(map(str.isascii, piece)):
+            piece = [_plain(word) for word in piece]
+        found += stemmer.stemWords(piece)
     return found
 
 
@@ -178,5 +185,5 @@ def _plain(word: str) -> str:
 
 def density(words_: Sequence[str]) -> float:
     """The share of words that show what a text is about, lower for a text of few words."""
-    informative = sum(len(word) > 1 and word not in _STOP_WORDS for word in words_)
-    return informative / (len(words_) + FEW_WORDS)
+    informative = [word for word in words_ if word not in _STOP_WORDS and len(word) > 1]
+    return len(informative) / (len(words_) + FEW_WORDS)

@@ -16,7 +16,8 @@ from local.ledger.entries import SPAN, SPOKEN, Candidate, Floats, Link
 from local.ledger.records import RELATION_TYPES, SHARES_ENTITY, Record, stamp
 from local.ledger.search import Echo, Related, Search
 from local.ledger.sqlite.database import Row, SqlConnection
-from local.ledger.sqlite.rows import TenantRows, as_json, record_of
+from local.ledger.sqlite.record_columns import as_json, record_of
+from local.ledger.sqlite.rows import TenantRows
 from local.ledger.sqlite.working_sets import place_word, session_word
 from local.protocol.memories import ItemRelation
 from local.protocol.vectors import VectorHits

@@ -9,8 +9,9 @@ import msgspec
 from local.ledger.records import NewRecord, Written, principal_of
 from local.ledger.sessions import is_same_call, is_same_result, with_args_in_id
 from local.ledger.sqlite.database import Row, SqlConnection
+from local.ledger.sqlite.record_columns import as_json
 from local.ledger.sqlite.records import TOGETHER
-from local.ledger.sqlite.rows import Cause, RecordRows, TenantRows, as_json
+from local.ledger.sqlite.rows import Cause, RecordRows, TenantRows
 from local.ledger.sqlite.turns import ReceivedRows
 from local.protocol.envelope import content_id, utc_now
 from local.protocol.payloads import Json
@@ -71,10 +72,7 @@ class Conversations:
     ) -> list[Written]:
         here = records[numbers.start : numbers.stop]
         part = _Part(self._rows, self._records, connection, here)
-        return [
-            part.store(number, record, is_known=numbers[number] in known)
-            for number, record in enumerate(here)
-        ]
+        return part.store_all([number in known for number in numbers])
 
 
 class _Standing(msgspec.Struct, frozen=True, kw_only=True):
@@ -100,7 +98,10 @@ class _Standing(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Part:
-    """Some records of a session, written one by one inside one transaction."""
+    """Some records of a session, written inside one transaction, in their order.
+
+    New messages wait until something else is written or asked for, and are added together.
+    """
 
     def __init__(
         self,
@@ -113,32 +114,53 @@ class _Part:
         self._written = written
         self._received = ReceivedRows(rows, written)
         self._connection = connection
+        self._here = records
+        self._new: list[NewRecord] = []
+        self._done: list[Written] = []
         self._standing = _standing(rows, connection, records)
         known = [n for n, record in enumerate(records) if _find(self._standing, self._own(record))]
         self._last_known = known[-1] if known else -1
         self._first = _find(self._standing, self._own(records[known[0]])) if known else None
         self._before: str | None = None
 
-    def store(self, number: int, record: NewRecord, *, is_known: bool) -> Written:
-        record = self._own(record)
+    def store_all(self, known: Sequence[bool]) -> list[Written]:
+        for number, (record, is_known) in enumerate(zip(self._here, known, strict=True)):
+            self._store(number, self._own(record), is_known=is_known)
+        self._add_new()
+        return self._done
+
+    def _store(self, number: int, record: NewRecord, *, is_known: bool) -> None:
         stands = _find(self._standing, record)
-        if self._written.was_erased(self._connection, record):
-            return Written(id=record.id, was_new=False, erased=True)
+        followed = number < self._last_known
+        erased = self._written.was_erased(self._connection, record)
+        if stands is None and not (erased or followed or record.kind == "tool_output"):
+            self._new.append(record)
+            self._stands_now(record.id, record)
+            return
+        self._add_new()
+        if erased:
+            self._done.append(Written(id=record.id, was_new=False, erased=True))
+            return
         if stands is None:
-            written = self._add(record, followed=number < self._last_known)
+            written = self._add(record, followed=followed)
         elif is_known or stands.says(record):
             written = Written(id=stands.id, was_new=False)
         else:
             written = self._replace(stands, record)
-        self._before = written.id
+        self._done.append(written)
+        self._stands_now(written.id, record)
+
+    def _add_new(self) -> None:
+        if self._new:
+            self._done += self._written.store_each(self._connection, self._new)
+            self._new = []
+
+    def _stands_now(self, id_: str, record: NewRecord) -> None:
+        self._before = id_
         newest = _Standing(
-            id=written.id,
-            kind=record.kind,
-            content=record.content,
-            metadata=record.metadata,
+            id=id_, kind=record.kind, content=record.content, metadata=record.metadata
         )
-        self._standing |= {id_: newest for id_ in (record.id, record.alias) if id_ is not None}
-        return written
+        self._standing |= {one: newest for one in (record.id, record.alias) if one is not None}
 
     def _own(self, record: NewRecord) -> NewRecord:
         """A result under another id where that is another call's."""

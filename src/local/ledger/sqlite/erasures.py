@@ -13,7 +13,8 @@ from functools import partial
 from local.ledger.records import OF_ACTIVE, NewRecord, stamp
 from local.ledger.sqlite.database import Database, Row, SqlConnection
 from local.ledger.sqlite.extraction import Sources
-from local.ledger.sqlite.rows import Cause, RecordRows, TenantRows, as_json
+from local.ledger.sqlite.record_columns import as_json
+from local.ledger.sqlite.rows import Cause, RecordRows, TenantRows
 from local.ledger.sqlite.tombstones import Selections, Tombstones
 from local.ledger.transfer import (
     SAMPLES,

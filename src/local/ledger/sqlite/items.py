@@ -18,7 +18,8 @@ from local.ledger.sessions import (
     Within,
 )
 from local.ledger.sqlite.database import Row, SqlConnection
-from local.ledger.sqlite.rows import Cause, RecordRows, TenantRows, as_json
+from local.ledger.sqlite.record_columns import as_json
+from local.ledger.sqlite.rows import Cause, RecordRows, TenantRows
 from local.protocol.items import NOTHING, ItemKey, StoredItem, fitting, path_of, path_text
 
 DELETED = "the item was deleted"

@@ -10,7 +10,8 @@ from functools import partial
 
 from local.ledger.records import DERIVED_FROM, Counts, NewRecord, Record, Rewritten, Shown, Written
 from local.ledger.sqlite.database import Row, SqlConnection
-from local.ledger.sqlite.rows import Cause, RecordRows, TenantRows, record_of
+from local.ledger.sqlite.record_columns import record_of
+from local.ledger.sqlite.rows import Cause, RecordRows, TenantRows
 from local.ledger.sqlite.working_sets import Budget
 from local.protocol.envelope import utc_now
 from local.protocol.memories import Owning
@@ -37,11 +38,8 @@ class Records:
         written: list[Written] = []
         for start in range(0, len(records), TOGETHER):
             part = records[start : start + TOGETHER]
-            written += await self._rows.write(partial(self._store, part))
+            written += await self._rows.write(partial(self._records.store_each, records=part))
         return written
-
-    def _store(self, records: Sequence[NewRecord], connection: SqlConnection) -> list[Written]:
-        return [self._records.store(connection, record) for record in records]
 
     async def at(self, rows: Sequence[int]) -> list[Record]:
         """Those of these rows."""

@@ -24,7 +24,8 @@ from local.ledger.records import (
     Written,
 )
 from local.ledger.sqlite.database import SqlConnection
-from local.ledger.sqlite.rows import Cause, RecordRows, TenantRows, as_json, record_of
+from local.ledger.sqlite.record_columns import as_json, record_of
+from local.ledger.sqlite.rows import Cause, RecordRows, TenantRows
 from local.ledger.upkeep import MOST_RELATIONS, Permit, RelatedRecord, Relation
 from local.protocol.envelope import content_id
 from local.protocol.memories import Owning

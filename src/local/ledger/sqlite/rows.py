@@ -3,7 +3,8 @@
 Everything that is stored passes through `RecordRows`, inside one transaction.
 """
 
-from collections.abc import Iterable
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Protocol, TypeVar
 
@@ -18,18 +19,16 @@ from local.ledger.records import (
     Record,
     TaskKind,
     Written,
-    class_of,
     features_of,
-    is_unspaced,
     principal_of,
     stamp,
 )
 from local.ledger.sqlite.database import Cursor, Database, Row, SqlConnection, Work
+from local.ledger.sqlite.record_columns import as_json, columns_of, record_of
 from local.ledger.sqlite.sql import statements
 from local.protocol.envelope import utc_now
 from local.protocol.memories import RetiredWhy
 from local.protocol.payloads import Json
-from local.text.features import pairs_of
 from local.text.names import folded
 
 SQL = statements()
@@ -102,28 +101,12 @@ class TenantRows:
         return {**values, "tenant": self.tenant}
 
 
-NO_COLUMNS = {"features", "tasks"}
-
-
 def tasks_of(record: NewRecord) -> tuple[TaskKind, ...]:
     """What is to be done with a new record; a transcript is not searched, a task by words only."""
     if isinstance(record, Record) and record.superseded_by is not None:
         return ()
     unindexed = record.kind == "transcript" or record.memory_type == "task"
     return record.tasks if unindexed else ("index", *record.tasks)
-
-
-def record_of(row: Row) -> Record:
-    """The record that a row of every column is."""
-    columns = {name: row[name] for name in Record.__struct_fields__ if name not in NO_COLUMNS}
-    columns["event_time"] = datetime.fromisoformat(row["event_time"])
-    columns["metadata"] = msgspec.json.decode(row["metadata"])
-    columns["pending"] = None if row["pending"] is None else bool(row["pending"])
-    columns["keywords"] = msgspec.json.decode(row["keywords"], type=tuple[str, ...])
-    columns["queries"] = msgspec.json.decode(row["queries"], type=tuple[str, ...])
-    if row["retired_at"] is not None:
-        columns["retired_at"] = datetime.fromisoformat(row["retired_at"])
-    return Record(**columns)
 
 
 class Cause(msgspec.Struct, frozen=True, kw_only=True):
@@ -169,33 +152,53 @@ class RecordRows:
         self.was_erased = was_erased
 
     def store(self, connection: SqlConnection, record: NewRecord) -> Written:
-        """Add a record unless its id is there already, or it was erased.
+        """Add a record unless its id is there already, or it was erased."""
+        return self.store_each(connection, [record])[0]
+
+    def store_each(self, connection: SqlConnection, records: Sequence[NewRecord]) -> list[Written]:
+        """Add records, a statement a table, but those whose ids are there already, or were erased.
 
         A Record is added with the state that it is in.
         """
-        if self.was_erased(connection, record):
-            return Written(id=record.id, was_new=False, erased=True)
-        values = {name: getattr(record, name, None) for name in Record.__struct_fields__}
-        values["metadata"] = as_json(record.metadata)
-        values["event_time"] = stamp(record.event_time)
-        values["folded_topic"] = folded(record.topic) if record.topic else None
-        values["source_class"] = class_of(record)
-        if isinstance(record, Record):
-            values["retired_at"] = stamp(record.retired_at) if record.retired_at else None
-        else:
-            values["stated_by"] = principal_of(record)
-        read = record.features or (features_of(record) if is_unspaced(record) else None)
-        values["pairs"] = pairs_of(read.stems) if read else None
-        values["keywords"], values["queries"] = as_json(record.keywords), as_json(record.queries)
-        added = self._rows.execute(connection, "insert_record", **values)
-        if added.rowcount == 1:
+        erased = [self.was_erased(connection, record) for record in records]
+        wanted: dict[str, NewRecord] = {}
+        for record, gone in zip(records, erased, strict=True):
+            if not gone:
+                wanted.setdefault(record.id, record)
+        rows = self._insert(connection, wanted) if wanted else {}
+        return [
+            Written(
+                id=record.id,
+                was_new=not gone and rows.pop(record.id, None) is not None,
+                erased=gone,
+            )
+            for record, gone in zip(records, erased, strict=True)
+        ]
+
+    def _insert(
+        self, connection: SqlConnection, records: Mapping[str, NewRecord]
+    ) -> dict[str, int]:
+        """The rows of those that are new, by their ids."""
+        read = {id_: one.features or features_of(one) for id_, one in records.items()}
+        last = self._rows.execute(connection, "last_row").fetchone()["last"]
+        columns = (columns_of(record, read[id_]) for id_, record in records.items())
+        self._rows.execute_each(connection, "insert_record", columns)
+        found = self._rows.execute(connection, "rows_added", last=last)
+        rows: dict[str, int] = {row["id"]: row["row"] for row in found}
+        if rows:
             self._rows.refuse_excess(connection)
-            read = read or features_of(record)
-            kept = {"record": added.lastrowid, "content": record.content, **read._asdict()}
-            self._rows.execute(connection, "keep_features", **kept)
-            for kind in tasks_of(record):
-                self._rows.execute(connection, "add_task", kind=kind, row=added.lastrowid)
-        return Written(id=record.id, was_new=added.rowcount == 1)
+        features = (
+            {"record": row, "content": records[id_].content, **read[id_]._asdict()}
+            for id_, row in rows.items()
+        )
+        self._rows.execute_each(connection, "keep_features", features)
+        tasks: defaultdict[TaskKind, list[int]] = defaultdict(list)
+        for id_, row in rows.items():
+            for kind in tasks_of(records[id_]):
+                tasks[kind].append(row)
+        for kind, its in tasks.items():
+            self._rows.execute(connection, "add_tasks", kind=kind, rows=as_json(its))
+        return rows
 
     def store_fact(
         self, connection: SqlConnection, record: NewRecord, *, again: bool = False
@@ -290,8 +293,3 @@ class RecordRows:
     def relate(self, connection: SqlConnection, source: str, type_: str, target: str) -> None:
         """Note how one record bears on another, once."""
         self._rows.execute(connection, "relate", source=source, type=type_, target=target)
-
-
-def as_json(value: Any) -> str:
-    """As statements take it that read many values, or keep one."""
-    return msgspec.json.encode(value).decode()

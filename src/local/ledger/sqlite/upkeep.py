@@ -17,8 +17,9 @@ from local.ledger.sqlite.backlog import PAGE
 from local.ledger.sqlite.candidates import vector_of
 from local.ledger.sqlite.database import Row, SqlConnection
 from local.ledger.sqlite.extraction import Sources
+from local.ledger.sqlite.record_columns import as_json
 from local.ledger.sqlite.records import RecentTopics
-from local.ledger.sqlite.rows import Cause, RecordRows, TenantRows, as_json
+from local.ledger.sqlite.rows import Cause, RecordRows, TenantRows
 from local.ledger.sqlite.working_sets import place_word
 from local.ledger.upkeep import (
     LONGEST,
@@ -73,14 +74,15 @@ class IndexedRecords:
         without = [record for record in records if record.vector is None]
 
         def store(connection: SqlConnection) -> None:
-            for record, data in zip(without, vectors, strict=True):
-                vector = {"row": record.row, "id": record.id, "embedder": embedder, "data": data}
-                self._rows.execute(connection, "keep_vector", **vector)
-                if kind == "index":
-                    kept = as_json([name for name in (embedder, self.next) if name])
-                    self._rows.execute(
-                        connection, "drop_other_vectors", row=record.row, embedders=kept
-                    )
+            made = [
+                {"row": record.row, "id": record.id, "embedder": embedder, "data": data}
+                for record, data in zip(without, vectors, strict=True)
+            ]
+            self._rows.execute_each(connection, "keep_vector", made)
+            if kind == "index":
+                serving = as_json([name for name in (embedder, self.next) if name])
+                outdated = ({"row": record.row, "embedders": serving} for record in without)
+                self._rows.execute_each(connection, "drop_other_vectors", outdated)
             for record in records:
                 finished = self._rows.execute(connection, "finish_task", kind=kind, row=record.row)
                 if not finished.rowcount:

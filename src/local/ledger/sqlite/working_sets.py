@@ -24,7 +24,8 @@ from local.ledger.columns import Columns
 from local.ledger.entries import Candidate, Positions
 from local.ledger.search import Place, Search
 from local.ledger.sqlite.database import Database, SqlConnection, data_version
-from local.ledger.sqlite.rows import TenantRows, as_json
+from local.ledger.sqlite.record_columns import as_json
+from local.ledger.sqlite.rows import TenantRows
 
 HELD_RECORDS = 120_000
 """Records of memories that are searched whole, at about 2 KB each."""

@@ -8,8 +8,10 @@ contradiction. Nothing is retired by what is older, weaker, or another user's: w
 or a tool says of earlier facts has no force. Where a sentence alone cannot tell, both stand.
 """
 
+import asyncio
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Literal
+from functools import lru_cache
+from typing import Literal, NamedTuple
 
 import msgspec
 import structlog
@@ -45,6 +47,11 @@ DENIALS = frozenset({"not", "no", "never", "don", "doesn", "didn", "isn", "aren"
 """Words, without clitics, that turn a statement into its opposite."""
 TOGETHER = 64
 """Messages read together: some 10 ms by rules."""
+GATHERING = 0.1
+"""Seconds in which more messages may come before few are read: every batch is a commit, behind
+which others wait that have yet to be acknowledged."""
+COMPARED = 1_000
+"""Facts whose stems are held: more than those of a batch are compared with."""
 
 log = structlog.get_logger()
 
@@ -93,10 +100,20 @@ def _says(one: NewRecord, other: NewRecord) -> bool:
     """Whether everything that the other says is said by the one as well."""
     if ACCUMULATING & {one.memory_type, other.memory_type}:
         return one.content.casefold().split() == other.content.casefold().split()
-    said, asked = words(one.content), words(other.content)
-    if DENIALS.isdisjoint(said) != DENIALS.isdisjoint(asked):
-        return False
-    return f" {' '.join(stems(asked))} " in f" {' '.join(stems(said))} "
+    said, asked = _reading(one.content), _reading(other.content)
+    return said.denies == asked.denies and asked.stems in said.stems
+
+
+class _Reading(NamedTuple):
+    denies: bool
+    stems: str
+
+
+@lru_cache(COMPARED)
+def _reading(content: str) -> _Reading:
+    """What is compared of a fact; each is with many, one after the other."""
+    found = words(content)
+    return _Reading(not DENIALS.isdisjoint(found), f" {' '.join(stems(found))} ")
 
 
 class Extraction(Job):
@@ -120,6 +137,8 @@ class Extraction(Job):
         Raises:
             ModelError: The extractor's model is out of reach; the messages wait for it.
         """
+        if len(tasks) < TOGETHER:
+            await asyncio.sleep(GATHERING)
         groups = await self._ledger.extraction.messages(tasks)
         records = [record for group in groups for record in await self._read(group)]
         facts = await self._compared(records)

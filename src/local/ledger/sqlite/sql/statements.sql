@@ -14,6 +14,9 @@ VALUES (:tenant, :id, :kind, :scope, :owner, :topic, :folded_topic, :label, :rol
                || hex(:owner) || 'x' || hex(:kind) || 'x'))
 ON CONFLICT (tenant, id) DO NOTHING;
 
+-- name: rows_added
+SELECT id, row FROM record WHERE +tenant = :tenant AND row > :last;
+
 -- name: used
 SELECT records, bytes FROM usage WHERE tenant = :tenant;
 

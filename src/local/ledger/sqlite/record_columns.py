@@ -1,0 +1,49 @@
+"""A record as a row of its table, and a row as the record that it is."""
+
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from local.ledger.records import NewRecord, Record, class_of, principal_of, stamp
+from local.ledger.sqlite.database import Row
+from local.text.features import Features, pairs_of
+from local.text.names import folded
+
+NO_STATE = dict.fromkeys(Record.__struct_fields__)
+"""Of a new record."""
+COLUMNS = tuple(name for name in Record.__struct_fields__ if name not in {"features", "tasks"})
+
+
+def record_of(row: Row) -> Record:
+    """The record that a row of every column is."""
+    columns = {name: row[name] for name in COLUMNS}
+    columns["event_time"] = datetime.fromisoformat(row["event_time"])
+    columns["metadata"] = msgspec.json.decode(row["metadata"])
+    columns["pending"] = None if row["pending"] is None else bool(row["pending"])
+    columns["keywords"] = msgspec.json.decode(row["keywords"], type=tuple[str, ...])
+    columns["queries"] = msgspec.json.decode(row["queries"], type=tuple[str, ...])
+    if row["retired_at"] is not None:
+        columns["retired_at"] = datetime.fromisoformat(row["retired_at"])
+    return Record(**columns)
+
+
+def columns_of(record: NewRecord, read: Features) -> dict[str, Any]:
+    """What a record has in the table, of a new one, too."""
+    values = {**NO_STATE, **msgspec.structs.asdict(record)}
+    values["metadata"] = as_json(record.metadata)
+    values["event_time"] = stamp(record.event_time)
+    values["folded_topic"] = folded(record.topic) if record.topic else None
+    values["source_class"] = class_of(record)
+    if isinstance(record, Record):
+        values["retired_at"] = stamp(record.retired_at) if record.retired_at else None
+    else:
+        values["stated_by"] = principal_of(record)
+    values["pairs"] = pairs_of(read.stems)
+    values["keywords"], values["queries"] = as_json(record.keywords), as_json(record.queries)
+    return values
+
+
+def as_json(value: Any) -> str:
+    """As statements take it that read many values, or keep one."""
+    return msgspec.json.encode(value).decode()
