@@ -12,6 +12,8 @@ from typing import Any, Self, TypeVar
 import msgspec
 
 from local.bus.connection import Connection
+from local.bus.identity import bearer
+from local.bus.streams import publish_durably
 from local.client.access import ask, connected
 from local.client.embedded import ensure_stack, is_elsewhere
 from local.client.tools import ask_tool
@@ -26,9 +28,9 @@ from local.errors import (
 from local.home import running_url
 from local.protocol import subjects
 from local.protocol.answers import RecalledTopic, Receipt, SavedTopic
-from local.protocol.envelope import Sender
+from local.protocol.envelope import Sender, encode, seal
 from local.protocol.memories import Version, Versions
-from local.protocol.payloads import Json, ToolResult
+from local.protocol.payloads import Feedback, Json, ToolResult
 from local.settings import Settings
 from local.tenants.credentials import OwnTokens
 
@@ -178,6 +180,24 @@ class Calls:
                 f"The tool {quoted(tool)} answered with something else: {error}.",
                 remedy="Use a client of the same version as the stack.",
             ) from error
+
+    async def rate(self, rating: Feedback) -> None:
+        """Publish a rating, and return once JetStream has it."""
+        caller = await self.proven()
+        message = seal(
+            rating,
+            type="feedback",
+            source=caller.agent or "client",
+            user=caller.user,
+            session_id=rating.session_id or caller.session_id,
+            query_id=rating.query_id,
+        )
+        await publish_durably(
+            await self.bus(),
+            subjects.RESPONSE_FEEDBACK,
+            encode(message),
+            headers=bearer(caller.token),
+        )
 
     async def forget(self, **chosen: Any) -> Receipt:
         """Erase what the arguments of the tool choose."""

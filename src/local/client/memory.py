@@ -12,8 +12,6 @@ from typing import Any
 import msgspec
 import structlog
 
-from local.bus.identity import bearer
-from local.bus.streams import publish_durably
 from local.client.calls import Calls, Following, Topics
 from local.client.embedded import stack_running
 from local.client.items import Items
@@ -21,7 +19,6 @@ from local.config_files import load_settings
 from local.errors import InvalidArgumentsError
 from local.home import home_of
 from local.logs import logging_to
-from local.protocol import subjects
 from local.protocol.answers import (
     FoundMemories,
     Receipt,
@@ -32,7 +29,7 @@ from local.protocol.answers import (
     TopMemory,
 )
 from local.protocol.conversation import IngestReport
-from local.protocol.envelope import Sender, encode, seal
+from local.protocol.envelope import Sender
 from local.protocol.memories import (
     Durability,
     MemoryType,
@@ -280,22 +277,8 @@ class Memory:
         """
         if not -1 <= score <= 1:
             raise InvalidArgumentsError(f"score: expected a number from -1 to 1, got {score}.")
-        caller = await self._calls.proven()
         rating = Feedback(query_id=query_id, score=score, comment=comment, session_id=session)
-        message = seal(
-            rating,
-            type="feedback",
-            source=caller.agent or "client",
-            user=caller.user,
-            session_id=session or caller.session_id,
-            query_id=query_id,
-        )
-        await publish_durably(
-            await self._calls.bus(),
-            subjects.RESPONSE_FEEDBACK,
-            encode(message),
-            headers=bearer(caller.token),
-        )
+        await self._calls.rate(rating)
 
     def items(self, collection: str) -> Items:
         """What an application stores exactly, under namespaces and keys."""
