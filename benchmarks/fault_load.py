@@ -89,7 +89,7 @@ class Load:
         kept = self._target.kept
         whole, turns = await kept.turns(USER), await kept.copies_of_turns(USER)
         return {
-            "note": await kept.copies(USER, "episode"),
+            "note": await kept.copies(USER, "note"),
             "message": await kept.copies(USER, "chat_message"),
             "turn": {query_id: times for query_id, times in turns.items() if query_id in whole},
         }

@@ -67,7 +67,7 @@ async def saves(target: Target) -> Claim:
     acknowledged = await chosen(texts, save)
 
     async def missing() -> int:
-        return len(acknowledged - await target.kept.contents("saving", "episode"))
+        return len(acknowledged - await target.kept.contents("saving", "note"))
 
     return Claim(len(texts), len(acknowledged), missing)
 

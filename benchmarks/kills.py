@@ -82,7 +82,7 @@ class Load:
 
     async def _missing(self) -> int:
         kept = self._target.kept
-        notes = await kept.contents(self._user, "episode")
+        notes = await kept.contents(self._user, "note")
         return len(self._notes - notes) + len(self._turns - await kept.turns(self._user))
 
 

@@ -56,7 +56,7 @@ def _requests(size: int) -> list[Sent]:
     return [
         Sent("a query", subjects.QUERY_RECEIVED, {"query": f"Could you remember {text}"},
              "chat_message"),
-        Sent("save_memory", asked("save_memory"), {"args": {"content": text[:65_536]}}, "episode"),
+        Sent("save_memory", asked("save_memory"), {"args": {"content": text[:65_536]}}, "note"),
         Sent("search_memory", asked("search_memory"), {"args": {"query": text[:4_096]}}, ""),
         Sent("recall", asked("recall"), {"args": {"query": text[:4_096]}}, ""),
         Sent("recall, refused", asked("recall"), {"args": {"query": text}}, ""),

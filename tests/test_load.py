@@ -147,7 +147,7 @@ async def test_64_callers_make_two_thousand_calls_without_an_error_or_a_lost_wri
     async with Database.open(settings.memory.data_dir / "ledger.sqlite3", migrations()) as left:
         topics = await _active(left, "owner, topic, content", "kind = 'fact' AND topic IS NOT NULL")
         facts = await _active(left, "owner, content", "kind = 'fact' AND topic IS NULL")
-        notes = await _active(left, "owner, content", "kind = 'episode'")
+        notes = await _active(left, "owner, content", "kind = 'note'")
         messages = await _active(left, "owner, content", "kind = 'chat_message'")
     assert topics == {(*key, value) for key, value in load.topics.items()}
     assert (facts, notes, messages) == (load.facts, load.notes, load.messages)

@@ -24,7 +24,7 @@ async def kept(tmp_path: Path) -> AsyncIterator[Kept]:
         ("chat_message", "eve1", "assistant", "q1", "Long answer.", None),
         ("episode", "eve2", None, "q2", "Q: ?\nA: Long answer.", None),
         ("chat_message", "eve2", "user", "q2", "?", None),
-        ("episode", "ada", None, None, "A note.", None),
+        ("note", "ada", None, None, "A note.", None),
         ("document_chunk", "", None, None, "One.", "Guide"),
         ("document_chunk", "", None, None, "Two.", "Guide > Start"),
     ]
@@ -44,7 +44,7 @@ async def test_a_turn_without_its_answer_or_with_a_shorter_one_is_missing(kept: 
 
 
 async def test_records_are_counted_by_whose_they_are(kept: Kept) -> None:
-    assert await kept.contents("ada", "episode") == {"A note."}
+    assert await kept.contents("ada", "note") == {"A note."}
     assert await kept.contents("ada", "chat_message") == set()
     assert await kept.records("eve1", "chat_message") == 2
     assert (await kept.chunks("Guide"), await kept.chunks("Manual")) == (2, 0)

@@ -53,7 +53,7 @@ def stored(file: Path) -> list[str]:
 def test_a_file_has_a_header_and_ends_with_its_counts(exported: Path) -> None:
     header, *rest, end = parsed(exported)
 
-    assert (header["type"], header["format"]) == ("header", 2)
+    assert (header["type"], header["format"]) == ("header", 3)
     types = [line["type"] for line in rest]
     assert end == {"type": "end", "counts": {name: types.count(name) for name in end["counts"]}}
     assert set(end["counts"]) >= {"record", "audit"}
@@ -131,7 +131,7 @@ def test_a_file_that_was_cut_short_or_is_of_a_newer_local2_is_refused(
     exported: Path, elsewhere: Served, tmp_path: Path
 ) -> None:
     good = exported.read_text().splitlines()
-    header = {**json.loads(good[0]), "format": 3, "local2": "9.0"}
+    header = {**json.loads(good[0]), "format": 4, "local2": "9.0"}
     for text, says in (
         ("\n".join(good[:-1]), "cut short"),
         ("\n".join([*good[:5], good[-1]]), "says that there are"),

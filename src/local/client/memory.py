@@ -175,7 +175,7 @@ class Memory:
         min_relevance: float | None = None,
         synthesize: bool | None = None,
     ) -> RecalledItems:
-        """Find whatever was said, answered, documented or stated; `items` are best first.
+        """Find whatever was said, answered, documented, stated or noted; `items` are best first.
 
         Args:
             query: What to look for, in any words.
@@ -203,11 +203,11 @@ class Memory:
         )
 
     async def save(self, text: str, metadata: Json | None = None) -> SavedMemory:
-        """Store an episode: something that happened or was found out."""
+        """Store a note: something that happened or was found out."""
         return await self._calls.ask(SavedMemory, "save_memory", content=text, metadata=metadata)
 
     async def search(self, query: str, *, limit: int | None = None) -> FoundMemories:
-        """Find episodes: earlier questions with their answers, and what was saved."""
+        """Find earlier questions with their answers, and notes that were saved."""
         return await self._calls.ask(FoundMemories, "search_memory", query=query, top_k=limit)
 
     async def ingest(self, messages: Sequence[Json], *, session: str | None = None) -> IngestReport:

@@ -30,7 +30,7 @@ NO_SESSION = "\x00"
 
 KINDS: dict[Owning, tuple[Kind, ...]] = {
     "session": ("chat_message", "tool_output", "episode", "fact"),
-    "user": ("fact", "episode"),
+    "user": ("fact", "note", "episode"),
     "agent": ("fact",),
     "tenant": ("fact", "document_chunk"),
 }

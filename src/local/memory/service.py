@@ -20,7 +20,6 @@ from local.memory.erasure import Erasure
 from local.memory.facts import Facts, Relations
 from local.memory.intake.documents import Documents
 from local.memory.intake.echoes import UNANSWERED
-from local.memory.intake.episodes import EPISODE
 from local.memory.intake.intake import Intake
 from local.memory.items import Items
 from local.memory.portability import Portability
@@ -34,7 +33,7 @@ from local.memory.upkeep.access import AccessLog
 from local.memory.upkeep.consolidation import Consolidated, Consolidation
 from local.protocol.answers import Hit
 from local.protocol.envelope import Caller, new_id
-from local.protocol.memories import Answer, Scope
+from local.protocol.memories import EPISODIC, Answer, Scope
 from local.protocol.payloads import Json
 
 HEADINGS: dict[Scope, str] = {
@@ -123,7 +122,7 @@ class MemoryService(msgspec.Struct, frozen=True, kw_only=True):
         return record.content if record else None
 
     async def write_episodic(self, content: str, metadata: Json | None = None) -> str:
-        """Store an episode; returns its id, the same one for the same content and query_id.
+        """Store a note; returns its id, the same one for the same content and query_id.
 
         Raises:
             InvalidArgumentsError: See `Intake.store_episode`.
@@ -131,13 +130,13 @@ class MemoryService(msgspec.Struct, frozen=True, kw_only=True):
         return (await self.intake.store_episode(content, metadata)).id
 
     async def search_episodic(self, query: str, top_k: int | None = None) -> SearchResult:
-        """Find the caller's episodes: those near in meaning, and those with the question's words.
+        """Find the caller's episodes and notes: those near in meaning, and those with the question's words.
 
         Args:
             query: What to look for, in any words.
             top_k: How many at most; None means the setting.
         """
-        ask = RecallRequest(query=query, top_k=top_k or self.top_k, kinds=(EPISODE,), weights=ALIKE)
+        ask = RecallRequest(query=query, top_k=top_k or self.top_k, kinds=EPISODIC, weights=ALIKE)
         return search_result(await self.recall(ask))
 
     async def recall(self, ask: RecallRequest) -> RecallResult:

@@ -13,10 +13,14 @@ import msgspec
 from local.errors import TooLargeError
 from local.text.names import entity_key
 
-Kind = Literal["chat_message", "tool_output", "transcript", "document_chunk", "fact", "episode"]
+Kind = Literal[
+    "chat_message", "tool_output", "transcript", "document_chunk", "fact", "episode", "note"
+]
 """A `transcript` is a message that is stored in its conversation but not searched: instructions."""
-SourceKind = Literal["chat_message", "tool_output", "document_chunk", "fact"]
-"""The kinds that `recall` finds."""
+SourceKind = Literal["chat_message", "tool_output", "document_chunk", "fact", "note"]
+"""The kinds that `recall` finds: not the episodes, which say what the messages of their turns do."""
+EPISODIC: tuple[Kind, ...] = ("episode", "note")
+"""The kinds that `search_memory` finds, and that are rated by their query ids."""
 Owning = Literal["session", "user", "agent", "tenant"]
 """Whose a record is: it belongs to one session of its owner, to the owner, to an agent, or to
 everybody in the tenant."""

@@ -15,8 +15,8 @@ from local.protocol.items import NOTHING, Collection, Key, Namespace
 from local.protocol.memories import Durability, Kind, Owning, RetiredWhy, SourceClass
 from local.protocol.payloads import Json
 
-FORMAT = 2
-"""Of the file; raised with every field or type that an older local2 would refuse."""
+FORMAT = 3
+"""Of the file; raised with every field, type or kind that an older local2 would refuse."""
 LINE_BYTES = 500_000
 """Of the lines in one message, and of the pieces of a longer line; the bus carries 1 MB."""
 LINES = 500

@@ -45,7 +45,7 @@ WHOSE: dict[Owning, str] = {
     "tenant": "for everybody",
 }
 DESCRIPTION = (
-    "Search what was said, what tools answered, documents and facts, in any session. Call "
+    "Search what was said, what tools answered, documents, facts and notes, in any session. Call "
     "this whenever the user refers to something that is not in the conversation any more, for "
     "example because it was trimmed for length, or was said in an earlier session: "
     "recall(query='the database query about order count', source_kinds=['tool_output'])."
@@ -69,9 +69,9 @@ class Recall(Args, frozen=True):
     scope: Annotated[
         Scope,
         msgspec.Meta(
-            description="session: this conversation; history: the user's earlier ones; user, "
-            "agent: facts about the user, of this agent; tenant: documents and facts for "
-            "everybody; any: all of them."
+            description="session: this conversation; history: the user's earlier ones; user: facts "
+            "about the user, and notes; agent: facts of this agent; tenant: documents and facts "
+            "for everybody; any: all of them."
         ),
     ] = "any"
     enable_rerank: Annotated[

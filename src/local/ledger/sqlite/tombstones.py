@@ -31,13 +31,14 @@ from local.protocol.portable import FeedbackLine, ItemLine, NoteLine, OutputLine
 from local.text.names import folded
 
 OWNED: tuple[Kind, ...] = ("chat_message", "tool_output", "transcript", "episode", "fact")
-OWN: tuple[Kind, ...] = ("fact", "episode")
+OWN: tuple[Kind, ...] = ("fact", "note", "episode")
 """What belongs to an owner himself, and to none of his sessions."""
 NAMES: dict[str, str] = {
     "chat_message": "messages",
     "transcript": "messages",
     "tool_output": "tool results",
     "episode": "episodes",
+    "note": "saved notes",
     "fact": "facts",
     "document_chunk": "document chunks",
 }

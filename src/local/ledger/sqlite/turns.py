@@ -15,6 +15,7 @@ from local.ledger.sqlite.database import Row, SqlConnection
 from local.ledger.sqlite.record_columns import as_json
 from local.ledger.sqlite.rows import Cause, RecordRows, TenantRows
 from local.protocol.envelope import content_id, utc_now
+from local.protocol.memories import EPISODIC
 
 MOST_COMPARED = 1_000
 """Of long results of one tool in a session no more are compared."""
@@ -148,7 +149,7 @@ class Turns:
     async def store(
         self, records: Sequence[NewRecord], *, derived_from: Sequence[str] = ()
     ) -> list[Written]:
-        """Add the records of a turn, or an episode alone; the first of them is its episode, if any.
+        """Add the records of a turn, or a note; the first of them is its episode, if any.
 
         What is there already stays as it is. Another answer to the question of the same query id
         takes the place of the older one; it is the newer one whose time is later, or which came
@@ -188,7 +189,7 @@ class Turns:
         told = self._told(connection, records)
         written = [self._store_record(connection, record, told) for record in records]
         answer = written[0]
-        if records[0].kind == "episode" and answer.was_new and not answer.superseded_by:
+        if records[0].kind in EPISODIC and answer.was_new and not answer.superseded_by:
             self._take_ratings(connection, records[0], answer)
             for record, one in zip(records, written, strict=True):
                 self._annotate(connection, record, one, derived_from)

@@ -14,6 +14,7 @@ from local.protocol.payloads import Json
 from local.protocol.reading import in_utc
 
 EPISODE: Kind = "episode"
+NOTE: Kind = "note"
 MAX_METADATA = 4_096
 """Bytes, as JSON, of what a caller lets an episode carry."""
 MAX_ID = 256
@@ -89,6 +90,16 @@ def new_episode(content: str, metadata: Json, caller: Caller, now: datetime) -> 
         query_id=query_id,
         event_time=moment,
         metadata=extra,
+    )
+
+
+def new_note(content: str, metadata: Json, caller: Caller, now: datetime) -> NewRecord:
+    """The record of a note; the arguments and errors are those of `new_episode`.
+
+    Older notes are episodes, and stored again they are known: the ids are the same.
+    """
+    return msgspec.structs.replace(
+        new_episode(content, metadata, caller, now), kind=NOTE, scope="user"
     )
 
 

@@ -1,4 +1,4 @@
-"""What reaches the memory from one caller: conversations, turns, episodes, questions, ratings."""
+"""What reaches the memory from one caller: conversations, turns, notes, questions, ratings."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -22,7 +22,7 @@ from local.ledger.sessions import Rating
 from local.memory.changes import Changes
 from local.memory.intake.conversations import Conversation, Turn, question_of, read, records_of_turn
 from local.memory.intake.echoes import Echoes, unanswered
-from local.memory.intake.episodes import checked_metadata, new_episode
+from local.memory.intake.episodes import checked_metadata, new_note
 from local.memory.scopes import may_write
 from local.protocol.conversation import (
     ConversationMessage,
@@ -178,7 +178,7 @@ class Intake:
         return written[0]
 
     async def store_episode(self, content: str, metadata: Json | None = None) -> Written:
-        """Store an episode.
+        """Store a note: what is remembered of the user beside facts and turns.
 
         Args:
             content: The text to be found by its meaning.
@@ -190,7 +190,7 @@ class Intake:
                 or the metadata are too large or have a name that only the memory fills in.
         """
         checked = checked_metadata(metadata or {})
-        record = new_episode(content, checked, self._caller, self._clock())
+        record = new_note(content, checked, self._caller, self._clock())
         (written,) = await self._ledger.turns.store([record])
         await self._changes.written([written], [record])
         return written

@@ -10,7 +10,7 @@ from local.ledger.search import Choice, DetailRequest
 from local.memory.intake.echoes import OF_TURNS
 from local.memory.recall.precedence import ResultList
 from local.memory.recall.ranking import RankedRecord, Shares
-from local.protocol.memories import ItemRelation
+from local.protocol.memories import EPISODIC, ItemRelation
 from local.text.names import is_topic
 from local.text.words import bare_words
 
@@ -97,10 +97,10 @@ def _saying(record: Record) -> tuple[str, ...]:
     one, as it stands.
     """
     text = (*bare_words(record.content[:COMPARED]), record.content[COMPARED:])
-    if record.kind != "episode":
+    if record.kind not in EPISODIC:
         return text
     carried = {name: value for name, value in record.metadata.items() if name not in OF_TURNS}
-    return (*text, msgspec.json.encode(carried, order="deterministic").decode())
+    return (*text, msgspec.json.encode(carried, order="deterministic").decode()) if carried else text
 
 
 def _repeats(topic: str | None, topics: Collection[str | None]) -> bool:

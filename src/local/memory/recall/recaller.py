@@ -7,7 +7,7 @@ answers: what is missing costs quality, and `degraded` or `rerank_used` say so.
 from collections.abc import Callable, Collection, Sequence
 from datetime import datetime
 from functools import partial
-from typing import TypeVar
+from typing import TypeVar, get_args
 
 import msgspec
 import structlog
@@ -25,14 +25,13 @@ from local.memory.scopes import Reach, Weights, own_places, reach
 from local.memory.upkeep.indexing import Indexer
 from local.memory.vectors import Vectors
 from local.protocol.envelope import Caller
-from local.protocol.memories import Kind, Scope
+from local.protocol.memories import Kind, Scope, SourceKind
 from local.protocol.reading import in_utc
 from local.settings import SlotLimits
 
 D = TypeVar("D")
 T = TypeVar("T")
-RECALLED_KINDS: tuple[Kind, ...] = ("chat_message", "tool_output", "document_chunk", "fact")
-"""Episodes hold what messages hold, and have a search of their own."""
+RECALLED_KINDS: tuple[SourceKind, ...] = get_args(SourceKind)
 SEARCHES = SlotLimits(requests=20, tenant_requests=16, user_requests=2)
 """More of them at once make no more of them a second, and each slower."""
 SEARCHES_OF_TENANTS = SlotLimits(requests=20, tenant_requests=2, user_requests=2)

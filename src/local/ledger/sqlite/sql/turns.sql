@@ -18,13 +18,15 @@ SELECT 1 FROM record WHERE tenant = :tenant AND id = :id;
 
 -- name: answer_at
 SELECT id FROM record INDEXED BY record_by_query
-WHERE tenant = :tenant AND owner = :owner AND query_id = :query_id AND kind = 'episode'
+WHERE tenant = :tenant AND owner = :owner AND query_id = :query_id
+  AND kind IN ('episode', 'note')
   AND (:session_id IS NULL OR session_id = :session_id) AND event_time <= :event_time
 ORDER BY event_time DESC, row DESC LIMIT 1;
 
 -- name: first_answer
 SELECT id FROM record INDEXED BY record_by_query
-WHERE tenant = :tenant AND owner = :owner AND query_id = :query_id AND kind = 'episode'
+WHERE tenant = :tenant AND owner = :owner AND query_id = :query_id
+  AND kind IN ('episode', 'note')
   AND (:session_id IS NULL OR session_id = :session_id)
 ORDER BY row LIMIT 1;
 
