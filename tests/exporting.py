@@ -108,7 +108,7 @@ async def _converse(ledger: Ledger) -> None:
 
 
 async def _answer(ledger: Ledger) -> None:
-    """A question is answered twice, each answer is rated, and one rating waits."""
+    """A question is answered twice, each answer is rated, and a note; one rating waits."""
     for number, answer in enumerate(("Lead.", "Osmium.")):
         about = {"query_id": "q1", "turn": "t1"}
         await ledger.turns.store(
@@ -121,6 +121,9 @@ async def _answer(ledger: Ledger) -> None:
         )
         await _rate(ledger, "q1", number)
     await _rate(ledger, "q9", 0)
+    note = record("Iridium is denser.", kind="note", scope="user", id="n1", query_id="q5")
+    await ledger.turns.store([note])
+    await _rate(ledger, "q5", 0)
 
 
 async def _rate(ledger: Ledger, query_id: str, number: int) -> None:

@@ -81,6 +81,19 @@ async def test_an_agent_need_not_report_what_it_was_shown(
 
 
 @pytest.mark.usefixtures("memory_agent", "tools")
+async def test_an_answer_from_a_note_gives_way_to_it(bus: Connection, database: Database) -> None:
+    saved = await call(bus, "save_memory", content="Richard prefers Elixir to Erlang.")
+    await call(bus, "recall", query=ASKED)
+
+    await answered(bus, "You prefer Elixir to Erlang.")
+
+    note = saved.data["id"]
+    assert await sources(database) == {"episode": {note}, "user": {note}, "assistant": {note}}
+    found = (await call(bus, "recall", query=ASKED)).data["items"]
+    assert [item["id"] for item in found] == [note]
+
+
+@pytest.mark.usefixtures("memory_agent", "tools")
 async def test_what_was_shown_and_not_used_is_no_source(
     bus: Connection, database: Database
 ) -> None:

@@ -1,4 +1,4 @@
-"""Episodes: found by meaning, once each, with their ratings, by nobody but their owner."""
+"""Notes and episodes: found by meaning, once each, with ratings, by nobody but their owner."""
 
 from datetime import UTC, datetime
 
@@ -79,7 +79,7 @@ async def test_the_same_content_and_query_id_is_the_same_episode(
     assert (first.was_new, again.was_new) == (True, False)
     assert first.id == again.id
     assert (await searchable.ledger.counts()).records == 1
-    assert announced == [("memory.saved", MemoryChange(id=first.id, kind="episode"))]
+    assert announced == [("memory.saved", MemoryChange(id=first.id, kind="note"))]
 
 
 async def test_the_same_content_with_another_query_id_is_another_episode(

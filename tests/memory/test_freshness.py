@@ -57,7 +57,7 @@ async def write(service: MemoryService, where: str) -> None:
         pytest.param("user", {"user", "any"}, id="a fact of the user"),
         pytest.param("agent", {"agent", "any"}, id="a fact of the agent"),
         pytest.param("tenant", {"tenant", "any"}, id="a fact of the tenant"),
-        pytest.param("note", set(), id="an episode, which recall does not search"),
+        pytest.param("note", {"user", "any"}, id="a note of the user"),
     ],
 )
 async def test_what_waits_degrades_the_scopes_that_it_is_in(

@@ -53,8 +53,9 @@ async def remembered(memory: Memory) -> None:
 
 SESSION = {"richard now osmium", "richard now tool osmium"}
 PAST = {"richard past osmium"}
-USER, AGENT = {"richard user osmium"}, {"richard agent osmium"}
+USER, AGENT = {"richard user osmium", "richard note osmium"}, {"richard agent osmium"}
 TENANT = {"tenant osmium", "document osmium"}
+NOBODYS = {f"nobody {what} osmium" for what in ("now", "now tool", "past", "note")}
 
 
 @pytest.mark.parametrize(
@@ -80,7 +81,8 @@ async def test_a_scope_finds_exactly_what_belongs_to_it(
         ("chat_message", {"richard now osmium"} | PAST),
         ("tool_output", {"richard now tool osmium"}),
         ("document_chunk", {"document osmium"}),
-        ("fact", USER | AGENT | {"tenant osmium"}),
+        ("fact", {"richard user osmium", "tenant osmium"} | AGENT),
+        ("note", {"richard note osmium"}),
     ],
 )
 async def test_a_kind_is_all_that_is_found_where_it_is_asked_for(
@@ -98,15 +100,13 @@ async def test_a_caller_without_a_user_finds_what_other_such_callers_said(
 ) -> None:
     found = set(await recall(memory.of(NOBODY), "osmium"))
 
-    own = {"nobody now osmium", "nobody now tool osmium", "nobody past osmium"}
-    assert found == own | AGENT | TENANT
+    assert found == NOBODYS | AGENT | TENANT
 
 
 async def test_a_caller_who_says_nothing_of_himself_may_ask(memory: Memory) -> None:
     found = set(await recall(memory.of(Caller(tenant="default")), "osmium"))
 
-    own = {"nobody now osmium", "nobody now tool osmium", "nobody past osmium"}
-    assert found == own | TENANT
+    assert found == NOBODYS | TENANT
 
 
 @pytest.mark.parametrize(

@@ -130,7 +130,7 @@ class MemoryService(msgspec.Struct, frozen=True, kw_only=True):
         return (await self.intake.store_episode(content, metadata)).id
 
     async def search_episodic(self, query: str, top_k: int | None = None) -> SearchResult:
-        """Find the caller's episodes and notes: those near in meaning, and those with the question's words.
+        """Find episodes and notes: those near in meaning, and those with the question's words.
 
         Args:
             query: What to look for, in any words.

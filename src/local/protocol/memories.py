@@ -18,7 +18,7 @@ Kind = Literal[
 ]
 """A `transcript` is a message that is stored in its conversation but not searched: instructions."""
 SourceKind = Literal["chat_message", "tool_output", "document_chunk", "fact", "note"]
-"""The kinds that `recall` finds: not the episodes, which say what the messages of their turns do."""
+"""The kinds that `recall` finds: not episodes, which say what the messages of their turns do."""
 EPISODIC: tuple[Kind, ...] = ("episode", "note")
 """The kinds that `search_memory` finds, and that are rated by their query ids."""
 Owning = Literal["session", "user", "agent", "tenant"]

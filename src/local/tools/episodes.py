@@ -30,7 +30,8 @@ from local.tools.base import (
 SAVE_MEMORY_DESCRIPTION = (
     "Note something important that came up in the conversation and has no key of its own: a "
     "finding, a decision with its reasons, an event. It is found again by its meaning with "
-    "recall or search_memory. For a preference, rule or fact that the user wants remembered use save_topic."
+    "recall or search_memory. For a preference, rule or fact that the user wants remembered use "
+    "save_topic."
 )
 
 

@@ -21,7 +21,9 @@ def recall(  # noqa: PLR0913, PLR0917 - one parameter an option
     scope: Annotated[Scope, typer.Option(help="Whose memories.")] = "any",
     kind: Annotated[
         list[str] | None,
-        typer.Option(help="chat_message, tool_output, document_chunk, fact or note; several are fine."),
+        typer.Option(
+            help="chat_message, tool_output, document_chunk, fact or note; several are fine."
+        ),
     ] = None,
     since: Annotated[str | None, typer.Option(help="From this date or time on, in UTC.")] = None,
     until: Annotated[str | None, typer.Option(help="Up to this date or time, in UTC.")] = None,

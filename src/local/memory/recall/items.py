@@ -97,10 +97,10 @@ def _saying(record: Record) -> tuple[str, ...]:
     one, as it stands.
     """
     text = (*bare_words(record.content[:COMPARED]), record.content[COMPARED:])
-    if record.kind not in EPISODIC:
-        return text
-    carried = {name: value for name, value in record.metadata.items() if name not in OF_TURNS}
-    return (*text, msgspec.json.encode(carried, order="deterministic").decode()) if carried else text
+    own = record.metadata if record.kind in EPISODIC else {}
+    if carried := {name: value for name, value in own.items() if name not in OF_TURNS}:
+        return (*text, msgspec.json.encode(carried, order="deterministic").decode())
+    return text
 
 
 def _repeats(topic: str | None, topics: Collection[str | None]) -> bool:

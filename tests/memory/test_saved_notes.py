@@ -1,0 +1,157 @@
+"""What `save_memory` stores is recalled as what it is: an agent's note of the user's."""
+
+from datetime import UTC, datetime
+
+import msgspec
+import pytest
+
+from calling import RICHARD
+from indexed import indexed
+from local.memory.intake.conversations import Turn
+from local.memory.intake.episodes import new_episode
+from local.memory.service import MemoryService
+from local.memory.tenant import Memory
+from local.protocol.envelope import Caller
+from local.protocol.maintenance import ExportRequest
+from local.protocol.memories import RecalledItem, RecalledItems
+from local.protocol.portable import RecordLine, stored_line
+from local.tools.recall import Recall
+from local.tools.recall import recall as recall_tool
+from recalling import DAY, recall, said
+
+POSTGRES = "We chose Postgres for the orders."
+MEANT = "Which database stores purchases?"
+
+
+async def save(service: MemoryService, text: str = POSTGRES) -> str:
+    return await service.write_episodic(text)
+
+
+async def found(service: MemoryService, query: str = "Postgres", **args: object) -> list[str]:
+    """What recall and search_memory find by words, in this order."""
+    hits = (await service.search_episodic(query, 20)).hits
+    return [*await recall(service, query, **args), *(hit.content for hit in hits)]
+
+
+async def item_of(service: MemoryService, query: str) -> tuple[RecalledItem, str]:
+    """The one item of the tool's answer, and its text."""
+    output = await recall_tool(service, Recall(query=query, explain=True))
+    assert isinstance(output.data, RecalledItems)
+    (item,) = output.data.items
+    return item, output.content
+
+
+@pytest.mark.parametrize(("query", "by_words"), [("Postgres orders", True), (MEANT, False)])
+async def test_a_note_is_recalled_by_its_words_and_by_its_meaning_as_what_it_is(
+    searchable: Memory, query: str, by_words: bool
+) -> None:
+    richard = searchable.of(RICHARD)
+    id_ = await save(richard)
+    await indexed(searchable)
+
+    item, text = await item_of(richard, query)
+
+    assert item.explanation is not None
+    assert ("words" in item.explanation.shares, item.explanation.weight) == (by_words, 1.1)
+    assert (item.id, item.content, item.source_kind) == (id_, POSTGRES, "note")
+    assert (item.source_class, item.by, item.agent) == ("asserted", "self", "shell")
+    assert (item.scope, item.session_id) == ("user", "s1")
+    assert f"noted by an agent, {item.event_time:%Y-%m-%d}\n   {POSTGRES}" in text
+
+
+async def test_a_note_is_found_in_every_session_where_notes_of_the_user_are_asked_for(
+    memory: Memory, richard: MemoryService
+) -> None:
+    await save(richard)
+    elsewhere = memory.of(msgspec.structs.replace(RICHARD, session_id="s2", agent="desk"))
+
+    for found_in in ({}, {"scope": "user"}, {"kinds": ("note",)}):
+        assert await recall(elsewhere, "Postgres", **found_in) == [POSTGRES]
+    for not_in in ({"scope": "session"}, {"scope": "tenant"}, {"kinds": ("fact", "chat_message")}):
+        assert await recall(richard, "Postgres", **not_in) == []
+
+
+@pytest.mark.parametrize("user", ["eve", None])
+async def test_nobody_else_finds_a_note(
+    memory: Memory, richard: MemoryService, user: str | None
+) -> None:
+    await save(richard)
+
+    assert await found(memory.of(Caller(tenant="default", user=user, agent="shell"))) == []
+    assert await found(richard) == [POSTGRES, POSTGRES]
+
+
+async def test_a_turn_is_recalled_once_beside_a_note_and_searched_with_it(
+    richard: MemoryService,
+) -> None:
+    turn = Turn(query="What did we choose?", answer="It was Postgres, of course.", at=DAY)
+    await richard.intake.store_turn(turn)
+    await save(richard)
+
+    recalled = await recall(richard, "chose Postgres")
+    searched = [hit.content for hit in (await richard.search_episodic("chose Postgres")).hits]
+
+    assert sorted(recalled) == sorted([turn.query, str(turn.answer), POSTGRES])
+    assert sorted(searched) == sorted([f"Q: {turn.query}\nA: {turn.answer}", POSTGRES])
+
+
+async def test_a_note_in_the_words_of_a_message_is_recalled_once(richard: MemoryService) -> None:
+    await richard.intake.store_conversation([said(POSTGRES)])
+    await save(richard)
+
+    assert await recall(richard, "Postgres") == [POSTGRES]
+
+
+async def test_a_note_that_is_an_episode_of_before_is_known_and_searched(
+    memory: Memory, richard: MemoryService
+) -> None:
+    older = new_episode(POSTGRES, {}, RICHARD, DAY)
+    await memory.ledger.turns.store([older])
+
+    again = await richard.intake.store_episode(POSTGRES)
+
+    assert (again.id, again.was_new) == (older.id, False)
+    assert await found(richard) == [POSTGRES]
+
+
+async def test_a_note_is_there_from_when_it_happened(richard: MemoryService) -> None:
+    await richard.write_episodic(POSTGRES, {"timestamp_utc": "2026-05-02T14:23:01Z"})
+
+    assert await recall(richard, "Postgres", as_of=datetime(2026, 5, 1, tzinfo=UTC)) == []
+    assert await recall(richard, "Postgres", as_of=datetime(2026, 5, 3, tzinfo=UTC)) == [POSTGRES]
+
+
+@pytest.mark.parametrize("chosen", ["id", "session_id", "everything"])
+async def test_a_note_is_forgotten_with_what_it_is_chosen_by(
+    searchable: Memory, chosen: str
+) -> None:
+    richard = searchable.of(RICHARD)
+    id_ = await save(richard)
+    await indexed(searchable)
+    by = {"id": id_, "session_id": "s1", "everything": True}[chosen]
+
+    receipt = await richard.erasure.erase(richard.erasure.selection(**{chosen: by}))
+
+    assert (receipt.erased, receipt.complete) == ({"saved notes": 1}, True)
+    assert await found(richard) == []
+
+
+async def test_what_a_user_exports_brings_his_notes_back_and_older_ones_as_they_were(
+    memory: Memory, richard: MemoryService
+) -> None:
+    older = new_episode("We chose Postgres in May.", {}, RICHARD, DAY)
+    await memory.ledger.turns.store([older])
+    await richard.write_episodic(POSTGRES, {"of": "a review"})
+    page = await richard.portability.export(ExportRequest(scope="user"))
+    every = richard.erasure.selection(everything=True)
+    await richard.erasure.erase(every, allow_again=True)
+    assert await found(richard) == []
+
+    lines = [bytes(line) for line in page.lines]
+    await richard.portability.import_lines(lines)
+
+    records = [one for one in map(stored_line, lines, range(9)) if isinstance(one, RecordLine)]
+    assert [one.kind for one in records] == ["episode", "note"]
+    assert await recall(richard, "Postgres") == [POSTGRES]
+    (hit,) = [one for one in (await richard.search_episodic("Postgres")).hits if one.id != older.id]
+    assert hit.metadata["of"] == "a review"
