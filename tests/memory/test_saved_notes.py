@@ -52,7 +52,9 @@ async def test_a_note_is_recalled_by_its_words_and_by_its_meaning_as_what_it_is(
     item, text = await item_of(richard, query)
 
     assert item.explanation is not None
-    assert ("words" in item.explanation.shares, item.explanation.weight) == (by_words, 1.1)
+    shares = item.explanation.shares
+    assert (shares.get("words", 0) > 0, shares["meaning"] > 0) == (by_words, True)
+    assert item.explanation.weight == 1.1
     assert (item.id, item.content, item.source_kind) == (id_, POSTGRES, "note")
     assert (item.source_class, item.by, item.agent) == ("asserted", "self", "shell")
     assert (item.scope, item.session_id) == ("user", "s1")
