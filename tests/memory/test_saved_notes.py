@@ -1,6 +1,7 @@
 """What `save_memory` stores is recalled as what it is: an agent's note of the user's."""
 
 from datetime import UTC, datetime
+from typing import Any
 
 import msgspec
 import pytest
@@ -130,9 +131,9 @@ async def test_a_note_is_forgotten_with_what_it_is_chosen_by(
     richard = searchable.of(RICHARD)
     id_ = await save(richard)
     await indexed(searchable)
-    by = {"id": id_, "session_id": "s1", "everything": True}[chosen]
+    by: dict[str, Any] = {"id": id_, "session_id": "s1", "everything": True}
 
-    receipt = await richard.erasure.erase(richard.erasure.selection(**{chosen: by}))
+    receipt = await richard.erasure.erase(richard.erasure.selection(**{chosen: by[chosen]}))
 
     assert (receipt.erased, receipt.complete) == ({"saved notes": 1}, True)
     assert await found(richard) == []
