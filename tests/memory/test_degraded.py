@@ -31,6 +31,7 @@ async def test_without_a_worker_words_are_searched_and_the_answer_says_so(
     await richard.write_episodic(GOLD)
     await richard.write_episodic("The moon pulls at the oceans.")
     await memory.of(Caller(tenant="default", user="eve")).write_episodic("Eve sells gold.")
+    await eventually(lambda: memory.indexer.delay)  # the first attempt to index has failed
 
     result = await richard.search_episodic("What was the symbol of gold?")
 
