@@ -66,7 +66,7 @@ async def test_a_call_under_way_ends_with_the_stack_that_was_killed(tmp_path: Pa
         sent = client.stats["out_msgs"]
         under_way = [
             asyncio.ensure_future(memory.recall("name")),
-            asyncio.ensure_future(memory.items("notes").get([ItemKey(namespace=[], key="a")])),
+            asyncio.ensure_future(memory.items("notes").get([ItemKey(namespace=("n",), key="a")])),
         ]
         await eventually(lambda: client.stats["out_msgs"] >= sent + 2)
         os.kill(stack.pid, signal.SIGKILL)

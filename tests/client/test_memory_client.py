@@ -167,7 +167,7 @@ async def test_any_tool_can_be_called_and_a_refusal_is_its_codes_error(url: str)
 async def test_what_is_no_json_is_refused_by_its_name_and_nothing_is_stored(url: str) -> None:
     async with local2.connect(url=url, user="hal") as memory:
         binary: Any = b"Gold is Au."
-        with pytest.raises(local2.InvalidArgumentsError, match="content.*bytes"):
+        with pytest.raises(local2.InvalidArgumentsError, match=r"content.*bytes"):
             await memory.remember(binary)
         for value in (binary, object(), float("nan"), {(1, 2): 3}):
             with pytest.raises(local2.InvalidArgumentsError, match="metadata"):
@@ -178,7 +178,8 @@ async def test_what_is_no_json_is_refused_by_its_name_and_nothing_is_stored(url:
 
 @pytest.mark.asyncio(loop_scope="module")
 async def test_whoever_asks_has_a_name_if_any(url: str) -> None:
-    for who in ({"user": ""}, {"agent": " "}, {"session": ""}):
+    nameless: list[dict[str, Any]] = [{"user": ""}, {"agent": " "}, {"session": ""}]
+    for who in nameless:
         (field,) = who
         with pytest.raises(local2.InvalidArgumentsError, match=field):
             async with local2.connect(url=url, **who):

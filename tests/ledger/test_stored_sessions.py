@@ -92,9 +92,7 @@ async def test_the_most_important_facts_come_first(ledger: Ledger) -> None:
     assert contents == [["Oslo.", "Rome.", "Vim."], ["Oslo."], ["For all."]]
 
 
-async def most_important(
-    ledger: Ledger, limit: int = 9, *, standing: bool = False
-) -> list[str]:
+async def most_important(ledger: Ledger, limit: int = 9, *, standing: bool = False) -> list[str]:
     own: Whose = (("user", OWNER),)
     wanted = Important(whose=own, types=TYPES, least=0.5, limit=limit, standing=standing)
     (found,) = await ledger.sessions.important([wanted])

@@ -56,7 +56,10 @@ async def serve(settings: Settings, on_ready: Callable[[Address], None]) -> None
             )
             address = Address(f"{url}/mcp", str(file or CONFIGURED))
             config = uvicorn.Config(
-                _Explained(app, address), log_config=None, access_log=False, timeout_graceful_shutdown=CLOSING
+                _Explained(app, address),
+                log_config=None,
+                access_log=False,
+                timeout_graceful_shutdown=CLOSING,
             )
             on_ready(address)
             await uvicorn.Server(config).serve([listener])

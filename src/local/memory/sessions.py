@@ -1,7 +1,8 @@
 """One caller's sessions: what was said and noted in them, and what to know at their start.
 
 The latter are facts, instructions and preferences: those that are important or made to last, and
-below them those with a key. Of too many notes the oldest become one; those that it stands for stay in the ledger.
+below them those with a key. Of too many notes the oldest become one; those that it stands for stay
+in the ledger.
 """
 
 import math
@@ -66,7 +67,7 @@ class Selection:
 
     @property
     def wanted(self) -> list[Important]:
-        """The important ones, then those with a key: the user's own, then those others state, too."""
+        """The important ones, then those with a key; of each the user's own first."""
         whose = own_places(self._caller)
         own = tuple(each for each in whose if each[0] == "user")
         shared = tuple(each for each in whose if each[0] != "user")
