@@ -170,6 +170,7 @@ class Extraction(Job):
             gone = {id_ for fact in found for id_ in fact.replaces}
             standing = [one for one in known if one.id not in gone]
             found.append(_fact(record, compare(record, [*standing, *_before(record, found)])))
+        _reading.cache_clear()  # so that what is forgotten is not in memory either
         return found
 
 
