@@ -104,7 +104,8 @@ async def test_the_newest_facts_come_first_although_the_clock_was_set_back(
     loaded = await call(bus, "load_session", {})
     versions = (await call(bus, "memory_history", {"topic_or_id": "user.city"}))["versions"]
 
-    assert [one["content"] for one in loaded["memories"]] == ["Fact 2.", "Fact 1.", "Fact 0."]
+    contents = [one["content"] for one in loaded["memories"]]
+    assert contents == ["Fact 2.", "Fact 1.", "Fact 0.", "City 2."]
     assert [one["content"] for one in versions] == ["City 2.", "City 1.", "City 0."]
     assert await call(bus, "recall_topic", {"topic": "user.city"}, RICHARD) | {"id": ""} == {
         "topic": "user.city",

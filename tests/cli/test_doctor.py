@@ -183,12 +183,37 @@ def test_records_that_wait_for_long_are_said_to(seconds: int, verdict: str, says
             vectors_available=True,
             in_index=2,
             waiting_since=utc_now() - timedelta(seconds=seconds),
-        )
+        ),
+        MemorySettings(),
     )
 
     assert finding.verdict == verdict
     assert says in finding.detail
     assert finding.remedy
+
+
+@pytest.mark.parametrize(
+    ("embedder", "who"),
+    [
+        ("all-MiniLM-L6-v2", "The vector worker"),
+        ("openai:bge-m3", "The endpoint http://127.0.0.1:8080/v1"),
+        ("nomic-embed-text", "Ollama at http://127.0.0.1:11434"),
+    ],
+)
+def test_who_embeds_is_named_when_nothing_is_indexed(embedder: str, who: str) -> None:
+    status = MemoryStatus(
+        records=10,
+        indexed=3,
+        waiting=7,
+        vectors_available=True,
+        in_index=3,
+        embedder=embedder,
+        waiting_since=utc_now() - timedelta(seconds=45),
+    )
+    url = "http://user:word@127.0.0.1:8080/v1"
+    settings = MemorySettings(openai_url=url, ollama_url="http://127.0.0.1:11434")
+
+    assert str(stack.index(status, settings).remedy).startswith(f"{who} takes long")
 
 
 async def test_tasks_that_were_set_aside_are_counted_with_their_reasons(

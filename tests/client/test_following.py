@@ -1,5 +1,6 @@
 """A client outlives its stack: the next call finds the one that took its place, or starts it."""
 
+import asyncio
 import os
 import signal
 from pathlib import Path
@@ -13,6 +14,7 @@ from factories import ConnectBus
 from local.bus.connection import BusMessage
 from local.home import RUNTIME_FILE, Runtime, is_alive, runtime_file
 from local.protocol import subjects
+from local.protocol.items import ItemKey
 from waiting import eventually
 
 OFFLINE = {"LOCAL2_MEMORY__EMBEDDER": "minilm", "LOCAL2_GENERATOR__CHAT": "rules"}
@@ -54,6 +56,24 @@ async def test_a_stack_that_was_killed_is_started_again_by_the_next_call(tmp_pat
         assert second.pid != first.pid
 
     await eventually(lambda: not is_alive(second.pid), within=30)
+
+
+async def test_a_call_under_way_ends_with_the_stack_that_was_killed(tmp_path: Path) -> None:
+    async with local2.connect(home=tmp_path, user="ada", timeout=60) as memory:
+        await memory.topics["user.name"].set("Ada")
+        stack, client = stack_of(tmp_path), (await memory._calls.bus()).client
+        os.kill(stack.pid, signal.SIGSTOP)
+        sent = client.stats["out_msgs"]
+        under_way = [
+            asyncio.ensure_future(memory.recall("name")),
+            asyncio.ensure_future(memory.items("notes").get([ItemKey(namespace=("n",), key="a")])),
+        ]
+        await eventually(lambda: client.stats["out_msgs"] >= sent + 2)
+        os.kill(stack.pid, signal.SIGKILL)
+
+        for call in under_way:
+            with pytest.raises(local2.StackNotRunningError, match="stopped before it answered"):
+                await call
 
 
 async def test_another_stack_that_somebody_starts_meanwhile_is_followed(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """`local2.connect`: what programs in Python remember, find and erase over the bus."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from datetime import timedelta
 from pathlib import Path
@@ -160,6 +161,45 @@ async def test_any_tool_can_be_called_and_a_refusal_is_its_codes_error(url: str)
         for score in (5, -1.1, float("nan")):
             with pytest.raises(local2.InvalidArgumentsError, match="from -1 to 1"):
                 await memory.feedback("q1", score)
+
+
+@pytest.mark.asyncio(loop_scope="module")
+async def test_what_is_no_json_is_refused_by_its_name_and_nothing_is_stored(url: str) -> None:
+    async with local2.connect(url=url, user="hal") as memory:
+        binary: Any = b"Gold is Au."
+        with pytest.raises(local2.InvalidArgumentsError, match=r"content.*bytes"):
+            await memory.remember(binary)
+        for value in (binary, object(), float("nan"), {(1, 2): 3}):
+            with pytest.raises(local2.InvalidArgumentsError, match="metadata"):
+                await memory.save("Gold is Au.", {"what": [value]})
+
+        assert (await memory.recall("Gold is Au.", scope="user")).items == []
+
+
+@pytest.mark.asyncio(loop_scope="module")
+async def test_whoever_asks_has_a_name_if_any(url: str) -> None:
+    nameless: list[dict[str, Any]] = [{"user": ""}, {"agent": " "}, {"session": ""}]
+    for who in nameless:
+        (field,) = who
+        with pytest.raises(local2.InvalidArgumentsError, match=field):
+            async with local2.connect(url=url, **who):
+                pass
+        async with local2.connect(url=url, user="ida") as memory:
+            with pytest.raises(local2.InvalidArgumentsError, match=field):
+                memory.of(**who)
+
+
+@pytest.mark.asyncio(loop_scope="module")
+async def test_a_memory_that_is_closed_or_of_another_loop_says_so(url: str) -> None:
+    async with local2.connect(url=url, user="ida") as memory:
+
+        async def elsewhere() -> None:
+            with pytest.raises(local2.BusError, match="another event loop"):
+                await memory.topics["user.name"]
+
+        await asyncio.to_thread(asyncio.run, elsewhere())
+    with pytest.raises(local2.BusError, match="is closed"):
+        await memory.topics["user.name"]
 
 
 @pytest.mark.usefixtures("worker_here")

@@ -322,7 +322,10 @@ async def sessions__load(ledger: Ledger, _: str) -> object:
 @operation
 async def sessions__important(ledger: Ledger, _: str) -> object:
     important = Important(whose=(("user", OWNER), ("tenant", "")), types=(), least=0.0, limit=9)
-    return await ledger.sessions.important([important])
+    standing = Important(
+        whose=(("user", OWNER), ("tenant", "")), types=(), least=1.0, limit=9, standing=True
+    )
+    return await ledger.sessions.important([important, standing])
 
 
 @operation

@@ -92,8 +92,9 @@ async def test_the_most_important_facts_come_first(ledger: Ledger) -> None:
     assert contents == [["Oslo.", "Rome.", "Vim."], ["Oslo."], ["For all."]]
 
 
-async def most_important(ledger: Ledger, limit: int = 9) -> list[str]:
-    wanted = Important(whose=(("user", OWNER),), types=TYPES, least=0.5, limit=limit)
+async def most_important(ledger: Ledger, limit: int = 9, *, standing: bool = False) -> list[str]:
+    own: Whose = (("user", OWNER),)
+    wanted = Important(whose=own, types=TYPES, least=0.5, limit=limit, standing=standing)
     (found,) = await ledger.sessions.important([wanted])
     return [one.content for one in found]
 
@@ -108,6 +109,19 @@ async def test_what_is_made_to_last_is_important_and_comes_by_its_importance(
 
     assert await most_important(ledger) == ["Rome.", "Left-handed.", "Vim.", "Allergic."]
     assert await most_important(ledger, limit=2) == ["Rome.", "Left-handed."]
+
+
+async def test_standing_facts_are_those_with_a_key_that_are_not_important(ledger: Ledger) -> None:
+    await ledger.facts.store(fact("Tea.", importance=0.4))
+    for content, importance in (("Vim.", 0.3), ("Rome.", 0.4), ("Oslo.", 0.4), ("Paris.", 0.5)):
+        topic = f"user.{content[:-1]}"
+        await ledger.facts.store(fact(content, importance=importance, topic=topic))
+    await ledger.facts.store(fact("Allergic.", importance=0.3, topic="user.a", durability="core"))
+    await ledger.facts.store(fact("A task.", importance=0.4, topic="user.b", memory_type="task"))
+
+    assert await most_important(ledger, standing=True) == ["Oslo.", "Rome.", "Vim."]
+    assert await most_important(ledger, standing=True, limit=1) == ["Oslo."]
+    assert await most_important(ledger) == ["Paris.", "Allergic."]
 
 
 async def test_of_other_types_nothing_is_important(ledger: Ledger) -> None:

@@ -133,6 +133,15 @@ async def test_a_token_is_needed_and_no_other_site_may_ask(
     assert (await post(served, **given)).status_code == status
 
 
+async def test_whoever_is_refused_learns_where_the_token_is(served: Served) -> None:
+    refused = await post(served, Authorization="Bearer wrong")
+
+    assert refused.headers["www-authenticate"].startswith("Bearer")
+    assert refused.json()["error"] == "invalid_token"
+    assert str(served.home / ".local2" / "mcp-token") in refused.json()["error_description"]
+    assert served.token not in refused.text
+
+
 def test_the_token_is_private_and_stays_the_same(served: Served, nats_url: str) -> None:
     file = served.home / ".local2" / "mcp-token"
     assert stat.S_IMODE(file.stat().st_mode) == 0o600

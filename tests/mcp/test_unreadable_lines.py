@@ -85,3 +85,16 @@ async def test_a_file_in_the_place_of_a_client_is_refused_with_a_word(tmp_path: 
 
     assert server.returncode == 1
     assert b"have to be a client's pipes" in errors
+
+
+@pytest.mark.parametrize("closed", ["<&-", "</dev/null >&-", "<&- >&-"])
+async def test_ends_that_are_closed_are_refused_with_a_word(tmp_path: Path, closed: str) -> None:
+    command = f'exec "$0" -m local mcp --home "$1" {closed}'
+    server = await asyncio.create_subprocess_exec(
+        *("sh", "-c", command, sys.executable, str(tmp_path)), stderr=asyncio.subprocess.PIPE
+    )
+    _, errors = await server.communicate()
+
+    assert server.returncode == 1
+    assert b"have to be a client's pipes" in errors
+    assert b"Traceback" not in errors

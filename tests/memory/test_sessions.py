@@ -308,6 +308,27 @@ async def test_ten_facts_come_along_the_users_own_first(richard: MemoryService) 
     assert all(content.startswith("own") for content in await memories(richard))
 
 
+async def test_standing_facts_come_along_below_what_is_important(richard: MemoryService) -> None:
+    await remember(richard, "Tea.", 0.5)
+    await remember(richard, "Deadline in May.", 0.7, topic="project.deadline", scope="tenant")
+    await richard.facts.store(Fact(content="Richard.", topic="user.name", scope="user"))
+    await richard.facts.store(Fact(content="Berlin.", topic="user.city", scope="user"))
+    assert await memories(richard) == ["Berlin.", "Richard.", "Deadline in May."]
+
+    await remember(richard, "Diabetic.", 0.8)
+    await remember(richard, "No meetings.", 0.8, scope="tenant")
+    standing = ["Berlin.", "Richard.", "Deadline in May."]
+    assert await memories(richard) == ["Diabetic.", "No meetings.", *standing]
+
+
+async def test_standing_facts_of_others_are_half_of_them_at_most(richard: MemoryService) -> None:
+    for number in range(4):
+        await remember(richard, f"Rule {number}.", 0.9, scope="tenant")
+        await remember(richard, f"Key {number}.", 0.5, scope="tenant", topic=f"project.n{number}")
+
+    assert await memories(richard) == ["Rule 3.", "Rule 2.", "Rule 1.", "Rule 0.", "Key 3."]
+
+
 async def test_settings_say_which_and_how_many(memory: Memory, database: Database) -> None:
     for content, importance in (("Tea.", 0.3), ("Vim.", 0.5), ("Rome.", 0.7)):
         await remember(memory.of(RICHARD), content, importance)
@@ -359,6 +380,7 @@ async def test_a_session_that_never_was_has_its_memories_and_nothing_else(
         ("session_messages", "record_standing"),
         ("important_facts", "record_important"),
         ("important_facts", "record_core"),
+        ("standing_facts", "record_keyed"),
     ],
 )
 async def test_what_is_read_is_found_by_an_index(

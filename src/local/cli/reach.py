@@ -34,8 +34,8 @@ def serve_http(settings: Settings, output: Output) -> None:
     from local.mcp.http import Address, serve  # noqa: PLC0415
 
     def tell(address: Address) -> None:
-        token = address.token_file or "LOCAL2_MCP__TOKEN or config/mcp.yaml"
-        text = f"MCP: {address.url}\nAuthorization: Bearer, with the token of {token}"
+        where = address.token_is_in
+        text = f"MCP: {address.url}\nAuthorization: Bearer, with the token of {where}"
         output.text(text, as_it_is=True)
 
     run_async(serve(settings, tell))

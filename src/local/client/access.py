@@ -3,9 +3,10 @@
 Services are no tools: they answer with a payload, or with an error, which is raised here.
 """
 
-from collections.abc import AsyncIterator
+import asyncio
+from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -19,6 +20,7 @@ from local.errors import (
     Local2Error,
     OverloadedError,
     QuotaError,
+    StackNotRunningError,
     StorageError,
     TooLargeError,
 )
@@ -104,3 +106,29 @@ async def ask(  # noqa: PLR0913 - what a request consists of
         return decode(answer.data, into).payload
     problem = decode(answer.data, ErrorReply).payload.message
     raise _ERRORS.get(code, BusError)(problem)
+
+
+async def ending_with(bus: Connection, work: Coroutine[Any, Any, T]) -> T:
+    """What work over the bus returns; it ends with the connection, whose answers do not come again.
+
+    Work that begins while the connection is being made again waits for it.
+
+    Raises:
+        StackNotRunningError: The connection was lost meanwhile.
+    """
+    if bus.lost.is_set():
+        return await work
+    working = asyncio.ensure_future(work)
+    lost = asyncio.ensure_future(bus.lost.wait())
+    try:
+        await asyncio.wait({working, lost}, return_when=asyncio.FIRST_COMPLETED)
+        if working.done():
+            return working.result()
+        raise StackNotRunningError(
+            "The memory stopped before it answered.",
+            remedy="Ask again in a few seconds; repeating a request changes nothing twice.",
+        )
+    finally:
+        working.cancel()
+        lost.cancel()
+        await asyncio.gather(working, lost, return_exceptions=True)

@@ -5,6 +5,7 @@ by their keys: `await memory.topics["user.name"]`.
 """
 
 import asyncio
+import json
 from collections.abc import Generator
 from contextlib import AsyncExitStack
 from typing import Any, Self, TypeVar
@@ -14,11 +15,12 @@ import msgspec
 from local.bus.connection import Connection
 from local.bus.identity import bearer
 from local.bus.streams import publish_durably
-from local.client.access import ask, connected
+from local.client.access import ask, connected, ending_with
 from local.client.embedded import ensure_stack, is_elsewhere
 from local.client.tools import ask_tool
 from local.errors import (
     BusError,
+    InvalidArgumentsError,
     StackNotRunningError,
     ToolFailedError,
     UnknownToolError,
@@ -36,7 +38,26 @@ from local.tenants.credentials import OwnTokens
 
 ERASING = 3600.0
 """Seconds for an erasure: of a million records it takes minutes."""
+BINARY = (bytes, bytearray, memoryview)
 T = TypeVar("T")
+
+
+def check_named(**who: str | None) -> None:
+    """Raise InvalidArgumentsError if a user, an agent or a session is given without a name."""
+    for field, name in who.items():
+        if name is not None and (not isinstance(name, str) or not name.strip()):
+            raise InvalidArgumentsError(
+                f"{field}: expected a name, got {name!r}.", remedy="Leave it out if there is none."
+            )
+
+
+def check_sendable(args: Json) -> None:
+    """Raise InvalidArgumentsError if an argument is no JSON; msgspec makes base64 of bytes."""
+    for name, value in args.items():
+        try:
+            json.dumps(msgspec.to_builtins(value, builtin_types=BINARY), allow_nan=False)
+        except (TypeError, ValueError, RecursionError) as error:
+            raise InvalidArgumentsError(f"{name} cannot be sent as JSON: {error}.") from error
 
 
 class Following:
@@ -50,6 +71,7 @@ class Following:
         self._connection = AsyncExitStack()
         self._bus: Connection | None = None
         self._url = ""
+        self._closed = False
         self.tokens = OwnTokens(settings.bus)
         self.believed = not (settings.bus.credentials or settings.bus.token)
         """Whether a user is whom a request names, or his token can be made here."""
@@ -60,6 +82,7 @@ class Following:
         return self
 
     async def __aexit__(self, *_: object) -> None:
+        self._closed = True
         await self._connection.aclose()
 
     async def bus(self) -> Connection:
@@ -71,7 +94,9 @@ class Following:
             StackNotRunningError: None runs or starts, or it does not answer.
             ForbiddenError: It refuses the credentials.
             ConfigError: The credentials cannot be read.
+            BusError: The context has ended, or this is another loop.
         """
+        self._check_usable()
         if self._bus is not None and not self._bus.lost.is_set():
             return self._bus
         async with self._opening:
@@ -95,6 +120,19 @@ class Following:
         except BusError:
             return True
         return False
+
+    def _check_usable(self) -> None:
+        if self._closed:
+            raise BusError(
+                "This memory is closed: the context that opened it has ended.",
+                remedy="Use it inside of `async with local2.connect(…)`.",
+            )
+        if asyncio.get_running_loop() is not self.loop:
+            raise BusError(
+                "This memory was opened in another event loop, and works in that one only.",
+                remedy="Open one in each loop, or call it with "
+                "`asyncio.run_coroutine_threadsafe(…, memory.loop)`.",
+            )
 
     async def _opened(self) -> Connection:
         await self._connection.aclose()
@@ -142,7 +180,10 @@ class Calls:
             Local2Error: It refused, or could not be asked.
         """
         caller = await self.proven()
-        return await ask(await self.bus(), subject, payload, into, caller, timeout=self._timeout)
+        bus = await self.bus()
+        return await ending_with(
+            bus, ask(bus, subject, payload, into, caller, timeout=self._timeout)
+        )
 
     async def call(self, tool: str, args: Json, within: float | None = None) -> ToolResult:
         """Call a tool.
@@ -150,10 +191,14 @@ class Calls:
         Raises:
             Local2Error: It failed, or could not be asked; its class is that of the code.
         """
+        check_sendable(args)
         seconds = self._timeout if within is None else within
         caller = await self.proven()
+        bus = await self.bus()
         try:
-            result = await ask_tool(await self.bus(), tool, args, caller=caller, timeout=seconds)
+            result = await ending_with(
+                bus, ask_tool(bus, tool, args, caller=caller, timeout=seconds)
+            )
         except UnknownToolError as error:
             if not await self._following.has_ended():
                 raise

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 import structlog
 
-from local.client.calls import Calls, Following, Topics
+from local.client.calls import Calls, Following, Topics, check_named
 from local.client.embedded import stack_running
 from local.client.items import Items
 from local.config_files import load_settings
@@ -75,7 +75,9 @@ async def connect(  # noqa: PLR0913 - who asks, and where
         ForbiddenError: It refuses the credentials.
         ConfigError: A setting is wrong, or the credentials cannot be read.
         UnwritableError: The folder cannot be written to.
+        InvalidArgumentsError: The user, the agent or the session is blank.
     """
+    check_named(user=user, agent=agent, session=session)
     settings = settings or load_settings(home=home_of(home))
     settings = _asking(settings, credentials, url=url, tenant=tenant, token=token)
     async with AsyncExitStack() as resources:
@@ -115,6 +117,7 @@ class Memory:
         token: str | None = None,
     ) -> "Memory":
         """The same for somebody else, or in another session, over the same connection."""
+        check_named(user=user, agent=agent, session=session)
         return Memory(self._calls.of(user=user, agent=agent, session_id=session, token=token))
 
     @property

@@ -11,8 +11,9 @@ from local.llm.ollama import installed_models
 from local.llm.openai import OpenAIModel
 from local.memory.recall.reranker import HttpReranker, RerankError
 from local.settings import GeneratorSettings, MemorySettings, Settings
+from local.vectors import weights
 from local.vectors.config import embeddings_endpoint
-from local.vectors.served import OpenAIEmbedder
+from local.vectors.served import OPENAI_PREFIX, OpenAIEmbedder
 
 PATIENCE = 10.0
 """Seconds in which a model of an endpoint must say a word."""
@@ -50,6 +51,15 @@ def check_models(settings: Settings) -> Iterator[Coroutine[Any, Any, CheckResult
     }.items():
         if model and chat.chat != "rules":
             yield _model(chat, name, model, needed=False, without=without)
+
+
+def embedding_server(embedder: str | None, memory: MemorySettings) -> str | None:
+    """Who serves the embedder of this name; None if the vector worker embeds by itself."""
+    if embedder in {None, weights.MODEL}:
+        return None
+    if not str(embedder).startswith(OPENAI_PREFIX):
+        return f"Ollama at {without_credentials(memory.ollama_url)}"
+    return f"The endpoint {without_credentials(str(memory.openai_url))}"
 
 
 async def _model(

@@ -17,6 +17,7 @@ from local.errors import (
     ForbiddenError,
     StorageError,
 )
+from local.examination.models import embedding_server
 from local.examination.result import CheckResult, Verdict, broken
 from local.home import folder_lock
 from local.ledger.records import Counts, TaskCounts
@@ -46,7 +47,7 @@ async def check_stack(settings: Settings, *, deep: bool) -> AsyncIterator[CheckR
         async with connected(settings, name="cli", patience=PATIENCE) as bus:
             yield CheckResult(name="stack", verdict="ok", detail=f"running at {bus.url}")
             status = await memory_status(bus)
-            yield index(status)
+            yield index(status, settings.memory)
             if status.next is not None:
                 yield next_index(status.indexed, status.next)
             yield tasks(status.set_aside)
@@ -130,7 +131,7 @@ def _compared(counts: Counts, vectors: int) -> CheckResult:
     )
 
 
-def index(status: MemoryStatus) -> CheckResult:
+def index(status: MemoryStatus, memory: MemorySettings) -> CheckResult:
     counts = counted(status)
     stalled = _stalled_seconds(status)
     if stalled > STALLED:
@@ -138,13 +139,21 @@ def index(status: MemoryStatus) -> CheckResult:
     if status.problem is not None:
         return CheckResult(name="index", verdict="broken", detail=counts, remedy=status.problem)
     if stalled > STALLED:
-        remedy = "The vector worker takes long or hangs: see its log; then start the stack again."
+        remedy = _what_hangs(status, memory)
         return CheckResult(name="index", verdict="broken", detail=counts, remedy=remedy)
     if status.in_index != status.indexed:
         detail = f"{counts}; the index holds {status.in_index}"
         verdict: Verdict = "note" if status.waiting else "broken"
         return CheckResult(name="index", verdict=verdict, detail=detail, remedy="`local2 reindex`")
     return CheckResult(name="index", verdict="ok", detail=f"{counts} ({status.embedder})")
+
+
+def _what_hangs(status: MemoryStatus, memory: MemorySettings) -> str:
+    """What a batch waits for. The worker has just said how it is, so it waits for who embeds."""
+    server = embedding_server(status.embedder, memory)
+    if server is None:
+        return "The vector worker takes long or hangs: see its log; then start the stack again."
+    return f"{server} takes long to embed a batch, or hangs: see its log, and start it again."
 
 
 def next_index(indexed: int, following: NextIndex) -> CheckResult:

@@ -61,13 +61,15 @@ Merge = Callable[[Sequence[Note]], Note | None]
 class Important(msgspec.Struct, frozen=True, kw_only=True):
     """Facts of these scopes, owners and types, or of no type, `limit` at most.
 
-    They are at least so important, or made to last, and no active fact supersedes them.
+    They are at least so important, or made to last, and no active fact supersedes them. `standing`:
+    instead those of the others that have a key.
     """
 
     whose: tuple[tuple[Owning, str], ...]
     types: tuple[MemoryType, ...]
     least: float
     limit: int
+    standing: bool = False
 
 
 class StoredSession(msgspec.Struct, frozen=True, kw_only=True):

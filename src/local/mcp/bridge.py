@@ -5,14 +5,14 @@ many tools, so by default they are offered few of the memory's own.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple, Self, TypeVar
 
 import structlog
 
 from local.client import READS_ON, Connection, fitting
-from local.client.access import connected
+from local.client.access import connected, ending_with
 from local.client.embedded import stack_running
 from local.client.tools import OnProgress, Toolbox, call_tool
 from local.errors import (
@@ -105,25 +105,14 @@ class Link:
                 f"The memory did not start within {STARTING:g} s.", remedy="`local2 doctor` looks."
             ) from error
 
-    async def run(self, work: Callable[[Reached], Awaitable[T]]) -> T:
+    async def run(self, work: Callable[[Reached], Coroutine[Any, Any, T]]) -> T:
         """Do something over the bus; it ends with the connection.
 
         Raises:
             Local2Error: The stack is not reached, or was lost meanwhile.
         """
         stack = await self.reached()
-        working = asyncio.ensure_future(work(stack))
-        lost = asyncio.ensure_future(stack.bus.lost.wait())
-        try:
-            await asyncio.wait({working, lost}, return_when=asyncio.FIRST_COMPLETED)
-            if working.done():
-                return working.result()
-            raise StackNotRunningError(
-                "The memory stopped before it answered.",
-                remedy="Ask again in a few seconds; repeating a request changes nothing twice.",
-            )
-        finally:
-            await _end(working, lost)
+        return await ending_with(stack.bus, work(stack))
 
     async def _keep(self) -> None:
         while not self._closing.is_set():
@@ -163,13 +152,9 @@ async def _first(*events: asyncio.Event) -> None:
     try:
         await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
     finally:
-        await _end(*waiting)
-
-
-async def _end(*futures: asyncio.Future[Any]) -> None:
-    for future in futures:
-        future.cancel()
-    await asyncio.gather(*futures, return_exceptions=True)
+        for each in waiting:
+            each.cancel()
+        await asyncio.gather(*waiting, return_exceptions=True)
 
 
 Profile = Callable[[ToolSchema], bool]

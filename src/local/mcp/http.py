@@ -9,6 +9,7 @@ import os
 import secrets
 import socket
 from collections.abc import Callable
+from http import HTTPStatus
 from pathlib import Path
 from typing import NamedTuple
 
@@ -16,6 +17,8 @@ import uvicorn
 from mcp.server.auth.provider import AccessToken
 from mcp.server.auth.settings import AuthSettings
 from pydantic import AnyHttpUrl
+from starlette.responses import JSONResponse
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from local.errors import ConfigError, UnwritableError
 from local.mcp.server import serving
@@ -23,15 +26,16 @@ from local.settings import Settings
 
 HOST = "127.0.0.1"
 TOKEN_FILE = "mcp-token"  # noqa: S105 - its name
+CONFIGURED = "LOCAL2_MCP__TOKEN or config/mcp.yaml"
 CLOSING = 1
 """Seconds for answers under way when it stops; a client that listens would go on for ever."""
 
 
 class Address(NamedTuple):
-    """Where the server is, and the file that has its token; None where it is configured."""
+    """Where the server is, and where its token is."""
 
     url: str
-    token_file: Path | None
+    token_is_in: str
 
 
 async def serve(settings: Settings, on_ready: Callable[[Address], None]) -> None:
@@ -50,10 +54,14 @@ async def serve(settings: Settings, on_ready: Callable[[Address], None]) -> None
                 token_verifier=_Holder(token),
                 auth=AuthSettings(issuer_url=AnyHttpUrl(url), resource_server_url=None),
             )
+            address = Address(f"{url}/mcp", str(file or CONFIGURED))
             config = uvicorn.Config(
-                app, log_config=None, access_log=False, timeout_graceful_shutdown=CLOSING
+                _Explained(app, address),
+                log_config=None,
+                access_log=False,
+                timeout_graceful_shutdown=CLOSING,
             )
-            on_ready(Address(f"{url}/mcp", file))
+            on_ready(address)
             await uvicorn.Server(config).serve([listener])
 
 
@@ -67,6 +75,32 @@ class _Holder:
         if not hmac.compare_digest(token.encode(), self._token):
             return None
         return AccessToken(token=token, client_id="local2", scopes=[])
+
+
+class _Explained:
+    """Whom the SDK refuses for want of the token is answered where the token is."""
+
+    def __init__(self, app: ASGIApp, address: Address) -> None:
+        self._app = app
+        wanted = f"Send `Authorization: Bearer TOKEN`, with the token of {address.token_is_in}."
+        self._refusal = JSONResponse(
+            {"error": "invalid_token", "error_description": wanted},
+            status_code=HTTPStatus.UNAUTHORIZED,
+            headers={"WWW-Authenticate": 'Bearer error="invalid_token"'},
+        )
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        refused = False
+
+        async def answer(message: Message) -> None:
+            nonlocal refused
+            if message.get("status") == HTTPStatus.UNAUTHORIZED:
+                refused = True
+                await self._refusal(scope, receive, send)
+            elif not refused:
+                await send(message)
+
+        await self._app(scope, receive, answer)
 
 
 def _listening(port: int) -> socket.socket:

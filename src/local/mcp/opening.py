@@ -83,6 +83,7 @@ def opened() -> Opening:
 
     From then on whatever else reads or prints meets an empty input, and standard error.
     """
+    _complete()
     incoming, outgoing = os.dup(0), os.dup(1)
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)
@@ -100,6 +101,15 @@ def opened() -> Opening:
     answer = {"jsonrpc": "2.0", "id": request["id"], "result": result}
     _write(outgoing, json.dumps(answer, separators=(",", ":")).encode() + b"\n")
     return Opening(incoming, outgoing, read, request["id"])
+
+
+def _complete() -> None:
+    """Open what was closed of standard input, output and error: `serve` says what is wrong."""
+    for number in (0, 1, 2):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # takes the lowest number that is free
 
 
 def _request(read: bytes) -> dict[str, Any]:

@@ -1,14 +1,15 @@
 """One caller's sessions: what was said and noted in them, and what to know at their start.
 
-The latter are facts, instructions and preferences, standing ones too, that are important or made to
-last. Of too many notes the oldest become one; those that it stands for stay in the ledger.
+The latter are facts, instructions and preferences: those that are important or made to last, and
+below them those with a key. Of too many notes the oldest become one; those that it stands for stay
+in the ledger.
 """
 
 import math
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 from functools import partial
-from itertools import chain, groupby
+from itertools import groupby
 
 import msgspec
 
@@ -42,7 +43,7 @@ EARLIER = "earlier notes"
 
 
 class TopMemories(msgspec.Struct, frozen=True, kw_only=True):
-    """The user's own first, the most important ones first."""
+    """Important ones, then standing ones; of each the user's own first, by their importance."""
 
     memories: list[TopMemory]
 
@@ -61,23 +62,33 @@ class Selection:
     def __init__(self, caller: Caller, settings: MemorySettings) -> None:
         self._caller = caller
         self._settings = settings
+        self._count = settings.preseed_count
+        self._share = math.ceil(self._count / SHARED_PART)
 
     @property
     def wanted(self) -> list[Important]:
-        """The user's own facts, and then those that others state, too, which have their share."""
-        count, least = self._settings.preseed_count, self._settings.preseed_importance
+        """The important ones, then those with a key; of each the user's own first."""
         whose = own_places(self._caller)
         own = tuple(each for each in whose if each[0] == "user")
         shared = tuple(each for each in whose if each[0] != "user")
         return [
-            Important(whose=own, types=TYPES, least=least, limit=count),
-            Important(whose=shared, types=TYPES, least=least, limit=math.ceil(count / SHARED_PART)),
+            Important(
+                whose=places,
+                types=TYPES,
+                least=self._settings.preseed_importance,
+                limit=limit,
+                standing=standing,
+            )
+            for standing in (False, True)
+            for places, limit in ((own, self._count), (shared, self._share))
         ]
 
     def chosen(self, facts: Sequence[Sequence[Record]]) -> list[TopMemory]:
-        """As many of what was found as are wanted."""
-        found = chain.from_iterable(facts)
-        return [_shown(one, self._caller) for one in found][: self._settings.preseed_count]
+        """As many of what was found as are wanted; what others state has its share of them."""
+        own, shared, standing, shared_standing = facts
+        left = self._share - len(shared)
+        found = [*own, *shared, *standing, *shared_standing[:left]]
+        return [_shown(one, self._caller) for one in found[: self._count]]
 
 
 def _shown(record: Record, caller: Caller) -> TopMemory:

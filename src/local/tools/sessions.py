@@ -219,8 +219,8 @@ NOTE = MemoryTool(
 
 TOP_MEMORIES_DESCRIPTION = (
     "List the memories that matter most: important or lasting facts, instructions and preferences "
-    "of the user, of the agent and for everybody. For agents to begin each turn with; to look for "
-    "something in particular use recall."
+    "of the user, of the agent and for everybody, then what stands under a key. For agents to "
+    "begin each turn with; to look for something in particular use recall."
 )
 
 

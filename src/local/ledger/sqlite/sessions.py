@@ -93,7 +93,7 @@ class Sessions:
         places = [place_word(tenant, Place(*whose, "fact")) for whose in wanted.whose]
         found = self._rows.execute(
             connection,
-            "important_facts",
+            "standing_facts" if wanted.standing else "important_facts",
             places=as_json(places),
             types=as_json(wanted.types),
             importance=wanted.least,

@@ -41,3 +41,21 @@ CROSS JOIN record ON record.row IN (
      LIMIT :limit)
 WHERE +record.tenant = :tenant
 ORDER BY record.importance DESC, record.row DESC LIMIT :limit;
+
+-- Those that have a key, of the others.
+-- name: standing_facts
+SELECT record.* FROM json_each(:places) AS wanted
+CROSS JOIN record ON record.row IN (
+     SELECT row FROM record AS fact INDEXED BY record_keyed
+     WHERE tenant = :tenant AND place = wanted.value AND importance < :importance
+       AND folded_topic IS NOT NULL AND kind = 'fact' AND superseded_by IS NULL
+       AND durability <> 'core'
+       AND (memory_type IS NULL OR memory_type IN (SELECT value FROM json_each(:types)))
+       AND NOT EXISTS (
+           SELECT 1 FROM relation INDEXED BY relation_target
+           CROSS JOIN record AS newer ON newer.tenant = :tenant AND newer.id = relation.source
+           WHERE relation.tenant = :tenant AND relation.target = fact.id
+             AND +relation.type = 'supersedes' AND newer.superseded_by IS NULL)
+     ORDER BY importance DESC, row DESC LIMIT :limit)
+WHERE +record.tenant = :tenant
+ORDER BY record.importance DESC, record.row DESC LIMIT :limit;
