@@ -38,7 +38,7 @@ Work = Callable[[Memory], Awaitable[T]]
 
 
 class LocalRetriever(BaseRetriever):
-    """Finds what was said, what tools answered, documents and facts, in any session."""
+    """Finds what was said, what tools answered, documents, facts and notes, in any session."""
 
     k: int = 5
     scope: Scope = "any"
