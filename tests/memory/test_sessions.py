@@ -317,8 +317,8 @@ async def test_standing_facts_come_along_below_what_is_important(richard: Memory
 
     await remember(richard, "Diabetic.", 0.8)
     await remember(richard, "No meetings.", 0.8, scope="tenant")
-    standing = ["Berlin.", "Richard.", "Deadline in May."]
-    assert await memories(richard) == ["Diabetic.", "No meetings.", *standing]
+    own = ["Diabetic.", "Berlin.", "Richard."]
+    assert await memories(richard) == [*own, "No meetings.", "Deadline in May."]
 
 
 async def test_standing_facts_of_others_are_half_of_them_at_most(richard: MemoryService) -> None:

@@ -6,6 +6,7 @@ each, so that one batch is embedded while the one before is stored; in both, sea
 """
 
 import asyncio
+import ctypes
 import os
 import signal
 import sys
@@ -47,6 +48,8 @@ NAME = "vector_worker"
 HANGS = 60
 """Seconds after which a call of Chroma does not return any more; one of the largest index takes a
 few."""
+M_PERTURB = -6
+"""Of `mallopt`: what is freed is filled with a byte."""
 RELOAD_SECONDS = 60.0
 """Seconds for which a worker without an embedder serves that error before it ends, and the next one
 tries again: a download that failed may succeed later, and a loop of starts would cost a
@@ -104,6 +107,8 @@ def ended_if_it_hangs() -> Iterator[None]:
 async def work(config: WorkerConfig, guard: Guard = nullcontext) -> None:
     """Run the vector worker until standard input closes or SIGTERM arrives."""
     stop = _stop_event()
+    if config.overwrites_memory:
+        _overwrite_freed_memory()
     async with AsyncExitStack() as resources:
         await resources.enter_async_context(tracing("local2.vector_worker", on=config.traces))
         index = await asyncio.to_thread(VectorIndex.open, config.chroma_path, config.collection)
@@ -123,6 +128,13 @@ async def work(config: WorkerConfig, guard: Guard = nullcontext) -> None:
         with suppress(TimeoutError):  # then the supervisor starts the next attempt
             async with asyncio.timeout(patience):
                 await stop.wait()
+
+
+def _overwrite_freed_memory() -> None:
+    """Chroma writes memory that it never filled: with a key, no text may be left there (glibc)."""
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
+    if mallopt is not None:
+        mallopt(M_PERTURB, 1)
 
 
 def _embedder(config: WorkerConfig, recorded: str | None) -> Embedder:

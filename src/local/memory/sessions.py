@@ -84,11 +84,12 @@ class Selection:
         ]
 
     def chosen(self, facts: Sequence[Sequence[Record]]) -> list[TopMemory]:
-        """As many of what was found as are wanted; what others state has its share of them."""
+        """As many as are wanted, the user's own first; what others state has its share."""
         own, shared, standing, shared_standing = facts
         left = self._share - len(shared)
-        found = [*own, *shared, *standing, *shared_standing[:left]]
-        return [_shown(one, self._caller) for one in found[: self._count]]
+        found = [*own, *shared, *standing, *shared_standing[:left]][: self._count]
+        found.sort(key=lambda one: one.scope != "user")
+        return [_shown(one, self._caller) for one in found]
 
 
 def _shown(record: Record, caller: Caller) -> TopMemory:

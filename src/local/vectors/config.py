@@ -86,6 +86,8 @@ class WorkerConfig(msgspec.Struct, frozen=True, kw_only=True):
     credentials: Credentials | None = None
     traces: bool = False
     log_file: Path | None = None
+    overwrites_memory: bool = False
+    """What is freed, because texts are encrypted elsewhere."""
 
     @classmethod
     def of(
@@ -120,6 +122,7 @@ class WorkerConfig(msgspec.Struct, frozen=True, kw_only=True):
             openai=embeddings_endpoint(memory) if wanted else None,
             embedding_batch=memory.embedding_batch,
             log_file=log_folder / "vector_worker.log" if log_folder else None,
+            overwrites_memory=memory.content_key_file is not None,
         )
 
     def form_of(self, model: str) -> KnownModel:

@@ -223,4 +223,4 @@ async def test_a_shared_fact_of_before_under_a_users_key_stands_behind_his_own(
         items = await asked(bus, query, explain=True)
         assert items[0]["content"] == "Richard", query
     loaded = await call(bus, "load_session", {})
-    assert [one["by"] for one in loaded["memories"]] == ["other"]
+    assert [one["by"] for one in loaded["memories"]] == ["self", "other"]
