@@ -210,8 +210,12 @@ async def test_a_second_stack_on_the_folder_is_refused_with_the_process_named(
 
 @shared_stack
 async def test_the_status_counts_what_is_there(client: Connection) -> None:
+    async def is_read() -> bool:
+        return (await status(client)).unread == 0
+
     await save(client, "A record at least.")
     await in_step(client)
+    await eventually(is_read)  # what other tests have said, which waits a moment to be read
 
     now = await status(client)
 
