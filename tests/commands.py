@@ -9,14 +9,17 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import chdir, contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
 from anyio.from_thread import start_blocking_portal
 from typer.testing import CliRunner
 
+from forking import Fork
+from local import supervisor
 from local.cli import app
 from local.settings import Settings
-from workers import stack_with_worker_here
+from workers import stack_with_worker_here, worker_in_this_process
 
 ROOT = Path(__file__).parents[1]
 COMMAND = [sys.executable, "-c", "from local.cli import main; main()"]
@@ -54,27 +57,50 @@ def answer(folder: Path, *words: str) -> Any:
     return json.loads(done.stdout)
 
 
+def in_a_fork(folder: Path, *words: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Run one command to its end in a process of its own, which need not import it."""
+    with TemporaryDirectory() as written:
+        output, errors = Path(written, "stdout"), Path(written, "stderr")
+        given = {**os.environ, **environment}
+        code = Fork(_be_the_command, folder, words, given, output, errors).wait(START_SECONDS)
+        return subprocess.CompletedProcess(words, code, output.read_text(), errors.read_text())
+
+
+def _be_the_command(
+    folder: Path, words: Sequence[str], environment: dict[str, str], output: Path, errors: Path
+) -> None:
+    os.chdir(folder)
+    os.environ.clear()
+    os.environ.update(environment)
+    for number, file in ((1, output), (2, errors)):
+        with file.open("wb") as opened:
+            os.dup2(opened.fileno(), number)
+    app(words)
+
+
+def _be_the_stack(folder: Path, environment: dict[str, str], errors: Path) -> None:
+    supervisor.supervised = worker_in_this_process
+    _be_the_command(folder, ["up"], environment, Path(os.devnull), errors)
+
+
 class Running:
-    """`run_local.py`, started as the README says, without a terminal."""
+    """`local2 up` without a terminal, forked, with its vector worker in the same process."""
+
+    process: subprocess.Popen[bytes] | Fork
 
     def __init__(self, folder: Path, **environment: str) -> None:
         self.folder = folder
         self.errors = folder / "stderr.txt"
-        with self.errors.open("w") as errors:
-            self.process = subprocess.Popen(
-                [sys.executable, ROOT / "run_local.py"],
-                cwd=folder,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=errors,
-                env={**os.environ, "LOCAL2_GENERATOR__CHAT": "rules", **environment},
-            )
+        self._start({**os.environ, "LOCAL2_GENERATOR__CHAT": "rules", **environment})
         self.runtime = folder / ".local2" / "runtime.json"
         deadline = time.monotonic() + START_SECONDS
         while not self.runtime.exists():
             assert self.process.poll() is None, self.errors.read_text()
             assert time.monotonic() < deadline, self.errors.read_text()
             time.sleep(0.05)
+
+    def _start(self, environment: dict[str, str]) -> None:
+        self.process = Fork(_be_the_stack, self.folder, environment, self.errors)
 
     @property
     def url(self) -> str:
@@ -83,6 +109,21 @@ class Running:
     def stop(self, number: signal.Signals) -> int:
         self.process.send_signal(number)
         return self.process.wait(timeout=START_SECONDS)
+
+
+class RunningAsUsersDo(Running):
+    """`run_local.py`, started as the README says, and its vector worker, each from nothing."""
+
+    def _start(self, environment: dict[str, str]) -> None:
+        with self.errors.open("w") as errors:
+            self.process = subprocess.Popen(
+                [sys.executable, ROOT / "run_local.py"],
+                cwd=self.folder,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=errors,
+                env=environment,
+            )
 
 
 class Served(NamedTuple):

@@ -1,6 +1,7 @@
 """What most tests share: a NATS server, connections to it, a memory over real SQLite and Chroma."""
 
 import asyncio
+import gc
 import json
 import os
 import shutil
@@ -49,6 +50,14 @@ settings.load_profile("local2")
 # Else each of the many processes that tests start would compile everything that it imports.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
+
+# What is imported and collected stays: no collection of garbage goes through a million objects.
+gc.disable()
+
+
+def pytest_collection_finish() -> None:
+    gc.freeze()
+    gc.enable()
 
 
 @pytest.fixture(scope="session", autouse=True)

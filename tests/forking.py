@@ -1,17 +1,46 @@
-"""Processes that are forked from one which has imported the memory: two seconds each are spared."""
+"""Processes that are forked from one which has imported local2: two seconds each are spared."""
 
 import asyncio
 import multiprocessing
+import os
+import signal
 from collections.abc import Callable
 from typing import Any
 
 _forks = multiprocessing.get_context("forkserver")
-_forks.set_forkserver_preload(["local.memory.tenant", "local.vectors.store"])
+_forks.set_forkserver_preload(["local.cli.up", "local.agents.vector_worker"])
 
 
-async def exit_code(function: Callable[..., None], *args: Any) -> int | None:
-    """How a process that runs a function ends: with 0, or by a signal, which is negative."""
-    process = _forks.Process(target=function, args=args)
-    process.start()
-    await asyncio.to_thread(process.join)
-    return process.exitcode
+class Fork:
+    """A process that runs a function, with as much of `Popen` as tests use."""
+
+    def __init__(self, function: Callable[..., None], *args: Any) -> None:
+        self._process = _forks.Process(target=function, args=args)
+        self._process.start()
+
+    @property
+    def pid(self) -> int:
+        assert self._process.pid is not None
+        return self._process.pid
+
+    def poll(self) -> int | None:
+        return self._process.exitcode
+
+    def wait(self, timeout: float | None = None) -> int:
+        """How it ended: with its exit code, or by a signal, which is negative."""
+        self._process.join(timeout)
+        code = self._process.exitcode
+        assert code is not None, "it still runs"
+        return code
+
+    def send_signal(self, number: signal.Signals) -> None:
+        if self.poll() is None:
+            os.kill(self.pid, number)
+
+    def kill(self) -> None:
+        self.send_signal(signal.SIGKILL)
+
+
+async def exit_code(function: Callable[..., None], *args: Any) -> int:
+    """How a process that runs a function ends."""
+    return await asyncio.to_thread(Fork(function, *args).wait)

@@ -1,19 +1,25 @@
 """Clients of the SDK, connected to a server in this process, or to one that they start."""
 
+import asyncio
+import json
 import os
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from mcp.client.stdio import StdioServerParameters
 from mcp_types import CallToolResult, Implementation
 
+from local.mcp.opening import Opening
 from local.mcp.server import serving
-from local.settings import Settings
+from local.mcp.stdio import serve
+from local.settings import BusSettings, Settings
 from mcp import Client
 
+NOBODY = Settings(bus=BusSettings(url="nats://127.0.0.1:9"))
+"""There is no memory."""
 ERAS = ("legacy", "2026-07-28")
 """How a client may connect: with a handshake, and without one."""
 
@@ -29,6 +35,28 @@ async def client_of(
         Client(server, mode=mode, client_info=info, cache=None, **options) as client,
     ):
         yield client
+
+
+class Ask(Protocol):
+    """Send a line to a server, and read its answer unless there is none."""
+
+    async def __call__(self, line: str, *, answered: bool = True) -> dict[str, Any]: ...
+
+
+@asynccontextmanager
+async def asking(settings: Settings) -> AsyncIterator[Ask]:
+    """A client of `local2 mcp` that speaks for itself; the server is in this process."""
+    (incoming, to), (of, outgoing) = os.pipe(), os.pipe()
+    serving_ = asyncio.create_task(serve(settings, Opening(incoming, outgoing, b"", None)))
+    with os.fdopen(to, "wb", buffering=0) as lines, os.fdopen(of, "rb") as answers:
+
+        async def ask(line: str, *, answered: bool = True) -> dict[str, Any]:
+            await asyncio.to_thread(lines.write, f"{line}\n".encode())
+            return json.loads(await asyncio.to_thread(answers.readline)) if answered else {}
+
+        yield ask
+        lines.close()
+        await serving_
 
 
 def command(home: Path, *words: str) -> StdioServerParameters:

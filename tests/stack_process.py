@@ -1,12 +1,14 @@
 """A stack in a process of its own: to be killed by the tests of crashes, and by the benchmark."""
 
 import asyncio
+import multiprocessing
 import signal
-import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from multiprocessing.connection import Connection
 from pathlib import Path
 
+from forking import Fork
 from local.agents import stream_keeper
 from local.app import open_stack
 from local.bus import streams
@@ -15,6 +17,7 @@ from local.home import RUNTIME_FILE, running_url
 from local.logs import logging_to
 from stacks import settings_in
 from waiting import eventually
+from workers import stack_with_worker_here
 
 REDELIVERY = 2.0
 """Seconds after which a turn that a killed process was busy with comes again."""
@@ -24,7 +27,7 @@ UNSTORED = 0.5
 
 
 class StackProcess:
-    def __init__(self, folder: Path, process: asyncio.subprocess.Process) -> None:
+    def __init__(self, folder: Path, process: Fork) -> None:
         self.url = running_url(settings_in(folder))
         self.pid = process.pid
         self._process = process
@@ -39,41 +42,43 @@ class StackProcess:
     async def kill(self) -> None:
         """As a power cut would: no signal handler runs, nothing is flushed."""
         self._process.send_signal(signal.SIGKILL)
-        await self._process.wait()
+        await asyncio.to_thread(self._process.wait)
 
 
 @asynccontextmanager
-async def stack_process(folder: Path) -> AsyncIterator[StackProcess]:
-    """Start a stack in `folder`; it is stopped at the end, unless it was killed before."""
+async def stack_process(folder: Path, *, worker_here: bool = False) -> AsyncIterator[StackProcess]:
+    """Start a stack in `folder`; it is stopped at the end, unless it was killed before.
+
+    `worker_here`: its vector worker is in the same process, and need not import for two seconds.
+    """
     runtime_file = folder / ".local2" / RUNTIME_FILE
     runtime_file.unlink(missing_ok=True)
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, __file__, folder, stdin=asyncio.subprocess.PIPE
-    )
+    stop, stopped = multiprocessing.Pipe()
+    with stopped:
+        process = Fork(be_the_stack, folder, stopped, worker_here)
     try:
         await eventually(
-            lambda: runtime_file.exists() or process.returncode is not None, within=START_SECONDS
+            lambda: runtime_file.exists() or process.poll() is not None, within=START_SECONDS
         )
         yield StackProcess(folder, process)
     finally:
-        if process.returncode is None and process.stdin is not None:
-            process.stdin.close()
-            await process.wait()
+        stop.close()
+        await asyncio.to_thread(process.wait)
 
 
-async def serve(folder: Path) -> None:
-    """Be the stack until standard input closes."""
+def be_the_stack(folder: Path, stopped: Connection, worker_here: bool) -> None:
+    """Until the other end of `stopped` closes."""
     streams.ACK_WAIT = REDELIVERY
     publication.PATIENCE = stream_keeper.PROBE_PATIENCE = stream_keeper.LAST_PAUSE = UNSTORED
     stream_keeper.PROBES_APART = 0.1
+    with logging_to(folder / "stack.log"):
+        asyncio.run(_serve(folder, stopped, worker_here))
+
+
+async def _serve(folder: Path, stopped: Connection, worker_here: bool) -> None:
     loop = asyncio.get_running_loop()
     closed = asyncio.Event()
-    loop.add_reader(sys.stdin.fileno(), closed.set)
-    async with open_stack(settings_in(folder), log_folder=folder):
+    loop.add_reader(stopped.fileno(), closed.set)
+    opening = stack_with_worker_here if worker_here else open_stack
+    async with opening(settings_in(folder), log_folder=folder):
         await closed.wait()
-
-
-if __name__ == "__main__":
-    here = Path(sys.argv[1])
-    with logging_to(here / "stack.log"):
-        asyncio.run(serve(here))

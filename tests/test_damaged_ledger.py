@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from commands import in_a_process
+from commands import in_a_fork
 from harm import flip
 from local import examination
 from local.app import open_stack
@@ -117,7 +117,7 @@ async def test_a_log_that_lost_commits_is_refused_until_somebody_accepts_what_is
 def test_the_command_says_so_in_two_lines(folder: Path) -> None:
     cut_the_log(folder)
 
-    done = in_a_process(folder, "up")
+    done = in_a_fork(folder, "up")
 
     error, remedy = done.stderr.replace("\n ", " ").strip().split("\n→")
     assert done.returncode == 1

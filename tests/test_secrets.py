@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from commands import Running, in_a_process, local2
+from commands import RunningAsUsersDo, in_a_process, local2
 from local import joining
 from local.app import open_stack
 from local.bus.connection import BusMessage, Connection, connect
@@ -288,7 +288,7 @@ def exposed(folder: Path) -> list[str]:
 
 @pytest.mark.usefixtures("lax")
 def test_whatever_the_command_line_writes_is_for_nobody_else(folder: Path) -> None:
-    running = Running(folder)
+    running = RunningAsUsersDo(folder)
     try:
         assert in_a_process(folder, "call", "save_memory", "content=Gold is a metal.").stdout
         assert in_a_process(folder, "export", "exported.jsonl").returncode == 0

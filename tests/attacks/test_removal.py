@@ -7,7 +7,7 @@ import nats.errors
 import pytest
 
 from attacks.world import VAULT, World, refused
-from commands import in_a_process
+from commands import in_a_fork
 from tenant_agents import Agent, agent
 from waiting import eventually
 
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 
 async def _done(world: World, *words: str) -> None:
-    done = await asyncio.to_thread(in_a_process, world.folder, "tenants", *words)
+    done = await asyncio.to_thread(in_a_fork, world.folder, "tenants", *words)
     assert done.returncode == 0, done.stderr
 
 

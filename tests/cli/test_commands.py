@@ -12,7 +12,15 @@ from typing import Any
 import nats
 import pytest
 
-from commands import START_SECONDS, Running, answer, in_a_process, local2
+from commands import (
+    START_SECONDS,
+    Running,
+    RunningAsUsersDo,
+    answer,
+    in_a_fork,
+    in_a_process,
+    local2,
+)
 from local import __version__
 from local.bus.connection import connect
 from local.bus.server import embedded_server
@@ -28,9 +36,9 @@ ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture(scope="module")
-def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningAsUsersDo]:
     """In a process of its own."""
-    stack = Running(tmp_path_factory.mktemp("stack"))
+    stack = RunningAsUsersDo(tmp_path_factory.mktemp("stack"))
     yield stack
     if stack.process.poll() is None:
         stack.stop(signal.SIGTERM)
@@ -136,7 +144,7 @@ def test_a_health_check_asks_whether_the_stack_serves(running: Running, tmp_path
 
 
 def test_a_second_stack_on_the_same_folder_is_refused_by_name(running: Running) -> None:
-    second = in_a_process(running.folder, "up")
+    second = in_a_fork(running.folder, "up")
     assert second.returncode == 1
     assert f"process {running.process.pid}" in second.stderr
     assert "LOCAL2_MEMORY__DATA_DIR" in second.stderr

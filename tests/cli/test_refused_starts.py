@@ -13,11 +13,12 @@ from typing import NamedTuple
 
 import pytest
 
-from commands import COMMAND, ROOT, START_SECONDS, answer
+from commands import COMMAND, ROOT, START_SECONDS, answer, in_a_fork
 from harm import locked
 from harm import read_only as made_read_only
 
 LEDGER = Path(".local2", "ledger.sqlite3")
+ENVIRONMENT = {"COLUMNS": "10000", "LOCAL2_GENERATOR__CHAT": "rules"}
 
 
 class Said(NamedTuple):
@@ -25,18 +26,12 @@ class Said(NamedTuple):
     remedy: str
 
 
-def refused(folder: Path, *words: str, before: Callable[[], None] | None = None) -> Said:
-    """What a command that fails says: one error and its remedy, and no more."""
-    done = subprocess.run(
-        [*COMMAND, *(words or ("up",))],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        timeout=START_SECONDS,
-        check=False,
-        preexec_fn=before,
-        env={**os.environ, "COLUMNS": "10000", "LOCAL2_GENERATOR__CHAT": "rules"},
-    )
+def refused(folder: Path) -> Said:
+    """What `up` says that fails: one error and its remedy, and no more."""
+    return said_by(in_a_fork(folder, "up", **ENVIRONMENT))
+
+
+def said_by(done: subprocess.CompletedProcess[str]) -> Said:
     said = re.fullmatch(r"Error: (.+)\n→ (.+)\n", done.stderr)
     assert (done.returncode, bool(said)) == (1, True), done.stderr
     return Said(*said.groups()) if said else Said("", "")
@@ -96,7 +91,18 @@ def test_a_full_disk(tmp_path: Path) -> None:
     def fill() -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
 
-    said = refused(tmp_path, before=fill)
+    said = said_by(
+        subprocess.run(
+            [*COMMAND, "up"],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            timeout=START_SECONDS,
+            check=False,
+            preexec_fn=fill,
+            env={**os.environ, **ENVIRONMENT},
+        )
+    )
 
     assert str(tmp_path / ".local2") in said.error
     assert said.remedy.startswith("Make room")

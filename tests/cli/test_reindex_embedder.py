@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from commands import Running, answer, in_a_process, lines, local2, recalled
+from commands import Running, answer, in_a_fork, lines, local2, recalled
 from stand_ins.ollama_server import OllamaStandIn
 
 MINILM, NOMIC = "all-MiniLM-L6-v2", "nomic-embed-text"
@@ -73,7 +73,7 @@ def test_a_killed_stack_goes_on_and_a_second_run_waits_for_the_end(
     stack.runtime.unlink()  # else it would seem to run at once
     stack = Running(tmp_path, **environment)
     try:
-        finished = in_a_process(tmp_path, "reindex", "--embedder", NOMIC)
+        finished = in_a_fork(tmp_path, "reindex", "--embedder", NOMIC)
         said = " ".join(finished.stdout.split())
         assert finished.returncode == 0, finished.stderr
         assert said.startswith(f"60 records are indexed by {NOMIC}; 0 replaced ones")

@@ -1,4 +1,7 @@
-"""The example of every page in docs/integrations prints what the page says, from nothing."""
+"""The example of every page in docs/integrations prints what the page says.
+
+Each starts from nothing; that it then starts a stack, too, is proved by one of them.
+"""
 
 import asyncio
 import os
@@ -9,7 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from commands import served
 from local.home import RUNTIME_FILE
+from stacks import settings_in
 from waiting import eventually
 
 PAGES = sorted((Path(__file__).parents[2] / "docs" / "integrations").glob("*.md"))
@@ -18,20 +23,30 @@ STOPPED = 60.0
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
-async def test_the_example_prints_what_the_page_says(page: Path, tmp_path: Path) -> None:
+def test_the_example_prints_what_the_page_says(page: Path, tmp_path: Path) -> None:
+    with served(settings_in(tmp_path)):
+        prints_what_it_says(page, tmp_path)
+
+
+async def test_the_example_starts_a_stack_that_is_gone_afterwards(tmp_path: Path) -> None:
+    await asyncio.to_thread(prints_what_it_says, PAGES[-1], tmp_path)
+
+    await eventually(lambda: not (tmp_path / ".local2" / RUNTIME_FILE).exists(), within=STOPPED)
+
+
+def prints_what_it_says(page: Path, home: Path) -> None:
     text = page.read_text(encoding="utf-8")
     code, printed = re.findall(r"```(?:python)?\n(.*?)```", text, re.DOTALL)[-2:]
     environment = {
         **os.environ,
-        "LOCAL2_HOME": str(tmp_path / "home"),
+        "LOCAL2_HOME": str(home),
         "LOCAL2_MEMORY__EMBEDDER": "minilm",
         "LOCAL2_GENERATOR__CHAT": "rules",
     }
 
-    ran = await asyncio.to_thread(
-        subprocess.run,
+    ran = subprocess.run(
         [sys.executable, "-c", code],
-        cwd=tmp_path,
+        cwd=home,
         env=environment,
         capture_output=True,
         text=True,
@@ -40,5 +55,3 @@ async def test_the_example_prints_what_the_page_says(page: Path, tmp_path: Path)
     )
 
     assert (ran.stdout, ran.returncode) == (printed, 0), ran.stderr
-    data = tmp_path / "home" / ".local2"
-    await eventually(lambda: not (data / RUNTIME_FILE).exists(), within=STOPPED)

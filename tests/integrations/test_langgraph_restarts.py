@@ -70,12 +70,15 @@ async def opened(folder: Path) -> AsyncIterator[tuple[LocalSaver, LocalStore]]:
 async def test_a_graph_that_waits_for_a_person_goes_on_after_its_stack_was_killed(
     tmp_path: Path,
 ) -> None:
-    async with stack_process(tmp_path) as stack, opened(tmp_path) as (saver, store):
+    async with (
+        stack_process(tmp_path, worker_here=True) as stack,
+        opened(tmp_path) as (saver, store),
+    ):
         graph = graph_of(saver, store, "The train at nine.")
         question: State = {"messages": [HumanMessage("A train to Oslo?")], "confirmed": False}
         asked = await graph.ainvoke(question, BOOKING)
         await stack.kill()
-    async with stack_process(tmp_path), opened(tmp_path) as (saver, store):
+    async with stack_process(tmp_path, worker_here=True), opened(tmp_path) as (saver, store):
         graph = graph_of(saver, store, "Have a good journey.")
         before = await graph.aget_state(BOOKING)
         done = await graph.ainvoke(Command(resume=True), BOOKING)
@@ -104,14 +107,14 @@ async def save(saver: LocalSaver, thread_id: str, acknowledged: list[str]) -> No
 
 async def test_what_was_acknowledged_before_a_kill_is_there_after_it(tmp_path: Path) -> None:
     acknowledged: dict[str, list[str]] = {f"t{number}": [] for number in range(4)}
-    async with stack_process(tmp_path) as stack, opened(tmp_path) as (saver, _):
+    async with stack_process(tmp_path, worker_here=True) as stack, opened(tmp_path) as (saver, _):
         writers = [asyncio.create_task(save(saver, *each)) for each in acknowledged.items()]
         await eventually(lambda: all(len(ids) > 3 for ids in acknowledged.values()))
         await stack.kill()
         for writer in writers:
             writer.cancel()
         await asyncio.gather(*writers, return_exceptions=True)
-    async with stack_process(tmp_path), opened(tmp_path) as (saver, _):
+    async with stack_process(tmp_path, worker_here=True), opened(tmp_path) as (saver, _):
         for thread_id, ids in acknowledged.items():
             config: RunnableConfig = {"configurable": {"thread_id": thread_id}}
             found = {one.checkpoint["id"]: one.pending_writes async for one in saver.alist(config)}

@@ -10,7 +10,7 @@ from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS, MODERN_PROTOCOL_VERSI
 
 from local.mcp import opening
 from local.mcp.opening import _result
-from local.settings import Settings
+from mcp_clients import NOBODY, asking
 
 META = {
     "io.modelcontextprotocol/protocolVersion": "2026-07-28",
@@ -41,34 +41,13 @@ main()
 """
 
 
-def _sdk_answers(settings: Settings, request: dict[str, Any]) -> Any:
-    """What the whole server answers, to a client that has had no answer yet."""
-    with subprocess.Popen(
-        [sys.executable, "-c", WITHOUT_OPENING, settings.bus.url or ""],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    ) as server:
-        assert server.stdin is not None
-        assert server.stdout is not None
-        server.stdin.write(json.dumps(request) + "\n")
-        server.stdin.flush()
-        return json.loads(server.stdout.readline())["result"]
-
-
-WITHOUT_OPENING = """
-import asyncio, os, sys
-from local.mcp.opening import Opening
-from local.mcp.stdio import serve
-from local.settings import BusSettings, Settings
-settings = Settings(bus=BusSettings(url=sys.argv[1]))
-asyncio.run(serve(settings, Opening(os.dup(0), os.dup(1), b"", None)))
-"""
-
-
 @pytest.mark.parametrize("request_", [initialize(), initialize("2024-11-05"), DISCOVER])
-def test_it_is_the_answer_of_the_sdk(settings: Settings, request_: dict[str, Any]) -> None:
-    assert _result(request_) == _sdk_answers(settings, request_)
+async def test_it_is_the_answer_of_the_sdk(request_: dict[str, Any]) -> None:
+    """To a client that has had no answer yet."""
+    async with asking(NOBODY) as ask:
+        answer = await ask(json.dumps(request_))
+
+    assert _result(request_) == answer["result"]
 
 
 def test_the_versions_are_those_of_the_sdk() -> None:

@@ -21,9 +21,8 @@ def _stack(home: Path) -> int:
     return msgspec.json.decode((home / ".local2" / RUNTIME_FILE).read_bytes(), type=Runtime).pid
 
 
-@pytest.mark.parametrize("era", ["legacy", "auto"])
-async def test_a_client_needs_nothing_but_the_command(tmp_path: Path, era: str) -> None:
-    async with Client(command(tmp_path, "--user", "ada"), mode=era, cache=None) as client:
+async def test_a_client_needs_nothing_but_the_command(tmp_path: Path) -> None:
+    async with Client(command(tmp_path, "--user", "ada"), cache=None) as client:
         assert client.server_info is not None
         assert client.server_info.name == "local2"
         assert "long-term memory" in (client.instructions or "")
@@ -36,10 +35,10 @@ async def test_a_client_needs_nothing_but_the_command(tmp_path: Path, era: str) 
     await eventually(lambda: not is_alive(stack), within=30)
 
 
-async def test_two_clients_share_one_stack(tmp_path: Path) -> None:
+async def test_two_clients_of_either_era_share_one_stack(tmp_path: Path) -> None:
     async with (
-        Client(command(tmp_path, "--user", "ada"), cache=None) as one,
-        Client(command(tmp_path, "--user", "ada"), cache=None) as two,
+        Client(command(tmp_path, "--user", "ada"), mode="legacy", cache=None) as one,
+        Client(command(tmp_path, "--user", "ada"), mode="auto", cache=None) as two,
     ):
         await one.call_tool("save_topic", {"topic": "user.city", "content": "Oslo"})
         assert "Oslo" in text_of(await two.call_tool("recall_topic", {"topic": "user.city"}))

@@ -2,47 +2,26 @@
 
 import asyncio
 import json
-import os
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from mcp_clients import command
-
-Ask = Callable[[str], Awaitable[dict[str, Any]]]
+from mcp_clients import NOBODY, Ask, asking
 
 
 @pytest.fixture
-async def ask(tmp_path: Path) -> AsyncIterator[Ask]:
-    """Send a line to `local2 mcp`, and return the next one of its answers."""
-    started = command(tmp_path)
-    server = await asyncio.create_subprocess_exec(
-        started.command,
-        *started.args,
-        stdin=asyncio.subprocess.PIPE,
-        stdout=asyncio.subprocess.PIPE,
-        env={**os.environ, "LOCAL2_BUS__URL": "nats://127.0.0.1:9"},
-    )
-    assert server.stdin is not None
-    assert server.stdout is not None
-    to, of = server.stdin, server.stdout
-
-    async def answer(line: str) -> dict[str, Any]:
-        to.write(f"{line}\n".encode())
-        answered: dict[str, Any] = json.loads(await of.readline())
-        return answered
-
+async def ask() -> AsyncIterator[Ask]:
+    """Send a line, and return the next one of the server's answers."""
     client = {"name": "test", "version": "1"}
     params = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": client}
     request = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params}
-    assert "result" in await answer(json.dumps(request))
-    to.write(b'{"jsonrpc": "2.0", "method": "notifications/initialized"}\n')
-    yield answer
-    to.close()
-    assert await server.wait() == 0
+    initialized = {"jsonrpc": "2.0", "method": "notifications/initialized"}
+    async with asking(NOBODY) as asked:
+        assert "result" in await asked(json.dumps(request))
+        assert await asked(json.dumps(initialized), answered=False) == {}
+        yield asked
 
 
 async def test_a_line_that_is_no_message_is_answered(ask: Ask) -> None:

@@ -9,7 +9,7 @@ import pytest
 from nats.aio.msg import Msg
 from nats.js.errors import ServiceUnavailableError
 
-from commands import in_a_process, local2
+from commands import in_a_fork, local2
 from local.app import Stack
 from tenant_agents import Agent, Answer, agent, settled, token_for
 from waiting import eventually
@@ -160,7 +160,7 @@ async def test_late_joiners_ask_for_schemas_and_get_one_announcement_each(
 async def test_a_tenant_is_added_while_the_stack_runs(
     stack: Stack, folder: Path, acme: Agent, ada: str
 ) -> None:
-    added = await asyncio.to_thread(in_a_process, folder, "tenants", "add", "gamma")
+    added = await asyncio.to_thread(in_a_fork, folder, "tenants", "add", "gamma")
     assert added.returncode == 0, added.stderr
     async with agent(folder, stack.url, "gamma") as newcomer:
         token = token_for(folder, "gamma", "ada")

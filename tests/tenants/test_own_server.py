@@ -7,7 +7,7 @@ import msgspec
 import nats.errors
 import pytest
 
-from commands import in_a_process
+from commands import in_a_fork
 from local.app import open_stack
 from local.bus.server import embedded_server
 from local.errors import ConfigError
@@ -53,7 +53,7 @@ async def test_a_tenant_that_the_server_hears_of_later_is_served_then(
         stack = open_stack(msgspec.structs.replace(settings, bus=own))
         with logging_to(log):
             async with stack:
-                await asyncio.to_thread(in_a_process, tmp_path, "tenants", "add", "beta")
+                await asyncio.to_thread(in_a_fork, tmp_path, "tenants", "add", "beta")
                 await eventually(lambda: "tenant_not_opened" in log.read_text())
                 known = configured(tmp_path)
                 await server.reload()

@@ -8,6 +8,7 @@ import typer
 from rich.table import Table
 
 from local.cli.output import Output, run_async, shown
+from local.errors import ConfigError
 from local.hooks.clients import CLIENTS
 from local.hooks.clients.client import Scope
 from local.hooks.installing import (
@@ -25,6 +26,16 @@ SCOPES: tuple[Scope, ...] = ("user", "project")
 
 
 def serve_stdio(settings: Settings, opening: Opening) -> None:
+    """Serve the client at the other end of standard input and output.
+
+    Raises:
+        ConfigError: No client is there: an end is a file, on which an event loop cannot wait.
+    """
+    if not opening.has_client:
+        raise ConfigError(
+            "Standard input and output have to be a client's pipes.",
+            remedy="Have a client start `local2 mcp`; for files, `cat FILE | local2 mcp | cat`.",
+        )
     from local.mcp.stdio import serve  # noqa: PLC0415 - nothing of HTTP is imported for it
 
     run_async(serve(settings, opening))

@@ -8,6 +8,7 @@ compares what both answer.
 
 import json
 import os
+import stat
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -76,6 +77,11 @@ class Opening(NamedTuple):
     read: bytes
     answered: str | int | None
 
+    @property
+    def has_client(self) -> bool:
+        """Whether both ends can be waited on, as a client's pipes can; files cannot."""
+        return _is_waited_on(self.incoming) and _is_waited_on(self.outgoing)
+
 
 @cache
 def opened() -> Opening:
@@ -104,12 +110,17 @@ def opened() -> Opening:
 
 
 def _complete() -> None:
-    """Open what was closed of standard input, output and error: `serve` says what is wrong."""
+    """Open what was closed of standard input, output and error: who serves says what is wrong."""
     for number in (0, 1, 2):
         try:
             os.fstat(number)
         except OSError:
             os.open(os.devnull, os.O_RDWR)  # takes the lowest number that is free
+
+
+def _is_waited_on(end: int) -> bool:
+    mode = os.fstat(end).st_mode
+    return stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode) or os.isatty(end)
 
 
 def _request(read: bytes) -> dict[str, Any]:

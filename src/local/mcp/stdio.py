@@ -6,14 +6,12 @@ The client's end closes when it is gone, however it went, and the server ends wi
 import asyncio
 import json
 import os
-import stat
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 
 from mcp.server.stdio import stdio_server
 from mcp_types import INVALID_REQUEST, PARSE_ERROR, jsonrpc_message_adapter
 
-from local.errors import ConfigError
 from local.mcp.opening import Opening
 from local.mcp.server import serving
 from local.settings import Settings
@@ -23,27 +21,13 @@ LONGEST = 64 * 1024 * 1024
 
 
 async def serve(settings: Settings, opening: Opening) -> None:
-    """Serve the client whose first request was answered, until it is gone.
-
-    Raises:
-        ConfigError: No client is there: an end is a file, on which an event loop cannot wait.
-    """
-    if not (_is_waited_on(opening.incoming) and _is_waited_on(opening.outgoing)):
-        raise ConfigError(
-            "Standard input and output have to be a client's pipes.",
-            remedy="Have a client start `local2 mcp`; for files, `cat FILE | local2 mcp | cat`.",
-        )
+    """Serve the client whose first request was answered, until it is gone."""
     async with (
         serving(settings) as server,
         _wire(opening) as (lines, replies),
         stdio_server(lines, replies) as (read, write),  # type: ignore[arg-type] # what it uses of files
     ):
         await server.run(read, write, server.create_initialization_options())
-
-
-def _is_waited_on(end: int) -> bool:
-    mode = os.fstat(end).st_mode
-    return stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode) or os.isatty(end)
 
 
 class _Lines:
