@@ -37,7 +37,7 @@ from local.vectors.minilm import MiniLM
 from stand_ins.ollama_server import OllamaStandIn
 from stand_ins.openai_server import OpenAIStandIn
 from stand_ins.rerank_server import RerankStandIn
-from workers import vector_worker, worker_in_this_process
+from workers import ForkedWorker, vector_worker, worker_in_this_process
 
 # How long an example takes depends on what else the machine does; fixtures stay between examples.
 settings.register_profile(
@@ -223,6 +223,12 @@ def worker_here(monkeypatch: pytest.MonkeyPatch, embedder: MiniLM) -> None:
     """
     monkeypatch.setattr(supervisor, "supervised", worker_in_this_process)
     monkeypatch.setattr(MiniLM, "load", lambda _: embedder)
+
+
+@pytest.fixture
+def worker_forked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """For tests of how the vector worker ends and is replaced, where what it imports is not."""
+    monkeypatch.setattr(supervisor, "Child", ForkedWorker)
 
 
 @pytest.fixture

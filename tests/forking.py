@@ -5,6 +5,7 @@ import multiprocessing
 import os
 import signal
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 _forks = multiprocessing.get_context("forkserver")
@@ -34,8 +35,11 @@ class Fork:
         return code
 
     def send_signal(self, number: signal.Signals) -> None:
-        if self.poll() is None:
+        with suppress(ProcessLookupError):
             os.kill(self.pid, number)
+
+    def terminate(self) -> None:
+        self.send_signal(signal.SIGTERM)
 
     def kill(self) -> None:
         self.send_signal(signal.SIGKILL)

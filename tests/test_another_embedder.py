@@ -222,6 +222,7 @@ async def test_it_goes_on_where_it_was_when_the_stack_starts_again(
     assert len(embedded(ollama)) < COUNT + 1 + 20, "at most two batches were made anew"
 
 
+@pytest.mark.usefixtures("worker_forked")
 async def test_it_goes_on_where_it_was_when_the_worker_was_killed(
     settings: Settings, ollama: OllamaStandIn, gate: Gate
 ) -> None:

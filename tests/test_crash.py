@@ -102,7 +102,8 @@ async def test_turns_published_around_a_kill_are_remembered_once_each(tmp_path: 
         await publish_durably(bus, "response.generation", message, message_id=query_id)
 
     stored: set[str] = set()
-    async with stack_process(tmp_path) as stack, connect(stack.url, name="test") as bus:
+    stack_in = partial(stack_process, worker_here=True)
+    async with stack_in(tmp_path) as stack, connect(stack.url, name="test") as bus:
 
         async def publish_all() -> None:
             for query_id in turns:
@@ -115,7 +116,7 @@ async def test_turns_published_around_a_kill_are_remembered_once_each(tmp_path: 
         publishing.cancel()
         await asyncio.gather(publishing, return_exceptions=True)
 
-    async with stack_process(tmp_path) as stack, connect(stack.url, name="test") as bus:
+    async with stack_in(tmp_path) as stack, connect(stack.url, name="test") as bus:
 
         async def remembered(count: int) -> bool:
             return (await status(bus)).records >= RECORDS_OF_A_TURN * count
@@ -128,7 +129,11 @@ async def test_turns_published_around_a_kill_are_remembered_once_each(tmp_path: 
         assert (await status(bus)).records == RECORDS_OF_A_TURN * len(turns)
 
 
-async def test_a_stack_starts_right_after_a_kill(tmp_path: Path) -> None:
+async def test_a_stack_starts_right_after_a_kill(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The killed one's worker may still import, and then lets go of the folder."""
+    monkeypatch.setattr(joining, "DEATH_PATIENCE", 60.0)
     async with stack_process(tmp_path) as stack:
         await stack.kill()
 
@@ -160,6 +165,7 @@ async def test_what_is_left_of_a_killed_stack_keeps_the_folder_until_it_is_gone(
 
 
 @pytest.mark.timeout(180)
+@pytest.mark.usefixtures("worker_forked")
 async def test_recall_answers_while_the_worker_is_killed_in_its_batches(tmp_path: Path) -> None:
     outcome = await kill_worker(tmp_path, WORKER_KILLS)
 

@@ -96,6 +96,7 @@ def embedded(ollama: OllamaStandIn) -> list[str]:
     return [text for text in texts if text.startswith("search_document: alpha")]
 
 
+@pytest.mark.usefixtures("worker_forked")
 @pytest.mark.parametrize("damage", DAMAGES)
 async def test_after_damage_everything_is_found_by_its_meaning_again(
     damage: Damage, settings: Settings, ollama: OllamaStandIn

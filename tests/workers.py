@@ -1,11 +1,16 @@
-"""The vector worker served from the test's own process: its part of the bus, or a stack's child."""
+"""The vector worker in the test's process: its part of the bus, or a stack's child; or forked."""
 
 import asyncio
+import multiprocessing
+import os
+import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
+from multiprocessing.connection import Connection as Pipe
 from pathlib import Path
 from unittest.mock import patch
 
+from forking import Fork
 from local import supervisor
 from local.agents import vector_worker as workers
 from local.agents.vector_worker import VectorWorker
@@ -63,3 +68,39 @@ async def worker_in_this_process(
     finally:
         stop.set()
         await working
+
+
+class ForkedWorker(Child):
+    """What runs, ends and is started again as the vector worker, and need not import anything."""
+
+    async def start(self) -> None:
+        theirs, self._ours = multiprocessing.Pipe(duplex=False)
+        with theirs:
+            forked = _Forked(Fork(_be_the_worker, theirs))
+        os.write(self._ours.fileno(), self._config + b"\n")
+        self._process = forked  # type: ignore[assignment]
+
+
+class _Forked:
+    """As much of a process of asyncio's as its supervisor uses."""
+
+    def __init__(self, fork: Fork) -> None:
+        self.pid = fork.pid
+        self.terminate = fork.terminate
+        self.kill = fork.kill
+        self._ended = asyncio.ensure_future(asyncio.to_thread(fork.wait))
+
+    @property
+    def returncode(self) -> int | None:
+        return self._ended.result() if self._ended.done() else None
+
+    async def wait(self) -> int:
+        return await asyncio.shield(self._ended)
+
+
+def _be_the_worker(alive: Pipe) -> None:
+    """Its standard input has the configuration, and closes with the stack."""
+    os.dup2(alive.fileno(), 0)
+    sys.stdin = os.fdopen(0)
+    alive.close()
+    workers.main()

@@ -12,7 +12,6 @@ import structlog
 from local.endpoint.address import Endpoint, endpoint_of
 from local.errors import ModelError, without_credentials
 from local.llm.models import ChatModel, StructuredModel
-from local.llm.ollama import OllamaModel
 from local.llm.openai import OpenAIModel
 from local.llm.rules import RulesModel
 from local.settings import GeneratorSettings
@@ -63,6 +62,8 @@ async def _endpoints_model(settings: GeneratorSettings) -> ChatModel:
 
 
 async def _ollamas_model(settings: GeneratorSettings) -> ChatModel:
+    from local.llm.ollama import OllamaModel  # noqa: PLC0415 - an eighth of a start's imports
+
     try:
         model = await OllamaModel.open(
             settings.model,
@@ -117,6 +118,8 @@ async def open_structured_model(settings: GeneratorSettings, model: str) -> Stru
 
 
 async def _structured_ollama(settings: GeneratorSettings, model: str) -> StructuredModel:
+    from local.llm.ollama import OllamaModel  # noqa: PLC0415
+
     return await OllamaModel.open(
         model,
         temperature=0,
