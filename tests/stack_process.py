@@ -1,4 +1,4 @@
-"""A stack in a process of its own: to be killed by the tests of crashes, and by the benchmark."""
+"""A stack in a process of its own: for tests that kill it."""
 
 import asyncio
 import multiprocessing
