@@ -431,6 +431,7 @@ def test_the_documented_shares_are_the_constants() -> None:
         "importance": [ranking.IMPORTANCE / 2],
         "age": [-lost, ranking.NEW, lost, half_life, ranking.FADING["standard"][0]],
         "feedback": [],
+        "reply": [precedence.APART],
         "standing": [precedence.APART, precedence.APART],
         "named": [closer.LED],
         "update": [closer.APART],

@@ -23,6 +23,7 @@ from local.memory.recall.closer import UNMARKED, Hops, Mark, Variants, look_clos
 from local.memory.recall.likeness import Likeness, Wording
 from local.memory.recall.precedence import Echoes, Standing, in_order, weighed
 from local.memory.recall.query import Query
+from local.memory.recall.replies import give_way
 from local.memory.scopes import Reach
 from local.protocol.memories import Owning
 
@@ -75,6 +76,7 @@ class Shares(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     age: float = 0.0
     feedback: float = 0.0
     echo: float = 0.0
+    reply: float = 0.0
     standing: float = 0.0
     named: float = 0.0
     update: float = 0.0
@@ -141,10 +143,15 @@ def rank(found: Matches, draft: Draft, *, min_score: float) -> Choice[Iterator[R
     relevant = hit | led
     relevant[view.positions(echoes.sources(hit))] = True
     relevant[echoes.told_by_sources()] = False
-    standing = Standing(view, sums + echoes.share, draft.weights)
+    sums = sums + echoes.share
+    reply = np.zeros(view.size)
+    if not draft.query.telling:
+        reply = yield from give_way(wording, sums, draft.weights, relevant)
+        sums = sums + reply
+    standing = Standing(view, sums, draft.weights)
     standing.give_way(relevant)
     standing.lift(draft.query, wording, like, min_score)
-    sums = sums + echoes.share + standing.share
+    sums = sums + standing.share
     variants = Variants(view, draft.caller)
     hops = Hops(wording, like, sums, draft.weights)
     yield from look_closer(view, relevant, variants, hops)
@@ -155,6 +162,7 @@ def rank(found: Matches, draft: Draft, *, min_score: float) -> Choice[Iterator[R
         **draft.shares,
         **late,
         "echo": echoes.share,
+        "reply": reply,
         "standing": standing.share,
         "named": hops.share,
         "update": update,
