@@ -13,10 +13,12 @@ import msgspec
 from local.errors import CODES, BadRequestError, ErrorCode
 from local.protocol.conversation import read_calls
 from local.protocol.envelope import Envelope, Sender, json_errors
+from local.protocol.messages import Blocks, is_thought
 from local.protocol.payloads import ErrorReply, Feedback, Generation, Json, Query
 from local.protocol.reading import (
     MISSING,
     as_text,
+    first_of,
     kind_of,
     moment_of,
     name_of,
@@ -67,13 +69,17 @@ def read_generation(data: bytes) -> Reading[Generation]:
     with json_errors(TURN):
         message = _MessageFields(data, ("query", "answer"), TURN)
         error = _error(message.inner.get("error"))
+        thoughts, calls = message.take_apart("answer")
         turn = Generation(
             query=message.text("query", blank=error is not None),
             answer=message.text("answer", blank=True, missing=error is not None),
-            thinking=message.optional_text("thinking"),
-            tool_calls=read_calls(
-                message.inner.get("tool_calls"), f"{message.path}tool_calls", message.unread
-            ),
+            thinking=message.optional_text("thinking") or thoughts,
+            tool_calls=[
+                *read_calls(
+                    message.inner.get("tool_calls"), f"{message.path}tool_calls", message.unread
+                ),
+                *read_calls(calls, f"{message.path}answer", message.unread),
+            ],
             session_id=message.id("session_id"),
             query_id=message.id("query_id"),
             error=error,
@@ -163,6 +169,17 @@ class _MessageFields:
             remedy=self._shape,
             logged=f"{field}: expected {wanted} at {where}.",
         )
+
+    def take_apart(self, field: str) -> tuple[str | None, list[Json]]:
+        """Leave of a list of blocks what is said; return the thoughts, and calls with results."""
+        value = self.inner.get(field)
+        content = first_of(value, ("content", "parts")) if isinstance(value, dict) else value
+        blocks = Blocks.of(content)
+        calls = [*blocks.calls, *blocks.results]
+        thoughts = [block for block in blocks.parts if is_thought(block)]
+        if calls or thoughts:
+            self.inner = {**self.inner, field: blocks.text or ""}
+        return text_of(thoughts), calls
 
     def text(self, field: str, *, blank: bool, missing: bool = False) -> str:
         """A required text, which must not be empty unless `blank`."""

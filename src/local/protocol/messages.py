@@ -239,7 +239,7 @@ class Blocks(NamedTuple):
             if not (call or result):
                 rest.append(block)
         return cls(
-            text=[block for block in rest if not _is_thought(block)],
+            text=[block for block in rest if not is_thought(block)],
             parts=[] if all(map(_is_text, rest)) else rest,
             calls=calls,
             results=results,
@@ -255,7 +255,7 @@ def _inner(block: str | Json, kind: str, names: tuple[str, ...]) -> Json | None:
     return next((block[name] for name in names if isinstance(block.get(name), dict)), None)
 
 
-def _is_thought(block: str | Json) -> bool:
+def is_thought(block: str | Json) -> bool:
     return isinstance(block, dict) and (
         str(block.get("type")) in THOUGHTS or block.get("thought") is True
     )

@@ -21,7 +21,7 @@ MOST_NAME: Final = 256
 """Characters, as in `envelope.Name`."""
 MOST_NUMBER: Final = 2**64
 """A number that needs more than 64 bits is no id."""
-TEXT_KEYS: Final = ("text", "refusal", "thinking", "content", "value")
+TEXT_KEYS: Final = ("text", "refusal", "thinking", "content", "parts", "value")
 """Where messages, and parts of them, have their text."""
 MOST_SECONDS: Final = 10**11
 """Seconds since 1970, about the year 5138; a larger number counts smaller units."""
